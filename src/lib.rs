@@ -120,14 +120,12 @@ mod observe;
 mod lease;
 mod time;
 mod base;
-
-/// For tests of a schedule of your own; the guide has [ten cases](crate::guide::testing).
+#[cfg(feature = "contract-tests")]
+#[cfg_attr(docsrs, doc(cfg(feature = "contract-tests")))]
+pub mod contract;
 #[cfg(feature = "testing")]
 #[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
-pub mod testing {
-    pub use crate::schedule::registry::due_times::{assert_due, assert_not_due, due_times};
-    pub use crate::store::memory::test_store::{RunElsewhere, TestStore};
-}
+pub mod testing;
 
 pub use base::error::{BoxError, InvalidOptions, MutexError, MutexErrorKind};
 pub use event::add_error::{AddError, AddErrorKind};
@@ -169,9 +167,6 @@ pub use schedule::report::{Entry, Report, Verdict};
 pub use schedule::service::as_futures::operator::Operator;
 pub use schedule::shutdown::Shutdown;
 pub use store::connect::{ConnectError, connect};
-#[cfg(feature = "contract-tests")]
-#[cfg_attr(docsrs, doc(cfg(feature = "contract-tests")))]
-pub use store::contract;
 pub use store::event_mutex::EventMutex;
 pub use store::event_mutex::admission::{Admission, Admitted, Grant};
 #[cfg(feature = "tokio")]
@@ -220,23 +215,9 @@ pub use time::crontab::error::CrontabError;
 pub use time::frequency::error::FrequencyError;
 pub use time::frequency::one_or_more::OneOrMore;
 pub use time::period::Period;
-pub use time::period::error::InvalidPeriod;
 pub use time::tick::Tick;
 pub use time::timetable::clock_change::ClockChange;
 pub use time::zone::{UnknownZone, Zone};
-
-/// The earlier name of [`OutagePolicy`].
-///
-/// ```
-/// # #![allow(deprecated)]
-/// use soloist::{Event, Outage};
-///
-/// let event = Event::call("heartbeat", |_| {}).every_minute().on_one_server().on_outage(Outage::RunUnprotected);
-/// # let mut schedule = soloist::Schedule::in_process();
-/// # schedule.add(event).unwrap();
-/// ```
-#[deprecated(note = "renamed to `OutagePolicy`")]
-pub type Outage = OutagePolicy;
 
 /// The README's code, tested as documentation.
 #[cfg(doctest)]

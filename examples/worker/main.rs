@@ -331,8 +331,8 @@ fn event(options: &Options, name: String) -> Event {
     if options.on_one_server {
         event = event.on_one_server();
     }
-    if let Some(period) = &options.once_per {
-        event = event.once_per(period.clone());
+    if let Some(period) = options.once_per {
+        event = event.once_per(period);
     }
     if options.on_overlap != Overlap::Skip {
         event = event.on_overlap(options.on_overlap);

@@ -10,7 +10,7 @@ use crate::lease::name::InvalidName;
 use crate::lease::term::{InvalidTerm, SHORTEST_RENEWED, Term};
 use crate::task::command::{InvalidCommand, stopping::KILLING_TAKES};
 use crate::time::zone::UnknownZone;
-use crate::time::{crontab::error::CrontabError, frequency::error::FrequencyError, period::error::InvalidPeriod};
+use crate::time::{crontab::error::CrontabError, frequency::error::FrequencyError};
 
 /// Why a schedule refused an event. The schedule is as it was before.
 ///
@@ -220,9 +220,6 @@ pub enum AddErrorKind {
         /// How long the task may take to stop.
         grace: Duration,
     },
-    /// The pattern of its period is invalid.
-    #[error(transparent)]
-    Period(InvalidPeriod),
     /// The window of its `catch_up` is too short or too long.
     #[error("a catch-up window of {0:?} is outside of a minute to a year")]
     CatchUp(Duration),
@@ -285,9 +282,6 @@ pub enum AddErrorKind {
     /// It waits for too short or too long a time.
     #[error("a wait within {0:?} of its occurrence is outside of a second to a day")]
     Within(Duration),
-    /// It gives a run too short or too long a time to stop.
-    #[error("a patience of {0:?} is outside of a second to a day")]
-    Patience(Duration),
     /// It replaces runs, and those of other events would be meant too.
     #[error(
         "it has an `Overlap::Replace`, and a `mutex_name(..)` by which it would cancel runs of other events: leave out one of \

@@ -535,7 +535,7 @@ impl Event {
         let window = self.protections.catch_up;
         let usual_window = claim_window(timetable.period());
         let protection =
-            self.protections.validate(&own_name, usual_term, usual_window, self.mutex.is_some()).map_err(refuse)?;
+            self.protections.validate(own_name, usual_term, usual_window, self.mutex.is_some()).map_err(refuse)?;
         if let Work::Command(command) = &self.work {
             command.check().map_err(|error| refuse(AddErrorKind::Command(error)))?;
         }

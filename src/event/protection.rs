@@ -8,9 +8,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::outage_policy::OutagePolicy;
-use crate::lease::name::{ClaimSeries, MutexName};
 use crate::lease::term::{Renewal, Term};
-use crate::lease::{owner::Owner, request::LeaseRequest, token::FencingToken};
+use crate::lease::{name::MutexName, owner::Owner, request::LeaseRequest, token::FencingToken};
 use crate::store::event_mutex::admission::Admission;
 use crate::time::{clock::moment::Moment, clock::shown::HumanDuration, period::Period, tick::Tick, zone::Zone};
 
@@ -29,18 +28,17 @@ pub(crate) struct LeaseTerms {
 }
 
 /// What an event claims with each admission, so that no other server runs it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Claim {
-    /// Each occurrence, by a name out of these.
-    Occurrence(ClaimSeries),
+    /// Each occurrence.
+    Occurrence,
     Period(Period),
 }
 
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Occurrence(_) => f.write_str("each"),
-            Self::Period(Period::Pattern { format, .. }) => write!(f, "once per {format}"),
+            Self::Occurrence => f.write_str("each"),
             Self::Period(period) => write!(f, "once per {period:?}"),
         }
     }
@@ -112,7 +110,7 @@ impl Protection {
             words.extend(at_least.map(|at_least| format!("hold_at_least {}", HumanDuration(at_least.get()))));
         }
         words.extend(self.claim.as_ref().map(|claim| match claim {
-            Claim::Occurrence(_) => "on_one_server".to_owned(),
+            Claim::Occurrence => "on_one_server".to_owned(),
             period @ Claim::Period(_) => period.to_string().replace("once per", "once_per"),
         }));
         words.extend(self.queue.as_ref().map(Queue::in_words));
@@ -122,23 +120,23 @@ impl Protection {
         words
     }
 
-    /// What asks the run under this token to stop, and how long it may go on then, if other runs may take its place.
+    /// Returns the mark that asks the run under this token to stop, if another run may replace it.
     #[inline]
-    pub(crate) fn replacement(&self, token: Option<FencingToken>) -> Option<(MutexName, Duration)> {
-        let patience = self.queue.as_ref()?.patience?;
-        Some((self.mutex.request_to_stop(token?), patience))
+    pub(crate) fn replacement(&self, token: Option<FencingToken>) -> Option<MutexName> {
+        self.queue.as_ref().filter(|queue| queue.replaces)?;
+        Some(self.mutex.request_to_stop(token?))
     }
 
     /// The name of the claim of one run, and its term: to the end of the occurrence or period, then the window and its
     /// margin.
     pub(crate) fn claim(&self, Claimant { event, tick, zone, window }: Claimant<'_>) -> Option<(MutexName, Term)> {
-        let occurrence = tick.occurrence();
-        let (name, rest) = match self.claim.as_ref()? {
-            Claim::Occurrence(claims) => (claims.claim(occurrence), Duration::ZERO),
+        let (event, occurrence) = (Arc::clone(event), tick.occurrence());
+        let (name, rest) = match self.claim? {
+            Claim::Occurrence => (self.mutex.claim(event, occurrence), Duration::ZERO),
             Claim::Period(period) => {
                 let permit = period.at(occurrence, zone);
                 let rest = (permit.end - tick.now()).to_std().unwrap_or_default();
-                (self.mutex.permit(Arc::clone(event), permit.period), rest)
+                (self.mutex.permit(event, permit.period), rest)
             }
         };
         Some((name, Term::new(rest + window + CLAIM_MARGIN).unwrap_or(Term::MAX)))

@@ -38,7 +38,7 @@ use dropped_calls::DroppedCalls;
 use handles::Handles;
 use plan::{DueRenewals, KeeperJob, Plan};
 use renewals::by_observers;
-use requests_to_stop::{RequestsToStop, StopJob};
+use requests_to_stop::{RequestsToStop, StopRequestLook};
 
 /// How long after its timeout a task may take to stop before a warning is logged.
 const OVERDUE_AFTER: Duration = Duration::from_secs(5);
@@ -160,23 +160,17 @@ impl Keeper {
         let ((), _) = self.timer.change(|plan| (plan.has_ended(holder), None));
     }
 
-    /// Looks about once a second whether `mark` asks the run to stop, because another run takes its place, until the run has
-    /// ended. When it was told, and `patience` is over, its lease is not renewed any more.
-    pub(crate) fn watch_for_replacement(
-        self: &Arc<Self>,
-        run: &Arc<Cancellation>,
-        mark: MutexName,
-        patience: Duration,
-    ) {
+    /// Checks about once a second whether `mark` asks the run to stop, because another run takes its place.
+    pub(crate) fn watch_for_replacement(self: &Arc<Self>, run: &Arc<Cancellation>, mark: MutexName) {
         let run = Arc::clone(run) as _;
-        self.look_for_requests(|requests, now| Some(requests.watch(run, mark, patience, now)));
+        self.look_for_requests(|requests, now| Some(requests.watch(run, mark, now)));
     }
 
     fn look_for_requests(self: &Arc<Self>, change: impl FnOnce(&mut RequestsToStop, Moment) -> Option<Moment>) {
         let change = |requests: &mut RequestsToStop| ((), change(requests, self.clock.moment()));
         if let ((), Need::Thread) = self.requests_to_stop.change(change) {
             let what_for = ThreadFor::RequestsToStop;
-            self.start_thread("soloist-stop", what_for, |keeper| &keeper.requests_to_stop, Self::look_or_stop_renewing);
+            self.start_thread("soloist-stop", what_for, |keeper| &keeper.requests_to_stop, Self::look);
         }
     }
 
@@ -203,35 +197,27 @@ impl Keeper {
         }
     }
 
-    /// Whether the store has answered.
-    fn look_or_stop_renewing(self: &Arc<Self>, job: &StopJob) -> bool {
-        match job {
-            StopJob::Look { replaceable, renewed } => {
-                let Some(mutex) = self.handles.any() else { return true };
-                let requester = |mark: &MutexName| -> Option<Option<Held>> {
-                    match contain(|| mutex.held(Names::Exactly(mark))) {
-                        Ok(Ok(held)) => Some(held.into_iter().next()),
-                        Ok(Err(error)) if error.is_unsupported() => Some(None),
-                        _ => None,
-                    }
-                };
-                let any = if renewed.is_empty() { Some(None) } else { requester(MutexName::any_request_to_stop()) };
-                let Some(any) = any else { return false };
-                let looks = replaceable.iter().chain(renewed.iter().filter(|_| any.is_some()));
-                // One that gives no answer gives none to the others either.
-                looks.map(|(run, mark)| (run, requester(mark))).all(|(run, found)| {
-                    if let Some(Some(by)) = &found {
-                        run.give_way(by.holder().cloned());
-                        self.post_why_it_stops(run);
-                    }
-                    found.is_some()
-                })
+    /// Tells the runs whose marks are held to stop. Returns whether the store has answered.
+    fn look(self: &Arc<Self>, StopRequestLook { replaceable, renewed }: &StopRequestLook) -> bool {
+        let Some(mutex) = self.handles.any() else { return true };
+        let requester = |mark: &MutexName| -> Option<Option<Held>> {
+            match contain(|| mutex.held(Names::Exactly(mark))) {
+                Ok(Ok(held)) => Some(held.into_iter().next()),
+                Ok(Err(error)) if error.is_unsupported() => Some(None),
+                _ => None,
             }
-            StopJob::StopRenewing(runs) => {
-                let ((), _) = self.timer.change(|plan| (runs.iter().for_each(|run| plan.stop_renewing(&**run)), None));
-                true
+        };
+        let any = if renewed.is_empty() { Some(None) } else { requester(MutexName::any_request_to_stop()) };
+        let Some(any) = any else { return false };
+        let looks = replaceable.iter().chain(renewed.iter().filter(|_| any.is_some()));
+        // One that gives no answer gives none to the others either.
+        looks.map(|(run, mark)| (run, requester(mark))).all(|(run, found)| {
+            if let Some(Some(by)) = &found {
+                run.give_way(by.holder().cloned());
+                self.post_why_it_stops(run);
             }
-        }
+            found.is_some()
+        })
     }
 
     /// The answers to a renewal, one for each lease; nothing for another job.

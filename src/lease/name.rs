@@ -1,10 +1,7 @@
 //! The name of a mutex: a lease, a claim on an occurrence, a permit of a period, or a mark.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::iter;
 use std::sync::{Arc, OnceLock};
 
@@ -36,37 +33,25 @@ use crate::base::escape::steers_or_hides;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MutexName(Arc<Name>);
 
-#[derive(Eq, PartialOrd, Ord)]
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Name {
-    of: NameOf,
-    /// Worked out once: the names of events are looked up at each of their runs. It differs from process to process,
-    /// so it stands last, where it has no say in the order of names.
-    hash: u64,
-}
-
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum NameOf {
-    Lease(Arc<str>),
-    Claim(ClaimSeries, Claimed),
-}
-
-/// All claims on the occurrences of one event: the event, and the mutex beside which they are kept. An event has one, which
-/// names each of its claims.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct ClaimSeries(Arc<Series>);
-
-#[derive(Debug, Eq)]
-struct Series {
     mutex: Arc<str>,
-    event: Arc<str>,
-    hash: u64,
+    /// `None`: it is the name of a lease.
+    claim: Option<ClaimPart>,
 }
 
-/// What is claimed of an event.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+/// The part of a name that a lease does not have.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct ClaimPart {
+    event: Arc<str>,
+    claimed: Claimed,
+}
+
+/// The occurrence or the period that is claimed, or the text of a mark.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Claimed {
     Occurrence(DateTime<Utc>),
     Period(Arc<str>),
@@ -101,7 +86,7 @@ impl MutexName {
         match chars {
             0 => Err(InvalidName::Empty),
             chars if chars > Self::MAX_CHARS => Err(InvalidName::TooLong { chars }),
-            _ => Ok(Self(Arc::new(Name { hash: hash_of(&mutex), of: NameOf::Lease(mutex) }))),
+            _ => Ok(Self(Arc::new(Name { mutex, claim: None }))),
         }
     }
 
@@ -134,18 +119,7 @@ impl MutexName {
     /// ```
     #[must_use = "the name itself stays as it is"]
     pub fn claim(&self, event: impl Into<Arc<str>>, occurrence: DateTime<Utc>) -> Self {
-        self.claims(event).claim(occurrence)
-    }
-
-    /// The claims of the event whose lease is called like this, kept beside `mutex`.
-    pub(crate) fn claims_beside(&self, mutex: &Self) -> ClaimSeries {
-        mutex.claims(Arc::clone(self.0.of.mutex()))
-    }
-
-    fn claims(&self, event: impl Into<Arc<str>>) -> ClaimSeries {
-        let (mutex, event) = (Arc::clone(self.0.of.mutex()), event.into());
-        let hash = hash_of(&mutex) ^ hash_of(&event).rotate_left(32);
-        ClaimSeries(Arc::new(Series { mutex, event, hash }))
+        self.with(event, Claimed::Occurrence(occurrence))
     }
 
     /// The claim on one period of `event`, kept beside this name. Any text may say which period it is; a
@@ -163,9 +137,7 @@ impl MutexName {
     /// ```
     #[must_use = "the name itself stays as it is"]
     pub fn permit(&self, event: impl Into<Arc<str>>, period: impl Into<Arc<str>>) -> Self {
-        let period = period.into();
-        let hash = hash_of(&period);
-        self.claims(event).name(hash, Claimed::Period(period))
+        self.with(event, Claimed::Period(period.into()))
     }
 
     /// The name of a mark on `event`, beside the lease that this name is: what a schedule notes in its store, such as when
@@ -183,9 +155,12 @@ impl MutexName {
     /// ```
     #[must_use = "the name itself stays as it is"]
     pub fn mark(&self, event: impl Into<Arc<str>>, mark: impl Into<Arc<str>>) -> Self {
-        let mark = mark.into();
-        let hash = hash_of(&mark).rotate_left(1);
-        self.claims(event).name(hash, Claimed::Mark(mark))
+        self.with(event, Claimed::Mark(mark.into()))
+    }
+
+    fn with(&self, event: impl Into<Arc<str>>, claimed: Claimed) -> Self {
+        let claim = ClaimPart { event: event.into(), claimed };
+        Self(Arc::new(Name { mutex: Arc::clone(&self.0.mutex), claim: Some(claim) }))
     }
 
     /// What runs hold one each of where several may be at work: the lease, which is all that others ask for, and marks beside it.
@@ -213,142 +188,41 @@ impl MutexName {
 
     /// The name without the kind: what the lease is called, and what a claim is kept beside.
     pub fn mutex(&self) -> &str {
-        self.0.of.mutex()
+        &self.0.mutex
     }
 
     /// Whether this names something that only expires: a claim on an occurrence or a period, or a mark. Otherwise it names a
     /// lease.
     pub fn is_claim(&self) -> bool {
-        self.0.of.claim().is_some()
+        self.0.claim.is_some()
     }
 
     /// The event that a claim or a mark is for; `None` for a lease.
     pub fn event(&self) -> Option<&str> {
-        self.0.of.claim().map(|(series, _)| &*series.0.event)
+        self.0.claim.as_ref().map(|claim| &*claim.event)
     }
 
     /// The occurrence that a claim is for; `None` for anything else.
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
-        self.claim_in_series().map(|(_, occurrence)| occurrence)
-    }
-
-    /// The claims of which it is one on an occurrence, and on which; `None` for anything else.
-    pub(crate) fn claim_in_series(&self) -> Option<(&ClaimSeries, DateTime<Utc>)> {
-        if let NameOf::Claim(series, Claimed::Occurrence(occurrence)) = &self.0.of {
-            Some((series, *occurrence))
-        } else {
-            None
-        }
+        if let Claimed::Occurrence(occurrence) = self.0.claim.as_ref()?.claimed { Some(occurrence) } else { None }
     }
 
     /// The period that a permit is for; `None` for anything else.
     pub fn period(&self) -> Option<&str> {
-        if let Claimed::Period(period) = self.0.of.claim()?.1 { Some(period) } else { None }
+        if let Claimed::Period(period) = &self.0.claim.as_ref()?.claimed { Some(period) } else { None }
     }
 
     /// What a mark says; nothing for anything else.
     pub fn marked(&self) -> Option<&str> {
-        if let Claimed::Mark(mark) = self.0.of.claim()?.1 { Some(mark) } else { None }
+        if let Claimed::Mark(mark) = &self.0.claim.as_ref()?.claimed { Some(mark) } else { None }
     }
-}
-
-impl ClaimSeries {
-    /// The claim on one occurrence.
-    pub(crate) fn claim(&self, occurrence: DateTime<Utc>) -> MutexName {
-        let hash = occurrence.timestamp().cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.name(hash, Claimed::Occurrence(occurrence))
-    }
-
-    fn name(&self, hash: u64, claimed: Claimed) -> MutexName {
-        MutexName(Arc::new(Name { hash: self.0.hash ^ hash, of: NameOf::Claim(self.clone(), claimed) }))
-    }
-}
-
-impl NameOf {
-    fn mutex(&self) -> &Arc<str> {
-        match self {
-            Self::Lease(mutex) => mutex,
-            Self::Claim(series, _) => &series.0.mutex,
-        }
-    }
-
-    fn claim(&self) -> Option<(&ClaimSeries, &Claimed)> {
-        if let Self::Claim(series, claimed) = self { Some((series, claimed)) } else { None }
-    }
-}
-
-impl PartialEq for Name {
-    /// The hash is the same if the rest is, and mostly another one otherwise.
-    fn eq(&self, other: &Self) -> bool {
-        self.hash == other.hash && self.of == other.of
-    }
-}
-
-impl PartialEq for Series {
-    /// The same.
-    fn eq(&self, other: &Self) -> bool {
-        self.hash == other.hash && self.mutex == other.mutex && self.event == other.event
-    }
-}
-
-impl Ord for ClaimSeries {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (&self.0.mutex, &self.0.event).cmp(&(&other.0.mutex, &other.0.event))
-    }
-}
-
-impl PartialOrd for ClaimSeries {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Hash for MutexName {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.0.hash);
-    }
-}
-
-impl Hash for ClaimSeries {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.0.hash);
-    }
-}
-
-/// A map by name, or by series of claims.
-pub(crate) type NameMap<V, K = MutexName> = HashMap<K, V, BuildHasherDefault<Prehashed>>;
-
-/// A name brings a hash of its own, keyed at random; it is good enough as it is.
-#[derive(Default)]
-pub(crate) struct Prehashed(u64);
-
-impl Hasher for Prehashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-}
-
-/// Keyed at random, as a map's own hashes are, so that nobody can make up names that all fall into one place.
-fn hash_of(text: &str) -> u64 {
-    static KEY: OnceLock<RandomState> = OnceLock::new();
-    KEY.get_or_init(RandomState::new).hash_one(text)
 }
 
 impl fmt::Display for MutexName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mutex = part(self.mutex());
-        let Some((series, claimed)) = self.0.of.claim() else { return write!(f, "lease/{mutex}") };
-        let event = part(&series.0.event);
+        let Some(ClaimPart { event, claimed }) = &self.0.claim else { return write!(f, "lease/{mutex}") };
+        let event = part(event);
         match claimed {
             Claimed::Occurrence(occurrence) => {
                 let occurrence = occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true);

@@ -37,16 +37,6 @@ impl Owner {
         Self { process: PROCESS.get().0, pid: process_id::current(), serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// How many acquisitions after `first` it is, in the same process; `None`: it is of another one, or before it.
-    pub(crate) fn count_after(self, first: Self) -> Option<u64> {
-        self.serial.checked_sub(first.serial).filter(|_| self.is_of_process_of(first))
-    }
-
-    /// The acquisition that is so many after this one.
-    pub(crate) fn after(self, count: u64) -> Self {
-        Self { serial: self.serial + count, ..self }
-    }
-
     /// The text of an owner without its serial: all owners of this process begin so.
     pub(crate) fn process(self) -> impl fmt::Display {
         ProcessPart(self)
@@ -57,6 +47,7 @@ impl Owner {
         self.serial
     }
 
+    #[cfg(feature = "redis")]
     pub(crate) fn is_of_process_of(self, other: Self) -> bool {
         (self.process, self.pid) == (other.process, other.pid)
     }

@@ -180,8 +180,8 @@ fn accept_grant<'a>(
     let kept = planned.context.keepers.with(planned.store, planned.clock, |keeper| {
         let run = admitted_run.run();
         keeper.keep(planned.store, run.in_hand(), terms.renewal)?;
-        if let Some((mark, patience)) = planned.event.protection.replacement(run.fencing_token()) {
-            keeper.watch_for_replacement(run.in_hand(), mark, patience);
+        if let Some(mark) = planned.event.protection.replacement(run.fencing_token()) {
+            keeper.watch_for_replacement(run.in_hand(), mark);
         }
         Ok(())
     });

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-pub(crate) mod due_times;
+mod due_between;
 pub(crate) mod event_history;
 pub(crate) mod logged_run;
 pub(crate) mod run_logger;

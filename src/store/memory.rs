@@ -1,33 +1,29 @@
-//! Scope: this process. Clock: the one that never steps. A crash takes the leases with it.
+//! Scope: this process. Clock: one that never steps. A crash takes the leases with it.
 //!
-//! The reference implementation: maps behind one lock, each decision a single critical section.
+//! The reference for other stores: one map behind one lock. A decision is made while the lock is held, at one moment, and
+//! everything that the map says is read as of that moment: a name is held until its term is over, and free from then on.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, Utc};
 
-mod kept_claims;
-mod live_holding;
 mod logged_runs;
-#[cfg(feature = "testing")]
-pub(crate) mod test_store;
 
-use kept_claims::{KeptClaims, PURGE_NEVER_BELOW};
-use live_holding::Holding;
 use logged_runs::LoggedRuns;
 
 use super::event_mutex::EventMutex;
 use crate::base::error::MutexError;
-use crate::lease::name::{MutexName, NameMap};
+use crate::lease::holder::{Holder, this_host};
 use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::{owner::Owner, term::Term, token::FencingToken};
+use crate::lease::{name::MutexName, owner::Owner, term::Term, token::FencingToken};
 use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::{batch::Batch, broken_lease::Broken, run_log::RunLog, slot::Slot};
-use crate::time::clock::{Clock, moment::Moment};
+use crate::time::clock::{Clock, moment::Moment, wall_plus};
 
 /// Mutexes within one process; the store of [`Schedule::in_process`](crate::Schedule::in_process).
 ///
@@ -51,44 +47,28 @@ pub struct MemoryMutex {
 
 #[derive(Default)]
 struct MemoryState {
-    /// Also what has expired or was given back, until it is looked for: a name is mostly asked for again.
-    names: NameMap<MemoryEntry>,
-    claims: KeptClaims,
+    /// Leases, claims and marks. An entry whose term is over stays until the map is full, or until its name is granted again.
+    entries: HashMap<MutexName, MemoryEntry>,
     last_token: Option<FencingToken>,
-    /// How many names there may be before the free ones are looked for.
-    purge_above: usize,
 }
 
-/// Who holds a name: somebody in this process.
+/// The holder of a name.
 struct MemoryEntry {
     owner: Owner,
     token: FencingToken,
     since: Moment,
-    /// `None`: it was given back.
-    until: Option<Moment>,
+    until: Moment,
     occurrence: Option<DateTime<Utc>>,
     reason: Option<Box<str>>,
 }
 
-impl MemoryEntry {
-    fn is_live(&self, now: Moment) -> bool {
-        self.until.is_some_and(|until| now < until)
-    }
-
-    fn live(&self, now: Moment) -> Option<Holding<'_>> {
-        let Self { owner, token, since, occurrence, .. } = *self;
-        let until = self.until.filter(|until| now < *until)?;
-        Some(Holding { owner, token, since, until, occurrence, reason: self.reason.as_deref() })
-    }
-}
-
 impl MemoryMutex {
-    /// An empty store on the machine's clock.
+    /// Creates an empty store on the machine's clock.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty store on a clock of your own, so that a test can let leases expire.
+    /// Creates an empty store on a clock of your own, so that a test can let leases expire.
     ///
     /// ```
     /// use std::time::Duration;
@@ -108,60 +88,54 @@ impl MemoryMutex {
         Self { clock: clock.into(), ..Self::default() }
     }
 
-    /// One decision: the state, for nobody else meanwhile, and the time.
-    fn decide<T>(&self, decide: impl FnOnce(&mut MemoryState, Moment) -> T) -> T {
-        // No code that can panic runs while the state is half-changed, so a poisoned one is whole.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        decide(&mut state, self.clock.moment())
+    /// Loses all leases and claims, as a server does that is restarted without its data.
+    #[cfg(feature = "testing")]
+    pub(crate) fn lose_all(&self) {
+        self.decide(|state, _| state.entries.clear());
     }
 
-    #[inline]
-    fn decide_on(&self, state: &mut MemoryState, admission: &Admission, now: Moment) -> Admitted {
-        for name in admission.excluded_by() {
-            if let Some(held) = state.live(name, now) {
-                return Admitted::Excluded(Held::new(name.clone(), Some(held.holder(&self.clock, now))));
-            }
-        }
-        if let Some(claim) = admission.claim()
-            && let Some(held) = state.live(claim.name(), now)
-        {
-            return Admitted::ClaimTaken(Some(held.holder(&self.clock, now)));
-        }
-        if let Some(lease) = admission.lease()
-            && let Some(held) = state.live(lease.name(), now)
-        {
-            return Admitted::LeaseTaken(Some(held.holder(&self.clock, now)));
-        }
-        let grant = admission.granted(state.next_token(&self.clock));
-        let asked = [admission.lease(), admission.claim()].into_iter().flatten();
-        for (lease, asked) in [grant.lease(), grant.claim()].into_iter().flatten().zip(asked) {
-            state.keep(lease, asked.reason(), now);
-        }
-        Admitted::Granted(grant)
+    /// Locks the state for one decision, at this moment.
+    fn decide<T>(&self, decide: impl FnOnce(&mut MemoryState, Moment) -> T) -> T {
+        // No code that can panic runs while the state is half-changed, so a poisoned state is whole.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        decide(&mut state, self.clock.moment())
     }
 }
 
 impl MemoryState {
-    fn live(&self, name: &MutexName, now: Moment) -> Option<Holding<'_>> {
-        self.claims.live(name, now).or_else(|| self.names.get(name)?.live(now))
+    /// Returns the holder of this name, if the name is held.
+    fn live(&self, name: &MutexName, now: Moment) -> Option<&MemoryEntry> {
+        self.entries.get(name).filter(|entry| entry.is_live(now))
     }
 
-    /// Lets what `lease` still holds last until then; `None`: it is given back. `false`: it holds nothing any more.
-    fn end_at(&mut self, lease: &Lease, until: Option<Moment>, now: Moment) -> bool {
-        if let Some(claim) = self.claims.live(lease.name(), now) {
-            let ours = claim.owner == lease.owner();
-            if ours {
-                self.claims.remove(lease.name());
-                let Holding { owner, token, since, occurrence, .. } = claim;
-                self.put(lease.name(), MemoryEntry { owner, token, since, until, occurrence, reason: None }, now);
+    /// Returns the entry of this lease, if its owner still holds the name.
+    fn own(&mut self, lease: &Lease, now: Moment) -> Option<&mut MemoryEntry> {
+        self.entries.get_mut(lease.name()).filter(|entry| entry.is_live(now) && entry.owner == lease.owner())
+    }
+
+    /// Grants both the lease and the claim, or neither.
+    fn admit(&mut self, admission: &Admission, clock: &Clock, now: Moment) -> Admitted {
+        let holder = |name: &MutexName| Some(self.live(name, now)?.holder(clock, now));
+        for name in admission.excluded_by() {
+            if let Some(holder) = holder(name) {
+                return Admitted::Excluded(Held::new(name.clone(), Some(holder)));
             }
-            return ours;
         }
-        let ours = |held: &&mut MemoryEntry| held.is_live(now) && held.owner == lease.owner();
-        self.names.get_mut(lease.name()).filter(ours).map(|held| held.until = until).is_some()
+        if let Some(holder) = admission.claim().and_then(|claim| holder(claim.name())) {
+            return Admitted::ClaimTaken(Some(holder));
+        }
+        if let Some(holder) = admission.lease().and_then(|lease| holder(lease.name())) {
+            return Admitted::LeaseTaken(Some(holder));
+        }
+        let token = self.next_token(clock);
+        for request in [admission.lease(), admission.claim()].into_iter().flatten() {
+            self.hold(request, token, now);
+        }
+        Admitted::Granted(admission.granted(token))
     }
 
-    /// The first says when it was, so that the tokens of a process are higher than those of the one before it.
+    /// Returns a token that is higher than all before it. The first one says when it was granted, so that it is also higher than
+    /// those of an earlier process.
     fn next_token(&mut self, clock: &Clock) -> FencingToken {
         let now = if self.last_token.is_none() { clock.now() } else { DateTime::UNIX_EPOCH };
         let token = FencingToken::after(self.last_token, now);
@@ -169,32 +143,57 @@ impl MemoryState {
         token
     }
 
-    fn keep(&mut self, lease: &Lease, reason: Option<&str>, now: Moment) {
-        if reason.is_none() && self.claims.keep(lease, now) {
-            return;
+    /// Enters the holder of a free name.
+    fn hold(&mut self, request: &LeaseRequest, token: FencingToken, now: Moment) {
+        if self.entries.len() == self.entries.capacity() {
+            self.make_room(now);
         }
-        let until = Some(now.plus(lease.term().get()));
-        let held = MemoryEntry {
-            owner: lease.owner(),
-            token: lease.token(),
+        let entry = MemoryEntry {
+            owner: request.owner(),
+            token,
             since: now,
-            until,
-            occurrence: lease.occurrence(),
-            reason: reason.map(Box::from),
+            until: now.plus(request.term().get()),
+            occurrence: request.occurrence(),
+            reason: request.reason().map(Box::from),
         };
-        self.put(lease.name(), held, now);
+        self.entries.insert(request.name().clone(), entry);
     }
 
-    fn put(&mut self, name: &MutexName, held: MemoryEntry, now: Moment) {
-        if let Some(before) = self.names.get_mut(name) {
-            *before = held;
-            return;
+    /// Removes the entries that have expired from a full map. If more than half of the entries are left, the map grows. So each
+    /// entry is visited about twice in its life, however many there are.
+    #[cold]
+    fn make_room(&mut self, now: Moment) {
+        self.entries.retain(|_, entry| entry.is_live(now));
+        self.entries.reserve(self.entries.len());
+    }
+
+    /// Releases a lease, at once or after `rest`. Returns whether its owner still held the name.
+    fn release(&mut self, lease: &Lease, rest: Option<Term>, now: Moment) -> bool {
+        let Some(entry) = self.own(lease, now) else { return false };
+        if let Some(rest) = rest {
+            entry.until = now.plus(rest.get());
+        } else {
+            self.entries.remove(lease.name());
         }
-        if self.names.len() >= self.purge_above {
-            self.names.retain(|_, held| held.is_live(now));
-            self.purge_above = (self.names.len() * 2).max(PURGE_NEVER_BELOW);
-        }
-        self.names.insert(name.clone(), held);
+        true
+    }
+
+    /// Lets a lease last for another `term` from now on. Returns whether its owner still held the name.
+    fn extend(&mut self, lease: &Lease, term: Term, now: Moment) -> bool {
+        self.own(lease, now).map(|entry| entry.until = now.plus(term.get())).is_some()
+    }
+}
+
+impl MemoryEntry {
+    fn is_live(&self, now: Moment) -> bool {
+        now < self.until
+    }
+
+    /// Returns the holder for people, with its times on the wall clock as that is set now.
+    fn holder(&self, clock: &Clock, now: Moment) -> Holder {
+        let (since, until) = (clock.wall_at(self.since), wall_plus(clock.now(), self.until.since(now)));
+        let holder = Holder::new(self.owner, self.token, this_host(), since, until);
+        holder.with_occurrence(self.occurrence).with_reason(self.reason.as_deref())
     }
 }
 
@@ -204,9 +203,9 @@ impl EventMutex for MemoryMutex {
             if state.live(request.name(), now).is_some() {
                 return Ok(None);
             }
-            let lease = request.granted(state.next_token(&self.clock));
-            state.keep(&lease, request.reason(), now);
-            Ok(Some(lease))
+            let token = state.next_token(&self.clock);
+            state.hold(request, token, now);
+            Ok(Some(request.granted(token)))
         })
     }
 
@@ -215,7 +214,7 @@ impl EventMutex for MemoryMutex {
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.decide(|state, now| Ok(state.end_at(lease, None, now)))
+        self.decide(|state, now| Ok(state.release(lease, None, now)))
     }
 
     fn describe(&self) -> Description {
@@ -231,15 +230,14 @@ impl EventMutex for MemoryMutex {
         let (releases, admissions) = batch.slots_mut();
         self.decide(|state, now| {
             for slot in releases {
-                let until = slot.asked().rest().map(|rest| now.plus(rest.get()));
-                let ours = state.end_at(slot.asked().lease(), until, now);
-                slot.fill(Ok(ours));
+                let is_own = state.release(slot.asked().lease(), slot.asked().rest(), now);
+                slot.fill(Ok(is_own));
             }
-            let mut is_decided = false;
+            let mut is_over = false;
             for slot in admissions {
-                let decided = if is_decided { Admitted::NotDecided } else { self.decide_on(state, slot.asked(), now) };
-                is_decided |= stops_at_first_grant && matches!(decided, Admitted::Granted(_));
-                slot.fill(Ok(decided));
+                let admitted = if is_over { Admitted::NotDecided } else { state.admit(slot.asked(), &self.clock, now) };
+                is_over |= stops_at_first_grant && matches!(admitted, Admitted::Granted(_));
+                slot.fill(Ok(admitted));
             }
         });
     }
@@ -247,24 +245,23 @@ impl EventMutex for MemoryMutex {
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
         self.decide(|state, now| {
             for slot in leases {
-                let ours = state.end_at(slot.asked(), Some(now.plus(term.get())), now);
-                slot.fill(Ok(ours));
+                let is_own = state.extend(slot.asked(), term, now);
+                slot.fill(Ok(is_own));
             }
         });
     }
 
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         self.decide(|state, now| {
-            let held =
-                |name: &MutexName, held: Holding<'_>| Held::new(name.clone(), Some(held.holder(&self.clock, now)));
+            let held = |name: &MutexName| {
+                let entry = state.live(name, now)?;
+                Some(Held::new(name.clone(), Some(entry.holder(&self.clock, now))))
+            };
             Ok(match names {
-                Names::Exactly(name) => state.live(name, now).map(|live| held(name, live)).into_iter().collect(),
-                Names::Each(names) => {
-                    names.iter().filter_map(|name| Some(held(name, state.live(name, now)?))).collect()
-                }
+                Names::Exactly(name) => held(name).into_iter().collect(),
+                Names::Each(names) => names.iter().filter_map(held).collect(),
                 Names::LeasesWithPrefix(_) => {
-                    let asked = state.names.iter().filter(|(name, _)| names.contain(name));
-                    asked.filter_map(|(name, entry)| Some(held(name, entry.live(now)?))).collect()
+                    state.entries.keys().filter(|name| names.contain(name)).filter_map(held).collect()
                 }
             })
         })
@@ -272,10 +269,8 @@ impl EventMutex for MemoryMutex {
 
     fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
         self.decide(|state, now| {
-            let is_held = state.live(name, now).is_some();
-            state.claims.remove(name);
-            state.names.remove(name);
-            Ok(Broken::if_held(is_held))
+            let entry = state.entries.remove(name);
+            Ok(Broken::if_held(entry.is_some_and(|entry| entry.is_live(now))))
         })
     }
 
@@ -306,10 +301,34 @@ impl RunLog for MemoryMutex {
 
 impl fmt::Debug for MemoryMutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let live = |state: &mut MemoryState, now| {
-            let held = state.names.iter().filter(|(_, held)| held.is_live(now)).map(|(name, _)| name.clone());
-            held.chain(state.claims.names(now)).map(|name| name.to_string()).collect::<Vec<_>>()
-        };
-        f.debug_struct("MemoryMutex").field("held", &self.decide(live)).finish_non_exhaustive()
+        let held: Vec<String> = self.decide(|state, now| {
+            let held = state.entries.iter().filter(|(_, entry)| entry.is_live(now));
+            held.map(|(name, _)| name.to_string()).collect()
+        });
+        f.debug_struct("MemoryMutex").field("held", &held).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use chrono::TimeDelta;
+
+    use super::*;
+    use crate::time::clock::manual::ManualClock;
+
+    #[test]
+    fn claims_that_have_expired_make_room_for_new_ones() {
+        let clock = ManualClock::at(DateTime::UNIX_EPOCH);
+        let mutex = MemoryMutex::with_clock(&clock);
+        let (name, term) = (MutexName::lease("reports").unwrap(), Term::new(Duration::from_secs(15 * 60)).unwrap());
+        for minute in 0..10_000 {
+            let claim = name.claim("reports", DateTime::UNIX_EPOCH + TimeDelta::minutes(minute));
+            mutex.create(&LeaseRequest::new(claim, term, &mutex.clock())).unwrap().expect("it is free");
+            clock.advance(Duration::from_secs(60));
+        }
+        let entries = mutex.decide(|state, _| state.entries.len());
+        assert!(entries <= 60, "{entries} entries, and 15 claims are live at a time");
     }
 }

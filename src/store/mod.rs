@@ -1,8 +1,6 @@
 //! Stores of mutexes: the trait `EventMutex`, and those that are here.
 
 pub(crate) mod connect;
-#[cfg(feature = "contract-tests")]
-pub mod contract;
 pub(crate) mod event_mutex;
 pub(crate) mod file;
 pub(crate) mod handle;

@@ -67,7 +67,6 @@ fn every_error_is_one_that_a_question_mark_passes_on() {
     error::<soloist::InvalidCommand>();
     error::<soloist::InvalidName>();
     error::<soloist::InvalidOwner>();
-    error::<soloist::InvalidPeriod>();
     error::<soloist::InvalidTerm>();
     error::<soloist::MutexError>();
     error::<soloist::PauseError>();

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 use chrono::{DateTime, TimeDelta};
 use soloist::{
     Description, Event, EventMutex, FencingToken, Held, Holder, Lease, LeaseRequest, MutexError, MutexName, Names,
-    OutagePolicy, Owner, Period, Schedule, Slot, Term, Verdict,
+    OutagePolicy, Owner, Schedule, Slot, Term, Verdict,
 };
 use tracing::Subscriber;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
-use crate::support::{HOUR, heard_by, noon, output_alone};
+use crate::support::{heard_by, noon, output_alone};
 
 /// ESC, CR, NUL, backspace, the CSI of C1, and two that turn the direction of a text.
 const HOSTILE: &str = "\u{1b}[2J\r\0\u{8}\u{9b}31m\u{202e}\u{2066}x";
@@ -187,7 +187,6 @@ fn an_error_of_a_definition_or_of_a_call_shows_what_is_wrong_and_does_not_steer(
         event("b").daily_at(HOSTILE),
         event("c").daily().timezone(HOSTILE),
         event("d").daily().environments([HOSTILE]),
-        event("e").daily().once_per(Period::pattern(HOSTILE, HOUR)),
         Event::exec("f", HOSTILE).daily(),
         Event::exec("g", "true").daily().env(format!("{without_nul}=").as_str(), "1"),
         Event::exec(HOSTILE, "true").daily(),

@@ -45,8 +45,7 @@ fn replace(event: Event) -> Event {
 }
 
 /// All that lets an occurrence wait.
-const POLICIES: [Overlap; 4] =
-    [Overlap::QueueOne, Overlap::QueueAll(3), Overlap::Replace, Overlap::ReplaceAfter(Duration::from_secs(30))];
+const POLICIES: [Overlap; 3] = [Overlap::QueueOne, Overlap::QueueAll(3), Overlap::Replace];
 
 fn mutex() -> MutexName {
     MutexName::lease(EVENT).unwrap()

@@ -219,15 +219,6 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
             "event `e`: a lease that is held for at least 18446744073709551615.999999999s is outside of 1ms to ten years",
         ),
         (
-            event("e").daily().once_per(Period::pattern("%Y-%!", HOUR)),
-            "event `e`: `%Y-%!` is not a pattern of periods: it has a `%` that `chrono` does not know, write one such as \
-             `%Y-%m-%d %p`",
-        ),
-        (
-            event("e").daily().once_per(Period::pattern("%F", Duration::ZERO)),
-            "event `e`: periods of `%F` that last 0ns at most are outside of a minute to nine years",
-        ),
-        (
             event("e").daily().mutex_name("shared").once_per(Period::Day),
             "event `e`: it has a `mutex_name(..)`, but no lease: add `without_overlapping()`",
         ),

@@ -9,7 +9,6 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::lease::name::MutexName;
 use crate::lease::term::Term;
-use crate::time::clock::shown::HumanDuration;
 
 /// What becomes of an occurrence that meets a run of its event; see [`Event::on_overlap`](crate::Event::on_overlap).
 ///
@@ -37,41 +36,28 @@ pub enum Overlap {
     /// The run is [cancelled](crate::CancelReason::Replaced), wherever it is, and the occurrence starts when it has ended; an
     /// earlier one that waits is skipped. A function that does not stop is waited for.
     Replace,
-    /// The same, and so long after the run was told to stop, from a second to a day, its lease is not renewed any more. A function
-    /// that is still at work then, and ignores that too, goes on beside the next run. Their
-    /// [fencing tokens](crate::Run::fencing_token) tell them apart.
-    ReplaceAfter(Duration),
 }
 
 impl Overlap {
-    /// How many may wait; `None`: none does.
+    /// Returns how many may wait; `None`: none does.
     pub(super) fn places(self) -> Option<usize> {
         match self {
             Self::Skip => None,
             Self::QueueOne => Some(1),
             Self::QueueAll(places) => Some(places),
-            Self::Replace | Self::ReplaceAfter(_) => Some(PLACES_TO_LEAVE),
-        }
-    }
-
-    /// How long a run may go on after it was told that it is replaced; `None`: it is not.
-    pub(super) fn patience(self) -> Option<Duration> {
-        match self {
-            Self::Skip | Self::QueueOne | Self::QueueAll(_) => None,
-            Self::Replace => Some(Duration::MAX),
-            Self::ReplaceAfter(patience) => Some(patience),
+            Self::Replace => Some(PLACES_TO_LEAVE),
         }
     }
 }
 
-/// Whoever waits to replace a run leaves when somebody comes behind it, and looks for that about once a second. Meanwhile
+/// An occurrence that waits to replace a run leaves when a later one comes, and checks for that about once a second. Meanwhile
 /// more may come.
 const PLACES_TO_LEAVE: usize = 4;
 
 /// The longest queue.
 pub(super) const MOST_PLACES: usize = 100;
 
-/// The waits, and the patience, that may be set.
+/// The waits that may be set.
 pub(super) const WAITS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 60 * 60);
 
 /// The queue of an event. All of its names are marks of the event's mutex.
@@ -83,8 +69,8 @@ pub(crate) struct Queue {
     pub(crate) term: Term,
     /// How long after its occurrence an event waits at most. If that was not set: as long as its claim may be asked for.
     pub(crate) within: Duration,
-    /// Set if what waits replaces the run that it waits for: how long that may go on after it was told.
-    pub(crate) patience: Option<Duration>,
+    /// Whether an occurrence that waits replaces the run that it waits for.
+    pub(crate) replaces: bool,
 }
 
 impl Queue {
@@ -93,13 +79,12 @@ impl Queue {
         (1..=places).map(place).collect()
     }
 
-    /// In the word that asks for it.
+    /// Returns the words that ask for it.
     pub(super) fn in_words(&self) -> String {
-        match (self.patience, self.places.len()) {
-            (Some(Duration::MAX), _) => "on_overlap Replace".to_owned(),
-            (Some(patience), _) => format!("on_overlap ReplaceAfter {}", HumanDuration(patience)),
-            (None, 1) => "on_overlap QueueOne".to_owned(),
-            (None, places) => format!("on_overlap QueueAll {places}"),
+        match self.places.len() {
+            _ if self.replaces => "on_overlap Replace".to_owned(),
+            1 => "on_overlap QueueOne".to_owned(),
+            places => format!("on_overlap QueueAll {places}"),
         }
     }
 }

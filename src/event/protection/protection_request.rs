@@ -33,7 +33,7 @@ impl ProtectionRequest {
     /// The validated protections of the event whose name is `own_name`, and whose claims may be asked for in this window.
     pub(in crate::event) fn validate(
         self,
-        own_name: &MutexName,
+        own_name: MutexName,
         usual_term: Term,
         claim_window: Duration,
         has_own_mutex: bool,
@@ -47,23 +47,19 @@ impl ProtectionRequest {
             return Err(AddErrorKind::MutexNameWithoutLease);
         }
         let is_shared = mutex_name.is_some();
-        let mutex = mutex_name.unwrap_or_else(|| own_name.clone());
+        let mutex = mutex_name.unwrap_or(own_name);
         let queue = queue(self.on_overlap, self.within, claim_window, &mutex, lease)?;
-        if is_shared && queue.as_ref().is_some_and(|queue| queue.patience.is_some()) {
+        let replaces = queue.as_ref().is_some_and(|queue| queue.replaces);
+        if is_shared && replaces {
             return Err(AddErrorKind::ReplaceOfOthers);
         }
-        if self.at_most.is_some() && queue.as_ref().is_some_and(|queue| queue.patience.is_some()) {
+        if self.at_most.is_some() && replaces {
             return Err(AddErrorKind::ReplaceOfOneOfMany);
         }
         let slots = self.at_most.map_or_else(Vec::new, |count| mutex.slots(count));
         let on_outage = self.on_outage.unwrap_or_default();
-        let claim = match self.once_per {
-            Some(period) => {
-                period.check().map_err(AddErrorKind::Period)?;
-                Some(Claim::Period(period))
-            }
-            None => (self.one_server || queue.is_some()).then(|| Claim::Occurrence(own_name.claims_beside(&mutex))),
-        };
+        let each = (self.one_server || queue.is_some()).then_some(Claim::Occurrence);
+        let claim = self.once_per.map(Claim::Period).or(each);
         if let Some(window) = self.catch_up {
             if !CATCH_UP_WINDOWS.contains(&window) {
                 return Err(AddErrorKind::CatchUp(window));
@@ -125,13 +121,8 @@ fn queue(
     if let Some(within) = within.filter(|within| !WAITS.contains(within)) {
         return Err(AddErrorKind::Within(within));
     }
-    if let Overlap::ReplaceAfter(patience) = on_overlap
-        && !WAITS.contains(&patience)
-    {
-        return Err(AddErrorKind::Patience(patience));
-    }
     let lease = lease.ok_or(AddErrorKind::OverlapWithoutLease)?;
     let term = if lease.renewal == Renewal::WhileItRuns { lease.term } else { Term::DEFAULT };
     let within = within.unwrap_or(claim_window);
-    Ok(Some(Queue { places: Queue::places(mutex, places), term, within, patience: on_overlap.patience() }))
+    Ok(Some(Queue { places: Queue::places(mutex, places), term, within, replaces: on_overlap == Overlap::Replace }))
 }

@@ -137,13 +137,6 @@ impl Plan {
         self.entries.push(entry);
     }
 
-    /// The lease of this holder ends with the term that it has.
-    pub(super) fn stop_renewing(&mut self, holder: &dyn HoldsLease) {
-        if let Some(entry) = self.entries.iter_mut().find(|entry| addr_eq(Arc::as_ptr(&entry.holder), holder)) {
-            entry.next = None;
-        }
-    }
-
     /// Who in this process holds the name under a renewed lease, as far as it knows. A fixed term does not count: nobody
     /// asks the store whether such a lease is still held.
     pub(super) fn holder(&self, name: &MutexName, now: Moment) -> Option<&HeldLease> {

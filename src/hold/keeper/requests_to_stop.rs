@@ -6,7 +6,6 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::hold::held_lease::HoldsLease;
 use crate::hold::timer_thread::{TimedJobs, TimedStep};
@@ -23,40 +22,29 @@ struct WatchedRun {
     run: Arc<dyn HoldsLease>,
     /// What asks it to stop.
     mark: MutexName,
-    /// How long it may go on after it was asked to stop. `None`: it may as long as it does, and is asked about once.
-    patience: Option<Duration>,
-    /// When the store is asked again or, once the run was asked to stop, when it has gone on for too long.
+    /// Whether another run may replace it. If not, the store is asked about it once.
+    is_replaceable: bool,
+    /// When the store is asked.
     due: Moment,
 }
 
 /// Runs, each with the mark that asks it to stop.
 pub(super) type Marked = Vec<(Arc<dyn HoldsLease>, MutexName)>;
 
-/// What is due.
+/// The marks that are looked for, to tell their runs to stop.
 #[derive(Debug)]
-pub(super) enum StopJob {
-    /// Look for these marks, and tell the runs.
-    Look {
-        /// Of runs that may be replaced.
-        replaceable: Marked,
-        /// Of runs whose leases were renewed: only if an operator asks any run of the store to stop.
-        renewed: Marked,
-    },
-    /// These have gone on for too long.
-    StopRenewing(Vec<Arc<dyn HoldsLease>>),
+pub(super) struct StopRequestLook {
+    /// Those of runs that may be replaced.
+    pub(super) replaceable: Marked,
+    /// Those of runs whose leases were renewed: only if an operator asks any run of the store to stop.
+    pub(super) renewed: Marked,
 }
 
 impl RequestsToStop {
     /// Watches a run that was just admitted, and returns when the store is asked for the first time.
-    pub(super) fn watch(
-        &mut self,
-        run: Arc<dyn HoldsLease>,
-        mark: MutexName,
-        patience: Duration,
-        now: Moment,
-    ) -> Moment {
+    pub(super) fn watch(&mut self, run: Arc<dyn HoldsLease>, mark: MutexName, now: Moment) -> Moment {
         let due = now.plus(about_a_second());
-        self.watched.push(WatchedRun { run, mark, patience: Some(patience), due });
+        self.watched.push(WatchedRun { run, mark, is_replaceable: true, due });
         due
     }
 
@@ -67,7 +55,7 @@ impl RequestsToStop {
             let Some(lease) = run.held().lease() else { continue };
             if !watched.contains(&address(&run)) && !run.gives_way() {
                 let mark = lease.name().request_to_stop(lease.token());
-                self.watched.push(WatchedRun { run, mark, patience: None, due: now });
+                self.watched.push(WatchedRun { run, mark, is_replaceable: false, due: now });
             }
         }
     }
@@ -78,25 +66,19 @@ fn address(run: &Arc<dyn HoldsLease>) -> usize {
 }
 
 impl TimedJobs for RequestsToStop {
-    type Job = StopJob;
+    type Job = StopRequestLook;
     /// Whether the store has answered.
     type Answer = bool;
 
-    fn next_step(&mut self, now: Moment) -> TimedStep<StopJob> {
+    fn next_step(&mut self, now: Moment) -> TimedStep<StopRequestLook> {
         self.watched.retain(|watched| watched.run.held().deadline_at(now).is_some());
-        let is_impatient = |watched: &mut WatchedRun| watched.patience.is_some() && watched.run.gives_way();
-        let told = self.watched.extract_if(.., |watched| watched.due <= now && is_impatient(watched));
-        let stop_renewing: Vec<_> = told.map(|watched| watched.run).collect();
-        if !stop_renewing.is_empty() {
-            return TimedStep::Do(StopJob::StopRenewing(stop_renewing));
-        }
         let (mut replaceable, mut renewed) = (Marked::new(), Marked::new());
-        for WatchedRun { run, mark, patience, .. } in self.watched.iter().filter(|watched| watched.due <= now) {
-            let looks = if patience.is_some() { &mut replaceable } else { &mut renewed };
+        for WatchedRun { run, mark, is_replaceable, .. } in self.watched.iter().filter(|watched| watched.due <= now) {
+            let looks = if *is_replaceable { &mut replaceable } else { &mut renewed };
             looks.push((Arc::clone(run), mark.clone()));
         }
         if !replaceable.is_empty() || !renewed.is_empty() {
-            return TimedStep::Do(StopJob::Look { replaceable, renewed });
+            return TimedStep::Do(StopRequestLook { replaceable, renewed });
         }
         self.watched.iter().map(|watched| watched.due).min().map_or(TimedStep::Rest, TimedStep::Wait)
     }
@@ -107,23 +89,24 @@ impl TimedJobs for RequestsToStop {
         false
     }
 
-    fn job_done(&mut self, job: &StopJob, is_answered: bool, now: Moment) {
-        let StopJob::Look { replaceable, renewed } = job else { return };
+    fn job_done(&mut self, look: &StopRequestLook, is_answered: bool, now: Moment) {
+        let StopRequestLook { replaceable, renewed } = look;
         let looked_for: HashSet<usize> = replaceable.iter().chain(renewed).map(|(run, _)| address(run)).collect();
         self.watched.retain_mut(|watched| {
             if !looked_for.contains(&address(&watched.run)) {
                 return true;
             }
-            let patience = watched.patience.filter(|_| watched.run.gives_way());
-            watched.due = now.plus(patience.unwrap_or_else(about_a_second));
-            // A look without an answer is made again, for those that were not asked to stop.
-            watched.patience.is_some() || !(is_answered || watched.run.gives_way())
+            watched.due = now.plus(about_a_second());
+            // A look without an answer is made again.
+            !watched.run.gives_way() && (watched.is_replaceable || !is_answered)
         });
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::hold::{cancellation::Cancellation, held_lease::HeldLease};
     use crate::lease::{request::LeaseRequest, term::Term, token::FencingToken};
@@ -142,16 +125,14 @@ mod tests {
         let (asked, other) = (run("asked"), run("other"));
         let (mut requests, now) = (RequestsToStop::default(), Clock::system().moment());
         requests.look_once(vec![Arc::clone(&asked), Arc::clone(&other)], now);
-        let TimedStep::Do(job @ StopJob::Look { .. }) = requests.next_step(now) else { panic!("both are looked for") };
+        let TimedStep::Do(look) = requests.next_step(now) else { panic!("both are looked for") };
         asked.give_way(None);
-        requests.job_done(&job, false, now); // the store answered about the first one only
+        requests.job_done(&look, false, now); // the store answered about the first one only
         let later = now.plus(Duration::from_secs(60));
-        let TimedStep::Do(job @ StopJob::Look { .. }) = requests.next_step(later) else {
-            panic!("the other one is looked for again, and no lease is left to end");
-        };
-        let StopJob::Look { replaceable, renewed } = &job else { unreachable!("it is one") };
+        let TimedStep::Do(look) = requests.next_step(later) else { panic!("the other one is looked for again") };
+        let StopRequestLook { replaceable, renewed } = &look;
         assert!(replaceable.is_empty() && renewed.len() == 1 && Arc::ptr_eq(&renewed[0].0, &other));
-        requests.job_done(&job, true, later);
+        requests.job_done(&look, true, later);
         assert!(requests.watched.is_empty());
     }
 }

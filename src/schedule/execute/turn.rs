@@ -139,7 +139,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
                     return Err(replaced);
                 }
                 // They leave, because a later one is among them.
-                Err(SkipReason::QueueFull(holder)) if self.replaces() => why = SkipReason::QueuedTooLong(holder),
+                Err(SkipReason::QueueFull(holder)) if self.queue.replaces => why = SkipReason::QueuedTooLong(holder),
                 decided => return decided,
             }
             if let Some(place) = place.as_ref().filter(|_| !mem::replace(&mut is_told, true)) {
@@ -202,7 +202,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let (mark, waiter) = (hold(lease), hold(claim));
         // This process still renews one of them for another waiter, and the store has lost its data.
         let (Some(mark), Some(waiter)) = (mark?, waiter?) else { return Ok(None) };
-        let before = if self.replaces() { 0 } else { self.queue.places.len() - 1 };
+        let before = if self.queue.replaces { 0 } else { self.queue.places.len() - 1 };
         Ok(Some(QueuePlace { mark, waiter, before, cancelled: None }))
     }
 
@@ -214,11 +214,6 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         answer.map_err(SkipReason::StoreUnavailable)
     }
 
-    /// Returns whether it replaces the run that it waits for.
-    fn replaces(&self) -> bool {
-        self.queue.patience.is_some()
-    }
-
     /// Returns whether this holder runs a later occurrence, or waits with it.
     fn is_later(&self, holder: &Holder) -> bool {
         holder.occurrence().is_some_and(|occurrence| occurrence > self.planned.occurrence())
@@ -226,7 +221,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
 
     /// Leaves, if it is to replace a run and a later occurrence waits.
     fn leave_to_a_later_one(&self, held: &[Held]) -> Result<(), SkipReason> {
-        let mut waiting = held.iter().filter_map(Held::holder).filter(|_| self.replaces());
+        let mut waiting = held.iter().filter_map(Held::holder).filter(|_| self.queue.replaces);
         waiting
             .find(|holder| self.is_later(holder))
             .map_or(Ok(()), |later| Err(SkipReason::Replaced(Some(later.clone()))))
@@ -234,7 +229,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
 
     /// Asks for the run if it is its turn: if fewer wait before it than may run at a time.
     fn ask_in_turn(&self, place: &mut QueuePlace) -> Result<AdmittedRun<'a>, SkipReason> {
-        if self.replaces() {
+        if self.queue.replaces {
             return self.ask_as_the_latest(place);
         }
         let at_a_time = self.planned.event.protection.alternatives();
@@ -286,7 +281,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             unused.log_releases();
         }
         if let Err(SkipReason::Overlapping(run)) = &decision
-            && self.replaces()
+            && self.queue.replaces
         {
             self.cancel_run(run.as_ref(), place)?;
         }

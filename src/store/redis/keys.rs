@@ -122,8 +122,8 @@ mod tests {
         let permit = name.permit("reports:generate", "day@2026-03-01T00:00:00+01:00");
         let key = "soloist:permit:{reports:generate}:day@2026-03-01T00:00:00+01:00";
         assert_eq!(prefix.key(&permit).to_string(), key);
-        let permit = name.permit("weekly", "pattern@1/2 é");
-        assert_eq!(prefix.key(&permit).to_string(), "soloist:permit:{reports:generate}:weekly/pattern@1%2F2%20%C3%A9");
+        let permit = name.permit("weekly", "day@1/2 é");
+        assert_eq!(prefix.key(&permit).to_string(), "soloist:permit:{reports:generate}:weekly/day@1%2F2%20%C3%A9");
         assert_eq!(prefix.token_key_of(&permit).to_string(), "soloist:token:{reports:generate}");
         assert_eq!(prefix.token_key_of(&claim).to_string(), "soloist:token:{reports:generate}");
         assert_eq!(prefix.token_key().to_string(), "soloist:token");

@@ -37,19 +37,16 @@ impl Stubborn {
     }
 }
 
-/// Lets seconds pass until then, and returns how many.
-fn seconds_until(clock: &ManualClock, is_over: impl Fn() -> bool) -> u64 {
-    let passed = std::cell::Cell::new(0);
+/// Lets seconds pass until then.
+fn seconds_until(clock: &ManualClock, is_over: impl Fn() -> bool) {
     until(|| {
         let is_over = is_over();
         if !is_over {
             clock.advance(Duration::from_secs(1));
-            passed.set(passed.get() + 1);
         }
         is_over
     })
     .unwrap();
-    passed.get()
 }
 
 fn cancellation(token: u64) -> MutexName {
@@ -311,39 +308,6 @@ fn who_is_asked_to_stop_is_one_run_and_not_the_one_after_it() {
     assert_eq!(ran(&first.join().unwrap(), EVENT).cancel_reason(), Some(CancelReason::Replaced));
 }
 
-#[test]
-fn a_run_that_outlasts_the_patience_loses_its_lease() {
-    let clock = ManualClock::at(noon());
-    let fleet = Stubborn::on(MemoryMutex::with_clock(&clock), |event| {
-        event
-            .every_minute()
-            .on_overlap(Overlap::ReplaceAfter(Duration::from_secs(60)))
-            .lease_term(Duration::from_secs(30))
-            .within(Duration::from_secs(600))
-    });
-    let [first, second] = [0, 1].map(|number| {
-        let server = fleet.server().with_clock(&clock);
-        let ticks = thread::spawn(move || server.run_due(minute(number)));
-        if number == 0 {
-            fleet.0.has_noted("start 0");
-        } else {
-            fleet.0.waits_at(1);
-        }
-        ticks
-    });
-    let has_noted = |line: &str| fleet.0.diary.lines().iter().any(|noted| noted == line);
-    seconds_until(&clock, || has_noted("0 is told: replaced"));
-    fleet.0.end(minute(1));
-    let passed = seconds_until(&clock, || has_noted("end 1"));
-    assert!(passed > 58, "after the patience and a term: {passed} s");
-    fleet.0.end(minute(0));
-    let first = first.join().unwrap();
-    assert!(ran(&first, EVENT).lease_lost_at().is_some() && first.is_failure(), "{first}");
-    assert_eq!(ran(&first, EVENT).cancel_reason(), Some(CancelReason::Replaced));
-    assert!(ran(&second.join().unwrap(), EVENT).is_success());
-    assert_eq!(fleet.0.diary.lines(), ["start 0", "0 is told: replaced", "start 1", "end 1", "end 0"]);
-}
-
 #[cfg(unix)]
 #[test]
 fn a_command_that_is_replaced_is_terminated() {
@@ -467,12 +431,7 @@ fn who_waits_and_who_is_watched_ask_about_once_a_second() {
 
 #[test]
 fn a_replacement_that_can_not_be_is_refused() {
-    let kind = |setting: fn(Event) -> Event| {
-        let event = setting(Event::call(EVENT, |_| {}).every_minute().without_overlapping());
-        Schedule::in_process().add(event).map(|_| ()).unwrap_err().kind().clone()
-    };
-    let shared: fn(Event) -> Event = |event| event.mutex_name("warehouse").on_overlap(Overlap::Replace);
-    assert!(matches!(kind(shared), AddErrorKind::ReplaceOfOthers));
-    let hasty: fn(Event) -> Event = |event| event.on_overlap(Overlap::ReplaceAfter(Duration::ZERO));
-    assert!(matches!(kind(hasty), AddErrorKind::Patience(Duration::ZERO)));
+    let event = replace(Event::call(EVENT, |_| {}).without_overlapping()).mutex_name("warehouse");
+    let refused = Schedule::in_process().add(event).map(|_| ()).unwrap_err();
+    assert!(matches!(refused.kind(), AddErrorKind::ReplaceOfOthers));
 }

@@ -1,8 +1,8 @@
 //! Cases of fencing tokens: they rise with every grant of a name.
 
+use crate::contract::harness::Harness;
+use crate::contract::subject::{CaseResult, Subject, must, occurrence};
 use crate::lease::{name::MutexName, request::Lease, token::FencingToken};
-use crate::store::contract::harness::Harness;
-use crate::store::contract::subject::{CaseResult, Subject, must, occurrence};
 
 pub(super) fn tokens_rise_over_forgetting<H: Harness>(subject: &Subject<H>) {
     let mut tokens = Tokens::of(subject.name("forgotten"));

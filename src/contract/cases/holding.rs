@@ -1,7 +1,8 @@
 //! Cases of `create`, `forget` and expiry.
 
-use crate::store::contract::subject::{Subject, answered, broken, must};
-use crate::store::{contract::harness::Harness, event_mutex::EventMutex};
+use crate::contract::harness::Harness;
+use crate::contract::subject::{Subject, answered, broken, must};
+use crate::store::event_mutex::EventMutex;
 
 pub(super) fn a_free_name_is_granted_as_it_was_asked_for<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("granted");

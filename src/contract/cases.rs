@@ -152,7 +152,7 @@ macro_rules! __contract_cases {
     };
 }
 
-/// Every case by its name, in the order of the list.
+/// Lists every case by its name, in the order of the list.
 pub(super) fn all<H: Harness>() -> Vec<(&'static str, Case<H>)> {
     __contract_cases!([table](H))
 }

@@ -1,4 +1,4 @@
-//! A store for tests of a schedule, which is told what goes wrong.
+//! A store for tests of a schedule, with faults that the test sets.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::MemoryMutex;
 use crate::base::error::MutexError;
 use crate::lease::name::{InvalidName, MutexName};
 use crate::lease::request::{Lease, LeaseRequest};
@@ -20,10 +19,11 @@ use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::run_log::RunLog;
 use crate::store::event_mutex::slot::Slot;
+use crate::store::memory::MemoryMutex;
 use crate::time::clock::{Clock, manual::ManualClock};
 
-/// A store in memory for tests of a schedule, which does what it is told: it is out, slow, loses its data, or another server
-/// holds something in it. It says of itself that a fleet shares it, and its clones are one store: give one to each server of the
+/// A store in memory for tests of a schedule. The test makes it unavailable or slow, takes its data away, or lets another server
+/// hold a name in it. It says of itself that a fleet shares it, and its clones are one store: give a clone to each server of the
 /// test.
 ///
 /// ```
@@ -43,53 +43,52 @@ use crate::time::clock::{Clock, manual::ManualClock};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 pub struct TestStore {
     memory: MemoryMutex,
     clock: ManualClock,
-    told: Arc<Told>,
+    faults: Arc<Faults>,
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct Faults {
     is_out: AtomicBool,
     takes: Mutex<Duration>,
 }
 
 impl TestStore {
-    /// An empty store on this clock, which answers at once.
+    /// Creates an empty store on this clock, which answers at once.
     pub fn new(clock: &ManualClock) -> Self {
-        Self { memory: MemoryMutex::with_clock(clock), clock: clock.clone(), told: Arc::default() }
+        Self { memory: MemoryMutex::with_clock(clock), clock: clock.clone(), faults: Arc::default() }
     }
 
-    /// Answers nobody from now on, until it is told otherwise. What is held stays held, and expires.
+    /// Makes the store unavailable, or available again. Names that are held stay held, and expire.
     pub fn be_out(&self, is_out: bool) {
-        self.told.is_out.store(is_out, Ordering::SeqCst);
+        self.faults.is_out.store(is_out, Ordering::SeqCst);
     }
 
     fn log_answers(&self, attempted: &str) -> Result<(), MutexError> {
-        if self.told.is_out.load(Ordering::SeqCst) {
+        if self.faults.is_out.load(Ordering::SeqCst) {
             return Err(MutexError::unavailable(attempted, OUT));
         }
         Ok(())
     }
 
-    /// Lets so much time pass on its clock from now on before each of its answers arrives.
+    /// Lets this time pass on its clock before each answer from now on.
     pub fn take(&self, time: Duration) {
-        *self.told.takes.lock().unwrap_or_else(PoisonError::into_inner) = time;
+        *self.faults.takes.lock().unwrap_or_else(PoisonError::into_inner) = time;
     }
 
     /// Loses its data, as a server does that is restarted without them: leases, claims, pauses.
     pub fn lose_all(&self) {
-        self.memory.decide(|state, _| (state.names, state.claims) = Default::default());
+        self.memory.lose_all();
     }
 
-    /// Another server runs the event from now on, or whatever has this [`mutex_name`](crate::Event::mutex_name), until what is
-    /// returned is dropped. It waits for nobody: if the event is at work, that is as if its lease was broken.
+    /// Lets another server run the event with this name, or the events with this [`mutex_name`](crate::Event::mutex_name), until
+    /// the returned run is dropped. It does not wait: if the event is running, its lease is broken.
     ///
     /// # Errors
     ///
-    /// No event can be called so.
+    /// It is not a name that an event can have.
     ///
     /// ```
     /// use soloist::testing::TestStore;
@@ -109,45 +108,47 @@ impl TestStore {
     /// # }
     /// ```
     pub fn run_elsewhere(&self, mutex: &str) -> Result<RunElsewhere, InvalidName> {
-        Ok(self.take_away(MutexName::lease(mutex)?))
+        Ok(self.take_away(&MutexName::lease(mutex)?))
     }
 
-    /// Another server has run this occurrence of an event that is [`on_one_server`](crate::Event::on_one_server). It stays
-    /// taken.
+    /// Lets another server have run this occurrence of an event that is [`on_one_server`](crate::Event::on_one_server). The claim
+    /// stays.
     ///
     /// # Errors
     ///
-    /// No event can be called so.
+    /// It is not a name that an event can have.
     pub fn claim_elsewhere(&self, event: &str, occurrence: DateTime<Utc>) -> Result<(), InvalidName> {
-        let claim = self.take_away(MutexName::lease(event)?.claim(event, occurrence));
-        std::mem::forget(claim); // A claim is not given back.
+        let claim = self.take_away(&MutexName::lease(event)?.claim(event, occurrence));
+        std::mem::forget(claim); // A claim is not released.
         Ok(())
     }
 
-    fn take_away(&self, name: MutexName) -> RunElsewhere {
-        let request = LeaseRequest::new(name, Term::MAX, &self.memory.clock());
-        let lease = self.memory.decide(|state, now| {
-            let lease = request.granted(state.next_token(&self.memory.clock));
-            state.keep(&lease, None, now);
-            lease
-        });
+    fn take_away(&self, name: &MutexName) -> RunElsewhere {
+        let lease = loop {
+            // What holds the name loses it. Another thread may be faster than the request.
+            let _ = self.memory.break_lease(name);
+            let request = LeaseRequest::new(name.clone(), Term::MAX, &self.clock());
+            if let Ok(Some(lease)) = self.memory.create(&request) {
+                break lease;
+            }
+        };
         RunElsewhere { memory: self.memory.clone(), lease }
     }
 
-    /// What it answers, after its time; or that it is out.
+    /// Asks the store in memory, unless it is unavailable, and lets the time of an answer pass.
     fn answer<T>(
         &self,
         attempted: impl FnOnce() -> String,
         ask: impl FnOnce(&MemoryMutex) -> Result<T, MutexError>,
     ) -> Result<T, MutexError> {
-        let is_out = self.told.is_out.load(Ordering::SeqCst);
+        let is_out = self.faults.is_out.load(Ordering::SeqCst);
         let answer = if is_out { Err(MutexError::unavailable(attempted(), OUT)) } else { ask(&self.memory) };
         self.pass_time();
         answer
     }
 
     fn pass_time(&self) {
-        let takes = *self.told.takes.lock().unwrap_or_else(PoisonError::into_inner);
+        let takes = *self.faults.takes.lock().unwrap_or_else(PoisonError::into_inner);
         if !takes.is_zero() {
             self.clock.advance(takes);
         }
@@ -178,7 +179,7 @@ impl EventMutex for TestStore {
     }
 
     fn carry_out(&self, batch: &mut Batch) {
-        if !self.told.is_out.load(Ordering::SeqCst) {
+        if !self.faults.is_out.load(Ordering::SeqCst) {
             self.memory.carry_out(batch);
             return self.pass_time();
         }
@@ -195,7 +196,7 @@ impl EventMutex for TestStore {
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
-        if self.told.is_out.load(Ordering::SeqCst) {
+        if self.faults.is_out.load(Ordering::SeqCst) {
             for slot in leases {
                 let error = MutexError::unavailable(format!("extend {}", slot.asked().name()), OUT);
                 slot.fill(Err(error));
@@ -219,7 +220,7 @@ impl EventMutex for TestStore {
     }
 }
 
-/// It takes no time, because no run waits for it.
+/// The log takes no time, because no run waits for it.
 impl RunLog for TestStore {
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
         self.log_answers("write the log of runs")?;
@@ -242,7 +243,7 @@ impl RunLog for TestStore {
     }
 }
 
-/// Another server's run, in a test, until it is dropped; see [`TestStore::run_elsewhere`].
+/// A run on another server, which ends when it is dropped; see [`TestStore::run_elsewhere`].
 ///
 /// ```
 /// use soloist::testing::{RunElsewhere, TestStore};
@@ -259,7 +260,6 @@ impl RunLog for TestStore {
 /// ```
 #[derive(Debug)]
 #[must_use = "the run elsewhere ends when this is dropped"]
-#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 pub struct RunElsewhere {
     memory: MemoryMutex,
     lease: Lease,

@@ -1,8 +1,8 @@
 //! Cases of `extend`: only the owner can, and only as long as it holds.
 
+use crate::contract::harness::Harness;
+use crate::contract::subject::{CaseResult, Subject, long, must};
 use crate::lease::request::Lease;
-use crate::store::contract::harness::Harness;
-use crate::store::contract::subject::{CaseResult, Subject, long, must};
 use crate::store::event_mutex::extend_one;
 use crate::store::event_mutex::{EventMutex, batch::Batch};
 

@@ -4,16 +4,16 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::naming::ODD;
 use crate::base::error::MutexError;
+use crate::contract::harness::Harness;
+use crate::contract::race::exactly;
+use crate::contract::subject::{CaseResult, Subject, answered, must, occurrence};
 use crate::lease::{name::MutexName, owner::Owner, token::FencingToken};
 use crate::observe::run_record::{RunRecord, run_result::RunResult, skip_count::SkipCount};
-use crate::store::contract::harness::Harness;
-use crate::store::contract::race::exactly;
-use crate::store::contract::subject::{CaseResult, Subject, answered, must, occurrence};
 use crate::store::event_mutex::{EventMutex, run_log::RunLog};
 
 const MANY: usize = 100;
 
-/// The log of a store, of which a case uses a few events.
+/// The log of a store. A case uses a few events of it.
 struct Log<'a>(&'a dyn RunLog);
 
 impl Log<'_> {
@@ -39,7 +39,7 @@ macro_rules! log_of {
     };
 }
 
-/// When the run of this number started.
+/// Returns when the run of this number started.
 fn start(number: usize) -> DateTime<Utc> {
     occurrence(number) + TimeDelta::microseconds(123_456)
 }

@@ -1,4 +1,4 @@
-//! Helpers for races: threads that start together, and never wait for one that has failed.
+//! Helpers for races: threads that start together, and never wait for a thread that has failed.
 
 use std::hint;
 use std::ops::Range;
@@ -110,12 +110,12 @@ struct StartLine {
     threads: usize,
     arrived: AtomicUsize,
     failed: Mutex<bool>,
-    /// Told when all have arrived, or one has failed.
+    /// Notified when all have arrived, or one has failed.
     opened: Condvar,
 }
 
 impl StartLine {
-    /// Waits for all, and returns whether they arrived; one that failed never will.
+    /// Waits for all threads. Returns whether they arrived: a thread that failed never does.
     fn wait(&self) -> bool {
         let place = self.arrived.fetch_add(1, Ordering::SeqCst);
         let all = (place / self.threads + 1) * self.threads;

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use chrono::{DateTime, TimeDelta};
 
+use crate::contract::harness::Harness;
+use crate::contract::subject::{Subject, lease, occurrence};
 use crate::lease::{name::MutexName, request::Lease};
-use crate::store::contract::harness::Harness;
-use crate::store::contract::subject::{Subject, lease, occurrence};
 
-/// Names that somebody's store takes for one another: each pair has cost somebody a lock.
+/// Names that some store takes for one another: each pair has cost a user a lock.
 #[rustfmt::skip] // a line for each kind of hazard
 pub(super) const ODD: &[&str] = &[
     // Case, in several alphabets, and what looks or sorts alike.
@@ -98,7 +98,7 @@ pub(super) fn a_permit_collides_with_nothing_else<H: Harness>(subject: &Subject<
         a.permit("b", "day@1970-01-01T00:00:00+00:00"),
         a.permit("A", "day@1970-01-01T00:00:00+00:00"),
         b.permit("a", "day@1970-01-01T00:00:00+00:00"),
-        // The occurrences of which these texts speak, and the texts in which a store may keep them.
+        // The occurrences that these texts name, and the texts in which a store may keep them.
         a.claim("a", at),
         a.permit("a", "1970-01-01T00:00:00Z"),
         a.permit("a", at.to_rfc3339()),
@@ -106,7 +106,7 @@ pub(super) fn a_permit_collides_with_nothing_else<H: Harness>(subject: &Subject<
         a.permit("a", at.timestamp().to_string()),
         a.permit("a", "a/1970-01-01T00:00:00Z"),
         a.claim("day@1970-01-01T00:00:00+00:00", at),
-        // A mark that says the same, or the like of it.
+        // A mark with this text, or with a similar one.
         a.mark("a", "day@1970-01-01T00:00:00+00:00"),
         a.mark("a", "day@1970-01-01T00:00:00+00:00 "),
         a.mark("b", "day@1970-01-01T00:00:00+00:00"),
@@ -156,7 +156,7 @@ pub(super) fn the_longest_names_are_told_apart_at_their_last_character<H: Harnes
     all_are_held_at_once(subject, &names);
 }
 
-/// Each name is granted although the others are held, and stays held until it is given back itself.
+/// Checks that each name is granted although the others are held, and stays held until it is released itself.
 fn all_are_held_at_once<H: Harness>(subject: &Subject<H>, names: &[MutexName]) {
     let different: HashSet<&MutexName> = names.iter().collect();
     assert_eq!(different.len(), names.len(), "the suite lists a name twice");
@@ -181,12 +181,12 @@ fn all_are_held_at_once<H: Harness>(subject: &Subject<H>, names: &[MutexName]) {
     }
 }
 
-/// Text of the run in characters of four bytes.
+/// Maps a byte of the run's text to a character of four bytes.
 fn wide_character(byte: u8) -> char {
     char::from_u32(0x1f300 + u32::from(byte)).expect("the plane of pictographs has no gaps")
 }
 
-/// One character of four bytes that most likely no other run uses: a name of one character has no room for more.
+/// Returns a character of four bytes that most likely no other run uses: a name of one character has no room for more.
 fn own_wide_character(run: &str) -> String {
     let hash = run.bytes().fold(0xcbf2_9ce4_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let private_use = char::from_u32(0x000f_0000 + hash % 0xfffd).expect("a plane of private use has no gaps");

@@ -1,8 +1,8 @@
 //! Cases of admissions: all that one asks for is granted or nothing, and nothing while the name that excludes it is held.
 
+use crate::contract::harness::Harness;
+use crate::contract::subject::{CaseResult, Subject, broken, granted, long, must, occurrence};
 use crate::lease::{name::MutexName, request::Lease};
-use crate::store::contract::harness::Harness;
-use crate::store::contract::subject::{CaseResult, Subject, broken, granted, long, must, occurrence};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::Batch;
 
@@ -427,7 +427,7 @@ pub(super) fn each_of_several_names_excludes<H: Harness>(subject: &Subject<H>) {
     subject.is_admitted(&unless(&first, &names));
 }
 
-/// A place in a queue, and what says that an occurrence is in it.
+/// Takes a place in a queue, and the mark of the occurrence that waits there.
 pub(super) fn a_mark_is_admitted_with_another_and_given_back<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("queued");
     let [place, first, second] = ["place", "first", "second"].map(|text| name.mark("event", text));

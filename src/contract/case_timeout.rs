@@ -8,14 +8,14 @@ use std::time::Duration;
 use crate::store::event_mutex::delegate::delegate;
 use crate::time::clock::Clock;
 
-/// How often the store was asked in a case.
+/// A count of the calls to the store in a case.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls(Arc<AtomicUsize>);
 
-/// How long a case is waited for.
+/// The times for which a case is waited for.
 #[derive(Clone, Copy)]
 pub(super) struct Patience {
-    /// While the store is asked nothing: one that never answers fails the suite, it does not hang it.
+    /// While the store is asked nothing: a store that never answers fails the suite, and does not hang it.
     in_silence: Duration,
     /// In all: the longest cases ask some ten thousand times, and no lease that they take for long ends meanwhile.
     in_all: Duration,

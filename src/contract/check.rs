@@ -21,7 +21,7 @@ use super::subject::{CaseResult, Subject};
 ///
 /// # Errors
 ///
-/// The cases that failed, with what each saw. The other cases ran all the same.
+/// The cases that failed, with what each saw. The other cases ran as well.
 ///
 /// ```
 /// use std::time::Duration;
@@ -94,7 +94,7 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// Their names, in the order in which they ran; there is at least one.
+    /// Returns their names, in the order in which they ran; there is at least one.
     ///
     /// ```
     /// # use soloist::contract::Failed;
@@ -144,7 +144,7 @@ pub fn run_as_test<H: Harness>(case: &str, module: &str, harness: H) {
     }
 }
 
-/// The test at which the processes of other cases begin; in a process that no case started it has nothing to do.
+/// Plays a part in a case of another process, if a case started this process; else it does nothing.
 #[doc(hidden)]
 pub fn run_as_child<H: Harness>(_make: impl FnOnce() -> H) {
     if let Some(Role::Here { address, run, role }) = child::part_of::<H>() {
@@ -152,7 +152,7 @@ pub fn run_as_child<H: Harness>(_make: impl FnOnce() -> H) {
     }
 }
 
-/// Plays a part at the store with this address, to its end, or to that of the process which started this one.
+/// Plays a part at the store with this address, to its end, or to the end of the process which started this one.
 fn play<H: Harness>(address: &str, run: String, role: &str) {
     let subject = Subject::of_run(H::at(address), EntryPoint::Program, Calls::default(), run);
     processes::play(&subject, role, &child::words());
@@ -164,7 +164,7 @@ fn run<H: Harness>(
     harness: H,
     entry: EntryPoint,
 ) -> Result<CaseResult, Box<dyn Any + Send>> {
-    /// The harnesses of which a case did not end: the others are spared the wait.
+    /// Harnesses with a case that did not end: their other cases are spared the wait.
     static HANGING: Mutex<Vec<TypeId>> = Mutex::new(Vec::new());
     let hanging = || HANGING.lock().unwrap_or_else(PoisonError::into_inner);
 
@@ -224,7 +224,7 @@ macro_rules! __contract_test_functions {
 /// }
 ///
 /// mod in_memory {
-///     soloist::contract_tests!(crate::store::contract::InMemory::default());
+///     soloist::contract_tests!(crate::InMemory::default());
 /// }
 /// # fn main() {}
 /// ```

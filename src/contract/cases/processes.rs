@@ -9,12 +9,12 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::Receiver;
 use std::thread;
 
+use crate::contract::child::{Other, say};
+use crate::contract::subject::{CaseResult, Subject, answered, broken, lease, long, must};
+use crate::contract::{harness::Harness, race::patiently};
 use crate::lease::{name::MutexName, request::Lease, term::Term};
-use crate::store::contract::child::{Other, say};
-use crate::store::contract::subject::{CaseResult, Subject, answered, broken, lease, long, must};
 use crate::store::event_mutex::extend_one;
 use crate::store::event_mutex::{EventMutex, lifeline::Lifeline};
-use crate::store::{contract::harness::Harness, contract::race::patiently};
 
 const PROCESSES: usize = 4;
 const NAMES: usize = 1_000;
@@ -213,7 +213,7 @@ pub(super) fn a_lease_of_a_killed_process_ends_when_nobody_has_its_lifeline<H: H
     CaseResult::Passed
 }
 
-/// Has another process take this name and ask for its lifeline, as far as can be told before its term is over; the token.
+/// Lets another process take this name and ask for its lifeline. Returns the token; `None`: the term may have been over.
 fn held_with_lifeline<H: Harness>(
     subject: &Subject<H>,
     other: &mut Other,
@@ -232,7 +232,7 @@ fn held_with_lifeline<H: Harness>(
     Some(token.parse().expect("a process says the token of its lease"))
 }
 
-/// A name that another process holds, as far as can be told before its term is over, and its token.
+/// Returns a name that another process holds, seen before its term was over, and its token.
 fn held_by<H: Harness>(subject: &Subject<H>, other: &mut Other) -> (MutexName, u64) {
     must_hear(other, "ready");
     subject.in_time(|name| {
@@ -257,7 +257,7 @@ fn held_by<H: Harness>(subject: &Subject<H>, other: &mut Other) -> (MutexName, u
 }
 
 /// The role of this process, which another started.
-pub(in crate::store::contract) fn play<H: Harness>(subject: &Subject<H>, role: &str, words: &Receiver<String>) {
+pub(in crate::contract) fn play<H: Harness>(subject: &Subject<H>, role: &str, words: &Receiver<String>) {
     say("ready");
     match role {
         "win" => words.iter().take(1).for_each(|_go| win(subject, words)),
@@ -267,7 +267,7 @@ pub(in crate::store::contract) fn play<H: Harness>(subject: &Subject<H>, role: &
     }
 }
 
-/// Each word is the first name of a round, and the one after it ends the round.
+/// Plays rounds: each word is the first name of a round, and the word after it ends the round.
 fn win<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
     for word in words {
         let round: usize = word.parse().expect("a case says where its round begins");
@@ -381,12 +381,12 @@ fn held_term<H: Harness>(subject: &Subject<H>) -> Term {
     subject.shorts(4)
 }
 
-/// When a process that is gone gives a name back: later than what it asked for would have ended.
+/// Returns how long a name is held that a process released before it ended: longer than the term that it asked for.
 fn released_after<H: Harness>(subject: &Subject<H>) -> Term {
     subject.shorts(8)
 }
 
-/// The file that the processes count in: how often, and with which token last.
+/// Returns the file in which the processes count: how often, and with which token last.
 fn counter<H: Harness>(subject: &Subject<H>) -> PathBuf {
     env::temp_dir().join(format!("soloist {}", subject.run))
 }
@@ -401,7 +401,7 @@ struct RemoveOnDrop<'a>(&'a Path);
 
 impl Drop for RemoveOnDrop<'_> {
     fn drop(&mut self) {
-        // What is left of it is a few bytes in the directory for temporary files.
+        // If it fails, a few bytes stay in the directory for temporary files.
         let _ = fs::remove_file(self.0);
     }
 }

@@ -1,8 +1,8 @@
 //! Cases of late releases: only the owner releases.
 
+use crate::contract::harness::Harness;
+use crate::contract::subject::{Subject, must};
 use crate::lease::request::Lease;
-use crate::store::contract::harness::Harness;
-use crate::store::contract::subject::{Subject, must};
 
 pub(super) fn a_second_forget_changes_nothing<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("forgotten twice");

@@ -18,7 +18,7 @@ use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::{EventMutex, batch::Batch, lifeline::Lifeline, slot::Slot};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// How a case ended that did not panic.
+/// The end of a case that did not panic.
 pub(super) enum CaseResult {
     Passed,
     DoesNotApply(&'static str),
@@ -36,7 +36,7 @@ pub(super) struct Subject<H: Harness> {
     pub(super) clock: Clock,
     entry: EntryPoint,
     calls: Calls,
-    /// What the names of this case begin with, so that no other case, process or host uses them.
+    /// The begin of the names of this case, so that no other case, process or host uses them.
     pub(super) run: String,
     keeps_holders: OnceLock<bool>,
 }
@@ -46,13 +46,13 @@ impl<H: Harness> Subject<H> {
         Self::of_run(harness, entry, calls, format!("contract {}", Owner::unique()))
     }
 
-    /// The same names as in another process.
+    /// Uses the names of a `run` that began in another process.
     pub(super) fn of_run(harness: H, entry: EntryPoint, calls: Calls, run: String) -> Self {
         let (mutex, clock) = (Watched::new(harness.mutex(), calls.clone()), harness.clock());
         Self { harness, mutex, clock, entry, calls, run, keeps_holders: OnceLock::new() }
     }
 
-    /// Another handle of the store.
+    /// Returns another handle of the store.
     pub(super) fn another_mutex(&self) -> Watched<H::Mutex> {
         Watched::new(self.harness.mutex(), self.calls.clone())
     }
@@ -92,13 +92,13 @@ impl<H: Harness> Subject<H> {
         Admission::both(lease.clone(), lease.with(claim.clone(), long()))
     }
 
-    /// What the store answered to a create of `name`, for a term that does not end within a case.
+    /// Asks for `name`, for a term that does not end within a case.
     #[track_caller]
     pub(super) fn try_create(&self, name: &MutexName) -> Option<Lease> {
         answered("create", name, self.mutex.create(&self.request(name)))
     }
 
-    /// A create that has to be granted, because the name is free.
+    /// Takes a name that is free, so that the store has to grant it.
     #[track_caller]
     pub(super) fn create(&self, name: &MutexName) -> Lease {
         self.create_for(name, long())
@@ -110,7 +110,7 @@ impl<H: Harness> Subject<H> {
         lease.unwrap_or_else(|| broken("a free name is granted", name, "create was refused"))
     }
 
-    /// A create that has to be refused, because the name is held.
+    /// Asks for a name that is held, so that the store has to refuse it.
     #[track_caller]
     pub(super) fn is_refused(&self, name: &MutexName) {
         if let Some(lease) = self.try_create(name) {
@@ -124,7 +124,7 @@ impl<H: Harness> Subject<H> {
         answered("exists", name, self.mutex.exists(name))
     }
 
-    /// Who holds the name; `None` also where the store never tells.
+    /// Returns the holder of the name; `None` also where the store never tells holders.
     #[track_caller]
     pub(super) fn holder(&self, name: &MutexName) -> Option<Holder> {
         let held = self.held(Names::Exactly(name))?;
@@ -133,7 +133,7 @@ impl<H: Harness> Subject<H> {
         held.into_iter().next()?.into_holder()
     }
 
-    /// What is held of these names; `None` where the store says that it can't tell.
+    /// Returns which of these names are held; `None` where the store says that it can't tell.
     #[track_caller]
     pub(super) fn held(&self, names: Names<'_>) -> Option<Vec<Held>> {
         match self.mutex.held(names) {
@@ -147,7 +147,7 @@ impl<H: Harness> Subject<H> {
         answered("forget", lease.name(), self.mutex.forget(lease))
     }
 
-    /// The holder gives the name back: the proof that it was its own all the time.
+    /// Releases a lease that its owner still has to hold.
     #[track_caller]
     pub(super) fn gives_back(&self, lease: &Lease) {
         let ours = self.forget(lease);
@@ -159,7 +159,7 @@ impl<H: Harness> Subject<H> {
         answered("extend", lease.name(), extend_one(&self.mutex, lease, term))
     }
 
-    /// What the store answered for each of these leases.
+    /// Extends each of these leases, and returns the answers.
     #[track_caller]
     pub(super) fn extend_all(&self, leases: &[Lease], term: Term) -> Vec<bool> {
         let mut slots: Vec<_> = leases.iter().cloned().map(Slot::new).collect();
@@ -204,7 +204,7 @@ impl<H: Harness> Subject<H> {
         self.carry_out(batch).1
     }
 
-    /// What the store answered to each release, and to each admission.
+    /// Returns the answers to each release, and to each admission.
     #[track_caller]
     pub(super) fn carry_out(&self, mut batch: Batch) -> (Vec<bool>, Vec<Admitted>) {
         let asked = batch.clone();
@@ -219,20 +219,20 @@ impl<H: Harness> Subject<H> {
         )
     }
 
-    /// An admission that has to be granted, because all of it is free.
+    /// Asks for an admission that has to be granted, because all of it is free.
     #[track_caller]
     pub(super) fn is_admitted(&self, admission: &Admission) -> Grant {
         let admitted = self.admit(admission);
         granted(admission, admitted)
     }
 
-    /// By `exists`, and by the witness where there is one, the name is held.
+    /// Checks that the name is held, by `exists`, and by the witness where there is one.
     #[track_caller]
     pub(super) fn is_held(&self, name: &MutexName, promise: &str) {
         self.looks(name, true, promise);
     }
 
-    /// By `exists`, and by the witness where there is one, nobody holds the name.
+    /// Checks that the name is free, by `exists`, and by the witness where there is one.
     #[track_caller]
     pub(super) fn is_free(&self, name: &MutexName, promise: &str) {
         self.looks(name, false, promise);
@@ -247,14 +247,14 @@ impl<H: Harness> Subject<H> {
         }
     }
 
-    /// The name is this lease's, by all that can be seen.
+    /// Checks that this lease holds its name, by all that can be seen.
     #[track_caller]
     pub(super) fn is_held_by(&self, lease: &Lease, promise: &str) {
         self.is_held(lease.name(), promise);
         self.is_told(lease, self.holder(lease.name()).as_ref(), promise);
     }
 
-    /// A holder that the store told is the lease's, or the store never tells any.
+    /// Checks that the holder that the store tells is that of the lease, or that the store never tells holders.
     #[track_caller]
     pub(super) fn is_told(&self, lease: &Lease, told: Option<&Holder>, promise: &str) {
         let name = lease.name();
@@ -267,7 +267,7 @@ impl<H: Harness> Subject<H> {
         }
     }
 
-    /// Whether the store says who holds a name; it may do so always, or never.
+    /// Returns whether the store tells the holder of a name; it may do so always, or never.
     pub(super) fn keeps_holders(&self) -> bool {
         *self.keeps_holders.get_or_init(|| {
             let lease = self.create(&self.name("whether holders are kept"));
@@ -277,13 +277,13 @@ impl<H: Harness> Subject<H> {
         })
     }
 
-    /// `None` where the store can extend, which it says truly, as another case sees to.
+    /// Returns why a case does not apply; `None` where the store can extend. Another case checks that it says so truly.
     pub(super) fn can_not_extend(&self) -> Option<CaseResult> {
         (!self.mutex.describe().can_extend())
             .then_some(CaseResult::DoesNotApply("the store can't extend a lease, and says so"))
     }
 
-    /// `None` where the store can break; else that it can't, which it then has to say each time.
+    /// Returns why a case does not apply; `None` where the store can break. If it can't, it has to say so each time.
     pub(super) fn can_not_break(&self) -> Option<CaseResult> {
         let lease = self.create(&self.name("whether leases are broken"));
         let held = self.mutex.break_lease(lease.name()).map(|broken| broken.is_freed());
@@ -304,7 +304,7 @@ impl<H: Harness> Subject<H> {
         answered("lifeline", lease.name(), self.mutex.lifeline(lease))
     }
 
-    /// `None` where the store gives lifelines.
+    /// Returns why a case does not apply; `None` where the store gives lifelines.
     pub(super) fn gives_no_lifeline(&self) -> Option<CaseResult> {
         let lease = self.create(&self.name("whether lifelines are given"));
         let lifeline = self.lifeline(&lease);
@@ -313,21 +313,21 @@ impl<H: Harness> Subject<H> {
         lifeline.is_none().then_some(none)
     }
 
-    /// What has to be seen before a lease ends may come too late on a busy machine, which proves nothing: `attempt`
-    /// then answers `None` (see [`before`](Self::before)) and begins anew, with another name.
+    /// Repeats `attempt` with another name until it answers. On a busy machine, an observation that has to be made before a lease
+    /// ends may come too late, and proves nothing: the answer is `None` then, see [`before`](Self::before).
     #[track_caller]
     pub(super) fn in_time<T>(&self, mut attempt: impl FnMut(&MutexName) -> Option<T>) -> T {
         let seen = (0..20).find_map(|times| attempt(&self.name(format_args!("in time {times}"))));
         seen.unwrap_or_else(|| panic!("this machine was 20 times too slow for leases of {:?}", self.short().get()))
     }
 
-    /// `answer`, if it is certain that it was given before `end`.
+    /// Returns `answer`, if it is certain that it was given before `end`.
     pub(super) fn before<T>(&self, end: Moment, answer: T) -> Option<T> {
         (self.clock.moment() < end).then_some(answer)
     }
 }
 
-/// A term that does not end within a case.
+/// Returns a term that does not end within a case.
 pub(super) fn long() -> Term {
     Term::new(Duration::from_secs(600)).expect("ten minutes are a term")
 }
@@ -337,13 +337,13 @@ pub(super) fn lease(name: impl Into<String>) -> MutexName {
     MutexName::lease(name.clone()).unwrap_or_else(|error| panic!("{name:?} is meant to be a name: {error}"))
 }
 
-/// The `number`th of the suite's occurrences.
+/// Returns the `number`th of the suite's occurrences.
 pub(super) fn occurrence(number: usize) -> DateTime<Utc> {
     let number = i64::try_from(number).expect("the suite counts to a few thousand");
     DateTime::UNIX_EPOCH + TimeDelta::minutes(number)
 }
 
-/// Answers what was granted, if that is what was asked for.
+/// Returns the grant, if it is as it was asked for.
 #[track_caller]
 pub(super) fn granted(admission: &Admission, admitted: Admitted) -> Grant {
     let name = admission.name();
@@ -364,7 +364,7 @@ pub(super) fn granted(admission: &Admission, admitted: Admitted) -> Grant {
     grant
 }
 
-/// The answers in these slots.
+/// Returns the answers in these slots.
 #[track_caller]
 fn answers<Q, A: Clone>(what: &str, slots: &[Slot<Q, A>], name: fn(&Q) -> &MutexName) -> Vec<A> {
     let answer = |slot: &Slot<Q, A>| {

@@ -1,12 +1,12 @@
-//! Cases of `exists` and `held`: looking changes nothing, and what is told is true.
+//! Cases of `exists` and `held`: looking changes nothing, and the answers are true.
 
 use chrono::TimeDelta;
 
 use super::naming::ODD;
+use crate::contract::subject::{CaseResult, Subject, answered, broken, long, must, occurrence};
+use crate::contract::{harness::Harness, race::beside};
 use crate::lease::{name::MutexName, request::Lease};
-use crate::store::contract::subject::{CaseResult, Subject, answered, broken, long, must, occurrence};
 use crate::store::event_mutex::{EventMutex, held::Held, held::Names};
-use crate::store::{contract::harness::Harness, contract::race::beside};
 
 pub(super) fn looking_at_a_free_name_leaves_it_free<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("free");
@@ -155,7 +155,7 @@ pub(super) fn a_store_lists_the_leases_that_are_held_and_nothing_else<H: Harness
     let prefix = subject.name("listed:");
     let name = |text: &str| subject.name(format_args!("listed:{text}"));
     let held = ["", "a", "b", "a:b", "c", "C"].map(|text| subject.create(&name(text)));
-    // Other names, and of other kinds; what is not held any more.
+    // Other names, and of other kinds; names that are not held any more.
     for other in ["listed", "Listed:a", "listed;", "other:listed:"] {
         subject.create(&subject.name(other));
     }
@@ -205,7 +205,7 @@ pub(super) fn a_prefix_is_text_and_no_pattern<H: Harness>(subject: &Subject<H>) 
     CaseResult::Passed
 }
 
-/// `None` where the store lists the leases of a prefix; else that it can't, which it then has to say each time.
+/// Returns why a case does not apply; `None` where the store lists the leases of a prefix. If it can't, it says so each time.
 fn can_not_list<H: Harness>(subject: &Subject<H>) -> Option<CaseResult> {
     let name = subject.name("whether leases are listed");
     let list = || subject.held(Names::LeasesWithPrefix(name.mutex())).map(|held| held.len());
@@ -221,7 +221,7 @@ fn can_not_list<H: Harness>(subject: &Subject<H>) -> Option<CaseResult> {
     }
 }
 
-/// The leases that are held of this prefix, each told once and as it is told by its own name.
+/// Checks that the leases of this prefix are listed, each once and with the holder that is told for its own name.
 #[track_caller]
 fn are_listed<H: Harness>(subject: &Subject<H>, prefix: &str, expected: &[&Lease]) {
     let mut listed = subject.held(Names::LeasesWithPrefix(prefix)).unwrap_or_default();

@@ -1,62 +1,23 @@
-//! When events are due, for tests of a schedule, and in the order of time.
+//! When events are due on a wall clock, for tests of a schedule.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-#[cfg(feature = "testing")]
 use std::fmt::Write;
 use std::ops::Range;
 
-use chrono::{DateTime, TimeDelta, Utc};
-#[cfg(feature = "testing")]
-use chrono::{NaiveDate, NaiveDateTime};
+use chrono::{NaiveDate, NaiveDateTime, TimeDelta};
 
-use super::Schedule;
-#[cfg(feature = "testing")]
+use crate::schedule::registry::Schedule;
 use crate::time::zone::Zone;
 
-impl Schedule {
-    /// When events are due in this time, from its begin on and before its end, in the order of time; events that are due at the
-    /// same time in the order in which they were added. Windows count, filters and stores are not asked.
-    ///
-    /// ```
-    /// use soloist::{Event, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| {}).daily_at("06:00"))?;
-    /// schedule.add(Event::call("import", |_| {}).every_six_hours())?;
-    /// let day = "2026-03-01T00:00:00Z".parse()?.."2026-03-01T12:00:00Z".parse()?;
-    /// let due: Vec<String> = schedule.due_between(day).map(|(at, event)| format!("{} {event}", at.format("%H:%M"))).collect();
-    /// assert_eq!(due, ["00:00 import", "06:00 reports", "06:00 import"]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn due_between(&self, time: Range<DateTime<Utc>>) -> impl Iterator<Item = (DateTime<Utc>, &str)> {
-        let before = time.start.checked_sub_signed(TimeDelta::nanoseconds(1)).unwrap_or(time.start);
-        let mut times: Vec<_> = self.events.iter().map(|event| event.upcoming(before)).collect();
-        let mut next: BinaryHeap<_> =
-            times.iter_mut().enumerate().filter_map(|(event, times)| Some(Reverse((times.next()?, event)))).collect();
-        std::iter::from_fn(move || {
-            let Reverse((at, event)) = next.pop().filter(|Reverse((at, _))| *at < time.end)?;
-            next.extend(times[event].next().map(|later| Reverse((later, event))));
-            Some((at, &*self.events[event].name))
-        })
-    }
-}
-
-/// How far a clock on a wall can be from UTC, and some more.
-#[cfg(feature = "testing")]
+/// The time by which a wall clock can differ from UTC, and a margin.
 const MOST_AHEAD: TimeDelta = TimeDelta::hours(26);
 
 /// A time on the wall clock of a zone, as a test writes it: `2026-03-01 02:30`, `2026-03-01 02:30:15`, or `2026-03-01` for its
 /// first minute; in the event's own zone, or in another one behind it: `2026-03-01 02:30 Europe/Berlin`.
-#[cfg(feature = "testing")]
 struct WallTime {
     time: NaiveDateTime,
     zone: Option<Zone>,
 }
 
-#[cfg(feature = "testing")]
 impl WallTime {
     #[track_caller]
     fn read(text: &str) -> Self {
@@ -75,15 +36,13 @@ impl WallTime {
     }
 }
 
-/// When an event is due, on the wall clock of its zone.
-#[cfg(feature = "testing")]
+/// The times at which an event is due, on the wall clock of a zone.
 struct WallTimes<'a> {
     schedule: &'a Schedule,
     event: &'a str,
     zone: Zone,
 }
 
-#[cfg(feature = "testing")]
 impl<'a> WallTimes<'a> {
     #[track_caller]
     fn of(schedule: &'a Schedule, event: &'a str, zone: Option<Zone>) -> Self {
@@ -91,7 +50,7 @@ impl<'a> WallTimes<'a> {
         Self { schedule, event, zone: zone.unwrap_or_else(|| definition.timetable.zone.clone()) }
     }
 
-    /// From this time on, in the order of time.
+    /// Returns the times from `start` on, in the order of time.
     fn from(&self, start: NaiveDateTime) -> impl Iterator<Item = NaiveDateTime> {
         let early = start.checked_sub_signed(MOST_AHEAD).unwrap_or(start).and_utc();
         let times = self.schedule.upcoming(self.event, early).into_iter().flatten();
@@ -103,7 +62,7 @@ impl<'a> WallTimes<'a> {
         self.from(time).take_while(|at| *at < late).any(|at| at == time)
     }
 
-    /// When it is due around this time, for people.
+    /// Tells when the event is due before and after this time, for people.
     fn around(&self, time: NaiveDateTime) -> String {
         let start = time.checked_sub_signed(TimeDelta::days(366)).unwrap_or(time);
         let (before, after) =
@@ -117,15 +76,14 @@ impl<'a> WallTimes<'a> {
     }
 }
 
-#[cfg(feature = "testing")]
 fn written(time: NaiveDateTime) -> String {
     let seconds = if time.and_utc().timestamp() % 60 == 0 { "" } else { ":%S" };
     time.format(&format!("%Y-%m-%d %H:%M{seconds}")).to_string()
 }
 
-/// When an event is due, from the first of these times on and before the second, on the wall clock of its own zone: to be
-/// compared with what a test expects. `2026-03-01` is its first minute; `2026-03-01 02:30 Asia/Tokyo`, in both, means another
-/// zone. An hour that a clock change repeats may be there twice.
+/// Returns when an event is due, from the first of these times on and before the second, on the wall clock of its own zone.
+/// `2026-03-01` is its first minute; `2026-03-01 02:30 Asia/Tokyo`, in both, means another zone. An hour that a clock change
+/// repeats may be there twice.
 ///
 /// # Panics
 ///
@@ -142,8 +100,6 @@ fn written(time: NaiveDateTime) -> String {
 /// # Ok(())
 /// # }
 /// ```
-#[cfg(feature = "testing")]
-#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 #[track_caller]
 pub fn due_times(schedule: &Schedule, event: &str, time: Range<&str>) -> Vec<String> {
     let (start, end) = (WallTime::read(time.start), WallTime::read(time.end));
@@ -173,8 +129,6 @@ pub fn due_times(schedule: &Schedule, event: &str, time: Range<&str>) -> Vec<Str
 /// # Ok(())
 /// # }
 /// ```
-#[cfg(feature = "testing")]
-#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 #[track_caller]
 pub fn assert_due(schedule: &Schedule, event: &str, time: &str) {
     let WallTime { time: at, zone } = WallTime::read(time);
@@ -196,8 +150,6 @@ pub fn assert_due(schedule: &Schedule, event: &str, time: &str) {
 /// schedule.add(Event::call("invoices", |_| {}).daily_at("02:30")).expect("it is valid");
 /// assert_not_due(&schedule, "invoices", "2026-03-01 02:30");
 /// ```
-#[cfg(feature = "testing")]
-#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 #[track_caller]
 pub fn assert_not_due(schedule: &Schedule, event: &str, time: &str) {
     let WallTime { time: at, zone } = WallTime::read(time);

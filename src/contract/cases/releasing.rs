@@ -1,9 +1,10 @@
 //! Cases of releases, at once and later, and of `break_lease`: a name that is released later stays held until then, also when
 //! the process has gone.
 
+use crate::contract::harness::Harness;
+use crate::contract::subject::{CaseResult, Subject, long, must};
 use crate::lease::{name::MutexName, request::Lease, term::Term};
-use crate::store::contract::subject::{CaseResult, Subject, long, must};
-use crate::store::{contract::harness::Harness, event_mutex::batch::Batch};
+use crate::store::event_mutex::batch::Batch;
 
 pub(super) fn several_leases_are_released_in_order<H: Harness>(subject: &Subject<H>) {
     let names = ["one", "given back", "another's", "two"].map(|text| subject.name(text));

@@ -1,8 +1,9 @@
-//! Cases of lifelines: a lease that has one lasts as long as somebody has it open.
+//! Cases of lifelines: a lease that has a lifeline lasts as long as a process has that open.
 
+use crate::contract::harness::Harness;
+use crate::contract::subject::{CaseResult, Subject, answered, broken, must};
 use crate::lease::{name::MutexName, request::Lease};
-use crate::store::contract::subject::{CaseResult, Subject, answered, broken, must};
-use crate::store::{contract::harness::Harness, event_mutex::EventMutex, event_mutex::lifeline::Lifeline};
+use crate::store::event_mutex::{EventMutex, lifeline::Lifeline};
 
 pub(super) fn a_lease_with_a_lifeline_outlasts_its_term<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(none) = subject.gives_no_lifeline() {
@@ -137,7 +138,7 @@ pub(super) fn a_lease_without_a_lifeline_is_as_it_was<H: Harness>(subject: &Subj
     CaseResult::Passed
 }
 
-/// A lease of a few short terms and its lifeline, if that was asked for before the lease could have ended.
+/// Takes a lease of a few short terms, and its lifeline. `None`: the lease may have ended before the lifeline was asked for.
 fn short_with_lifeline<H: Harness>(subject: &Subject<H>, name: &MutexName) -> Option<(Lease, Lifeline)> {
     let lease = subject.create_for(name, subject.shorts(4));
     let answer = subject.mutex.lifeline(&lease);

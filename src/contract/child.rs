@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::harness::Harness;
 
-/// Where another process enters the suite.
+/// The place at which another process enters the suite.
 #[derive(Clone)]
 pub(super) enum EntryPoint {
     /// At the program's own call of the suite.
@@ -31,7 +31,7 @@ const MARK: &str = "soloist-contract: ";
 const PATIENCE: Duration = Duration::from_secs(40);
 
 impl EntryPoint {
-    /// The test of the module in which `contract_tests!` stands.
+    /// Returns the test of the module in which `contract_tests!` stands.
     pub(super) fn test_in(module: &str) -> Self {
         // libtest leaves out the name of the crate.
         let inner = module.split_once("::").map(|(_, inner)| format!("{inner}::"));
@@ -82,7 +82,7 @@ impl Other {
         self.process.id()
     }
 
-    /// The next thing that it says.
+    /// Waits for the next word of the process.
     #[track_caller]
     pub(super) fn hear(&self) -> String {
         self.lines.recv_timeout(PATIENCE).unwrap_or_else(|error| {
@@ -119,7 +119,7 @@ impl Drop for Other {
     }
 }
 
-/// What a process was started for.
+/// The part for which a process was started.
 pub(super) enum Role {
     Here {
         address: String,
@@ -130,7 +130,7 @@ pub(super) enum Role {
     Elsewhere,
 }
 
-/// The part of this process in another's case, if it was started for one.
+/// Returns the part of this process in a case of another process, if it was started for a case.
 pub(super) fn part_of<H: Harness>() -> Option<Role> {
     let read = |name| env::var(name).ok();
     let role = read(ROLE)?;
@@ -141,7 +141,7 @@ pub(super) fn part_of<H: Harness>() -> Option<Role> {
     }
 }
 
-/// The words that the case says to this process. It ends with the process that started it.
+/// Receives the words that the case says to this process. The process ends with the process that started it.
 pub(super) fn words() -> Receiver<String> {
     let (sender, words) = mpsc::channel();
     thread::spawn(move || {
@@ -156,7 +156,7 @@ pub(super) fn words() -> Receiver<String> {
     words
 }
 
-/// Says something to the case that started this process.
+/// Sends a word to the case that started this process.
 pub(super) fn say(word: &str) {
     let mut output = io::stdout().lock();
     // A case that does not listen any more has failed already.

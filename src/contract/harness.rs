@@ -7,7 +7,7 @@ use crate::lease::{name::MutexName, term::Term};
 use crate::store::event_mutex::EventMutex;
 use crate::time::clock::Clock;
 
-/// How the suite reaches a store.
+/// The access of the suite to a store.
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,10 +44,10 @@ pub trait Harness: Sized + Send + Sync + 'static {
     /// The store, or a handle on it: `Arc<dyn EventMutex>` is one too.
     type Mutex: EventMutex;
 
-    /// A handle on the store under test, the same store each time.
+    /// Returns a handle on the store under test, the same store each time.
     fn mutex(&self) -> Self::Mutex;
 
-    /// The clock on which requests are made and deadlines measured: the machine's, unless the store has one injected.
+    /// Returns the clock on which requests are made and deadlines measured: the machine's, unless the store has one injected.
     fn clock(&self) -> Clock {
         Clock::system()
     }
@@ -60,27 +60,27 @@ pub trait Harness: Sized + Send + Sync + 'static {
         thread::sleep(by);
     }
 
-    /// The length of the leases that the suite lets expire, and so the smallest step of its time. It has to be long
-    /// enough for a few round trips on a busy machine; a case that was too slow to see a lease before its end
+    /// Returns the length of the leases that the suite lets expire, and so the smallest step of its time. It has to be
+    /// long enough for a few round trips on a busy machine; a case that was too slow to see a lease before its end
     /// tries again. The default is 250 milliseconds.
     fn short_term(&self) -> Term {
         Term::new(Duration::from_millis(250)).expect("250 milliseconds are a term")
     }
 
-    /// Whether the name is held now, seen past the store's own code, with a raw client say; an expired entry is not
-    /// held. `None`, the default: there is no other way to look.
+    /// Returns whether the name is held now, seen past the store's own code, with a raw client say; an expired entry is
+    /// not held. `None`, the default: there is no other way to look.
     fn witness(&self, name: &MutexName) -> Option<bool> {
         let _ = name;
         None
     }
 
-    /// Where another process finds this store. `None`, the default: only this process sees it, and the cases that
-    /// start processes do not apply. A store with an address is on the clock that its processes share.
+    /// Returns the address by which another process finds this store. `None`, the default: only this process sees it, and
+    /// the cases that start processes do not apply. A store with an address is on the clock that its processes share.
     fn address(&self) -> Option<String> {
         None
     }
 
-    /// The store at the [`address`](Self::address) of a harness in another process. It is not this one's to remove.
+    /// Opens the store at the [`address`](Self::address) of a harness in another process, which alone removes it.
     ///
     /// # Panics
     ///

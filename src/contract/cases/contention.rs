@@ -4,11 +4,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
+use crate::contract::harness::Harness;
+use crate::contract::race::{exactly, patiently, rounds, together};
+use crate::contract::subject::{Subject, answered, must, occurrence};
 use crate::lease::{name::MutexName, request::Lease};
-use crate::store::contract::race::{exactly, patiently, rounds, together};
-use crate::store::contract::subject::{Subject, answered, must, occurrence};
+use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::{contract::harness::Harness, event_mutex::EventMutex};
 
 pub(super) fn of_eight_threads_exactly_one_wins_each_of_a_thousand_rounds<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("contested");
@@ -42,7 +43,7 @@ pub(super) fn of_many_forgets_at_once_exactly_one_counts<H: Harness>(subject: &S
     let held = Mutex::new(subject.create(&name));
     let current = || held.lock().expect("no thread fails while it copies the lease").clone();
     let forget_and_take = |_, _| (subject.forget(&current()), subject.try_create(&name));
-    // Whoever won holds it in the next round. The others learn of it before they start.
+    // The winner holds it in the next round. The others learn of it before they start.
     let hand_over = |(_, won): &(bool, Option<Lease>)| {
         if let Some(won) = won {
             *held.lock().expect("no thread fails while it copies the lease") = won.clone();
@@ -67,7 +68,7 @@ pub(super) fn no_update_is_lost_between_threads<H: Harness>(subject: &Subject<H>
             let lease = patiently("a name that is given back again and again is granted", &name, || {
                 answered("create", &name, mutex.create(&subject.request(&name)))
             });
-            // Read, think, write: whoever does it beside another loses one's update.
+            // Read, think, write: if two threads do it at one time, an update is lost.
             let read = count.load(Ordering::SeqCst);
             thread::yield_now();
             count.store(read + 1, Ordering::SeqCst);
@@ -171,7 +172,7 @@ impl Drop for CountDown<'_> {
     }
 }
 
-/// The lease of each round; one and only one of its creates was granted.
+/// Returns the lease of each round: one of its creates was granted, and only one.
 fn one_in_each_round<'a>(won: &'a [Vec<Option<Lease>>], name: impl Fn(usize) -> &'a MutexName) -> Vec<&'a Lease> {
     let one = |(round, answers): (usize, &'a Vec<Option<Lease>>)| {
         let mut winners = answers.iter().flatten();

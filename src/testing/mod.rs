@@ -1,0 +1,7 @@
+//! For tests of a schedule of your own; the guide has [ten cases](crate::guide::testing).
+
+mod due_times;
+mod test_store;
+
+pub use due_times::{assert_due, assert_not_due, due_times};
+pub use test_store::{RunElsewhere, TestStore};
