@@ -225,19 +225,6 @@ pub use time::tick::Tick;
 pub use time::timetable::clock_change::ClockChange;
 pub use time::zone::{UnknownZone, Zone};
 
-/// The earlier name of [`OutagePolicy`].
-///
-/// ```
-/// # #![allow(deprecated)]
-/// use soloist::{Event, Outage};
-///
-/// let event = Event::call("heartbeat", |_| {}).every_minute().on_one_server().on_outage(Outage::RunUnprotected);
-/// # let mut schedule = soloist::Schedule::in_process();
-/// # schedule.add(event).unwrap();
-/// ```
-#[deprecated(note = "renamed to `OutagePolicy`")]
-pub type Outage = OutagePolicy;
-
 /// The README's code, tested as documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
