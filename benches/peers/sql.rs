@@ -153,8 +153,8 @@ impl Sql for Mariadb {
 
     fn fill(&self, table: &str, claims: usize) {
         self.ask(&format!(
-            "INSERT INTO {table} (name, owner, token, host, pid, acquired_at, expires_at) \
-             SELECT CONCAT('claim/old/', LPAD(seq, 7, '0')), 'x', seq, 'h', 1, UTC_TIMESTAMP(6), \
+            "INSERT INTO {table} (format, released, term_us, name, owner, token, host, pid, acquired_at, expires_at) \
+             SELECT 'v1', FALSE, 0, CONCAT('claim/old/', LPAD(seq, 7, '0')), 'x', seq, 'h', 1, UTC_TIMESTAMP(6), \
              UTC_TIMESTAMP(6) FROM seq_1_to_{claims}"
         ));
     }
@@ -205,8 +205,8 @@ impl Sql for Postgres {
 
     fn fill(&self, table: &str, claims: usize) {
         self.ask(&format!(
-            "INSERT INTO {table} (name, owner, token, host, pid, acquired_at, expires_at) \
-             SELECT 'claim/old/' || lpad(seq::text, 7, '0'), 'x', seq, 'h', 1, now(), now() \
+            "INSERT INTO {table} (format, released, term_us, name, owner, token, host, pid, acquired_at, expires_at) \
+             SELECT 'v1', false, 0, 'claim/old/' || lpad(seq::text, 7, '0'), 'x', seq, 'h', 1, now(), now() \
              FROM generate_series(1, {claims}) AS seq"
         ));
     }

@@ -107,10 +107,11 @@ const LOG: &str = "the log of runs";
 /// extended or given back.
 ///
 /// On Unix the files can be opened by their owner alone, or also by the group of a directory that services of several
-/// users share: see [`Sharing`](crate::Sharing). Earlier versions made files with wider modes: these are narrowed when
-/// their owner opens them. [`check`](EventMutex::check) narrows all files of this user, and warns of those of others. The store
-/// refuses the following, with an error that names the path and says what to do:
+/// users share: see [`Sharing`](crate::Sharing). Files with wider modes are narrowed when their owner opens them.
+/// [`check`](EventMutex::check) narrows all files of this user, and warns of those of others. The store refuses the following,
+/// with an error that names the path and says what to do:
 ///
+/// - a record or a log that does not begin with its format, as in `soloist-mutex v1`;
 /// - a directory that all users can write to, such as `/tmp` itself, also one whose mode is changed later;
 /// - a directory of another user than root, unless its group shares it, or this process is root's;
 /// - a symbolic link, a file with several hard links, or anything else that is not a regular file, as a file of the

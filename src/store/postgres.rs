@@ -22,10 +22,9 @@ use connection::Connection;
 ///
 /// # The table
 ///
-/// [`create_table`](Self::create_table) makes it, or [`SCHEMA`](Self::SCHEMA) in a migration of yours. Both add the
-/// columns that the table of an earlier version lacks: run one of them before this version is deployed. Earlier
-/// versions go on with the same table meanwhile, and can come back to it. Where the table or a column is missing, the
-/// first error says what to run.
+/// [`create_table`](Self::create_table) makes it, or [`SCHEMA`](Self::SCHEMA) in a migration of yours. Where the table is
+/// missing, or has other columns, the first error says what to run. A row of a format that this version does not know is an
+/// error as well, and stays as it is.
 ///
 /// ```sql
 #[doc = include_str!("postgres/statements/schema.sql")]
@@ -47,16 +46,16 @@ use connection::Connection;
 ///
 /// ```sql
 /// SELECT name, host, pid, acquired_at, expires_at FROM soloist_mutexes
-/// WHERE expires_at > now() AND released_token IS DISTINCT FROM token;
+/// WHERE expires_at > now() AND NOT released;
 /// ```
 ///
 /// To free a name by hand, call [`break_lease`](crate::EventMutex::break_lease), or run `UPDATE soloist_mutexes SET
-/// released_token = token, expires_at = now() WHERE name = 'lease/reports'`. Its holder is told at its next
+/// released = true, expires_at = now() WHERE name = 'lease/reports'`. Its holder is told at its next
 /// renewal.
 ///
 /// Its user needs `SELECT, INSERT, UPDATE, DELETE` on the table, and the same on the second one for a
 /// [log of runs](crate::Schedule::with_run_log); and nothing else. For `create_table` it also needs
-/// `CREATE` on the schema, and must own the table if there is one, even if that lacks no column.
+/// `CREATE` on the schema, and must own the table if there is one.
 ///
 /// Without a schema in its [name](PostgresMutexBuilder::table), the table is the first of that name in the search path of the
 /// user, as it is when a connection is made; that takes one round trip. Nothing else depends on the search path: operators,
@@ -111,9 +110,6 @@ use connection::Connection;
 /// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
 ///   the second time with a higher [fencing token](crate::FencingToken).
 ///
-/// A row that an earlier version wrote records neither its release nor its term: it is held until the clock reaches its
-/// `expires_at`, also if that version released it before the clock was set back.
-///
 /// With `synchronous_commit` off, a server that crashes can forget what was granted in the moment before; so can a
 /// failover to a replica that was behind. A second holder then gets a higher [fencing token](crate::FencingToken).
 /// [`check`](crate::EventMutex::check) looks at the server and the table.
@@ -148,8 +144,7 @@ use connection::Connection;
 pub struct PostgresMutex(SqlMutex<Connection>);
 
 impl PostgresMutex {
-    /// The statements that make the table, for people who keep their own migrations. Where there is one, they add the columns
-    /// that it lacks, or do nothing.
+    /// The statements that make the table, for people who keep their own migrations. Where there is one, they do nothing.
     ///
     /// ```
     /// assert!(soloist::PostgresMutex::SCHEMA.contains("CREATE TABLE IF NOT EXISTS soloist_mutexes"));

@@ -11,7 +11,8 @@
 //! A call goes one way, file by file: from here to `remote/server_mutex.rs` (what an answer means), `remote/server.rs` (the
 //! attempts), `engine.rs` (what is asked on a connection; `script.rs` writes and reads it), and `connection.rs`.
 //!
-//! An entry records its term. A gate that finds an entry with more time left than that knows that the server's clock
+//! An entry begins with its format, `v1`, and its owner; one of another format is neither read nor changed. An entry records its
+//! term. A gate that finds an entry with more time left than that knows that the server's clock
 //! was set back, and shortens the entry to one term from now.
 //!
 //! An admission names a window of the server's time, in which somebody waits for its answer. Outside of it the script
@@ -67,9 +68,10 @@ use keys::Prefix;
 /// | `soloist:token:spent` | owners whose admission was asked for twice, and that have released: a late copy of it is granted nothing; on a cluster `soloist:token:{reports}:spent` | a second after the longest call |
 /// | `soloist:check` | nothing: [`check`](crate::EventMutex::check) sees whether the server takes writes | a millisecond later |
 ///
-/// A value reads `OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1`. Bytes of
+/// A value reads `v1 OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1`. Bytes of
 /// a name that are not plain ASCII, and `/ % { } " ' \` and the space, are written as `%XX`. To free a name by hand,
-/// delete its key, or call [`break_lease`](crate::EventMutex::break_lease).
+/// delete its key, or call [`break_lease`](crate::EventMutex::break_lease). A value of another format than `v1` is an error of its
+/// name, and stays as it is.
 ///
 /// # What it promises, and what Redis does not
 ///
@@ -83,8 +85,6 @@ use keys::Prefix;
 ///   as usual. [`check`](crate::EventMutex::check) warns, except on a cluster. A pause lasts until the server's clock shows its end.
 /// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
 ///   the second time with a higher [fencing token](crate::FencingToken).
-///
-/// The entry of an earlier version of this crate does not say its term: its end alone decides.
 ///
 /// Redis copies to its replicas after it has answered: a failover, or a restart without its data, can lose a lease or a
 /// claim that was granted a moment before, and a second holder then gets a higher [fencing token](crate::FencingToken).

@@ -5,8 +5,10 @@
 //!
 //! Each name is a row of one table, which stays when it has ended, until it is taken over or cleaned away. A row that was
 //! released says so, and stays free when the server's clock is set back. A row says its term, too: a gate that finds one
-//! held for longer than that lets it end one term later. Both columns name the token that they are about, because earlier
-//! versions take a row over and leave them as they are.
+//! held for longer than that lets it end one term later.
+//!
+//! Each row says its format, `v1`. A look that finds another one is an error, and no statement takes over or deletes such a row:
+//! so the format costs no request of its own. A table of other columns is refused by the server.
 //!
 //! An admission looks at its rows first, and locks nothing; whoever loses has written nothing. What is free is written in one
 //! transaction, all names of all admissions, in their order: each row is inserted, or takes the place of one that has ended
@@ -101,12 +103,12 @@ macro_rules! table_methods {
                 $builder::new(url)
             }
 
-            /// Makes the table, if there is none of this name, and adds the columns that one of an earlier version lacks.
-            /// Any number of processes may do so at once. Where no column is missing, the table is not altered.
+            /// Makes the table, if there is none of this name. Any number of processes may do so at once. A table that is
+            /// there is not altered.
             ///
             /// # Errors
             ///
-            /// The server did not answer, or the user may not.
+            /// The server did not answer, the user may not, or the table that is there does not have these columns.
             pub fn create_table(&self) -> Result<(), $crate::base::error::MutexError> {
                 self.0.create_table()
             }

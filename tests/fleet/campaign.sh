@@ -1,6 +1,6 @@
 # Runs a campaign of the fleet: reads its options, plays it, and prints its table and how it ended. Sourced by
-# `tests/under_fire` and `tests/upgrade` in the top folder of the checkout. They set `usage`, `seconds` (the default) and
-# `all` (the stores to choose from).
+# `tests/under_fire` and `tests/soak` in the top folder of the checkout. They set `usage`, `seconds` (the default) and `all`
+# (the stores to choose from).
 # shellcheck shell=bash disable=SC2154
 
 script=tests/${0##*/}
@@ -39,12 +39,12 @@ read_options() {
   [ ${#stores[@]} -gt 0 ] || stores=("${all[@]}")
 }
 
-# Plays the campaign and ends the script. The argument, if any, is printed before the stores.
+# Plays the campaign and ends the script.
 play() {
   local names together= columns store test tests=() result=0 unfinished=
   names=$(printf ', %s' "${stores[@]}")
   [ ${#stores[@]} -eq 1 ] || together=" each, at the same time"
-  printf '%s%s: %s s%s, from seed %s; the table comes at the end\n' "${1:-}" "${names:2}" "$seconds" "$together" "$seed"
+  printf '%s: %s s%s, from seed %s; the table comes at the end\n' "${names:2}" "$seconds" "$together" "$seed"
 
   export SOLOIST_FIRE_SECONDS="$seconds" SOLOIST_FIRE_SEED="$seed"
   columns=${CARGO_TARGET_DIR:-target}/tmp/under-fire

@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::history::{At, End, Life, nanoseconds, now, occurrence};
-use crate::plan::{BEAT, OnOverlap, Protection, Round, TERM, Task, Victim, WORKERS};
+use crate::plan::{BEAT, OnOverlap, Protection, Round, TERM, Task, Victim};
 use crate::servers::clock::{WallClock, settable};
-use crate::site::Site;
+use crate::site::{Site, worker_program};
 use crate::support::worker_at;
-use crate::upgrade::{Version, is_upgrade};
 use crate::worker_log::{Line, read};
 
 /// How many minutes of a round are past when it begins, so that a clock can be behind.
@@ -31,8 +30,6 @@ pub(crate) struct Crew<'a> {
     /// Where they write their logs.
     directory: PathBuf,
     began: Instant,
-    /// How many workers have been started in each place.
-    started: [usize; WORKERS],
     at_work: Vec<Worker>,
     /// Those that have ended, with the seconds by which their clocks were ahead.
     lives: Vec<(Life, i64)>,
@@ -42,7 +39,6 @@ struct Worker {
     /// Its place among the workers, which another takes after it.
     number: usize,
     name: String,
-    version: Version,
     child: Child,
     /// By how many seconds the clock of its host is ahead.
     ahead: i64,
@@ -54,18 +50,15 @@ impl<'a> Crew<'a> {
     /// Begins their clock, without a worker.
     pub(crate) fn new(round: &'a Round, site: &Site, directory: &Path) -> Self {
         let (store, has_hosts, directory) = (site.url(), !site.is_for_one_host(), directory.to_owned());
-        let (began, started) = (Instant::now(), [0; WORKERS]);
-        Self { round, store, has_hosts, directory, began, started, at_work: Vec::new(), lives: Vec::new() }
+        Self { round, store, has_hosts, directory, began: Instant::now(), at_work: Vec::new(), lives: Vec::new() }
     }
 
     /// Starts a worker whose clock is off by so many minutes; which process it is. `None`: its last minute is past.
     pub(crate) fn start(&mut self, number: usize, skew: i32) -> Option<u32> {
         let (first, last) = (first_minute(self.round, self.began, skew)?, self.round.minutes());
-        let version = self.round.versions.of_worker(self.round.seed, number, self.started[number]);
-        self.started[number] += 1;
-        let name = format!("{version}-{number}.{}", self.lives.len() + self.at_work.len());
+        let name = format!("worker-{number}.{}", self.lives.len() + self.at_work.len());
         let log = self.directory.join(&name);
-        let mut command = worker_at(&version.program(), &self.store, &log);
+        let mut command = worker_at(worker_program(), &self.store, &log);
         command.args(["--now", &occurrence(first).to_rfc3339(), "--ticks", &(last - first).to_string()]);
         command.args(["--every-ms", &self.round.minute.as_millis().to_string()]);
         self.describe_the_task(&mut command, &log, number);
@@ -76,7 +69,7 @@ impl<'a> Crew<'a> {
         let began = now();
         let child = command.spawn().expect("there is setpriv");
         let pid = child.id();
-        self.at_work.push(Worker { number, name, version, child, ahead, began, minutes: first..last });
+        self.at_work.push(Worker { number, name, child, ahead, began, minutes: first..last });
         Some(pid)
     }
 
@@ -94,10 +87,7 @@ impl<'a> Crew<'a> {
 
     fn describe_the_task(&self, command: &mut Command, log: &Path, number: usize) {
         let round = self.round;
-        // An earlier version has none.
-        if !is_upgrade() {
-            command.args(["--run-log", &round.logged_runs.to_string()]);
-        }
+        command.args(["--run-log", &round.logged_runs.to_string()]);
         command.args(["--event", &event(round), "--in-background", &round.events.to_string()]);
         if round.protection != Protection::Claim {
             command.args(["--without-overlapping", "--term", &TERM.as_secs().to_string()]);
@@ -124,8 +114,7 @@ impl<'a> Crew<'a> {
         }
         match round.task {
             Task::Callback(takes) => {
-                // An earlier version has none, and every second worker of this one.
-                if !is_upgrade() && number % 2 == 1 {
+                if number % 2 == 1 {
                     command.args(["--async", "--grace-ms", "300"]);
                 }
                 command.args(["--work-ms", &takes.as_millis().to_string()])
@@ -210,8 +199,8 @@ impl Drop for Crew<'_> {
 
 impl Worker {
     fn into_life(self, end: End) -> (Life, i64) {
-        let Self { name, version, child, ahead, began, minutes, .. } = self;
-        (Life { name, version, pid: child.id(), began, minutes, lines: Vec::new(), end }, ahead)
+        let Self { name, child, ahead, began, minutes, .. } = self;
+        (Life { name, pid: child.id(), began, minutes, lines: Vec::new(), end }, ahead)
     }
 
     fn has_a_task_at_work(&self, directory: &Path) -> bool {

@@ -16,7 +16,6 @@ use crate::operators::pause_events;
 use crate::plan::{Assault, Deed, Kind, OnOverlap, Protection, Round, Start, TERM, TO_A_SERVER, Task, WORKERS};
 use crate::site::Site;
 use crate::table::{Campaign, publish};
-use crate::upgrade::{Versions, again, is_upgrade, least_rounds};
 
 #[test]
 fn a_file_store_keeps_its_promises_under_fire() {
@@ -77,20 +76,20 @@ pub(crate) fn campaign(store: &'static str, mut perform: impl FnMut(&Round) -> H
     let first = seed.unwrap_or(usual);
     let began = Instant::now();
     let mut campaign = Campaign::of(store, first);
-    for (place, seed) in (first..).enumerate() {
-        let round = Round { versions: Versions::of_round(place), ..Round::of(seed) };
+    for seed in first.. {
+        let round = Round::of(seed);
         let history = perform(&round);
         let verdict = judge(&history);
         if !verdict.violations.is_empty() {
-            tell(store, place, &round, &history, &verdict);
+            tell(store, &round, &history, &verdict);
         }
-        campaign.add(&round, &history, verdict);
-        if place + 1 >= least_rounds() && began.elapsed() >= Duration::from_secs(seconds.unwrap_or(0)) {
+        campaign.add(&history, verdict);
+        if began.elapsed() >= Duration::from_secs(seconds.unwrap_or(0)) {
             break;
         }
     }
     campaign.took = began.elapsed();
-    campaign.expect_runs_of_each_sort();
+    campaign.expect_futures();
     if seconds.is_some() {
         publish(&campaign);
     }
@@ -104,9 +103,9 @@ fn asked_for(variable: &str) -> Option<u64> {
 }
 
 /// What one needs to look into it.
-fn tell(store: &str, place: usize, round: &Round, history: &History, verdict: &Verdict) {
+fn tell(store: &str, round: &Round, history: &History, verdict: &Verdict) {
     println!("{store}, seed {}: {}", round.seed, verdict.violations.join("\n  "));
-    println!("the same round again: {}", again(store, round.seed, place));
+    println!("the same round again: tests/under_fire --seconds 1 --seed {} {store}", round.seed);
     println!("{round:#?}");
     println!("the machine was late by {:?} at most", history.late);
     let began = beginning(history);
@@ -138,9 +137,7 @@ fn tell(store: &str, place: usize, round: &Round, history: &History, verdict: &V
 fn perform(round: &Round, site: &Site) -> History {
     let watch = Watch::start();
     let directory = tempfile::tempdir().expect("a temporary directory");
-    for version in round.versions.deployed() {
-        site.deploy(*version);
-    }
+    site.create_table();
     site.delay_replies(round.latency);
     let mut crew = Crew::new(round, site, directory.path());
     let mut faults = begin(round, &mut crew);
@@ -173,7 +170,7 @@ fn perform(round: &Round, site: &Site) -> History {
         operators.join().expect("operators wait for the store")
     });
     let lives = crew.come_home();
-    let log = (!is_upgrade()).then(|| (round.logged_runs, logged(&connect(), &events(round))));
+    let log = (round.logged_runs, logged(&connect(), &events(round)));
     History {
         protection: round.protection,
         on_overlap: round.on_overlap,

@@ -7,7 +7,6 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use soloist::EventMutex;
 
 use crate::plan::{Kind, OnOverlap, Protection};
-use crate::upgrade::Version;
 use crate::worker_log::Line;
 
 /// In nanoseconds since 1970, on the one clock of this machine.
@@ -50,8 +49,8 @@ pub(crate) struct History {
     pub(crate) lives: Vec<Life>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) pauses: Vec<Pause>,
-    /// How many runs of an event the log of the store keeps, and what it says in the end. `None`: there is none.
-    pub(crate) log: Option<(usize, Vec<Logged>)>,
+    /// How many runs of an event the log of the store keeps, and what it says in the end.
+    pub(crate) log: (usize, Vec<Logged>),
 }
 
 /// A run in the log of the store.
@@ -68,7 +67,6 @@ pub(crate) struct Logged {
 #[derive(Clone, Debug)]
 pub(crate) struct Life {
     pub(crate) name: String,
-    pub(crate) version: Version,
     pub(crate) pid: u32,
     pub(crate) began: At,
     /// Which minutes it was to tick, one after another.

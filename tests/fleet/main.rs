@@ -10,8 +10,7 @@
 //! A round follows from its seed, as far as the machine lets it: who is killed when, what is done to the server, how long
 //! tasks take. The rounds of a longer run have the seeds that follow; a round that failed is repeated by its own.
 //!
-//! `tests/upgrade` plays the same rounds with workers of an earlier commit beside the current ones. `tests/soak` looks at
-//! what is left in stores and memory by many events in a long time.
+//! `tests/soak` looks at what is left in stores and memory by many events in a long time.
 
 mod checker;
 mod crew;
@@ -24,7 +23,6 @@ mod site;
 mod soak;
 mod table;
 mod threads;
-mod upgrade;
 
 #[path = "../it/worker_log.rs"]
 mod worker_log;

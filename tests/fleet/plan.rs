@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use crate::upgrade::{Versions, is_upgrade};
-
 /// How many workers are ticking at a time.
 pub(crate) const WORKERS: usize = 8;
 /// For how long the workers of a round tick, but for those of a long one.
@@ -31,8 +29,6 @@ pub(crate) const TERM: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Round {
     pub(crate) seed: u64,
-    /// They follow from the round's place in its campaign, and not from the seed.
-    pub(crate) versions: Versions,
     /// For how long the workers tick.
     pub(crate) lasts: Duration,
     pub(crate) protection: Protection,
@@ -259,7 +255,6 @@ impl Round {
         }
         let round = Self {
             seed,
-            versions: Versions::Current,
             lasts: ROUND,
             protection,
             on_overlap: OnOverlap::Skip,
@@ -278,9 +273,6 @@ impl Round {
             logged_runs: if seed % 3 == 2 { 10 } else { ALL_RUNS },
         };
         let kind = rng.u32(..10);
-        if is_upgrade() {
-            return round;
-        }
         let round = if protection == Protection::Both { round.with_overlaps(kind, rng) } else { round };
         let round = round.with_a_shared_mutex(rng).with_pauses(rng);
         let (every, rest) = LONG_ROUNDS;

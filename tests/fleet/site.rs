@@ -1,6 +1,8 @@
 //! The store of a fleet: where it is, and what can be done to it.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 use crate::servers::proxy::{Behind, Fault as OnTheWay, Proxy};
 use crate::servers::redis::Redis;
-use crate::upgrade::Version;
+use crate::support::example;
 
 pub(crate) enum Site {
     /// A directory, which has no server.
@@ -62,13 +64,13 @@ impl Site {
         Self::Server { server: Box::new(server), proxy, database }
     }
 
-    /// Has this version make the table of a database, or bring it up to date, as its deployment does.
-    pub(crate) fn deploy(&self, version: Version) {
+    /// Lets a worker make the table of a database, as its deployment does.
+    pub(crate) fn create_table(&self) {
         let Self::Server { database: Some(url), .. } = self else { return };
-        let mut worker = Command::new(version.program());
+        let mut worker = Command::new(worker_program());
         let output = worker.args(["--store", url, "--create-table", "--ticks", "0"]).output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{version:?} did not make its table: {}: {said}", output.status);
+        assert!(output.status.success(), "no table was made: {}: {said}", output.status);
     }
 
     /// As the workers are told.
@@ -149,6 +151,12 @@ impl Site {
         };
         has_met.then(|| Fault { kind: trouble.kind, from, until: now(), pid: None, event: None })
     }
+}
+
+/// Returns the program of the workers, which is found once: an edit of its source during a campaign does not end it.
+pub(crate) fn worker_program() -> &'static Path {
+    static FOUND: LazyLock<PathBuf> = LazyLock::new(|| example("worker"));
+    &FOUND
 }
 
 /// Lets this happen to all that is said for a while, and to the next that is said if that is later; whether anything was.

@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 
 use crate::checker::{Count, Verdict};
 use crate::history::History;
-use crate::plan::{Kind, Round};
-use crate::upgrade::{Part, is_upgrade};
+use crate::plan::Kind;
 
 /// What one store went through.
 pub(crate) struct Campaign {
@@ -23,8 +22,6 @@ pub(crate) struct Campaign {
     /// How late the machine was at most.
     late: Duration,
     faults: BTreeMap<Kind, usize>,
-    /// The runs of each version, in an upgrade.
-    parts: BTreeMap<Part, usize>,
     pub(crate) verdict: Verdict,
 }
 
@@ -33,31 +30,22 @@ const STORES: [&str; 5] = ["memory", "file", "redis", "mariadb", "postgres"];
 
 impl Campaign {
     pub(crate) fn of(store: &'static str, seed: u64) -> Self {
-        let parts = if is_upgrade() { Part::ALL.map(|part| (part, 0)).into() } else { BTreeMap::new() };
         let (faults, verdict) = (BTreeMap::new(), Verdict::default());
-        Self { store, seed, rounds: 0, took: Duration::ZERO, late: Duration::ZERO, faults, parts, verdict }
+        Self { store, seed, rounds: 0, took: Duration::ZERO, late: Duration::ZERO, faults, verdict }
     }
 
-    pub(crate) fn add(&mut self, round: &Round, history: &History, verdict: Verdict) {
+    pub(crate) fn add(&mut self, history: &History, verdict: Verdict) {
         self.rounds += 1;
         self.late = self.late.max(history.late);
         for fault in &history.faults {
             *self.faults.entry(fault.kind).or_default() += 1;
         }
-        for life in &history.lives {
-            if let Some(part) = Part::of(round.versions, life.version) {
-                *self.parts.entry(part).or_default() += life.lines.iter().filter(|line| line.what == "start").count();
-            }
-        }
         self.verdict.add(verdict);
     }
 
-    /// An upgrade in which a version never ran shows nothing, and neither does a longer campaign without futures.
-    pub(crate) fn expect_runs_of_each_sort(&mut self) {
-        for (part, _) in self.parts.iter().filter(|(_, runs)| **runs == 0) {
-            self.verdict.violation(format!("there were no {part}"));
-        }
-        if !is_upgrade() && self.rounds >= 5 && self.verdict.of(Count::Futures) == 0 {
+    /// Expects futures of a longer campaign.
+    pub(crate) fn expect_futures(&mut self) {
+        if self.rounds >= 5 && self.verdict.of(Count::Futures) == 0 {
             self.verdict.violation(format!("there were no {}", Count::Futures));
         }
     }
@@ -76,7 +64,6 @@ impl Campaign {
             "violations": self.verdict.violations.len(),
             "counts": Count::ALL.map(|what| self.verdict.of(what)),
             "recoveries": self.verdict.recoveries.iter().map(Duration::as_millis).collect::<Vec<_>>(),
-            "parts": self.parts.iter().map(|(part, runs)| (part.to_string(), *runs)).collect::<BTreeMap<_, _>>(),
             "faults": done(false),
             "starts": done(true),
         })
@@ -118,12 +105,6 @@ fn table(columns: &[Value]) -> String {
     row("**promises broken**", number("violations"));
     for (at, what) in Count::ALL.iter().enumerate() {
         row(&what.to_string(), of_all(&|column| column["counts"][at].as_u64().unwrap_or_default()));
-    }
-    for part in Part::ALL.map(|part| part.to_string()) {
-        let runs = |column: &Value| done(column, "parts").get(&part).copied();
-        if columns.iter().any(|column| runs(column).is_some()) {
-            row(&part, of_all(&|column| runs(column).unwrap_or_default()));
-        }
     }
     // Files are free at once and servers after a term: together they say nothing.
     let of_each = |pick: fn(&[u64]) -> Option<u64>| {

@@ -20,7 +20,6 @@ use crate::history::{End, Fault, History, Life, logged, now, occurrence};
 use crate::lateness::Watch;
 use crate::operators::pause_events;
 use crate::plan::{Deed, Kind, OnOverlap, Protection, Round, Start, TERM, Victim, WORKERS};
-use crate::upgrade::Version;
 use crate::watched::Watched;
 use crate::worker_log::Line;
 
@@ -138,8 +137,7 @@ impl Member {
         }
         let name = format!("thread-{}", self.number);
         let pid = std::process::id();
-        let (version, minutes) = (Version::Current, first..last);
-        Life { name, version, pid, began, minutes, lines: self.log.lines(), end: End::Done }
+        Life { name, pid, began, minutes: first..last, lines: self.log.lines(), end: End::Done }
     }
 }
 
@@ -258,7 +256,7 @@ fn perform(round: &Round) -> History {
         lives,
         faults,
         pauses,
-        log: Some((round.logged_runs, logged(&mutex, &events(round)))),
+        log: (round.logged_runs, logged(&mutex, &events(round))),
     }
 }
 

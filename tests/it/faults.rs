@@ -156,7 +156,10 @@ fn a_directory_that_vanished_or_takes_no_files_or_holds_a_foreign_one_is_a_store
         (
             mutex,
             "could not be used",
-            &*format!("in {}: it is not a record of this version, and is left as it is", record.display()),
+            &*format!(
+                "in {}: it begins with `somebody's shopping list` and not with `soloist-mutex v1`",
+                record.display()
+            ),
         ),
         (read_only, "could not be used", "/sys/kernel/faulty-"),
     ] {

@@ -228,7 +228,7 @@ fn the_holder_is_named_with_host_pid_and_since_and_a_person_reads_it_in_the_file
         assert_eq!((holder.since(), holder.until()), (now, now + TimeDelta::seconds(60)));
     }
     let text = fs::read_to_string(store.record()).unwrap();
-    assert!(text.starts_with("soloist-mutex 1\nname 50 %25%0Areports\n"), "{text}");
+    assert!(text.starts_with("soloist-mutex v1\nname 50 %25%0Areports\n"), "{text}");
     assert!(text.contains(&format!("\nlease held\ntoken {}\nowner {}\nhost ", lease.token(), lease.owner())), "{text}");
     assert!(text.contains(&format!("\npid {}\nsince {}", std::process::id(), now.format("%Y-%m-%dT"))), "{text}");
     assert!(text.contains(" for 2026-03-01T12:00:00Z weekly%09plan "), "{text}");

@@ -38,14 +38,16 @@ mod table;
 mod tls;
 mod tokens;
 mod trouble;
-mod versions;
 
 /// How long most calls may take: they hear in time that something is locked, also of a server that counts in seconds; and
 /// half of it is kept for a second question, with what a busy machine may add to that.
 const LONG: Duration = Duration::from_secs(4);
 
 /// The columns that every row has.
-const COLUMNS: &str = "name, owner, token, host, pid, acquired_at, expires_at";
+const COLUMNS: &str = "format, released, term_us, name, owner, token, host, pid, acquired_at, expires_at";
+
+/// The first values of a row that was granted for an hour, and not released.
+const GRANTED: &str = "'v1', FALSE, 3600000000";
 
 /// An answer as text.
 type Rows = Vec<Vec<Option<String>>>;
@@ -161,7 +163,7 @@ impl SqlServer for Mariadb {
     fn add_ended(&self, count: u64, seconds_ago: u64) {
         for [first, last] in batches(count) {
             self.ask(&format!(
-                "INSERT INTO soloist_mutexes ({COLUMNS}) SELECT CONCAT('claim/old/{seconds_ago}/', LPAD(seq, 7, '0')), 'x', seq, 'h', 1, \
+                "INSERT INTO soloist_mutexes ({COLUMNS}) SELECT {GRANTED}, CONCAT('claim/old/{seconds_ago}/', LPAD(seq, 7, '0')), 'x', seq, 'h', 1, \
                  UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL {seconds_ago} SECOND FROM seq_{first}_to_{last}"
             ));
         }
@@ -218,7 +220,7 @@ impl SqlServer for Postgres {
     fn add_ended(&self, count: u64, seconds_ago: u64) {
         for [first, last] in batches(count) {
             self.ask(&format!(
-                "INSERT INTO soloist_mutexes ({COLUMNS}) SELECT 'claim/old/{seconds_ago}/' || lpad(seq::text, 7, '0'), 'x', seq, 'h', 1, \
+                "INSERT INTO soloist_mutexes ({COLUMNS}) SELECT {GRANTED}, 'claim/old/{seconds_ago}/' || lpad(seq::text, 7, '0'), 'x', seq, 'h', 1, \
                  now(), now() - {seconds_ago} * interval '1 second' FROM generate_series({first}, {last}) AS seq"
             ));
         }

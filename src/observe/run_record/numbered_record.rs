@@ -18,7 +18,7 @@ impl NumberedRecord {
         format!("number={} {}", self.number, self.record.to_line())
     }
 
-    /// The record of a line. `None`: it is torn, or a newer version's.
+    /// Returns the record of a line, unless the line is damaged.
     pub(crate) fn of_line(event: &str, id: &str, line: &str) -> Option<Self> {
         let (number, line) = line.strip_prefix("number=")?.split_once(' ')?;
         Some(Self { number: number.parse().ok()?, record: RunRecord::of_line(event, id.parse().ok()?, line)? })

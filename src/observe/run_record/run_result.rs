@@ -44,7 +44,7 @@ impl RunResult {
         }
     }
 
-    /// The result that has this keyword. `None`: a newer version may have written it.
+    /// Returns the result that has this keyword.
     pub(crate) fn of_keyword(keyword: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|result| result.keyword() == keyword)
     }

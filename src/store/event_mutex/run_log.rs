@@ -66,12 +66,11 @@ pub trait RunLog: fmt::Debug + Send + Sync {
     /// It is not known which of the records were written.
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError>;
 
-    /// The records of this event, the newest first. What can't be read, because it is damaged or a newer version has written
-    /// it, is left out.
+    /// Returns the records of this event, the newest first. Damaged ones are left out.
     ///
     /// # Errors
     ///
-    /// The store did not answer.
+    /// The store did not answer, or keeps the log in a format that this version does not know.
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError>;
 
     /// Adds to the numbers of occurrences of this event that were skipped, of which there is one for each reason. The default

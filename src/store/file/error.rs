@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::base::error::MutexError;
+use crate::base::{error::MutexError, escape::Quoted};
 
 /// What went wrong, and with which file.
 #[derive(Debug)]
@@ -27,6 +27,18 @@ impl FileError {
 
     pub(super) fn unusable(path: &Path, why: impl Into<String>) -> Self {
         Self::at(path)(io::Error::new(io::ErrorKind::InvalidData, why.into()))
+    }
+
+    /// Refuses a file of which this is the beginning, because it does not begin with the format that is known.
+    pub(super) fn of_another_format(path: &Path, beginning: &[u8], known: &str) -> Self {
+        let first_line = beginning.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let why = format!(
+            "it begins with {} and not with `{}`, the format that this version of soloist knows, and is left as it is: update \
+             this program, or give it a directory of its own",
+            Quoted::new(&String::from_utf8_lossy(first_line)),
+            known.trim_end()
+        );
+        Self::unusable(path, why)
     }
 
     /// What goes wrong with one file says nothing of the other names, unless their directory can't be entered either.

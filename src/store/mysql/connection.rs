@@ -69,7 +69,8 @@ impl Session for Connection {
         schema: include_str!("statements/schema.sql"),
         texts: texts!(),
         warnings: health::warnings,
-        no_table: &["1146", "1054"],
+        no_table: "1146",
+        other_columns: &["1054", "1364"],
     };
 
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {

@@ -39,9 +39,8 @@ fn meaning(code: u16, message: &str) -> (RefusalKind, &'static str) {
 
     let many_of_this_user = "raise the user's connection limit, or let fewer clients connect as that user";
     match code {
-        // A unique key was taken; two transactions waited for each other, or were in each other's way; somebody else upgrades
-        // the same table.
-        1020 | 1060 | 1062 | 1213 | 1614 => (RetryAtOnce, ""),
+        // A unique key was taken; two transactions waited for each other, or were in each other's way.
+        1020 | 1062 | 1213 | 1614 => (RetryAtOnce, ""),
         1205 => (Locked, "somebody's open transaction has locked it: look into information_schema.innodb_trx"),
         1053 => (RetryLater, ""), // It is being shut down.
         1040 => (RetryLater, "raise max_connections, or let fewer clients connect"),

@@ -129,7 +129,8 @@ impl Session for Connection {
         schema: include_str!("statements/schema.sql"),
         texts: texts!(),
         warnings: health::warnings,
-        no_table: &["42P01", "42703"],
+        no_table: "42P01",
+        other_columns: &["42703", "23502"],
     };
 
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {

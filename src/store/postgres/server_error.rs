@@ -42,8 +42,8 @@ fn meaning(code: &str) -> (RefusalKind, &'static str) {
                        without TLS";
     match code {
         // A unique key was taken; two transactions were in each other's way, or each waited for the other; somebody else
-        // makes or upgrades the same table.
-        "23505" | "40001" | "40P01" | "42P07" | "42701" | "42710" => (RetryAtOnce, ""),
+        // makes the same table.
+        "23505" | "40001" | "40P01" | "42P07" | "42710" => (RetryAtOnce, ""),
         "55P03" => (Locked, "somebody's open transaction has locked it: look into pg_stat_activity"),
         "53300" => (RetryLater, "raise max_connections, or let fewer clients connect"),
         "57P03" => (RetryLater, "it has just been started, or is being shut down"),

@@ -11,6 +11,7 @@ use super::connection::Connection;
 use super::keys::Prefix;
 use super::script::{self, Call, read};
 use super::server_error::is_of_many_slots;
+use super::stored_holder::behind_format;
 use super::trip::Trip;
 use super::{health, server_error};
 use crate::base::error::MutexError;
@@ -164,10 +165,9 @@ impl Engine for RedisEngine {
         let mut records = Vec::new();
         for (event, answer) in events.iter().zip(ask(turn, looks)?) {
             let lines: Vec<(Vec<u8>, Vec<u8>)> = read(&answer)?;
-            let record = |(id, line): &(Vec<u8>, Vec<u8>)| {
-                NumberedRecord::of_line(event, str::from_utf8(id).ok()?, str::from_utf8(line).ok()?)
-            };
-            records.extend(lines.iter().filter_map(record));
+            for (id, line) in &lines {
+                records.extend(record(event, &String::from_utf8_lossy(id), &String::from_utf8_lossy(line))?);
+            }
         }
         Ok(records)
     }
@@ -236,6 +236,15 @@ impl Engine for RedisEngine {
 /// A command about the log of an event's runs.
 fn of_log(verb: &str, prefix: &Prefix, event: &str) -> Cmd {
     cmd(verb).arg(prefix.runs_key(event)).take()
+}
+
+/// Reads the record of a run from a field of a log. `None`: the field is none of a run, or its line is damaged.
+fn record(event: &str, field: &str, line: &str) -> Result<Option<NumberedRecord>, Failure> {
+    if field.parse::<Owner>().is_err() {
+        return Ok(None);
+    }
+    let line = behind_format(line).map_err(|why| Failure::unusable(&why))?;
+    Ok(NumberedRecord::of_line(event, field, line))
 }
 
 /// Asks what may be asked twice, all at once.

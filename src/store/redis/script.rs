@@ -7,7 +7,7 @@ use redis::{Cmd, FromRedisValue, RedisWrite, Value, from_redis_value_ref};
 
 use super::keys::{Key, Prefix};
 use super::server_error::{not_understood, refused};
-use super::stored_holder::{held_for, held_since, holder};
+use super::stored_holder::{FORMAT, held_for, held_since, holder};
 use super::stored_script::{CARRY_OUT, COUNT_SKIPS, DROP_RUNS, EXTEND, LOG_RUNS, LOOK};
 use super::trip::Trip;
 use crate::lease::{name::MutexName, request::LeaseRequest, term::Term, token::FencingToken};
@@ -64,7 +64,7 @@ impl Call<'_, '_> {
     }
 
     fn write_owners(&self, call: &mut Cmd) {
-        self.releases.iter().for_each(|release| call.write_arg_fmt(format_args!("{} ", release.owner)));
+        self.releases.iter().for_each(|release| call.write_arg_fmt(format_args!("{FORMAT} {} ", release.owner)));
     }
 
     fn write_arguments(&self, call: &mut Cmd, by_slot: bool, prefix: &Prefix, clock: ServerClock, until: Moment) {
@@ -101,7 +101,7 @@ impl Call<'_, '_> {
                 Some(names) => call.arg(names.len()),
                 None => call.arg("="),
             };
-            call.write_arg_fmt(group[0].owner().process());
+            call.write_arg_fmt(format_args!("{FORMAT} {}", group[0].owner().process()));
             for admission in group {
                 call.arg(admission.owner().serial());
             }

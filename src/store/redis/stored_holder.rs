@@ -1,5 +1,5 @@
-//! The value of a key: `OWNER token=N term=MS since=INSTANT pid=N for=OCCURRENCE host=NAME`. A holder without an occurrence leaves
-//! that out. Earlier versions leave the term out.
+//! The value of a key: `v1 OWNER token=N term=MS since=INSTANT pid=N for=OCCURRENCE host=NAME`. A holder without an occurrence
+//! leaves that out.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -11,6 +11,9 @@ use crate::lease::holder::{Holder, host_and_reason, this_host};
 use crate::lease::{term::Term, token::FencingToken};
 use crate::store::remote::server_clock::instant;
 use crate::time::clock::wall_plus;
+
+/// The format, with which each entry and each line of a log begins.
+pub(super) const FORMAT: &str = "v1";
 
 /// What an entry of ours says behind its owner, its token and its term; it holds since this time of the server's, for this
 /// occurrence and reason.
@@ -30,7 +33,18 @@ pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>
 /// is none.
 pub(super) fn holder(entry: &[u8], left_ms: i64, now: DateTime<Utc>) -> Result<Holder, String> {
     let entry = String::from_utf8_lossy(entry);
-    parsed(&entry, left_ms, now).ok_or_else(|| format!("{} is no entry of ours", Quoted::new(&entry)))
+    parsed(behind_format(&entry)?, left_ms, now).ok_or_else(|| format!("{} is no entry of ours", Quoted::new(&entry)))
+}
+
+/// Returns what stands behind the format; or why this can't be read.
+pub(super) fn behind_format(text: &str) -> Result<&str, String> {
+    text.strip_prefix(FORMAT).and_then(|rest| rest.strip_prefix(' ')).ok_or_else(|| {
+        format!(
+            "{} does not begin with {FORMAT}, the format that this version of soloist knows: update this program, or give it a \
+             prefix of its own",
+            Quoted::new(text)
+        )
+    })
 }
 
 fn parsed(entry: &str, left_ms: i64, now: DateTime<Utc>) -> Option<Holder> {
@@ -64,17 +78,19 @@ mod tests {
     fn an_entry_is_read_back_and_nothing_else_is() {
         let now = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
         let owner = Owner::unique();
-        let entry = format!("{owner} token=17 term=2000{}", held_since(now, Some(now), None));
+        let entry = format!("v1 {owner} token=17 term=2000{}", held_since(now, Some(now), None));
         let holder_of = |entry: &str| holder(entry.as_bytes(), 1_500, now).ok();
         let read = holder_of(&entry).unwrap();
         assert_eq!((read.owner(), read.token().get(), read.since()), (owner, 17, now));
         assert_eq!(read.occurrence(), Some(now));
         assert_eq!((read.host(), read.until()), (&*this_host(), now + Duration::from_millis(1_500)));
         assert_eq!(holder(entry.as_bytes(), -1, now).unwrap().until(), now + Term::MAX.get());
-        assert_eq!(holder_of(&entry.replace(" term=2000", "")), Some(read), "an earlier version's");
-        for wrong in ["", "1", &entry[1..], &entry.replace("token", "t"), &entry.replace("since=", "since=x")] {
+        for wrong in ["", "1", "v1", &entry[4..], &entry.replace("token", "t"), &entry.replace("since=", "since=x")] {
             assert_eq!(holder_of(wrong), None, "{wrong}");
         }
+        let later = entry.replacen("v1", "v10", 1);
+        let why = holder(later.as_bytes(), 1_500, now).unwrap_err();
+        assert!(why.contains("does not begin with v1, the format that this version of soloist knows"), "{why}");
     }
 
     #[test]
@@ -83,7 +99,7 @@ mod tests {
         let since = now - Duration::from_secs(5);
         let held_for = |token: i64| {
             held_for(
-                format!("{} token={token} term=9{}", Owner::unique(), held_since(since, None, None)).as_bytes(),
+                format!("v1 {} token={token} term=9{}", Owner::unique(), held_since(since, None, None)).as_bytes(),
                 now,
             )
         };

@@ -96,7 +96,6 @@ impl Failure {
     }
 
     /// What the server holds is of no use, or can't be trusted.
-    #[cfg(any(feature = "mysql", feature = "postgres"))]
     pub(crate) fn unusable(what: &str) -> Self {
         Self::new(Cause::Unusable, on_one_line(what, 1_000), false)
     }

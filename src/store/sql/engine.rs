@@ -16,7 +16,7 @@ use super::run_rows::{self, record};
 use super::session::{Session, told};
 use super::snapshot::Snapshot;
 use super::statements::{Call, PLACES, Statement, Statements, TableName, TextRow, Values, list};
-use crate::base::error::MutexError;
+use crate::base::{error::MutexError, escape::Quoted};
 use crate::lease::{name::MutexName, token::FencingToken};
 use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord, skip_count::SkipCount};
 use crate::store::event_mutex::admission::Admission;
@@ -50,6 +50,9 @@ const CROWD: &str = "many ask for it at the same moment, and this one's turn did
 const UNSEEN: &str = "others came first time and again, and no look showed what they wrote: does a proxy send reads to a \
                       replica?";
 
+/// The format of the rows, which each of them says.
+const FORMAT: &str = "v1";
+
 /// The engine of a table on a server of any kind.
 pub(crate) struct SqlEngine<S: Session> {
     pub(super) name: TableName,
@@ -70,12 +73,16 @@ impl<S: Session> SqlEngine<S> {
 
     pub(super) fn create_table(&self, turn: &mut ServerTurn<S>) -> Result<(), Failure> {
         patiently(turn, &self.statements.create.with(&[]))?;
-        if self.statements.strangers.is_empty() {
-            return Ok(());
+        if !self.statements.strangers.is_empty() {
+            let found = patiently(turn, &self.statements.strangers.with(&[]))?;
+            if let Some(what) = told(&found, "stranger").first() {
+                let advice = "drop the table while nothing runs, and create it again";
+                return Err(Failure::unusable(what).advised(advice));
+            }
         }
-        let found = patiently(turn, &self.statements.strangers.with(&[]))?;
-        let advice = "drop the table while nothing runs, and create it again";
-        told(&found, "stranger").first().map_or(Ok(()), |what| Err(Failure::unusable(what).advised(advice)))
+        // A table that was there already may lack columns.
+        self.look_where(turn, "FALSE")?;
+        self.look_at_runs(turn, [""]).map(drop)
     }
 
     /// Deletes rows that have ended, at most a batch of them; how many that were. For a row that somebody's transaction has
@@ -99,8 +106,19 @@ impl<S: Session> SqlEngine<S> {
         self.snapshot(&patiently(turn, &self.statements.look.with(&[("which", &which)]))?)
     }
 
+    /// Reads the log of the runs of the events with these keys.
+    fn look_at_runs(
+        &self,
+        turn: &mut ServerTurn<S>,
+        keys: impl IntoIterator<Item = impl Display>,
+    ) -> Result<Vec<TextRow>, Failure> {
+        let rows = patiently(turn, &self.statements.look_at_runs.with(&[("events", &list(keys))]))?;
+        expect_known(&rows).map(|()| rows)
+    }
+
     /// Reads the rows of a look.
     fn snapshot(&self, rows: &[TextRow]) -> Result<Snapshot, Failure> {
+        expect_known(rows)?;
         let look = Snapshot::read(rows).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))?;
         self.set_clock(look.clock);
         Ok(look)
@@ -283,7 +301,7 @@ impl<S: Session> Engine for SqlEngine<S> {
 
     fn runs(&self, turn: &mut ServerTurn<S>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
         let keys: BTreeMap<Box<str>, &str> = events.iter().map(|event| (RowKey::of_event(event).0, *event)).collect();
-        let rows = patiently(turn, &self.statements.look_at_runs.with(&[("events", &list(keys.keys()))]))?;
+        let rows = self.look_at_runs(turn, keys.keys())?;
         Ok(rows.iter().filter_map(|row| record(keys.get(row.first()?.as_str())?, row)).collect())
     }
 
@@ -300,12 +318,12 @@ impl<S: Session> Engine for SqlEngine<S> {
     }
 
     fn skips(&self, turn: &mut ServerTurn<S>, event: &str) -> Result<Vec<SkipCount>, Failure> {
-        let key = RowKey::of_event(event);
-        let rows = patiently(turn, &self.statements.look_at_runs.with(&[("events", &list([key]))]))?;
+        let rows = self.look_at_runs(turn, [RowKey::of_event(event)])?;
         Ok(rows.iter().filter_map(|row| run_rows::skip_count(row)).collect())
     }
 
     fn health(&self, turn: &mut ServerTurn<S>) -> Result<Health, Failure> {
+        self.look_where(turn, "FALSE")?;
         let (schema, name) = self.name.parts();
         let health = self.statements.health.with(&[("schema", &schema), ("table", &name)]);
         let health = patiently(turn, &(health + &self.statements.strangers.with(&[])))?;
@@ -321,15 +339,34 @@ impl<S: Session> Engine for SqlEngine<S> {
         self.purge(turn, 0)
     }
 
-    /// With the statements that make the table, or bring it up to date, if that is what is wrong.
+    /// Adds the statements that make the table, if there is none or it has other columns.
     fn error(&self, attempted: String, failure: Failure) -> MutexError {
-        if !failure.code().is_some_and(|code| S::DIALECT.no_table.contains(&code)) {
-            return failure.into_error(attempted);
-        }
-        let (name, statements) = (self.name.as_str(), Statement::one_line(&self.statements.schema).with(&[]));
-        let advice = format!("create or upgrade the table {name}: call create_table(), or run {statements}");
-        failure.advised(advice).into_error(attempted)
+        let name = self.name.as_str();
+        let advice = match failure.code() {
+            Some(code) if code == S::DIALECT.no_table => format!("create the table {name}"),
+            Some(code) if S::DIALECT.other_columns.contains(&code) => format!(
+                "the table {name} or {name}_runs does not have the columns of the format {FORMAT}: drop it while nothing \
+                 runs, and create it again"
+            ),
+            _ => return failure.into_error(attempted),
+        };
+        let statements = Statement::one_line(&self.statements.schema).with(&[]);
+        failure.advised(format!("{advice}: call create_table(), or run {statements}")).into_error(attempted)
     }
+}
+
+/// Refuses rows of a format that this version does not know. Each row ends with its format; the row with the server's time has
+/// no second column.
+fn expect_known(rows: &[TextRow]) -> Result<(), Failure> {
+    let said = |row: &&TextRow| row.get(1).is_some_and(|second| !second.is_empty());
+    let unknown = rows.iter().filter(said).find(|row| row.last().is_some_and(|format| format != FORMAT));
+    let Some([name, .., format]) = unknown.map(Vec::as_slice) else { return Ok(()) };
+    let what = format!(
+        "the row of {} has the format {}, and this version of soloist knows {FORMAT} alone",
+        Quoted::new(name),
+        Quoted::new(format)
+    );
+    Err(Failure::unusable(&what).advised("update this program, or give it a table of its own"))
 }
 
 /// The number of rows that the statements wrote or deleted, which is the last that they return.

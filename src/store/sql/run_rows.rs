@@ -17,9 +17,9 @@ const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b'%').add(b'\'').add(b'\\');
 
 pub(super) const NULL: &str = "NULL";
 
-/// The record of a row of this event. `None`: somebody else has written it, or a newer version.
+/// Returns the record of a row of this event, unless the row is damaged.
 pub(super) fn record(event: &str, row: &[String]) -> Option<NumberedRecord> {
-    let [_, run, occurrence, host, pid, token, started, ended, result, error, number, _] = row else { return None };
+    let [_, run, occurrence, host, pid, token, started, ended, result, error, number, ..] = row else { return None };
     let time = |micros: &str| micros.parse().ok().map(instant);
     let token = if token.is_empty() { None } else { Some(FencingToken::new(token.parse().ok()?)) };
     let started = RunRecord::started(event, run.parse().ok()?, time(occurrence)?, token, time(started)?)
@@ -37,7 +37,7 @@ const SKIPPED: &str = "skipped/";
 
 /// Reads the number of skipped occurrences that a row tells, if it tells one.
 pub(super) fn skip_count(row: &[String]) -> Option<SkipCount> {
-    let [_, run, latest, .., count] = row else { return None };
+    let [_, run, latest, .., count, _] = row else { return None };
     SkipCount::new(run.strip_prefix(SKIPPED)?, count.parse().ok()?, instant(latest.parse().ok()?))
 }
 

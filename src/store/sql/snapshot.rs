@@ -31,8 +31,8 @@ pub(super) struct MutexRow {
     until: i64,
     /// It was given back, and is free whatever its end says.
     is_released: bool,
-    /// For how many microseconds it was granted or renewed last. An earlier version does not say it.
-    term: Option<i64>,
+    /// For how many microseconds it was granted or renewed last.
+    term: i64,
     occurrence: Option<i64>,
 }
 
@@ -45,12 +45,10 @@ impl Snapshot {
                 now = Some(row[0].parse().ok()?);
                 continue;
             }
-            let [name, owner, token, host, since, until, released, term_of, term, occurrence] = &row[..] else {
+            let [name, owner, token, host, since, until, released, term, occurrence, _] = &row[..] else {
                 return None;
             };
-            // These columns say nothing of another grant: an earlier version takes a row over and leaves them as they are.
-            let is_released = released == token;
-            let term = term.parse().ok().filter(|_| term_of == token);
+            let (is_released, term) = (released == "1", term.parse().ok()?);
             let (owner, host, token) = (owner.clone(), host.clone(), FencingToken::new(token.parse().ok()?));
             let (since, until, occurrence) = (since.parse().ok()?, until.parse().ok()?, occurrence.parse().ok());
             let entry = MutexRow { owner, token, host, since, until, is_released, term, occurrence };
@@ -85,8 +83,8 @@ impl Snapshot {
     pub(super) fn outlasts_its_term(&self, key: &RowKey) -> bool {
         // Times are read one after another, so that less than this says nothing.
         let tolerance = i64::try_from(LITTLE_STEP.as_micros()).unwrap_or(i64::MAX);
-        let longest = |entry: &MutexRow| Some(self.now.saturating_add(entry.term?).saturating_add(tolerance));
-        self.holds(key).is_some_and(|entry| longest(entry).is_some_and(|longest| entry.until > longest))
+        let longest = |entry: &MutexRow| self.now.saturating_add(entry.term).saturating_add(tolerance);
+        self.holds(key).is_some_and(|entry| entry.until > longest(entry))
     }
 
     /// Whether nothing was granted, released or renewed since this other look at the same names.

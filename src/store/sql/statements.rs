@@ -165,8 +165,9 @@ pub(crate) struct Dialect {
     pub(crate) texts: Texts,
     /// What is to be said of a server and a table of which `health` tells so.
     pub(crate) warnings: fn(&[TextRow]) -> Vec<StoreWarning>,
-    /// The codes that say that there is no such table, or that it lacks a column.
-    pub(crate) no_table: &'static [&'static str],
+    /// The code that says that there is no such table, and those that say that it has other columns.
+    pub(crate) no_table: &'static str,
+    pub(crate) other_columns: &'static [&'static str],
 }
 
 macro_rules! statements {
@@ -227,13 +228,10 @@ fn schema(dialect: &Dialect, table: &TableName, mark: &str) -> String {
     if table.as_str() == TABLE && mark.is_empty() {
         return dialect.schema.to_owned();
     }
-    let (database, name) = table.parts();
-    let database = if database.is_empty() { "DATABASE()".to_owned() } else { format!("'{database}'") };
-    // Where it is looked for, its database and its own name stand apart. The names of the indexes begin with its own.
-    let sought = dialect.schema.replace(&format!("table_schema = DATABASE() AND table_name = '{TABLE}'"), "\u{1}");
-    let indexes = sought.replace(RUNS, RUNS_MARK).replace(&format!("{TABLE}_"), "\0");
-    let named = table.set_in(&indexes, dialect.quote, mark).replace('\0', &format!("{name}_"));
-    named.replace('\u{1}', &format!("table_schema = {database} AND table_name = '{name}'"))
+    // The names of the indexes begin with its own, without that of its schema.
+    let (_, name) = table.parts();
+    let indexes = dialect.schema.replace(RUNS, RUNS_MARK).replace(&format!("{TABLE}_"), "\0");
+    table.set_in(&indexes, dialect.quote, mark).replace('\0', &format!("{name}_"))
 }
 
 /// Statements without their comments, and without line breaks.
@@ -297,8 +295,7 @@ mod tests {
             quote: '`',
             mark: "",
             schema: "-- Why\nCREATE TABLE soloist_mutexes (KEY soloist_mutexes_token (token));\n\
-                     CREATE TABLE soloist_mutexes_runs;\n\
-                     WHERE table_schema = DATABASE() AND table_name = 'soloist_mutexes';\n",
+                     CREATE TABLE soloist_mutexes_runs;\n",
             texts: Texts {
                 look: "",
                 shorten: "",
@@ -316,18 +313,14 @@ mod tests {
                 count_skips: "",
             },
             warnings: |_| Vec::new(),
-            no_table: &[],
+            no_table: "",
+            other_columns: &[],
         };
         let statements = Statements::new(&dialect, &TableName::new("app.mutexes").unwrap());
-        let expected = [
-            "CREATE TABLE `app`.`mutexes` (KEY mutexes_token (token));",
-            "CREATE TABLE `app`.`mutexes_runs`;",
-            "WHERE table_schema = 'app' AND table_name = 'mutexes';",
-        ];
+        let expected =
+            ["CREATE TABLE `app`.`mutexes` (KEY mutexes_token (token));", "CREATE TABLE `app`.`mutexes_runs`;"];
         assert_eq!(statements.schema, format!("-- Why\n{}\n", expected.join("\n")));
         assert_eq!(statements.create.with(&[]), expected.join(" "));
-        let here = Statements::new(&dialect, &TableName::new("mutexes").unwrap());
-        assert!(here.schema.contains("table_schema = DATABASE() AND table_name = 'mutexes'"), "{}", here.schema);
         assert_eq!(Statements::new(&dialect, &TableName::new(TABLE).unwrap()).schema, dialect.schema);
     }
 

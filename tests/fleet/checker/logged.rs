@@ -8,7 +8,7 @@ use crate::history::{At, Life, Logged};
 use crate::plan::ALL_RUNS;
 
 pub(super) fn the_log_tells_what_ran(case: &Case<'_>, verdict: &mut Verdict) {
-    let Some((kept, logged)) = &case.history.log else { return };
+    let (kept, logged) = &case.history.log;
     for event in &case.history.events {
         let count = logged.iter().filter(|run| run.event == *event).count();
         if count > *kept {

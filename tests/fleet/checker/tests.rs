@@ -13,7 +13,6 @@ use std::time::Duration;
 use super::{Count, Double, Overlap, Verdict, Why, judge};
 use crate::history::{At, End, Fault, History, Life, Pause, written};
 use crate::plan::{Kind, OnOverlap, Protection};
-use crate::upgrade::Version;
 use crate::worker_log::Line;
 
 /// When the histories begin; before that is what a term or our slack reaches back to.
@@ -32,7 +31,6 @@ impl Doctored {
     fn of(protection: Protection, text: &str) -> Self {
         let life = |pid: u32| Life {
             name: format!("worker {pid}"),
-            version: Version::Current,
             pid,
             began: BEGAN,
             minutes: 0..2,
@@ -56,7 +54,7 @@ impl Doctored {
             lives: vec![life(1), life(2)],
             faults: Vec::new(),
             pauses: Vec::new(),
-            log: None,
+            log: (0, Vec::new()),
         })
     }
 

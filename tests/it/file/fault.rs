@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use soloist::MutexErrorKind::{Unavailable, Unusable};
-use soloist::{EventMutex, FileMutex, MutexName};
+use soloist::{EventMutex, FileMutex, MutexName, Owner, RunRecord};
 
 use super::child::{Doing, Told, told};
 use super::users::Ground;
@@ -111,20 +111,49 @@ fn a_directory_in_place_of_a_file_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_foreign_file_is_an_error_that_names_it_and_is_left_as_it_is() {
+fn a_file_of_another_format_is_an_error_that_names_both_formats_and_is_left_as_it_is() {
     let store = Store::new();
     store.assert_free(&reports());
     let (record, claim) = (store.record(), reports().claim("reports", noon()));
-    for foreign in
-        ["hello\n".to_owned(), "soloist-mutex 2\n".to_owned(), format!("{}x", "\0".repeat(767)), " ".repeat(5000)]
-    {
-        fs::write(&record, &foreign).unwrap();
+    let spaces = " ".repeat(5000);
+    for (foreign, first_line) in [
+        ("hello\n", "hello"),
+        ("soloist-mutex v2\n", "soloist-mutex v2"),
+        ("soloist-mutex 1\nname reports\n", "soloist-mutex 1"),
+        (&*format!("{}x", "\0".repeat(767)), r"\0\0"),
+        (&*spaces, &spaces[..60]),
+    ] {
+        fs::write(&record, foreign).unwrap();
         let error = assert_no_answer(Unusable, &store.mutex, &store.request(&reports()), &record);
         assert_no_answer(Unusable, &store.mutex, &store.request(&claim), &record);
-        let said = "it is not a record of this version, and is left as it is";
-        assert_eq!(error.get_ref().unwrap().to_string(), said);
+        assert_says_formats(&error.get_ref().unwrap().to_string(), first_line, "soloist-mutex v1");
         assert_eq!(fs::read_to_string(&record).unwrap(), foreign);
     }
+}
+
+#[track_caller]
+fn assert_says_formats(said: &str, found: &str, known: &str) {
+    assert!(said.contains(&format!("it begins with `{found}")), "{said}");
+    let what_to_do = format!(
+        " and not with `{known}`, the format that this version of soloist knows, and is left as it is: update this program, \
+         or give it a directory of its own"
+    );
+    assert!(said.contains(&what_to_do), "{said}");
+}
+
+#[test]
+fn a_log_of_another_format_is_an_error_that_names_both_formats_and_is_left_as_it_is() {
+    let store = Store::new();
+    let log = store.mutex.run_log().expect("it keeps one");
+    let run = RunRecord::started("reports", Owner::unique(), noon(), None, noon());
+    log.write(std::slice::from_ref(&run), 5).unwrap();
+    let file = store.file(".runs");
+    let later = fs::read_to_string(&file).unwrap().replacen("soloist-runs v1", "soloist-runs v2", 1);
+    fs::write(&file, &later).unwrap();
+    for error in [log.runs("reports").unwrap_err(), log.write(&[run], 5).unwrap_err()] {
+        assert_says_formats(&format!("{error:?}"), "soloist-runs v2", "soloist-runs v1");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), later);
 }
 
 #[test]

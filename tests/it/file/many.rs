@@ -111,13 +111,13 @@ fn an_index_that_is_torn_or_older_than_its_record_hides_no_claim() {
     assert_taken(&store, 0..end + 1);
 }
 
-/// An earlier version knows of no index, and puts a claim where the first one has expired.
-struct Earlier<'a> {
+/// Processes that can't open the index, and put a claim where the first one has expired.
+struct WithoutAnIndex<'a> {
     store: &'a Store,
     index: PathBuf,
 }
 
-impl Earlier<'_> {
+impl WithoutAnIndex<'_> {
     fn does<T>(&self, what: impl FnOnce(&FileMutex) -> T) -> T {
         let aside = self.index.with_extension("aside");
         fs::rename(&self.index, &aside).unwrap();
@@ -130,17 +130,17 @@ impl Earlier<'_> {
 }
 
 #[test]
-fn what_a_version_without_an_index_claims_and_gives_back_is_seen() {
+fn what_is_claimed_and_given_back_without_an_index_is_seen() {
     let store = Store::new();
     take_claims(&store, 0..MANY);
-    let earlier = Earlier { store: &store, index: store.file(".index") };
+    let others = WithoutAnIndex { store: &store, index: store.file(".index") };
     for at in MANY..MANY + 50 {
-        let lease = earlier.does(|mutex| take(mutex, &store.request(&claim(at))));
+        let lease = others.does(|mutex| take(mutex, &store.request(&claim(at))));
         assert_taken(&store, 0..at + 1);
-        assert!(earlier.does(|mutex| mutex.forget(&lease).unwrap()));
+        assert!(others.does(|mutex| mutex.forget(&lease).unwrap()));
         assert!(!store.mutex.exists(&claim(at)).unwrap());
         take_claims(&store, at..at + 1);
-        earlier.does(|mutex| assert!(mutex.create(&store.request(&claim(at))).unwrap().is_none()));
+        others.does(|mutex| assert!(mutex.create(&store.request(&claim(at))).unwrap().is_none()));
     }
 }
 

@@ -65,7 +65,7 @@ fn a_record_in_which_any_byte_changed_never_has_two_winners() {
             put(&record, &bytes);
             match store.mutex.create(&store.request(&reports())) {
                 Err(_) => {
-                    assert!(at < 16, "{at} ^ {change} is an error");
+                    assert!(at < "soloist-mutex v1\n".len(), "{at} ^ {change} is an error");
                     assert_eq!(fs::read(&record).unwrap(), bytes, "a file that may be foreign was changed");
                     put(&record, &before.bytes);
                     store.assert_free(&reports());

@@ -22,7 +22,7 @@ use super::bytes::Damage;
 use crate::support::noon;
 
 /// How every record begins, and where its state lies if its name is short.
-const MAGIC: &[u8] = b"soloist-mutex 1\n";
+const MAGIC: &[u8] = b"soloist-mutex v1\n";
 const STATE: std::ops::Range<usize> = 256..768;
 const CLAIM: std::ops::Range<usize> = 768..1152;
 

@@ -2,12 +2,14 @@
 
 use std::net::TcpListener;
 use std::thread;
+use std::time::Duration;
 
 use soloist::{
-    Clock, Event, EventMutex, LeaseRequest, MutexError, MutexName, RedisMutex, Schedule, StoreWarning, Term,
+    Admission, Admitted, Clock, Event, EventMutex, LeaseRequest, MutexError, MutexName, Names, Owner, RedisMutex,
+    RunRecord, Schedule, StoreWarning, Term,
 };
 
-use super::wait_until;
+use super::{extend, wait_until};
 use crate::servers::redis::Redis;
 use crate::support::{noon, ran, skipped};
 
@@ -59,6 +61,55 @@ fn a_damaged_token_is_told_by_its_key() {
     assert_eq!(server.ask(&["TYPE", "soloist:token"]).text(), "list", "it was left as it was");
     server.ask(&["DEL", "soloist:token"]);
     assert!(mutex.create(&request("report")).unwrap().is_some());
+}
+
+#[track_caller]
+fn assert_says_formats(error: &MutexError, found: &str) {
+    let text = error.to_string();
+    assert!(error.is_unusable() && text.contains(&format!(": `{found}")), "{text}");
+    let what_to_do = "` does not begin with v1, the format that this version of soloist knows: update this program, or give \
+                      it a prefix of its own";
+    assert!(text.contains(what_to_do), "{text}");
+}
+
+#[test]
+fn an_entry_of_another_format_is_an_error_that_names_both_formats_and_is_left_as_it_is() {
+    let server = Redis::start();
+    let mutex = RedisMutex::new(&server.url()).unwrap();
+    let minute = Term::new(Duration::from_secs(60)).expect("a term");
+    let report = LeaseRequest::new(MutexName::lease("report").expect("a name"), minute, &Clock::system());
+    let (lease, key) = (mutex.create(&report).unwrap().expect("it is free"), "soloist:lease:{report}");
+    let entry = server.ask(&["GET", key]).text().to_owned();
+    assert!(entry.starts_with(&format!("v1 {} token={} term=60000 ", lease.owner(), lease.token())), "{entry}");
+
+    // Without its format; and of a later one, and for longer than its term.
+    for foreign in [entry.replacen("v1 ", "", 1), entry.replacen("v1", "v2", 1)] {
+        server.ask(&["SET", key, &foreign, "PX", "600000"]);
+        let other = LeaseRequest::new(report.name().clone(), minute, &Clock::system());
+        assert_says_formats(&mutex.create(&other).unwrap_err(), &foreign[..20]);
+        assert_says_formats(&mutex.held(Names::Exactly(report.name())).unwrap_err(), &foreign[..20]);
+        assert!(mutex.exists(report.name()).unwrap(), "nobody may take it");
+        assert!(!extend(&mutex, &lease, minute).unwrap() && !mutex.forget(&lease).unwrap());
+        let excluded = Admission::lease_only(request("other")).unless(report.name().clone());
+        assert!(matches!(excluded.ask(&mutex), Ok(Admitted::Excluded(_))));
+        assert_eq!(server.ask(&["GET", key]).text(), foreign);
+        assert!(server.ask(&["PTTL", key]).number() > 60_000, "nobody shortens it");
+    }
+    assert!(mutex.create(&request("other")).unwrap().is_some());
+}
+
+#[test]
+fn a_log_of_another_format_is_an_error_that_names_both_formats() {
+    let server = Redis::start();
+    let mutex = RedisMutex::new(&server.url()).unwrap();
+    let log = mutex.run_log().expect("it keeps one");
+    let run = RunRecord::started("report", Owner::unique(), noon(), None, noon());
+    log.write(std::slice::from_ref(&run), 5).unwrap();
+    let (key, id) = ("soloist:runs:{report}", run.id().to_string());
+    let line = server.ask(&["HGET", key, &id]).text().to_owned();
+    assert!(line.starts_with("v1 number=1 "), "{line}");
+    server.ask(&["HSET", key, &id, &line.replacen("v1", "v2", 1)]);
+    assert_says_formats(&log.runs("report").unwrap_err(), "v2 number=1 ");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use soloist::{Admission, Admitted, EventMutex, FencingToken, Schedule, Term};
 
 use super::batches::extend;
 use super::trouble::{IN_TIME, Trouble, assert_out, assert_ran, claim, minute, report, request, schedule, wait_until};
-use super::{COLUMNS, LONG, on_both};
+use super::{COLUMNS, GRANTED, LONG, on_both};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::support::{Diary, noon, ran, skipped};
 
@@ -199,8 +199,9 @@ fn an_admission_that_gets_its_lock_late_grants_nothing<S: Trouble>() {
     let server = S::start();
     let mutex = S::open(&server.url(), Duration::from_millis(200));
     let now = S::NOW;
-    let insert =
-        format!("INSERT INTO soloist_mutexes ({COLUMNS}) VALUES ('lease/report', 'x', 1, 'x', 1, {now}, {now})");
+    let insert = format!(
+        "INSERT INTO soloist_mutexes ({COLUMNS}) VALUES ({GRANTED}, 'lease/report', 'x', 1, 'x', 1, {now}, {now})"
+    );
     let lock = server.holding(&[S::BEGIN, &insert]);
     mutex.create(&request("report")).expect_err("its row is locked");
     std::mem::forget(mutex); // As if the process had ended: nobody gives anything back.
@@ -250,11 +251,11 @@ fn an_owner_that_has_released_is_granted_nothing_more<S: Trouble>() {
 fn a_copy_that_comes_late_leaves_the_row_of_its_owner<S: Trouble>() {
     let server = S::start();
     let mutex = S::open(&server.url(), Duration::from_secs(40));
-    for (name, released, is_held) in [("released", "1", false), ("rests", "NULL", true)] {
+    for (name, released, is_held) in [("released", "TRUE", false), ("rests", "FALSE", true)] {
         let request = request(name);
         let insert = format!(
-            "INSERT INTO soloist_mutexes ({COLUMNS}, released_token) VALUES \
-             ('lease/{name}', '{}', 1, 'first', 1, {now}, {now} + INTERVAL '5' SECOND, {released})",
+            "INSERT INTO soloist_mutexes ({COLUMNS}) VALUES \
+             ('v1', {released}, 5000000, 'lease/{name}', '{}', 1, 'first', 1, {now}, {now} + INTERVAL '5' SECOND)",
             request.owner(),
             now = S::NOW,
         );

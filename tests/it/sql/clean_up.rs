@@ -8,7 +8,7 @@ use soloist::{Admission, EventMutex, Lease};
 
 use super::batches::admit;
 use super::cost::request;
-use super::{COLUMNS, SqlServer, on_both};
+use super::{COLUMNS, GRANTED, SqlServer, on_both};
 use crate::servers::mariadb::{self, Mariadb};
 use crate::servers::postgres::{self, Postgres};
 
@@ -72,7 +72,8 @@ fn one_gate<S: SqlServer>(server: &S, name: &str) {
 #[track_caller]
 fn add<S: SqlServer>(server: &S, name: &str, token: u64, end: &str) {
     server.ask(&format!(
-        "INSERT INTO soloist_mutexes ({COLUMNS}) VALUES ('lease/{name}', 'x', {token}, 'h', 1, '2001-01-01', '{end}')"
+        "INSERT INTO soloist_mutexes ({COLUMNS}) \
+         VALUES ({GRANTED}, 'lease/{name}', 'x', {token}, 'h', 1, '2001-01-01', '{end}')"
     ));
 }
 

@@ -36,9 +36,9 @@ impl<S: SqlServer> Harness for InTable<S> {
     fn witness(&self, name: &MutexName) -> Option<bool> {
         let (witness, key) = (self.witness.as_ref()?, key(name));
         let is_held = if self.url.starts_with("mysql") {
-            "expires_at > UTC_TIMESTAMP(6) AND NOT (released_token <=> token)"
+            "expires_at > UTC_TIMESTAMP(6) AND NOT released"
         } else {
-            "expires_at > now() AND released_token IS DISTINCT FROM token"
+            "expires_at > now() AND NOT released"
         };
         let sql = format!("SELECT COUNT(*) FROM soloist_mutexes WHERE name = '{key}' AND {is_held}");
         (key.len() <= 500).then(|| witness.lock().expect("no question fails")(&sql) == [[Some("1".to_owned())]])

@@ -6,8 +6,8 @@ use std::time::Duration;
 use soloist::{Admission, Admitted, EventMutex, MutexName, Term};
 
 use super::batches::admit;
-use super::on_both;
 use super::trouble::{Trouble, request, wait_until};
+use super::{COLUMNS, GRANTED, on_both};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 use crate::support::noon;
@@ -23,8 +23,9 @@ trait Blocking: Trouble {
 }
 
 impl Blocking for Mariadb {
-    const BLOCK: &'static str = "INSERT INTO soloist_mutexes (name, owner, token, host, pid, acquired_at, expires_at) \
-                                 VALUES ('lease/report', 'x', 1, 'x', 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))";
+    const BLOCK: &'static str = "INSERT INTO soloist_mutexes \
+         (format, released, term_us, name, owner, token, host, pid, acquired_at, expires_at) \
+         VALUES ('v1', FALSE, 0, 'lease/report', 'x', 1, 'x', 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))";
 }
 
 impl Blocking for Postgres {
@@ -46,21 +47,20 @@ fn a_name_that_is_taken_between_the_look_and_the_write_excludes<S: Blocking>() {
             let ours = scope.spawn(|| both.ask(&mutex));
             wait_until("it waits to write", || !server.ask(S::WAITING).is_empty());
             let add_lease = format!(
-                "INSERT INTO soloist_mutexes (name, owner, token, host, pid, acquired_at, expires_at) \
-                 SELECT 'lease/service', '{}', 7, 'x', 1, {now}, {now} + {} WHERE NOT EXISTS \
+                "INSERT INTO soloist_mutexes ({COLUMNS}) SELECT {GRANTED}, 'lease/service', '{}', 7, 'x', 1, {now}, {now} + {} WHERE NOT EXISTS \
                  (SELECT 1 FROM soloist_mutexes WHERE name = 'lease/service')",
                 soloist::Owner::unique(),
                 if S::NOW.starts_with("UTC") { "INTERVAL 1 HOUR" } else { "INTERVAL '1 hour'" },
                 now = S::NOW,
             );
             server.ask(&add_lease);
-            server.ask("UPDATE soloist_mutexes SET released_token = NULL WHERE name = 'lease/service'");
+            server.ask("UPDATE soloist_mutexes SET released = FALSE WHERE name = 'lease/service'");
             S::tell(&mut blocking, "ROLLBACK");
             (ours.join().expect("it does not panic"), server.held())
         });
         assert!(matches!(answer, Ok(Admitted::Excluded(_))), "{time}: {answer:?}");
         assert_eq!(service, ["lease/service"], "{time}: nothing was written");
-        server.ask("UPDATE soloist_mutexes SET released_token = token WHERE name = 'lease/service'");
+        server.ask("UPDATE soloist_mutexes SET released = TRUE WHERE name = 'lease/service'");
     }
     assert!(matches!(both.ask(&mutex), Ok(Admitted::Granted(_))));
 }

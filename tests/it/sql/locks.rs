@@ -9,7 +9,7 @@ use super::batches::{admit, extend, release};
 use super::trouble::{
     IN_TIME, Trouble, assert_out, assert_ran, claim, minute, report, request, said, schedule, wait_until,
 };
-use super::{COLUMNS, LONG, key, on_both};
+use super::{COLUMNS, GRANTED, LONG, key, on_both};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::support::{Diary, in_time, noon, ran, skipped};
 
@@ -41,7 +41,7 @@ fn inserting<S: Trouble>(server: &S, name: &MutexName) -> S::Client {
     let (name, now) = (key(name), S::NOW);
     server.holding(&[
         S::BEGIN,
-        &format!("INSERT INTO soloist_mutexes ({COLUMNS}) VALUES ('{name}', 'x', 1, 'x', 1, {now}, {now})"),
+        &format!("INSERT INTO soloist_mutexes ({COLUMNS}) VALUES ({GRANTED}, '{name}', 'x', 1, 'x', 1, {now}, {now})"),
     ])
 }
 

@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use soloist::{Admission, Admitted, EventMutex, MutexName, Owner, Term};
 
 use super::trouble::{Trouble, request, wait_until};
-use super::{COLUMNS, on_both};
+use super::{COLUMNS, GRANTED, on_both};
 use crate::support::noon;
 
 const THREADS: usize = 6;
@@ -64,14 +64,14 @@ fn a_gate_that_is_lost_in_a_race_is_no_error_in_the_log_of_the_server<S: Trouble
     assert!(errors.is_empty(), "{} errors in the log: {:#?}", errors.len(), &errors[..errors.len().min(3)]);
 }
 
-/// An earlier version has the lease before the commit, when the claim of this one is written already.
+/// Lets another client, which does not queue, have the lease when the claim of the admission is written already.
 fn who_is_beaten_halfway_by_one_that_does_not_queue_keeps_nothing<S: Trouble>() {
     let server = S::start();
     let (lease, mutex) = (request("report"), server.mutex());
     let claim = lease.with(lease.name().claim("report", noon()), Term::MAX);
     let (owner, now) = (Owner::unique(), S::NOW);
     let later = if now.starts_with("UTC") { "INTERVAL 1 HOUR" } else { "INTERVAL '1 hour'" };
-    let values = format!("'lease/report', '{owner}', 1, 'x', 1, {now}, {now} + {later}");
+    let values = format!("{GRANTED}, 'lease/report', '{owner}', 1, 'x', 1, {now}, {now} + {later}");
     let mut other = server.holding(&[S::BEGIN, &format!("INSERT INTO soloist_mutexes ({COLUMNS}) VALUES ({values})")]);
     let answer = thread::scope(|scope| {
         let ours = scope.spawn(|| Admission::both(lease, claim).ask(&mutex));

@@ -1,8 +1,12 @@
 //! The table: who makes it, what is said where there is none, and what its users must be allowed.
 
-use soloist::{Clock, EventMutex, LeaseRequest, MutexName, Term};
+use std::thread;
 
-use super::{SqlServer, on_both};
+use soloist::{Clock, EventMutex, LeaseRequest, MutexError, MutexName, Owner, RunRecord, Term};
+
+use super::trouble::{Trouble, wait_until};
+use super::{COLUMNS, SqlServer, on_both};
+use crate::support::noon;
 
 fn request(name: &str) -> LeaseRequest {
     LeaseRequest::new(MutexName::lease(name).expect("a name"), Term::MAX, &Clock::system())
@@ -11,6 +15,11 @@ fn request(name: &str) -> LeaseRequest {
 on_both!(
     a_missing_table_is_an_error_that_contains_what_makes_it,
     a_table_is_made_once,
+    a_table_that_is_there_is_left_to_those_who_use_it,
+    a_table_of_other_columns_is_refused_by_each_call,
+    a_row_of_another_format_is_refused_and_left_as_it_is,
+    a_row_of_another_format_that_comes_between_look_and_write_is_left_as_it_is,
+    a_run_of_another_format_is_refused,
     a_table_may_have_another_name,
     a_table_that_is_not_as_it_should_be_is_warned_of,
 );
@@ -29,9 +38,7 @@ fn a_missing_table_is_an_error_that_contains_what_makes_it<S: SqlServer>() {
     let said = format!("{error:?}");
     let statements = one_line(S::schema(&mutex));
     assert!(
-        said.contains(&format!(
-            "; create or upgrade the table soloist_mutexes: call create_table(), or run {statements}"
-        )),
+        said.contains(&format!("; create the table soloist_mutexes: call create_table(), or run {statements}")),
         "{said}"
     );
     let as_its_user = if server.url().starts_with("postgres") { "SET ROLE owner; " } else { "" };
@@ -41,7 +48,7 @@ fn a_missing_table_is_an_error_that_contains_what_makes_it<S: SqlServer>() {
 
 fn a_table_is_made_once<S: SqlServer>() {
     let server = S::with(&[]);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| S::create_table(&server.mutex()).unwrap());
         }
@@ -52,12 +59,106 @@ fn a_table_is_made_once<S: SqlServer>() {
     assert_eq!(server.mutex().check().unwrap(), []);
 }
 
+fn a_table_that_is_there_is_left_to_those_who_use_it<S: Trouble>() {
+    let server = S::start();
+    assert!(server.mutex().create(&request("reports")).unwrap().is_some());
+    let _held = server.holding(&[S::BEGIN, "SELECT * FROM soloist_mutexes"]);
+    S::create_table(&server.mutex()).unwrap();
+}
+
+#[track_caller]
+fn assert_says(error: &MutexError, what: &str) {
+    let said = format!("{error:?}");
+    assert!(said.contains(what), "{said}");
+}
+
+/// Tests columns that are missing, and one that is not known: it can be left out only when something is written.
+fn a_table_of_other_columns_is_refused_by_each_call<S: SqlServer>() {
+    let server = S::start();
+    let mutex = server.mutex();
+    let what_to_do = "; the table soloist_mutexes or soloist_mutexes_runs does not have the columns of the format v1: drop it \
+                      while nothing runs, and create it again: call create_table(), or run CREATE TABLE IF NOT EXISTS ";
+    server.ask("ALTER TABLE soloist_mutexes ADD COLUMN later INT NOT NULL");
+    let error = mutex.create(&request("reports")).unwrap_err();
+    assert!(error.is_refused(), "{error:?}");
+    assert_says(&error, "later");
+    assert_says(&error, what_to_do);
+
+    server.ask("ALTER TABLE soloist_mutexes DROP COLUMN later");
+    S::create_table(&mutex).unwrap();
+    server.ask("ALTER TABLE soloist_mutexes_runs DROP COLUMN format");
+    assert_says(&S::create_table(&mutex).unwrap_err(), what_to_do);
+    server.ask("ALTER TABLE soloist_mutexes DROP COLUMN format");
+    for error in [
+        mutex.create(&request("reports")).unwrap_err(),
+        mutex.exists(request("reports").name()).unwrap_err(),
+        mutex.check().unwrap_err(),
+        S::create_table(&mutex).unwrap_err(),
+    ] {
+        assert!(error.is_refused(), "{error:?}");
+        assert_says(&error, "format");
+        assert_says(&error, what_to_do);
+    }
+    server.ask("DROP TABLE soloist_mutexes, soloist_mutexes_runs");
+    S::create_table(&mutex).unwrap();
+    assert!(mutex.create(&request("reports")).unwrap().is_some());
+}
+
+fn another_format(name: &str) -> String {
+    format!(
+        "the row of `{name}` has the format `v2`, and this version of soloist knows v1 alone; update this program, or give it \
+         a table of its own"
+    )
+}
+
+fn a_row_of_another_format_is_refused_and_left_as_it_is<S: SqlServer>() {
+    let server = S::start();
+    let mutex = server.mutex();
+    let lease = mutex.create(&request("later")).unwrap().expect("it is free");
+    // By the rules of this format it ended long ago.
+    server.ask("UPDATE soloist_mutexes SET format = 'v2', released = TRUE, expires_at = '2001-01-01' WHERE token > 0");
+    let last = mutex.create(&request("other")).unwrap().expect("it has a row of its own");
+    assert!(last.token() > lease.token());
+    let row = || server.ask("SELECT * FROM soloist_mutexes WHERE name = 'lease/later'");
+    let before = row();
+    for error in [mutex.create(&request("later")).unwrap_err(), mutex.exists(lease.name()).unwrap_err()] {
+        assert!(error.is_unusable(), "{error:?}");
+        assert_says(&error, &another_format("lease/later"));
+    }
+    assert!(!mutex.forget(&lease).unwrap(), "it is released");
+    assert_eq!(S::purge(&mutex).unwrap(), 0);
+    assert_eq!(row(), before);
+}
+
+fn a_row_of_another_format_that_comes_between_look_and_write_is_left_as_it_is<S: Trouble>() {
+    let server = S::start();
+    let (mutex, now) = (server.mutex(), S::NOW);
+    let values = format!("'v2', TRUE, 0, 'lease/later', 'x', 1, 'x', 1, {now}, {now}");
+    let mut other = server.holding(&[S::BEGIN, &format!("INSERT INTO soloist_mutexes ({COLUMNS}) VALUES ({values})")]);
+    let answer = thread::scope(|scope| {
+        let ours = scope.spawn(|| mutex.create(&request("later")));
+        wait_until("it waits to write", || !server.ask(S::WAITING).is_empty());
+        S::tell(&mut other, "COMMIT");
+        ours.join().expect("it does not panic")
+    });
+    assert_says(&answer.unwrap_err(), &another_format("lease/later"));
+    assert_eq!(server.count("SELECT COUNT(*) FROM soloist_mutexes WHERE format = 'v2' AND owner = 'x'"), 1);
+}
+
+fn a_run_of_another_format_is_refused<S: SqlServer>() {
+    let server = S::start();
+    let mutex = server.mutex();
+    let log = mutex.run_log().expect("it keeps one");
+    log.write(&[RunRecord::started("reports", Owner::unique(), noon(), None, noon())], 5).unwrap();
+    assert_eq!(log.runs("reports").unwrap().len(), 1);
+    server.ask("UPDATE soloist_mutexes_runs SET format = 'v2'");
+    assert_says(&log.runs("reports").unwrap_err(), &another_format("reports"));
+}
+
 fn a_table_may_have_another_name<S: SqlServer>() {
     let server = S::start();
     let other = S::named(&server.url(), "order");
-    assert!(
-        format!("{:?}", other.create(&request("reports")).unwrap_err()).contains("create or upgrade the table order")
-    );
+    assert!(format!("{:?}", other.create(&request("reports")).unwrap_err()).contains("; create the table order: call"));
     S::create_table(&other).unwrap();
     assert!(other.create(&request("reports")).unwrap().is_some());
     assert!(!server.mutex().exists(request("reports").name()).unwrap(), "tables don't see each other");

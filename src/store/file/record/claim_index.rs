@@ -2,15 +2,16 @@
 //!
 //! The record says all that the table says. The table is valid only while its head names the token of the last claim that
 //! was granted, and names none while it is being changed. Otherwise it is made anew from the record: after a process was
-//! killed, after an earlier version, which knows of no table, has granted a claim, or after the file was deleted. An
-//! entry may be out of date, because whoever gives a claim back changes the record alone. So a slot is looked at before
-//! the entry is believed.
+//! killed, after a claim was granted by a process that could not open the table, after the file was deleted, or if it has
+//! another format. An entry may be out of date, because whoever gives a claim back changes the record alone. So a slot is
+//! looked at before the entry is believed.
 
 use super::claim_line::ClaimHash;
 use crate::lease::token::FencingToken;
 use crate::store::file::open_file::OpenFile;
 
-const MAGIC: &[u8; 16] = b"soloist-index 1\n";
+/// The format, with which every index begins.
+const MAGIC: &[u8; 16] = b"soloist-index v1";
 
 /// A bucket and its checksum, in bytes: one sector of a disk. The first sector is the head.
 const BUCKET_LEN: usize = 512;

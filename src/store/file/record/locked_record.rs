@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::claims::{ClaimSlot, Claims, Room};
-use super::name_block::{HEADER_MAX, NameCheck, check_name};
+use super::name_block::{HEADER_MAX, MAGIC, NameCheck, check_name};
 use super::record_lock::RecordLock;
 use super::state::{KnownState, LeaseEnd, LeaseState, RecordState, STATE_LEN};
 use crate::lease::request::{Lease, LeaseRequest};
@@ -55,12 +55,14 @@ impl LockedRecord<'_> {
         if !header.starts_with(self.name_block) {
             header = self.file.read_at(&mut buffer, 0)?;
         }
-        let unusable = |why: String| Err(FileError::unusable(self.file.path(), why));
         match check_name(header, self.name_block) {
             NameCheck::Ours => {}
             NameCheck::Torn => self.is_unnamed = true,
-            NameCheck::Another(name) => return unusable(format!("it is the record of another name, {name}")),
-            NameCheck::Foreign => return unusable("it is not a record of this version, and is left as it is".into()),
+            NameCheck::Another(name) => {
+                let why = format!("it is the record of another name, {name}");
+                return Err(FileError::unusable(self.file.path(), why));
+            }
+            NameCheck::Foreign => return Err(FileError::of_another_format(self.file.path(), header, MAGIC)),
         }
         let block = header.get(self.name_block.len()..).and_then(|rest| rest.get(..STATE_LEN));
         if !self.known.read(block.unwrap_or_default()) {

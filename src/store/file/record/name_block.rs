@@ -4,8 +4,8 @@ use super::sealed_block::{FRAME, escaped, unescaped, unsealed, write_sealed};
 use super::state::STATE_LEN;
 use crate::lease::name::MutexName;
 
-/// How every record begins. Another version of the format has another number here.
-const MAGIC: &str = "soloist-mutex 1\n";
+/// The format, with which every record begins.
+pub(super) const MAGIC: &str = "soloist-mutex v1\n";
 
 /// Blocks that hold a name are a multiple of this long.
 const NAME_GRAIN: usize = 256;
@@ -31,7 +31,7 @@ pub(super) enum NameCheck<'a> {
     Torn,
     /// The whole record of this other name.
     Another(&'a str),
-    /// Not a record, or one of another version.
+    /// Not a record, or one of another format.
     Foreign,
 }
 
@@ -86,7 +86,7 @@ mod tests {
         }
         assert_eq!(check_name(&[0; 768], &ours), NameCheck::Torn);
         assert_eq!(check_name(b"root:x:0:0", &ours), NameCheck::Foreign);
-        assert_eq!(check_name(b"soloist-mutex 2\nname reports\n", &ours), NameCheck::Foreign);
+        assert_eq!(check_name(b"soloist-mutex v2\nname reports\n", &ours), NameCheck::Foreign);
         let zeros_first = [&[0; 700][..], b"an image of a disk"].concat();
         assert_eq!(check_name(&zeros_first, &ours), NameCheck::Foreign);
     }

@@ -15,8 +15,8 @@ use crate::observe::run_record::numbered_record::{NumberedRecord, add};
 use crate::observe::run_record::skip_count::{SkipCount, add_skips};
 use crate::store::file::{error::FileError, open_file::OpenFile};
 
-/// How every log begins. Another version of the format has another number here.
-const MAGIC: &str = "soloist-runs 1\n";
+/// The format, with which every log begins.
+const MAGIC: &str = "soloist-runs v1\n";
 
 /// No log is longer: a thousand runs with the longest errors.
 const LEN_MAX: u64 = 1 << 21;
@@ -42,7 +42,7 @@ impl<'a> RunsFile<'a> {
         let first = lines.next().unwrap_or_default();
         // After a power loss, there may be zeros in its place.
         if !MAGIC.starts_with(first) && first.bytes().any(|byte| byte != 0) {
-            return Err(FileError::unusable(self.file.path(), "it is not a log of this version, and is left as it is"));
+            return Err(FileError::of_another_format(self.file.path(), first.as_bytes(), MAGIC));
         }
         let mut runs: Vec<NumberedRecord> = lines.clone().filter_map(|line| self.record(line)).collect();
         // Of what was written before, something may be left behind a torn line.

@@ -45,8 +45,7 @@ pub(super) enum LeaseEnd {
     Term,
 }
 
-/// What stands behind the life file of a lease that outlasts the line `until`. A reader that does not know it takes the
-/// state for torn, and so the lease for held while that file is locked.
+/// What stands behind the life file of a lease that outlasts the line `until`.
 const BEYOND: &str = " beyond until";
 
 impl RecordState {
@@ -91,7 +90,7 @@ impl RecordState {
                 let (host, _pid) = (next("host")?, next("pid")?);
                 let (since, until) = (parse_stamp(next("since")?)?, parse_stamp(next("until")?)?);
                 let end = LeaseEnd::parse(next("life")?)?;
-                let occurrence = next("for").and_then(parse_stamp);
+                let occurrence = parse_stamp(next("for")?);
                 let mut holder = Holder::new(owner, token, host, since, until).with_occurrence(occurrence);
                 if let Some(group) = next("group").and_then(|group| group.parse().ok()) {
                     holder = holder.with_process_group(group);

@@ -17,12 +17,13 @@
 SELECT GREATEST(COALESCE(MAX(token), 0) + 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) INTO @soloist_token
 FROM soloist_mutexes;
 START TRANSACTION;
--- Whether a row is taken over is decided before the first assignment, which the others see. A row of the same owner is not.
-INSERT INTO soloist_mutexes (name, owner, token, host, pid, acquired_at, expires_at, term_token, term_us, occurrence) VALUES {rows}
+-- Whether a row is taken over is decided before the first assignment, which the others see. A row of the same owner is not, and
+-- neither is one of another format.
+INSERT INTO soloist_mutexes (name, owner, token, host, pid, acquired_at, expires_at, released, term_us, occurrence, format) VALUES {rows}
 ON DUPLICATE KEY UPDATE
     owner = IF(
-        @soloist_takes := (released_token <=> token OR expires_at <= UTC_TIMESTAMP(6))
-            AND owner <> VALUES(owner) AND token < VALUES(token),
+        @soloist_takes := (released OR expires_at <= UTC_TIMESTAMP(6))
+            AND owner <> VALUES(owner) AND token < VALUES(token) AND format = VALUES(format),
         VALUES(owner), owner
     ),
     token = IF(@soloist_takes, VALUES(token), token),
@@ -30,7 +31,7 @@ ON DUPLICATE KEY UPDATE
     pid = IF(@soloist_takes, VALUES(pid), pid),
     acquired_at = IF(@soloist_takes, VALUES(acquired_at), acquired_at),
     expires_at = IF(@soloist_takes, VALUES(expires_at), expires_at),
-    term_token = IF(@soloist_takes, VALUES(term_token), term_token),
+    released = IF(@soloist_takes, VALUES(released), released),
     term_us = IF(@soloist_takes, VALUES(term_us), term_us),
     occurrence = IF(@soloist_takes, VALUES(occurrence), occurrence);
 -- Makes a transaction fail that wrote something and must not be committed, by inserting rows that the primary key refuses:
@@ -48,7 +49,7 @@ WHERE name IN ({names}) AND (
     OR TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) NOT BETWEEN {looked} AND {until}
     OR EXISTS (
         SELECT 1 FROM soloist_mutexes AS excluding FORCE INDEX (PRIMARY)
-        WHERE name IN ({excluding}) AND NOT (released_token <=> token) AND expires_at > UTC_TIMESTAMP(6)
+        WHERE name IN ({excluding}) AND NOT released AND expires_at > UTC_TIMESTAMP(6)
             AND NOT (owner IN ({owners}) AND token = @soloist_token)
         LOCK IN SHARE MODE
     )

@@ -8,5 +8,6 @@
 SELECT COALESCE(MAX(token), 0) INTO @soloist_last FROM soloist_mutexes;
 /*M!100300 SET STATEMENT innodb_lock_wait_timeout = {patience} FOR */
 DELETE FROM soloist_mutexes WHERE expires_at < UTC_TIMESTAMP(6) - INTERVAL {kept} SECOND AND token < @soloist_last
+    AND format = 'v1'
 ORDER BY expires_at LIMIT {batch};
 SELECT ROW_COUNT()

@@ -14,15 +14,15 @@ SELECT COUNT(*) INTO @soloist_locked FROM soloist_mutexes FORCE INDEX (PRIMARY) 
 SET @soloist_now = UTC_TIMESTAMP(6);
 SET @soloist_micros = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', CAST(@soloist_now AS DATETIME(6)));
 SELECT name, owner FROM soloist_mutexes FORCE INDEX (PRIMARY)
-WHERE expires_at > CAST(@soloist_now AS DATETIME(6)) AND NOT (released_token <=> token) AND ({ours}) FOR UPDATE;
+WHERE expires_at > CAST(@soloist_now AS DATETIME(6)) AND NOT released AND ({ours}) FOR UPDATE;
 -- What had ended and is ours still is released, too: it would be held again if the clock is set back.
 UPDATE soloist_mutexes FORCE INDEX (PRIMARY)
 SET expires_at = IF(
         {micros} = 0, LEAST(expires_at, CAST(@soloist_now AS DATETIME(6))),
         CAST(@soloist_now AS DATETIME(6)) + INTERVAL {micros} MICROSECOND
     ),
-    released_token = IF({micros} = 0, token, NULL), term_token = token, term_us = {micros}
+    released = ({micros} = 0), term_us = {micros}
 WHERE ({micros} = 0 OR expires_at > CAST(@soloist_now AS DATETIME(6)) AND @soloist_micros BETWEEN {asked} AND {until})
-    AND NOT (released_token <=> token) AND ({ours});
+    AND NOT released AND ({ours});
 SELECT '', @soloist_micros;
 COMMIT

@@ -7,7 +7,7 @@ SELECT 'time', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 SELECT 'version', VERSION();
 SELECT 'read_only', @@global.read_only;
 SELECT 'ahead', TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), MAX(acquired_at)) FROM soloist_mutexes
-WHERE expires_at > UTC_TIMESTAMP(6) AND NOT (released_token <=> token);
+WHERE expires_at > UTC_TIMESTAMP(6) AND NOT released;
 SELECT 'engine', engine FROM information_schema.tables
 WHERE table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND table_name = '{table}';
 SELECT 'key', column_name FROM information_schema.key_column_usage

@@ -3,7 +3,7 @@
 -- {rows}  the records
 --
 -- A start that comes late undoes no end.
-INSERT INTO soloist_mutexes_runs (event, run, occurrence, host, pid, token, started_at, ended_at, result, error)
+INSERT INTO soloist_mutexes_runs (event, run, occurrence, host, pid, token, started_at, ended_at, result, error, format)
 VALUES {rows}
 ON DUPLICATE KEY UPDATE
     error = IF(VALUES(ended_at) IS NULL, error, VALUES(error)), result = COALESCE(VALUES(result), result),

@@ -1,4 +1,5 @@
 -- The table of the mutexes: a row for each lease and each claim. The names are plain ASCII, compared byte by byte.
+-- Each row says its format, `v1`: a program refuses a row of a format that it does not know.
 CREATE TABLE IF NOT EXISTS soloist_mutexes (
     name VARCHAR(500) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     owner VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL
@@ -8,29 +9,14 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes (
     pid BIGINT NOT NULL,
     acquired_at DATETIME(6) NOT NULL COMMENT 'UTC',
     expires_at DATETIME(6) NOT NULL COMMENT 'UTC, by the clock of the server: held until then, unless released',
-    released_token BIGINT NULL COMMENT 'token of the last released grant: the row is free if it equals token',
-    term_token BIGINT NULL COMMENT 'token of the grant that term_us belongs to: ignore term_us unless it equals token',
-    term_us BIGINT NULL COMMENT 'the term of the last grant or renewal, in microseconds',
+    released BOOLEAN NOT NULL COMMENT 'the row is free, whatever expires_at says',
+    term_us BIGINT NOT NULL COMMENT 'the term of the last grant or renewal, in microseconds',
     occurrence DATETIME(6) NULL COMMENT 'UTC: the occurrence whose run holds it, or waits in it',
+    format VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'the format of this row: v1',
     PRIMARY KEY (name),
     KEY soloist_mutexes_expires_at (expires_at),
     KEY soloist_mutexes_token (token)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
--- A table that an earlier version made gets the columns that it lacks.
-SET @soloist_upgrade = CASE
-    WHEN EXISTS (
-        SELECT 1 FROM information_schema.columns
-        WHERE table_schema = DATABASE() AND table_name = 'soloist_mutexes' AND column_name = 'occurrence'
-    ) THEN 'DO 0'
-    WHEN EXISTS (
-        SELECT 1 FROM information_schema.columns
-        WHERE table_schema = DATABASE() AND table_name = 'soloist_mutexes' AND column_name = 'term_us'
-    ) THEN 'ALTER TABLE soloist_mutexes ADD COLUMN occurrence DATETIME(6) NULL'
-    ELSE 'ALTER TABLE soloist_mutexes ADD COLUMN released_token BIGINT NULL, ADD COLUMN term_token BIGINT NULL, ADD COLUMN term_us BIGINT NULL, ADD COLUMN occurrence DATETIME(6) NULL'
-END;
-PREPARE soloist_upgrade FROM @soloist_upgrade;
-EXECUTE soloist_upgrade;
-DEALLOCATE PREPARE soloist_upgrade;
 -- The log of runs, for schedules that keep one: a row for each run. Texts are plain ASCII, with %XX for each other byte.
 CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     event VARCHAR(500) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -45,6 +31,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     error TEXT CHARACTER SET ascii COLLATE ascii_bin NULL,
     number BIGINT NOT NULL AUTO_INCREMENT COMMENT 'later runs have higher ones, whatever the clocks of their hosts say',
     skipped BIGINT NULL COMMENT 'in the row of a reason, which is no run: how many occurrences were skipped',
+    format VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'the format of this row: v1',
     PRIMARY KEY (event, run),
     KEY (number)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;

@@ -3,13 +3,11 @@
 --
 -- {names}  the names
 --
--- What an earlier version granted says nothing of its term, and stays as it is.
---
 -- The time is read when the rows are locked: one that was read before may be earlier than a renewal that came in between.
 START TRANSACTION;
 SELECT COUNT(*) INTO @soloist_locked FROM soloist_mutexes FORCE INDEX (PRIMARY) WHERE name IN ({names}) FOR UPDATE;
 SET @soloist_now = UTC_TIMESTAMP(6);
 UPDATE soloist_mutexes FORCE INDEX (PRIMARY) SET expires_at = CAST(@soloist_now AS DATETIME(6)) + INTERVAL term_us MICROSECOND
-WHERE name IN ({names}) AND term_token = token AND NOT (released_token <=> token)
+WHERE name IN ({names}) AND NOT released
     AND expires_at > CAST(@soloist_now AS DATETIME(6)) + INTERVAL term_us MICROSECOND;
 COMMIT

@@ -16,8 +16,8 @@
 --
 -- A secret in the table is part of the keys of all locks: a user who may not read the table can't compute them. The first
 -- admission of all writes it.
-INSERT INTO soloist_mutexes (name, owner, token, host, pid, acquired_at, expires_at, released_token)
-SELECT 'advisory-key', md5(concat(random(), clock_timestamp(), random())), 0, '', 0, 'epoch', 'epoch', 0
+INSERT INTO soloist_mutexes (name, owner, token, host, pid, acquired_at, expires_at, released, term_us, format)
+SELECT 'advisory-key', md5(concat(random(), clock_timestamp(), random())), 0, '', 0, 'epoch', 'epoch', true, 0, 'v1'
 WHERE NOT EXISTS (SELECT FROM soloist_mutexes WHERE name = 'advisory-key')
 ON CONFLICT (name) DO NOTHING;
 -- One of those who ask for the same first name at the same moment has the turn, and a token for all its rows: after the
@@ -53,24 +53,24 @@ FROM (
     GROUP BY key
 ) AS queue WHERE keys <= 50 ORDER BY key;
 WITH written AS (
-    INSERT INTO soloist_mutexes AS held (name, owner, token, host, pid, acquired_at, expires_at, term_token, term_us, occurrence)
+    INSERT INTO soloist_mutexes AS held (name, owner, token, host, pid, acquired_at, expires_at, released, term_us, occurrence, format)
     SELECT * FROM (VALUES {rows}) AS asked
     WHERE current_setting('soloist.token') <> '0'
     AND extract(epoch FROM clock_timestamp()) * 1000000 BETWEEN {looked} AND {until} AND NOT EXISTS (
         SELECT FROM soloist_mutexes WHERE name IN ({names}) AND (
             token >= current_setting('soloist.token')::bigint OR owner IN ({owners})
-            OR released_token IS DISTINCT FROM token AND expires_at > clock_timestamp()
+            OR NOT released AND expires_at > clock_timestamp()
         )
     ) AND NOT EXISTS (
         SELECT FROM soloist_mutexes
-        WHERE name IN ({excluding}) AND released_token IS DISTINCT FROM token AND expires_at > clock_timestamp()
+        WHERE name IN ({excluding}) AND NOT released AND expires_at > clock_timestamp()
     )
     ON CONFLICT (name) DO UPDATE SET
         owner = excluded.owner, token = excluded.token, host = excluded.host, pid = excluded.pid,
         acquired_at = excluded.acquired_at, expires_at = excluded.expires_at,
-        term_token = excluded.term_token, term_us = excluded.term_us, occurrence = excluded.occurrence
-    WHERE (held.released_token = held.token OR held.expires_at <= clock_timestamp())
-        AND held.owner <> excluded.owner AND held.token < excluded.token
+        released = excluded.released, term_us = excluded.term_us, occurrence = excluded.occurrence
+    WHERE (held.released OR held.expires_at <= clock_timestamp())
+        AND held.owner <> excluded.owner AND held.token < excluded.token AND held.format = excluded.format
     RETURNING 1
 )
 SELECT count(*), current_setting('soloist.token') FROM written;

@@ -10,12 +10,12 @@
 -- again if the clock is set back.
 WITH ours AS (
     SELECT name, expires_at > clock_timestamp() AS lasts FROM soloist_mutexes
-    WHERE released_token IS DISTINCT FROM token AND ({ours}) ORDER BY name FOR UPDATE
+    WHERE NOT released AND ({ours}) ORDER BY name FOR UPDATE
 ), ended AS (
     UPDATE soloist_mutexes AS held SET
         expires_at = CASE WHEN {micros} = 0 THEN least(held.expires_at, clock_timestamp())
             ELSE clock_timestamp() + {micros} * interval '1 microsecond' END,
-        released_token = CASE WHEN {micros} = 0 THEN token END, term_token = token, term_us = {micros}
+        released = ({micros} = 0), term_us = {micros}
     FROM ours WHERE held.name = ours.name AND (
         {micros} = 0 OR lasts AND extract(epoch FROM clock_timestamp()) * 1000000 BETWEEN {asked} AND {until}
     ) RETURNING held.name, held.owner, lasts

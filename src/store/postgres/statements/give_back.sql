@@ -5,7 +5,7 @@
 --
 -- A transaction of ours whose client is gone may still be at its commit, and for as long as a replica is waited for. Nobody
 -- sees its rows until then, but an insert waits for them. Where there is no row, it leaves one that is free.
-INSERT INTO soloist_mutexes AS held (name, owner, token, host, pid, acquired_at, expires_at, released_token)
-VALUES ('{name}', '{owner}', 0, '', 0, clock_timestamp(), clock_timestamp(), 0)
-ON CONFLICT (name) DO UPDATE SET expires_at = least(held.expires_at, clock_timestamp()), released_token = held.token
-WHERE held.owner = excluded.owner AND held.released_token IS DISTINCT FROM held.token;
+INSERT INTO soloist_mutexes AS held (name, owner, token, host, pid, acquired_at, expires_at, released, term_us, format)
+VALUES ('{name}', '{owner}', 0, '', 0, clock_timestamp(), clock_timestamp(), true, 0, 'v1')
+ON CONFLICT (name) DO UPDATE SET expires_at = least(held.expires_at, clock_timestamp()), released = true
+WHERE held.owner = excluded.owner AND NOT held.released;

@@ -9,6 +9,6 @@ UNION ALL SELECT 'persistence', relpersistence::text FROM pg_class WHERE oid = '
 UNION ALL SELECT 'key', attname::text FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)
     WHERE indrelid = 'soloist_mutexes'::regclass AND indisprimary
 UNION ALL SELECT 'ahead', (extract(epoch FROM max(acquired_at) - now()) * 1000000)::bigint::text
-    FROM soloist_mutexes WHERE expires_at > now() AND released_token IS DISTINCT FROM token
+    FROM soloist_mutexes WHERE expires_at > now() AND NOT released
 UNION ALL SELECT 'collation', collname::text FROM pg_attribute JOIN pg_collation ON pg_collation.oid = attcollation
     WHERE attrelid = 'soloist_mutexes'::regclass AND attname = 'name';

@@ -1,4 +1,5 @@
 -- The table of the mutexes: a row for each lease and each claim. The names are plain ASCII, compared byte by byte.
+-- Each row says its format, `v1`: a program refuses a row of a format that it does not know.
 CREATE TABLE IF NOT EXISTS soloist_mutexes (
     name text COLLATE "C" PRIMARY KEY,
     -- Who acquired it: a process and which of its acquisitions.
@@ -10,24 +11,15 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes (
     acquired_at timestamptz NOT NULL,
     -- It is held until then, by the clock of the server, unless it was released.
     expires_at timestamptz NOT NULL,
-    -- The token of the last released grant: the row is free if it equals token.
-    released_token bigint,
-    -- The term of the last grant or renewal, in microseconds. Ignore it unless term_token equals token.
-    term_token bigint,
-    term_us bigint,
+    -- The row is free, whatever expires_at says.
+    released boolean NOT NULL,
+    -- The term of the last grant or renewal, in microseconds.
+    term_us bigint NOT NULL,
     -- The occurrence whose run holds it, or waits in it.
-    occurrence timestamptz
+    occurrence timestamptz,
+    -- The format of this row: v1.
+    format text NOT NULL
 );
--- A table that an earlier version made gets the columns that it lacks. It is not rewritten.
-DO $$ BEGIN
-    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'soloist_mutexes'::regclass AND attname = 'occurrence') THEN
-        ALTER TABLE soloist_mutexes
-            ADD COLUMN IF NOT EXISTS released_token bigint,
-            ADD COLUMN IF NOT EXISTS term_token bigint,
-            ADD COLUMN IF NOT EXISTS term_us bigint,
-            ADD COLUMN IF NOT EXISTS occurrence timestamptz;
-    END IF;
-END $$;
 CREATE INDEX IF NOT EXISTS soloist_mutexes_expires_at ON soloist_mutexes (expires_at);
 CREATE INDEX IF NOT EXISTS soloist_mutexes_token ON soloist_mutexes (token);
 -- The log of runs, for schedules that keep one: a row for each run. Texts are plain ASCII, with %XX for each other byte.
@@ -51,5 +43,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     number bigint GENERATED ALWAYS AS IDENTITY,
     -- In the row of a reason, which is no run: how many occurrences were skipped.
     skipped bigint,
+    -- The format of this row: v1.
+    format text NOT NULL,
     PRIMARY KEY (event, run)
 );

@@ -2,11 +2,9 @@
 -- was granted or renewed.
 --
 -- {names}  the names
---
--- What an earlier version granted says nothing of its term, and stays as it is.
 WITH longer AS (
     SELECT name FROM soloist_mutexes
-    WHERE name IN ({names}) AND term_token = token AND released_token IS DISTINCT FROM token
+    WHERE name IN ({names}) AND NOT released
         AND expires_at > clock_timestamp() + term_us * interval '1 microsecond'
     ORDER BY name FOR UPDATE
 )

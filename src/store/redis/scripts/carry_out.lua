@@ -10,7 +10,7 @@
 -- ARGV[1]  how many names to give back
 -- ARGV[2]  for how many milliseconds their owners are granted nothing more, because a copy of their admissions may still be
 --          on its way; empty if there is none
--- ARGV     the owners of these names, each with a space, in the same order
+-- ARGV     what the entries of the owners of these names begin with, up to the space behind the owner, in the same order
 -- ARGV     and where there are admissions:
 --          the time of this server, in microseconds with 16 digits, before which it was not asked
 --          that from which on nobody waits for the answer
@@ -18,7 +18,7 @@
 --          '1' to stop at the first that is granted, '0' to decide on all
 -- ARGV     for each group of admissions that are alike: how many these are; the terms of their claims and of their leases in
 --          milliseconds, empty if they have none; how many of the next keys exclude them, or '=' if what excludes the group
---          before does; what their owners begin with; and the end of the owner of each
+--          before does; what their entries begin with, up to the middle of the owner; and the end of the owner of each
 --
 -- Returns the time of this server in microseconds; the token of all that is granted; and for each exception its number, why,
 -- an entry, and the milliseconds that it has left. The names to give back have the numbers from 1 on, and the admissions
@@ -29,6 +29,8 @@
 --   'ours'            it was granted before to the same owner, whose answer was lost
 -- In the place of the token there is an error if there is no decision: where the server takes no writes, its own; NOTOKEN if
 -- the last token is damaged; LATE if the call came too late, or before the clock was set back. None was granted then.
+--
+-- An entry begins with its format, `v1`, and its owner. One of another format is left as it is, and is an exception.
 --
 -- What would be held for longer than its term is shortened to that: the clock was set back since it was granted or extended.
 --
@@ -113,7 +115,7 @@ local function taken(what, key, owner)
     return found
   else
     local left = redis.pcall('PTTL', key)
-    local term = tonumber(string.match(found, '^%S+ token=%d+ term=(%d+) '))
+    local term = tonumber(string.match(found, '^v1 %S+ token=%d+ term=(%d+) '))
     if term and type(left) == 'number' and left > term then
       call('PEXPIRE', key, term)
       left = term

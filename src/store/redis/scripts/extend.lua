@@ -4,7 +4,7 @@
 -- ARGV[1]  the time of this server, in microseconds with 16 digits, before which it was not asked
 -- ARGV[2]  that from which on nobody waits for the answer
 -- ARGV[3]  the term in milliseconds
--- ARGV     behind it their owners, each with a space, in the same order
+-- ARGV     behind it what the entries of their owners begin with, up to the space behind the owner, in the same order
 --
 -- Returns what the script that gives names back does: the time of this server, an empty text, and for each lease that was
 -- somebody else's or nobody's its number, from 1 on, 'not ours', an empty entry, and 0. The error LATE if nobody waits any

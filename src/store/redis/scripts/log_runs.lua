@@ -1,6 +1,6 @@
 -- Writes records into the log of an event's runs, and numbers the runs as they come.
 --
--- KEYS[1]  the log, a hash: the record of each run, behind its number; and the last number at `number`
+-- KEYS[1]  the log, a hash: the record of each run, behind the format and its number; and the last number at `number`
 -- ARGV     for each record its run, and what it says
 --
 -- An end takes the place of the start, and its number. A start that comes late undoes no end.
@@ -8,9 +8,9 @@
 for at = 1, #ARGV, 2 do
   local run, record = ARGV[at], ARGV[at + 1]
   local found = redis.call('HGET', KEYS[1], run)
-  local number = found and string.match(found, '^number=(%d+) ')
+  local number = found and string.match(found, '^v1 number=(%d+) ')
   if not number or string.find(record, ' ended=', 1, true) then
     number = number or redis.call('HINCRBY', KEYS[1], 'number', 1)
-    redis.call('HSET', KEYS[1], run, 'number=' .. number .. ' ' .. record)
+    redis.call('HSET', KEYS[1], run, 'v1 number=' .. number .. ' ' .. record)
   end
 end

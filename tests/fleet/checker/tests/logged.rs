@@ -11,7 +11,7 @@ fn run(minute: u32, pid: u32, token: u64) -> Logged {
 
 fn with_log(kept: usize, logged: Vec<Logged>) -> Doctored {
     let mut doctored = Doctored::of(Protection::Both, FINE);
-    doctored.0.log = Some((kept, logged));
+    doctored.0.log = (kept, logged);
     doctored
 }
 
