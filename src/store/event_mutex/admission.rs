@@ -157,7 +157,6 @@ impl Admission {
 ///     Admitted::LeaseTaken(holder) => println!("running already: {holder:?}"),
 ///     Admitted::ClaimTaken(holder) => println!("this occurrence is somebody else's: {holder:?}"),
 ///     Admitted::Excluded(held) => println!("not while {} is held: {:?}", held.name(), held.holder()),
-///     Admitted::NotDecided => println!("another admission of the same batch was granted"),
 /// }
 /// # Ok(())
 /// # }
@@ -172,8 +171,6 @@ pub enum Admitted {
     ClaimTaken(Option<Holder>),
     /// Nothing was granted: this name, which [excludes](Admission::unless) the admission, is held.
     Excluded(Held),
-    /// Nothing was granted: an earlier admission was, of a batch that [asks for one](super::batch::Batch::stop_at_first_grant).
-    NotDecided,
 }
 
 /// What was granted for one run.

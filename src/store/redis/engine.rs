@@ -20,7 +20,7 @@ use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord, ski
 use crate::observe::skip_reason::SkipReason;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::remote::engine::{
-    Answers, Asked, Decision, DroppedRuns, Ending, Engine, FoundEntry, Health, ReleaseRequest, ServerTurn, Wanted,
+    Answers, Asked, Decision, DroppedRuns, Ending, Engine, FoundEntry, Health, ReleaseRequest, ServerTurn,
 };
 use crate::store::remote::{failure::Failure, server_clock::instant};
 use crate::time::clock::{Clock, moment::Moment};
@@ -94,7 +94,7 @@ impl Engine for RedisEngine {
 
     fn carry_out(&self, turn: &mut ServerTurn<Connection>, asked: Asked<'_>) -> Result<Answers, Failure> {
         let ServerTurn { connection, attempt, .. } = turn;
-        let Asked { releases, admissions, wanted } = asked;
+        let Asked { releases, admissions } = asked;
         let (by_slot, clock, until) = (self.by_slot.load(Ordering::Relaxed), connection.clock, attempt.until);
         let releases: Vec<ReleaseRequest> = releases.iter().map(|release| self.for_good(release)).collect();
         let releases: Vec<&ReleaseRequest> = releases.iter().collect();
@@ -108,11 +108,8 @@ impl Engine for RedisEngine {
         };
         let admissions =
             calls(admissions, for_the_same, |admission| (admission.name().mutex(), admission.excluded_by()));
-        // The next call does not know what this one grants.
-        let sent = if wanted == Wanted::One { admissions.len().min(1) } else { admissions.len() };
-        let (sent, not_sent) = admissions.split_at(sent);
         let refused_for = (self.timeout + MARGIN).as_millis();
-        let calls = together(releases, sent, wanted, by_slot, refused_for);
+        let calls = together(releases, &admissions, by_slot, refused_for);
         let values = connection.ask(until, |trip| {
             for call in &calls {
                 call.write(trip, by_slot, &self.prefix, clock, until);
@@ -123,7 +120,6 @@ impl Engine for RedisEngine {
         for (call, value) in calls.iter().zip(values) {
             call.read(value, asked_before, &mut connection.clock, &mut answers);
         }
-        answers.1.extend(not_sent.iter().copied().flatten().map(|_| Ok(Ok(Admitted::NotDecided))));
         if attempt.again {
             self.remember(asked.admissions, &answers.1);
         }
@@ -281,12 +277,11 @@ fn calls<'c, 'a, T>(
 fn together<'c, 'a>(
     releases: Vec<&'c [&'a ReleaseRequest]>,
     admissions: &[&'c [&'a Admission]],
-    wanted: Wanted,
     by_slot: bool,
     refused_for: u128,
 ) -> Vec<Call<'c, 'a>> {
     let mut calls = Vec::with_capacity(releases.len() + admissions.len());
-    calls.extend(releases.into_iter().map(|releases| Call { releases, admissions: &[], wanted, refused_for }));
+    calls.extend(releases.into_iter().map(|releases| Call { releases, admissions: &[], refused_for }));
     for admissions in admissions {
         match calls.last_mut() {
             Some(Call { releases: [.., last], admissions: none @ [], .. })
@@ -294,7 +289,7 @@ fn together<'c, 'a>(
             {
                 *none = admissions;
             }
-            _ => calls.push(Call { releases: &[], admissions, wanted, refused_for }),
+            _ => calls.push(Call { releases: &[], admissions, refused_for }),
         }
     }
     calls

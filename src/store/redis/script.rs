@@ -14,7 +14,7 @@ use crate::lease::{name::MutexName, request::LeaseRequest, term::Term, token::Fe
 use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
-use crate::store::remote::engine::{Answers, Decision, Ending, FoundEntry, ReleaseRequest, Released, Wanted};
+use crate::store::remote::engine::{Answers, Decision, Ending, FoundEntry, ReleaseRequest, Released};
 use crate::store::remote::failure::Failure;
 use crate::store::remote::server_clock::{ServerClock, instant};
 use crate::time::{clock::Clock, clock::moment::Moment};
@@ -23,7 +23,6 @@ use crate::time::{clock::Clock, clock::moment::Moment};
 pub(super) struct Call<'c, 'a> {
     pub(super) releases: &'c [&'a ReleaseRequest],
     pub(super) admissions: &'c [&'a Admission],
-    pub(super) wanted: Wanted,
     /// The milliseconds for which an owner whose release is for good is granted nothing more.
     pub(super) refused_for: u128,
 }
@@ -68,7 +67,7 @@ impl Call<'_, '_> {
     }
 
     fn write_arguments(&self, call: &mut Cmd, by_slot: bool, prefix: &Prefix, clock: ServerClock, until: Moment) {
-        let Self { releases, admissions, wanted, refused_for } = *self;
+        let Self { releases, admissions, refused_for } = *self;
         // Names that exclude several in a row are written once.
         let excluding = |at: usize| {
             let before = at.checked_sub(1).map_or(&[][..], |before| admissions[before].excluded_by());
@@ -87,7 +86,7 @@ impl Call<'_, '_> {
         self.write_owners(call);
         let Some(first) = admissions.first() else { return };
         let now = write_window(call, clock, until);
-        call.arg(held_since(now, first.occurrence(), first.reason())).arg(u8::from(wanted == Wanted::One));
+        call.arg(held_since(now, first.occurrence(), first.reason())).arg(0);
         let mut at = 0;
         for group in admissions.chunk_by(|one, next| are_alike(one, next)) {
             call.arg(group.len());
@@ -156,14 +155,11 @@ impl Call<'_, '_> {
             }
             token if !self.admissions.is_empty() => {
                 let token = FencingToken::new(digits(token)?.unsigned_abs());
-                let mut is_over = false;
                 for admission in self.admissions {
                     let decision = match next_exception() {
                         Some(exception) => exceptional(exception, admission, time)?,
-                        None if is_over => Ok(Admitted::NotDecided),
                         None => Ok(Admitted::Granted(admission.granted(token))),
                     };
-                    is_over |= self.wanted == Wanted::One && matches!(decision, Ok(Admitted::Granted(_)));
                     decided.push(Ok(decision));
                 }
             }

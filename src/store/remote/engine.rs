@@ -154,22 +154,12 @@ impl ReleaseRequest {
 pub(crate) struct Asked<'a> {
     pub(crate) releases: &'a [ReleaseRequest],
     pub(crate) admissions: &'a [&'a Admission],
-    pub(crate) wanted: Wanted,
 }
 
 impl<'a> Asked<'a> {
     pub(crate) fn releases(releases: &'a [ReleaseRequest]) -> Self {
-        Self { releases, admissions: &[], wanted: Wanted::All }
+        Self { releases, admissions: &[] }
     }
-}
-
-/// Which of several admissions are wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    All,
-    /// The first that can be granted; those behind it are not decided. An engine may also decide on fewer of them than it is
-    /// asked for, but for the first.
-    One,
 }
 
 /// When something ends that is held.

@@ -10,7 +10,6 @@ use std::time::Duration;
 use super::driver_runtime::outside_any_runtime;
 use super::engine::{
     AddressOf, Asked, Attempt, Decision, EachAnswer, Engine, ReleaseRequest, Released, ServerConnection, ServerTurn,
-    Wanted,
 };
 use super::failure::{Failure, Retry};
 use super::housekeeper::{Housekeeper, PendingRelease};
@@ -67,7 +66,7 @@ impl<E: Engine> Server<E> {
             let releases = if ended.is_none() { asked.releases } else { &[] };
             let in_one_step = asked.admissions.iter().all(|admission| self.engine.is_one_step(admission));
             let admissions = if in_one_step { asked.admissions } else { &[] };
-            let (just_ended, decided) = self.engine.carry_out(turn, Asked { releases, admissions, ..asked })?;
+            let (just_ended, decided) = self.engine.carry_out(turn, Asked { releases, admissions })?;
             let done = just_ended.iter().any(Result::is_ok) || decided.iter().any(Result::is_ok);
             let in_vain = worth_another(&just_ended, turn.attempt);
             if in_vain.is_none() {
@@ -94,20 +93,13 @@ impl<E: Engine> Server<E> {
         let alone = |releases: &[ReleaseRequest], admissions: &[&Admission]| {
             if failure.is_locked() && are_several && Clock::system().moment() < first.until {
                 let next = Attempt { again, began: first.began, ..self.first_attempt() };
-                return self.carry_out_by(next, Asked { releases, admissions, ..asked });
+                return self.carry_out_by(next, Asked { releases, admissions });
             }
             (vec![Err(failure.clone()); releases.len()], admissions.iter().map(|_| Err(failure.clone())).collect())
         };
         let release = |one| alone(slice::from_ref(one), &[]).0;
         let ended = ended.unwrap_or_else(|| asked.releases.iter().flat_map(release).collect());
-        let mut decided = EachAnswer::new();
-        for one in asked.admissions {
-            if asked.wanted == Wanted::One && decided.last().is_some_and(is_final) {
-                decided.push(Ok((Ok(Admitted::NotDecided), again)));
-            } else {
-                decided.extend(alone(&[], slice::from_ref(one)).1);
-            }
-        }
+        let decided = asked.admissions.iter().flat_map(|one| alone(&[], slice::from_ref(one)).1).collect();
         (ended, decided)
     }
 
@@ -297,11 +289,6 @@ fn pauses(longest: &mut Duration, until: Moment) -> bool {
 fn postponed(releases: Vec<PendingRelease>) -> Vec<PendingRelease> {
     let from = Clock::system().moment().plus(LATER);
     releases.into_iter().map(|release| PendingRelease { from, ..release }).collect()
-}
-
-/// Whether nothing behind this one is decided, where one is wanted.
-fn is_final(decided: &Result<Decided, Failure>) -> bool {
-    matches!(decided, Ok((Ok(Admitted::Granted(_) | Admitted::NotDecided), _)))
 }
 
 /// The failure of one of the answers that another attempt may change.

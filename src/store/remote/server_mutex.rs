@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::engine::{
-    AddressOf, Asked, Ending, Engine, FoundEntry, Health, ReleaseRequest, Released, ServerTurn, Wanted,
+    AddressOf, Asked, Ending, Engine, FoundEntry, Health, ReleaseRequest, Released, ServerTurn,
 };
 use super::failure::Failure;
 use super::housekeeper::PendingRelease;
@@ -71,14 +71,13 @@ impl<E: Engine> ServerMutex<E> {
         &self,
         returns: &mut [Slot<LeaseReturn, bool>],
         admissions: &mut [Slot<Admission, Admitted>],
-        wanted: Wanted,
     ) {
         let release = |slot: &Slot<LeaseReturn, bool>| {
             ReleaseRequest::of(slot.asked().lease(), slot.asked().rest().map_or(Ending::Now, Ending::After))
         };
         let releases: Vec<ReleaseRequest> = returns.iter().map(release).collect();
         let asked: Vec<&Admission> = admissions.iter().map(Slot::asked).collect();
-        let (ended, decided) = self.server().carry_out(Asked { releases: &releases, admissions: &asked, wanted });
+        let (ended, decided) = self.server().carry_out(Asked { releases: &releases, admissions: &asked });
         for (slot, decided) in admissions.iter_mut().zip(decided) {
             slot.fill(self.admitted(slot.asked(), decided));
         }
@@ -215,14 +214,13 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
     }
 
     fn carry_out(&self, batch: &mut Batch) {
-        let wanted = if batch.stops_at_first_grant() { Wanted::One } else { Wanted::All };
         let (releases, admissions) = batch.slots_mut();
         let is_one_step = admissions.iter().all(|slot| self.engine().is_one_step(slot.asked()));
         let at_once = is_one_step && (E::RELEASES_AND_ADMITS_AT_ONCE || releases.is_empty());
-        self.exchange(releases, if at_once { &mut *admissions } else { &mut [] }, wanted);
+        self.exchange(releases, if at_once { &mut *admissions } else { &mut [] });
         let mut outage = releases.iter().find_map(|slot| slot.outage().cloned());
         if is_one_step && !at_once && outage.is_none() {
-            self.exchange(&mut [], admissions, wanted);
+            self.exchange(&mut [], admissions);
         }
         // What was not decided in one step: its slots are still empty.
         batch.admit_each(&mut outage, |admission| self.admit_apart(admission));

@@ -13,7 +13,7 @@ use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
-use crate::store::remote::engine::{Decision, Wanted};
+use crate::store::remote::engine::Decision;
 use crate::store::remote::server_clock::instant;
 use crate::time::clock::moment::Moment;
 
@@ -34,11 +34,10 @@ pub(super) struct AdmissionPlan {
 
 impl AdmissionPlan {
     /// Decides on admissions in their order: each is granted whole or not at all, with this token.
-    pub(super) fn new(admissions: &[&Admission], wanted: Wanted, look: &Snapshot, token: FencingToken) -> Self {
-        let (mut plan, mut is_decided) = (Self::default(), false);
+    pub(super) fn new(admissions: &[&Admission], look: &Snapshot, token: FencingToken) -> Self {
+        let mut plan = Self::default();
         for admission in admissions {
-            let decision = if is_decided { Ok(Admitted::NotDecided) } else { plan.decide(admission, look, token) };
-            is_decided |= wanted == Wanted::One && matches!(decision, Ok(Admitted::Granted(_)));
+            let decision = plan.decide(admission, look, token);
             plan.decisions.push(decision);
         }
         plan

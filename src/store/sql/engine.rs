@@ -22,7 +22,6 @@ use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord, ski
 use crate::store::event_mutex::admission::Admission;
 use crate::store::remote::engine::{
     Answers, Asked, Decision, DroppedRuns, Ending, Engine, FoundEntry, Health, ReleaseRequest, Released, ServerTurn,
-    Wanted,
 };
 use crate::store::remote::failure::{Failure, RefusalKind};
 use crate::store::remote::housekeeper::BATCH;
@@ -156,7 +155,6 @@ impl<S: Session> SqlEngine<S> {
         &self,
         turn: &mut ServerTurn<S>,
         admissions: &[&Admission],
-        wanted: Wanted,
     ) -> Result<Vec<Decision>, Failure> {
         let until = turn.attempt.until;
         let asked = admissions.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
@@ -166,7 +164,7 @@ impl<S: Session> SqlEngine<S> {
         let (mut had_turn, mut was_beaten) = (true, false);
         loop {
             let look = self.look_and_shorten(turn, &asked, &excluding)?;
-            let plan = AdmissionPlan::new(admissions, wanted, &look, NO_TOKEN);
+            let plan = AdmissionPlan::new(admissions, &look, NO_TOKEN);
             if plan.rows.is_empty() {
                 return Ok(plan.decisions);
             }
@@ -186,7 +184,7 @@ impl<S: Session> SqlEngine<S> {
             let began = Clock::system().moment();
             match turn.connection.call(&plan.statements(&self.statements, &look, until), until) {
                 Ok(rows) if count::<S>(&rows)? > 0 => {
-                    return Ok(AdmissionPlan::new(admissions, wanted, &look, token::<S>(&rows)?).decisions);
+                    return Ok(AdmissionPlan::new(admissions, &look, token::<S>(&rows)?).decisions);
                 }
                 Ok(rows) => (last, had_turn) = (Some((look, None)), token::<S>(&rows)? != NO_TOKEN),
                 Err(failure) if failure.is_locked() => {
@@ -283,9 +281,9 @@ impl<S: Session> Engine for SqlEngine<S> {
     }
 
     fn carry_out(&self, turn: &mut ServerTurn<S>, asked: Asked<'_>) -> Result<Answers, Failure> {
-        let Asked { releases, admissions, wanted } = asked;
+        let Asked { releases, admissions } = asked;
         let released = self.end(turn, releases)?;
-        let decided = if admissions.is_empty() { Vec::new() } else { self.admit(turn, admissions, wanted)? };
+        let decided = if admissions.is_empty() { Vec::new() } else { self.admit(turn, admissions)? };
         Ok((released.into_iter().map(Ok).collect(), decided.into_iter().map(Ok).collect()))
     }
 
