@@ -389,7 +389,7 @@ fn the_lease_of_a_process_that_died_before_it_heard_of_it_ends_with_its_term() {
     gone.kill().expect("it waits for the answer");
     gone.wait().expect("it is ours");
     proxy.mend();
-    assert_eq!(entries(&server), ["soloist:lease:{report}"]);
+    assert_eq!(entries(&server), ["{soloist}:lease/report"]);
 
     let next = ["--without-overlapping=8", "--ticks", "40", "--every-ms", "250"];
     succeeded(&worker(&fleet, "next", &next).wait_with_output().expect("it ends"));
@@ -617,23 +617,23 @@ fn a_token_that_is_none_is_an_error_that_names_its_key_and_stays() {
     let diary = Diary::default();
     let schedule = schedule(&server.url(), &diary);
     for (damage, left) in [
-        (["SET", "soloist:token", "99999999999999999999"], "99999999999999999999"),
-        (["SET", "soloist:token", "a shopping list of us"], "a shopping list of us"),
-        (["RPUSH", "soloist:token", "milk"], "milk"),
+        (["SET", "{soloist}:token", "99999999999999999999"], "99999999999999999999"),
+        (["SET", "{soloist}:token", "a shopping list of us"], "a shopping list of us"),
+        (["RPUSH", "{soloist}:token", "milk"], "milk"),
     ] {
-        server.ask(&["DEL", "soloist:token"]);
+        server.ask(&["DEL", "{soloist}:token"]);
         server.ask(&damage);
         let said = assert_out(&schedule, noon(), &diary);
-        assert!(said.contains("at the key soloist:token: delete that"), "{said}");
+        assert!(said.contains("at the key {soloist}:token: delete that"), "{said}");
         let kept = if damage[0] == "SET" {
-            server.ask(&["GET", "soloist:token"])
+            server.ask(&["GET", "{soloist}:token"])
         } else {
-            server.ask(&["LPOP", "soloist:token"])
+            server.ask(&["LPOP", "{soloist}:token"])
         };
         assert_eq!(kept.text(), left);
         assert!(entries(&server).is_empty(), "nothing was granted");
     }
-    server.ask(&["DEL", "soloist:token"]);
+    server.ask(&["DEL", "{soloist}:token"]);
     assert_ran(&schedule.run_due(noon()));
 }
 
