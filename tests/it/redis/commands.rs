@@ -137,10 +137,10 @@ fn a_connection_is_made_in_one_round_trip() {
     let url = format!("redis://default:secret@127.0.0.1:{}/7", server.port());
     let name = MutexName::lease("report").unwrap();
     let reads = || figure(&server, "stats", "total_reads_processed:");
-    let look = || assert!(!RedisMutex::new(&url).unwrap().exists(&name).unwrap());
-    look(); // gives the script
+    let [first, second] = [(); 2].map(|()| RedisMutex::new(&url).unwrap());
+    assert!(!first.exists(&name).unwrap(), "and the server has the script");
     let (before, own) = (reads(), reads());
-    look();
+    assert!(!second.exists(&name).unwrap());
     assert_eq!(reads() - own - (own - before), 2, "the login, and the look");
 }
 
@@ -215,7 +215,7 @@ fn a_run_in_order_costs_one_round_trip_and_few_bytes() {
         assert!(each <= limit, "{each} of {figure} each, where {limit} were enough");
     };
     at_most(1.05, "total_reads_processed:");
-    at_most(520.0, "total_net_input_bytes:");
+    at_most(560.0, "total_net_input_bytes:");
     at_most(52.0, "total_net_output_bytes:");
 }
 
@@ -226,6 +226,6 @@ fn a_run_in_the_background_costs_a_tenth_of_a_round_trip_and_few_bytes() {
         assert!(each <= limit, "{each} of {figure} each, where {limit} were enough");
     };
     at_most(0.1, "total_reads_processed:");
-    at_most(200.0, "total_net_input_bytes:");
+    at_most(270.0, "total_net_input_bytes:");
     at_most(2.0, "total_net_output_bytes:");
 }
