@@ -97,9 +97,9 @@ impl Engine for RedisEngine {
         let replies = connection.ask(attempt.until, &commands)?;
         let (asked_before, (mut ended, mut decided)) = (attempt.asked_before(), Answers::default());
         for (call, reply) in calls.iter().zip(replies) {
-            let (released, admitted) = call.read(reply, asked_before, &mut connection.clock);
-            ended.extend(released);
-            decided.extend(admitted);
+            let answers = call.read(reply, asked_before, &mut connection.clock);
+            ended.extend(answers.0);
+            decided.extend(answers.1);
         }
         decided.resize(admissions.len(), Ok(Ok(Admitted::NotDecided)));
         if attempt.again {
@@ -143,8 +143,8 @@ impl Engine for RedisEngine {
 
     fn log_runs(&self, turn: &mut ServerTurn<Connection>, records: &[RunRecord]) -> Result<(), Failure> {
         let write = |records: &[RunRecord]| {
-            let lines = records.iter().map(|record| (record.id().to_string(), record.to_line()));
-            LOG_RUNS.call(&[self.prefix.runs_key(records[0].event())]).arg(Vec::from_iter(lines)).take()
+            let lines = records.iter().map(|record| [record.id().to_string(), record.to_line()]);
+            LOG_RUNS.call(&[self.prefix.runs_key(records[0].event())]).arg(lines.flatten().collect::<Vec<_>>()).take()
         };
         ask(turn, records.chunk_by(|one, next| one.event() == next.event()).map(write)).map(drop)
     }
@@ -160,7 +160,8 @@ impl Engine for RedisEngine {
 
     fn count_skips(&self, turn: &mut ServerTurn<Connection>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
         let counts = skips.iter().map(|skip| (skip.reason(), skip.count(), skip.latest().timestamp_micros()));
-        ask(turn, [COUNT_SKIPS.call(&[self.prefix.runs_key(event)]).arg(Vec::from_iter(counts)).take()]).map(drop)
+        let call = COUNT_SKIPS.call(&[self.prefix.runs_key(event)]).arg(counts.collect::<Vec<_>>()).take();
+        ask(turn, [call]).map(drop)
     }
 
     fn skips(&self, turn: &mut ServerTurn<Connection>, event: &str) -> Result<Vec<SkipCount>, Failure> {
