@@ -114,13 +114,6 @@ impl MutexError {
         self
     }
 
-    /// The same about this one name.
-    #[cfg(feature = "redis")]
-    pub(crate) fn of_one_name(mut self) -> Self {
-        Arc::make_mut(&mut self.0).concerns = Concerns::OneName;
-        self
-    }
-
     /// The store's own code panicked, which says nothing of other names.
     pub(crate) fn panicked(attempted: impl Into<Arc<str>>, message: &str) -> Self {
         Self::unusable(attempted, format!("the store panicked: {message}"))

@@ -82,9 +82,10 @@ impl Admission {
         self
     }
 
+    /// Returns whether one owner asks for the lease and the claim, so that a server decides on them in one step.
     #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
-    pub(crate) fn without_exclusion(&self) -> Self {
-        Self { unless: Vec::new(), ..self.clone() }
+    pub(crate) fn is_of_one_owner(&self) -> bool {
+        self.lease().zip(self.claim()).is_none_or(|(lease, claim)| lease.owner() == claim.owner())
     }
 
     /// The names that exclude this admission while they are held.

@@ -36,13 +36,8 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// What the part of the server is called that this store uses, and its name, as in `["table", "soloist_mutexes"]`.
     fn namespace(&self) -> [&str; 2];
 
-    /// Whether the server can decide on this admission in one step.
-    fn is_one_step(&self, admission: &Admission) -> bool {
-        admission.lease().zip(admission.claim()).is_none_or(|(lease, claim)| lease.owner() == claim.owner())
-    }
-
-    /// Lets what is held end, and then decides on admissions, each of which is one step. There is one answer for each, in
-    /// the same order.
+    /// Lets what is held end, and then decides on admissions, each of one owner and in one step. There is one answer for
+    /// each, in the same order.
     ///
     /// A server that does not release and admit at once is asked for one of the two. An error says that all of it failed;
     /// if it is that a name [is locked](Failure::is_locked), the core asks for each alone.

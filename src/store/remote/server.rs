@@ -44,8 +44,7 @@ impl<E: Engine> Server<E> {
         Self { engine, target, housekeeper: PerProcess::default() }
     }
 
-    /// The answers to all that is asked. There is none to the admissions if it only turns out now that one of them is not
-    /// one step: nothing was decided.
+    /// Answers all that is asked.
     pub(super) fn carry_out(self: &Arc<Self>, asked: Asked<'_>) -> (EachAnswer<Released>, EachAnswer<Decided>) {
         if asked.releases.is_empty() && asked.admissions.is_empty() {
             return (Vec::new(), Vec::new());
@@ -64,9 +63,7 @@ impl<E: Engine> Server<E> {
         let mut ended = None;
         let decided = self.ask(first, |turn| {
             let releases = if ended.is_none() { asked.releases } else { &[] };
-            let in_one_step = asked.admissions.iter().all(|admission| self.engine.is_one_step(admission));
-            let admissions = if in_one_step { asked.admissions } else { &[] };
-            let (just_ended, decided) = self.engine.carry_out(turn, Asked { releases, admissions })?;
+            let (just_ended, decided) = self.engine.carry_out(turn, Asked { releases, ..asked })?;
             let done = just_ended.iter().any(Result::is_ok) || decided.iter().any(Result::is_ok);
             let in_vain = worth_another(&just_ended, turn.attempt);
             if in_vain.is_none() {

@@ -97,18 +97,9 @@ impl<E: Engine> ServerMutex<E> {
         }
     }
 
-    /// Decides on one that is not one step: a node of a cluster looks for the excluding names first.
+    /// Decides on one admission of a batch in which the lease and the claim of some admission have two owners.
     fn admit_apart(&self, admission: &Admission) -> Result<Admitted, MutexError> {
-        let alone = admission.without_exclusion();
-        if !self.engine().is_one_step(&alone) {
-            return admit_in_steps(self, admission);
-        }
-        for name in admission.excluded_by() {
-            if let Some(held) = self.held(Names::Exactly(name))?.pop() {
-                return Ok(Admitted::Excluded(held));
-            }
-        }
-        alone.ask(self)
+        if admission.is_of_one_owner() { admission.ask(self) } else { admit_in_steps(self, admission) }
     }
 
     /// Reads which of these names are held, and by whom.
@@ -215,7 +206,7 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
 
     fn carry_out(&self, batch: &mut Batch) {
         let (releases, admissions) = batch.slots_mut();
-        let is_one_step = admissions.iter().all(|slot| self.engine().is_one_step(slot.asked()));
+        let is_one_step = admissions.iter().all(|slot| slot.asked().is_of_one_owner());
         let at_once = is_one_step && (E::RELEASES_AND_ADMITS_AT_ONCE || releases.is_empty());
         self.exchange(releases, if at_once { &mut *admissions } else { &mut [] });
         let mut outage = releases.iter().find_map(|slot| slot.outage().cloned());
