@@ -52,7 +52,7 @@ pub(super) fn run_in_order<'a>(
 /// The claims of later events of the tick that another server has, as far as the store was asked.
 ///
 /// A server that won one occurrence of a tick has mostly won them all. So after the first refusal one request reads the claims of
-/// the next hundred events. Claims only expire, and not within their window: an event whose claim was taken is not asked for.
+/// the next hundred events. An event whose claim was taken then is skipped in its turn, without a request of its own.
 #[derive(Default)]
 struct TakenClaims {
     /// By the place of the event in the plan.

@@ -46,9 +46,7 @@ fn a_thousand_background_events_cost_twenty_commands_and_their_losers_ten() {
     for number in 0..5 {
         assert_all_ran(&schedule.run_due(minute(number)), 1000);
         // A busy machine may split what is released at once.
-        let commands = monitor.commands().len();
-        assert!(commands <= 100, "{commands} commands");
-        fewest = fewest.min(commands);
+        fewest = fewest.min(monitor.commands().len());
 
         let report = schedule.run_due(minute(number));
         let lost = |entry: &Entry| matches!(entry.verdict(), Verdict::Skipped(SkipReason::RanElsewhere(Some(_))));
