@@ -288,7 +288,7 @@ fn drop_beside_a_child(store: Arc<dyn EventMutex>) {
     let (hears, says) = pipe().expect("a pipe");
     let child = fork(|| (&hears).read_exact(&mut [0]).expect("its parent says when to end"));
     drop(store);
-    println!(">dropped");
+    println!("\n>dropped"); // behind what libtest has begun
     std::io::stdin().read_exact(&mut [0]).expect("it is told to go on");
     (&says).write_all(b"!").expect("the child listens");
     all_succeed(vec![child]);
