@@ -146,8 +146,8 @@ fn of_two_events_that_share_a_mutex_on_the_node_of_a_cluster_one_runs() {
 #[test]
 fn many_events_run_on_the_node_of_a_cluster() {
     let (server, diary) = (Redis::cluster_node(), Diary::default());
-    let shapes: [(fn(Event, usize) -> Event, usize); 2] = [(in_background, 20), (|event, _| event, 101)];
-    for (shape, most) in shapes {
+    let in_order: fn(Event, usize) -> Event = |event, _| event;
+    for (shape, most) in [(in_background as _, 20), (in_order, 101)] {
         let schedule = schedule(&server.url(), 100, &diary, shape);
         let mut monitor = server.monitor();
         assert_all_ran(&schedule.run_due(noon()), 100);
