@@ -82,11 +82,6 @@ impl Admission {
         self
     }
 
-    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
-    pub(crate) fn without_exclusion(&self) -> Self {
-        Self { unless: Vec::new(), ..self.clone() }
-    }
-
     /// The names that exclude this admission while they are held.
     pub fn excluded_by(&self) -> &[MutexName] {
         &self.unless

@@ -20,7 +20,7 @@ use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord, ski
 use crate::observe::skip_reason::SkipReason;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::remote::engine::{
-    Answers, Asked, Decision, DroppedRuns, Ending, Engine, FoundEntry, Health, ReleaseRequest, ServerTurn, Wanted,
+    Answers, Attempt, DroppedRuns, Ending, Engine, FoundEntry, Health, ReleaseRequest, Request,
 };
 use crate::store::remote::{failure::Failure, server_clock::instant};
 use crate::time::clock::{Clock, moment::Moment};
@@ -51,9 +51,9 @@ impl RedisEngine {
     }
 
     /// Remembers the owners of these admissions that were granted.
-    fn remember(&self, admissions: &[&Admission], decided: &[Result<Decision, Failure>]) {
+    fn remember(&self, admissions: &[&Admission], decided: &[Result<Admitted, Failure>]) {
         let (now, until) = (Clock::system().moment(), self.latest_copy());
-        let is_granted = |decided: &Result<Decision, Failure>| matches!(decided, Ok(Ok(Admitted::Granted(_))));
+        let is_granted = |decided: &Result<Admitted, Failure>| matches!(decided, Ok(Admitted::Granted(_)));
         let granted = admissions.iter().zip(decided).filter(|(_, decided)| is_granted(decided));
         let mut asked_again = self.asked_again.lock().unwrap_or_else(PoisonError::into_inner);
         asked_again.retain(|(_, until)| now < *until);
@@ -72,10 +72,8 @@ impl RedisEngine {
 
 impl Engine for RedisEngine {
     const STORE: &'static str = "RedisMutex";
-    const RELEASES_AND_ADMITS_AT_ONCE: bool = true;
-    /// The scripts do nothing for those who don't wait any more.
-    const ACTS_LATE: bool = false;
-    const CLEANS_UP: bool = false;
+    /// The scripts do nothing after the deadline of a call.
+    const COMMITS_LATE: bool = false;
 
     type Connection = Connection;
 
@@ -92,10 +90,11 @@ impl Engine for RedisEngine {
         of_one && (!self.by_slot.load(Ordering::Relaxed) || admission.excluded_by().iter().all(is_of_its_mutex))
     }
 
-    fn carry_out(&self, turn: &mut ServerTurn<Connection>, asked: Asked<'_>) -> Result<Answers, Failure> {
-        let ServerTurn { connection, attempt, .. } = turn;
-        let Asked { releases, admissions, wanted } = asked;
-        let (by_slot, clock, until) = (self.by_slot.load(Ordering::Relaxed), connection.clock, attempt.until);
+    fn carry_out(&self, turn: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
+        let Request { releases, admissions, stops_at_first_grant } = request;
+        let (asked_before, until) = (turn.asked_before(), turn.until);
+        let connection = &mut turn.connection;
+        let (by_slot, clock) = (self.by_slot.load(Ordering::Relaxed), connection.clock);
         let releases: Vec<ReleaseRequest> = releases.iter().map(|release| self.for_good(release)).collect();
         let releases: Vec<&ReleaseRequest> = releases.iter().collect();
         // What is pending may lie on different slots.
@@ -109,36 +108,36 @@ impl Engine for RedisEngine {
         let admissions =
             calls(admissions, for_the_same, |admission| (admission.name().mutex(), admission.excluded_by()));
         // The next call does not know what this one grants.
-        let sent = if wanted == Wanted::One { admissions.len().min(1) } else { admissions.len() };
+        let sent = if stops_at_first_grant { admissions.len().min(1) } else { admissions.len() };
         let (sent, not_sent) = admissions.split_at(sent);
         let refused_for = (self.timeout + MARGIN).as_millis();
-        let calls = together(releases, sent, wanted, by_slot, refused_for);
+        let calls = together(releases, sent, stops_at_first_grant, by_slot, refused_for);
         let values = connection.ask(until, |trip| {
             for call in &calls {
                 call.write(trip, by_slot, &self.prefix, clock, until);
             }
         })?;
         self.by_slot.fetch_or(values.iter().any(is_of_many_slots), Ordering::Relaxed);
-        let (asked_before, mut answers) = (attempt.asked_before(), Answers::default());
+        let mut answers = Answers::default();
         for (call, value) in calls.iter().zip(values) {
             call.read(value, asked_before, &mut connection.clock, &mut answers);
         }
-        answers.1.extend(not_sent.iter().copied().flatten().map(|_| Ok(Ok(Admitted::NotDecided))));
-        if attempt.again {
-            self.remember(asked.admissions, &answers.1);
+        answers.admissions.extend(not_sent.iter().copied().flatten().map(|_| Ok(Admitted::NotDecided)));
+        if asked_before.is_some() {
+            self.remember(request.admissions, &answers.admissions);
         }
         Ok(answers)
     }
 
     /// Calls the script for the names of one mutex at once, because they lie on one slot.
-    fn look(&self, turn: &mut ServerTurn<Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure> {
+    fn look(&self, turn: &mut Attempt<Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure> {
         let calls = || names.chunk_by(|one, next| one.mutex() == next.mutex()).flat_map(|names| names.chunks(CHUNK));
         let answers = ask(turn, |trip| calls().for_each(|names| script::look(trip, &self.prefix, names)))?;
         let found = calls().zip(&answers).map(|(names, answer)| script::looked(names, answer));
         Ok(found.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    fn leases(&self, turn: &mut ServerTurn<Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {
+    fn leases(&self, turn: &mut Attempt<Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {
         let pattern = self.prefix.pattern_of_leases(prefix);
         let (mut names, mut cursor) = (BTreeSet::new(), None);
         while cursor.as_deref() != Some("0") {
@@ -156,7 +155,7 @@ impl Engine for RedisEngine {
         Ok(found)
     }
 
-    fn runs(&self, turn: &mut ServerTurn<Connection>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
+    fn runs(&self, turn: &mut Attempt<Connection>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
         let looks = |trip: &mut Trip| {
             for event in events {
                 trip.push(&of_log("HGETALL", &self.prefix, event));
@@ -172,7 +171,7 @@ impl Engine for RedisEngine {
         Ok(records)
     }
 
-    fn log_runs(&self, turn: &mut ServerTurn<Connection>, records: &[RunRecord]) -> Result<(), Failure> {
+    fn log_runs(&self, turn: &mut Attempt<Connection>, records: &[RunRecord]) -> Result<(), Failure> {
         let write = |trip: &mut Trip| {
             for of_event in records.chunk_by(|one, next| one.event() == next.event()) {
                 script::log_runs(trip, &self.prefix.runs_key(of_event[0].event()), of_event);
@@ -181,7 +180,7 @@ impl Engine for RedisEngine {
         ask(turn, write).map(drop)
     }
 
-    fn drop_runs(&self, turn: &mut ServerTurn<Connection>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
+    fn drop_runs(&self, turn: &mut Attempt<Connection>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
         let write = |trip: &mut Trip| {
             for DroppedRuns { event, ended, not_ended } in dropped {
                 if !ended.is_empty() {
@@ -195,11 +194,11 @@ impl Engine for RedisEngine {
         ask(turn, write).map(drop)
     }
 
-    fn count_skips(&self, turn: &mut ServerTurn<Connection>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
+    fn count_skips(&self, turn: &mut Attempt<Connection>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
         ask(turn, |trip| script::count_skips(trip, &self.prefix.runs_key(event), skips)).map(drop)
     }
 
-    fn skips(&self, turn: &mut ServerTurn<Connection>, event: &str) -> Result<Vec<SkipCount>, Failure> {
+    fn skips(&self, turn: &mut Attempt<Connection>, event: &str) -> Result<Vec<SkipCount>, Failure> {
         let looks = |trip: &mut Trip| {
             for reason in SkipReason::COUNTED {
                 let fields = [format!("skipped:{reason}"), format!("latest:{reason}")];
@@ -214,14 +213,14 @@ impl Engine for RedisEngine {
         Ok(skips)
     }
 
-    fn health(&self, turn: &mut ServerTurn<Connection>) -> Result<Health, Failure> {
+    fn health(&self, turn: &mut Attempt<Connection>) -> Result<Health, Failure> {
         let answers = ask(turn, |trip| [cmd("TIME"), cmd("INFO")].iter().for_each(|asked| trip.push(asked)))?;
         let (time, mut warnings) = (script::time(&answers[0])?, health::warnings(&answers[1])?);
         // On a cluster it has no such key, or another node has it.
         let last = cmd("GET").arg(self.prefix.token_key().to_string()).take();
         let write = cmd("SET").arg(self.prefix.check_key().to_string()).arg("").arg("PX").arg(1).take();
         let both = |trip: &mut Trip| [&last, &write].into_iter().for_each(|asked| trip.push(asked));
-        let answers = turn.connection.ask(turn.attempt.until, both)?;
+        let answers = turn.connection.ask(turn.until, both)?;
         warnings.extend(health::of_write(&answers[1], &warnings));
         // A token is the server's time of its grant, unless the clock was set back before that.
         let granted = read(&answers[0]).map(instant);
@@ -248,8 +247,8 @@ fn record(event: &str, field: &str, line: &str) -> Result<Option<NumberedRecord>
 }
 
 /// Asks what may be asked twice, all at once.
-fn ask(turn: &mut ServerTurn<Connection>, write: impl FnOnce(&mut Trip)) -> Result<Vec<Value>, Failure> {
-    turn.connection.ask(turn.attempt.until, write)?.into_iter().map(script::unless_refused).collect()
+fn ask(turn: &mut Attempt<Connection>, write: impl FnOnce(&mut Trip)) -> Result<Vec<Value>, Failure> {
+    turn.connection.ask(turn.until, write)?.into_iter().map(script::unless_refused).collect()
 }
 
 /// Splits what is asked into calls: each of a hundred at most that go together. No two in a call are of one mutex, so that none
@@ -281,12 +280,17 @@ fn calls<'c, 'a, T>(
 fn together<'c, 'a>(
     releases: Vec<&'c [&'a ReleaseRequest]>,
     admissions: &[&'c [&'a Admission]],
-    wanted: Wanted,
+    stops_at_first_grant: bool,
     by_slot: bool,
     refused_for: u128,
 ) -> Vec<Call<'c, 'a>> {
     let mut calls = Vec::with_capacity(releases.len() + admissions.len());
-    calls.extend(releases.into_iter().map(|releases| Call { releases, admissions: &[], wanted, refused_for }));
+    calls.extend(releases.into_iter().map(|releases| Call {
+        releases,
+        admissions: &[],
+        stops_at_first_grant,
+        refused_for,
+    }));
     for admissions in admissions {
         match calls.last_mut() {
             Some(Call { releases: [.., last], admissions: none @ [], .. })
@@ -294,7 +298,7 @@ fn together<'c, 'a>(
             {
                 *none = admissions;
             }
-            _ => calls.push(Call { releases: &[], admissions, wanted, refused_for }),
+            _ => calls.push(Call { releases: &[], admissions, stops_at_first_grant, refused_for }),
         }
     }
     calls

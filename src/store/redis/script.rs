@@ -14,7 +14,7 @@ use crate::lease::{name::MutexName, request::LeaseRequest, term::Term, token::Fe
 use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
-use crate::store::remote::engine::{Answers, Decision, Ending, FoundEntry, ReleaseRequest, Released, Wanted};
+use crate::store::remote::engine::{Answers, Ending, FoundEntry, ReleaseRequest};
 use crate::store::remote::failure::Failure;
 use crate::store::remote::server_clock::{ServerClock, instant};
 use crate::time::{clock::Clock, clock::moment::Moment};
@@ -23,7 +23,7 @@ use crate::time::{clock::Clock, clock::moment::Moment};
 pub(super) struct Call<'c, 'a> {
     pub(super) releases: &'c [&'a ReleaseRequest],
     pub(super) admissions: &'c [&'a Admission],
-    pub(super) wanted: Wanted,
+    pub(super) stops_at_first_grant: bool,
     /// The milliseconds for which an owner whose release is for good is granted nothing more.
     pub(super) refused_for: u128,
 }
@@ -68,7 +68,7 @@ impl Call<'_, '_> {
     }
 
     fn write_arguments(&self, call: &mut Cmd, by_slot: bool, prefix: &Prefix, clock: ServerClock, until: Moment) {
-        let Self { releases, admissions, wanted, refused_for } = *self;
+        let Self { releases, admissions, stops_at_first_grant, refused_for } = *self;
         // Names that exclude several in a row are written once.
         let excluding = |at: usize| {
             let before = at.checked_sub(1).map_or(&[][..], |before| admissions[before].excluded_by());
@@ -87,7 +87,7 @@ impl Call<'_, '_> {
         self.write_owners(call);
         let Some(first) = admissions.first() else { return };
         let now = write_window(call, clock, until);
-        call.arg(held_since(now, first.occurrence(), first.reason())).arg(u8::from(wanted == Wanted::One));
+        call.arg(held_since(now, first.occurrence(), first.reason())).arg(u8::from(stops_at_first_grant));
         let mut at = 0;
         for group in admissions.chunk_by(|one, next| are_alike(one, next)) {
             call.arg(group.len());
@@ -118,11 +118,10 @@ impl Call<'_, '_> {
         clock: &mut ServerClock,
         answers: &mut Answers,
     ) {
-        let heard = (answers.0.len(), answers.1.len());
+        let heard = (answers.releases.len(), answers.admissions.len());
         if let Err(failure) = self.read_parts(answer, asked_before, clock, answers) {
-            let (ended, decided) = answers;
-            ended.splice(heard.0.., self.releases.iter().map(|_| Err(failure.clone())));
-            decided.splice(heard.1.., self.admissions.iter().map(|_| Err(failure.clone())));
+            answers.releases.splice(heard.0.., self.releases.iter().map(|_| Err(failure.clone())));
+            answers.admissions.splice(heard.1.., self.admissions.iter().map(|_| Err(failure.clone())));
         }
     }
 
@@ -131,7 +130,7 @@ impl Call<'_, '_> {
         answer: Value,
         asked_before: Option<Duration>,
         clock: &mut ServerClock,
-        (ended, decided): &mut Answers,
+        Answers { releases: ended, admissions: decided }: &mut Answers,
     ) -> Result<(), Failure> {
         let answer = unless_refused(answer)?;
         let Value::Array(parts) = &answer else { return Err(not_understood(answer)) };
@@ -143,10 +142,12 @@ impl Call<'_, '_> {
             let number = numbers.next().map(Value::Int);
             exceptions.next_if(|exception| matches!(exception, Value::Array(parts) if parts.first() == number.as_ref()))
         };
-        for _ in self.releases {
+        for release in self.releases {
+            // A lease that was to be extended is still there after an attempt that was carried out.
+            let asked_before = asked_before.filter(|_| !matches!(release.ending, Ending::After(_)));
             ended.push(Ok(match next_exception() {
-                Some(exception) => not_ours(exception, time, asked_before)?,
-                None => Released { was_ours: true, went_before: false },
+                Some(exception) => went_before(exception, time, asked_before)?,
+                None => true,
             }));
         }
         match token {
@@ -159,12 +160,17 @@ impl Call<'_, '_> {
                 let mut is_over = false;
                 for admission in self.admissions {
                     let decision = match next_exception() {
-                        Some(exception) => exceptional(exception, admission, time)?,
+                        Some(exception) => exceptional(exception, admission, time),
                         None if is_over => Ok(Admitted::NotDecided),
                         None => Ok(Admitted::Granted(admission.granted(token))),
                     };
-                    is_over |= self.wanted == Wanted::One && matches!(decision, Ok(Admitted::Granted(_)));
-                    decided.push(Ok(decision));
+                    is_over |= self.stops_at_first_grant && matches!(decision, Ok(Admitted::Granted(_)));
+                    if let Err(failure) = &decision
+                        && !failure.is_of_one_name()
+                    {
+                        return Err(failure.clone());
+                    }
+                    decided.push(decision);
                 }
             }
             _ => {}
@@ -179,8 +185,8 @@ fn are_alike(one: &Admission, next: &Admission) -> bool {
     terms(one) == terms(next) && one.excluded_by() == next.excluded_by() && one.owner().is_of_process_of(next.owner())
 }
 
-/// The answer to a release of what was not its owner's any more.
-fn not_ours(exception: &Value, time: i64, asked_before: Option<Duration>) -> Result<Released, Failure> {
+/// Returns whether the first attempt, so long ago, may have released what is not its owner's now.
+fn went_before(exception: &Value, time: i64, asked_before: Option<Duration>) -> Result<bool, Failure> {
     let parts = exception.as_sequence().unwrap_or_default();
     let [_, Value::BulkString(what), Value::BulkString(entry), _] = parts else {
         return Err(not_understood(exception));
@@ -189,11 +195,11 @@ fn not_ours(exception: &Value, time: i64, asked_before: Option<Duration>) -> Res
         return Err(not_understood(exception));
     }
     let taken_for = held_for(entry, instant(time)).unwrap_or_default();
-    Ok(Released { was_ours: false, went_before: asked_before.is_some_and(|ago| taken_for <= ago) })
+    Ok(asked_before.is_some_and(|ago| taken_for <= ago))
 }
 
 /// What is said about an admission that was not granted just now.
-fn exceptional(exception: &Value, admission: &Admission, time: i64) -> Result<Decision, Failure> {
+fn exceptional(exception: &Value, admission: &Admission, time: i64) -> Result<Admitted, Failure> {
     let parts = exception.as_sequence().unwrap_or_default();
     let [_, Value::BulkString(what), Value::BulkString(entry), Value::Int(left), which @ ..] = parts else {
         return Err(not_understood(exception));
@@ -202,19 +208,19 @@ fn exceptional(exception: &Value, admission: &Admission, time: i64) -> Result<De
         let [Value::Int(which)] = which else { return None };
         admission.excluded_by().get(usize::try_from(*which).ok()?.checked_sub(1)?)
     };
-    Ok(match (&what[..], holder(entry, *left, instant(time))) {
+    match (&what[..], holder(entry, *left, instant(time))) {
         (b"excluded", holder) => {
             let name = excluding(which).ok_or_else(|| not_understood(exception))?;
             Ok(Admitted::Excluded(Held::new(name.clone(), holder.ok())))
         }
-        (_, Err(foreign)) => Err(foreign),
+        (_, Err(foreign)) => Err(Failure::unreadable(&foreign)),
         (b"lease", Ok(holder)) => Ok(Admitted::LeaseTaken(Some(holder))),
         (b"claim", Ok(holder)) => Ok(Admitted::ClaimTaken(Some(holder))),
         (b"ours", Ok(holder)) if holder.owner() == admission.owner() => {
             Ok(Admitted::Granted(admission.granted(holder.token())))
         }
-        _ => return Err(not_understood(exception)),
-    })
+        _ => Err(not_understood(exception)),
+    }
 }
 
 /// Calls the script that looks at these names, which lie on one slot.
@@ -229,7 +235,10 @@ pub(super) fn looked(names: &[MutexName], answer: &Value) -> Result<Vec<FoundEnt
     for (name, entry) in names.iter().zip(entries.chunks(2)) {
         match entry {
             [Value::Nil, _] => {}
-            [Value::BulkString(entry), Value::Int(left)] => found.push((name.clone(), holder(entry, *left, time))),
+            [Value::BulkString(entry), Value::Int(left)] => {
+                let holder = holder(entry, *left, time).map_err(|foreign| Failure::unreadable(&foreign));
+                found.push((name.clone(), holder));
+            }
             _ => return Err(not_understood(answer)),
         }
     }
