@@ -98,7 +98,9 @@ pub(crate) struct Attempt<C> {
     /// The deadline of the call.
     pub(crate) call_until: Moment,
     /// The beginning of the call, if an earlier attempt of it may have been carried out.
-    pub(super) began_before: Option<Moment>,
+    pub(crate) began_before: Option<Moment>,
+    /// Whether no call may use the connection again, although this one has its answers.
+    pub(crate) is_broken: bool,
 }
 
 impl<C> Attempt<C> {

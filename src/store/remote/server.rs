@@ -105,7 +105,8 @@ impl<E: Engine> Server<E> {
                 // An idle connection may have died without a word, so that half of the time is kept for a new one.
                 let until_then = if was_idle { now().plus(until.since(now()) / 2) } else { until };
                 let began_before = may_have_happened.then_some(began);
-                self.attempt(Attempt { connection, until: until_then, call_until: until, began_before }, &mut exchange)
+                let (until, call_until, is_broken) = (until_then, until, false);
+                self.attempt(Attempt { connection, until, call_until, began_before, is_broken }, &mut exchange)
             });
             let failure = match attempted {
                 Ok(answer) => return Ok(answer),
@@ -132,14 +133,14 @@ impl<E: Engine> Server<E> {
         }
     }
 
-    /// Runs `exchange` once. The connection is kept, unless the store failed as a whole.
+    /// Runs `exchange` once. The connection is kept, unless it broke or the store failed as a whole.
     fn attempt<T>(
         &self,
         mut attempt: Attempt<E::Connection>,
         exchange: impl FnOnce(&mut Attempt<E::Connection>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let answer = exchange(&mut attempt);
-        if answer.as_ref().err().is_none_or(Failure::is_of_one_name) {
+        if !attempt.is_broken && answer.as_ref().err().is_none_or(Failure::is_of_one_name) {
             self.idle.get().keep(attempt.connection);
         }
         answer

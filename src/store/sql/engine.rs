@@ -350,18 +350,27 @@ fn together_or_alone<S, Q, A>(
     if asked.is_empty() {
         return Ok(Vec::new());
     }
+    let began = Clock::system().moment();
     let locked = match ask(attempt, asked) {
         Err(failure) if failure.is_of_one_name() => failure,
         answers => return answers,
     };
     attempt.until = attempt.call_until; // The connection is alive: no time is kept for another one.
+    if locked.may_have_happened {
+        attempt.began_before.get_or_insert(began);
+    }
     let mut answers = Vec::with_capacity(asked.len());
     for one in asked {
-        let is_time = asked.len() > 1 && Clock::system().moment() < attempt.until;
+        let is_time = asked.len() > 1 && !attempt.is_broken && Clock::system().moment() < attempt.until;
         match is_time.then(|| ask(attempt, slice::from_ref(one))) {
             None => answers.push(Err(locked.clone())),
             Some(Ok(answer)) => answers.extend(answer),
             Some(Err(failure)) if failure.is_of_one_name() => answers.push(Err(failure)),
+            // It has waited for the lock until the end of the call.
+            Some(Err(failure)) if failure.is_timeout() => {
+                attempt.is_broken = true;
+                answers.push(Err(locked.clone().perhaps_done(true)));
+            }
             Some(Err(failure)) => return Err(failure.perhaps_done(true)),
         }
     }

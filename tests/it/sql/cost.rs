@@ -16,7 +16,7 @@ use super::batches::{admit, extend, release};
 use super::{Ask, SqlServer, on_both};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
-use crate::servers::proxy::{Behind, Fault, Proxy};
+use crate::servers::proxy::{Behind, Proxy};
 use crate::support::{at, holder, noon, ran};
 
 on_both!(what_a_run_costs, what_a_batch_costs, a_tick_in_which_nothing_is_due_opens_no_connection);

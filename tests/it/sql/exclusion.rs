@@ -24,7 +24,7 @@ trait Blocking: Trouble {
 
 impl Blocking for Mariadb {
     const BLOCK: &'static str = "INSERT INTO soloist_mutexes \
-         (format, released, term_us, name, owner, token, host, pid, acquired_at, expires_at) \
+         (released, term_us, name, owner, token, host, pid, acquired_at, expires_at) \
          VALUES (FALSE, 0, 'lease/report', 'x', 1, 'x', 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))";
 }
 
