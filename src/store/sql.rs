@@ -49,7 +49,7 @@ pub(crate) mod session;
 mod snapshot;
 pub(crate) mod tables;
 
-use engine::{PURGED_AT_ONCE, SqlEngine};
+use engine::{PURGED_AT_ONCE, SqlEngine, purge};
 use session::Session;
 use tables::TableName;
 
@@ -77,7 +77,7 @@ impl<S: Session> SqlMutex<S> {
     pub(super) fn purge(&self) -> Result<u64, MutexError> {
         let mut purged = 0;
         loop {
-            let deleted = self.ask_of_table("purge", |attempt| self.engine().purge(attempt))?;
+            let deleted = self.ask_of_table("purge", purge)?;
             purged += deleted;
             if deleted < PURGED_AT_ONCE as u64 {
                 return Ok(purged);

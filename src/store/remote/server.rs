@@ -51,22 +51,22 @@ impl<E: Engine> Server<E> {
             return Default::default();
         }
         // The answers to the releases, which are not sent again with the admissions; and the last answers to the admissions.
-        let (mut released, mut decided, mut again) = (None, None, false);
+        let (mut ended, mut decided, mut again) = (None, None, false);
         let outcome = self.ask(|attempt| {
             (decided, again) = (None, attempt.asked_before().is_some());
-            let releases = if released.is_some() { &[] } else { request.releases };
+            let releases = if ended.is_some() { &[] } else { request.releases };
             let Answers { releases, admissions } = self.engine.carry_out(attempt, Request { releases, ..request })?;
             let is_begun = releases.iter().any(Result::is_ok) || admissions.iter().any(Result::is_ok);
             let mut failure = of_the_store(&releases);
             if failure.is_none() {
-                released.get_or_insert(releases);
+                ended.get_or_insert(releases);
                 failure = of_the_store(&admissions);
             }
             decided = Some(admissions);
             failure.map_or(Ok(()), |failure| Err(failure.perhaps_done(is_begun)))
         });
         let failed = || outcome.clone().err().unwrap_or_else(|| Failure::unusable("the store gave no answer"));
-        let releases = released.unwrap_or_else(|| vec![Err(failed()); request.releases.len()]);
+        let releases = ended.unwrap_or_else(|| vec![Err(failed()); request.releases.len()]);
         let admissions = decided.unwrap_or_else(|| vec![Err(failed()); request.admissions.len()]);
         (Answers { releases, admissions }, again)
     }

@@ -74,7 +74,7 @@ impl<E: Engine> ServerMutex<E> {
             Ok(Admitted::Granted(_)) => false,
             // The first attempt may have been granted and be over but for its claim, or may still be granted.
             Ok(_) => again,
-            Err(failure) => failure.may_have_happened,
+            Err(failure) => again || failure.may_have_happened,
         };
         if may_be_ours {
             let now = Clock::system().moment();

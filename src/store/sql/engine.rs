@@ -79,12 +79,7 @@ impl<S: Session> SqlEngine<S> {
         }
         // A table that was there already may lack columns.
         self.look_where(attempt, "FALSE")?;
-        self.look_at_runs(attempt, [""]).map(drop)
-    }
-
-    /// Deletes rows that have ended, but none that another transaction has locked. Returns how many.
-    pub(super) fn purge(&self, attempt: &mut Attempt<S>) -> Result<u64, Failure> {
-        count::<S>(&ask(attempt, |tables| S::clean_up(tables, "TRUE", PURGED_AT_ONCE))?)
+        look_at_runs(attempt, [""]).map(drop)
     }
 
     fn look_at(&self, attempt: &mut Attempt<S>, keys: impl IntoIterator<Item: Display>) -> Result<Snapshot, Failure> {
@@ -96,16 +91,6 @@ impl<S: Session> SqlEngine<S> {
         let look = Snapshot::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::KIND))?;
         self.set_clock(look.clock);
         Ok(look)
-    }
-
-    /// Reads the log of the runs of the events with these keys.
-    fn look_at_runs(
-        &self,
-        attempt: &mut Attempt<S>,
-        keys: impl IntoIterator<Item = impl Display>,
-    ) -> Result<Vec<TextRow>, Failure> {
-        let events = list(keys);
-        ask(attempt, |tables| S::look_at_runs(tables, &events))
     }
 
     fn set_clock(&self, clock: ServerClock) {
@@ -291,7 +276,7 @@ impl<S: Session> Engine for SqlEngine<S> {
 
     fn runs(&self, attempt: &mut Attempt<S>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
         let keys: BTreeMap<Box<str>, &str> = events.iter().map(|event| (RowKey::of_event(event).0, *event)).collect();
-        let rows = self.look_at_runs(attempt, keys.keys())?;
+        let rows = look_at_runs(attempt, keys.keys())?;
         Ok(rows.iter().filter_map(|row| record(keys.get(row.first()?.as_str())?, row)).collect())
     }
 
@@ -308,7 +293,7 @@ impl<S: Session> Engine for SqlEngine<S> {
     }
 
     fn skips(&self, attempt: &mut Attempt<S>, event: &str) -> Result<Vec<SkipCount>, Failure> {
-        let rows = self.look_at_runs(attempt, [RowKey::of_event(event)])?;
+        let rows = look_at_runs(attempt, [RowKey::of_event(event)])?;
         Ok(rows.iter().filter_map(|row| run_rows::skip_count(row)).collect())
     }
 
@@ -375,6 +360,20 @@ fn together_or_alone<S, Q, A>(
         }
     }
     Ok(answers)
+}
+
+/// Deletes rows that have ended, but none that another transaction has locked. Returns how many.
+pub(super) fn purge<S: Session>(attempt: &mut Attempt<S>) -> Result<u64, Failure> {
+    count::<S>(&ask(attempt, |tables| S::clean_up(tables, "TRUE", PURGED_AT_ONCE))?)
+}
+
+/// Reads the log of the runs of the events with these keys.
+fn look_at_runs<S: Session>(
+    attempt: &mut Attempt<S>,
+    keys: impl IntoIterator<Item = impl Display>,
+) -> Result<Vec<TextRow>, Failure> {
+    let events = list(keys);
+    ask(attempt, |tables| S::look_at_runs(tables, &events))
 }
 
 /// Returns the number of rows that the statements wrote or deleted, which is the last that they return.
