@@ -1,6 +1,6 @@
 //! `PostgresMutex`: mutexes in a table of a PostgreSQL server. [`sql`](super::sql) says how the table is used.
 
-use super::sql::{DEFAULT_TIMEOUT, SqlMutex, table_methods, tables::TABLE};
+use super::sql::{DEFAULT_TIMEOUT, SqlMutex, table_methods, table_names::TABLE};
 use crate::base::error::InvalidOptions;
 use crate::store::remote::{server_builder::server_builder, server_mutex::forward_to_server_mutex};
 

@@ -47,11 +47,11 @@ mod row_key;
 mod run_rows;
 pub(crate) mod session;
 mod snapshot;
-pub(crate) mod tables;
+pub(crate) mod table_names;
 
 use engine::{PURGED_AT_ONCE, SqlEngine, purge};
 use session::Session;
-use tables::TableName;
+use table_names::TableName;
 
 /// The longest time that one call takes, unless it is set.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(4);

@@ -14,7 +14,7 @@ use crate::store::remote::engine::ServerConnection;
 use crate::store::remote::failure::Failure;
 use crate::store::remote::server_builder::Target;
 use crate::store::sql::session::{AskedRows, Session, TextRow, lock_timeout, statements_of_this_dialect};
-use crate::store::sql::tables::Tables;
+use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
 /// What the statements rely on, whatever the server's defaults are: that a commit begins nothing, that one assignment sees

@@ -20,7 +20,7 @@ use crate::store::remote::failure::Failure;
 use crate::store::remote::server_builder::Target;
 use crate::store::remote::server_url::ServerAddress;
 use crate::store::sql::session::{AskedRows, Session, TextRow, lock_timeout, statements_of_this_dialect};
-use crate::store::sql::tables::Tables;
+use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
 pub(super) struct Connection {

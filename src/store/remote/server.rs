@@ -18,8 +18,9 @@ use crate::time::clock::{Clock, moment::Moment, random_below};
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// The most pending releases that go with one call, and the time until one that failed is tried again.
-const MOST_RELEASES: usize = 100;
+/// The most pending releases that go with one call: the claims and leases of a batch of a hundred admissions. And the time until one
+/// that failed is tried again.
+const MOST_RELEASES: usize = 200;
 const RELEASED_LATER: Duration = Duration::from_secs(5);
 
 /// A child made by `fork` has nothing to release, and would read its parent's answers on an idle connection.

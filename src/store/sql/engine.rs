@@ -16,7 +16,7 @@ use super::row_key::RowKey;
 use super::run_rows::{self, record};
 use super::session::{Session, TextRow, list, told};
 use super::snapshot::Snapshot;
-use super::tables::{TABLE, TableName, Tables, one_line};
+use super::table_names::{TABLE, TableName, Tables, one_line};
 use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, token::FencingToken};
 use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord, skip_count::SkipCount};

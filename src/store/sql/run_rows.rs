@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 
 use super::row_key::RowKey;
 use super::session::{Session, list};
-use super::tables::Tables;
+use super::table_names::Tables;
 use crate::lease::token::FencingToken;
 use crate::observe::run_record::numbered_record::NumberedRecord;
 use crate::observe::run_record::skip_count::SkipCount;

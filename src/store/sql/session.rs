@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::tables::Tables;
+use super::table_names::Tables;
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::remote::{engine::ServerConnection, failure::Failure};
 use crate::time::clock::moment::Moment;
