@@ -104,7 +104,7 @@ fn raw_run<S: Sql>(raw: &mut impl FnMut(&str) -> Option<String>, minute: i64) ->
     let rows = names.each_ref().map(|name| {
         let (name, micros) = (format!("'{name}'"), "60000000");
         let places = [("name", &*name), ("owner", &owners), ("host", "'web-1'"), ("pid", "1"), ("micros", micros)];
-        with(row, &[&places[..], &[("occurrence", "0")]].concat())
+        with(row, &places)
     });
     let rows = rows.join(", ");
     let far = i64::MAX.to_string();
@@ -125,7 +125,7 @@ fn raw_run<S: Sql>(raw: &mut impl FnMut(&str) -> Option<String>, minute: i64) ->
 
 fn with(text: &str, places: &[(&str, &str)]) -> String {
     let lines = text.lines().filter(|line| !line.starts_with("--"));
-    let text = lines.collect::<Vec<_>>().join(" ");
+    let text = lines.collect::<Vec<_>>().join(" ").replace("{mutexes}", "soloist_mutexes");
     places.iter().fold(text, |text, (place, value)| text.replace(&format!("{{{place}}}"), value))
 }
 
@@ -134,7 +134,8 @@ impl Sql for Mariadb {
     const TEXTS: [&'static str; 4] = [
         include_str!("../../src/store/mysql/statements/look.sql"),
         include_str!("../../src/store/mysql/statements/admit.sql"),
-        include_str!("../../src/store/mysql/statements/row.sql"),
+        "({name}, {owner}, @soloist_token, {host}, {pid}, UTC_TIMESTAMP(6), \
+         UTC_TIMESTAMP(6) + INTERVAL {micros} MICROSECOND, FALSE, {micros}, NULL)",
         include_str!("../../src/store/mysql/statements/end.sql"),
     ];
     type Mutex = MysqlMutex;
@@ -153,8 +154,8 @@ impl Sql for Mariadb {
 
     fn fill(&self, table: &str, claims: usize) {
         self.ask(&format!(
-            "INSERT INTO {table} (format, released, term_us, name, owner, token, host, pid, acquired_at, expires_at) \
-             SELECT 'v1', FALSE, 0, CONCAT('claim/old/', LPAD(seq, 7, '0')), 'x', seq, 'h', 1, UTC_TIMESTAMP(6), \
+            "INSERT INTO {table} (released, term_us, name, owner, token, host, pid, acquired_at, expires_at) \
+             SELECT FALSE, 0, CONCAT('claim/old/', LPAD(seq, 7, '0')), 'x', seq, 'h', 1, UTC_TIMESTAMP(6), \
              UTC_TIMESTAMP(6) FROM seq_1_to_{claims}"
         ));
     }
@@ -187,7 +188,8 @@ impl Sql for Postgres {
     const TEXTS: [&'static str; 4] = [
         include_str!("../../src/store/postgres/statements/look.sql"),
         include_str!("../../src/store/postgres/statements/admit.sql"),
-        include_str!("../../src/store/postgres/statements/row.sql"),
+        "({name}, {owner}, current_setting('soloist.token')::bigint, {host}, {pid}, clock_timestamp(), \
+         clock_timestamp() + {micros} * interval '1 microsecond', false, {micros}, 'epoch'::timestamptz)",
         include_str!("../../src/store/postgres/statements/end.sql"),
     ];
     type Mutex = PostgresMutex;
@@ -205,8 +207,8 @@ impl Sql for Postgres {
 
     fn fill(&self, table: &str, claims: usize) {
         self.ask(&format!(
-            "INSERT INTO {table} (format, released, term_us, name, owner, token, host, pid, acquired_at, expires_at) \
-             SELECT 'v1', false, 0, 'claim/old/' || lpad(seq::text, 7, '0'), 'x', seq, 'h', 1, now(), now() \
+            "INSERT INTO {table} (released, term_us, name, owner, token, host, pid, acquired_at, expires_at) \
+             SELECT false, 0, 'claim/old/' || lpad(seq::text, 7, '0'), 'x', seq, 'h', 1, now(), now() \
              FROM generate_series(1, {claims}) AS seq"
         ));
     }

@@ -63,9 +63,9 @@ pub enum MutexErrorKind {
     Unsupported,
 }
 
-/// What an error is about.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Concerns {
+/// The extent of an error: one name, or the store as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Concerns {
     OneName,
     TheStore,
 }
@@ -98,20 +98,13 @@ impl MutexError {
         Self(Arc::new(Trouble { kind, concerns, attempted: what.into(), cause: None }))
     }
 
-    fn new(
+    pub(crate) fn new(
         kind: MutexErrorKind,
         concerns: Concerns,
         attempted: impl Into<Arc<str>>,
         cause: impl Into<BoxError>,
     ) -> Self {
         Self(Arc::new(Trouble { kind, concerns, attempted: attempted.into(), cause: Some(cause.into().into()) }))
-    }
-
-    /// The same about the store as a whole: what answers is no store of this kind.
-    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
-    pub(crate) fn of_the_store(mut self) -> Self {
-        Arc::make_mut(&mut self.0).concerns = Concerns::TheStore;
-        self
     }
 
     /// The store's own code panicked, which says nothing of other names.
@@ -216,7 +209,7 @@ pub struct InvalidOptions {
 }
 
 impl InvalidOptions {
-    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+    #[cfg(feature = "server")]
     pub(crate) fn new(what: impl Into<Box<str>>) -> Self {
         Self { what: what.into() }
     }

@@ -350,7 +350,7 @@ delegate!(impl<M> EventMutex for Box<M>, |this| **this);
 delegate!(impl<M> EventMutex for Arc<M>, |this| **this);
 
 /// The default of [`EventMutex::carry_out`].
-pub(crate) fn carry_out_in_steps<M: EventMutex + ?Sized>(mutex: &M, batch: &mut Batch) {
+fn carry_out_in_steps<M: EventMutex + ?Sized>(mutex: &M, batch: &mut Batch) {
     let (releases, _) = batch.slots_mut();
     let mut outage = None;
     answer_each(releases, &mut outage, LeaseReturn::attempted, |asked| match asked.rest() {

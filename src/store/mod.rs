@@ -11,7 +11,7 @@ pub(crate) mod mysql;
 pub(crate) mod postgres;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
-#[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+#[cfg(feature = "server")]
 pub(crate) mod remote;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
+#[cfg(feature = "sql")]
 pub(crate) mod sql;

@@ -1,7 +1,6 @@
 //! `MysqlMutex`: mutexes in a table of a MySQL or MariaDB server. [`sql`](super::sql) says how the table is used.
 
-use super::sql::statements::{DEFAULT_TIMEOUT, TABLE};
-use super::sql::{SqlMutex, table_methods};
+use super::sql::{DEFAULT_TIMEOUT, SqlMutex, table_methods, table_names::TABLE};
 use crate::base::error::InvalidOptions;
 use crate::store::remote::{server_builder::server_builder, server_mutex::forward_to_server_mutex};
 
@@ -13,7 +12,7 @@ mod server_error;
 use address::Address;
 use connection::Connection;
 
-/// Mutexes between all processes that reach one table in MySQL 5.7 or newer, or in MariaDB 10.3 or newer. It can do
+/// Mutexes between all processes that reach one table in MySQL 8.0 or newer, or in MariaDB 10.6 or newer. It can do
 /// all that an [`EventMutex`](crate::EventMutex) can. Its tests run on MariaDB 10.11; the statements are those of MySQL too.
 ///
 /// Nothing is connected before the first question, so that a tick in which nothing is due opens no connection. It may be
@@ -22,8 +21,7 @@ use connection::Connection;
 /// # The table
 ///
 /// [`create_table`](Self::create_table) makes it, or [`SCHEMA`](Self::SCHEMA) in a migration of yours. Where the table is
-/// missing, or has other columns, the first error says what to run. A row of a format that this version does not know is an
-/// error as well, and stays as it is.
+/// missing, or has other columns, the first error says what to run. A table of another format lacks the column `v1`.
 ///
 /// ```sql
 #[doc = include_str!("mysql/statements/schema.sql")]
@@ -69,19 +67,15 @@ use connection::Connection;
 /// | `exists`, `held` | 1 | 0 |
 /// | `break_lease` | 2 | 1 |
 ///
-/// A connection that has looked eight times prepares the look, which is one more round trip. A gate that finds a lease held
-/// for longer than its term, after the server's clock was set back, takes two round trips and a commit more. A gate that is
-/// beaten between its look and its write looks again: two round trips more, and sometimes a transaction that is undone. Those who ask for one name at the same moment wait for one another's transactions. With
+/// A gate that finds a lease held for longer than its term, after the server's clock was set back, takes two round trips and a
+/// commit more. A gate that is beaten between its look and its write looks again: two round trips more, and sometimes a
+/// transaction that is undone. Those who ask for one name at the same moment wait for one another's transactions. With
 /// a tenth of a second to the server, eight that ask four times a second each keep MariaDB busy for longer than the
 /// time-out now and then, and one of them skips its event: `no answer within 4s`. Once a minute they are far from that.
 ///
-/// Rows that have ended are deleted 90 seconds later, in batches of 500, by a thread that a process starts every ten seconds
-/// at most, when something was granted to it; no gate waits for that, and none looks at more rows because there are many.
-/// The thread borrows an idle connection and opens none. If it finds none within half a second, the rows stay until the
-/// next clean-up. When the last handle goes, it waits for a batch, or for twice as many rows as were written, but for two seconds at most. A process that ends by `process::exit` does not wait; the
-/// server carries out what it was sent. On MariaDB the thread waits for nobody's transaction. MySQL can't be told so: while
-/// one keeps the thread from a row, a gate waits for another row that has ended, for a quarter of the time-out at most.
-/// [`purge`](Self::purge) does the same at once.
+/// An admission that is granted deletes twice as many rows as it writes, of those that ended 90 seconds ago: after its commit,
+/// in the same round trip, and none that another transaction has locked. If that fails, the admission stands.
+/// [`purge`](Self::purge) deletes all of them at once.
 ///
 /// # What it promises, and what the server does not
 ///
@@ -102,17 +96,16 @@ use connection::Connection;
 /// token](crate::FencingToken). [`check`](crate::EventMutex::check) looks at the server and the table.
 ///
 /// A call takes four seconds at most, or what [`timeout`](MysqlMutexBuilder::timeout) says, the look-up of the host and
-/// the handshake included; [`break_lease`](crate::EventMutex::break_lease) is two, and several
-/// names of which some are locked are asked for a second time, one by one. A row that somebody's open transaction has is
+/// the handshake included; [`break_lease`](crate::EventMutex::break_lease) is two. A row that another open transaction has locked is
 /// waited for a quarter of that, but a second at least, and then is an error of that name alone. If an answer is lost, it is
-/// asked for once more on a new connection. What this process may then hold without knowing it is given back as soon as the
-/// server answers, by a thread that lives as long as there is a handle; the last handle tries once more when it goes. A
-/// process that ends without an answer leaves the lease to its term, and the claim.
+/// asked for once more on a new connection.What this process may then
+/// hold without knowing it is released with its next call, which takes a quarter of its time for that at most; the last handle
+/// tries once more when it goes. A process that ends without an answer leaves the lease to its term, and the claim.
 ///
 /// If the server has no room for another connection, is being started, or refuses connections, the call asks again after
 /// short random pauses, until its time limit.
 ///
-/// A cheap handle. Its clones keep up to eight idle connections, each for half a second after its last use. Calls that
+/// A cheap handle. Its clones keep up to eight idle connections, each for half a second to a second after its last use. Calls that
 /// are made at the same time open as many more as they need. A child process that `fork` makes opens its own.
 ///
 /// ```no_run

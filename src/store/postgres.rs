@@ -1,7 +1,6 @@
 //! `PostgresMutex`: mutexes in a table of a PostgreSQL server. [`sql`](super::sql) says how the table is used.
 
-use super::sql::statements::{DEFAULT_TIMEOUT, TABLE};
-use super::sql::{SqlMutex, table_methods};
+use super::sql::{DEFAULT_TIMEOUT, SqlMutex, table_methods, table_names::TABLE};
 use crate::base::error::InvalidOptions;
 use crate::store::remote::{server_builder::server_builder, server_mutex::forward_to_server_mutex};
 
@@ -14,7 +13,7 @@ mod server_error;
 use address::Address;
 use connection::Connection;
 
-/// Mutexes between all processes that reach one table in PostgreSQL 11 or newer. It can do all that an [`EventMutex`](crate::EventMutex) can.
+/// Mutexes between all processes that reach one table in PostgreSQL 12 or newer. It can do all that an [`EventMutex`](crate::EventMutex) can.
 /// Its tests run on PostgreSQL 15.
 ///
 /// Nothing is connected before the first question, so that a tick in which nothing is due opens no connection. It may be
@@ -23,8 +22,7 @@ use connection::Connection;
 /// # The table
 ///
 /// [`create_table`](Self::create_table) makes it, or [`SCHEMA`](Self::SCHEMA) in a migration of yours. Where the table is
-/// missing, or has other columns, the first error says what to run. A row of a format that this version does not know is an
-/// error as well, and stays as it is.
+/// missing, or has other columns, the first error says what to run. A table of another format lacks the column `v1`.
 ///
 /// ```sql
 #[doc = include_str!("postgres/statements/schema.sql")]
@@ -85,16 +83,11 @@ use connection::Connection;
 /// names takes that one alone, and waits for all others. One of those who ask for one name has the turn, by another such lock; the others wait for it and then look again, all at once. Who is beaten between its look
 /// and its write looks again: two round trips more. It writes nothing, and no error into the server's log.
 ///
-/// A connection that is used again prepares its looks and admissions, with `PREPARE` beside the second of a kind, which is no
-/// round trip of its own. No setting outlasts its transaction, so that a pooler may give each transaction another session. The
-/// first time that such a session lacks a prepared statement, the server logs an error, the call is sent again as text, and the
-/// connection prepares nothing any more.
+/// No setting outlasts its transaction, so that a pooler may give each transaction another session.
 ///
-/// Rows that have ended are deleted 90 seconds later, in batches of 500, by a thread that a process starts every ten seconds
-/// at most, when something was granted to it; no gate waits for that, and none looks at more rows because there are many.
-/// The thread borrows an idle connection and opens none. If it finds none within half a second, the rows stay until the
-/// next clean-up. When the last handle goes, it waits for a batch, or for twice as many rows as were written, but for two seconds at most. A process that ends by `process::exit` does not wait; the
-/// server carries out what it was sent. [`purge`](Self::purge) does the same at once.
+/// An admission that is granted deletes twice as many rows as it writes, of those that ended 90 seconds ago: after its commit,
+/// in the same round trip, and none that another transaction has locked. If that fails, the admission stands.
+/// [`purge`](Self::purge) deletes all of them at once.
 ///
 /// # What it promises, and what the server does not
 ///
@@ -115,17 +108,16 @@ use connection::Connection;
 /// [`check`](crate::EventMutex::check) looks at the server and the table.
 ///
 /// A call takes four seconds at most, or what [`timeout`](PostgresMutexBuilder::timeout) says, the look-up of the host and
-/// the handshake included; [`break_lease`](crate::EventMutex::break_lease) is two, and several
-/// names of which some are locked are asked for a second time, one by one. A row that somebody's open transaction has is
+/// the handshake included; [`break_lease`](crate::EventMutex::break_lease) is two. A row that another open transaction has locked is
 /// waited for a quarter of that, and then is an error of that name alone. If an answer is lost, it is asked for once
-/// more on a new connection. What this process may then hold without knowing it is given back as soon as the server
-/// answers, by a thread that lives as long as there is a handle; the last handle tries once more when it goes. A process
-/// that ends without an answer leaves the lease to its term, and the claim.
+/// more on a new connection.What this process may then
+/// hold without knowing it is released with its next call, which takes a quarter of its time for that at most; the last handle
+/// tries once more when it goes. A process that ends without an answer leaves the lease to its term, and the claim.
 ///
 /// If the server has no room for another connection, is being started, or refuses connections, the call asks again after
 /// short random pauses, until its time limit.
 ///
-/// A cheap handle. Its clones keep up to eight idle connections, each for half a second after its last use. Calls that
+/// A cheap handle. Its clones keep up to eight idle connections, each for half a second to a second after its last use. Calls that
 /// are made at the same time open as many more as they need. A child process that `fork` makes opens its own.
 ///
 /// ```no_run

@@ -96,9 +96,9 @@ use keys::Prefix;
 ///
 /// A call takes two seconds at most, or what [`timeout`](RedisMutexBuilder::timeout) says, the look-up of the host and the
 /// handshake included; [`break_lease`](crate::EventMutex::break_lease) is two. If an answer is lost, it is asked for once more on
-/// a new connection. What this process may then hold without knowing it is given back as soon as the server answers, by a
-/// thread that lives as long as there is a handle; the last handle tries once more when it goes. A process that ends
-/// without an answer leaves the lease to its term, and the claim.
+/// a new connection.What this process may then hold without knowing it is released with its next call, which takes a
+/// quarter of its time for that at most; the last handle tries once more when it goes. A process that ends without an answer
+/// leaves the lease to its term, and the claim.
 ///
 /// What has gone back leaves nothing behind. So a release that is asked for once more, because its answer was lost, and finds
 /// the name free, takes it for released at the first asking, also where the server had lost the lease before. If somebody else
@@ -115,7 +115,7 @@ use keys::Prefix;
 /// It may be used inside an asynchronous runtime, and blocks there as any task does; each call is then made from another
 /// thread.
 ///
-/// A cheap handle. Its clones keep up to eight idle connections, each for half a second after its last use. Calls that
+/// A cheap handle. Its clones keep up to eight idle connections, each for half a second to a second after its last use. Calls that
 /// are made at the same time open as many more as they need. A child process that `fork` makes opens its own.
 ///
 /// ```no_run

@@ -7,8 +7,7 @@
 //! released says so, and stays free when the server's clock is set back. A row says its term, too: a gate that finds one
 //! held for longer than that lets it end one term later.
 //!
-//! Each row says its format, `v1`. A look that finds another one is an error, and no statement takes over or deletes such a row:
-//! so the format costs no request of its own. A table of other columns is refused by the server.
+//! The column `v1` says the format of a table. A statement names it, so that the server refuses a table without it.
 //!
 //! An admission looks at its rows first, and locks nothing; whoever loses has written nothing. What is free is written in one
 //! transaction, all names of all admissions, in their order: each row is inserted, or takes the place of one that has ended
@@ -25,19 +24,19 @@
 //! Tokens are the larger of the server's time in microseconds and one more than the highest in the table, when it is written:
 //! a look, which most lose by, does not search for it. The row that has the highest is never cleaned away.
 //!
-//! A look is one statement, which is prepared where a connection looks often.
+//! A granted admission deletes rows that have ended, behind its commit, in the same round trip: twice as many as it writes, so that
+//! the table shrinks.
 //!
 //! An admission names a window of the server's time, in which somebody waits for its answer; outside it commits nothing. So do a
 //! renewal and a minimum hold. A row is never free for the owner that wrote it: a late copy of an admission, whose run is over,
 //! is granted nothing.
 //! An answer that is lost on a connection is asked for once more on another by the same owner, who is known again. What may
-//! be ours after all is given back as soon as the server answers.
+//! be ours after all is released with a later call.
 
 use std::time::Duration;
 
-use super::remote::engine::ServerTurn;
+use super::remote::engine::Attempt;
 use super::remote::failure::Failure;
-use super::remote::housekeeper::BATCH;
 use super::remote::server_builder::ServerOptions;
 use super::remote::server_mutex::ServerMutex;
 use crate::base::error::{InvalidOptions, MutexError};
@@ -48,11 +47,14 @@ mod row_key;
 mod run_rows;
 pub(crate) mod session;
 mod snapshot;
-pub(crate) mod statements;
+pub(crate) mod table_names;
 
-use engine::SqlEngine;
+use engine::{PURGED_AT_ONCE, SqlEngine, purge};
 use session::Session;
-use statements::TableName;
+use table_names::TableName;
+
+/// The longest time that one call takes, unless it is set.
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The shortest and the longest time-out of a call. The longest leaves a row that has ended where it is for longer than
 /// that.
@@ -68,16 +70,16 @@ impl<S: Session> SqlMutex<S> {
     }
 
     pub(super) fn create_table(&self) -> Result<(), MutexError> {
-        self.ask_of_table("create", |turn| self.engine().create_table(turn))
+        self.ask_of_table("create", |attempt| self.engine().create_table(attempt))
     }
 
     /// Deletes the rows that have ended, batch by batch, and says how many.
     pub(super) fn purge(&self) -> Result<u64, MutexError> {
         let mut purged = 0;
         loop {
-            let deleted = self.ask_of_table("purge", |turn| self.engine().purge(turn, 1))?;
+            let deleted = self.ask_of_table("purge", purge)?;
             purged += deleted;
-            if deleted < BATCH {
+            if deleted < PURGED_AT_ONCE as u64 {
                 return Ok(purged);
             }
         }
@@ -86,11 +88,10 @@ impl<S: Session> SqlMutex<S> {
     fn ask_of_table<T: Send>(
         &self,
         verb: &str,
-        ask: impl FnMut(&mut ServerTurn<S>) -> Result<T, Failure> + Send,
+        ask: impl FnMut(&mut Attempt<S>) -> Result<T, Failure> + Send,
     ) -> Result<T, MutexError> {
-        let answer = self.server().ask_this_alone(self.server().first_attempt(), ask);
         let table = self.engine().name.as_str();
-        answer.map_err(|failure| self.failed(format_args!("{verb} the table {table}"), failure))
+        self.server().ask(ask).map_err(|failure| self.failed(format_args!("{verb} the table {table}"), failure))
     }
 }
 
@@ -116,11 +117,12 @@ macro_rules! table_methods {
             /// The statements that [`create_table`](Self::create_table) sends: [`SCHEMA`](Self::SCHEMA), for the table of
             /// this name.
             pub fn schema(&self) -> &str {
-                &self.0.engine().statements.schema
+                &self.0.engine().schema
             }
 
-            /// Deletes all rows that have ended more than 90 seconds ago, batch by batch, and says how many. The store
-            /// does so now and then by itself: this is for a time of day when the server has nothing else to do.
+            /// Deletes all rows that have ended more than 90 seconds ago, batch by batch, and says how many. Rows that another
+            /// transaction has locked stay. Each admission deletes some by itself: this is for a time of day when the server has
+            /// nothing else to do.
             ///
             /// # Errors
             ///

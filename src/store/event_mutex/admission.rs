@@ -35,7 +35,12 @@ impl Admission {
     }
 
     /// A claim alone.
+    ///
+    /// # Panics
+    ///
+    /// If it is the name of a lease.
     pub fn claim_only(claim: LeaseRequest) -> Self {
+        assert!(claim.name().is_claim(), "{} is no claim: ask for it with `Admission::lease_only`", claim.name());
         Self { lease: None, claim: Some(claim), unless: Vec::new() }
     }
 
@@ -44,7 +49,12 @@ impl Admission {
         if request.name().is_claim() { Self::claim_only(request) } else { Self::lease_only(request) }
     }
 
-    /// A lease and a claim, both or neither.
+    /// A lease and a claim beside it, both or neither. The claim is of the lease's mutex, as [`MutexName::claim`] makes it, and of
+    /// its owner, as [`LeaseRequest::with`] makes it, so that a store decides on both in one step.
+    ///
+    /// # Panics
+    ///
+    /// If the claim is of another mutex or another owner, or is no claim.
     ///
     /// ```
     /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
@@ -58,6 +68,10 @@ impl Admission {
     /// # }
     /// ```
     pub fn both(lease: LeaseRequest, claim: LeaseRequest) -> Self {
+        let (name, claimed) = (lease.name(), claim.name());
+        let are_of_one_mutex = claimed.is_claim() && claimed.mutex() == name.mutex() && claimed != name;
+        assert!(are_of_one_mutex, "{claimed} is no claim beside {name}: a store grants both in one step, or neither");
+        assert!(lease.owner() == claim.owner(), "{name} and {claimed} have two owners: make the claim by `lease.with(..)`");
         Self { lease: Some(lease), claim: Some(claim), unless: Vec::new() }
     }
 
@@ -80,12 +94,6 @@ impl Admission {
     pub fn unless(mut self, name: MutexName) -> Self {
         self.unless.push(name);
         self
-    }
-
-    /// Returns whether one owner asks for the lease and the claim, so that a server decides on them in one step.
-    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
-    pub(crate) fn is_of_one_owner(&self) -> bool {
-        self.lease().zip(self.claim()).is_none_or(|(lease, claim)| lease.owner() == claim.owner())
     }
 
     /// The names that exclude this admission while they are held.

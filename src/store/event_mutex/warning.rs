@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::base::escape::OneLine;
-#[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+#[cfg(feature = "server")]
 use crate::time::clock::LITTLE_STEP;
 use crate::time::clock::shown::HumanDuration;
 
@@ -104,14 +104,14 @@ pub enum StoreWarning {
 
 impl StoreWarning {
     /// What is to be said of grants that lie so far in the future of the server's clock.
-    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+    #[cfg(feature = "server")]
     pub(crate) fn of_grants_ahead(ahead: Duration) -> Option<Self> {
         (ahead > LITTLE_STEP).then_some(Self::ClockSetBack { by: ahead })
     }
 
     /// What is to be said of a server of this version, if it is older than what the store is written for. What follows the
     /// second number decides nothing.
-    #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+    #[cfg(feature = "server")]
     pub(crate) fn if_older(found: &str, needed: &'static str) -> Option<Self> {
         let numbers =
             |version: &str| -> Vec<u32> { version.split('.').take(2).map(|part| part.parse().unwrap_or(0)).collect() };
@@ -192,7 +192,7 @@ impl fmt::Display for StoreWarning {
     }
 }
 
-#[cfg(all(test, any(feature = "redis", feature = "mysql", feature = "postgres")))]
+#[cfg(all(test, feature = "server"))]
 mod tests {
     use super::*;
 

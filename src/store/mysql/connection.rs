@@ -2,30 +2,25 @@
 
 use std::io;
 
-use mysql_async::prelude::{Protocol, Queryable};
-use mysql_async::{Conn, OptsBuilder, QueryResult, Row as Found, Value};
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, OptsBuilder, Row as Found, Value};
 
 use super::address::Address;
 use super::health;
 use super::server_error::failed;
+use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::remote::driver_runtime::DriverRuntime;
 use crate::store::remote::engine::ServerConnection;
-use crate::store::remote::failure::{Failure, RefusalKind};
+use crate::store::remote::failure::Failure;
 use crate::store::remote::server_builder::Target;
-use crate::store::sql::session::{Session, lock_timeout};
-use crate::store::sql::statements::{Call, Dialect, PLACES, TextRow, texts};
+use crate::store::sql::session::{AskedRows, Session, TextRow, lock_timeout, statements_of_this_dialect};
+use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
 /// What the statements rely on, whatever the server's defaults are: that a commit begins nothing, that one assignment sees
 /// those before it, and that all rows are found. It waits for locks for 50 seconds and a day by itself.
 const SESSION: &str = "SET autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES', \
                        sql_select_limit = 18446744073709551615, sql_safe_updates = 0";
-
-/// How many looks are not prepared: to prepare one is a round trip of its own, which is saved again by many looks only.
-const LOOKS_AS_TEXT: u8 = 8;
-
-/// The server has no room for another prepared statement.
-const TOO_MANY_PREPARED: &str = "1461";
 
 #[cfg(feature = "mysql-tls")]
 const NO_PROVIDER: &str = "TLS to a mysql server needs the process's default provider of rustls, and none is installed: call \
@@ -34,8 +29,7 @@ const NO_PROVIDER: &str = "TLS to a mysql server needs the process's default pro
 pub(super) struct Connection {
     /// Gone when it was left in words.
     conn: Option<Conn>,
-    /// How many looks were asked for.
-    looks: u8,
+    tables: Tables,
     runtime: DriverRuntime,
 }
 
@@ -51,7 +45,7 @@ impl ServerConnection for Connection {
         let options = encrypted(options, target).map_err(Failure::not_asked)?;
         let connected = runtime.until(until, Conn::new(options)).map_err(Failure::not_asked)?;
         let conn = connected.map_err(|error| failed(error).undone().while_connecting("max_connections"))?;
-        Ok(Self { conn: Some(conn), looks: 0, runtime })
+        Ok(Self { conn: Some(conn), tables: Tables::new(&target.namespace, Self::QUOTE, ""), runtime })
     }
 
     /// One that the server has ended is known when it is asked, and costs another.
@@ -61,52 +55,77 @@ impl ServerConnection for Connection {
 }
 
 impl Session for Connection {
-    const DIALECT: Dialect = Dialect {
-        kind: "mysql",
-        store: "MysqlMutex",
-        quote: '`',
-        mark: "",
-        schema: include_str!("statements/schema.sql"),
-        texts: texts!(),
-        warnings: health::warnings,
-        no_table: "1146",
-        other_columns: &["1054", "1364"],
-    };
+    const KIND: &'static str = "mysql";
+    const STORE: &'static str = "MysqlMutex";
+    const QUOTE: char = '`';
+    const SCHEMA: &'static str = include_str!("statements/schema.sql");
+    const NO_TABLE: &'static str = "1146";
+    const OTHER_COLUMNS: &'static [&'static str] = &["1054", "1364"];
+    const NOW: &'static str = "UTC_TIMESTAMP(6)";
+    const EPOCH: &'static str = "TIMESTAMP '1970-01-01 00:00:00'";
+    const TOKEN: &'static str = "@soloist_token";
 
-    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
-        self.ask(until, async |conn| rows(conn.query_iter(statements).await?).await)
+    fn later(instant: &str, micros: &str) -> String {
+        format!("{instant} + INTERVAL {micros} MICROSECOND")
     }
 
-    /// Only one statement can be prepared, which is a look.
-    fn call(&mut self, call: &Call, until: Moment) -> Result<Vec<TextRow>, Failure> {
-        if call.statements.contains(';') || call.values.iter().len() > PLACES {
-            return self.query(&call.as_text(), until);
+    fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
+        let mut rows = Vec::new();
+        self.ask(statements, until, &mut rows).map(|()| rows)
+    }
+
+    /// The answer to the admission is its first row, which comes behind the commit.
+    fn query_then(&mut self, admission: &str, then: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
+        let mut rows = Vec::new();
+        let answered = self.ask(&format!("{admission} {then}"), until, &mut rows);
+        rows.truncate(1);
+        match answered {
+            Err(failure) if rows.is_empty() => return Err(failure),
+            // Without an error of the server, the next answer might belong to this question.
+            Err(failure) if failure.code().is_none() => self.conn = None,
+            _ => {}
         }
-        self.looks = self.looks.saturating_add(1);
-        if self.looks > LOOKS_AS_TEXT {
-            let values: Vec<Value> = call.values.iter().map(|value| Value::from(value.as_str())).collect();
-            let statement = call.with(|_| "?".to_owned());
-            let answer = self.ask(until, async |conn| rows(conn.exec_iter(statement, values).await?).await);
-            if !answer.as_ref().is_err_and(|failure| failure.code() == Some(TOO_MANY_PREPARED)) {
-                return answer;
-            }
-            self.looks = 0;
-        }
-        self.query(&call.as_text(), until)
+        Ok(rows)
+    }
+
+    statements_of_this_dialect!();
+
+    fn is_written(_: &Tables, _: &AskedRows) -> String {
+        "@soloist_written > 0".to_owned()
+    }
+
+    /// Ends them as others: that waits for a transaction that acquired one and is not at its end.
+    fn end_for_good(tables: &Tables, ours: &str, _: &[&[String; 2]]) -> String {
+        Self::end(tables, ours, 0, [0, 0])
+    }
+
+    fn health(tables: &Tables, (schema, table): (&str, &str)) -> String {
+        let mutexes = &tables.mutexes;
+        format!(include_str!("statements/health.sql"), mutexes = mutexes, schema = schema, table = table)
+    }
+
+    /// A trigger runs with the rights of its maker.
+    fn strangers(_: &Tables) -> Option<String> {
+        None
+    }
+
+    fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
+        health::warnings(health)
     }
 }
 
 impl Connection {
-    fn ask(
-        &mut self,
-        until: Moment,
-        ask: impl AsyncFnOnce(&mut Conn) -> mysql_async::Result<Vec<TextRow>>,
-    ) -> Result<Vec<TextRow>, Failure> {
+    /// Sends statements, and adds all rows that come before an error.
+    fn ask(&mut self, statements: &str, until: Moment, rows: &mut Vec<TextRow>) -> Result<(), Failure> {
         let Some(conn) = &mut self.conn else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
-        let answered = self.runtime.until(until, ask(conn)).map_err(Failure::unanswered)?;
+        let answered = self.runtime.until(until, read(conn, statements, rows)).map_err(Failure::unanswered)?;
         answered.map_err(failed).or_else(|failure| {
             // Else the server goes on with nothing, or is not heard any more, and what it has done is not known.
-            if !matches!(failure.refusal_kind(), Some(RefusalKind::RetryAtOnce | RefusalKind::Locked)) {
+            if !failure.is_conflict() && !failure.is_of_one_name() {
                 return Err(failure);
             }
             // What it had begun is still open, and has what it has locked.
@@ -136,26 +155,21 @@ fn encrypted(options: OptsBuilder, target: &Target<Address>) -> io::Result<OptsB
     Ok(options.ssl_opts(tls))
 }
 
-/// The rows of all statements, one behind the other.
-async fn rows<P: Protocol>(mut answer: QueryResult<'_, 'static, P>) -> mysql_async::Result<Vec<TextRow>> {
-    let mut rows = Vec::new();
+/// Reads the rows of all statements, one behind the other. All is sent as text.
+async fn read(conn: &mut Conn, statements: &str, rows: &mut Vec<TextRow>) -> mysql_async::Result<()> {
+    let text = |value: Option<&Value>| match value {
+        Some(Value::Bytes(bytes)) => str::from_utf8(bytes).unwrap_or_default().to_owned(),
+        _ => String::new(),
+    };
+    let mut answer = conn.query_iter(statements).await?;
     loop {
         // Asked once more when there is nothing left: that tells the error of a statement which followed others.
         let was_empty = answer.is_empty();
         let found: Vec<Found> = answer.collect().await?;
         rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row.as_ref(at))).collect::<TextRow>()));
         if was_empty {
-            return Ok(rows);
+            return Ok(());
         }
-    }
-}
-
-/// All is sent as text, but for the numbers of a prepared statement.
-fn text(value: Option<&Value>) -> String {
-    match value {
-        Some(Value::Bytes(bytes)) => str::from_utf8(bytes).unwrap_or_default().to_owned(),
-        Some(Value::Int(number)) => number.to_string(),
-        _ => String::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The warnings about a MySQL server and its table.
 
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::sql::{session::told, statements::TextRow};
+use crate::store::sql::session::{TextRow, told};
 
 /// Why a server takes no writes, and what to do.
 const READ_ONLY: &str = "read_only is on: connect to the primary if this is a replica, or set it to 0";
@@ -19,12 +19,17 @@ pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let is_compared_by_bytes = told("collation").iter().all(|collation| collation.ends_with("_bin"));
     let warnings = [
         takes_no_writes.then(|| StoreWarning::TakesNoWrites { why: READ_ONLY.to_owned() }),
-        told("version").into_iter().find_map(|version| StoreWarning::if_older(version, "5.7")),
+        told("version").into_iter().find_map(|version| StoreWarning::if_older(version, oldest(version))),
         engine.map(|what| StoreWarning::WrongTable { what }),
         (told("key") != ["name"]).then(|| wrong_table("its primary key is not the name alone")),
         (!is_compared_by_bytes).then(|| wrong_table("names are not compared byte by byte")),
     ];
     warnings.into_iter().flatten().collect()
+}
+
+/// Returns the oldest version that skips locked rows.
+fn oldest(version: &str) -> &'static str {
+    if version.contains("MariaDB") { "10.6" } else { "8.0" }
 }
 
 #[cfg(test)]
@@ -40,7 +45,7 @@ mod tests {
     #[test]
     fn a_server_in_order_is_not_warned_of() {
         let table = [("engine", "InnoDB"), ("key", "name"), ("collation", "ascii_bin")];
-        for version in ["5.7.44-log", "8.4.3", "10.11.6-MariaDB-0+deb12u1"] {
+        for version in ["8.0.11-log", "8.4.3", "10.6.1-MariaDB", "10.11.6-MariaDB-0+deb12u1"] {
             assert!(warned(&[&[("version", version), ("read_only", "0")], &table[..]].concat()).is_empty());
         }
     }
@@ -48,7 +53,7 @@ mod tests {
     #[test]
     fn each_warning_says_what_to_do() {
         let health = [
-            ("version", "5.6.51"),
+            ("version", "10.5.29-MariaDB"),
             ("read_only", "1"),
             ("engine", "MyISAM"),
             ("key", "id"),
@@ -62,7 +67,7 @@ mod tests {
             [
                 "the store takes no writes, so that nothing protected runs: read_only is on: connect to the primary if this is \
                  a replica, or set it to 0",
-                "the server's version 5.6.51 is older than 5.7, the oldest that this is written for: update it",
+                "the server's version 10.5.29-MariaDB is older than 10.6, the oldest that this is written for: update it",
                 &wrong("its engine is MyISAM, and only InnoDB is known to grant all of an admission or nothing"),
                 &wrong("its primary key is not the name alone"),
                 &wrong("names are not compared byte by byte"),

@@ -4,7 +4,10 @@ use std::io;
 
 use mysql_async::{Error, IoError, ServerError};
 
-use crate::store::remote::failure::{Failure, RefusalKind, understood};
+use crate::store::remote::failure::{Failure, Retry, understood};
+
+/// The code for a row that another transaction has locked.
+const LOCK_TIMEOUT: u16 = 1205;
 
 /// What went wrong: with statements that were sent, or before there was a connection.
 pub(super) fn failed(error: Error) -> Failure {
@@ -26,34 +29,35 @@ pub(super) fn failed(error: Error) -> Failure {
 /// knows how far it was.
 /// (<https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html>)
 fn refused(error: &ServerError) -> Failure {
-    let (kind, advice) = meaning(error.code, &error.message);
-    let failure = Failure::refused(&error.code.to_string(), &error.message, Some(advice), kind);
+    let (retry, advice) = meaning(error.code, &error.message);
+    let failure = Failure::refused(&error.code.to_string(), &error.message, Some(advice), retry);
+    let failure = if error.code == LOCK_TIMEOUT { failure.of_one_name() } else { failure };
     // The server is going down, or somebody has killed the statement or the connection.
     let ended_on_its_way = matches!(error.code, 1053 | 1077 | 1078 | 1079 | 1080 | 1317 | 1927 | 3169 | 4031);
     if ended_on_its_way { failure } else { failure.undone() }
 }
 
 /// What comes of asking again, and advice, if there is any.
-fn meaning(code: u16, message: &str) -> (RefusalKind, &'static str) {
-    use RefusalKind::{Locked, Permanent, RetryAtOnce, RetryLater};
+fn meaning(code: u16, message: &str) -> (Retry, &'static str) {
+    use Retry::{Later, Never, Now};
 
     let many_of_this_user = "raise the user's connection limit, or let fewer clients connect as that user";
     match code {
         // A unique key was taken; two transactions waited for each other, or were in each other's way.
-        1020 | 1062 | 1213 | 1614 => (RetryAtOnce, ""),
-        1205 => (Locked, "somebody's open transaction has locked it: look into information_schema.innodb_trx"),
-        1053 => (RetryLater, ""), // It is being shut down.
-        1040 => (RetryLater, "raise max_connections, or let fewer clients connect"),
-        1203 => (RetryLater, many_of_this_user),
-        1226 if message.contains("max_user_connections") => (RetryLater, many_of_this_user),
-        1226 => (Permanent, many_of_this_user),
-        1044 => (Permanent, "there is no such database, or the user in the url may not use it"),
-        1142 | 1143 | 1227 => (Permanent, "the documentation of MysqlMutex lists what its user must be allowed"),
-        1045 => (Permanent, "the user or the password in the url is wrong, or it wants TLS, as in ?ssl-mode=REQUIRED"),
-        1049 => (Permanent, "create the database, or name another in the url"),
-        3159 => (Permanent, "it wants TLS, as in ?ssl-mode=REQUIRED"),
-        1290 | 1792 | 1836 => (Permanent, "it takes no writes: connect to the primary"),
-        1366 | 1406 => (Permanent, "a column of the table is not as MysqlMutex::SCHEMA has it"),
-        _ => (Permanent, ""),
+        1020 | 1062 | 1213 | 1614 => (Now, ""),
+        LOCK_TIMEOUT => (Never, "somebody's open transaction has locked it: look into information_schema.innodb_trx"),
+        1053 => (Later, ""), // It is being shut down.
+        1040 => (Later, "raise max_connections, or let fewer clients connect"),
+        1203 => (Later, many_of_this_user),
+        1226 if message.contains("max_user_connections") => (Later, many_of_this_user),
+        1226 => (Never, many_of_this_user),
+        1044 => (Never, "there is no such database, or the user in the url may not use it"),
+        1142 | 1143 | 1227 => (Never, "the documentation of MysqlMutex lists what its user must be allowed"),
+        1045 => (Never, "the user or the password in the url is wrong, or it wants TLS, as in ?ssl-mode=REQUIRED"),
+        1049 => (Never, "create the database, or name another in the url"),
+        3159 => (Never, "it wants TLS, as in ?ssl-mode=REQUIRED"),
+        1290 | 1792 | 1836 => (Never, "it takes no writes: connect to the primary"),
+        1366 | 1406 => (Never, "a column of the table is not as MysqlMutex::SCHEMA has it"),
+        _ => (Never, ""),
     }
 }

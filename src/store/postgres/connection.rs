@@ -1,24 +1,26 @@
 //! One connection to a PostgreSQL server, and the statements that are sent on it.
 
-use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::mem;
+use std::pin::pin;
 
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Socket};
-use uuid::Uuid;
 
 use super::address::Address;
 use super::health;
 use super::plaintext_password::Plain;
 use super::server_error::failed;
+use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::remote::driver_runtime::DriverRuntime;
 use crate::store::remote::engine::ServerConnection;
 use crate::store::remote::failure::Failure;
 use crate::store::remote::server_builder::Target;
 use crate::store::remote::server_url::ServerAddress;
-use crate::store::sql::session::{Session, lock_timeout};
-use crate::store::sql::statements::{Call, Dialect, Literal, SCHEMA_MARK, TextRow, texts};
+use crate::store::sql::session::{AskedRows, Session, TextRow, lock_timeout, statements_of_this_dialect};
+use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
 pub(super) struct Connection {
@@ -29,22 +31,8 @@ pub(super) struct Connection {
     /// the server's own; the limits in time of what it does; and that each of its statements sees what others have committed,
     /// so that none fails because somebody came first.
     settings: String,
-    /// The schema of the table, quoted and with a dot, unless the table's name has it.
-    schema: String,
-    prepared: Prepared,
+    tables: Tables,
 }
-
-/// The calls that are prepared on a connection.
-enum Prepared {
-    /// Each call with the name that it is prepared under. `None`: it was sent once as text, and the second time prepares it, since
-    /// most processes send a call once.
-    Calls(HashMap<String, Option<String>>),
-    /// None: a pooler gives it other sessions, which do not have them.
-    Nothing,
-}
-
-/// A call with more values is a batch. Few batches are alike, so that they are not prepared.
-const MOST_VALUES: usize = 24;
 
 /// Finds the schema in which the search path of the user finds the table, or in which the table would be made. Nothing else is
 /// looked for by that path: another user may have made a function or an operator there.
@@ -53,9 +41,6 @@ const FIND_SCHEMA: &str = "SELECT coalesce((\
         FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid OPERATOR(pg_catalog.=) relnamespace \
         WHERE pg_class.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass('\"{table}\"')::pg_catalog.oid\
     ), pg_catalog.quote_ident(pg_catalog.current_schema()::pg_catalog.text), 'public')";
-
-/// A session does not know a prepared statement, or knows it already: this is not the session that prepared it.
-const NOT_PREPARED: [&str; 2] = ["26000", "42P05"];
 
 /// The runtime, and the task in it that carries bytes between the client and the socket.
 struct Course {
@@ -105,12 +90,12 @@ impl ServerConnection for Connection {
             "{limits}SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL transaction_isolation = 'read committed'; "
         );
         let (client, course) = connect(target, until)?;
-        let prepared = Prepared::Calls(HashMap::new());
-        let mut connection = Self { client, course, settings, schema: String::new(), prepared };
-        if !target.namespace.contains('.') {
-            let find_schema = FIND_SCHEMA.replace("{table}", &target.namespace);
+        let table = &target.namespace;
+        let mut connection = Self { client, course, settings, tables: Tables::new(table, Self::QUOTE, "") };
+        if !table.contains('.') {
+            let find_schema = FIND_SCHEMA.replace("{table}", table);
             let found = connection.send(&format!("{limits}{find_schema}"), until).map_err(Failure::undone)?;
-            connection.schema = found.concat().concat() + ".";
+            connection.tables = Tables::new(table, Self::QUOTE, &(found.concat().concat() + "."));
         }
         Ok(connection)
     }
@@ -121,33 +106,70 @@ impl ServerConnection for Connection {
 }
 
 impl Session for Connection {
-    const DIALECT: Dialect = Dialect {
-        kind: "postgres",
-        store: "PostgresMutex",
-        quote: '"',
-        mark: SCHEMA_MARK,
-        schema: include_str!("statements/schema.sql"),
-        texts: texts!(),
-        warnings: health::warnings,
-        no_table: "42P01",
-        other_columns: &["42703", "23502"],
-    };
+    const KIND: &'static str = "postgres";
+    const STORE: &'static str = "PostgresMutex";
+    const QUOTE: char = '"';
+    const SCHEMA: &'static str = include_str!("statements/schema.sql");
+    const NO_TABLE: &'static str = "42P01";
+    const OTHER_COLUMNS: &'static [&'static str] = &["42703", "23502"];
+    const NOW: &'static str = "clock_timestamp()";
+    const EPOCH: &'static str = "'epoch'::timestamptz";
+    const TOKEN: &'static str = "current_setting('soloist.token')::bigint";
 
-    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
-        self.send(&format!("{}{}", self.settings, statements.replace(SCHEMA_MARK, &self.schema)), until)
+    fn later(instant: &str, micros: &str) -> String {
+        format!("{instant} + {micros} * interval '1 microsecond'")
     }
 
-    /// It is prepared by `PREPARE`, a statement, because a pooler may give each transaction another session. If that session does
-    /// not have it, the call is sent as text.
-    fn call(&mut self, call: &Call, until: Moment) -> Result<Vec<TextRow>, Failure> {
-        if let Some(prepared) = self.prepared.statements(call) {
-            let answer = self.query(&prepared, until);
-            if !answer.as_ref().is_err_and(|failure| failure.code().is_some_and(|code| NOT_PREPARED.contains(&code))) {
-                return answer;
+    fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
+        self.send(&format!("{}{statements}", self.settings), until)
+    }
+
+    /// Sends both at once. The answer to the second is left to the next call on this connection.
+    fn query_then(&mut self, admission: &str, then: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
+        let [admission, then] = [admission, then].map(|statements| format!("{}{statements}", self.settings));
+        let (mut admitted, mut cleaned) =
+            (pin!(self.client.simple_query(&admission)), pin!(self.client.simple_query(&then)));
+        let mut is_sent = false;
+        let asked = poll_fn(|context| {
+            let admitted = admitted.as_mut().poll(context);
+            if !mem::replace(&mut is_sent, true) {
+                let _ = cleaned.as_mut().poll(context);
             }
-            self.prepared = Prepared::Nothing;
-        }
-        self.query(&call.as_text(), until)
+            admitted
+        });
+        let answered = self.course.runtime.until(until, asked).map_err(Failure::unanswered)?;
+        Ok(rows(answered.map_err(|error| failed(&error))?))
+    }
+
+    statements_of_this_dialect!();
+
+    fn is_written(tables: &Tables, AskedRows { names, owners, .. }: &AskedRows) -> String {
+        format!("EXISTS (SELECT FROM {} WHERE name IN ({names}) AND owner IN ({owners}))", tables.mutexes)
+    }
+
+    fn end_for_good(tables: &Tables, _: &str, names: &[&[String; 2]]) -> String {
+        let end = |[name, owner]: &&[String; 2]| {
+            let mutexes = &tables.mutexes;
+            format!(include_str!("statements/end_for_good.sql"), mutexes = mutexes, name = name, owner = owner)
+        };
+        names.iter().map(end).collect()
+    }
+
+    fn health(tables: &Tables, _: (&str, &str)) -> String {
+        format!(include_str!("statements/health.sql"), mutexes = tables.mutexes)
+    }
+
+    fn strangers(tables: &Tables) -> Option<String> {
+        let Tables { mutexes, runs } = tables;
+        Some(format!(include_str!("statements/strangers.sql"), mutexes = mutexes, runs = runs))
+    }
+
+    fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
+        health::warnings(health)
     }
 }
 
@@ -155,39 +177,16 @@ impl Connection {
     fn send(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
         let asked = self.client.simple_query(statements);
         let answered = self.course.runtime.until(until, asked).map_err(Failure::unanswered)?;
-        let messages = answered.map_err(|error| failed(&error))?;
-        let rows = messages.into_iter().filter_map(|message| match message {
-            SimpleQueryMessage::Row(row) => Some(row),
-            _ => None,
-        });
-        Ok(rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect())
+        Ok(rows(answered.map_err(|error| failed(&error))?))
     }
 }
 
-impl Prepared {
-    /// The call by what is prepared, or will be with it. `None`: it is to be sent as it is.
-    fn statements(&mut self, call: &Call) -> Option<String> {
-        let Self::Calls(calls) = self else { return None };
-        if call.values.iter().len() > MOST_VALUES {
-            return None;
-        }
-        let Some(name) = calls.get_mut(&call.statements) else {
-            calls.insert(call.statements.clone(), None);
-            return None;
-        };
-        let list = |each: &dyn Fn(&Literal) -> String| call.values.iter().map(each).collect::<Vec<_>>().join(", ");
-        let each = call.statements.split_terminator(';').enumerate();
-        let mut prepare = String::new();
-        let name = name.get_or_insert_with(|| {
-            let name = format!("soloist_{}", Uuid::new_v5(&Uuid::NAMESPACE_OID, call.statements.as_bytes()).simple());
-            let types = list(&|value| if matches!(value, Literal::Text(_)) { "text" } else { "bigint" }.to_owned());
-            prepare.extend(each.clone().map(|(at, one)| format!("PREPARE {name}_{at} ({types}) AS {one}; ")));
-            name
-        });
-        let values = list(&ToString::to_string);
-        let execute = each.map(|(at, _)| format!("EXECUTE {name}_{at} ({values}); "));
-        Some(prepare + &execute.collect::<String>())
-    }
+fn rows(messages: Vec<SimpleQueryMessage>) -> Vec<TextRow> {
+    let rows = messages.into_iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect()
 }
 
 /// Says goodbye to the server. To close the socket is not enough: a child process of ours may have it open, too.

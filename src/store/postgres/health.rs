@@ -1,7 +1,7 @@
 //! The warnings about a PostgreSQL server and its table.
 
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::sql::{session::told, statements::TextRow};
+use crate::store::sql::session::{TextRow, told};
 
 /// So many old versions of rows make a gate several times as slow.
 const MANY_DEAD_ROWS: u64 = 50_000;
@@ -21,7 +21,7 @@ pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
         is_replica.then_some(StoreWarning::Replica),
         (!is_replica && told("read_only") == ["on"]).then(takes_no_writes),
         (dead >= MANY_DEAD_ROWS).then_some(StoreWarning::DeadRows { count: dead }),
-        StoreWarning::if_older(&(version / 10_000).to_string(), "11"),
+        StoreWarning::if_older(&(version / 10_000).to_string(), "12"),
         (told("persistence") == ["u"]).then(|| forgets("it is UNLOGGED")),
         (told("persistence") == ["t"]).then(|| forgets("it is TEMPORARY")),
         (told("key") != ["name"]).then(|| wrong_table("its primary key is not the name alone")),
@@ -66,7 +66,7 @@ mod tests {
                 "60000 old versions of rows make each admission slow: end the transaction that keeps the server from cleaning \
                  them away (the oldest backend_xmin in pg_stat_activity, pg_prepared_xacts or pg_replication_slots), then \
                  VACUUM the table",
-                "the server's version 9 is older than 11, the oldest that this is written for: update it",
+                "the server's version 9 is older than 12, the oldest that this is written for: update it",
                 "the table forgets leases when the server ends, because it is UNLOGGED: make it a durable one",
                 "the table is not as it should be: its primary key is not the name alone; drop it while nothing runs, \
                  and create it with create_table()",

@@ -5,7 +5,10 @@ use std::io;
 
 use tokio_postgres::error::DbError;
 
-use crate::store::remote::failure::{Failure, RefusalKind, understood};
+use crate::store::remote::failure::{Failure, Retry, understood};
+
+/// The code for a row that another transaction has locked.
+const LOCK_TIMEOUT: &str = "55P03";
 
 /// What went wrong: with statements that were sent, or before there was a connection.
 pub(super) fn failed(error: &tokio_postgres::Error) -> Failure {
@@ -28,31 +31,32 @@ pub(super) fn failed(error: &tokio_postgres::Error) -> Failure {
 /// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>)
 fn refused(error: &DbError) -> Failure {
     let code = error.code().code();
-    let (kind, advice) = meaning(code);
-    let failure = Failure::refused(code, error.message(), Some(advice), kind);
+    let (retry, advice) = meaning(code);
+    let failure = Failure::refused(code, error.message(), Some(advice), retry);
+    let failure = if code == LOCK_TIMEOUT { failure.of_one_name() } else { failure };
     let ended_on_its_way = ["08", "57", "58", "XX"].iter().any(|class| code.starts_with(class)) && code != "57014";
     if ended_on_its_way { failure } else { failure.undone() }
 }
 
 /// What comes of asking again, and advice, if there is any.
-fn meaning(code: &str) -> (RefusalKind, &'static str) {
-    use RefusalKind::{Locked, Permanent, RetryAtOnce, RetryLater};
+fn meaning(code: &str) -> (Retry, &'static str) {
+    use Retry::{Later, Never, Now};
 
     let wrong_login = "the user or the password in the url is wrong, or pg_hba.conf lets nobody in from here, or not \
                        without TLS";
     match code {
         // A unique key was taken; two transactions were in each other's way, or each waited for the other; somebody else
         // makes the same table.
-        "23505" | "40001" | "40P01" | "42P07" | "42710" => (RetryAtOnce, ""),
-        "55P03" => (Locked, "somebody's open transaction has locked it: look into pg_stat_activity"),
-        "53300" => (RetryLater, "raise max_connections, or let fewer clients connect"),
-        "57P03" => (RetryLater, "it has just been started, or is being shut down"),
-        "57P01" | "57P02" => (RetryLater, ""), // It is being shut down.
-        "25006" => (Permanent, "it takes no writes: connect to the primary, and to a database that is not read-only"),
-        "28000" | "28P01" => (Permanent, wrong_login),
-        "3D000" => (Permanent, "create the database, or name another in the url"),
-        "42501" => (Permanent, "the documentation of PostgresMutex lists what its user must be allowed"),
-        "57014" => (Permanent, "it took longer than the store's timeout, or somebody cancelled it"),
-        _ => (Permanent, ""),
+        "23505" | "40001" | "40P01" | "42P07" | "42710" => (Now, ""),
+        LOCK_TIMEOUT => (Never, "somebody's open transaction has locked it: look into pg_stat_activity"),
+        "53300" => (Later, "raise max_connections, or let fewer clients connect"),
+        "57P03" => (Later, "it has just been started, or is being shut down"),
+        "57P01" | "57P02" => (Later, ""), // It is being shut down.
+        "25006" => (Never, "it takes no writes: connect to the primary, and to a database that is not read-only"),
+        "28000" | "28P01" => (Never, wrong_login),
+        "3D000" => (Never, "create the database, or name another in the url"),
+        "42501" => (Never, "the documentation of PostgresMutex lists what its user must be allowed"),
+        "57014" => (Never, "it took longer than the store's timeout, or somebody cancelled it"),
+        _ => (Never, ""),
     }
 }

@@ -18,7 +18,7 @@ use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord, ski
 use crate::observe::skip_reason::SkipReason;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::remote::engine::{
-    Answers, Asked, Decision, DroppedRuns, Ending, Engine, FoundEntry, Health, ReleaseRequest, ServerTurn,
+    Answers, Attempt, DroppedRuns, Ending, Engine, FoundEntry, Health, ReleaseRequest, Request,
 };
 use crate::store::remote::{failure::Failure, server_clock::instant};
 use crate::time::clock::{Clock, moment::Moment};
@@ -45,10 +45,10 @@ pub(super) struct RedisEngine {
 
 impl RedisEngine {
     /// Remembers the owners of these admissions that were granted.
-    fn remember(&self, admissions: &[&Admission], decided: &[Result<Decision, Failure>]) {
+    fn remember(&self, admissions: &[&Admission], decided: &[Result<Admitted, Failure>]) {
         let now = Clock::system().moment();
         let until = now.plus(self.timeout + MARGIN);
-        let is_granted = |decided: &Result<Decision, Failure>| matches!(decided, Ok(Ok(Admitted::Granted(_))));
+        let is_granted = |decided: &Result<Admitted, Failure>| matches!(decided, Ok(Admitted::Granted(_)));
         let granted = admissions.iter().zip(decided).filter(|(_, decided)| is_granted(decided));
         let mut asked_again = self.asked_again.lock().unwrap_or_else(PoisonError::into_inner);
         asked_again.retain(|(_, until)| now < *until);
@@ -67,10 +67,8 @@ impl RedisEngine {
 
 impl Engine for RedisEngine {
     const STORE: &'static str = "RedisMutex";
-    const RELEASES_AND_ADMITS_AT_ONCE: bool = true;
-    /// The scripts do nothing for those who don't wait any more.
-    const ACTS_LATE: bool = false;
-    const CLEANS_UP: bool = false;
+    /// The scripts do nothing after the deadline of a call.
+    const COMMITS_LATE: bool = false;
 
     type Connection = Connection;
 
@@ -79,9 +77,10 @@ impl Engine for RedisEngine {
     }
 
     /// Puts the last releases and the first admissions into one call: that is one for each run in order.
-    fn carry_out(&self, turn: &mut ServerTurn<Connection>, asked: Asked<'_>) -> Result<Answers, Failure> {
-        let ServerTurn { connection, attempt, .. } = turn;
-        let Asked { releases, admissions } = asked;
+    fn carry_out(&self, turn: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
+        let Request { releases, admissions } = request;
+        let (asked_before, until) = (turn.asked_before(), turn.until);
+        let connection = &mut turn.connection;
         let releases: Vec<ReleaseRequest> = releases.iter().map(|release| self.for_good(release)).collect();
         let mut parts = admissions.chunks(CHUNK);
         let call = Call { releases: &[], admissions: &[], refused_for: self.timeout + MARGIN };
@@ -90,29 +89,29 @@ impl Engine for RedisEngine {
             last.admissions = parts.next().unwrap_or_default();
         }
         calls.extend(parts.map(|admissions| Call { admissions, ..call }));
-        let command = |call: &Call<'_>| call.command(&self.prefix, connection.clock, attempt.until);
+        let command = |call: &Call<'_>| call.command(&self.prefix, connection.clock, until);
         let commands: Vec<Cmd> = calls.iter().map(command).collect();
-        let replies = connection.ask(attempt.until, &commands)?;
-        let (asked_before, (mut ended, mut decided)) = (attempt.asked_before(), Answers::default());
+        let replies = connection.ask(until, &commands)?;
+        let mut answers = Answers::default();
         for (call, reply) in calls.iter().zip(replies) {
-            let answers = call.read(reply, asked_before, &mut connection.clock);
-            ended.extend(answers.0);
-            decided.extend(answers.1);
+            let of_call = call.read(reply, asked_before, &mut connection.clock);
+            answers.releases.extend(of_call.releases);
+            answers.admissions.extend(of_call.admissions);
         }
-        if attempt.again {
-            self.remember(admissions, &decided);
+        if asked_before.is_some() {
+            self.remember(admissions, &answers.admissions);
         }
-        Ok((ended, decided))
+        Ok(answers)
     }
 
-    fn look(&self, turn: &mut ServerTurn<Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure> {
+    fn look(&self, turn: &mut Attempt<Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure> {
         let parts = || names.chunks(LOOKED_AT_ONCE);
         let answers = ask(turn, parts().map(|names| script::look(&self.prefix, names)))?;
         let found = parts().zip(&answers).map(|(names, answer)| script::looked(names, answer));
         Ok(found.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    fn leases(&self, turn: &mut ServerTurn<Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {
+    fn leases(&self, turn: &mut Attempt<Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {
         let pattern = self.prefix.pattern_of_leases(prefix);
         let (mut names, mut cursor) = (BTreeSet::new(), None);
         while cursor.as_deref() != Some("0") {
@@ -126,7 +125,7 @@ impl Engine for RedisEngine {
         self.look(turn, &Vec::from_iter(names))
     }
 
-    fn runs(&self, turn: &mut ServerTurn<Connection>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
+    fn runs(&self, turn: &mut Attempt<Connection>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
         let looks = events.iter().map(|event| cmd("HGETALL").arg(self.prefix.runs_key(event)).take());
         let mut records = Vec::new();
         for (event, answer) in events.iter().zip(ask(turn, looks)?) {
@@ -138,7 +137,7 @@ impl Engine for RedisEngine {
         Ok(records)
     }
 
-    fn log_runs(&self, turn: &mut ServerTurn<Connection>, records: &[RunRecord]) -> Result<(), Failure> {
+    fn log_runs(&self, turn: &mut Attempt<Connection>, records: &[RunRecord]) -> Result<(), Failure> {
         let write = |records: &[RunRecord]| {
             let lines = records.iter().map(|record| [record.id().to_string(), record.to_line()]);
             LOG_RUNS.call(&[self.prefix.runs_key(records[0].event())]).arg(lines.flatten().collect::<Vec<_>>()).take()
@@ -146,7 +145,7 @@ impl Engine for RedisEngine {
         ask(turn, records.chunk_by(|one, next| one.event() == next.event()).map(write)).map(drop)
     }
 
-    fn drop_runs(&self, turn: &mut ServerTurn<Connection>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
+    fn drop_runs(&self, turn: &mut Attempt<Connection>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
         let drops = dropped.iter().flat_map(|DroppedRuns { event, ended, not_ended }| {
             let log = self.prefix.runs_key(event);
             let ended = (!ended.is_empty()).then(|| cmd("HDEL").arg(&log).arg(ended).take());
@@ -155,13 +154,13 @@ impl Engine for RedisEngine {
         ask(turn, drops).map(drop)
     }
 
-    fn count_skips(&self, turn: &mut ServerTurn<Connection>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
+    fn count_skips(&self, turn: &mut Attempt<Connection>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
         let counts = skips.iter().map(|skip| (skip.reason(), skip.count(), skip.latest().timestamp_micros()));
         let call = COUNT_SKIPS.call(&[self.prefix.runs_key(event)]).arg(counts.collect::<Vec<_>>()).take();
         ask(turn, [call]).map(drop)
     }
 
-    fn skips(&self, turn: &mut ServerTurn<Connection>, event: &str) -> Result<Vec<SkipCount>, Failure> {
+    fn skips(&self, turn: &mut Attempt<Connection>, event: &str) -> Result<Vec<SkipCount>, Failure> {
         let looks = SkipReason::COUNTED.into_iter().map(|reason| {
             let fields = [format!("skipped:{reason}"), format!("latest:{reason}")];
             cmd("HMGET").arg(self.prefix.runs_key(event)).arg(&fields).take()
@@ -174,13 +173,13 @@ impl Engine for RedisEngine {
         Ok(skips)
     }
 
-    fn health(&self, turn: &mut ServerTurn<Connection>) -> Result<Health, Failure> {
+    fn health(&self, turn: &mut Attempt<Connection>) -> Result<Health, Failure> {
         let answers = ask(turn, [cmd("TIME"), cmd("INFO")])?;
         let (time, mut warnings) = (script::time(&answers[0])?, health::warnings(&answers[1])?);
         // On a cluster, another node may have these keys.
         let last = cmd("GET").arg(self.prefix.key("token")).take();
         let write = cmd("SET").arg(self.prefix.key("check")).arg("").arg("PX").arg(1).take();
-        let answers = turn.connection.ask(turn.attempt.until, &[last, write])?;
+        let answers = turn.connection.ask(turn.until, &[last, write])?;
         warnings.extend(health::of_write(&answers[1], &warnings));
         // A token is the server's time of its grant, unless the clock was set back before that.
         let granted = read(&answers[0]).map(instant);
@@ -202,7 +201,7 @@ fn record(event: &str, field: &str, line: &str) -> Result<Option<NumberedRecord>
 }
 
 /// Asks what may be asked twice, all at once.
-fn ask(turn: &mut ServerTurn<Connection>, commands: impl IntoIterator<Item = Cmd>) -> Result<Vec<Value>, Failure> {
-    let replies = turn.connection.ask(turn.attempt.until, &Vec::from_iter(commands))?;
+fn ask(turn: &mut Attempt<Connection>, commands: impl IntoIterator<Item = Cmd>) -> Result<Vec<Value>, Failure> {
+    let replies = turn.connection.ask(turn.until, &Vec::from_iter(commands))?;
     replies.into_iter().map(script::unless_refused).collect()
 }

@@ -12,7 +12,7 @@ use super::stored_script::{CARRY_OUT, LOOK};
 use crate::lease::{name::MutexName, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
-use crate::store::remote::engine::{Answers, Decision, Ending, FoundEntry, ReleaseRequest, Released};
+use crate::store::remote::engine::{Answers, Ending, FoundEntry, ReleaseRequest};
 use crate::store::remote::failure::Failure;
 use crate::store::remote::server_clock::{ServerClock, instant};
 use crate::time::{clock::Clock, clock::moment::Moment};
@@ -68,7 +68,7 @@ impl Call<'_> {
     pub(super) fn read(&self, answer: Value, asked_before: Option<Duration>, clock: &mut ServerClock) -> Answers {
         self.read_parts(answer, asked_before, clock).unwrap_or_else(|failure| {
             let (releases, admissions) = (self.releases.len(), self.admissions.len());
-            (vec![Err(failure.clone()); releases], vec![Err(failure); admissions])
+            Answers { releases: vec![Err(failure.clone()); releases], admissions: vec![Err(failure); admissions] }
         })
     }
 
@@ -88,26 +88,31 @@ impl Call<'_> {
             let number = numbers.next().map(Value::Int);
             exceptions.next_if(|exception| matches!(exception, Value::Array(parts) if parts.first() == number.as_ref()))
         };
-        let (mut ended, mut decided) = Answers::default();
-        for _ in self.releases {
-            ended.push(match next_exception() {
-                None => Ok(Released { was_ours: true, went_before: false }),
+        let mut answers = Answers::default();
+        for release in self.releases {
+            // A lease that was to be extended is still there after an attempt that was carried out.
+            let asked_before = asked_before.filter(|_| !matches!(release.ending, Ending::After(_)));
+            answers.releases.push(match next_exception() {
+                None => Ok(true),
                 Some(exception) if is_late(exception) => Err(Failure::too_late()),
-                Some(exception) => Ok(not_ours(exception, time, asked_before)?),
+                Some(exception) => Ok(went_before(exception, time, asked_before)?),
             });
         }
         for admission in self.admissions {
             let decision = match (next_exception(), token) {
-                (Some(exception), _) => Ok(exceptional(exception, admission, time)?),
+                (Some(exception), _) => exceptional(exception, admission, time),
                 (None, Value::ServerError(error)) => Err(refused(error)),
                 (None, token) => {
                     let token = FencingToken::new(digits(token)?.unsigned_abs());
-                    Ok(Ok(Admitted::Granted(admission.granted(token))))
+                    Ok(Admitted::Granted(admission.granted(token)))
                 }
             };
-            decided.push(decision);
+            match decision {
+                Err(failure) if !failure.is_of_one_name() && !matches!(token, Value::ServerError(_)) => return Err(failure),
+                decision => answers.admissions.push(decision),
+            }
         }
-        exceptions.next().map_or(Ok((ended, decided)), |left| Err(not_understood(left)))
+        exceptions.next().map_or(Ok(answers), |left| Err(not_understood(left)))
     }
 }
 
@@ -115,19 +120,19 @@ fn is_late(exception: &Value) -> bool {
     exception.as_sequence().and_then(|parts| parts.get(1)) == Some(&Value::BulkString(b"late".to_vec()))
 }
 
-/// Reads who has a name that was not its owner's any more.
-fn not_ours(exception: &Value, time: i64, asked_before: Option<Duration>) -> Result<Released, Failure> {
+/// Returns whether the first attempt, so long ago, may have released a name that is not its owner's now.
+fn went_before(exception: &Value, time: i64, asked_before: Option<Duration>) -> Result<bool, Failure> {
     match exception.as_sequence() {
         Some([_, Value::BulkString(kind), Value::BulkString(entry), _]) if kind == b"not ours" => {
             let taken_for = held_for(entry, instant(time)).unwrap_or_default();
-            Ok(Released { was_ours: false, went_before: asked_before.is_some_and(|ago| taken_for <= ago) })
+            Ok(asked_before.is_some_and(|ago| taken_for <= ago))
         }
         _ => Err(not_understood(exception)),
     }
 }
 
 /// Reads why an admission was not granted just now.
-fn exceptional(exception: &Value, admission: &Admission, time: i64) -> Result<Decision, Failure> {
+fn exceptional(exception: &Value, admission: &Admission, time: i64) -> Result<Admitted, Failure> {
     let parts = exception.as_sequence().unwrap_or_default();
     let [_, Value::BulkString(kind), Value::BulkString(entry), Value::Int(left), which @ ..] = parts else {
         return Err(not_understood(exception));
@@ -136,19 +141,19 @@ fn exceptional(exception: &Value, admission: &Admission, time: i64) -> Result<De
         let [Value::Int(which)] = which else { return None };
         admission.excluded_by().get(usize::try_from(*which).ok()?.checked_sub(1)?)
     };
-    Ok(match (&kind[..], holder(entry, *left, instant(time))) {
+    match (&kind[..], holder(entry, *left, instant(time))) {
         (b"excluded", holder) => {
             let name = excluding(which).ok_or_else(|| not_understood(exception))?;
             Ok(Admitted::Excluded(Held::new(name.clone(), holder.ok())))
         }
-        (_, Err(foreign)) => Err(foreign),
+        (_, Err(foreign)) => Err(Failure::unreadable(&foreign)),
         (b"lease", Ok(holder)) => Ok(Admitted::LeaseTaken(Some(holder))),
         (b"claim", Ok(holder)) => Ok(Admitted::ClaimTaken(Some(holder))),
         (b"ours", Ok(holder)) if holder.owner() == admission.owner() => {
             Ok(Admitted::Granted(admission.granted(holder.token())))
         }
-        _ => return Err(not_understood(exception)),
-    })
+        _ => Err(not_understood(exception)),
+    }
 }
 
 /// Returns the command that looks at these names.
@@ -163,7 +168,10 @@ pub(super) fn looked(names: &[MutexName], answer: &Value) -> Result<Vec<FoundEnt
     for (name, entry) in names.iter().zip(entries.chunks(2)) {
         match entry {
             [Value::Nil, _] => {}
-            [Value::BulkString(entry), Value::Int(left)] => found.push((name.clone(), holder(entry, *left, time))),
+            [Value::BulkString(entry), Value::Int(left)] => {
+                let holder = holder(entry, *left, time).map_err(|foreign| Failure::unreadable(&foreign));
+                found.push((name.clone(), holder));
+            }
             _ => return Err(not_understood(answer)),
         }
     }

@@ -4,8 +4,8 @@ use std::fmt;
 
 use redis::{ServerError, Value};
 
-use crate::base::error::MutexError;
-use crate::store::remote::failure::{Failure, RefusalKind};
+use crate::base::error::{MutexError, MutexErrorKind};
+use crate::store::remote::failure::{Failure, Retry};
 
 /// The codes of errors that the server gives before a script starts, or at the first of its writes; and the user's next
 /// step, where the server's own words don't say it.
@@ -39,13 +39,13 @@ const UNKNOWN: &str = "unknown command";
 pub(super) fn refused(error: &ServerError) -> Failure {
     // What follows are our own arguments, such as a script.
     let details = error.details().and_then(|details| details.split(", with args beginning").next()).unwrap_or_default();
-    let kind = match error.code() {
+    let retry = match error.code() {
         "LATE" => return Failure::too_late(),
-        "BUSY" | "LOADING" => RefusalKind::RetryLater,
-        _ if details.starts_with(NO_ROOM) => RefusalKind::RetryLater,
-        _ => RefusalKind::Permanent,
+        "BUSY" | "LOADING" => Retry::Later,
+        _ if details.starts_with(NO_ROOM) => Retry::Later,
+        _ => Retry::Never,
     };
-    let failure = Failure::refused(error.code(), details, advice(error.code(), details), kind);
+    let failure = Failure::refused(error.code(), details, advice(error.code(), details), retry);
     if BEFORE_ANY_WRITE.iter().any(|(code, _)| *code == error.code()) { failure.undone() } else { failure }
 }
 
@@ -59,12 +59,11 @@ pub(super) fn is_unknown(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(error) if error.details().is_some_and(|details| details.starts_with(UNKNOWN)))
 }
 
-pub(super) fn error(attempted: String, failure: Failure) -> MutexError {
-    match failure.code() {
-        // The key of the last token has something else.
-        Some("NOTOKEN") => MutexError::unusable(attempted, failure).of_the_store(),
-        _ => failure.into_error(attempted),
+pub(super) fn error(attempted: String, mut failure: Failure) -> MutexError {
+    if failure.code() == Some("NOTOKEN") {
+        failure.kind = MutexErrorKind::Unusable; // The key of the last token has something else.
     }
+    failure.into_error(attempted)
 }
 
 /// Returns the failure of an answer that makes no sense.

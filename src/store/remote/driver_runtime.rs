@@ -36,7 +36,7 @@ impl DriverRuntime {
     }
 
     /// Lets a connection say goodbye to its server. However that goes, it is closed.
-    #[cfg_attr(not(any(feature = "mysql", feature = "postgres")), expect(dead_code))]
+    #[cfg_attr(not(feature = "sql"), expect(dead_code))]
     pub(crate) fn leave<T>(&self, goodbye: impl Future<Output = T>) {
         let _ = self.until(Clock::system().moment().plus(FAREWELL), goodbye);
     }

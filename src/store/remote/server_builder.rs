@@ -4,19 +4,22 @@ use std::fmt;
 use std::time::Duration;
 
 use super::server_url::ServerAddress;
-#[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
+#[cfg(feature = "server-tls")]
 use super::tls::Tls;
 use crate::base::error::InvalidOptions;
 
-/// The options as the user gave them. The store's `build` checks them.
-pub(crate) struct ServerOptions<A> {
-    pub(crate) address: Result<A, InvalidOptions>,
+/// A server, how it is reached, and how long one call takes at most.
+pub(crate) struct Target<A> {
+    pub(crate) address: A,
     /// The prefix of the keys, or the table.
     pub(crate) namespace: String,
     pub(crate) timeout: Duration,
-    #[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
+    #[cfg(feature = "server-tls")]
     pub(crate) tls: Tls,
 }
+
+/// The options as the user gave them. The store's `build` checks them.
+pub(crate) type ServerOptions<A> = Target<Result<A, InvalidOptions>>;
 
 impl<A: ServerAddress> ServerOptions<A> {
     pub(crate) fn new(url: &str, namespace: &str, timeout: Duration) -> Self {
@@ -24,37 +27,26 @@ impl<A: ServerAddress> ServerOptions<A> {
             address: A::of_url(url),
             namespace: namespace.to_owned(),
             timeout,
-            #[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
+            #[cfg(feature = "server-tls")]
             tls: Tls::default(),
         }
     }
 
     /// Checks the options, but for the namespace, which the store checks.
     pub(crate) fn check(self, [shortest, longest]: [Duration; 2]) -> Result<Target<A>, InvalidOptions> {
-        let Self { address, namespace, timeout, .. } = self;
+        let timeout = self.timeout;
         if !(shortest..=longest).contains(&timeout) {
             let what = format!("a time-out of {timeout:?} is outside of {shortest:?} to {longest:?}");
             return Err(InvalidOptions::new(what));
         }
         Ok(Target {
-            address: address?,
-            namespace,
+            address: self.address?,
+            namespace: self.namespace,
             timeout,
-            #[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
+            #[cfg(feature = "server-tls")]
             tls: self.tls.check()?,
         })
     }
-}
-
-/// A server, how it is reached, and how long one call takes at most.
-pub(crate) struct Target<A> {
-    pub(crate) address: A,
-    pub(crate) namespace: String,
-    pub(crate) timeout: Duration,
-    #[cfg(any(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
-    // A store whose own feature is off does without.
-    #[allow(dead_code)]
-    pub(crate) tls: Tls,
 }
 
 /// Without user and password.

@@ -5,12 +5,9 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::engine::{
-    AddressOf, Asked, Ending, Engine, FoundEntry, Health, ReleaseRequest, Released, ServerTurn,
-};
+use super::engine::{AddressOf, Ending, Engine, FoundEntry, Health, ReleaseRequest, Request};
 use super::failure::Failure;
-use super::housekeeper::PendingRelease;
-use super::server::{Decided, Server};
+use super::server::{PendingRelease, Server};
 use super::server_builder::Target;
 use super::server_clock::difference_warning;
 use super::server_url::ServerAddress;
@@ -19,7 +16,6 @@ use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, owner::Owner, term::Term};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::admit_in_steps;
 use crate::store::event_mutex::batch::{Batch, LeaseReturn};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
@@ -27,20 +23,8 @@ use crate::store::event_mutex::run_log::RunLog;
 use crate::store::event_mutex::{broken_lease::Broken, slot::Slot, warning::StoreWarning};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// The longest time for which a release that the server did not answer is tried again.
-const RELEASE_RETRIED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// The mutexes on a server. Its clones are handles of one client.
-pub(crate) struct ServerMutex<E: Engine>(Arc<Client<E>>);
-
-/// What all handles have in common. It goes with the last of them.
-struct Client<E: Engine>(Arc<Server<E>>);
-
-impl<E: Engine> Drop for Client<E> {
-    fn drop(&mut self) {
-        self.0.end();
-    }
-}
+/// The mutexes on a server. Its clones are handles of one server, whose last one goes in words.
+pub(crate) struct ServerMutex<E: Engine>(Arc<Server<E>>);
 
 impl<E: Engine> Clone for ServerMutex<E> {
     fn clone(&self) -> Self {
@@ -50,11 +34,11 @@ impl<E: Engine> Clone for ServerMutex<E> {
 
 impl<E: Engine> ServerMutex<E> {
     pub(crate) fn new(engine: E, target: Target<AddressOf<E>>) -> Self {
-        Self(Arc::new(Client(Arc::new(Server::new(engine, target)))))
+        Self(Arc::new(Server::new(engine, target)))
     }
 
-    pub(crate) fn server(&self) -> &Arc<Server<E>> {
-        &self.0.0
+    pub(crate) fn server(&self) -> &Server<E> {
+        &self.0
     }
 
     pub(crate) fn address(&self) -> &AddressOf<E> {
@@ -65,111 +49,77 @@ impl<E: Engine> ServerMutex<E> {
         &self.server().engine
     }
 
-    /// Lets these end, now or after their rest, and decides on these admissions, each of which is one step. What may not have
-    /// ended is released later.
-    fn exchange(
-        &self,
-        returns: &mut [Slot<LeaseReturn, bool>],
-        admissions: &mut [Slot<Admission, Admitted>],
-    ) {
-        let release = |slot: &Slot<LeaseReturn, bool>| {
-            ReleaseRequest::of(slot.asked().lease(), slot.asked().rest().map_or(Ending::Now, Ending::After))
-        };
-        let releases: Vec<ReleaseRequest> = returns.iter().map(release).collect();
-        let asked: Vec<&Admission> = admissions.iter().map(Slot::asked).collect();
-        let (ended, decided) = self.server().carry_out(Asked { releases: &releases, admissions: &asked });
-        for (slot, decided) in admissions.iter_mut().zip(decided) {
-            slot.fill(self.admitted(slot.asked(), decided));
-        }
-        for (slot, answer) in returns.iter_mut().zip(ended) {
-            let (lease, has_rest) = (slot.asked().lease(), slot.asked().rest().is_some());
-            // What is to rest is still there after an attempt that was carried out.
-            let can_have_gone = !has_rest && Clock::system().moment() < lease.deadline();
-            let answer = match answer {
-                Ok(Released { was_ours, went_before }) => Ok(was_ours || (went_before && can_have_gone)),
-                Err(failure) => {
-                    self.release_later(slot.asked());
-                    let verb = if has_rest { "extend" } else { "forget" };
-                    Err(self.failed(format_args!("{verb} {}", lease.name()), failure))
-                }
-            };
-            slot.fill(answer);
-        }
-    }
-
-    /// Decides on one admission of a batch in which the lease and the claim of some admission have two owners.
-    fn admit_apart(&self, admission: &Admission) -> Result<Admitted, MutexError> {
-        if admission.is_of_one_owner() { admission.ask(self) } else { admit_in_steps(self, admission) }
-    }
-
     /// Reads which of these names are held, and by whom.
     fn held_of(&self, names: &[MutexName]) -> Result<Vec<Held>, MutexError> {
         let Some(first) = names.first() else { return Ok(Vec::new()) };
-        let found = self.ask(|turn| self.engine().look(turn, names));
-        let found = found.map_err(|failure| self.failed(format_args!("look up the holder of {first}"), failure))?;
+        let look_up = |name: &MutexName, failure| self.failed(format_args!("look up the holder of {name}"), failure);
+        let found = self.server().ask(|attempt| self.engine().look(attempt, names));
         let held = |(name, holder): FoundEntry| match holder {
             Ok(holder) => Ok(Held::new(name, Some(holder))),
-            Err(why) => Err(self.unusable(format_args!("look up the holder of {name}"), why)),
+            Err(failure) => Err(look_up(&name, failure)),
         };
-        found.into_iter().map(held).collect()
+        found.map_err(|failure| look_up(first, failure))?.into_iter().map(held).collect()
     }
 
-    fn admitted(&self, admission: &Admission, decided: Result<Decided, Failure>) -> Result<Admitted, MutexError> {
-        let may_be_ours = match &decided {
+    /// Reads the server's answer to an admission, which was asked for `again` if an earlier attempt of the call may have been
+    /// carried out. What may be ours without a run is released later.
+    fn admitted(
+        &self,
+        admission: &Admission,
+        answer: Result<Admitted, Failure>,
+        again: bool,
+    ) -> Result<Admitted, MutexError> {
+        let may_be_ours = match &answer {
+            Ok(Admitted::Granted(_)) => false,
             // The first attempt may have been granted and be over but for its claim, or may still be granted.
-            Ok((Ok(Admitted::Granted(_)) | Err(_), _)) => false,
-            Ok((_, again)) => *again,
-            Err(failure) => failure.may_have_been_done(),
+            Ok(_) => again,
+            Err(failure) => again || failure.may_have_happened,
         };
         if may_be_ours {
             let now = Clock::system().moment();
             let latest = now.plus(2 * self.server().target.timeout);
-            let from: &[Moment] = if E::ACTS_LATE { &[now, latest] } else { &[now] };
+            let from = if E::COMMITS_LATE { vec![now, latest] } else { vec![now] };
             for request in [admission.claim(), admission.lease()].into_iter().flatten() {
-                let (name, owner, until) = (request.name(), request.owner(), latest.plus(request.term().get()));
-                self.release_between(name, owner, from, until);
+                let until = latest.plus(request.term().get());
+                self.release_later(request.name(), request.owner(), &from, until);
             }
         }
-        let (decision, again) =
-            decided.map_err(|failure| self.failed(format_args!("admit {}", admission.name()), failure))?;
-        match decision.map_err(|why| self.unusable(format_args!("admit {}", admission.name()), why))? {
+        let attempted = || format!("admit {}", admission.name());
+        match answer.map_err(|failure| self.failed(format_args!("{}", attempted()), failure))? {
             Admitted::LeaseTaken(Some(own)) | Admitted::ClaimTaken(Some(own))
                 if again && own.owner() == admission.owner() =>
             {
-                Err(MutexError::granted_too_late(format!("admit {}", admission.name())))
+                Err(MutexError::granted_too_late(attempted()))
             }
-            decision => Ok(decision),
+            admitted => Ok(admitted),
         }
     }
 
-    /// Releases a lease whose release got no answer, as soon as the server answers, but not before its rest is over.
-    fn release_later(&self, asked: &LeaseReturn) {
-        let from = Clock::system().moment().plus(asked.rest().map_or(Duration::ZERO, Term::get));
-        // It may have been extended, so that only the server knows when it ends.
-        let until = from.plus(RELEASE_RETRIED_FOR);
-        self.release_between(asked.lease().name(), asked.lease().owner(), &[from], until);
+    /// Reads the server's answer to a release. A lease that may not have ended is released later, but not before its minimum hold
+    /// is over.
+    fn released(&self, asked: &LeaseReturn, answer: Result<bool, Failure>, again: bool) -> Result<bool, MutexError> {
+        let (lease, now) = (asked.lease(), Clock::system().moment());
+        match answer {
+            // Nothing tells whether the first attempt has released what is not there after its deadline.
+            Ok(was_ours) => Ok(was_ours && !(again && lease.deadline() <= now)),
+            Err(failure) => {
+                let from = now.plus(asked.rest().map_or(Duration::ZERO, Term::get));
+                self.release_later(lease.name(), lease.owner(), &[from], from.plus(lease.term().get()));
+                let verb = if asked.rest().is_some() { "extend" } else { "forget" };
+                Err(self.failed(format_args!("{verb} {}", lease.name()), failure))
+            }
+        }
     }
 
-    /// Releases what may be this owner's as soon as the server answers, at each of these moments or after it.
-    fn release_between(&self, name: &MutexName, owner: Owner, from: &[Moment], until: Moment) {
+    /// Releases what may be this owner's with a call that comes after each of these moments.
+    fn release_later(&self, name: &MutexName, owner: Owner, from: &[Moment], until: Moment) {
         let release = ReleaseRequest { name: name.clone(), owner, ending: Ending::ForGood };
         let pending = |from: &Moment| PendingRelease { release: release.clone(), from: *from, until };
-        self.server().add_pending(from.iter().map(pending));
-    }
-
-    pub(super) fn ask<T: Send>(
-        &self,
-        exchange: impl FnMut(&mut ServerTurn<E::Connection>) -> Result<T, Failure> + Send,
-    ) -> Result<T, Failure> {
-        self.server().ask(self.server().first_attempt(), exchange)
+        self.server().release_later(from.iter().map(pending));
     }
 
     pub(crate) fn failed(&self, attempted: fmt::Arguments<'_>, failure: Failure) -> MutexError {
         self.engine().error(format!("{attempted} in {}", self.address()), failure)
-    }
-
-    fn unusable(&self, attempted: fmt::Arguments<'_>, why: String) -> MutexError {
-        MutexError::unusable(format!("{attempted} in {}", self.address()), why)
     }
 }
 
@@ -189,7 +139,7 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        let found = self.ask(|turn| Ok(!self.engine().look(turn, slice::from_ref(name))?.is_empty()));
+        let found = self.server().ask(|attempt| Ok(!self.engine().look(attempt, slice::from_ref(name))?.is_empty()));
         found.map_err(|failure| self.failed(format_args!("look at {name}"), failure))
     }
 
@@ -206,23 +156,26 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
 
     fn carry_out(&self, batch: &mut Batch) {
         let (releases, admissions) = batch.slots_mut();
-        let is_one_step = admissions.iter().all(|slot| slot.asked().is_of_one_owner());
-        let at_once = is_one_step && (E::RELEASES_AND_ADMITS_AT_ONCE || releases.is_empty());
-        self.exchange(releases, if at_once { &mut *admissions } else { &mut [] });
-        let mut outage = releases.iter().find_map(|slot| slot.outage().cloned());
-        if is_one_step && !at_once && outage.is_none() {
-            self.exchange(&mut [], admissions);
+        let release = |slot: &Slot<LeaseReturn, bool>| {
+            ReleaseRequest::of(slot.asked().lease(), slot.asked().rest().map_or(Ending::Now, Ending::After))
+        };
+        let asked: Vec<ReleaseRequest> = releases.iter().map(release).collect();
+        let wanted: Vec<&Admission> = admissions.iter().map(Slot::asked).collect();
+        let request = Request { releases: &asked, admissions: &wanted };
+        let (answers, again) = self.server().carry_out(request);
+        for (slot, answer) in admissions.iter_mut().zip(answers.admissions) {
+            slot.fill(self.admitted(slot.asked(), answer, again));
         }
-        // What was not decided in one step: its slots are still empty.
-        batch.admit_each(&mut outage, |admission| self.admit_apart(admission));
+        for (slot, answer) in releases.iter_mut().zip(answers.releases) {
+            slot.fill(self.released(slot.asked(), answer, again));
+        }
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
-        let releases: Vec<ReleaseRequest> =
+        let asked: Vec<ReleaseRequest> =
             leases.iter().map(|slot| ReleaseRequest::of(slot.asked(), Ending::After(term))).collect();
-        let (extended, _) = self.server().carry_out(Asked::releases(&releases));
-        for (slot, answer) in leases.iter_mut().zip(extended) {
-            let answer = answer.map(|extended| extended.was_ours);
+        let (answers, _) = self.server().carry_out(Request::releases(&asked));
+        for (slot, answer) in leases.iter_mut().zip(answers.releases) {
             slot.fill(answer.map_err(|failure| self.failed(format_args!("extend {}", slot.asked().name()), failure)));
         }
     }
@@ -232,9 +185,9 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
             Names::Exactly(name) => self.held_of(slice::from_ref(name)),
             Names::Each(names) => self.held_of(names),
             Names::LeasesWithPrefix(prefix) => {
-                let found = self.ask(|turn| self.engine().leases(turn, prefix));
+                let found = self.server().ask(|attempt| self.engine().leases(attempt, prefix));
                 let found = found.map_err(|failure| self.failed(format_args!("list the leases"), failure))?;
-                // One entry of somebody else must not hide the others.
+                // One entry that can't be read must not hide the others.
                 Ok(found.into_iter().map(|(name, holder)| Held::new(name, holder.ok())).collect())
             }
         }
@@ -245,16 +198,15 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
         let Some(holder) = held.and_then(Held::into_holder) else { return Ok(Broken::NotHeld) };
         // Only this holder is broken, however late the request arrives and however often.
         let release = ReleaseRequest { name: name.clone(), owner: holder.owner(), ending: Ending::Now };
-        let released = self.server().carry_out(Asked::releases(&[release])).0.remove(0);
-        let Released { was_ours, went_before } =
-            released.map_err(|failure| self.failed(format_args!("break {name}"), failure))?;
-        Ok(Broken::if_held(was_ours || went_before))
+        let (mut answers, _) = self.server().carry_out(Request::releases(&[release]));
+        let was_held = answers.releases.remove(0);
+        Ok(Broken::if_held(was_held.map_err(|failure| self.failed(format_args!("break {name}"), failure))?))
     }
 
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         let asked = Clock::system().now();
         let (server, engine) = (self.server(), self.engine());
-        let health = server.ask_this_alone(server.first_attempt(), |turn| engine.health(turn));
+        let health = server.ask(|attempt| engine.health(attempt));
         let heard = Clock::system().now();
         let failed = |failure| engine.error(format!("check {}", self.address()), failure);
         let Health { time, ahead, mut warnings } = health.map_err(failed)?;

@@ -16,27 +16,27 @@ impl<E: Engine> RunLog for ServerMutex<E> {
         // What would not stay is not written: should the answer be lost, it would come again as something new.
         let new = events.into_values().flat_map(|new| add(Vec::new(), &new, keep).into_iter().rev());
         let new: Vec<RunRecord> = new.map(|run| run.record).collect();
-        let written = self.ask(|turn| {
-            self.engine().log_runs(turn, &new)?;
-            let found = self.engine().runs(turn, &names)?;
+        let written = self.server().ask(|attempt| {
+            self.engine().log_runs(attempt, &new)?;
+            let found = self.engine().runs(attempt, &names)?;
             let dropped: Vec<DroppedRuns<'_>> = names.iter().filter_map(|event| surplus(event, &found, keep)).collect();
-            if dropped.is_empty() { Ok(()) } else { self.engine().drop_runs(turn, &dropped) }
+            if dropped.is_empty() { Ok(()) } else { self.engine().drop_runs(attempt, &dropped) }
         });
         written.map_err(|failure| self.failed(format_args!("write the log of runs"), failure))
     }
 
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
-        let found = self.ask(|turn| self.engine().runs(turn, &[event]));
+        let found = self.server().ask(|attempt| self.engine().runs(attempt, &[event]));
         found.map(newest_first).map_err(|failure| self.failed(format_args!("read the log of runs"), failure))
     }
 
     fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
-        let counted = self.ask(|turn| self.engine().count_skips(turn, event, skips));
+        let counted = self.server().ask(|attempt| self.engine().count_skips(attempt, event, skips));
         counted.map_err(|failure| self.failed(format_args!("count what is skipped"), failure))
     }
 
     fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
-        let found = self.ask(|turn| self.engine().skips(turn, event));
+        let found = self.server().ask(|attempt| self.engine().skips(attempt, event));
         found.map_err(|failure| self.failed(format_args!("read the log of runs"), failure))
     }
 }

@@ -48,7 +48,7 @@ impl<'a> ServerUrl<'a> {
 
     /// Whether the option of this name asks for TLS, and the other options. The first of its modes, which are read in any
     /// case, is the default and asks for none; each of the others has the server's certificate checked.
-    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    #[cfg(feature = "sql")]
     pub(crate) fn encryption(&self, name: &str, modes: [&str; 4]) -> Result<(bool, String), InvalidOptions> {
         let options = self.options.unwrap_or_default().split('&').filter(|option| !option.is_empty());
         let (mut is_encrypted, mut others) = (false, Vec::new());

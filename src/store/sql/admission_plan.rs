@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::Datelike;
 
 use super::row_key::{RowKey, plain};
-use super::run_rows::NULL;
+use super::run_rows::or_null;
+use super::session::{AskedRows, Session, list};
 use super::snapshot::{MutexRow, Snapshot};
-use super::statements::{Call, Statements, Values};
 use crate::lease::holder::{Holder, host_and_reason, this_host};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
-use crate::store::remote::engine::Decision;
+use crate::store::remote::failure::Failure;
 use crate::store::remote::server_clock::instant;
 use crate::time::clock::moment::Moment;
 
@@ -23,7 +23,7 @@ const LONGEST_HOST: usize = 255;
 /// What becomes of several, if the rows can be written.
 #[derive(Default)]
 pub(super) struct AdmissionPlan {
-    pub(super) decisions: Vec<Decision>,
+    pub(super) decisions: Vec<Result<Admitted, Failure>>,
     /// What is written, in the order of the names. Nothing if nobody is granted what is not theirs already.
     pub(super) rows: BTreeMap<RowKey, Lease>,
     /// Why those are wanted that were asked for with a reason.
@@ -43,7 +43,7 @@ impl AdmissionPlan {
         plan
     }
 
-    fn decide(&mut self, admission: &Admission, look: &Snapshot, token: FencingToken) -> Decision {
+    fn decide(&mut self, admission: &Admission, look: &Snapshot, token: FencingToken) -> Result<Admitted, Failure> {
         let asked = [admission.claim(), admission.lease()].into_iter().flatten();
         let asked: Vec<(&LeaseRequest, RowKey)> = asked.map(|request| (request, RowKey::of(request.name()))).collect();
         let ours = asked.iter().map(|(request, key)| look.of_owner(key, request.owner()));
@@ -85,40 +85,26 @@ impl AdmissionPlan {
         Ok(Admitted::Granted(admission.granted(token)))
     }
 
-    /// The statements that write it, unless the server's time is past `until` by then, or before that of the look.
-    pub(super) fn statements(&self, statements: &Statements, look: &Snapshot, until: Moment) -> Call {
-        let mut values = Values::default();
-        let host = |key: &RowKey| {
-            let reason = self.reasons.get(key).map(String::as_str);
-            plain(&host_and_reason(&this_host(), reason), LONGEST_HOST)
-        };
+    /// Returns the rows as they stand in the statements. They are written between the server's time of the look and `until`.
+    pub(super) fn rows<S: Session>(&self, look: &Snapshot, until: Moment) -> AskedRows {
         // Both servers can write the years from 1970 to 9999.
         let occurrence = |lease: &Lease| {
             let occurrence = lease.occurrence().filter(|occurrence| (1970..10_000).contains(&occurrence.year()));
-            occurrence.map(|occurrence| occurrence.timestamp_micros())
+            S::later(S::EPOCH, &or_null(occurrence.map(|occurrence| occurrence.timestamp_micros())))
         };
-        let rows: Vec<String> = self
-            .rows
-            .iter()
-            .map(|(key, lease)| {
-                statements.row.with(&[
-                    ("name", &values.text(key)),
-                    ("owner", &values.text(lease.owner())),
-                    ("host", &values.text(host(key))),
-                    ("pid", &values.number(lease.owner().pid())),
-                    ("micros", &values.number(lease.term().get().as_micros())),
-                    ("occurrence", &occurrence(lease).map_or_else(|| NULL.to_owned(), |micros| values.number(micros))),
-                ])
-            })
-            .collect();
-        let statements = statements.admit.with(&[
-            ("rows", &rows.join(", ")),
-            ("names", &values.texts(self.rows.keys())),
-            ("excluding", &values.texts(&self.excluding)),
-            ("owners", &values.texts(self.rows.values().map(Lease::owner))),
-            ("looked", &values.number(look.now)),
-            ("until", &values.number(look.clock.at(until))),
-        ]);
-        Call { statements, values }
+        let row = |(key, lease): (&RowKey, &Lease)| {
+            let (now, token, owner) = (S::NOW, S::TOKEN, lease.owner());
+            let host = host_and_reason(&this_host(), self.reasons.get(key).map(String::as_str));
+            let (host, pid, term) = (plain(&host, LONGEST_HOST), owner.pid(), lease.term().get().as_micros());
+            let (until, occurrence) = (S::later(now, &term.to_string()), occurrence(lease));
+            format!("('{key}', '{owner}', {token}, '{host}', {pid}, {now}, {until}, FALSE, {term}, {occurrence})")
+        };
+        AskedRows {
+            rows: self.rows.iter().map(row).collect::<Vec<_>>().join(", "),
+            names: list(self.rows.keys()),
+            excluding: list(&self.excluding),
+            owners: list(self.rows.values().map(Lease::owner)),
+            window: [look.now, look.clock.at(until)],
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::marker::PhantomData;
 use std::mem;
+use std::slice;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -13,24 +14,22 @@ use chrono::DateTime;
 use super::admission_plan::AdmissionPlan;
 use super::row_key::RowKey;
 use super::run_rows::{self, record};
-use super::session::{Session, told};
+use super::session::{Session, TextRow, list, told};
 use super::snapshot::Snapshot;
-use super::statements::{Call, PLACES, Statement, Statements, TableName, TextRow, Values, list};
-use crate::base::{error::MutexError, escape::Quoted};
+use super::table_names::{TABLE, TableName, Tables, one_line};
+use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, token::FencingToken};
 use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord, skip_count::SkipCount};
-use crate::store::event_mutex::admission::Admission;
+use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::remote::engine::{
-    Answers, Asked, Decision, DroppedRuns, Ending, Engine, FoundEntry, Health, ReleaseRequest, Released, ServerTurn,
+    Answers, Attempt, DroppedRuns, Ending, Engine, FoundEntry, Health, ReleaseRequest, Request,
 };
-use crate::store::remote::failure::{Failure, RefusalKind};
-use crate::store::remote::housekeeper::BATCH;
+use crate::store::remote::failure::Failure;
 use crate::store::remote::server_clock::ServerClock;
-use crate::time::clock::{Clock, moment::Moment, random_below};
+use crate::time::clock::{Clock, random_below};
 
-/// How long a row stays after it has ended, in seconds: longer than any call lasts, so that whoever has looked at it and
-/// writes finds it, and is told if it was somebody else's in between.
-const KEPT_SECONDS: u64 = 90;
+/// How many rows one statement of a purge deletes at most.
+pub(super) const PURGED_AT_ONCE: usize = 500;
 
 /// How often somebody may come first whom no look shows, or a deadlock be dissolved at our cost, before that is an error.
 const TRIES: u32 = 10;
@@ -49,76 +48,47 @@ const CROWD: &str = "many ask for it at the same moment, and this one's turn did
 const UNSEEN: &str = "others came first time and again, and no look showed what they wrote: does a proxy send reads to a \
                       replica?";
 
-/// The format of the rows, which each of them says.
-const FORMAT: &str = "v1";
-
 /// The engine of a table on a server of any kind.
 pub(crate) struct SqlEngine<S: Session> {
     pub(super) name: TableName,
-    pub(crate) statements: Statements,
+    /// The statements that make the tables, for people.
+    pub(crate) schema: String,
     /// The server's clock, as it was read last.
     clock: Mutex<Option<ServerClock>>,
     session: PhantomData<fn(S)>,
 }
 
-/// A lock that was not to be had, and how long somebody waited for it.
+/// A lock that could not be had, and how long it was waited for.
 type Wait = (Failure, Duration);
 
 impl<S: Session> SqlEngine<S> {
     pub(super) fn new(name: TableName) -> Self {
-        let statements = Statements::new(&S::DIALECT, &name);
-        Self { name, statements, clock: Mutex::default(), session: PhantomData }
+        let tables = Tables::new(name.as_str(), S::QUOTE, "");
+        let schema = if name.as_str() == TABLE { S::SCHEMA.to_owned() } else { name.in_schema(S::SCHEMA, &tables) };
+        Self { name, schema, clock: Mutex::default(), session: PhantomData }
     }
 
-    pub(super) fn create_table(&self, turn: &mut ServerTurn<S>) -> Result<(), Failure> {
-        patiently(turn, &self.statements.create.with(&[]))?;
-        if !self.statements.strangers.is_empty() {
-            let found = patiently(turn, &self.statements.strangers.with(&[]))?;
+    pub(super) fn create_table(&self, attempt: &mut Attempt<S>) -> Result<(), Failure> {
+        ask(attempt, |tables| self.name.in_schema(S::SCHEMA, tables))?;
+        if let Some(strangers) = S::strangers(attempt.connection.tables()) {
+            let found = ask(attempt, |_| strangers)?;
             if let Some(what) = told(&found, "stranger").first() {
                 let advice = "drop the table while nothing runs, and create it again";
                 return Err(Failure::unusable(what).advised(advice));
             }
         }
         // A table that was there already may lack columns.
-        self.look_where(turn, "FALSE")?;
-        self.look_at_runs(turn, [""]).map(drop)
+        self.look_where(attempt, "FALSE")?;
+        look_at_runs(attempt, [""]).map(drop)
     }
 
-    /// Deletes rows that have ended, at most a batch of them; how many that were. For a row that somebody's transaction has
-    /// it waits so many seconds. Meanwhile others wait for those that it has.
-    pub(super) fn purge(&self, turn: &mut ServerTurn<S>, seconds: u8) -> Result<u64, Failure> {
-        let places: [(&str, &dyn Display); 3] = [("kept", &KEPT_SECONDS), ("batch", &BATCH), ("patience", &seconds)];
-        count::<S>(&patiently(turn, &self.statements.clean_up.with(&places))?)
+    fn look_at(&self, attempt: &mut Attempt<S>, keys: impl IntoIterator<Item: Display>) -> Result<Snapshot, Failure> {
+        self.look_where(attempt, &format!("name IN ({})", list(keys)))
     }
 
-    fn look_at(&self, turn: &mut ServerTurn<S>, keys: impl IntoIterator<Item: Display>) -> Result<Snapshot, Failure> {
-        let mut keys: Vec<String> = keys.into_iter().map(|key| key.to_string()).collect();
-        // As many as there are places, so that it is the same statement for most.
-        keys.resize(keys.len().max(PLACES), keys.first().cloned().unwrap_or_default());
-        let mut values = Values::default();
-        let which = format!("name IN ({})", values.texts(keys));
-        let call = Call { statements: self.statements.look.with(&[("which", &which)]), values };
-        self.snapshot(&until_nobody_is_in_between(turn, |session, until| session.call(&call, until))?)
-    }
-
-    fn look_where(&self, turn: &mut ServerTurn<S>, which: &str) -> Result<Snapshot, Failure> {
-        self.snapshot(&patiently(turn, &self.statements.look.with(&[("which", &which)]))?)
-    }
-
-    /// Reads the log of the runs of the events with these keys.
-    fn look_at_runs(
-        &self,
-        turn: &mut ServerTurn<S>,
-        keys: impl IntoIterator<Item = impl Display>,
-    ) -> Result<Vec<TextRow>, Failure> {
-        let rows = patiently(turn, &self.statements.look_at_runs.with(&[("events", &list(keys))]))?;
-        expect_known(&rows).map(|()| rows)
-    }
-
-    /// Reads the rows of a look.
-    fn snapshot(&self, rows: &[TextRow]) -> Result<Snapshot, Failure> {
-        expect_known(rows)?;
-        let look = Snapshot::read(rows).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))?;
+    fn look_where(&self, attempt: &mut Attempt<S>, which: &str) -> Result<Snapshot, Failure> {
+        let rows = ask(attempt, |tables| S::look(tables, which))?;
+        let look = Snapshot::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::KIND))?;
         self.set_clock(look.clock);
         Ok(look)
     }
@@ -131,20 +101,21 @@ impl<S: Session> SqlEngine<S> {
     /// lets it end one term from now. A live holder renews it before that.
     fn look_and_shorten(
         &self,
-        turn: &mut ServerTurn<S>,
+        attempt: &mut Attempt<S>,
         asked: &BTreeSet<RowKey>,
         excluding: &BTreeSet<RowKey>,
     ) -> Result<Snapshot, Failure> {
-        let look =
-            |turn: &mut _| self.look_at(turn, asked.union(excluding)).map_err(|failure| failure.undone().of_all());
-        let first = look(turn)?;
+        let look = |attempt: &mut _| {
+            self.look_at(attempt, asked.union(excluding)).map_err(|failure| failure.undone().of_the_store())
+        };
+        let first = look(attempt)?;
         let longer: Vec<&RowKey> = asked.iter().filter(|key| first.outlasts_its_term(key)).collect();
         if longer.is_empty() {
             return Ok(first);
         }
-        let shorten = self.statements.shorten.with(&[("names", &list(longer))]);
-        patiently(turn, &shorten).map_err(Failure::undone)?;
-        look(turn)
+        let names = list(longer);
+        ask(attempt, |tables| S::shorten(tables, &names)).map_err(Failure::undone)?;
+        look(attempt)
     }
 
     /// Looks, and writes what follows from that, until nobody comes first.
@@ -153,17 +124,17 @@ impl<S: Session> SqlEngine<S> {
     /// which answers the question, or its row has changed. Somebody's open transaction leaves it as it was.
     fn admit(
         &self,
-        turn: &mut ServerTurn<S>,
+        attempt: &mut Attempt<S>,
         admissions: &[&Admission],
-    ) -> Result<Vec<Decision>, Failure> {
-        let until = turn.attempt.until;
+    ) -> Result<Vec<Result<Admitted, Failure>>, Failure> {
+        let until = attempt.until;
         let asked = admissions.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
         let asked: BTreeSet<RowKey> = asked.map(|request| RowKey::of(request.name())).collect();
         let excluding = admissions.iter().flat_map(|admission| admission.excluded_by()).map(RowKey::of).collect();
         let (mut tries, mut last): (_, Option<(Snapshot, Option<Wait>)>) = (1, None);
         let (mut had_turn, mut was_beaten) = (true, false);
         loop {
-            let look = self.look_and_shorten(turn, &asked, &excluding)?;
+            let look = self.look_and_shorten(attempt, &asked, &excluding)?;
             let plan = AdmissionPlan::new(admissions, &look, NO_TOKEN);
             if plan.rows.is_empty() {
                 return Ok(plan.decisions);
@@ -176,24 +147,26 @@ impl<S: Session> SqlEngine<S> {
                     // A look that shows what others wrote is worth another try for as long as there is time.
                     tries = if look.is_as(&before) { tries + u32::from(had_turn) } else { 1 };
                     if tries > TRIES || now >= until {
-                        return Err(Failure::not_done(if tries > TRIES { UNSEEN } else { CROWD }, false));
+                        return Err(Failure::beaten(if tries > TRIES { UNSEEN } else { CROWD }));
                     }
                 }
                 _ => {}
             }
             let began = Clock::system().moment();
-            match turn.connection.call(&plan.statements(&self.statements, &look, until), until) {
+            let (tables, rows) = (attempt.connection.tables(), plan.rows::<S>(&look, until));
+            let admit = one_line(&S::admit(tables, &rows));
+            // Each admission writes two rows at most. It deletes twice as many, so that the table shrinks.
+            let clean_up = one_line(&S::clean_up(tables, &S::is_written(tables, &rows), 2 * plan.rows.len()));
+            match attempt.connection.query_then(&admit, &clean_up, until) {
                 Ok(rows) if count::<S>(&rows)? > 0 => {
                     return Ok(AdmissionPlan::new(admissions, &look, token::<S>(&rows)?).decisions);
                 }
                 Ok(rows) => (last, had_turn) = (Some((look, None)), token::<S>(&rows)? != NO_TOKEN),
-                Err(failure) if failure.is_locked() => {
+                Err(failure) if failure.is_of_one_name() => {
                     last = Some((look, Some((failure, Clock::system().moment().since(began)))));
                     continue;
                 }
-                Err(failure) if failure.refusal_kind() != Some(RefusalKind::RetryAtOnce) || tries == TRIES => {
-                    return Err(failure);
-                }
+                Err(failure) if !failure.is_conflict() || tries == TRIES => return Err(failure),
                 Err(_) => tries += 1,
             }
             // The look after the first defeat shows who came first, as a rule.
@@ -205,8 +178,12 @@ impl<S: Session> SqlEngine<S> {
         }
     }
 
-    /// Lets what is ours end: what it was. What ends at the same time does so at once.
-    fn end(&self, turn: &mut ServerTurn<S>, releases: &[ReleaseRequest]) -> Result<Vec<Released>, Failure> {
+    /// Lets what is ours end. Returns of each name whether it was ours. What ends at the same time does so at once.
+    fn end(
+        &self,
+        attempt: &mut Attempt<S>,
+        releases: &[ReleaseRequest],
+    ) -> Result<Vec<Result<bool, Failure>>, Failure> {
         let asked: Vec<[String; 2]> =
             releases.iter().map(|release| [RowKey::of(&release.name).to_string(), release.owner.to_string()]).collect();
         let mut groups: BTreeMap<Ending, BTreeSet<&[String; 2]>> = BTreeMap::new();
@@ -214,65 +191,57 @@ impl<S: Session> SqlEngine<S> {
             groups.entry(release.ending).or_default().insert(asked);
         }
         let (mut ended, mut is_begun) = (Vec::new(), false);
-        for (ending, group) in groups {
-            let rows = self.end_alike(turn, ending, &group);
+        for (ending, names) in groups {
+            let names: Vec<&[String; 2]> = names.into_iter().collect();
+            let rows = self.end_alike(attempt, ending, &names);
             ended.extend(rows.map_err(|failure| failure.perhaps_done(is_begun))?);
             is_begun = true;
         }
-        let was_ours = |asked: &[String; 2]| ended.iter().any(|row| row == asked);
-        let answer = |asked| Released { was_ours: was_ours(asked), went_before: false };
-        let mut answers: Vec<Released> = asked.iter().map(answer).collect();
-        if turn.attempt.again && !answers.iter().all(|answer| answer.was_ours) {
-            let look = self.look_at(turn, asked.iter().map(|[key, _]| key))?;
-            let ago = turn.attempt.asked_before().unwrap_or_default(); // The look took time, too.
-            for (answer, release) in answers.iter_mut().zip(releases) {
-                answer.went_before = !answer.was_ours && look.was_held(release, ago);
+        let mut were_ours: Vec<bool> = asked.iter().map(|asked| ended.iter().any(|row| row == asked)).collect();
+        if attempt.asked_before().is_some() && were_ours.contains(&false) {
+            let look = self.look_at(attempt, asked.iter().map(|[key, _]| key))?;
+            let ago = attempt.asked_before().unwrap_or_default(); // The look took time, too.
+            for (was_ours, release) in were_ours.iter_mut().zip(releases) {
+                // A lease that was to be extended is still there after an attempt that was carried out.
+                let can_have_gone = !matches!(release.ending, Ending::After(_));
+                *was_ours |= can_have_gone && look.was_held(release, ago);
             }
         }
-        Ok(answers)
+        Ok(were_ours.into_iter().map(Ok).collect())
     }
 
-    /// Ends these names in the same way. What is to end later does so only while somebody waits for the answer: a copy that
-    /// comes late must not prolong what was shortened meanwhile.
+    /// Ends these names in the same way. What is to end later does so only while the call lasts: a copy that comes late must not
+    /// prolong what was shortened meanwhile.
     fn end_alike(
         &self,
-        turn: &mut ServerTurn<S>,
+        attempt: &mut Attempt<S>,
         ending: Ending,
-        names: &BTreeSet<&[String; 2]>,
+        names: &[&[String; 2]],
     ) -> Result<Vec<TextRow>, Failure> {
-        let Ending::After(_) = ending else { return patiently(turn, &self.end_statements(ending, names, [0, 0])) };
+        let ours = names.iter().map(|[key, owner]| format!("(name = '{key}' AND owner = '{owner}')"));
+        let ours = ours.collect::<Vec<_>>().join(" OR ");
+        let term = match ending {
+            Ending::Now => return ask(attempt, |tables| S::end(tables, &ours, 0, [0, 0])),
+            Ending::ForGood => return ask(attempt, |tables| S::end_for_good(tables, &ours, names)),
+            Ending::After(term) => term.get().as_micros(),
+        };
         let known = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
         let clock = match known {
             Some(clock) => clock,
-            None => self.look_at(turn, names.iter().map(|[key, _]| key)).map_err(Failure::undone)?.clock,
+            None => self.look_at(attempt, names.iter().map(|[key, _]| key)).map_err(Failure::undone)?.clock,
         };
-        let window = clock.window(turn.attempt.until);
-        let rows = patiently(turn, &self.end_statements(ending, names, window))?;
+        let window = clock.window(attempt.until);
+        let rows = ask(attempt, |tables| S::end(tables, &ours, term, window))?;
         let time = rows.last().and_then(|row| row.get(1)?.parse().ok());
-        let time: i64 = time.ok_or_else(|| Failure::not_understood(&rows, S::DIALECT.kind))?;
+        let time: i64 = time.ok_or_else(|| Failure::not_understood(&rows, S::KIND))?;
         self.set_clock(ServerClock::read(time));
         if (window[0]..=window[1]).contains(&time) { Ok(rows) } else { Err(Failure::too_late()) }
-    }
-
-    fn end_statements(&self, ending: Ending, names: &BTreeSet<&[String; 2]>, [asked, until]: [i64; 2]) -> String {
-        let each = |text: &dyn Fn(&[String; 2]) -> String, between| {
-            names.iter().map(|one| text(one)).collect::<Vec<_>>().join(between)
-        };
-        let give_back = &self.statements.give_back;
-        if ending == Ending::ForGood && !give_back.is_empty() {
-            return each(&|[key, owner]| give_back.with(&[("name", key), ("owner", owner)]), " ");
-        }
-        let micros = if let Ending::After(term) = ending { term.get().as_micros() } else { 0 };
-        let ours = each(&|[key, owner]| format!("(name = '{key}' AND owner = '{owner}')"), " OR ");
-        self.statements.end.with(&[("ours", &ours), ("micros", &micros), ("asked", &asked), ("until", &until)])
     }
 }
 
 impl<S: Session> Engine for SqlEngine<S> {
-    const STORE: &'static str = S::DIALECT.store;
-    const RELEASES_AND_ADMITS_AT_ONCE: bool = false;
-    const ACTS_LATE: bool = true;
-    const CLEANS_UP: bool = true;
+    const STORE: &'static str = S::STORE;
+    const COMMITS_LATE: bool = true;
 
     type Connection = S;
 
@@ -280,117 +249,152 @@ impl<S: Session> Engine for SqlEngine<S> {
         ["table", self.name.as_str()]
     }
 
-    fn carry_out(&self, turn: &mut ServerTurn<S>, asked: Asked<'_>) -> Result<Answers, Failure> {
-        let Asked { releases, admissions } = asked;
-        let released = self.end(turn, releases)?;
-        let decided = if admissions.is_empty() { Vec::new() } else { self.admit(turn, admissions)? };
-        Ok((released.into_iter().map(Ok).collect(), decided.into_iter().map(Ok).collect()))
+    fn carry_out(&self, attempt: &mut Attempt<S>, request: Request<'_>) -> Result<Answers, Failure> {
+        let releases = together_or_alone(attempt, request.releases, |attempt, asked| self.end(attempt, asked))?;
+        let admissions = together_or_alone(attempt, request.admissions, |attempt, asked| self.admit(attempt, asked));
+        match admissions {
+            // What was released stays so, whatever becomes of the admissions.
+            Err(failure) if !releases.is_empty() => {
+                Ok(Answers { releases, admissions: vec![Err(failure); request.admissions.len()] })
+            }
+            admissions => Ok(Answers { releases, admissions: admissions? }),
+        }
     }
 
-    fn look(&self, turn: &mut ServerTurn<S>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure> {
-        let snapshot = self.look_at(turn, names.iter().map(RowKey::of))?;
+    fn look(&self, attempt: &mut Attempt<S>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure> {
+        let snapshot = self.look_at(attempt, names.iter().map(RowKey::of))?;
         Ok(names.iter().filter_map(|name| Some((name.clone(), snapshot.holder(name)?))).collect())
     }
 
-    fn leases(&self, turn: &mut ServerTurn<S>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {
+    fn leases(&self, attempt: &mut Attempt<S>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {
         let pattern = RowKey::pattern_of_leases(prefix);
-        Ok(self.look_where(turn, &format!("name LIKE '{pattern}' ESCAPE '!'"))?.leases())
+        Ok(self.look_where(attempt, &format!("name LIKE '{pattern}' ESCAPE '!'"))?.leases())
     }
 
-    fn runs(&self, turn: &mut ServerTurn<S>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
+    fn runs(&self, attempt: &mut Attempt<S>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
         let keys: BTreeMap<Box<str>, &str> = events.iter().map(|event| (RowKey::of_event(event).0, *event)).collect();
-        let rows = self.look_at_runs(turn, keys.keys())?;
+        let rows = look_at_runs(attempt, keys.keys())?;
         Ok(rows.iter().filter_map(|row| record(keys.get(row.first()?.as_str())?, row)).collect())
     }
 
-    fn log_runs(&self, turn: &mut ServerTurn<S>, records: &[RunRecord]) -> Result<(), Failure> {
-        patiently(turn, &run_rows::write(&self.statements, records)).map(drop)
+    fn log_runs(&self, attempt: &mut Attempt<S>, records: &[RunRecord]) -> Result<(), Failure> {
+        ask(attempt, |tables| run_rows::write::<S>(tables, records)).map(drop)
     }
 
-    fn drop_runs(&self, turn: &mut ServerTurn<S>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
-        patiently(turn, &run_rows::drop_runs(&self.statements, dropped)).map(drop)
+    fn drop_runs(&self, attempt: &mut Attempt<S>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
+        ask(attempt, |tables| run_rows::drop_runs(tables, dropped)).map(drop)
     }
 
-    fn count_skips(&self, turn: &mut ServerTurn<S>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
-        patiently(turn, &run_rows::count_skips(&self.statements, event, skips)).map(drop)
+    fn count_skips(&self, attempt: &mut Attempt<S>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
+        ask(attempt, |tables| run_rows::count_skips::<S>(tables, event, skips)).map(drop)
     }
 
-    fn skips(&self, turn: &mut ServerTurn<S>, event: &str) -> Result<Vec<SkipCount>, Failure> {
-        let rows = self.look_at_runs(turn, [RowKey::of_event(event)])?;
+    fn skips(&self, attempt: &mut Attempt<S>, event: &str) -> Result<Vec<SkipCount>, Failure> {
+        let rows = look_at_runs(attempt, [RowKey::of_event(event)])?;
         Ok(rows.iter().filter_map(|row| run_rows::skip_count(row)).collect())
     }
 
-    fn health(&self, turn: &mut ServerTurn<S>) -> Result<Health, Failure> {
-        self.look_where(turn, "FALSE")?;
-        let (schema, name) = self.name.parts();
-        let health = self.statements.health.with(&[("schema", &schema), ("table", &name)]);
-        let health = patiently(turn, &(health + &self.statements.strangers.with(&[])))?;
+    fn health(&self, attempt: &mut Attempt<S>) -> Result<Health, Failure> {
+        self.look_where(attempt, "FALSE")?;
+        let health = |tables: &Tables| S::health(tables, self.name.parts()) + &S::strangers(tables).unwrap_or_default();
+        let health = ask(attempt, health)?;
         let micros = |what: &str| told(&health, what).first().and_then(|micros| micros.parse().ok());
         Ok(Health {
             time: micros("time").and_then(DateTime::from_timestamp_micros),
             ahead: micros("ahead").and_then(|ahead| u64::try_from(ahead).ok()).map(Duration::from_micros),
-            warnings: (S::DIALECT.warnings)(&health),
+            warnings: S::warnings(&health),
         })
-    }
-
-    fn clean_up(&self, turn: &mut ServerTurn<S>) -> Result<u64, Failure> {
-        self.purge(turn, 0)
     }
 
     /// Adds the statements that make the table, if there is none or it has other columns.
     fn error(&self, attempted: String, failure: Failure) -> MutexError {
         let name = self.name.as_str();
         let advice = match failure.code() {
-            Some(code) if code == S::DIALECT.no_table => format!("create the table {name}"),
-            Some(code) if S::DIALECT.other_columns.contains(&code) => format!(
-                "the table {name} or {name}_runs does not have the columns of the format {FORMAT}: drop it while nothing \
-                 runs, and create it again"
+            Some(code) if code == S::NO_TABLE => format!("create the table {name}"),
+            Some(code) if S::OTHER_COLUMNS.contains(&code) => format!(
+                "the table {name} or {name}_runs does not have the columns of the format v1: drop it while nothing runs, \
+                 and create it again"
             ),
             _ => return failure.into_error(attempted),
         };
-        let statements = Statement::one_line(&self.statements.schema).with(&[]);
+        let statements = one_line(&self.schema);
         failure.advised(format!("{advice}: call create_table(), or run {statements}")).into_error(attempted)
     }
 }
 
-/// Refuses rows of a format that this version does not know. Each row ends with its format; the row with the server's time has
-/// no second column.
-fn expect_known(rows: &[TextRow]) -> Result<(), Failure> {
-    let said = |row: &&TextRow| row.get(1).is_some_and(|second| !second.is_empty());
-    let unknown = rows.iter().filter(said).find(|row| row.last().is_some_and(|format| format != FORMAT));
-    let Some([name, .., format]) = unknown.map(Vec::as_slice) else { return Ok(()) };
-    let what = format!(
-        "the row of {} has the format {}, and this version of soloist knows {FORMAT} alone",
-        Quoted::new(name),
-        Quoted::new(format)
-    );
-    Err(Failure::unusable(&what).advised("update this program, or give it a table of its own"))
+/// Asks for all at once. If another transaction has locked one of them, asks for each alone, while there is time: that is no
+/// trouble of the others.
+fn together_or_alone<S, Q, A>(
+    attempt: &mut Attempt<S>,
+    asked: &[Q],
+    ask: impl Fn(&mut Attempt<S>, &[Q]) -> Result<Vec<Result<A, Failure>>, Failure>,
+) -> Result<Vec<Result<A, Failure>>, Failure> {
+    if asked.is_empty() {
+        return Ok(Vec::new());
+    }
+    let began = Clock::system().moment();
+    let locked = match ask(attempt, asked) {
+        Err(failure) if failure.is_of_one_name() => failure,
+        answers => return answers,
+    };
+    attempt.until = attempt.call_until; // The connection is alive: no time is kept for another one.
+    if locked.may_have_happened {
+        attempt.began_before.get_or_insert(began);
+    }
+    let mut answers = Vec::with_capacity(asked.len());
+    for one in asked {
+        let is_time = asked.len() > 1 && !attempt.is_broken && Clock::system().moment() < attempt.until;
+        match is_time.then(|| ask(attempt, slice::from_ref(one))) {
+            None => answers.push(Err(locked.clone())),
+            Some(Ok(answer)) => answers.extend(answer),
+            Some(Err(failure)) if failure.is_of_one_name() => answers.push(Err(failure)),
+            // It has waited for the lock until the end of the call.
+            Some(Err(failure)) if failure.is_timeout() => {
+                attempt.is_broken = true;
+                answers.push(Err(locked.clone().perhaps_done(true)));
+            }
+            Some(Err(failure)) => return Err(failure.perhaps_done(true)),
+        }
+    }
+    Ok(answers)
 }
 
-/// The number of rows that the statements wrote or deleted, which is the last that they return.
+/// Deletes rows that have ended, but none that another transaction has locked. Returns how many.
+pub(super) fn purge<S: Session>(attempt: &mut Attempt<S>) -> Result<u64, Failure> {
+    count::<S>(&ask(attempt, |tables| S::clean_up(tables, "TRUE", PURGED_AT_ONCE))?)
+}
+
+/// Reads the log of the runs of the events with these keys.
+fn look_at_runs<S: Session>(
+    attempt: &mut Attempt<S>,
+    keys: impl IntoIterator<Item = impl Display>,
+) -> Result<Vec<TextRow>, Failure> {
+    let events = list(keys);
+    ask(attempt, |tables| S::look_at_runs(tables, &events))
+}
+
+/// Returns the number of rows that the statements wrote or deleted, which is the last that they return.
 fn count<S: Session>(rows: &[TextRow]) -> Result<u64, Failure> {
     let count = rows.last().and_then(|row| row.first()?.parse().ok());
-    count.ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
+    count.ok_or_else(|| Failure::not_understood(rows, S::KIND))
 }
 
-/// The token of the rows that an admission wrote, beside their number.
+/// Returns the token of the rows that an admission wrote, beside their number.
 fn token<S: Session>(rows: &[TextRow]) -> Result<FencingToken, Failure> {
     let token = rows.last().and_then(|row| row.get(1)?.parse().ok());
-    token.map(FencingToken::new).ok_or_else(|| Failure::not_understood(rows, S::DIALECT.kind))
+    token.map(FencingToken::new).ok_or_else(|| Failure::not_understood(rows, S::KIND))
 }
 
-fn patiently<S: Session>(turn: &mut ServerTurn<S>, statements: &str) -> Result<Vec<TextRow>, Failure> {
-    until_nobody_is_in_between(turn, |session, until| session.query(statements, until))
-}
-
-fn until_nobody_is_in_between<S: Session>(
-    turn: &mut ServerTurn<S>,
-    mut ask: impl FnMut(&mut S, Moment) -> Result<Vec<TextRow>, Failure>,
+/// Sends statements, several times if another transaction is in the way.
+fn ask<S: Session>(
+    attempt: &mut Attempt<S>,
+    statements: impl FnOnce(&Tables) -> String,
 ) -> Result<Vec<TextRow>, Failure> {
+    let statements = one_line(&statements(attempt.connection.tables()));
     let mut tries = 1;
     loop {
-        match ask(&mut turn.connection, turn.attempt.until) {
-            Err(failure) if failure.refusal_kind() == Some(RefusalKind::RetryAtOnce) && tries < TRIES => tries += 1,
+        match attempt.connection.query(&statements, attempt.until) {
+            Err(failure) if failure.is_conflict() && tries < TRIES => tries += 1,
             answer => return answer,
         }
     }

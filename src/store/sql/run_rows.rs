@@ -5,7 +5,8 @@ use std::fmt::Display;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use super::row_key::RowKey;
-use super::statements::{Statements, list};
+use super::session::{Session, list};
+use super::table_names::Tables;
 use crate::lease::token::FencingToken;
 use crate::observe::run_record::numbered_record::NumberedRecord;
 use crate::observe::run_record::skip_count::SkipCount;
@@ -15,11 +16,9 @@ use crate::store::remote::{engine::DroppedRuns, server_clock::instant};
 /// What would end a text between quotes, or be encoded otherwise. Spaces stay, since people read these texts.
 const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b'%').add(b'\'').add(b'\\');
 
-pub(super) const NULL: &str = "NULL";
-
 /// Returns the record of a row of this event, unless the row is damaged.
 pub(super) fn record(event: &str, row: &[String]) -> Option<NumberedRecord> {
-    let [_, run, occurrence, host, pid, token, started, ended, result, error, number, ..] = row else { return None };
+    let [_, run, occurrence, host, pid, token, started, ended, result, error, number, _] = row else { return None };
     let time = |micros: &str| micros.parse().ok().map(instant);
     let token = if token.is_empty() { None } else { Some(FencingToken::new(token.parse().ok()?)) };
     let started = RunRecord::started(event, run.parse().ok()?, time(occurrence)?, token, time(started)?)
@@ -37,30 +36,28 @@ const SKIPPED: &str = "skipped/";
 
 /// Reads the number of skipped occurrences that a row tells, if it tells one.
 pub(super) fn skip_count(row: &[String]) -> Option<SkipCount> {
-    let [_, run, latest, .., count, _] = row else { return None };
+    let [_, run, latest, .., count] = row else { return None };
     SkipCount::new(run.strip_prefix(SKIPPED)?, count.parse().ok()?, instant(latest.parse().ok()?))
 }
 
 /// Returns the statements that add these numbers.
-pub(super) fn count_skips(statements: &Statements, event: &str, skips: &[SkipCount]) -> String {
-    let event = RowKey::of_event(event);
+pub(super) fn count_skips<S: Session>(tables: &Tables, event: &str, skips: &[SkipCount]) -> String {
+    let event = RowKey::of_event(event).to_string();
     let count = |skip: &SkipCount| {
         let (run, latest) = (format!("{SKIPPED}{}", skip.reason()), skip.latest().timestamp_micros());
-        let places: [(&str, &dyn Display); 4] =
-            [("event", &event), ("run", &run), ("latest", &latest), ("count", &skip.count())];
-        statements.count_skips.with(&places)
+        S::count_skips(tables, &event, &run, latest, skip.count())
     };
     skips.iter().map(count).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the statement that writes these records.
-pub(super) fn write(statements: &Statements, records: &[RunRecord]) -> String {
-    let rows: Vec<String> = records.iter().map(|record| row(statements, record)).collect();
-    statements.log_runs.with(&[("rows", &rows.join(", "))])
+pub(super) fn write<S: Session>(tables: &Tables, records: &[RunRecord]) -> String {
+    let rows: Vec<String> = records.iter().map(row::<S>).collect();
+    S::log_runs(tables, &rows.join(", "))
 }
 
 /// Returns the statement that drops these runs.
-pub(super) fn drop_runs(statements: &Statements, dropped: &[DroppedRuns<'_>]) -> String {
+pub(super) fn drop_runs(tables: &Tables, dropped: &[DroppedRuns<'_>]) -> String {
     let which = dropped.iter().flat_map(|DroppedRuns { event, ended, not_ended }| {
         let event = RowKey::of_event(event);
         [(ended, ""), (not_ended, " AND ended_at IS NULL")].map(|(runs, unless)| {
@@ -68,28 +65,26 @@ pub(super) fn drop_runs(statements: &Statements, dropped: &[DroppedRuns<'_>]) ->
         })
     });
     let which: Vec<String> = which.flatten().collect();
-    statements.drop_runs.with(&[("which", &which.join(" OR "))])
+    format!("DELETE FROM {} WHERE v1 AND ({})", tables.runs, which.join(" OR "))
 }
 
-fn row(statements: &Statements, record: &RunRecord) -> String {
-    let (event, end, run) = (RowKey::of_event(record.event()), record.end(), record.id());
-    let micros = |time: chrono::DateTime<chrono::Utc>| time.timestamp_micros();
-    statements.run_row.with(&[
-        ("event", &event),
-        ("run", &run),
-        ("occurrence", &micros(record.occurrence())),
-        ("host", &encoded(record.host())),
-        ("pid", &record.pid()),
-        ("token", &or_null(record.fencing_token().map(FencingToken::get))),
-        ("started", &micros(record.started_at())),
-        ("ended", &or_null(end.map(|end| micros(end.at())))),
-        ("result", &or_null(end.map(|end| quoted(end.result().keyword())))),
-        ("error", &or_null(end.and_then(RunEnd::error).map(quoted))),
-    ])
+/// Returns one of the records that are written, in the order of the columns in `log_runs.sql`.
+fn row<S: Session>(record: &RunRecord) -> String {
+    let (event, run, end) = (RowKey::of_event(record.event()), record.id(), record.end());
+    let at = |time: Option<chrono::DateTime<chrono::Utc>>| {
+        S::later(S::EPOCH, &or_null(time.map(|time| time.timestamp_micros())))
+    };
+    let (occurrence, host, pid) = (at(Some(record.occurrence())), encoded(record.host()), record.pid());
+    let token = or_null(record.fencing_token().map(FencingToken::get));
+    let (started, ended) = (at(Some(record.started_at())), at(end.map(RunEnd::at)));
+    let result = or_null(end.map(|end| quoted(end.result().keyword())));
+    let error = or_null(end.and_then(RunEnd::error).map(quoted));
+    format!("('{event}', '{run}', {occurrence}, '{host}', {pid}, {token}, {started}, {ended}, {result}, {error}, TRUE)")
 }
 
-fn or_null(value: Option<impl Display>) -> String {
-    value.map_or_else(|| NULL.to_owned(), |value| value.to_string())
+/// Returns a value as it stands in a statement.
+pub(super) fn or_null(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "NULL".to_owned(), |value| value.to_string())
 }
 
 fn quoted(text: &str) -> String {

@@ -6,10 +6,11 @@ use std::time::Duration;
 use percent_encoding::percent_decode_str;
 
 use super::row_key::RowKey;
-use super::statements::TextRow;
+use super::session::TextRow;
 use crate::base::escape::Quoted;
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
-use crate::store::remote::engine::{FoundEntry, FoundHolder, ReleaseRequest};
+use crate::store::remote::engine::{FoundEntry, ReleaseRequest};
+use crate::store::remote::failure::Failure;
 use crate::store::remote::server_clock::{ServerClock, instant};
 use crate::time::clock::LITTLE_STEP;
 
@@ -45,9 +46,7 @@ impl Snapshot {
                 now = Some(row[0].parse().ok()?);
                 continue;
             }
-            let [name, owner, token, host, since, until, released, term, occurrence, _] = &row[..] else {
-                return None;
-            };
+            let [name, owner, token, host, since, until, released, term, occurrence] = &row[..] else { return None };
             let (is_released, term) = (released == "1", term.parse().ok()?);
             let (owner, host, token) = (owner.clone(), host.clone(), FencingToken::new(token.parse().ok()?));
             let (since, until, occurrence) = (since.parse().ok()?, until.parse().ok()?, occurrence.parse().ok());
@@ -58,8 +57,8 @@ impl Snapshot {
         Some(Self { clock: ServerClock::read(now), now, entries })
     }
 
-    /// Who holds a name, if somebody does; a text says why that can't be told.
-    pub(super) fn holder(&self, name: &MutexName) -> Option<FoundHolder> {
+    /// Returns the holder of a name that is held.
+    pub(super) fn holder(&self, name: &MutexName) -> Option<Result<Holder, Failure>> {
         Some(self.holds(&RowKey::of(name))?.holder(name, self.now))
     }
 
@@ -110,10 +109,11 @@ impl MutexRow {
         self.owner == owner.to_string()
     }
 
-    /// Who holds it by the server's time, unless somebody else than a store has written it.
-    pub(super) fn holder(&self, name: &MutexName, now: i64) -> FoundHolder {
+    /// Returns the holder by the server's time, unless another program than a store has written the row.
+    pub(super) fn holder(&self, name: &MutexName, now: i64) -> Result<Holder, Failure> {
+        let owner = Quoted::new(&self.owner);
         let foreign =
-            |_| format!("{name} has the owner {} in the table, which is none of ours", Quoted::new(&self.owner));
+            |_| Failure::unreadable(&format!("{name} has the owner {owner} in the table, which is none of ours"));
         let owner = self.owner.parse().map_err(foreign)?;
         let host = percent_decode_str(&self.host).decode_utf8_lossy();
         let holder = Holder::new(owner, self.token, host, instant(self.since), instant(self.until));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MutexName, RedisMutex, Term};
 
-use super::{claim, entries, minute, wait_until};
+use super::{claim, entries, minute};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
 
@@ -54,7 +54,8 @@ fn a_claim_whose_lease_went_before_it_was_asked_for_again_is_given_back() {
     });
 
     // Nobody runs it, and nobody else may before that.
-    wait_until("the claim was given back", || !entries(&server).contains(&claim(0)));
+    assert!(ours.exists(&name).expect("an answer"), "the lease is another's");
+    assert!(!entries(&server).contains(&claim(0)), "the claim goes with a later call");
     assert!(theirs.forget(&held).expect("an answer"), "it was left alone");
     assert!(matches!(admission(&name, 0).ask(&theirs), Ok(Admitted::Granted(_))), "another server runs it");
 }
@@ -102,7 +103,8 @@ fn an_admission_that_was_given_up_is_granted_to_nobody_later() {
     proxy.fault(Fault::Cut);
     admission.ask(&ours).expect_err("nothing is answered");
     proxy.mend();
-    wait_until("it was given back", || server.ask(&["EXISTS", "{soloist}:spent"]).number() == 1);
+    assert!(!ours.exists(&lease_of(&admission)).expect("an answer"));
+    assert_eq!(server.ask(&["EXISTS", "{soloist}:spent"]).number(), 1, "it was given back");
     assert_refused(&admission, &theirs);
 }
 

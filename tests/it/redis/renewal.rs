@@ -344,7 +344,8 @@ fn an_extension_is_not_undone_because_the_reason_looks_like_a_term() {
 fn a_lease_that_could_not_be_shortened_is_held_as_long_as_it_was_asked_for_and_given_back_then() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
-    let mut schedule = Schedule::new(store(&proxy.url()));
+    let mutex = store(&proxy.url());
+    let mut schedule = Schedule::new(mutex.clone());
     let proxy = Arc::new(proxy);
     let silence = Arc::clone(&proxy);
     let task = move |_: &Run| silence.fault(Fault::Silence);
@@ -355,7 +356,7 @@ fn a_lease_that_could_not_be_shortened_is_held_as_long_as_it_was_asked_for_and_g
     let report = schedule.run_due(noon());
     assert!(ran(&report, "report").to_string().contains("the lease was not given back"), "{report}");
     proxy.mend();
-    while server.ask(&["EXISTS", LEASE]).number() == 1 {
+    while mutex.exists(&MutexName::lease("report").unwrap()).unwrap() {
         assert!(now() < began.plus(length * 8), "it was not given back, although the server answers again");
         thread::sleep(Duration::from_millis(5)); // between two looks at a server
     }

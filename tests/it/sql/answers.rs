@@ -41,8 +41,8 @@ fn an_answer_that_is_lost_once_is_asked_for_again_and_the_event_runs_once<S: Tro
             [Fault::ReplyCut, Fault::ReplyCutInHalf, Fault::ReplyLost, Fault::HalfAReply, Fault::Cut, Fault::Silence]
         {
             let number = i64::try_from(claims.len()).unwrap();
-            // A connection that is just opened has one attempt, and a clean-up may have that at rest: each has its own. Half
-            // of the time is for the second attempt, which logs in to a server beside many others.
+            // A connection that is just opened has one attempt. Half of the time is for the second attempt, which logs in to a
+            // server beside many others.
             let schedule = schedule(S::open_at_rest(&proxy, 3 * LONG), &diary);
             proxy.fault_once_after(fault, at);
             assert_ran(&schedule.run_due(minute(number)));
@@ -104,7 +104,8 @@ fn what_was_granted_without_an_answer_is_given_back_and_admits_nobody_meanwhile<
     {
         let server = S::start();
         let (proxy, diary) = (Proxy::of(&server), Diary::default());
-        let ours = schedule(S::open(&proxy.url(), LONG), &diary);
+        let mutex = S::open(&proxy.url(), LONG);
+        let ours = schedule(mutex.clone(), &diary);
         proxy.fault_once_after_then(fault, WRITE, Fault::Cut);
         let said = assert_out(&ours, noon(), &diary);
         assert!(said.contains(why), "{said}");
@@ -112,7 +113,8 @@ fn what_was_granted_without_an_answer_is_given_back_and_admits_nobody_meanwhile<
         let theirs = schedule(server.mutex(), &diary);
         assert_eq!(skipped(&theirs.run_due(noon()), "report").keyword(), "ran_elsewhere");
         proxy.mend();
-        wait_until("all was given back", || server.held().is_empty());
+        assert!(!mutex.exists(request("report").name()).unwrap(), "it is released before the name is looked at");
+        assert!(server.held().is_empty());
         assert_ran(&theirs.run_due(noon()));
         assert_eq!(skipped(&ours.run_due(noon()), "report").keyword(), "ran_elsewhere");
         assert_eq!(diary.lines().len(), 1);
@@ -123,7 +125,8 @@ fn a_claim_whose_lease_went_before_it_was_asked_for_again_is_given_back<S: Troub
     let server = S::start();
     let (proxy, diary) = (Proxy::of(&server), Diary::default());
     // It asks again after half of that.
-    let ours = schedule(S::open_at_rest(&proxy, 2 * LONG), &diary);
+    let mutex = S::open_at_rest(&proxy, 2 * LONG);
+    let ours = schedule(mutex.clone(), &diary);
     let (theirs, name) = (server.mutex(), request("report").name().clone());
     proxy.fault_once_after(Fault::ReplyLost, WRITE);
     let held = thread::scope(|scope| {
@@ -134,7 +137,8 @@ fn a_claim_whose_lease_went_before_it_was_asked_for_again_is_given_back<S: Troub
         assert_eq!(skipped(&tick.join().unwrap(), "report").keyword(), "overlapping");
         held
     });
-    wait_until("the claim was given back", || server.held() == ["lease/report"]);
+    assert!(mutex.exists(&name).unwrap(), "the lease is another's");
+    assert_eq!(server.held(), ["lease/report"], "the claim goes with a later call");
     assert!(theirs.forget(&held).unwrap(), "it was left alone");
     assert_ran(&schedule(theirs, &diary).run_due(noon()));
     assert_eq!(diary.lines().len(), 1);
@@ -144,7 +148,8 @@ fn a_release_without_an_answer_is_made_up_for<S: Trouble>() {
     let server = S::start();
     let (proxy, diary) = (Arc::new(Proxy::of(&server)), Diary::default());
     for (number, fault) in [(0, Fault::Silence), (1, Fault::ReplyLost)] {
-        let mut schedule = Schedule::new(S::open(&proxy.url(), LONG));
+        let mutex = S::open(&proxy.url(), LONG);
+        let mut schedule = Schedule::new(mutex.clone());
         // The hook comes before the release.
         let proxy = Arc::clone(&proxy);
         let break_it = {
@@ -158,7 +163,7 @@ fn a_release_without_an_answer_is_made_up_for<S: Trouble>() {
         let outcome = ran(&report, "report").to_string();
         assert!(outcome.contains("the lease was not given back"), "{outcome}");
         proxy.mend();
-        wait_until("the lease was given back", || !server.held().contains(&"lease/report".to_owned()));
+        assert!(!mutex.exists(request("report").name()).unwrap(), "it is released before the name is looked at");
     }
     assert_eq!(server.held(), [claim(0), claim(1)]);
 }
@@ -228,7 +233,10 @@ fn a_commit_that_takes_longer_than_the_call_is_given_back<S: Trouble>() {
     known.sort();
     let failed = format!("lease/{}", failed.expect("one of them"));
     wait_until("the server has carried it out", || server.ask(S::WAITING).is_empty());
-    wait_until("what is not known to be ours was given back", || server.held() == known);
+    wait_until("what is not known to be ours was given back", || {
+        mutex.exists(request("later").name()).expect("the server answers");
+        server.held() == known
+    });
     // It stays so.
     assert!(server.mutex().create(&request(&failed["lease/".len()..])).unwrap().is_some());
 }
@@ -255,7 +263,7 @@ fn a_copy_that_comes_late_leaves_the_row_of_its_owner<S: Trouble>() {
         let request = request(name);
         let insert = format!(
             "INSERT INTO soloist_mutexes ({COLUMNS}) VALUES \
-             ('v1', {released}, 5000000, 'lease/{name}', '{}', 1, 'first', 1, {now}, {now} + INTERVAL '5' SECOND)",
+             ({released}, 5000000, 'lease/{name}', '{}', 1, 'first', 1, {now}, {now} + INTERVAL '5' SECOND)",
             request.owner(),
             now = S::NOW,
         );

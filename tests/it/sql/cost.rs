@@ -16,25 +16,15 @@ use super::batches::{admit, extend, release};
 use super::{Ask, SqlServer, on_both};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
-use crate::servers::proxy::{Behind, Fault, Proxy};
+use crate::servers::proxy::{Behind, Proxy};
 use crate::support::{at, holder, noon, ran};
 
-on_both!(
-    what_a_run_costs,
-    what_a_batch_costs,
-    many_looks_are_prepared_once,
-    a_tick_in_which_nothing_is_due_opens_no_connection
-);
-
-/// So many, and a connection that is used again has prepared them.
-const LOOKS: usize = 20;
+on_both!(what_a_run_costs, what_a_batch_costs, a_tick_in_which_nothing_is_due_opens_no_connection);
 
 /// A server that counts what it does, and the questions for that.
 trait Counts: SqlServer + Behind {
     /// The transactions that have written.
     const TRANSACTIONS: &str;
-    /// The statements that all clients have prepared. `None`: each session counts its own.
-    const PREPARED: Option<&str>;
     /// Numbers that stay as they are where nothing is written.
     const WRITTEN: &[&str];
 
@@ -45,7 +35,6 @@ trait Counts: SqlServer + Behind {
 impl Counts for Mariadb {
     /// What a replica would be told of.
     const TRANSACTIONS: &str = "SHOW GLOBAL STATUS LIKE 'Binlog_commits'";
-    const PREPARED: Option<&str> = Some("SHOW GLOBAL STATUS LIKE 'Com_stmt_prepare'");
     const WRITTEN: &[&str] = &[
         "SHOW GLOBAL STATUS LIKE 'Handler_write'",
         "SHOW GLOBAL STATUS LIKE 'Handler_update'",
@@ -62,7 +51,6 @@ impl Counts for Mariadb {
 impl Counts for Postgres {
     /// Only those get a number.
     const TRANSACTIONS: &str = "SELECT pg_snapshot_xmax(pg_current_snapshot())";
-    const PREPARED: Option<&str> = None;
     const WRITTEN: &[&str] = &["SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"];
 
     fn at_rest() -> Self {
@@ -98,11 +86,6 @@ impl Witness {
         let number = rows[0].last().cloned().flatten();
         number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{sql}: no number: {rows:?}"))
     }
-
-    #[track_caller]
-    fn prepared<S: Counts>(&self) -> Option<usize> {
-        S::PREPARED.map(|sql| usize::try_from(self.number(sql)).expect("they are few"))
-    }
 }
 
 /// Round trips, and transactions that write.
@@ -110,8 +93,8 @@ impl Witness {
 struct Cost(usize, u64);
 
 impl<S: Counts> Counted<S> {
-    /// Measures on a connection that has prepared its look. Measures again if there was another one meanwhile: the store closes a
-    /// connection that is idle for half a second, and its clean-up may have it.
+    /// Measures on one connection. Measures again if there was another one meanwhile: the store closes a connection that is idle
+    /// for half a second.
     #[track_caller]
     fn on_one_connection(measure: impl Fn(&Self)) {
         for _ in 0..10 {
@@ -131,9 +114,8 @@ impl<S: Counts> Counted<S> {
         let server = S::at_rest();
         let proxy = Proxy::of(&server);
         let mutex = S::open_at_rest(&proxy, Duration::from_secs(10));
-        for _ in 0..LOOKS {
-            mutex.exists(&name("first")).expect("an answer");
-        }
+        // The first admission of all writes a row for the locks of PostgreSQL.
+        assert!(mutex.create(&request("first")).expect("an answer").is_some());
         let (connections, witness) = (proxy.connections(), Witness::of(&server));
         Self { mutex, proxy, witness, connections, unexpected: RefCell::default(), _server: server }
     }
@@ -141,12 +123,9 @@ impl<S: Counts> Counted<S> {
     #[track_caller]
     fn costs<T>(&self, cost: Cost, call: impl FnOnce(&S::Mutex) -> T) -> T {
         let transactions = || self.witness.number(S::TRANSACTIONS);
-        let prepared = || self.witness.prepared::<S>().unwrap_or_default();
-        let before = (transactions(), prepared(), self.proxy.replies());
+        let before = (transactions(), self.proxy.replies());
         let answer = call(&self.mutex);
-        let replies = self.proxy.replies() - before.2;
-        // While a clean-up has the connection that is warm, another one is used, which may prepare its look now.
-        let round_trips = replies.saturating_sub(prepared() - before.1);
+        let round_trips = self.proxy.replies() - before.1;
         self.expect(&Cost(round_trips, transactions() - before.0), &cost);
         answer
     }
@@ -226,30 +205,6 @@ fn what_runs_cost<S: Counts>(counted: &Counted<S>) {
     }
 }
 
-/// A process that looks once does not prepare that, and one that goes on does so once, with one round trip more at most.
-fn many_looks_are_prepared_once<S: Counts>() {
-    let server = S::at_rest();
-    let proxy = Proxy::of(&server);
-    let mutex = S::open(&proxy.url(), Duration::from_secs(10));
-    // By another handle: who is granted nothing cleans nothing up, for which it would need its connection.
-    assert!(server.mutex().create(&request("held")).expect("an answer").is_some());
-    let witness = Witness::of(&server);
-    let before = witness.prepared::<S>();
-    let look = |names: usize| {
-        let before = proxy.replies();
-        let excluding = (1..names).map(|number| name(&format!("excluding {number}")));
-        let asked = excluding.fold(Admission::lease_only(request("held")), Admission::unless);
-        let answer = asked.ask(&mutex).expect("an answer");
-        (answer, proxy.replies() - before)
-    };
-    assert!(matches!(look(1).0, Admitted::LeaseTaken(_)));
-    assert_eq!(look(1).1, 1, "nothing is prepared for the second look on a connection, or beside it");
-    let costs: Vec<usize> = (0..LOOKS).map(|number| look(number % 4 + 1).1).collect();
-    assert!(costs.iter().sum::<usize>() <= LOOKS + 1, "{costs:?}");
-    let prepared = witness.prepared::<S>().zip(before).map(|(now, before)| now - before);
-    assert!(prepared.is_none_or(|prepared| prepared == 1), "{prepared:?} statements");
-}
-
 fn what_a_batch_costs<S: Counts>() {
     Counted::<S>::on_one_connection(what_batches_cost);
 }
@@ -264,29 +219,6 @@ fn what_batches_cost<S: Counts>(counted: &Counted<S>) {
         assert!(lost.iter().all(is_lost));
         counted.costs(Cost(1, 1), |mutex| extend(&mutex, &leases, term()));
         counted.costs(Cost(1, 1), |mutex| release(&mutex, &leases));
-    }
-}
-
-/// PostgreSQL's answer to whoever executes what the session does not know: it was prepared in another, and a pooler is in between.
-const NOT_PREPARED: &[u8] = b"E\0\0\0\x23SERROR\0VERROR\0C26000\0Munknown\0\0Z\0\0\0\x05I";
-
-#[test]
-fn what_the_session_behind_a_pooler_does_not_know_is_sent_as_text_on_postgres() {
-    for (forgets, passed_over) in [("the look", 0), ("the admission", 1)] {
-        let counted = Counted::<Postgres>::start();
-        let connections = counted.proxy.connections();
-        let run = || {
-            let request = LeaseRequest::new(name("second"), Term::DEFAULT, &Clock::system());
-            let granted = counted.mutex.create(&request).expect("an answer").expect("it is free");
-            assert!(counted.mutex.exists(request.name()).expect("an answer"), "{forgets}");
-            assert!(counted.mutex.forget(&granted).expect("an answer"), "{forgets}");
-        };
-        // The second admission is prepared, and known from then on.
-        (0..3).for_each(|_| run());
-        counted.proxy.fault_once_after(Fault::Answer(NOT_PREPARED), passed_over);
-        (0..3).for_each(|_| run());
-        counted.proxy.wait_until_met();
-        assert_eq!(counted.proxy.connections(), connections, "it is the same connection");
     }
 }
 
@@ -305,7 +237,5 @@ fn a_tick_in_which_nothing_is_due_opens_no_connection<S: Counts>() {
     for year in 2026..2030 {
         ran(&schedule.run_due(at(&format!("{year}-01-01T00:00:00Z"))), "cost:yearly");
     }
-    // That of the clean-up is one more, if it is still at work when the next is asked for.
-    let connections = proxy.connections();
-    assert!((1..=2).contains(&connections), "{connections} connections, which are not used again");
+    assert_eq!(proxy.connections(), 1);
 }

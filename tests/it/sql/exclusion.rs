@@ -24,8 +24,8 @@ trait Blocking: Trouble {
 
 impl Blocking for Mariadb {
     const BLOCK: &'static str = "INSERT INTO soloist_mutexes \
-         (format, released, term_us, name, owner, token, host, pid, acquired_at, expires_at) \
-         VALUES ('v1', FALSE, 0, 'lease/report', 'x', 1, 'x', 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))";
+         (released, term_us, name, owner, token, host, pid, acquired_at, expires_at) \
+         VALUES (FALSE, 0, 'lease/report', 'x', 1, 'x', 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))";
 }
 
 impl Blocking for Postgres {

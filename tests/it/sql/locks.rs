@@ -284,7 +284,10 @@ fn a_release_that_met_a_lock_is_made_up_for<S: Trouble>() {
     // It is in nobody's way meanwhile.
     assert!(mutex.create(&request("other")).unwrap().is_some());
     drop(lock);
-    wait_until("the lease is given back", || server.held() == ["lease/other"]);
+    wait_until("the lease is given back", || {
+        mutex.exists(request("other").name()).expect("the server answers");
+        server.held() == ["lease/other"]
+    });
     let mut schedule = Schedule::new(mutex);
     schedule.add(report(&diary)).unwrap();
     assert_ran(&schedule.run_due(noon()));

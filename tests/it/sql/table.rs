@@ -4,8 +4,9 @@ use std::thread;
 
 use soloist::{Clock, EventMutex, LeaseRequest, MutexError, MutexName, Owner, RunRecord, Term};
 
-use super::trouble::{Trouble, wait_until};
-use super::{COLUMNS, SqlServer, on_both};
+use super::batches::extend;
+use super::trouble::Trouble;
+use super::{SqlServer, on_both};
 use crate::support::noon;
 
 fn request(name: &str) -> LeaseRequest {
@@ -17,9 +18,7 @@ on_both!(
     a_table_is_made_once,
     a_table_that_is_there_is_left_to_those_who_use_it,
     a_table_of_other_columns_is_refused_by_each_call,
-    a_row_of_another_format_is_refused_and_left_as_it_is,
-    a_row_of_another_format_that_comes_between_look_and_write_is_left_as_it_is,
-    a_run_of_another_format_is_refused,
+    a_table_of_another_format_is_refused_and_left_as_it_is,
     a_table_may_have_another_name,
     a_table_that_is_not_as_it_should_be_is_warned_of,
 );
@@ -86,9 +85,9 @@ fn a_table_of_other_columns_is_refused_by_each_call<S: SqlServer>() {
 
     server.ask("ALTER TABLE soloist_mutexes DROP COLUMN later");
     S::create_table(&mutex).unwrap();
-    server.ask("ALTER TABLE soloist_mutexes_runs DROP COLUMN format");
+    server.ask("ALTER TABLE soloist_mutexes_runs DROP COLUMN v1");
     assert_says(&S::create_table(&mutex).unwrap_err(), what_to_do);
-    server.ask("ALTER TABLE soloist_mutexes DROP COLUMN format");
+    server.ask("ALTER TABLE soloist_mutexes DROP COLUMN v1");
     for error in [
         mutex.create(&request("reports")).unwrap_err(),
         mutex.exists(request("reports").name()).unwrap_err(),
@@ -96,7 +95,7 @@ fn a_table_of_other_columns_is_refused_by_each_call<S: SqlServer>() {
         S::create_table(&mutex).unwrap_err(),
     ] {
         assert!(error.is_refused(), "{error:?}");
-        assert_says(&error, "format");
+        assert_says(&error, "v1");
         assert_says(&error, what_to_do);
     }
     server.ask("DROP TABLE soloist_mutexes, soloist_mutexes_runs");
@@ -104,55 +103,43 @@ fn a_table_of_other_columns_is_refused_by_each_call<S: SqlServer>() {
     assert!(mutex.create(&request("reports")).unwrap().is_some());
 }
 
-fn another_format(name: &str) -> String {
-    format!(
-        "the row of `{name}` has the format `v2`, and this version of soloist knows v1 alone; update this program, or give it \
-         a table of its own"
-    )
-}
-
-fn a_row_of_another_format_is_refused_and_left_as_it_is<S: SqlServer>() {
+fn a_table_of_another_format_is_refused_and_left_as_it_is<S: SqlServer>() {
     let server = S::start();
     let mutex = server.mutex();
-    let lease = mutex.create(&request("later")).unwrap().expect("it is free");
+    let lease = mutex.create(&request("reports")).unwrap().expect("it is free");
+    let ended = mutex.create(&request("ended")).unwrap().expect("it is free");
     // By the rules of this format it ended long ago.
-    server.ask("UPDATE soloist_mutexes SET format = 'v2', released = TRUE, expires_at = '2001-01-01' WHERE token > 0");
-    let last = mutex.create(&request("other")).unwrap().expect("it has a row of its own");
-    assert!(last.token() > lease.token());
-    let row = || server.ask("SELECT * FROM soloist_mutexes WHERE name = 'lease/later'");
-    let before = row();
-    for error in [mutex.create(&request("later")).unwrap_err(), mutex.exists(lease.name()).unwrap_err()] {
-        assert!(error.is_unusable(), "{error:?}");
-        assert_says(&error, &another_format("lease/later"));
-    }
-    assert!(!mutex.forget(&lease).unwrap(), "it is released");
-    assert_eq!(S::purge(&mutex).unwrap(), 0);
-    assert_eq!(row(), before);
-}
-
-fn a_row_of_another_format_that_comes_between_look_and_write_is_left_as_it_is<S: Trouble>() {
-    let server = S::start();
-    let (mutex, now) = (server.mutex(), S::NOW);
-    let values = format!("'v2', TRUE, 0, 'lease/later', 'x', 1, 'x', 1, {now}, {now}");
-    let mut other = server.holding(&[S::BEGIN, &format!("INSERT INTO soloist_mutexes ({COLUMNS}) VALUES ({values})")]);
-    let answer = thread::scope(|scope| {
-        let ours = scope.spawn(|| mutex.create(&request("later")));
-        wait_until("it waits to write", || !server.ask(S::WAITING).is_empty());
-        S::tell(&mut other, "COMMIT");
-        ours.join().expect("it does not panic")
-    });
-    assert_says(&answer.unwrap_err(), &another_format("lease/later"));
-    assert_eq!(server.count("SELECT COUNT(*) FROM soloist_mutexes WHERE format = 'v2' AND owner = 'x'"), 1);
-}
-
-fn a_run_of_another_format_is_refused<S: SqlServer>() {
-    let server = S::start();
-    let mutex = server.mutex();
+    server.ask("UPDATE soloist_mutexes SET expires_at = '2001-01-01' WHERE name = 'lease/ended'");
+    let run = || RunRecord::started("reports", Owner::unique(), noon(), None, noon());
     let log = mutex.run_log().expect("it keeps one");
-    log.write(&[RunRecord::started("reports", Owner::unique(), noon(), None, noon())], 5).unwrap();
-    assert_eq!(log.runs("reports").unwrap().len(), 1);
-    server.ask("UPDATE soloist_mutexes_runs SET format = 'v2'");
-    assert_says(&log.runs("reports").unwrap_err(), &another_format("reports"));
+    log.write(&[run()], 5).unwrap();
+    for table in ["soloist_mutexes", "soloist_mutexes_runs"] {
+        server.ask(&format!("ALTER TABLE {table} RENAME COLUMN v1 TO v2"));
+    }
+    let rows =
+        || ["soloist_mutexes", "soloist_mutexes_runs"].map(|table| server.ask(&format!("SELECT * FROM {table}")));
+    let before = rows();
+    for error in [
+        mutex.create(&request("ended")).map(drop).unwrap_err(),
+        mutex.exists(ended.name()).map(drop).unwrap_err(),
+        mutex.forget(&lease).map(drop).unwrap_err(),
+        extend(&mutex, &[lease], Term::MAX).remove(0).map(drop).unwrap_err(),
+        mutex.break_lease(ended.name()).map(drop).unwrap_err(),
+        mutex.check().map(drop).unwrap_err(),
+        S::purge(&mutex).map(drop).unwrap_err(),
+        S::create_table(&mutex).unwrap_err(),
+        log.write(&[run()], 5).unwrap_err(),
+        log.runs("reports").map(drop).unwrap_err(),
+        log.skips("reports").map(drop).unwrap_err(),
+    ] {
+        assert!(error.is_refused() && error.is_outage(), "{error:?}");
+        assert_says(
+            &error,
+            "does not have the columns of the format v1: drop it while nothing runs, and create it again",
+        );
+    }
+    drop(mutex);
+    assert_eq!(rows(), before);
 }
 
 fn a_table_may_have_another_name<S: SqlServer>() {

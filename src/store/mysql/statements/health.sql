@@ -1,12 +1,12 @@
 -- Tells of the server and the table: what, and how it is. `ahead`: how far the grants that are held lie in the future at
 -- most, in microseconds.
 --
--- {schema}  the database that the table is in, or nothing if it is the one of the connection
--- {table}   what it is called there
+-- schema:  the database that the table is in, or nothing if it is the one of the connection
+-- table:   what it is called there
 SELECT 'time', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 SELECT 'version', VERSION();
 SELECT 'read_only', @@global.read_only;
-SELECT 'ahead', TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), MAX(acquired_at)) FROM soloist_mutexes
+SELECT 'ahead', TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), MAX(acquired_at)) FROM {mutexes}
 WHERE expires_at > UTC_TIMESTAMP(6) AND NOT released;
 SELECT 'engine', engine FROM information_schema.tables
 WHERE table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND table_name = '{table}';

@@ -1,9 +1,9 @@
 -- Writes records into the log of runs.
 --
--- {rows}  the records
+-- rows:  the records, with a value for each of the columns below
 --
 -- A start that comes late undoes no end.
-INSERT INTO soloist_mutexes_runs (event, run, occurrence, host, pid, token, started_at, ended_at, result, error, format)
+INSERT INTO {runs} (event, run, occurrence, host, pid, token, started_at, ended_at, result, error, v1)
 VALUES {rows}
 ON DUPLICATE KEY UPDATE
     error = IF(VALUES(ended_at) IS NULL, error, VALUES(error)), result = COALESCE(VALUES(result), result),

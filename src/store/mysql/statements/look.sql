@@ -1,14 +1,13 @@
 -- Looks at names, without locking or changing anything.
 --
--- {which}  a condition for the names
+-- which:  a condition for the names
 --
 -- Returns a row with the time of this server in microseconds, and no owner; and one for each name that has a row: name,
 -- owner, token, host, and since when and until when it is held, in microseconds; 1 if it was released, or 0; the term
--- in microseconds; the occurrence, in microseconds, or nothing; and the format. It is one statement, so that it can be
--- prepared.
-SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+-- in microseconds; and the occurrence, in microseconds, or nothing.
+SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 UNION ALL SELECT
     name, owner, token, host,
     TIMESTAMPDIFF(MICROSECOND, '1970-01-01', acquired_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', expires_at),
-    released, term_us, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', occurrence), format
-FROM soloist_mutexes WHERE {which}
+    released, term_us, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', occurrence)
+FROM {mutexes} WHERE v1 AND ({which})

@@ -1,5 +1,5 @@
 -- The table of the mutexes: a row for each lease and each claim. The names are plain ASCII, compared byte by byte.
--- Each row says its format, `v1`: a program refuses a row of a format that it does not know.
+-- The column `v1` says its format: a program refuses a table without it.
 CREATE TABLE IF NOT EXISTS soloist_mutexes (
     name VARCHAR(500) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     owner VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL
@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes (
     released BOOLEAN NOT NULL COMMENT 'the row is free, whatever expires_at says',
     term_us BIGINT NOT NULL COMMENT 'the term of the last grant or renewal, in microseconds',
     occurrence DATETIME(6) NULL COMMENT 'UTC: the occurrence whose run holds it, or waits in it',
-    format VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'the format of this row: v1',
+    v1 BOOLEAN NOT NULL DEFAULT TRUE COMMENT 'the format of this table',
     PRIMARY KEY (name),
     KEY soloist_mutexes_expires_at (expires_at),
     KEY soloist_mutexes_token (token)
@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     error TEXT CHARACTER SET ascii COLLATE ascii_bin NULL,
     number BIGINT NOT NULL AUTO_INCREMENT COMMENT 'later runs have higher ones, whatever the clocks of their hosts say',
     skipped BIGINT NULL COMMENT 'in the row of a reason, which is no run: how many occurrences were skipped',
-    format VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'the format of this row: v1',
+    v1 BOOLEAN NOT NULL DEFAULT TRUE COMMENT 'the format of this table',
     PRIMARY KEY (event, run),
     KEY (number)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;

@@ -1,11 +1,11 @@
 -- Writes what was found to be free, all of it or nothing.
 --
--- {rows}       the rows, in the order of their names
--- {names}      their names
--- {excluding}  names of which none may be held, or NULL
--- {owners}     the owners of the rows
--- {looked}     the server's time of the look that came before, in microseconds
--- {until}      the server's time up to which somebody waits for the answer, in microseconds
+-- rows:       the rows, in the order of their names
+-- names:      their names
+-- excluding:  names of which none may be held, or NULL
+-- owners:     the owners of the rows
+-- looked:     the server's time of the look that came before, in microseconds
+-- until:      the server's time up to which somebody waits for the answer, in microseconds
 --
 -- Returns how many rows it wrote, and their token, as the last row: no rows if somebody else was granted one of them in
 -- between, or a name that excludes them; if one of them has a row of its owner, released or not, because this is a late copy;
@@ -16,17 +16,17 @@
 --
 -- A secret in the table is part of the keys of all locks: a user who may not read the table can't compute them. The first
 -- admission of all writes it.
-INSERT INTO soloist_mutexes (name, owner, token, host, pid, acquired_at, expires_at, released, term_us, format)
-SELECT 'advisory-key', md5(concat(random(), clock_timestamp(), random())), 0, '', 0, 'epoch', 'epoch', true, 0, 'v1'
-WHERE NOT EXISTS (SELECT FROM soloist_mutexes WHERE name = 'advisory-key')
+INSERT INTO {mutexes} (name, owner, token, host, pid, acquired_at, expires_at, released, term_us)
+SELECT 'advisory-key', md5(concat(random(), clock_timestamp(), random())), 0, '', 0, 'epoch', 'epoch', true, 0
+WHERE NOT EXISTS (SELECT FROM {mutexes} WHERE name = 'advisory-key')
 ON CONFLICT (name) DO NOTHING;
 -- One of those who ask for the same first name at the same moment has the turn, and a token for all its rows: after the
 -- highest of all, and not before the time. For the others it is 0. The settings last for this transaction.
 SELECT set_config('soloist.key', owner, true), set_config('soloist.token', CASE
     WHEN pg_try_advisory_xact_lock(hashtextextended(owner || least({names}), 1))
-    THEN greatest((SELECT max(token) FROM soloist_mutexes) + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+    THEN greatest((SELECT max(token) FROM {mutexes}) + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
     ELSE 0
-END::text, true) FROM soloist_mutexes WHERE name = 'advisory-key';
+END::text, true) FROM {mutexes} WHERE name = 'advisory-key';
 -- Admissions share one lock. One with more than 50 names takes that lock alone, and no others: a server has memory for 64
 -- locks in each transaction, on average. So it waits for all admissions, and all wait for it.
 SELECT CASE
@@ -53,16 +53,16 @@ FROM (
     GROUP BY key
 ) AS queue WHERE keys <= 50 ORDER BY key;
 WITH written AS (
-    INSERT INTO soloist_mutexes AS held (name, owner, token, host, pid, acquired_at, expires_at, released, term_us, occurrence, format)
+    INSERT INTO {mutexes} AS held (name, owner, token, host, pid, acquired_at, expires_at, released, term_us, occurrence)
     SELECT * FROM (VALUES {rows}) AS asked
     WHERE current_setting('soloist.token') <> '0'
     AND extract(epoch FROM clock_timestamp()) * 1000000 BETWEEN {looked} AND {until} AND NOT EXISTS (
-        SELECT FROM soloist_mutexes WHERE name IN ({names}) AND (
+        SELECT FROM {mutexes} WHERE name IN ({names}) AND (
             token >= current_setting('soloist.token')::bigint OR owner IN ({owners})
             OR NOT released AND expires_at > clock_timestamp()
         )
     ) AND NOT EXISTS (
-        SELECT FROM soloist_mutexes
+        SELECT FROM {mutexes}
         WHERE name IN ({excluding}) AND NOT released AND expires_at > clock_timestamp()
     )
     ON CONFLICT (name) DO UPDATE SET
@@ -70,15 +70,15 @@ WITH written AS (
         acquired_at = excluded.acquired_at, expires_at = excluded.expires_at,
         released = excluded.released, term_us = excluded.term_us, occurrence = excluded.occurrence
     WHERE (held.released OR held.expires_at <= clock_timestamp())
-        AND held.owner <> excluded.owner AND held.token < excluded.token AND held.format = excluded.format
+        AND held.owner <> excluded.owner AND held.token < excluded.token
     RETURNING 1
 )
 SELECT count(*), current_setting('soloist.token') FROM written;
 -- Makes a transaction fail that wrote something and must not be committed, by inserting rows that the primary key refuses:
 -- a row that somebody else has after all, who did not queue or renewed it at its last moment; or all rows, if the window
 -- has passed.
-INSERT INTO soloist_mutexes SELECT * FROM soloist_mutexes
+INSERT INTO {mutexes} SELECT * FROM {mutexes}
 WHERE name IN ({names}) AND (
     owner NOT IN ({owners}) OR token <> current_setting('soloist.token')::bigint
     OR extract(epoch FROM clock_timestamp()) * 1000000 NOT BETWEEN {looked} AND {until}
-) AND EXISTS (SELECT FROM soloist_mutexes WHERE name IN ({names}) AND owner IN ({owners}) AND token = current_setting('soloist.token')::bigint);
+) AND EXISTS (SELECT FROM {mutexes} WHERE name IN ({names}) AND owner IN ({owners}) AND token = current_setting('soloist.token')::bigint);

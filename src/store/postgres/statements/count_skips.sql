@@ -1,11 +1,11 @@
 -- Adds to the number of occurrences of an event that were skipped for one reason.
 --
--- {event}   the name of the event
--- {run}     the reason, in the place of a run
--- {latest}  the latest of them, in microseconds
--- {count}   how many there are more
-INSERT INTO soloist_mutexes_runs AS known (event, run, occurrence, host, pid, started_at, skipped, format)
-SELECT '{event}', '{run}', latest, '', 0, latest, {count}, 'v1'
+-- event:   the name of the event
+-- run:     the reason, in the place of a run
+-- latest:  the latest of them, in microseconds
+-- count:   how many there are more
+INSERT INTO {runs} AS known (event, run, occurrence, host, pid, started_at, skipped, v1)
+SELECT '{event}', '{run}', latest, '', 0, latest, {count}, true
 FROM (SELECT 'epoch'::timestamptz + {latest} * interval '1 microsecond' AS latest) AS skips
 ON CONFLICT (event, run) DO UPDATE SET
     skipped = known.skipped + excluded.skipped, occurrence = greatest(known.occurrence, excluded.occurrence),

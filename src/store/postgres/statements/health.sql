@@ -4,11 +4,11 @@ SELECT 'time', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint::text
 UNION ALL SELECT 'version', current_setting('server_version_num')
 UNION ALL SELECT 'replica', pg_is_in_recovery()::text
 UNION ALL SELECT 'read_only', current_setting('transaction_read_only')
-UNION ALL SELECT 'dead', n_dead_tup::text FROM pg_stat_all_tables WHERE relid = 'soloist_mutexes'::regclass
-UNION ALL SELECT 'persistence', relpersistence::text FROM pg_class WHERE oid = 'soloist_mutexes'::regclass
+UNION ALL SELECT 'dead', n_dead_tup::text FROM pg_stat_all_tables WHERE relid = '{mutexes}'::regclass
+UNION ALL SELECT 'persistence', relpersistence::text FROM pg_class WHERE oid = '{mutexes}'::regclass
 UNION ALL SELECT 'key', attname::text FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)
-    WHERE indrelid = 'soloist_mutexes'::regclass AND indisprimary
+    WHERE indrelid = '{mutexes}'::regclass AND indisprimary
 UNION ALL SELECT 'ahead', (extract(epoch FROM max(acquired_at) - now()) * 1000000)::bigint::text
-    FROM soloist_mutexes WHERE expires_at > now() AND NOT released
+    FROM {mutexes} WHERE expires_at > now() AND NOT released
 UNION ALL SELECT 'collation', collname::text FROM pg_attribute JOIN pg_collation ON pg_collation.oid = attcollation
-    WHERE attrelid = 'soloist_mutexes'::regclass AND attname = 'name';
+    WHERE attrelid = '{mutexes}'::regclass AND attname = 'name';

@@ -1,9 +1,9 @@
 -- Writes records into the log of runs.
 --
--- {rows}  the records
+-- rows:  the records, with a value for each of the columns below
 --
 -- A start that comes late undoes no end.
-INSERT INTO soloist_mutexes_runs (event, run, occurrence, host, pid, token, started_at, ended_at, result, error, format)
+INSERT INTO {runs} (event, run, occurrence, host, pid, token, started_at, ended_at, result, error, v1)
 VALUES {rows}
 ON CONFLICT (event, run) DO UPDATE SET ended_at = excluded.ended_at, result = excluded.result, error = excluded.error
 WHERE excluded.ended_at IS NOT NULL;

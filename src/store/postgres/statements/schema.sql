@@ -1,5 +1,5 @@
 -- The table of the mutexes: a row for each lease and each claim. The names are plain ASCII, compared byte by byte.
--- Each row says its format, `v1`: a program refuses a row of a format that it does not know.
+-- The column `v1` says its format: a program refuses a table without it.
 CREATE TABLE IF NOT EXISTS soloist_mutexes (
     name text COLLATE "C" PRIMARY KEY,
     -- Who acquired it: a process and which of its acquisitions.
@@ -17,8 +17,8 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes (
     term_us bigint NOT NULL,
     -- The occurrence whose run holds it, or waits in it.
     occurrence timestamptz,
-    -- The format of this row: v1.
-    format text NOT NULL
+    -- The format of this table.
+    v1 boolean NOT NULL DEFAULT true
 );
 CREATE INDEX IF NOT EXISTS soloist_mutexes_expires_at ON soloist_mutexes (expires_at);
 CREATE INDEX IF NOT EXISTS soloist_mutexes_token ON soloist_mutexes (token);
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     number bigint GENERATED ALWAYS AS IDENTITY,
     -- In the row of a reason, which is no run: how many occurrences were skipped.
     skipped bigint,
-    -- The format of this row: v1.
-    format text NOT NULL,
+    -- The format of this table.
+    v1 boolean NOT NULL DEFAULT true,
     PRIMARY KEY (event, run)
 );

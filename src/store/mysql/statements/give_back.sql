@@ -1,1 +1,0 @@
--- Nothing: `end` lets a name end also where the transaction that acquired it is not at its end.

@@ -1,1 +1,0 @@
--- Nothing: a trigger runs with the rights of whoever made it.

@@ -1,0 +1,103 @@
+//! The names of the two tables.
+
+use crate::base::error::InvalidOptions;
+
+/// The table's name in the documentation, and the default.
+pub(crate) const TABLE: &str = "soloist_mutexes";
+
+/// The name of a table, perhaps with that of its schema or database before it.
+pub(crate) struct TableName(Box<str>);
+
+impl TableName {
+    pub(crate) fn new(name: &str) -> Result<Self, InvalidOptions> {
+        let is_part = |part: &str| {
+            let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+            (1..=48).contains(&part.len()) && part.bytes().all(plain) && !part.as_bytes()[0].is_ascii_digit()
+        };
+        let parts = name.split('.').count();
+        if parts <= 2 && name.split('.').all(is_part) {
+            return Ok(Self(name.into()));
+        }
+        let what = "the name of a table for mutexes is 1 to 48 of a-z, 0-9 and _, no digit first, and may have that of \
+                    its schema before it, as in app.mutexes";
+        Err(InvalidOptions::new(what))
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the name of the schema, if there is one, and the table's own.
+    pub(super) fn parts(&self) -> (&str, &str) {
+        self.0.split_once('.').unwrap_or(("", &self.0))
+    }
+
+    /// Returns the statements that make the tables, for a table of this name. `schema` makes those of the default name.
+    pub(super) fn in_schema(&self, schema: &str, tables: &Tables) -> String {
+        // The names of the indexes begin with the table's own.
+        let (_, name) = self.parts();
+        schema
+            .replace("soloist_mutexes_expires_at", &format!("{name}_expires_at"))
+            .replace("soloist_mutexes_token", &format!("{name}_token"))
+            .replace("soloist_mutexes_runs (", &format!("{} (", tables.runs))
+            .replace("soloist_mutexes (", &format!("{} (", tables.mutexes))
+    }
+}
+
+/// The table of the mutexes and that of the log of runs, as they stand in statements.
+pub(crate) struct Tables {
+    pub(crate) mutexes: String,
+    pub(crate) runs: String,
+}
+
+impl Tables {
+    /// Quotes the name of a table. `schema` stands before it: a quoted name and a dot, or nothing.
+    pub(crate) fn new(name: &str, quote: char, schema: &str) -> Self {
+        let quoted = |name: &str| {
+            let parts: Vec<String> = name.split('.').map(|part| format!("{quote}{part}{quote}")).collect();
+            format!("{schema}{}", parts.join("."))
+        };
+        Self { mutexes: quoted(name), runs: quoted(&format!("{name}_runs")) }
+    }
+}
+
+/// Returns statements in one line, without their comments.
+pub(crate) fn one_line(statements: &str) -> String {
+    let lines = statements.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("--"));
+    lines.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_plain_name() {
+        for right in ["soloist_mutexes", "app.mutexes", "_1"] {
+            assert!(TableName::new(right).is_ok(), "{right}");
+        }
+        for wrong in ["", ".", "a.", "a.b.c", "A", "a b", "1a", "a`b", "a\"b", "ü", &"x".repeat(49)] {
+            assert!(TableName::new(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_table_of_another_name_has_a_schema_of_its_own() {
+        let schema = "-- Why\nCREATE TABLE soloist_mutexes (\n  KEY soloist_mutexes_token (token));\n\
+                      CREATE TABLE soloist_mutexes_runs ();\n";
+        for (name, mutexes, runs, index) in [
+            ("app.mutexes", "`app`.`mutexes`", "`app`.`mutexes_runs`", "mutexes_token"),
+            (
+                "soloist_mutexes_runs",
+                "`soloist_mutexes_runs`",
+                "`soloist_mutexes_runs_runs`",
+                "soloist_mutexes_runs_token",
+            ),
+        ] {
+            let made = TableName::new(name).unwrap().in_schema(schema, &Tables::new(name, '`', ""));
+            let expected = format!("CREATE TABLE {mutexes} ( KEY {index} (token)); CREATE TABLE {runs} ();");
+            assert_eq!(one_line(&made), expected);
+        }
+        assert_eq!(Tables::new("order", '"', "public.").mutexes, "public.\"order\"");
+    }
+}
