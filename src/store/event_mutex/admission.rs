@@ -35,7 +35,12 @@ impl Admission {
     }
 
     /// A claim alone.
+    ///
+    /// # Panics
+    ///
+    /// If it is the name of a lease.
     pub fn claim_only(claim: LeaseRequest) -> Self {
+        assert!(claim.name().is_claim(), "{} is no claim: ask for it with `Admission::lease_only`", claim.name());
         Self { lease: None, claim: Some(claim), unless: Vec::new() }
     }
 
@@ -44,7 +49,12 @@ impl Admission {
         if request.name().is_claim() { Self::claim_only(request) } else { Self::lease_only(request) }
     }
 
-    /// A lease and a claim, both or neither.
+    /// A lease and a claim beside it, both or neither. The claim is of the lease's mutex, as
+    /// [`MutexName::claim`] makes it, so that a store decides on both in one step.
+    ///
+    /// # Panics
+    ///
+    /// If the claim is of another mutex, or is no claim.
     ///
     /// ```
     /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
@@ -58,6 +68,9 @@ impl Admission {
     /// # }
     /// ```
     pub fn both(lease: LeaseRequest, claim: LeaseRequest) -> Self {
+        let (name, claimed) = (lease.name(), claim.name());
+        let are_of_one_mutex = claimed.is_claim() && claimed.mutex() == name.mutex() && claimed != name;
+        assert!(are_of_one_mutex, "{claimed} is no claim beside {name}: a store grants both in one step, or neither");
         Self { lease: Some(lease), claim: Some(claim), unless: Vec::new() }
     }
 
