@@ -24,7 +24,7 @@ use crate::lease::owner::Owner;
 
 mod access;
 
-use access::{Access, Origin, accept_link, refused, share};
+use access::{Access, Origin, accept_link, our_user, refused, share};
 
 /// The flags with which a file is opened: for reading and writing, as locks need on some systems; never through a link; never waiting for
 /// the other side of a pipe.
@@ -170,9 +170,9 @@ impl Directory {
 
     fn accepted(&self, file: OwnedFd, path: &Path, origin: Origin) -> io::Result<OpenFile> {
         let file = File::from(file);
-        let found = file.metadata()?;
-        self.access.accept(&found)?;
-        self.access.settle(&file, &found, origin);
+        let (found, us) = (file.metadata()?, our_user());
+        self.access.accept(&found, us)?;
+        self.access.settle(&file, &found, origin, us);
         Ok(OpenFile::new(file, path, &found))
     }
 

@@ -189,10 +189,10 @@ impl Entry {
         let head = line.split('\t').next()?;
         let fields = line.trim_end_matches('\n').split('\t').skip(2);
         let field = |word: &str| fields.clone().find_map(|field| field.strip_prefix(word));
-        let life = match field("life ").map(|life| life.split_once(" inode ")) {
+        let id = match field("life ") {
             None => None,
-            Some(life) => {
-                let (generation, inode) = life?;
+            Some(id) => {
+                let (generation, inode) = id.split_once(" inode ")?;
                 Some(LifeId { generation: generation.parse().ok()?, inode: inode.parse().ok()? })
             }
         };
@@ -204,7 +204,7 @@ impl Entry {
         if let Some(group) = head.split_once(" group ").and_then(|(_, group)| group.trim_end().parse().ok()) {
             holder = holder.with_process_group(group);
         }
-        Some(Self { holder, lasts: Lasts::of_line(line)?, life, at })
+        Some(Self { holder, lasts: Lasts::of_line(line)?, life: id, at })
     }
 }
 

@@ -71,8 +71,8 @@ impl Access {
     }
 
     /// Refuses a file that other users may have planted.
-    pub(super) fn accept(&self, file: &Metadata) -> io::Result<()> {
-        let (owner, us) = (file.uid(), our_user());
+    pub(super) fn accept(&self, file: &Metadata, us: u32) -> io::Result<()> {
+        let owner = file.uid();
         if !file.is_file() {
             return Err(refused("it is not a regular file: stop all processes that use the directory, then remove it"));
         }
@@ -105,7 +105,7 @@ impl Access {
     /// Returns why the system does not let us open a file.
     pub(super) fn why_it_is_closed(&self, file: &Metadata) -> io::Error {
         let owner = file.uid();
-        self.accept(file).err().unwrap_or_else(|| {
+        self.accept(file, our_user()).err().unwrap_or_else(|| {
             refused(format!(
                 "it is user {owner}'s, who lets nobody else open it: let user {owner} run `chown {}` on it",
                 self.owner
@@ -116,8 +116,7 @@ impl Access {
     /// Gives a file of ours the group and the mode of all files here. A file that root has made just now gets the owner, too.
     ///
     /// A change that fails is ignored: users who can't open the file get an error, and [`exposure`](Self::exposure) warns.
-    pub(super) fn settle(&self, file: &File, found: &Metadata, origin: Origin) {
-        let us = our_user();
+    pub(super) fn settle(&self, file: &File, found: &Metadata, origin: Origin, us: u32) {
         // Root's own file in a user's directory may be one that the user can only open as it is.
         let is_the_users = us == ROOT && self.owner != ROOT && !self.shared && origin == Origin::Found;
         if found.uid() != us || is_the_users {
@@ -182,6 +181,6 @@ pub(super) fn refused(why: impl Into<String>) -> io::Error {
 }
 
 /// Asks for our user each time, because a service may start as root and become another user.
-fn our_user() -> u32 {
+pub(super) fn our_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
