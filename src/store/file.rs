@@ -67,22 +67,20 @@ pub(crate) mod filesystem;
 mod health;
 mod life_file;
 mod locked_mutex;
-mod mutex_lock;
 mod open_file;
 mod paths;
 mod runs_file;
 pub(crate) mod sharing;
-mod state;
 
 use builder::FileMutexBuilder;
 use directory::Directory;
 use error::FileError;
 use life_file::LifeLock;
+use locked_mutex::mutex_lock::{LockKind, MutexLock, lock_deadline};
+use locked_mutex::state::{Lasts, StateEntry};
 use locked_mutex::{Decision, LockedMutex};
-use mutex_lock::{LockKind, MutexLock, lock_deadline};
 use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 use runs_file::{Logged, RunsFile};
-use state::{Entry, Lasts};
 
 /// The name of the log of runs in errors.
 const LOG: &str = "the log of runs";
@@ -334,7 +332,7 @@ impl FileMutex {
     }
 
     /// Changes the entry of a lease on record. Returns whether its owner still held the name.
-    fn change(&self, lease: &Lease, change: impl FnOnce(Entry) -> Option<Entry>) -> Result<bool, FileError> {
+    fn change(&self, lease: &Lease, change: impl FnOnce(StateEntry) -> Option<StateEntry>) -> Result<bool, FileError> {
         self.on_mutex(lease.name(), false, |mutex| mutex.change(lease, change))
     }
 

@@ -4,19 +4,23 @@ use chrono::{DateTime, Utc};
 
 use super::error::FileError;
 use super::life_file::{LifeId, LifeLock, is_alive, is_any_alive, noting_if_ended};
-use super::mutex_lock::MutexLock;
 use super::open_file::OpenFile;
 use super::paths::{MutexPaths, STATE};
-use super::state::{Entry, Lasts, MAGIC, State};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::{broken_lease::Broken, held::Held};
 
+pub(super) mod mutex_lock;
+pub(super) mod state;
+
+use mutex_lock::MutexLock;
+use state::{Lasts, MAGIC, MutexState, StateEntry};
+
 /// A mutex whose state was read. Nothing else changes the state until this is dropped.
 pub(super) struct LockedMutex {
     paths: MutexPaths,
-    state: State,
+    state: MutexState,
     /// The file that the state was read from.
     file: Option<OpenFile>,
     pub(super) now: DateTime<Utc>,
@@ -39,8 +43,8 @@ impl LockedMutex {
         let (path, file) = (paths.path(STATE), paths.open_if_there(STATE)?);
         let bytes = file.as_ref().map(OpenFile::read).transpose()?.unwrap_or_default();
         let beginning = bytes[..bytes.len().min(256)].to_vec();
-        let state = State::read(bytes).map_err(|_| FileError::of_another_format(&path, &beginning, MAGIC))?;
-        if let Some(mutex) = state.as_ref().and_then(State::mutex)
+        let state = MutexState::read(bytes).map_err(|_| FileError::of_another_format(&path, &beginning, MAGIC))?;
+        if let Some(mutex) = state.as_ref().and_then(MutexState::mutex)
             && !paths.are_of(&mutex)
         {
             return Err(FileError::unusable(&path, format!("it is the state of another name, {mutex}")));
@@ -67,13 +71,13 @@ impl LockedMutex {
         Ok(self.entry(name)?.map(|entry| Held::new(name.clone(), Some(self.holder_now(&entry)))))
     }
 
-    fn holder_now(&self, entry: &Entry) -> Holder {
+    fn holder_now(&self, entry: &StateEntry) -> Holder {
         let holder = entry.holder.clone().seen_at(self.now);
         if entry.lasts == Lasts::Bound { noting_if_ended(holder) } else { holder }
     }
 
     /// Returns the entry of `name`, if it is held.
-    fn entry(&self, name: &MutexName) -> Result<Option<Entry>, FileError> {
+    fn entry(&self, name: &MutexName) -> Result<Option<StateEntry>, FileError> {
         let entry = self.state.find(name).map_err(|line| {
             let why = format!("a line can't be read: {}", line.trim_end());
             FileError::unusable(&self.paths.path(STATE), why)
@@ -84,7 +88,7 @@ impl LockedMutex {
         }
     }
 
-    fn is_held(&self, entry: &Entry) -> Result<bool, FileError> {
+    fn is_held(&self, entry: &StateEntry) -> Result<bool, FileError> {
         let in_term = self.now < entry.holder.until();
         // Where nobody can tell who lives, the term counts.
         let lives = |life| is_alive(&self.paths, life).map(|alive| alive.unwrap_or(in_term));
@@ -119,18 +123,22 @@ impl LockedMutex {
         let grant = admission.granted(token);
         let entry = |request: &LeaseRequest, life: Option<LifeId>| {
             let holder = Holder::of(&request.granted(token), self.now).with_reason(request.reason());
-            Entry::new(holder, life)
+            StateEntry::new(holder, life)
         };
         let lease = admission.lease().map(|lease| (lease.name(), entry(lease, life.as_ref().map(LifeLock::id))));
         let claim = admission.claim().map(|claim| (claim.name(), entry(claim, None)));
-        let granted: Vec<(&MutexName, Entry)> = lease.into_iter().chain(claim).collect();
+        let granted: Vec<(&MutexName, StateEntry)> = lease.into_iter().chain(claim).collect();
         let text = self.state.with_grant(admission.name().mutex(), token, &granted, self.now);
         self.paths.replace(STATE, &text)?;
         Ok(Decision { answer: Admitted::Granted(grant), life, superseded })
     }
 
     /// Changes the entry of a lease. Returns whether its owner still held the name, and `change` made a change.
-    pub(super) fn change(&self, lease: &Lease, change: impl FnOnce(Entry) -> Option<Entry>) -> Result<bool, FileError> {
+    pub(super) fn change(
+        &self,
+        lease: &Lease,
+        change: impl FnOnce(StateEntry) -> Option<StateEntry>,
+    ) -> Result<bool, FileError> {
         let own = self.entry(lease.name())?.filter(|entry| entry.holder.owner() == lease.owner());
         let Some(changed) = own.and_then(change) else { return Ok(false) };
         self.write(&changed).map(|()| true)
@@ -145,7 +153,7 @@ impl LockedMutex {
     }
 
     /// Writes the head of an entry over the earlier one.
-    fn write(&self, entry: &Entry) -> Result<(), FileError> {
+    fn write(&self, entry: &StateEntry) -> Result<(), FileError> {
         let (at, head) = entry.head();
         self.file.as_ref().map_or(Ok(()), |file| file.write_at(at, head.as_bytes()))
     }

@@ -5,9 +5,9 @@
 use chrono::DateTime;
 
 use super::error::FileError;
-use super::mutex_lock::{LockKind, MutexLock, lock_deadline};
+use super::locked_mutex::mutex_lock::{LockKind, MutexLock, lock_deadline};
+use super::locked_mutex::state::escaped;
 use super::paths::{MutexPaths, RUNS, RUNS_LOCK};
-use super::state::escaped;
 use crate::observe::run_record::numbered_record::NumberedRecord;
 use crate::observe::run_record::skip_count::SkipCount;
 

@@ -7,8 +7,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use super::error::FileError;
-use super::open_file::OpenFile;
+use crate::store::{file::error::FileError, file::open_file::OpenFile};
 use crate::time::clock::{Clock, moment::Moment};
 
 /// How long one call waits for locks, in all.
@@ -16,10 +15,10 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// A locked file. It is unlocked when this is dropped.
-pub(super) struct MutexLock(OpenFile);
+pub(crate) struct MutexLock(OpenFile);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum LockKind {
+pub(crate) enum LockKind {
     /// For a decision on this mutex.
     Exclusive,
     /// For a decision on another mutex, which this one excludes while it is held.
@@ -27,13 +26,13 @@ pub(super) enum LockKind {
 }
 
 /// Returns when a call that begins now gives up its waits for locks.
-pub(super) fn lock_deadline() -> Moment {
+pub(crate) fn lock_deadline() -> Moment {
     Clock::system().moment().plus(TIMEOUT)
 }
 
 impl MutexLock {
     /// Waits for the lock of `file` until `deadline`. A lock that is free is taken even later.
-    pub(super) fn wait_for(file: OpenFile, kind: LockKind, deadline: Moment) -> Result<Self, FileError> {
+    pub(crate) fn wait_for(file: OpenFile, kind: LockKind, deadline: Moment) -> Result<Self, FileError> {
         let mut pause = Duration::from_micros(20);
         loop {
             let is_locked = match kind {

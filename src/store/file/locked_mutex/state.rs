@@ -18,11 +18,11 @@ use std::fmt::Write;
 use chrono::{DateTime, SecondsFormat, Utc};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::life_file::LifeId;
 use crate::lease::{holder::Holder, name::MutexName, token::FencingToken};
+use crate::store::file::life_file::LifeId;
 
 /// The format, with which every state begins.
-pub(super) const MAGIC: &str = "soloist-state v1\n";
+pub(crate) const MAGIC: &str = "soloist-state v1\n";
 const END: &str = "end\n";
 
 /// No head is longer.
@@ -35,24 +35,24 @@ const WORD: std::ops::Range<usize> = 37..42;
 
 /// The state of a mutex. An empty text says that nothing was ever granted.
 #[derive(Default)]
-pub(super) struct State {
+pub(crate) struct MutexState {
     text: String,
 }
 
 /// The holder of a name, and how long the name is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) holder: Holder,
-    pub(super) lasts: Lasts,
+pub(crate) struct StateEntry {
+    pub(crate) holder: Holder,
+    pub(crate) lasts: Lasts,
     /// The life file of a lease.
-    pub(super) life: Option<LifeId>,
+    pub(crate) life: Option<LifeId>,
     /// Where the head of its line begins.
     at: usize,
 }
 
 /// How long a name is held: the word behind its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lasts {
+pub(crate) enum Lasts {
     /// Until its deadline, and while its life file is locked.
     Alive,
     /// While its life file is locked, whatever its deadline: a command has inherited the file.
@@ -64,11 +64,11 @@ pub(super) enum Lasts {
 }
 
 /// The text is not a state of the format that is known.
-pub(super) struct OtherFormat;
+pub(crate) struct OtherFormat;
 
-impl State {
+impl MutexState {
     /// Reads a state. `None`: there is none, or it is not whole.
-    pub(super) fn read(bytes: Vec<u8>) -> Result<Option<Self>, OtherFormat> {
+    pub(crate) fn read(bytes: Vec<u8>) -> Result<Option<Self>, OtherFormat> {
         let begun = &bytes[..bytes.len().min(MAGIC.len())];
         if !MAGIC.as_bytes().starts_with(begun) && bytes.iter().any(|byte| *byte != 0) {
             return Err(OtherFormat);
@@ -84,12 +84,12 @@ impl State {
     }
 
     /// Returns the name of the mutex.
-    pub(super) fn mutex(&self) -> Option<String> {
+    pub(crate) fn mutex(&self) -> Option<String> {
         unescaped(self.header("name ")?)
     }
 
     /// Returns the token of the last grant.
-    pub(super) fn last(&self) -> Option<FencingToken> {
+    pub(crate) fn last(&self) -> Option<FencingToken> {
         self.header("last ")?.parse().ok().map(FencingToken::new)
     }
 
@@ -98,10 +98,10 @@ impl State {
     }
 
     /// Returns the entry of a name. It may not be held any more. `Err`: its line can't be read.
-    pub(super) fn find(&self, name: &MutexName) -> Result<Option<Entry>, &str> {
+    pub(crate) fn find(&self, name: &MutexName) -> Result<Option<StateEntry>, &str> {
         let name = escaped(&name.to_string());
         let line = self.lines().find(|(_, line)| name_in(line) == Some(&name));
-        line.map(|(at, line)| Entry::of_line(at, line).ok_or(line)).transpose()
+        line.map(|(at, line)| StateEntry::of_line(at, line).ok_or(line)).transpose()
     }
 
     /// Returns the lines of the entries, and where they begin.
@@ -117,11 +117,11 @@ impl State {
 
     /// Returns the text of the state after a grant: with these entries, in the place of earlier ones of their names, and
     /// without what has ended.
-    pub(super) fn with_grant(
+    pub(crate) fn with_grant(
         &self,
         mutex: &str,
         token: FencingToken,
-        granted: &[(&MutexName, Entry)],
+        granted: &[(&MutexName, StateEntry)],
         now: DateTime<Utc>,
     ) -> String {
         let now = stamp(now);
@@ -144,21 +144,21 @@ impl State {
     }
 }
 
-impl Entry {
-    pub(super) fn new(holder: Holder, life: Option<LifeId>) -> Self {
+impl StateEntry {
+    pub(crate) fn new(holder: Holder, life: Option<LifeId>) -> Self {
         Self { holder, lasts: if life.is_some() { Lasts::Alive } else { Lasts::Fixed }, life, at: 0 }
     }
 
-    pub(super) fn lasting(self, lasts: Lasts) -> Self {
+    pub(crate) fn lasting(self, lasts: Lasts) -> Self {
         Self { lasts, ..self }
     }
 
-    pub(super) fn with_holder(self, change: impl FnOnce(Holder) -> Holder) -> Self {
+    pub(crate) fn with_holder(self, change: impl FnOnce(Holder) -> Holder) -> Self {
         Self { holder: change(self.holder), ..self }
     }
 
     /// Returns the head of its line, and where that begins.
-    pub(super) fn head(&self) -> (u64, String) {
+    pub(crate) fn head(&self) -> (u64, String) {
         let mut head = format!("until {} {}", stamp(self.holder.until()), self.lasts.word());
         if self.life.is_some() {
             let group = self.holder.process_group().map_or_else(|| "-".to_owned(), |group| group.to_string());
@@ -243,7 +243,7 @@ fn may_be_held(line: &str, now: &str) -> bool {
 }
 
 /// Returns `text` on one line: control characters and `%` become the `%XX` of their bytes.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for char in text.chars() {
         if char == '%' || char.is_control() {
@@ -280,9 +280,9 @@ mod tests {
     }
 
     /// The state after this grant.
-    fn granted(state: &State, granted: &[(&MutexName, Entry)], now: DateTime<Utc>) -> State {
+    fn granted(state: &MutexState, granted: &[(&MutexName, StateEntry)], now: DateTime<Utc>) -> MutexState {
         let text = state.with_grant("reports", FencingToken::new(7), granted, now);
-        State::read(text.into_bytes()).ok().flatten().expect("it is whole")
+        MutexState::read(text.into_bytes()).ok().flatten().expect("it is whole")
     }
 
     #[test]
@@ -295,16 +295,16 @@ mod tests {
             .with_occurrence(DateTime::UNIX_EPOCH)
             .with_reason(Some("the table\tis migrated (again)"));
         for lasts in [Lasts::Alive, Lasts::Bound, Lasts::Fixed, Lasts::Ended] {
-            let entry = Entry::new(full.clone(), life).lasting(lasts);
-            let of_claim = Entry::new(holder("web-1"), None);
+            let entry = StateEntry::new(full.clone(), life).lasting(lasts);
+            let of_claim = StateEntry::new(holder("web-1"), None);
             let state = granted(
-                &State::default(),
+                &MutexState::default(),
                 &[(&claim, of_claim.clone()), (&lease, entry.clone())],
                 DateTime::UNIX_EPOCH,
             );
             let read = state.find(&lease).ok().flatten().expect("it was written");
-            assert_eq!(Entry { at: 0, ..read.clone() }, entry);
-            assert_eq!(Entry { at: 0, ..state.find(&claim).ok().flatten().unwrap() }, of_claim);
+            assert_eq!(StateEntry { at: 0, ..read.clone() }, entry);
+            assert_eq!(StateEntry { at: 0, ..state.find(&claim).ok().flatten().unwrap() }, of_claim);
             assert_eq!(state.find(&MutexName::lease("reports").unwrap()), Ok(None));
             let (at, head) =
                 read.lasting(Lasts::Ended).with_holder(|holder| holder.held_until(DateTime::UNIX_EPOCH)).head();
@@ -319,13 +319,14 @@ mod tests {
     #[test]
     fn a_text_that_is_not_whole_says_nothing_and_another_format_is_refused() {
         let name = MutexName::lease("reports").unwrap();
-        let state = granted(&State::default(), &[(&name, Entry::new(holder("web-1"), None))], DateTime::UNIX_EPOCH);
+        let state =
+            granted(&MutexState::default(), &[(&name, StateEntry::new(holder("web-1"), None))], DateTime::UNIX_EPOCH);
         for len in 0..state.text.len() {
-            assert!(matches!(State::read(state.text.as_bytes()[..len].to_vec()), Ok(None)), "{len}");
+            assert!(matches!(MutexState::read(state.text.as_bytes()[..len].to_vec()), Ok(None)), "{len}");
         }
-        assert!(matches!(State::read(vec![0; 700]), Ok(None)));
+        assert!(matches!(MutexState::read(vec![0; 700]), Ok(None)));
         for foreign in [&b"root:x:0:0"[..], b"soloist-state v2\nname reports\n", &[&[0; 700][..], b"a disk"].concat()] {
-            assert!(State::read(foreign.to_vec()).is_err());
+            assert!(MutexState::read(foreign.to_vec()).is_err());
         }
     }
 
@@ -333,9 +334,9 @@ mod tests {
     fn no_head_lies_in_two_pages_and_what_has_ended_goes_with_the_next_grant() {
         let name = MutexName::lease("reports").unwrap();
         let claims: Vec<MutexName> = (0..500).map(|at| name.mark("reports", "x".repeat(at))).collect();
-        let mut state = State::default();
+        let mut state = MutexState::default();
         for claim in &claims {
-            state = granted(&state, &[(claim, Entry::new(holder("web-1"), None))], DateTime::UNIX_EPOCH);
+            state = granted(&state, &[(claim, StateEntry::new(holder("web-1"), None))], DateTime::UNIX_EPOCH);
         }
         let mut pages = 0;
         for claim in &claims {
@@ -346,7 +347,7 @@ mod tests {
         }
         assert!(pages > 20, "{pages}");
         let later = DateTime::from_timestamp_nanos(i64::MAX);
-        state = granted(&state, &[(&name, Entry::new(holder("web-1"), None))], later);
+        state = granted(&state, &[(&name, StateEntry::new(holder("web-1"), None))], later);
         assert_eq!(state.lines().count(), 1);
     }
 
