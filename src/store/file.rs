@@ -8,10 +8,10 @@
 //! - `X.lock` is locked with `flock` for as long as a decision takes, and is never replaced. A look takes the lock, too, so that
 //!   it waits for a create and never refuses it. A name that excludes an admission is locked shared. Several mutexes are
 //!   locked in the order of their names.
-//! - `X.state` is text: the last token, and a line for the lease, each claim and each marker. A grant writes the text beside and
-//!   renames it over, so that a process that is killed has granted all of an admission or nothing. Whatever comes later
-//!   changes the head of a line in place, which needs no room on the disk: a renewal writes its deadline, a release that the
-//!   lease has ended.
+//! - `X.state` is text: the last token, and a line for the lease, each claim and each marker. A grant writes the whole text: up
+//!   to 4 KiB in place by one write, a longer text beside, which is then renamed over. So a process that is killed has granted
+//!   all of an admission or nothing. Whatever comes later changes the head of a line in place, which needs no room on the disk:
+//!   a renewal writes its deadline, a release that the lease has ended.
 //! - `X.life` is locked while the run lives, and a release unlocks it. If a lease ends while its holder lives, the next holder
 //!   locks `X.life-1`, and so on.
 //!
@@ -132,7 +132,8 @@ const LOG: &str = "the log of runs";
 ///
 /// A cheap handle: clones see the same leases in hand. These end with the last handle, as they do with the process. Each keeps
 /// one file open. Claims only expire. They are not synced to the disk, so a power loss may take back those of the last
-/// seconds. On a full disk nothing is admitted; leases in hand are renewed and released as ever.
+/// seconds. On a full disk no file is made or grows, and an admission that needs that is an outage; leases in hand
+/// are renewed and released as ever.
 ///
 /// Terms are measured on the wall clock, because all processes share it. If it is set
 ///

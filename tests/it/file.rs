@@ -96,7 +96,7 @@ impl Store {
     }
 
     fn text(&self) -> String {
-        fs::read_to_string(self.state()).unwrap()
+        fs::read_to_string(self.state()).unwrap().trim_end_matches('\0').to_owned()
     }
 }
 

@@ -79,8 +79,8 @@ fn a_process_with_nothing_due_asks_the_system_for_next_to_nothing() {
 }
 
 #[test]
-fn a_process_with_a_due_event_replaces_its_state_once_and_writes_its_end() {
-    let test = "process_budget::a_process_with_a_due_event_replaces_its_state_once_and_writes_its_end";
+fn a_process_with_a_due_event_writes_its_state_and_its_end() {
+    let test = "process_budget::a_process_with_a_due_event_writes_its_state_and_its_end";
     let count = |calls: &[String], name: &str| calls.iter().filter(|call| call.starts_with(name)).count();
     // A busy machine may stop one thread where another needs what it holds.
     let waits = |calls: &Option<Vec<String>>| calls.as_deref().is_some_and(|calls| count(calls, "futex") > 0);
@@ -91,9 +91,9 @@ fn a_process_with_a_due_event_replaces_its_state_once_and_writes_its_end() {
         }
     }
     if let Some(calls) = calls {
-        at_most(60, &calls);
+        at_most(58, &calls);
         let names = ["renameat(", "write(", "clone", "fsync", "futex"];
-        assert_eq!(names.map(|name| count(&calls, name)), [1, 2, 1, 0, 0], "{calls:?}");
+        assert_eq!(names.map(|name| count(&calls, name)), [0, 2, 1, 0, 0], "{calls:?}");
     }
 }
 

@@ -1,5 +1,7 @@
 //! A mutex and its state while it is locked: every look, grant, renewal and release is one critical section here.
 
+use std::iter;
+
 use chrono::{DateTime, Utc};
 
 use super::error::FileError;
@@ -15,7 +17,7 @@ pub(super) mod mutex_lock;
 pub(super) mod state;
 
 use mutex_lock::MutexLock;
-use state::{Lasts, MAGIC, MutexState, StateEntry};
+use state::{BLOCK, Lasts, MAGIC, MutexState, StateEntry};
 
 /// A mutex whose state was read. Nothing else changes the state until this is dropped.
 pub(super) struct LockedMutex {
@@ -129,7 +131,7 @@ impl LockedMutex {
         let claim = admission.claim().map(|claim| (claim.name(), entry(claim, None)));
         let granted: Vec<(&MutexName, StateEntry)> = lease.into_iter().chain(claim).collect();
         let text = self.state.with_grant(admission.name().mutex(), token, &granted, self.now);
-        self.paths.replace(STATE, &text)?;
+        self.write_anew(text)?;
         Ok(Decision { answer: Admitted::Granted(grant), life, superseded })
     }
 
@@ -150,6 +152,17 @@ impl LockedMutex {
         let holder = self.holder_now(&entry);
         self.write(&entry.lasting(Lasts::Ended))?;
         Ok(if holder.has_ended() { Broken::FreedWhileRunning(holder) } else { Broken::Freed })
+    }
+
+    /// Writes the whole state. A text that fits fills one block, which is written in place: a replacement takes the disk fifty
+    /// times as long. No kill tears the one write, and it needs no more room.
+    fn write_anew(&self, mut text: String) -> Result<(), FileError> {
+        let fits = text.len() <= BLOCK;
+        text.extend(iter::repeat_n('\0', BLOCK.saturating_sub(text.len())));
+        match &self.file {
+            Some(file) if fits && file.len() == BLOCK as u64 => file.write_at(0, text.as_bytes()),
+            _ => self.paths.replace(STATE, &text),
+        }
     }
 
     /// Writes the head of an entry over the earlier one.

@@ -27,6 +27,10 @@ impl OpenFile {
         &self.path
     }
 
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
     /// Returns which file it is, also after another one took its name; zero where the system does not tell.
     pub(super) fn inode(&self) -> u64 {
         self.inode

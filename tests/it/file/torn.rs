@@ -23,7 +23,7 @@ fn a_state_that_is_cut_anywhere_heals_when_nobody_holds_the_lease() {
     let claim = reports().claim("reports", noon());
     let grant = admitted(&store.mutex, &store.both(&reports(), &claim));
     store.mutex.forget(grant.lease().unwrap()).unwrap();
-    let (state, whole) = (store.state(), fs::read(store.state()).unwrap());
+    let (state, whole) = (store.state(), store.text().into_bytes());
     for len in 0..whole.len() {
         // With the state its last token is lost; then the time is what makes the next one higher.
         store.clock.advance(Duration::from_micros(1));
@@ -46,7 +46,7 @@ fn a_state_that_is_cut_anywhere_or_missing_makes_no_second_winner_while_the_hold
     let store = Store::new();
     let other = store.other();
     take(&other, &store.request(&reports()));
-    let (state, whole) = (store.state(), fs::read(store.state()).unwrap());
+    let (state, whole) = (store.state(), store.text().into_bytes());
     let is_an_error = || {
         assert_names(Unusable, store.mutex.create(&store.request(&reports())).unwrap_err(), &state);
         assert_names(Unusable, store.mutex.exists(&reports()).unwrap_err(), &state);

@@ -105,15 +105,15 @@ impl Scene {
             Admission::both(lease, claim)
         };
         granted(&holder, &both("another"));
-        let of_another = fs::read(state_of(dir.path())).expect("it was written");
+        let of_another = text_of(&state_of(dir.path()));
         fs::remove_file(state_of(dir.path())).expect("it is there");
         let first = granted(&holder, &Admission::lease_only(request(name())));
         holder.forget(&first).expect("it answers");
         let state = state_of(dir.path());
-        let earlier = fs::read(&state).expect("it was written");
+        let earlier = text_of(&state);
         clock.advance(Duration::from_millis(1));
         let lease = granted(&holder, &both("fuzzed"));
-        let whole = fs::read(&state).expect("it was written");
+        let whole = text_of(&state);
         clock.advance(Duration::from_millis(1));
         Self { _dir: dir, clock, holder, asker, state, lease, whole, earlier, of_another }
     }
@@ -153,6 +153,12 @@ fn name() -> MutexName {
 
 fn minute() -> Term {
     Term::new(Duration::from_secs(60)).expect("a term")
+}
+
+/// Returns the text, without the zeros that fill its block.
+fn text_of(state: &Path) -> Vec<u8> {
+    let bytes = fs::read(state).expect("it was written");
+    bytes[..bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)].to_vec()
 }
 
 fn state_of(dir: &Path) -> PathBuf {
@@ -268,7 +274,7 @@ fn judge(harm: &Harm, acts: &[Act]) {
     let scene = Scene::new();
     let bytes = scene.harmed(harm);
     fs::write(&scene.state, &bytes).expect("it is writable");
-    let is_whole = bytes.ends_with(b"\nend\n") && str::from_utf8(&bytes).is_ok();
+    let is_whole = text_of(&scene.state).ends_with(b"\nend\n") && str::from_utf8(&bytes).is_ok();
     let begun = &bytes[..bytes.len().min(MAGIC.len())];
     let is_zero = bytes.iter().all(|byte| *byte == 0);
     let mut told = Told {

@@ -9,9 +9,10 @@
 //! end
 //! ```
 //!
-//! A grant writes the whole text anew. Whatever changes later stands at the head of a line, which has a fixed length and is
-//! written in place: that needs no room on the disk. No head lies in two pages of memory, so that a process that is killed has
-//! written all of it or nothing. A power loss may leave a text that is not whole, which the line `end` tells.
+//! A grant writes the whole text anew; zeros fill the block behind a short one. Whatever changes later stands at the head of a
+//! line, which has a fixed length and is written in place: that needs no room on the disk. No head lies in two pages of memory,
+//! so that a process that is killed has written all of it or nothing. A power loss may leave a text that is not whole, which
+//! the line `end` tells.
 
 use std::fmt::Write;
 
@@ -27,7 +28,9 @@ const END: &str = "end\n";
 
 /// No head is longer.
 const HEAD_MAX: usize = 64;
-const PAGE: usize = 4096;
+
+/// A page of memory, which one write fills as a whole also when its process is killed.
+pub(crate) const BLOCK: usize = 4096;
 
 /// How a head begins: `until TIME WORD`.
 const UNTIL: std::ops::Range<usize> = 6..36;
@@ -73,7 +76,11 @@ impl MutexState {
         if !MAGIC.as_bytes().starts_with(begun) && bytes.iter().any(|byte| *byte != 0) {
             return Err(OtherFormat);
         }
-        let state = String::from_utf8(bytes).ok().map(|text| Self { text });
+        let text = String::from_utf8(bytes).ok();
+        let state = text.map(|mut text| {
+            text.truncate(text.trim_end_matches('\0').len());
+            Self { text }
+        });
         Ok(state.filter(|state| {
             let text = &state.text;
             text.ends_with("\nend\n")
@@ -131,10 +138,10 @@ impl MutexState {
         let kept = self.lines().map(|(_, line)| line).filter(|line| may_be_held(line, &now) && !is_replaced(line));
         // The lease comes first, for people.
         let (lease, others): (Vec<&str>, Vec<&str>) = kept.chain(new.iter().map(String::as_str)).partition(is_of_lease);
-        let mut text = String::with_capacity(self.text.len() + 2 * PAGE);
+        let mut text = String::with_capacity(self.text.len() + 2 * BLOCK);
         let _ = write!(text, "{MAGIC}name {}\nlast {token}\n", escaped(mutex));
         for line in lease.into_iter().chain(others) {
-            let room = PAGE - text.len() % PAGE;
+            let room = BLOCK - text.len() % BLOCK;
             if room < HEAD_MAX {
                 let _ = writeln!(text, "{:1$}", "", room - 1);
             }
@@ -341,7 +348,7 @@ mod tests {
         let mut pages = 0;
         for claim in &claims {
             let (at, head) = state.find(claim).ok().flatten().expect("it is held").head();
-            let (first, last) = (at / PAGE as u64, (at + head.len() as u64 - 1) / PAGE as u64);
+            let (first, last) = (at / BLOCK as u64, (at + head.len() as u64 - 1) / BLOCK as u64);
             assert_eq!(first, last);
             pages = pages.max(last);
         }
