@@ -27,7 +27,7 @@ pub(super) enum Told<'a> {
     Gates(&'a Path),
     /// Runs this line of the shell as an event, under a lease.
     Run(&'a Path, &'a str),
-    /// Waits for a signal to begin, makes 100 claims named after this word, and prints the results.
+    /// Waits for a signal to begin, makes 20 claims named after this word, and prints the results.
     Claims(&'a Path, &'a str),
     /// Takes a lease of a minute, starts this in a shell that has its lifeline, says the token, and waits.
     Start(&'a Path, &'a str),
@@ -211,10 +211,10 @@ fn request(name: &str) -> LeaseRequest {
     LeaseRequest::new(MutexName::lease(name).unwrap(), super::minute(), &Clock::system())
 }
 
-/// Makes 100 claims beside one name, each of which is granted, and says so, or what else happened.
+/// Makes 20 claims beside one name, each of which is granted, and says so, or what else happened.
 pub(super) fn claims(mutex: &FileMutex, word: &str) -> String {
     let hour = Term::new(Duration::from_secs(3600)).unwrap();
-    for number in 0..100 {
+    for number in 0..20 {
         let claim = super::reports().mark(word, number.to_string());
         let request = LeaseRequest::new(claim, hour, &Clock::system());
         // A busy machine does not get so many done in the time of one call, whose error says so. None is stuck.

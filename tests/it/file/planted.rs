@@ -137,10 +137,12 @@ fn a_link_where_the_next_state_is_written_is_replaced_and_not_followed() {
     let test = "file::planted::a_link_where_the_next_state_is_written_is_replaced_and_not_followed";
     let Some(ground) = Ground::as_root(test) else { return };
     for (name, field) in [("root", Field::of_root(&ground, "root")), ("alice", Field::of_alice(&ground, "alice"))] {
-        let beside = field.path(Opened::State).with_extension("state.new");
+        let state = field.path(Opened::State);
+        let beside = state.with_extension("state.new");
         for target in [&field.treasure, &field.missing] {
             field.bob.succeeds(&format!("ln -s {} \"$1\"", target.display()), &beside);
             let before = access(&field.treasure);
+            fs::remove_file(&state).unwrap();
             assert_eq!(field.victim.does(&Told::Use(&field.dir)), "granted", "{name}");
             assert!(!beside.exists() && !field.missing.exists(), "{name}");
             assert_eq!((access(&field.treasure), &*fs::read(&field.treasure).unwrap()), (before, &b""[..]), "{name}");
