@@ -109,12 +109,12 @@ mod file {
             let until: chrono::DateTime<chrono::Utc> =
                 words.next().and_then(|until| until.parse().ok()).expect("a time");
             let lasts = until > Clock::system().now();
-            let mut life = line.split('\t').find_map(|field| field.strip_prefix("life ")).unwrap_or("-").split(' ');
-            let life = match life.next().expect("it has a word") {
+            let mut id = line.split('\t').find_map(|field| field.strip_prefix("life ")).unwrap_or("-").split(' ');
+            let path = match id.next().expect("it has a word") {
                 "0" => path.with_extension("life"),
                 generation => path.with_extension(format!("life-{generation}")),
             };
-            let is_locked = || File::open(life).expect("the life file is there").try_lock().is_err();
+            let is_locked = || File::open(path).expect("the life file is there").try_lock().is_err();
             Some(match words.next().expect("it has a word") {
                 "alive" => lasts && is_locked(),
                 "bound" => is_locked(),

@@ -51,11 +51,15 @@ fn a_stopped_process_that_has_the_mutex_locked_is_named_after_a_bounded_wait() {
 fn the_waits_of_one_call_are_bounded_together() {
     let store = Store::new();
     let names = ["a", "b", "c", "d", "e"].map(|name| MutexName::lease(name).unwrap());
-    names.iter().for_each(|name| store.assert_free(name));
+    for name in &names {
+        store.assert_free(name);
+    }
     let locks = files(store.path()).into_iter().filter(|file| file.extension().is_some_and(|ending| ending == "lock"));
     let locks: Vec<fs::File> = locks.map(|lock| fs::File::options().write(true).open(lock).unwrap()).collect();
     assert_eq!(locks.len(), names.len());
-    locks.iter().for_each(|lock| lock.lock().unwrap());
+    for lock in &locks {
+        lock.lock().unwrap();
+    }
     let began = Clock::system().moment();
     // These are read without the locks of a process that is stuck.
     assert!(store.mutex.held(Names::Each(&names)).unwrap().is_empty());

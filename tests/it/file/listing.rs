@@ -77,7 +77,7 @@ fn files_that_are_no_states_of_their_name_are_left_out_and_left_alone() {
 fn a_mutex_that_stays_locked_hides_no_other_and_not_its_own_holder() {
     let store = Store::new();
     let [stuck, other] = ["stuck", "other"].map(|text| store.take(&name(text)));
-    let locks = files(store.path()).into_iter().filter(|file| file.to_str().unwrap().ends_with(".lock"));
+    let locks = files(store.path()).into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "lock"));
     let locks: Vec<File> = locks.map(|lock| File::options().write(true).open(lock).unwrap()).collect();
     locks[1].lock().unwrap();
     let all = [("other".to_owned(), true), ("stuck".to_owned(), true)];

@@ -59,7 +59,8 @@ fn a_decision_among_ten_thousand_claims_reads_the_state_once_and_writes_it_once(
     let line = store.text().lines().find(|line| line.contains("\tclaim/")).unwrap().to_owned();
     let (first, second) = line.split_once("/2026-03-01T12:00:00Z\t").unwrap();
     let claims = (0..10_000).map(|at| claim(at).to_string().split_off("claim/reports/reports".len()));
-    let lines: String = claims.map(|occurrence| format!("{first}{occurrence}\t{second}\n")).collect();
+    let lines: Vec<String> = claims.map(|occurrence| format!("{first}{occurrence}\t{second}\n")).collect();
+    let lines = lines.concat();
     super::torn::put(&store.state(), format!("soloist-state v1\nname reports\nlast 1\n{lines}end\n").as_bytes());
     let size = fs::metadata(store.state()).unwrap().len();
     let is_once = |bytes: u64| (size..size + size / 20).contains(&bytes);
@@ -97,7 +98,9 @@ fn killed_at(call: u32, dir: &Path, what: &Told<'_>) -> Vec<String> {
     let calls = "openat,flock,lseek,write,renameat,renameat2,close";
     let inject = format!("inject={calls}:signal=SIGKILL:when={call}");
     let mut strace = vec!["strace", "-f", "-qq", "-e", &inject, "-o", "/dev/null"];
-    paths.iter().for_each(|path| strace.extend(["-P", path]));
+    for path in paths {
+        strace.extend(["-P", path]);
+    }
     let mut child = Doing::start(told(what, &strace));
     child.begin();
     std::iter::from_fn(|| child.says()).collect()
