@@ -289,7 +289,7 @@ pub(super) fn an_exclusion_is_looked_at_before_the_claim_and_the_lease<H: Harnes
         let held = subject.create(&excluding);
         let admissions = [
             subject.both(&name, &free_claim),
-            subject.both(&subject.name("free"), claim.name()),
+            subject.both(&name.mark("event", "free place"), claim.name()),
             subject.both(&name, claim.name()),
         ]
         .map(|admission| admission.unless(excluding.clone()));

@@ -82,7 +82,7 @@ pub enum StoreWarning {
     },
     /// A file in the directory of a store that can't be used, or that other users can lock: they block its events.
     WrongFile {
-        /// The record or life file.
+        /// The lock, state or life file, or the log of runs.
         path: PathBuf,
         /// What is wrong with it and what to do, as in "it is a symbolic link".
         what: String,
