@@ -155,21 +155,21 @@ fn an_admission_that_is_refused_writes_nothing() {
     let mutex = RedisMutex::new(&server.url()).unwrap();
     let name = |text: &str| MutexName::lease(text).unwrap();
     let request = |name: MutexName| LeaseRequest::new(name, Term::DEFAULT, &Clock::system());
-    let both = |lease: MutexName, claimed: &MutexName| {
-        let lease = request(lease);
-        Admission::both(lease.clone(), lease.with(claimed.claim("report", noon()), Term::DEFAULT))
+    let both = |lease: MutexName, number| {
+        let (lease, claim) = (request(lease), name("report").claim("report", minute(number)));
+        Admission::both(lease.clone(), lease.with(claim, Term::DEFAULT))
     };
     let (report, other) = (name("report"), name("other"));
     let before = changes(&server);
-    let granted = both(report.clone(), &report).ask(&mutex).unwrap();
+    let granted = both(report.clone(), 0).ask(&mutex).unwrap();
     assert!(matches!(granted, Admitted::Granted(_)), "{granted:?}");
     assert_eq!(changes(&server) - before, 3, "the token, the claim and the lease");
 
     let before = changes(&server);
     let refused = [
-        both(report.clone(), &report),
-        both(report.clone(), &other),
-        both(other.clone(), &report),
+        both(report.clone(), 0),
+        both(report.clone(), 1),
+        both(report.mark("report", "a free place"), 0),
         Admission::lease_only(request(report.clone())),
         Admission::lease_only(request(other.clone())).unless(report.clone()),
     ];
