@@ -103,7 +103,6 @@ macro_rules! __contract_cases {
                 several_admissions_are_independent_and_in_order
                 of_two_admissions_of_a_name_in_one_call_the_first_wins
                 a_batch_gives_back_before_it_admits
-                a_batch_stops_at_the_first_grant_if_it_asks_for_that
                 a_batch_does_not_admit_to_what_it_gives_back_later
                 asking_for_nothing_answers_nothing
                 an_admission_is_excluded_while_the_name_is_held

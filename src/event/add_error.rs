@@ -235,6 +235,19 @@ pub enum AddErrorKind {
          the store is back, so leave out one of the two"
     )]
     CatchUpUnprotected,
+    /// Its claims would be too many: a store keeps one for each occurrence for as long as the occurrence may wait, and five minutes
+    /// more.
+    #[error(
+        "an occurrence every {period:?} that may wait for {window:?} leaves more than 50,000 claims in the store at a time: let \
+         it wait for less with `within(..)`, or let it be due less often"
+    )]
+    #[non_exhaustive]
+    TooManyClaims {
+        /// For how long a claim may be asked for.
+        window: Duration,
+        /// The shortest time between two occurrences.
+        period: Duration,
+    },
     /// It is to be paused after too few or too many failures.
     #[error("`pause_on_failure({0})` is none of 1 to 999")]
     FailureLimit(usize),

@@ -544,12 +544,14 @@ impl Event {
             return Err(refuse(AddErrorKind::StuckAfterWithoutLease));
         }
         let longest_wait = protection.queue.as_ref().map(|queue| queue.within).unwrap_or_default();
+        let claim_window = usual_window.max(longest_wait);
+        protection.check_live_claims(claim_window, timetable.period()).map_err(refuse)?;
         let catch_up = window.and_then(|window| CatchUp::new(window, &self.name, &protection, &timetable));
         let catch_up = catch_up.or_else(|| protection.queue.as_ref().map(CatchUp::of_queue));
         Ok(Definition {
             name: self.name,
             work: self.work,
-            claim_window: usual_window.max(longest_wait),
+            claim_window,
             timetable,
             filters: self.filters,
             before: self.before,

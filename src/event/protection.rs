@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use super::add_error::AddErrorKind;
 use super::outage_policy::OutagePolicy;
 use crate::lease::term::{Renewal, Term};
 use crate::lease::{name::MutexName, owner::Owner, request::LeaseRequest, token::FencingToken};
@@ -67,6 +68,9 @@ pub(crate) const SLOTS: RangeInclusive<usize> = 1..=100;
 /// The windows that `catch_up` allows: not less than from one tick to the next.
 pub(crate) const CATCH_UP_WINDOWS: RangeInclusive<Duration> = MINUTE..=Duration::from_secs(366 * 24 * 60 * 60);
 
+/// How many claims of one event a store keeps at most: each of them costs every decision on files, and memory in the other stores.
+const MOST_LIVE_CLAIMS: u128 = 50_000;
+
 /// How much longer than its window a claim is kept, for servers whose clocks differ.
 const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
 
@@ -125,6 +129,15 @@ impl Protection {
     pub(crate) fn replacement(&self, token: Option<FencingToken>) -> Option<MutexName> {
         self.queue.as_ref().filter(|queue| queue.replaces)?;
         Some(self.mutex.request_to_stop(token?))
+    }
+
+    /// Refuses an event that would have too many claims at a time: one for each of its occurrences until the claim expires.
+    pub(crate) fn check_live_claims(&self, window: Duration, period: Duration) -> Result<(), AddErrorKind> {
+        let live = (window + CLAIM_MARGIN).as_nanos() / period.as_nanos().max(1);
+        match self.claim {
+            Some(Claim::Occurrence) if live > MOST_LIVE_CLAIMS => Err(AddErrorKind::TooManyClaims { window, period }),
+            _ => Ok(()),
+        }
     }
 
     /// The name of the claim of one run, and its term: to the end of the occurrence or period, then the window and its

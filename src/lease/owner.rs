@@ -37,21 +37,6 @@ impl Owner {
         Self { process: PROCESS.get().0, pid: process_id::current(), serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// The text of an owner without its serial: all owners of this process begin so.
-    pub(crate) fn process(self) -> impl fmt::Display {
-        ProcessPart(self)
-    }
-
-    #[cfg(feature = "redis")]
-    pub(crate) fn serial(self) -> u64 {
-        self.serial
-    }
-
-    #[cfg(feature = "redis")]
-    pub(crate) fn is_of_process_of(self, other: Self) -> bool {
-        (self.process, self.pid) == (other.process, other.pid)
-    }
-
     /// The process that acquired, as its own host counts processes.
     pub fn pid(self) -> u32 {
         self.pid
@@ -68,15 +53,7 @@ impl Default for RandomId {
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.process(), self.serial)
-    }
-}
-
-struct ProcessPart(Owner);
-
-impl fmt::Display for ProcessPart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}-", self.0.process.simple(), self.0.pid)
+        write!(f, "{}-{}-{}", self.process.simple(), self.pid, self.serial)
     }
 }
 

@@ -1,11 +1,9 @@
 //! The executor: runs what a tick has planned, and enters a result for each run.
 //!
-//! There is one loop, [`drive`]. It asks a store for a batch of releases and admissions, starts what was
-//! admitted, and waits for what ends. The foreground events of a tick share one loop, which runs them on the caller's thread
-//! in the order in which they were added. Background events have a loop for each store, so that a store that is out delays
-//! nobody else's release, and run on worker threads. For many events a store has two loops: it works on the request of one
-//! while the other reads its answer and writes the next. A task that is a future takes no thread: its loop looks after it, in
-//! `awaited_runs`, until it ends.
+//! Foreground events run [in order](in_order) on the caller's thread. Background events run [side by side](in_background), with a
+//! loop for each store, so that a store that is unavailable delays no release of another one, and with worker threads. For many
+//! events a store has two loops: it works on the request of one while the other reads its reply and writes the next. A task that is
+//! a future takes no thread: its loop looks after it, in `awaited_runs`, until it ends.
 //!
 //! The way of a protected foreground event on Redis, from the tick to the driver. The answer comes back the same way.
 //!
@@ -13,7 +11,7 @@
 //! | --- | --- |
 //! | `schedule/registry.rs` | `run_due`: one tick |
 //! | `schedule/tick_plan.rs` | which events are due |
-//! | `schedule/execute.rs` | the loop: what has ended, and what comes next |
+//! | `schedule/execute/in_order.rs` | the loop: what has ended, and what comes next |
 //! | `schedule/execute/store_request.rs` | the batch: the release of the last run, the admission of the next |
 //! | `schedule/gate.rs` | what is refused without the store; the admission to ask for |
 //! | `schedule/tick_context/outages.rs` | whether the store was out a moment ago |
@@ -30,7 +28,6 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, Scope};
 
-use super::gate::{self, BATCH_SIZE};
 use super::planned_run::PlannedRun;
 use super::report::Entry;
 use crate::base::catch_panic::contain;
@@ -38,7 +35,8 @@ use crate::observe::{skip_reason::SkipReason, tell::trace::TraceSpan};
 use crate::task::{runtime, work::Work};
 
 mod awaited_runs;
-mod hands;
+mod in_background;
+mod in_order;
 #[cfg(test)]
 mod loom_tests;
 mod loop_signal;
@@ -50,15 +48,18 @@ mod waiting;
 mod worker_queue;
 mod workers;
 
-use hands::{Hands, OnThisThread};
-use one_run::{ActiveRun, Pass, Planned};
-use store_request::StoreRequest;
+use in_background::run_in_background;
+use in_order::run_in_order;
+use one_run::{Pass, Planned};
 use turn::run_in_turn;
 use worker_queue::MAX_WORKERS;
-use workers::{start_thread, with_workers};
+use workers::start_thread;
 
 /// The runs of one loop; `None` once a thread has taken them.
 type Loop<'a> = Mutex<Option<Vec<Planned<'a>>>>;
+
+/// Lets an occurrence that met a run wait in the queue of its event.
+type Wait<'w, 'a> = &'w dyn Fn(Pass<'a>);
 
 /// Runs these, and returns an entry for each in their order. `beside`: whether some run beside the others.
 ///
@@ -77,7 +78,8 @@ pub(crate) fn run_planned<'a>(planned: &'a [PlannedRun<'a>], beside: bool) -> Ve
 fn run_all<'a>(planned: &'a [PlannedRun<'a>], beside: bool) -> Vec<Entry> {
     let mut entries = Vec::with_capacity(planned.len());
     if !beside {
-        drive(planned.iter().enumerate(), &mut OnThisThread, &mut |_, entry| entries.push(entry), None);
+        let in_order: Vec<Planned<'a>> = planned.iter().enumerate().collect();
+        run_in_order(&in_order, &mut |_, entry| entries.push(entry), None);
         return entries;
     }
     let (background, foreground): (Vec<_>, Vec<_>) =
@@ -92,9 +94,8 @@ fn run_all<'a>(planned: &'a [PlannedRun<'a>], beside: bool) -> Vec<Entry> {
             // Whoever comes first runs it: its own thread, or the caller's.
             let runs = this.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
             match runs.len() {
-                0 | 1 => drive(runs.into_iter(), &mut OnThisThread, &mut enter, Some(&wait)),
-                // This thread asks the store and performs no run itself, so that a slow one delays no other.
-                _ => with_workers(|workers| drive(runs.into_iter(), workers, &mut enter, Some(&wait))),
+                0 | 1 => run_in_order(&runs, &mut enter, Some(&wait)),
+                _ => run_in_background(runs, &mut enter, &wait),
             }
         };
         // The caller's thread runs one of the loops.
@@ -105,7 +106,7 @@ fn run_all<'a>(planned: &'a [PlannedRun<'a>], beside: bool) -> Vec<Entry> {
                 run(this);
             });
         }
-        drive(foreground.into_iter(), &mut OnThisThread, &mut &enter, Some(&|pass| waiters.wait(pass)));
+        run_in_order(&foreground, &mut &enter, Some(&|pass| waiters.wait(pass)));
         loops.iter().for_each(run);
     });
     entries.extend(entered.into_iter().map(|entry| entry.into_inner().expect("each run has its entry")));
@@ -121,49 +122,16 @@ pub(crate) fn skip_planned(planned: &[PlannedRun<'_>], reason: &SkipReason) -> V
     entries
 }
 
-/// Runs these by `hands`, and enters a result for each under its place.
-///
-/// One after another, what has ended is released before any code of the next event runs. So it is released in the request
-/// that admits the next event only if that one asks the same store first.
-fn drive<'a, H: Hands<'a>>(
-    planned: impl ExactSizeIterator<Item = Planned<'a>>,
-    hands: &mut H,
+/// Enters why a run did not start, or lets it wait in the queue of its event.
+fn turn_away<'a>(
+    pass: Pass<'a>,
+    reason: SkipReason,
     enter: &mut impl FnMut(usize, Entry),
-    wait: Option<&dyn Fn(Pass<'a>)>,
+    wait: Option<Wait<'_, 'a>>,
 ) {
-    let mut planned = planned.peekable();
-    let mut request = StoreRequest::new(H::IN_ORDER);
-    let (mut ended, mut ready, mut refused) = (Vec::new(), Vec::new(), Vec::new());
-    while let Some(room) = hands.wait((request.admissions() + planned.len()).min(BATCH_SIZE), &mut ended) {
-        request.release(&mut ended, enter);
-        while request.admissions() + ready.len() < request.limit(room)
-            && let Some((index, run)) = planned.next_if(|(_, run)| request.may_include(run))
-        {
-            let pass = Pass::new(index, run);
-            let may_ask =
-                if run.asks_store_first() { Ok(()) } else { pass.span.in_scope(|| gate::check_before_store(run)) };
-            match may_ask {
-                Err(reason) => refused.push((pass, reason)),
-                Ok(()) if run.asks_store() => request.admit(pass),
-                Ok(()) => {
-                    ready.push(ActiveRun::new(pass, gate::begin_run(run, None, run.clock.moment())));
-                    if H::IN_ORDER {
-                        break;
-                    }
-                }
-            }
-        }
-        request.ask(enter, &mut ready, &mut refused);
-        if !H::IN_ORDER {
-            hands.start(&mut ready, &mut ended); // Before anybody is told of the others.
-        }
-        for (pass, reason) in refused.drain(..) {
-            match (&reason, wait) {
-                (SkipReason::Overlapping(_), Some(wait)) if pass.planned.queue().is_some() => wait(pass),
-                _ => pass.skip(reason, enter),
-            }
-        }
-        hands.start(&mut ready, &mut ended);
+    match (&reason, wait) {
+        (SkipReason::Overlapping(_), Some(wait)) if pass.planned.queue().is_some() => wait(pass),
+        _ => pass.skip(reason, enter),
     }
 }
 

@@ -90,7 +90,7 @@ fn take_best_answer(batch: &mut Batch, places: Range<usize>) -> Result<Admitted,
         Ok(Admitted::Excluded(_)) => 1,
         Ok(Admitted::ClaimTaken(_)) => 2,
         Err(_) => 3,
-        Ok(Admitted::LeaseTaken(_) | Admitted::NotDecided) => 4,
+        Ok(Admitted::LeaseTaken(_)) => 4,
     };
     let answers = places.map(|at| batch.take_admission(at));
     answers.min_by_key(rank).expect("a run asks for something")
@@ -130,7 +130,6 @@ pub(crate) fn decide<'a>(
     match answer {
         Ok(Admitted::Granted(grant)) => accept_grant(planned, grant, now, unused),
         Ok(Admitted::LeaseTaken(holder)) => Err(SkipReason::Overlapping(holder)),
-        Ok(Admitted::NotDecided) => Err(SkipReason::Overlapping(None)),
         Ok(Admitted::ClaimTaken(holder)) => Err(SkipReason::RanElsewhere(holder)),
         Ok(Admitted::Excluded(held)) if planned.is_pause(held.name()) => Err(SkipReason::Paused(held.into_holder())),
         Ok(Admitted::Excluded(place)) => Err(SkipReason::Overlapping(place.into_holder())),

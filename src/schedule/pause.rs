@@ -25,7 +25,7 @@ impl Schedule {
     ///
     /// The store refuses a protected event without filters while the pause lasts, if that store is the schedule's: a pause
     /// takes effect at once. So does the [pause of one event](Self::pause_event). This costs no request of its own on the stores
-    /// of this crate, except on a node of a Redis Cluster. For other events, a tick reads in one request
+    /// of this crate. For other events, a tick reads in one request
     /// whether the schedule or one of them is paused: once, and again for each minute that it takes. A tick in which nothing is
     /// due asks nothing.
     ///

@@ -206,8 +206,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// once. They are independent of one another, and are carried out in their order where they name the same mutex.
     ///
     /// An admission is all or nothing. If it has a name that [excludes](crate::Admission::unless) it and that is held, it is
-    /// refused; then if its claim is taken; then if its lease is. A batch may ask to
-    /// [stop at the first grant](Batch::stop_at_first_grant). A release that names a [rest](crate::LeaseReturn::rest) leaves
+    /// refused; then if its claim is taken; then if its lease is. A release that names a [rest](crate::LeaseReturn::rest) leaves
     /// the name held for that time, whether or not this process lives. `Ok(false)`: the lease was not its owner's any more,
     /// and the holder was left alone.
     ///
@@ -351,7 +350,7 @@ delegate!(impl<M> EventMutex for Box<M>, |this| **this);
 delegate!(impl<M> EventMutex for Arc<M>, |this| **this);
 
 /// The default of [`EventMutex::carry_out`].
-pub(crate) fn carry_out_in_steps<M: EventMutex + ?Sized>(mutex: &M, batch: &mut Batch) {
+fn carry_out_in_steps<M: EventMutex + ?Sized>(mutex: &M, batch: &mut Batch) {
     let (releases, _) = batch.slots_mut();
     let mut outage = None;
     answer_each(releases, &mut outage, LeaseReturn::attempted, |asked| match asked.rest() {

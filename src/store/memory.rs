@@ -226,17 +226,14 @@ impl EventMutex for MemoryMutex {
     }
 
     fn carry_out(&self, batch: &mut Batch) {
-        let stops_at_first_grant = batch.stops_at_first_grant();
         let (releases, admissions) = batch.slots_mut();
         self.decide(|state, now| {
             for slot in releases {
                 let is_own = state.release(slot.asked().lease(), slot.asked().rest(), now);
                 slot.fill(Ok(is_own));
             }
-            let mut is_over = false;
             for slot in admissions {
-                let admitted = if is_over { Admitted::NotDecided } else { state.admit(slot.asked(), &self.clock, now) };
-                is_over |= stops_at_first_grant && matches!(admitted, Admitted::Granted(_));
+                let admitted = state.admit(slot.asked(), &self.clock, now);
                 slot.fill(Ok(admitted));
             }
         });

@@ -3,22 +3,23 @@
 //! Scope: the fleet that is connected to the server. Clock: the server's. A crash leaves a lease for the rest of its term
 //! at most, and a claim until it expires.
 //!
-//! Each mutex has a key for its lease and one for each claim, on one slot of a cluster. A script decides on admissions in
-//! one step: it sets the claim and then the lease, each if there is none, and takes the claim back if there was a lease.
-//! Each call hands out the larger of the last token plus one and the server's time in microseconds, so that tokens rise
-//! over an empty restart too. Releasing and extending compare the owner.
+//! Each lease and each claim has a key, and all keys of a prefix lie on one slot of a cluster. A script releases leases, and
+//! decides on admissions in one step: it reads the claim and the lease, and writes both if both are free. An admission that is
+//! refused writes nothing. Each call hands out the larger of the last token plus one and the server's time in microseconds, so
+//! that tokens rise over an empty restart too. Releasing and extending compare the owner.
 //!
 //! A call goes one way, file by file: from here to `remote/server_mutex.rs` (what an answer means), `remote/server.rs` (the
-//! attempts), `engine.rs` (what is asked on a connection; `script.rs` writes and reads it), and `connection.rs`.
+//! attempts), `engine.rs` (the requests on a connection; `script.rs` writes and reads them), `connection.rs` (the driver's
+//! connection, and its runtime), and `stream.rs` (the socket).
 //!
-//! An entry begins with its format, `v1`, and its owner; one of another format is neither read nor changed. An entry records its
-//! term. A gate that finds an entry with more time left than that knows that the server's clock
+//! An entry begins with its format, `v1`, and its owner; an entry of another format is neither used nor changed. An entry
+//! records its term. An admission that finds an entry with more time left than that knows that the server's clock
 //! was set back, and shortens the entry to one term from now.
 //!
-//! An admission names a window of the server's time, in which somebody waits for its answer. Outside of it the script
-//! changes nothing: a request that arrives late, or after the clock was set back, leaves nothing behind.
-//! An answer that is lost on a connection is asked for once more on another by the same owner, who is known again; or,
-//! at a release, by who has the name, and for how long. What may be ours after all is given back as soon as the server
+//! A request names a window of the server's time, in which its caller waits for the answer. Outside of the window the script
+//! only releases: an admission that arrives late, or after the clock was set back, leaves nothing behind.
+//! If an answer is lost on a connection, the same owner asks once more on another: the script knows the owner again; or,
+//! at a release, the new holder and how long it has held the name. What may be ours after all is released as soon as the server
 //! answers. The first copy of an admission that was asked for twice may arrive when its run is over: so the release leaves the
 //! owner behind until the window ends, and the script grants that owner nothing more.
 
@@ -39,7 +40,6 @@ mod server_error;
 mod stored_holder;
 mod stored_script;
 mod stream;
-mod trip;
 
 use address::Address;
 use engine::RedisEngine;
@@ -54,19 +54,22 @@ use keys::Prefix;
 ///
 /// # Keys
 ///
-/// In the URL's database, behind a prefix that is `soloist:` unless it is set:
+/// In the URL's database, under a prefix that is `soloist` unless it is set. A key is the prefix in braces and the text of the
+/// [name](crate::MutexName):
 ///
 /// | key | value | expires |
 /// | --- | --- | --- |
-/// | `soloist:lease:{reports}` | who holds the lease of `reports` | with the lease |
-/// | `soloist:claim:{reports}:2026-03-01T02:30:00Z` | who ran this occurrence | with the claim |
-/// | `soloist:claim:{reports}:weekly/2026-03-01T02:30:00Z` | the same for `weekly`, which shares this mutex | with the claim |
-/// | `soloist:permit:{reports}:day@2026-03-01T00:00:00+01:00` | who ran in this period; `weekly/day@…` as above | with the claim |
-/// | `soloist:mark:{reports}:seen…`, `soloist:mark:{shop}:paused` | since when an event is known that [catches up](crate::Event::catch_up); that a schedule is [paused](crate::Schedule::pause) | when it ends |
-/// | `soloist:runs:{reports}` | the [log of its runs](crate::Schedule::with_run_log): a hash with a line for each run that is kept | never |
-/// | `soloist:token` | the last fencing token; on a cluster one for each mutex, `soloist:token:{reports}` | 30 days after it |
-/// | `soloist:token:spent` | owners whose admission was asked for twice, and that have released: a late copy of it is granted nothing; on a cluster `soloist:token:{reports}:spent` | a second after the longest call |
-/// | `soloist:check` | nothing: [`check`](crate::EventMutex::check) sees whether the server takes writes | a millisecond later |
+/// | `{soloist}:lease/reports` | the holder of the lease of `reports` | with the lease |
+/// | `{soloist}:claim/reports/reports/2026-03-01T02:30:00Z` | the run that took this occurrence of `reports` | with the claim |
+/// | `{soloist}:claim/reports/weekly/2026-03-01T02:30:00Z` | an occurrence of `weekly`, which shares this mutex | with the claim |
+/// | `{soloist}:permit/reports/reports/day@2026-03-01T00:00:00+01:00` | the run that took this period | with the claim |
+/// | `{soloist}:mark/reports/reports/seen…`, `{soloist}:mark/shop/shop/paused` | since when an event is known that [catches up](crate::Event::catch_up); that a schedule is [paused](crate::Schedule::pause) | when it ends |
+/// | `{soloist}:runs/reports` | the [log of its runs](crate::Schedule::with_run_log): a hash with a line for each run that is kept | never |
+/// | `{soloist}:token` | the last fencing token | 30 days after it |
+/// | `{soloist}:spent` | owners whose admission was asked for twice, and that have released: a late copy of it is granted nothing | a second after the longest call |
+/// | `{soloist}:check` | nothing: [`check`](crate::EventMutex::check) sees whether the server takes writes | a millisecond later |
+///
+/// The prefix is the hash tag of all its keys, so that they lie on one slot of a cluster.
 ///
 /// A value reads `v1 OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1`. Bytes of
 /// a name that are not plain ASCII, and `/ % { } " ' \` and the space, are written as `%XX`. To free a name by hand,
@@ -82,16 +85,14 @@ use keys::Prefix;
 /// - **back**, the lease of a killed process ends one term after the next gate that asks for it. So do a claim, and the
 ///   rest of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses a gate, the report says that the
 ///   holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure); a claim is reported
-///   as usual. [`check`](crate::EventMutex::check) warns, except on a cluster. A pause lasts until the server's clock shows its end.
+///   as usual. [`check`](crate::EventMutex::check) warns. A pause lasts until the server's clock shows its end.
 /// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
 ///   the second time with a higher [fencing token](crate::FencingToken).
 ///
 /// Redis copies to its replicas after it has answered: a failover, or a restart without its data, can lose a lease or a
 /// claim that was granted a moment before, and a second holder then gets a higher [fencing token](crate::FencingToken).
-/// The server must not evict: [`check`](crate::EventMutex::check) warns of that. A node of a cluster is served if all keys are
-/// on it; others are not followed, and [`check`](crate::EventMutex::check) warns of every cluster.
-/// There, an admission [`unless`](crate::Admission::unless) a name of another mutex is held takes several steps: it may be
-/// granted if that name is taken between them.
+/// The server must not evict: [`check`](crate::EventMutex::check) warns of that. A node of a cluster does if it serves the
+/// slot of the prefix; no redirection is followed, and [`check`](crate::EventMutex::check) warns of every cluster.
 ///
 /// A call takes two seconds at most, or what [`timeout`](RedisMutexBuilder::timeout) says, the look-up of the host and the
 /// handshake included; [`break_lease`](crate::EventMutex::break_lease) is two. If an answer is lost, it is asked for once more on
@@ -104,7 +105,7 @@ use keys::Prefix;
 /// has had the name since before the call, the lease was lost, and that is said.
 ///
 /// The server's user needs `+@connection +evalsha +script|load +time +get +mget +set +del +pttl +pexpire` on the keys
-/// `~soloist:*`, `+hgetall +hget +hmget +hset +hincrby +hdel` for a [log of runs](crate::Schedule::with_run_log), `+info` for
+/// `~{soloist}:*`, `+hgetall +hget +hmget +hset +hincrby +hdel` for a [log of runs](crate::Schedule::with_run_log), `+info` for
 /// [`check`](crate::EventMutex::check), and `+scan` to list [leases with a prefix](crate::Names::LeasesWithPrefix), which reads
 /// through all keys of the database.
 ///
@@ -151,7 +152,7 @@ impl RedisMutex {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mutex = RedisMutex::new("redis://127.0.0.1/2")?;
-    /// assert_eq!(format!("{mutex:?}"), r#"RedisMutex { server: "redis://127.0.0.1:6379/2", prefix: "soloist:" }"#);
+    /// assert_eq!(format!("{mutex:?}"), r#"RedisMutex { server: "redis://127.0.0.1:6379/2", prefix: "soloist" }"#);
     /// # Ok(())
     /// # }
     /// ```
@@ -167,7 +168,7 @@ impl RedisMutex {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mutex =
-    ///     RedisMutex::builder("redis://127.0.0.1").prefix("billing:").timeout(Duration::from_millis(500)).build()?;
+    ///     RedisMutex::builder("redis://127.0.0.1").prefix("billing").timeout(Duration::from_millis(500)).build()?;
     /// # Ok(())
     /// # }
     /// ```
@@ -184,9 +185,9 @@ server_builder! {
     /// use soloist::RedisMutex;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let builder = RedisMutex::builder("redis://127.0.0.1").prefix("billing:").timeout(Duration::from_millis(500));
+    /// let builder = RedisMutex::builder("redis://127.0.0.1").prefix("billing").timeout(Duration::from_millis(500));
     /// let mutex = builder.build()?;
-    /// assert!(format!("{mutex:?}").contains("billing:"));
+    /// assert!(format!("{mutex:?}").contains("billing"));
     ///
     /// let error = RedisMutex::builder("redis://127.0.0.1").prefix("{billing}").build().unwrap_err();
     /// assert_eq!(
@@ -198,9 +199,9 @@ server_builder! {
     /// ```
     pub struct RedisMutexBuilder(Address) with "redis-tls";
 
-    /// The first characters of all keys, `soloist:` unless it is set: programs with different prefixes don't see each
+    /// The hash tag with which all keys begin, `soloist` unless it is set: programs with different prefixes don't see each
     /// other's mutexes. 1 to 100 visible ASCII characters without braces.
-    prefix: "soloist:";
+    prefix: "soloist";
 
     /// The longest time that one call takes, two seconds unless it is set; a millisecond to ten minutes. It includes the
     /// look-up of the host, the connecting, the TLS handshake, the login, and a second attempt.
@@ -219,8 +220,7 @@ impl RedisMutexBuilder {
     pub fn build(self) -> Result<RedisMutex, InvalidOptions> {
         let target = self.options.check(TIMEOUTS)?;
         let prefix = Prefix::new(target.namespace.clone())?;
-        let (by_slot, timeout, asked_again) = (false.into(), target.timeout, Mutex::default());
-        let engine = RedisEngine { prefix, by_slot, timeout, asked_again };
+        let engine = RedisEngine { prefix, timeout: target.timeout, asked_again: Mutex::default() };
         Ok(RedisMutex(ServerMutex::new(engine, target)))
     }
 }

@@ -110,7 +110,7 @@ impl Site {
                 true
             }
             Kind::ServerEmptied => {
-                // Nobody sees it before it is empty.
+                // No process sees it before it is empty.
                 proxy.fault_from_the_start(OnTheWay::Cut);
                 proxy.cut();
                 server.kill();

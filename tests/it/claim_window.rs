@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use chrono::{Month, TimeDelta};
 use soloist::{
-    Event, EventMutex, FileMutex, ManualClock, MemoryMutex, MutexName, Period, Schedule, SkipReason, Verdict,
+    AddErrorKind, Event, EventMutex, FileMutex, ManualClock, MemoryMutex, MutexName, Overlap, Period, Schedule, SkipReason,
+    Verdict,
 };
 
 use crate::support::{Diary, at, holder, noon, ran, skipped};
@@ -115,6 +116,24 @@ fn an_event_of_every_second_has_the_claims_of_six_minutes() {
     let record = std::fs::read(record).unwrap();
     let kept = record.windows(6).filter(|text| text == b"claim ").count();
     assert!((360..400).contains(&kept), "what expired is written over, but {kept} are kept");
+}
+
+#[test]
+fn an_event_whose_claims_would_be_too_many_is_refused() {
+    let hour = 60 * MINUTE;
+    let add = |within, is_daily: bool| {
+        let event = Event::call("e", |_| {}).every_second().without_overlapping();
+        let event = event.on_overlap(Overlap::QueueAll(2)).within(within);
+        Schedule::in_process().add(if is_daily { event.once_per(Period::Day) } else { event.on_one_server() }).map(|_| ())
+    };
+    let most = Duration::from_secs(50_000) - MARGIN;
+    assert!(add(most, false).is_ok());
+    let error = add(most + Duration::from_secs(1), false).unwrap_err();
+    assert!(matches!(error.kind(), AddErrorKind::TooManyClaims { period, .. } if period.as_secs() == 1));
+    let message = error.to_string();
+    assert!(message.contains("every 1s that may wait for 49701s leaves more than 50,000 claims"), "{message}");
+    assert!(message.contains("`within(..)`"), "{message}");
+    assert!(add(24 * hour, true).is_ok(), "it claims a day, and no occurrence");
 }
 
 #[test]

@@ -79,10 +79,6 @@ mod file {
 
     use soloist::contract::Harness;
     use soloist::{Clock, FileMutex, MutexName};
-    use uuid::Uuid;
-
-    /// Of the hashes that records and claims are found by.
-    const NAMESPACE: Uuid = Uuid::from_u128(0x2f4a_9f0e_8f0b_4b0c_9a57_0e7a_6f3d_51c8);
 
     /// The directory goes with the harness that made it.
     struct OnFile {
@@ -104,26 +100,30 @@ mod file {
             self.mutex.clone()
         }
 
-        /// What a person does: finds the record of the name, reads it, and sees whether its life file is locked.
+        /// Does what a person does: finds the line of the name, reads it, and sees whether its life file is locked.
         fn witness(&self, name: &MutexName) -> Option<bool> {
-            let Some((path, record)) = record(self.mutex.dir(), name.mutex()) else { return Some(false) };
-            let lasts = |line: &str| until(line).is_some_and(|until| until > Clock::system().now());
-            if name.is_claim() {
-                let claimed = format!("claim {} ", Uuid::new_v5(&NAMESPACE, name.to_string().as_bytes()).simple());
-                // The seal of a claim has no line break before it, which would begin the next one.
-                return Some(record.lines().filter(|line| line.starts_with(&claimed)).any(lasts));
-            }
-            let lease = record.split("\nlease held\n").nth(1).map(|lease| lease.split("crc32").next().unwrap_or(lease));
-            let Some(lease) = lease else { return Some(false) };
-            let life = lease.lines().find_map(|line| line.strip_prefix("life ")).expect("a lease has a life");
-            let outlasts_its_term = life.trim_end().ends_with(" beyond until");
-            let life = match life.split(' ').next().expect("it has a word") {
-                "ended" => return Some(lease.lines().any(lasts)),
+            let Some((path, text)) = state(self.mutex.dir(), name.mutex()) else { return Some(false) };
+            let of_name = format!("\t{}\t", escaped(&name.to_string()));
+            let Some(line) = text.lines().find(|line| line.contains(&of_name)) else { return Some(false) };
+            let mut words = line.split(['\t', ' ']).skip_while(|word| *word != "until").skip(1);
+            let until: chrono::DateTime<chrono::Utc> =
+                words.next().and_then(|until| until.parse().ok()).expect("a time");
+            let lasts = until > Clock::system().now();
+            let mut id = line.split('\t').find_map(|field| field.strip_prefix("life ")).unwrap_or("-").split(' ');
+            let path = match id.next().expect("it has a word") {
                 "0" => path.with_extension("life"),
                 generation => path.with_extension(format!("life-{generation}")),
             };
-            let locked = File::open(life).expect("the life file is there").try_lock().is_err();
-            Some(locked && (outlasts_its_term || lease.lines().any(lasts)))
+            let is_locked = || File::open(path).expect("the life file is there").try_lock().is_err();
+            Some(match words.next().expect("it has a word") {
+                "alive" => lasts && is_locked(),
+                "bound" => is_locked(),
+                "fixed" => lasts,
+                word => {
+                    assert_eq!(word, "ended");
+                    false
+                }
+            })
         }
 
         fn address(&self) -> Option<String> {
@@ -135,21 +135,14 @@ mod file {
         }
     }
 
-    fn record(dir: &Path, mutex: &str) -> Option<(PathBuf, String)> {
+    fn state(dir: &Path, mutex: &str) -> Option<(PathBuf, String)> {
         let named = format!("\nname {}\n", escaped(mutex));
         let files = fs::read_dir(dir).expect("the directory is there").map(|file| file.expect("it is readable").path());
-        let mut records = files.filter(|path| path.extension().is_some_and(|kind| kind == "record"));
-        records.find_map(|path| {
-            let text = String::from_utf8_lossy(&fs::read(&path).expect("it is readable")).into_owned();
+        let mut states = files.filter(|path| path.extension().is_some_and(|kind| kind == "state"));
+        states.find_map(|path| {
+            let text = fs::read_to_string(&path).expect("it is readable");
             text.contains(&named).then_some((path, text))
         })
-    }
-
-    /// The time on a line that is, or has in it, `until TIME`.
-    fn until(line: &str) -> Option<chrono::DateTime<chrono::Utc>> {
-        let mut words = line.split(' ');
-        words.find(|word| *word == "until")?;
-        words.next()?.parse().ok()
     }
 
     fn escaped(text: &str) -> String {

@@ -502,7 +502,7 @@ mod on_redis {
 
     /// How long the server holds the lease of this event yet; `None`: it does not.
     fn left(server: &Redis, event: &str) -> Option<Duration> {
-        let left = server.ask(&["PTTL", &format!("soloist:lease:{{{event}}}")]).number();
+        let left = server.ask(&["PTTL", &format!("{{soloist}}:lease/{event}")]).number();
         u64::try_from(left).ok().map(Duration::from_millis)
     }
 
@@ -512,7 +512,7 @@ mod on_redis {
         let left = left(server, event);
         let ends_soon = left.map_or(exited.elapsed() > FEW_SECONDS, |left| left <= FEW_SECONDS);
         assert!(ends_soon, "{event} is held for {left:?}");
-        server.ask(&["DEL", &format!("soloist:lease:{{{event}}}")]);
+        server.ask(&["DEL", &format!("{{soloist}}:lease/{event}")]);
     }
 
     #[test]
@@ -577,7 +577,7 @@ mod on_redis {
             for event in ["report", "other"] {
                 let left = left(&server, event).expect("it is held");
                 assert!((FEW_SECONDS..=Duration::from_secs(30)).contains(&left), "{way}: {event} is held for {left:?}");
-                server.ask(&["DEL", &format!("soloist:lease:{{{event}}}")]);
+                server.ask(&["DEL", &format!("{{soloist}}:lease/{event}")]);
             }
         }
     }

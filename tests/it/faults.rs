@@ -146,8 +146,8 @@ fn a_directory_that_vanished_or_takes_no_files_or_holds_a_foreign_one_is_a_store
     let foreign = tempfile::tempdir().unwrap();
     let mutex = FileMutex::in_dir(foreign.path()).unwrap();
     drop(LeaseGuard::acquire(&mutex, MutexName::lease("faulty").unwrap(), Term::MAX).unwrap());
-    let record = the_record_in(foreign.path());
-    std::fs::write(&record, "somebody's shopping list").unwrap();
+    let state = the_state_in(foreign.path());
+    std::fs::write(&state, "somebody's shopping list").unwrap();
 
     // Nobody creates files there, whoever they are.
     let read_only = FileMutex::in_dir("/sys/kernel").unwrap();
@@ -157,8 +157,8 @@ fn a_directory_that_vanished_or_takes_no_files_or_holds_a_foreign_one_is_a_store
             mutex,
             "could not be used",
             &*format!(
-                "in {}: it begins with `somebody's shopping list` and not with `soloist-mutex v1`",
-                record.display()
+                "in {}: it begins with `somebody's shopping list` and not with `soloist-state v1`",
+                state.display()
             ),
         ),
         (read_only, "could not be used", "/sys/kernel/faulty-"),
@@ -174,15 +174,15 @@ fn a_directory_that_vanished_or_takes_no_files_or_holds_a_foreign_one_is_a_store
 }
 
 #[test]
-fn a_torn_record_heals() {
+fn a_state_that_is_cut_heals() {
     let dir = tempfile::tempdir().unwrap();
     let mut schedule = Schedule::new(FileMutex::in_dir(dir.path()).unwrap());
     schedule.add(Event::call("e", |_| {}).every_minute().without_overlapping_for(HOUR)).unwrap();
     let first = ran(&schedule.run_due(noon()), "e").fencing_token();
-    let record = the_record_in(dir.path());
-    let whole = std::fs::read(&record).unwrap();
+    let state = the_state_in(dir.path());
+    let whole = std::fs::read(&state).unwrap();
     for length in [0, 1, whole.len() / 2, whole.len() - 1] {
-        std::fs::write(&record, &whole[..length]).unwrap();
+        std::fs::write(&state, &whole[..length]).unwrap();
         let report = schedule.run_due(noon());
         assert!(!report.is_failure(), "{report}");
         assert!(ran(&report, "e").fencing_token() > first, "tokens rise over what was lost");
@@ -190,12 +190,12 @@ fn a_torn_record_heals() {
 }
 
 #[track_caller]
-fn the_record_in(dir: &Path) -> PathBuf {
+fn the_state_in(dir: &Path) -> PathBuf {
     let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
-    let mut records = files.filter(|path| path.extension().is_some_and(|kind| kind == "record"));
-    let record = records.next().expect("there is a record");
-    assert_eq!(records.next(), None, "there is one record");
-    record
+    let mut states = files.filter(|path| path.extension().is_some_and(|kind| kind == "state"));
+    let state = states.next().expect("there is a state");
+    assert_eq!(states.next(), None, "there is one state");
+    state
 }
 
 #[test]

@@ -183,19 +183,19 @@ fn a_worker_says_what_is_wrong_with_its_arguments() {
 #[test]
 fn a_worker_fails_when_its_store_is_out() {
     let fleet = Fleet::new();
-    // A file where the record of the event should be, which is not ours.
+    // A file where the state of the event should be, which is not ours.
     succeeded(&fleet.worker("log", &["--without-overlapping"]).output().expect("a worker runs"));
     let store = fleet.directory.path().join("store");
-    let records =
+    let states =
         std::fs::read_dir(&store).expect("the store is there").map(|file| file.expect("it is readable").path());
-    let record = records.filter(|path| path.extension().is_some_and(|kind| kind == "record")).collect::<Vec<_>>();
-    std::fs::write(&record[0], "somebody's shopping list").expect("the record can be written");
+    let state = states.filter(|path| path.extension().is_some_and(|kind| kind == "state")).collect::<Vec<_>>();
+    std::fs::write(&state[0], "somebody's shopping list").expect("the state can be written");
 
     let output = fleet.worker("log", &["--without-overlapping"]).output().expect("a worker runs");
     assert_eq!(output.status.code(), Some(1));
     let last = read(&fleet.log("log")).pop().expect("the log has lines");
     assert_eq!((&*last.what, last.reason.as_deref()), ("skipped", Some("store_unavailable")));
-    assert!(String::from_utf8_lossy(&output.stderr).contains(&*record[0].to_string_lossy()), "the path is named");
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&*state[0].to_string_lossy()), "the path is named");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_worker_fails_on_a_full_disk_and_runs_when_there_is_room_again() {
     let output = command.output().expect("a worker runs");
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains(".record: File too large"), "{stderr}");
+    assert!(stderr.contains(".state: File too large"), "{stderr}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("\"reason\":\"store_unavailable\""));
 
     succeeded(&fleet.worker("log", &["--without-overlapping"]).output().expect("a worker runs"));

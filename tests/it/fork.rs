@@ -98,6 +98,8 @@ fn a_master_forks_as_it_is_told() {
         "owners" => children_have_owners(Path::new(log)),
         #[cfg(feature = "signals")]
         "signal" => a_child_is_told_to_end(store),
+        #[cfg(feature = "redis")]
+        "connection" => drop_beside_a_child(store),
         _ => panic!("{what}"),
     }
 }
@@ -277,6 +279,32 @@ fn a_child_is_told_to_end(store: Arc<dyn EventMutex>) {
 fn a_signal_ends_the_child_that_it_was_sent_to() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     master("signal", &format!("file:{}", directory.path().join("store").display()), directory.path());
+}
+
+/// Drops a store while a child has its socket.
+#[cfg(feature = "redis")]
+fn drop_beside_a_child(store: Arc<dyn EventMutex>) {
+    store.exists(&MutexName::lease("report").expect("a name")).expect("it answers");
+    let (hears, says) = pipe().expect("a pipe");
+    let child = fork(|| (&hears).read_exact(&mut [0]).expect("its parent says when to end"));
+    drop(store);
+    println!("\n>dropped"); // behind what libtest has begun
+    std::io::stdin().read_exact(&mut [0]).expect("it is told to go on");
+    (&says).write_all(b"!").expect("the child listens");
+    all_succeed(vec![child]);
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn a_connection_to_redis_ends_with_its_store_although_a_child_has_its_socket() {
+    let server = crate::servers::redis::Redis::start();
+    let mut parent =
+        started_again("fork::a_master_forks_as_it_is_told", TOLD, &format!("connection\n{}\n", server.url()));
+    parent.waits_until_it_says("dropped");
+    let is_there = || server.ask(&["CLIENT", "LIST"]).text().contains(" addr=127.0.0.1:");
+    crate::support::until(|| !is_there()).expect("the server sees its end");
+    parent.tell();
+    parent.succeeds();
 }
 
 #[track_caller]

@@ -24,9 +24,9 @@ mod bytes;
 mod cron;
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 mod handshakes;
-mod records;
 #[cfg(feature = "redis")]
 mod redis;
+mod states;
 #[cfg(all(feature = "redis", feature = "mysql", feature = "postgres"))]
 mod urls;
 

@@ -62,9 +62,9 @@ fn extend(mutex: &impl EventMutex, lease: &Lease, term: Term) -> Result<bool, Mu
 /// The leases and claims that there are, past the store's own code.
 #[track_caller]
 fn entries(server: &Redis) -> Vec<String> {
-    let Reply::Many(keys) = server.ask(&["KEYS", "soloist:*"]) else { panic!("KEYS answers a list") };
+    let Reply::Many(keys) = server.ask(&["KEYS", "{soloist}:*"]) else { panic!("KEYS answers a list") };
     let mut keys: Vec<String> = keys.iter().map(|key| key.text().to_owned()).collect();
-    keys.retain(|key| !key.starts_with("soloist:token"));
+    keys.retain(|key| !["{soloist}:token", "{soloist}:spent"].contains(&key.as_str()));
     keys.sort();
     keys
 }

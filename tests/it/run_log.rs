@@ -168,7 +168,7 @@ fn no_gate_waits_for_the_log_of_a_directory_while_somebody_has_locked_it() {
     let ran = |number| schedule.run_due(minute(number)).ran("a").is_some();
     assert!(ran(0));
     let files = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
-    let runs = files.filter(|path| path.extension().is_some_and(|kind| kind == "runs")).collect::<Vec<_>>();
+    let runs = files.filter(|path| path.extension().is_some_and(|kind| kind == "runs-lock")).collect::<Vec<_>>();
     let [path] = &runs[..] else { panic!("an event has one: {runs:?}") };
     let locked = std::fs::File::options().write(true).open(path).unwrap();
     locked.lock().unwrap();

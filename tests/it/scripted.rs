@@ -21,7 +21,6 @@ struct Script {
     steps: Steps,
     before: Option<Box<Hook>>,
     after: Option<Box<Hook>>,
-    goes_on: bool,
     create: Option<Box<Create>>,
     admit: Option<Box<Instead<Admissions>>>,
     release: Option<Box<Instead<Releases>>>,
@@ -110,11 +109,7 @@ fn fill<Q, A>(slots: &mut [Slot<Q, A>], error: &MutexError) {
 
 /// Has `store` answer these in one call, as far as they have no answer yet.
 pub(crate) fn forward(store: &dyn EventMutex, releases: &mut Releases, admissions: &mut Admissions) {
-    forward_in(Batch::new(), store, releases, admissions);
-}
-
-fn forward_in(mut batch: Batch, store: &dyn EventMutex, releases: &mut Releases, admissions: &mut Admissions) {
-    let (releases, admissions) = (empty(releases), empty(admissions));
+    let (mut batch, releases, admissions) = (Batch::new(), empty(releases), empty(admissions));
     if releases.is_empty() && admissions.is_empty() {
         return;
     }
@@ -159,7 +154,6 @@ impl Scripted {
             steps: Steps::None,
             before: None,
             after: None,
-            goes_on: false,
             create: None,
             admit: None,
             release: None,
@@ -207,11 +201,6 @@ impl Scripted {
         self.with(|script| script.after = Some(Box::new(hook)))
     }
 
-    /// Goes on after the first grant of a batch that asks for one.
-    pub(crate) fn going_on(self) -> Self {
-        self.with(|script| script.goes_on = true)
-    }
-
     /// Instead of `create`.
     pub(crate) fn on_create(
         self,
@@ -249,6 +238,11 @@ impl Scripted {
     /// How many admissions each call asked for.
     pub(crate) fn admissions(&self) -> Vec<usize> {
         self.asked(&["admit"])
+    }
+
+    /// Returns how many names each call read.
+    pub(crate) fn reads(&self) -> Vec<usize> {
+        self.asked(&["held"])
     }
 
     /// How many leases each call gave back.
@@ -375,10 +369,6 @@ impl EventMutex for Scripted {
         for part in &parts {
             self.hear_before(part).unwrap_or_else(|error| part.fill(batch, &error));
         }
-        let mut same = Batch::new();
-        if batch.stops_at_first_grant() && !self.0.goes_on {
-            same.stop_at_first_grant();
-        }
         let (mut releases, mut admissions) = batch.slots_mut();
         if let Some(release) = release
             && !empty(releases).is_empty()
@@ -390,7 +380,7 @@ impl EventMutex for Scripted {
         {
             admit(&**inner, take(&mut admissions));
         }
-        forward_in(same, &**inner, releases, admissions);
+        forward(&**inner, releases, admissions);
         for part in &parts {
             self.hear_after(part).unwrap_or_else(|error| part.fill(batch, &error));
         }

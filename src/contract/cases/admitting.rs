@@ -226,36 +226,6 @@ pub(super) fn a_batch_does_not_admit_to_what_it_gives_back_later<H: Harness>(sub
     CaseResult::Passed
 }
 
-pub(super) fn a_batch_stops_at_the_first_grant_if_it_asks_for_that<H: Harness>(subject: &Subject<H>) {
-    let [running, claimed, first, second] =
-        ["running", "claimed", "first", "second"].map(|text| subject.name(format!("{text} of a batch")));
-    let held = subject.create(&running);
-    let claim = subject.create(&claimed.claim("event", occurrence(0)));
-    let mut batch = Batch::new();
-    batch.release(subject.create(&subject.name("given back")));
-    batch.admit(Admission::lease_only(subject.request(&running)));
-    for name in [&claimed, &first, &second] {
-        batch.admit(subject.both(name, &name.claim("event", occurrence(0))));
-    }
-    batch.stop_at_first_grant();
-    let (released, admitted) = subject.carry_out(batch);
-    let promise = "a batch that asks for it stops at the first grant";
-    let stops = matches!(
-        admitted[..],
-        [Admitted::LeaseTaken(_), Admitted::ClaimTaken(_), Admitted::Granted(_), Admitted::NotDecided]
-            | [Admitted::LeaseTaken(_), Admitted::NotDecided, Admitted::NotDecided, Admitted::NotDecided]
-    );
-    must(stops && released == [true], promise, &first, format_args!("got {released:?} and {admitted:?}"));
-    subject.is_held_by(&held, promise);
-    subject.is_held_by(&claim, promise);
-    if let Admitted::Granted(grant) = &admitted[2] {
-        [grant.lease(), grant.claim()].into_iter().flatten().for_each(|it| subject.is_held_by(it, promise));
-    }
-    for name in [&second, &second.claim("event", occurrence(0)), &claimed] {
-        subject.is_free(name, "what is not decided stays free");
-    }
-}
-
 pub(super) fn asking_for_nothing_answers_nothing<H: Harness>(subject: &Subject<H>) {
     let held = subject.create(&subject.name("held"));
     subject.carry_out(Batch::new());
@@ -319,7 +289,7 @@ pub(super) fn an_exclusion_is_looked_at_before_the_claim_and_the_lease<H: Harnes
         let held = subject.create(&excluding);
         let admissions = [
             subject.both(&name, &free_claim),
-            subject.both(&subject.name("free"), claim.name()),
+            subject.both(&name.mark("event", "free place"), claim.name()),
             subject.both(&name, claim.name()),
         ]
         .map(|admission| admission.unless(excluding.clone()));

@@ -108,8 +108,18 @@ impl<'a> AwaitedRuns<'a> {
     }
 }
 
+/// Performs a run on this thread, up to its release.
+pub(super) fn perform_here(mut run: ActiveRun<'_>) -> ActiveRun<'_> {
+    if let Some(task) = run.perform() {
+        let planned = run.pass.planned;
+        run.task_has_ended(await_here(task, planned.clock));
+        run.perform();
+    }
+    run
+}
+
 /// Starts a task, and waits here for its end.
-pub(super) fn await_here(task: PreparedTask, clock: &Clock) -> TaskEnd {
+fn await_here(task: PreparedTask, clock: &Clock) -> TaskEnd {
     let arrivals = Arc::new(Arrivals::default());
     let (waker, waiting) = (Waker::from(Arc::clone(&arrivals)), clock.waiting(&arrivals));
     let ends = Arc::clone(&arrivals);

@@ -191,7 +191,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let admission = self.planned.unless_paused(Admission::both(place, waiter));
         let Grant { lease, claim, .. } = match admission.ask(&*store.mutex) {
             Ok(Admitted::Granted(grant)) => grant,
-            Ok(Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_) | Admitted::NotDecided) => return Ok(None),
+            Ok(Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_)) => return Ok(None),
             Ok(Admitted::Excluded(pause)) => return Err(SkipReason::Paused(pause.into_holder())),
             Err(error) => return Err(SkipReason::StoreUnavailable(error)),
         };

@@ -1,10 +1,9 @@
-//! The worker threads of one loop: hands that perform background runs.
+//! The worker threads of one loop, which perform background runs.
 
 use std::sync::Arc;
 use std::thread::{self, Scope};
 
 use super::awaited_runs::AwaitedRuns;
-use super::hands::Hands;
 use super::one_run::ActiveRun;
 use super::worker_queue::{Demand, Performed, Turn, WorkerQueue};
 use crate::base::{catch_panic::contain, threads};
@@ -12,12 +11,12 @@ use crate::observe::notice::incident::{Incident, ThreadFor};
 use crate::observe::tell::{log, trace::TraceSpan};
 
 /// Calls `drive` with worker threads, which end when it returns.
-pub(super) fn with_workers<'a>(drive: impl FnOnce(&mut Workers<'_, '_, 'a>)) {
+pub(super) fn with_workers<'a>(drive: impl FnOnce(Workers<'_, '_, 'a>)) {
     let (awaited, tick) = (AwaitedRuns::default(), TraceSpan::current());
     let queue = WorkerQueue::new(Arc::clone(awaited.signal()));
     thread::scope(|scope| {
         let _end = EndWorkers(&queue);
-        drive(&mut Workers { scope, queue: &queue, awaited: &awaited, tick: &tick });
+        drive(Workers { scope, queue: &queue, awaited: &awaited, tick: &tick });
     });
 }
 
@@ -44,10 +43,10 @@ pub(super) struct Workers<'scope, 'env, 'a> {
     tick: &'scope TraceSpan,
 }
 
-impl<'a> Hands<'a> for Workers<'_, '_, 'a> {
-    const IN_ORDER: bool = false;
-
-    fn wait(&mut self, wanted: usize, ended: &mut Vec<ActiveRun<'a>>) -> Option<usize> {
+impl<'a> Workers<'_, '_, 'a> {
+    /// Waits until runs have ended, which it adds to `ended`, or until there is room for some of so many `wanted` ones; returns the
+    /// room. `None`: no run is under way, and none is wanted.
+    pub(super) fn wait(&self, wanted: usize, ended: &mut Vec<ActiveRun<'a>>) -> Option<usize> {
         loop {
             self.take_back();
             let patience = self.awaited.look_after();
@@ -60,7 +59,8 @@ impl<'a> Hands<'a> for Workers<'_, '_, 'a> {
         }
     }
 
-    fn start(&mut self, ready: &mut Vec<ActiveRun<'a>>, _: &mut Vec<ActiveRun<'a>>) {
+    /// Starts these, for which there was room, and takes them out.
+    pub(super) fn start(&self, ready: &mut Vec<ActiveRun<'a>>) {
         for run in ready.extract_if(.., |run| run.needs_no_thread()) {
             // The process has begun to shut down, if it has ended.
             if let Some(ended) = self.perform(run) {
@@ -72,9 +72,7 @@ impl<'a> Hands<'a> for Workers<'_, '_, 'a> {
             self.start_for(self.queue.add(ready.drain(..)));
         }
     }
-}
 
-impl<'a> Workers<'_, '_, 'a> {
     /// Performs a run up to its end, which it returns, or until its task is awaited.
     fn perform(self, mut run: ActiveRun<'a>) -> Option<ActiveRun<'a>> {
         match run.perform() {

@@ -35,7 +35,12 @@ impl Admission {
     }
 
     /// A claim alone.
+    ///
+    /// # Panics
+    ///
+    /// If it is the name of a lease.
     pub fn claim_only(claim: LeaseRequest) -> Self {
+        assert!(claim.name().is_claim(), "{} is no claim: ask for it with `Admission::lease_only`", claim.name());
         Self { lease: None, claim: Some(claim), unless: Vec::new() }
     }
 
@@ -44,7 +49,12 @@ impl Admission {
         if request.name().is_claim() { Self::claim_only(request) } else { Self::lease_only(request) }
     }
 
-    /// A lease and a claim, both or neither.
+    /// A lease and a claim beside it, both or neither. The claim is of the lease's mutex, as [`MutexName::claim`] makes it, and of
+    /// its owner, as [`LeaseRequest::with`] makes it, so that a store decides on both in one step.
+    ///
+    /// # Panics
+    ///
+    /// If the claim is of another mutex or another owner, or is no claim.
     ///
     /// ```
     /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
@@ -58,6 +68,10 @@ impl Admission {
     /// # }
     /// ```
     pub fn both(lease: LeaseRequest, claim: LeaseRequest) -> Self {
+        let (name, claimed) = (lease.name(), claim.name());
+        let are_of_one_mutex = claimed.is_claim() && claimed.mutex() == name.mutex() && claimed != name;
+        assert!(are_of_one_mutex, "{claimed} is no claim beside {name}: a store grants both in one step, or neither");
+        assert!(lease.owner() == claim.owner(), "{name} and {claimed} have two owners: make the claim by `lease.with(..)`");
         Self { lease: Some(lease), claim: Some(claim), unless: Vec::new() }
     }
 
@@ -152,7 +166,6 @@ impl Admission {
 ///     Admitted::LeaseTaken(holder) => println!("running already: {holder:?}"),
 ///     Admitted::ClaimTaken(holder) => println!("this occurrence is somebody else's: {holder:?}"),
 ///     Admitted::Excluded(held) => println!("not while {} is held: {:?}", held.name(), held.holder()),
-///     Admitted::NotDecided => println!("another admission of the same batch was granted"),
 /// }
 /// # Ok(())
 /// # }
@@ -167,8 +180,6 @@ pub enum Admitted {
     ClaimTaken(Option<Holder>),
     /// Nothing was granted: this name, which [excludes](Admission::unless) the admission, is held.
     Excluded(Held),
-    /// Nothing was granted: an earlier admission was, of a batch that [asks for one](super::batch::Batch::stop_at_first_grant).
-    NotDecided,
 }
 
 /// What was granted for one run.

@@ -1,10 +1,9 @@
 //! A batch: what a store is asked for at once.
 
-use std::cell::Cell;
 use std::mem;
 use std::sync::Arc;
 
-use super::admission::{Admission, Admitted, Grant};
+use super::admission::{Admission, Admitted};
 use super::slot::{Slot, answer_each};
 use crate::base::error::MutexError;
 use crate::lease::{request::Lease, term::Term};
@@ -29,7 +28,6 @@ use crate::observe::{notice::incident::Incident, release::Release, tell::log};
 pub struct Batch {
     releases: Vec<Slot<LeaseReturn, bool>>,
     admissions: Vec<Slot<Admission, Admitted>>,
-    stops_at_first_grant: bool,
 }
 
 /// A lease that is to be given back, at once or later.
@@ -85,13 +83,6 @@ impl Batch {
         self.give_back(lease, Some(rest));
     }
 
-    /// Asks for what was granted to be given back, if it was.
-    pub(crate) fn give_back_grant(&mut self, answer: Result<Admitted, MutexError>) {
-        if let Ok(Admitted::Granted(Grant { lease, claim, .. })) = answer {
-            lease.into_iter().chain(claim).for_each(|lease| self.release(lease));
-        }
-    }
-
     #[inline]
     pub(crate) fn give_back(&mut self, lease: Lease, rest: Option<Term>) {
         self.releases.push(Slot::new(LeaseReturn { lease, rest }));
@@ -101,38 +92,6 @@ impl Batch {
     #[inline]
     pub fn admit(&mut self, admission: Admission) {
         self.admissions.push(Slot::new(admission));
-    }
-
-    /// Asks for one admission of those in the batch: they are decided in their order until one is granted. The others are
-    /// [`NotDecided`](Admitted::NotDecided). A store may also decide on fewer of them, but always on the first. If a
-    /// store grants more than one, a tick gives the others back.
-    ///
-    /// A tick that runs one event after another asks so for those that follow a refusal: where another server has claimed a
-    /// hundred occurrences, one request finds out.
-    ///
-    /// ```
-    /// use soloist::{Admission, Admitted, Batch, Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut batch = Batch::new();
-    /// for name in ["reports", "invoices"] {
-    ///     let request = LeaseRequest::new(MutexName::lease(name)?, Term::DEFAULT, &Clock::system());
-    ///     batch.admit(Admission::lease_only(request));
-    /// }
-    /// batch.stop_at_first_grant();
-    /// MemoryMutex::new().carry_out(&mut batch);
-    /// assert!(matches!(batch.admissions()[0].answer(), Some(Ok(Admitted::Granted(_)))));
-    /// assert!(matches!(batch.admissions()[1].answer(), Some(Ok(Admitted::NotDecided))));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn stop_at_first_grant(&mut self) {
-        self.stops_at_first_grant = true;
-    }
-
-    /// Whether the admissions that follow the first grant are [not decided](Self::stop_at_first_grant).
-    pub fn stops_at_first_grant(&self) -> bool {
-        self.stops_at_first_grant
     }
 
     /// The leases to give back. The answer is whether the lease was still its owner's.
@@ -163,12 +122,6 @@ impl Batch {
         of_releases.or_else(|| self.admissions.iter().find_map(Slot::outage))
     }
 
-    /// Whether the store has decided on the admission at this place.
-    #[inline]
-    pub(crate) fn is_decided(&self, at: usize) -> bool {
-        !matches!(self.admissions[at].answer(), Some(Ok(Admitted::NotDecided)))
-    }
-
     /// Takes the answer to an admission, by its place.
     #[inline]
     pub(crate) fn take_admission(&mut self, at: usize) -> Result<Admitted, MutexError> {
@@ -193,7 +146,6 @@ impl Batch {
     pub(crate) fn clear(&mut self) {
         self.releases.clear();
         self.admissions.clear();
-        self.stops_at_first_grant = false;
     }
 
     /// Decides on the admissions that have no answer, one after another. After an outage the store is not asked any more.
@@ -202,15 +154,7 @@ impl Batch {
         outage: &mut Option<MutexError>,
         admit: impl Fn(&Admission) -> Result<Admitted, MutexError>,
     ) {
-        let is_decided = Cell::new(false);
-        answer_each(&mut self.admissions, outage, Admission::attempted, |admission| {
-            if is_decided.get() {
-                return Ok(Admitted::NotDecided);
-            }
-            let answer = admit(admission);
-            is_decided.set(self.stops_at_first_grant && matches!(answer, Ok(Admitted::Granted(_))));
-            answer
-        });
+        answer_each(&mut self.admissions, outage, Admission::attempted, admit);
     }
 
     /// Refuses the admissions because of the store's `first` error, and asks for the releases alone.

@@ -42,7 +42,7 @@ pub enum StoreWarning {
         /// How many there are.
         count: u64,
     },
-    /// The server is one of the nodes of a Redis Cluster: an event whose keys lie on another node does not run.
+    /// The server is a node of a Redis Cluster: no event runs while another node serves the slot of the keys.
     ClusterNode,
     /// What is said to the server, the password included, goes over a network and is not encrypted. A server is taken to
     /// be on this host where the URL names a socket, `localhost` or a loopback address.
@@ -82,7 +82,7 @@ pub enum StoreWarning {
     },
     /// A file in the directory of a store that can't be used, or that other users can lock: they block its events.
     WrongFile {
-        /// The record or life file.
+        /// The lock, state or life file, or the log of runs.
         path: PathBuf,
         /// What is wrong with it and what to do, as in "it is a symbolic link".
         what: String,
@@ -149,8 +149,8 @@ impl fmt::Display for StoreWarning {
                 OneLine(path.display())
             ),
             Self::ClusterNode => f.write_str(
-                "the server is a node of a Redis Cluster, which is not supported: events whose keys are on other nodes do \
-                 not run; use a standalone Redis",
+                "the server is a node of a Redis Cluster, which is not supported: no event runs while another node serves \
+                 the slot of the keys; use a standalone Redis",
             ),
             Self::Plaintext { instead } => write!(
                 f,

@@ -1,4 +1,4 @@
-//! The options that a `FileMutex` is opened with, and what is made of them.
+//! The options that a `FileMutex` is opened with.
 
 use std::path::PathBuf;
 
@@ -55,18 +55,18 @@ impl FileMutexBuilder {
         Self { clock: clock.into(), ..self }
     }
 
-    /// What to do with a directory on a network filesystem; the default is to refuse it. Only Linux tells.
+    /// Sets what to do with a directory on a network filesystem; the default is to refuse it. Only Linux tells.
     pub fn on_network_filesystem(self, network: NetworkFilesystem) -> Self {
         Self { network, ..self }
     }
 
-    /// Who shares the directory; the default is [`Sharing::ByMode`]. A directory that is made for a group belongs to the
+    /// Sets who shares the directory; the default is [`Sharing::ByMode`]. A directory that is made for a group belongs to the
     /// group of this process, or to that of a setgid directory above it.
     pub fn shared_with(self, sharing: Sharing) -> Self {
         Self { sharing, ..self }
     }
 
-    /// The absolute path of the directory, the directory, and the clock.
+    /// Returns the absolute path of the directory, the directory, and the clock.
     pub(super) fn parts(self) -> Result<(PathBuf, Directory, Clock), MutexError> {
         let Self { path, clock, network, sharing } = self;
         let open = || {

@@ -1,6 +1,6 @@
 //! The directory of a store: one descriptor, beside which its files are opened.
 //!
-//! Other users may have planted something in the directory:
+//! Other users may have planted files in the directory:
 //!
 //! - Links are not followed.
 //! - Only a regular file of a permitted owner is locked, read or changed; anything else is refused before that.
@@ -15,29 +15,30 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
-use super::open_file::{FileId, OpenFile};
+use super::open_file::OpenFile;
 use super::sharing::Sharing;
 use crate::lease::owner::Owner;
 
 mod access;
 
-use access::{Access, Origin, accept_link, refused, share};
+use access::{Access, Origin, accept_link, our_user, refused, share};
 
-/// How a file is opened: for reading and writing, as locks need on some systems; never through a link; never waiting for
+/// The flags with which a file is opened: for reading and writing, as locks need on some systems; never through a link; never waiting for
 /// the other side of a pipe.
 const FLAGS: OFlags =
     OFlags::RDWR.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// Does not note on the disk when it was read, which costs more than the reading. Only the file's owner may ask for that.
+/// The flags that do not note on the disk when the file was read, which costs more than the reading. Only the file's owner may
+/// ask for that.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const QUIETLY: OFlags = FLAGS.union(OFlags::NOATIME);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const QUIETLY: OFlags = FLAGS;
 
-/// The waits between attempts. Whoever makes a file gives it its group and mode a moment later.
+/// The waits between attempts. A process that makes a file gives it its group and mode a moment later.
 const PAUSES: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(2), Duration::from_millis(4)];
 
@@ -51,7 +52,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// The directory at this path, made if it is not there.
+    /// Opens the directory at this path, and makes it if it is not there.
     pub(super) fn open_or_make(path: &Path, sharing: Sharing) -> io::Result<Self> {
         let is_settling = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
         match patiently(|| Self::open(path, sharing), is_settling) {
@@ -79,7 +80,7 @@ impl Directory {
         Ok(Self { path: path.to_owned(), sharing, opened, found, access })
     }
 
-    /// The directory that is at this path now, if it is another one or somebody changed its owner or mode.
+    /// Opens the directory that is at this path now, if it is another one, or has another owner or mode.
     pub(super) fn renewed(&self) -> io::Result<Option<Self>> {
         let changed = identity(&fs::metadata(&self.path)?) != identity(&self.found);
         changed.then(|| Self::open(&self.path, self.sharing)).transpose()
@@ -93,7 +94,7 @@ impl Directory {
         &self.access
     }
 
-    /// Whether its group can write to it.
+    /// Returns whether its group can write to it.
     pub(super) fn is_writable_by_group(&self) -> bool {
         self.found.mode() & 0o020 != 0
     }
@@ -111,13 +112,35 @@ impl Directory {
         patiently(open_or_make, is_being_made).map_err(|error| self.explained(path, error))
     }
 
+    /// Puts a file with these bytes in the place of another. Each process sees the old file or the new one, also if this process
+    /// is killed.
+    pub(super) fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let beside = path.with_file_name(format!("{}.new", file_name(path).display()));
+        let made = match self.make_file(&beside) {
+            // A process was killed before it was done, or a user has planted something.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.remove(&beside)?;
+                self.make_file(&beside)
+            }
+            made => made,
+        };
+        let written = (&made?.file)
+            .write_all(bytes)
+            .and_then(|()| Ok(renameat(&self.opened, file_name(&beside), &self.opened, file_name(path))?));
+        written.inspect_err(|_| drop(self.remove(&beside)))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Ok(unlinkat(&self.opened, file_name(path), AtFlags::empty())?)
+    }
+
     /// Writes a file with more than a new event needs, and removes it.
     pub(super) fn try_write(&self) -> io::Result<()> {
         let path = self.path.join(format!("check-{}", Owner::unique()));
         let made = self.make_file(&path)?;
         let written = (&made.file).write_all(&[b'\n'; 4096]);
-        let removed = unlinkat(&self.opened, file_name(&path), AtFlags::empty());
-        written.and(removed.map_err(io::Error::from))
+        let removed = self.remove(&path);
+        written.and(removed)
     }
 
     fn open_file(&self, path: &Path) -> io::Result<Option<OpenFile>> {
@@ -138,7 +161,7 @@ impl Directory {
         }
     }
 
-    /// It is its owner's alone until it is settled, whatever the umask.
+    /// Makes a file that is its owner's alone until it is settled, whatever the umask.
     fn make_file(&self, path: &Path) -> io::Result<OpenFile> {
         let file =
             openat(&self.opened, file_name(path), QUIETLY | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)?;
@@ -147,13 +170,13 @@ impl Directory {
 
     fn accepted(&self, file: OwnedFd, path: &Path, origin: Origin) -> io::Result<OpenFile> {
         let file = File::from(file);
-        let found = file.metadata()?;
-        self.access.accept(&found)?;
-        self.access.settle(&file, &found, origin);
+        let (found, us) = (file.metadata()?, our_user());
+        self.access.accept(&found, us)?;
+        self.access.settle(&file, &found, origin, us);
         Ok(OpenFile::new(file, path, &found))
     }
 
-    /// A better error, if the file's owner or mode tells why the system refused to open it.
+    /// Returns a better error, if the file's owner or mode tells why the system refused to open it.
     fn explained(&self, path: &Path, error: io::Error) -> io::Error {
         let is_closed = error.raw_os_error() == Some(Errno::ACCESS.raw_os_error());
         match fs::symlink_metadata(path) {
@@ -163,28 +186,28 @@ impl Directory {
     }
 }
 
-/// Which directory it is, and who can write to it.
-fn identity(directory: &Metadata) -> (FileId, u32, u32, u32) {
-    (FileId::of(directory), directory.uid(), directory.gid(), directory.mode())
+/// Returns which directory it is, and who can write to it.
+fn identity(directory: &Metadata) -> (u64, u64, u32, u32, u32) {
+    (directory.dev(), directory.ino(), directory.uid(), directory.gid(), directory.mode())
 }
 
 fn file_name(path: &Path) -> &OsStr {
     path.file_name().unwrap_or_default()
 }
 
-/// The path names this directory, by itself or through a link of somebody who may have set one.
+/// Checks that the path names this directory, by itself or through a link of a user who may have set one.
 fn expect_at(path: &Path, directory: &Metadata) -> io::Result<()> {
     let named = fs::symlink_metadata(path)?;
     if named.is_symlink() {
         return accept_link(&named, directory);
     }
-    if FileId::of(&named) == FileId::of(directory) {
+    if (named.dev(), named.ino()) == (directory.dev(), directory.ino()) {
         return Ok(());
     }
     Err(refused("the directory was replaced while it was opened"))
 }
 
-/// Makes it for its owner alone, below directories that all users can enter: those who share it must get there.
+/// Makes a directory for its owner alone, below directories that all users can enter: those who share it must get there.
 fn make(path: &Path) -> io::Result<()> {
     if let Some(above) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o755).create(above)?;
@@ -195,7 +218,7 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether somebody else may be making the file just now: it is there, and not yet for us to open.
+/// Returns whether another process may be making the file just now: it is there, and not yet for us to open.
 fn is_being_made(error: &io::Error) -> bool {
     let errors = [Errno::ACCESS, Errno::EXIST].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|error| errors.contains(&error))

@@ -12,13 +12,13 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// The directory at this path, made if it is not there.
+    /// Opens the directory at this path, and makes it if it is not there.
     pub(super) fn open_or_make(path: &Path, _sharing: Sharing) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         Ok(Self { path: path.to_owned() })
     }
 
-    /// The directory that is at this path now, if it is another one: its path is all that is known of it.
+    /// Checks that a directory is at this path: the path is all that is known of it.
     pub(super) fn renewed(&self) -> io::Result<Option<Self>> {
         self.path.metadata().map(|_| None)
     }
@@ -32,6 +32,13 @@ impl Directory {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             opened => opened.map(Some),
         }
+    }
+
+    /// Puts a file with these bytes in the place of another.
+    pub(super) fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let beside = path.with_file_name(format!("{}.new", path.file_name().unwrap_or_default().display()));
+        fs::write(&beside, bytes)?;
+        fs::rename(&beside, path)
     }
 
     pub(super) fn file_or_make(&self, path: &Path) -> io::Result<OpenFile> {

@@ -1,4 +1,4 @@
-//! What went wrong, with which file of a store, and which error the caller gets.
+//! The errors of files, and which error the caller gets.
 
 use std::fmt;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::{error::MutexError, escape::Quoted};
 
-/// What went wrong, and with which file.
+/// An error, and the file that it is about.
 #[derive(Debug)]
 pub(super) struct FileError {
     path: PathBuf,
@@ -20,7 +20,7 @@ impl FileError {
         |source| Self { path: path.to_owned(), source, is_of_directory: false }
     }
 
-    /// The directory in which this path is can't be used.
+    /// Says that the directory of this path can't be used.
     pub(super) fn of_directory(path: PathBuf) -> impl FnOnce(io::Error) -> Self {
         |source| Self { path, source, is_of_directory: true }
     }
@@ -41,18 +41,22 @@ impl FileError {
         Self::unusable(path, why)
     }
 
-    /// What goes wrong with one file says nothing of the other names, unless their directory can't be entered either.
+    /// Returns the error for the caller. What goes wrong with one file says nothing of the other names, unless the disk
+    /// takes no writes, or the directory can't be entered either.
     pub(super) fn while_trying_to(self, verb: &str, name: impl fmt::Display) -> MutexError {
+        use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+
         let attempted = format!("{verb} {name} in {}", self.path.display());
+        let of_the_disk = matches!(self.source.kind(), QuotaExceeded | ReadOnlyFilesystem | StorageFull);
         let can_enter = || self.path.parent().is_none_or(|dir| dir.join(".").metadata().is_ok());
-        if !self.is_of_directory && can_enter() {
-            return MutexError::unusable(attempted, self.source);
+        if self.is_of_directory || of_the_disk || !can_enter() {
+            return of_directory(attempted, self.source);
         }
-        of_directory(attempted, self.source)
+        MutexError::unusable(attempted, self.source)
     }
 }
 
-/// A directory that lets nobody in, or takes no more, has answered.
+/// Returns the error of the whole store. A directory that lets nobody in, or takes no more, has answered.
 pub(super) fn of_directory(attempted: String, error: io::Error) -> MutexError {
     use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull, Unsupported};
 

@@ -1,4 +1,4 @@
-//! Which filesystem a directory lies on, and whether its locks are trusted.
+//! The filesystem that a directory lies on, and whether its locks are trusted.
 
 use std::io;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 #[cfg(unix)]
 const OVERLAYFS: u32 = 0x794C_7630;
 
-/// What to do with a directory on a network filesystem: NFS, SMB, AFS, Coda, 9P, FUSE, Ceph, Lustre or GPFS.
+/// The choice for a directory on a network filesystem: NFS, SMB, AFS, Coda, 9P, FUSE, Ceph, Lustre or GPFS.
 ///
 /// ```
 /// use soloist::{FileMutex, NetworkFilesystem};
@@ -21,10 +21,10 @@ const OVERLAYFS: u32 = 0x794C_7630;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NetworkFilesystem {
-    /// It is an error. Locks there may reach this host only, or vanish when the server restarts; so may the rest.
+    /// The directory is an error. Locks there may reach this host only, or vanish when the server restarts; so may the rest.
     #[default]
     Refuse,
-    /// It is used, and you know that its locks hold between all hosts that use it. Their clocks must agree.
+    /// The directory is used. You know that its locks hold between all hosts that use it; their clocks must agree.
     Trust,
 }
 
@@ -43,18 +43,18 @@ impl NetworkFilesystem {
     }
 }
 
-/// The name of the network filesystem that `dir` lies on, if it does. Only Linux tells.
+/// Returns the name of the network filesystem that `dir` lies on, if it does. Only Linux tells.
 pub(super) fn network_of(dir: &Path) -> io::Result<Option<&'static str>> {
     magic_of(dir).map(named)
 }
 
-/// Whether `dir` lies on overlayfs, in the layer of one container. Only Linux tells.
+/// Returns whether `dir` lies on overlayfs, in the layer of one container. Only Linux tells.
 #[cfg(unix)]
 pub(super) fn is_overlay(dir: &Path) -> io::Result<bool> {
     Ok(magic_of(dir)? == OVERLAYFS)
 }
 
-/// The number of the filesystem that `dir` lies on.
+/// Returns the number of the filesystem that `dir` lies on.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn magic_of(dir: &Path) -> io::Result<u32> {
     let kind = rustix::fs::statfs(dir)?.f_type;
@@ -63,14 +63,13 @@ fn magic_of(dir: &Path) -> io::Result<u32> {
     Ok(kind as u32)
 }
 
-/// Not known here.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 #[allow(clippy::unnecessary_wraps)]
 fn magic_of(_dir: &Path) -> io::Result<u32> {
     Ok(0)
 }
 
-/// The numbers that `statfs(2)` lists.
+/// Returns the name for a number that `statfs(2)` lists.
 fn named(magic: u32) -> Option<&'static str> {
     Some(match magic {
         0x6969 => "NFS",

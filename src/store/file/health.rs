@@ -1,4 +1,4 @@
-//! The warnings of `check`: whether the directory takes files, and which other users can write to it or open its files.
+//! The warnings of `check`: the directory takes no files, or other users can write to it or open its files.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::directory::Directory;
 use super::filesystem::is_overlay;
-use super::paths::files_of;
+use super::paths::{LIFE, LOCK, RUNS, RUNS_LOCK, STATE, files_of};
 use crate::store::event_mutex::warning::StoreWarning;
 
 /// Opens all files, so that those of ours get the mode that they should have.
@@ -21,7 +21,7 @@ pub(super) fn warnings(directory: &Directory) -> io::Result<Vec<StoreWarning>> {
     }
     let above = directory.path().canonicalize()?;
     warnings.extend(above.ancestors().skip(1).filter_map(|above| of_a_directory_above(above, directory)));
-    let is_ours = |kind: &str| matches!(kind, "record" | "life" | "index" | "runs") || kind.starts_with("life-");
+    let is_ours = |kind: &str| [LOCK, STATE, LIFE, RUNS, RUNS_LOCK].contains(&kind) || kind.starts_with("life-");
     for path in files_of(directory.path(), is_ours)? {
         warnings.extend(of_file(directory, &path)?.map(|what| StoreWarning::WrongFile { path, what }));
     }

@@ -1,13 +1,14 @@
 //! The life files of a mutex: the one that is locked says whose holder still lives.
 //!
-//! They are looked at only while the record is locked, so that a look never stands in the way of a create.
+//! Only a holder locks a life file for itself alone. A look shares the lock for a moment, and has the lock of the mutex
+//! meanwhile, so that it is in the way of no other look and of no create.
 
 #[cfg(unix)]
 use std::fs::File;
 
 use super::error::FileError;
 use super::open_file::OpenFile;
-use super::paths::MutexPaths;
+use super::paths::{MutexPaths, STATE, life};
 use crate::base::process_id;
 use crate::lease::holder::Holder;
 #[cfg(unix)]
@@ -28,97 +29,77 @@ pub(super) struct LifeId {
 /// A life file that this process has locked: proof that the holder lives, for as long as this is kept.
 ///
 /// Each acquisition has a handle of its own, because one handle can be locked twice. No child process inherits the
-/// descriptor; one that is to keep the lease when this process dies is [lent](Self::lend) a duplicate. The lock belongs
+/// descriptor; a process that is to keep the lease when this one dies is [lent](Self::lend) a duplicate. The lock belongs
 /// to them all: it stays until the last is closed, or until one of them is unlocked.
 #[derive(Debug)]
 pub(super) struct LifeLock {
-    /// Gone when it was unlocked.
-    locked: Option<LifeFile>,
-    /// Somebody else may have it open.
+    file: OpenFile,
+    generation: u32,
+    /// Another process may have a duplicate.
     lent: bool,
     /// The other side of a `fork` has the lock too, and must not end it.
     pid: u32,
 }
 
-/// An open life file.
-#[derive(Debug)]
-pub(super) struct LifeFile {
-    file: OpenFile,
-    generation: u32,
-}
-
 impl LifeLock {
-    /// Locks the `spare` one, or the first life file that nobody has locked, for this process.
-    pub(super) fn take(paths: &MutexPaths, pid: u32, spare: Option<LifeFile>) -> Result<Self, FileError> {
-        if let Some(spare) = spare
-            && matches!(spare.file.try_lock(), Ok(true))
-        {
-            return Ok(Self::of(spare, pid));
-        }
+    /// Locks the first life file that is free, for this process.
+    pub(super) fn take(paths: &MutexPaths) -> Result<Self, FileError> {
         for generation in 0..GENERATIONS {
-            let file = paths.open_or_make(&paths.life(generation))?;
+            let file = paths.open_or_make(&life(generation))?;
             if file.try_lock()? {
-                return Ok(Self::of(LifeFile { file, generation }, pid));
+                return Ok(Self { file, generation, lent: false, pid: process_id::current() });
             }
         }
         let all_live = format!("{GENERATIONS} holders outlived their leases and are still alive");
-        Err(FileError::unusable(paths.record(), all_live))
+        Err(FileError::unusable(&paths.path(STATE), all_live))
     }
 
-    fn of(life: LifeFile, pid: u32) -> Self {
-        Self { locked: Some(life), lent: false, pid }
-    }
-
-    pub(super) fn id(&self) -> Option<LifeId> {
-        let LifeFile { file, generation } = self.locked.as_ref()?;
-        Some(LifeId { generation: *generation, inode: file.id().inode })
+    pub(super) fn id(&self) -> LifeId {
+        LifeId { generation: self.generation, inode: self.file.inode() }
     }
 
     pub(super) fn is_of_this_process(&self) -> bool {
         self.pid == process_id::current()
     }
 
-    /// A duplicate for a process that is to keep the lease when this one has gone.
+    /// Makes a duplicate for a process that is to keep the lease when this one has gone.
     #[cfg(unix)]
-    pub(super) fn lend(&mut self) -> Result<Option<File>, FileError> {
-        let duplicate = self.locked.as_ref().map(|life| life.file.duplicate()).transpose()?;
-        self.lent |= duplicate.is_some();
+    pub(super) fn lend(&mut self) -> Result<File, FileError> {
+        let duplicate = self.file.duplicate()?;
+        self.lent = true;
         Ok(duplicate)
     }
 
-    /// Unlocks it, whoever has it open, and leaves it open for the next lease. Nothing is left to do the second time.
-    pub(super) fn end(&mut self) -> Option<LifeFile> {
-        // A process with a duplicate would share the next lock, and keep a lease that is not its own.
-        self.unlock().filter(|_| !self.lent)
-    }
-
-    fn unlock(&mut self) -> Option<LifeFile> {
-        self.locked.take().filter(|life| life.file.unlock().is_ok())
+    /// Returns the lock of a lease that is being released: when it is dropped, the file is unlocked for every process that
+    /// was lent a duplicate, too.
+    pub(super) fn released(mut self) -> Self {
+        self.lent = false;
+        self
     }
 }
 
 impl Drop for LifeLock {
     fn drop(&mut self) {
-        // Nobody gave the lease back, so it stays with whoever was lent a duplicate.
-        if self.locked.is_some() && !self.lent && self.is_of_this_process() {
-            self.unlock();
+        // A lease that was not released stays with the processes that were lent a duplicate.
+        if !self.lent && self.is_of_this_process() {
+            let _ = self.file.unlock();
         }
     }
 }
 
-/// Whether the holder who locked this life file lives, or anybody who was lent a duplicate. `None`: the file has gone, and
-/// nobody can tell.
-pub(super) fn is_alive(paths: &MutexPaths, life: LifeId) -> Result<Option<bool>, FileError> {
-    match paths.open_if_there(&paths.life(life.generation))? {
-        Some(file) if file.id().inode == life.inode => is_locked(&file).map(Some),
+/// Returns whether the holder who locked this life file lives, or a process that was lent a duplicate. `None`: the file has
+/// gone, and nobody can tell.
+pub(super) fn is_alive(paths: &MutexPaths, id: LifeId) -> Result<Option<bool>, FileError> {
+    match paths.open_if_there(&life(id.generation))? {
+        Some(file) if file.inode() == id.inode => is_locked(&file).map(Some),
         _ => Ok(None),
     }
 }
 
-/// Whether a holder of any generation lives.
+/// Returns whether a holder of any generation lives.
 pub(super) fn is_any_alive(paths: &MutexPaths) -> Result<bool, FileError> {
     for generation in 0..GENERATIONS {
-        let Some(file) = paths.open_if_there(&paths.life(generation))? else { break };
+        let Some(file) = paths.open_if_there(&life(generation))? else { break };
         if is_locked(&file)? {
             return Ok(true);
         }
@@ -127,15 +108,15 @@ pub(super) fn is_any_alive(paths: &MutexPaths) -> Result<bool, FileError> {
 }
 
 fn is_locked(file: &OpenFile) -> Result<bool, FileError> {
-    let locked = !file.try_lock()?;
-    if !locked {
+    let shared = file.try_lock_shared()?;
+    if shared {
         let _ = file.unlock();
     }
-    Ok(locked)
+    Ok(!shared)
 }
 
-/// The holder of a lease that has a lifeline, as it is now. It may have ended, and its command, too, but for processes that
-/// left the command's group. That can be asked only where the process is one of this host.
+/// Returns the holder of a lease that has a lifeline, as it is now. It may have ended, and its command, too, but for
+/// processes that left the command's group. That can be asked only where the process is one of this host.
 #[cfg(unix)]
 pub(super) fn noting_if_ended(holder: Holder) -> Holder {
     use rustix::io::Errno;
@@ -153,7 +134,7 @@ pub(super) fn noting_if_ended(holder: Holder) -> Holder {
     holder.survived_by_its_command()
 }
 
-/// Whether it has ended, and its parent has not noticed that yet.
+/// Returns whether a process has ended, and its parent has not noticed that yet.
 #[cfg(target_os = "linux")]
 fn is_zombie(pid: u32) -> bool {
     crate::base::process_stat::ProcessStat::read(pid).is_some_and(|process| !process.lives)
@@ -172,18 +153,20 @@ pub(super) fn noting_if_ended(holder: Holder) -> Holder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lease::name::MutexName;
 
     #[test]
     fn only_the_process_that_locked_a_life_file_unlocks_it() {
         let dir = tempfile::tempdir().unwrap();
-        let paths = MutexPaths::in_dir(dir.path(), &MutexName::lease("reports").unwrap());
-        for (pid, alive) in [(std::process::id(), false), (std::process::id() + 1, true)] {
-            let life = LifeLock::take(&paths, pid, None).unwrap();
-            let id = life.id().unwrap();
-            let on_the_other_side_of_a_fork = life.locked.as_ref().unwrap().file.duplicate().unwrap();
-            drop(life);
-            assert_eq!(is_alive(&paths, id).unwrap(), Some(alive), "{pid}");
+        let paths = MutexPaths::in_dir(dir.path(), "reports");
+        for (of_this_process, alive) in [(true, false), (false, true)] {
+            let mut lock = LifeLock::take(&paths).unwrap();
+            if !of_this_process {
+                lock.pid += 1;
+            }
+            let id = lock.id();
+            let on_the_other_side_of_a_fork = lock.file.duplicate().unwrap();
+            drop(lock);
+            assert_eq!(is_alive(&paths, id).unwrap(), Some(alive));
             drop(on_the_other_side_of_a_fork);
             assert_eq!(is_alive(&paths, id).unwrap(), Some(false));
         }

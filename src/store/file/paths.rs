@@ -10,66 +10,70 @@ use uuid::Uuid;
 use super::directory::Directory;
 use super::error::FileError;
 use super::open_file::OpenFile;
-use crate::lease::name::MutexName;
+
+/// The kinds of files, which are the ends of their names.
+pub(super) const LOCK: &str = "lock";
+pub(super) const STATE: &str = "state";
+pub(super) const LIFE: &str = "life";
+pub(super) const RUNS: &str = "runs";
+pub(super) const RUNS_LOCK: &str = "runs-lock";
 
 /// The files of one mutex, in a directory.
 pub(super) struct MutexPaths {
     directory: Arc<Directory>,
-    record: PathBuf,
+    stem: String,
 }
 
 impl MutexPaths {
-    pub(super) fn of(directory: Arc<Directory>, name: &MutexName) -> Self {
-        let record = record_in(directory.path(), name);
-        Self { directory, record }
+    pub(super) fn of(directory: Arc<Directory>, mutex: &str) -> Self {
+        Self { directory, stem: stem_of(mutex) }
     }
 
-    pub(super) fn directory(&self) -> Arc<Directory> {
-        Arc::clone(&self.directory)
+    /// Returns the files of the mutex whose state has this path.
+    pub(super) fn beside(directory: Arc<Directory>, state: &Path) -> Self {
+        let stem = state.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Self { directory, stem }
     }
 
-    pub(super) fn record(&self) -> &Path {
-        &self.record
+    /// Returns whether these are the files of the mutex with this name.
+    pub(super) fn are_of(&self, mutex: &str) -> bool {
+        self.stem == stem_of(mutex)
     }
 
-    /// The life file of a generation; the first is the only one as long as no lease outlives its term.
-    pub(super) fn life(&self, generation: u32) -> PathBuf {
-        match generation {
-            0 => self.record.with_extension("life"),
-            _ => self.record.with_extension(format!("life-{generation}")),
-        }
+    /// Returns the path of the file of this kind, the end of its name.
+    pub(super) fn path(&self, kind: &str) -> PathBuf {
+        self.directory.path().join(format!("{}.{kind}", self.stem))
     }
 
-    /// The index of the claims, if there are many.
-    pub(super) fn index(&self) -> PathBuf {
-        self.record.with_extension("index")
+    /// Opens the file of this kind.
+    pub(super) fn open_if_there(&self, kind: &str) -> Result<Option<OpenFile>, FileError> {
+        let path = self.path(kind);
+        self.directory.file(&path).map_err(FileError::at(&path))
     }
 
-    /// Opens one of these files.
-    pub(super) fn open_if_there(&self, path: &Path) -> Result<Option<OpenFile>, FileError> {
-        self.directory.file(path).map_err(FileError::at(path))
+    pub(super) fn open_or_make(&self, kind: &str) -> Result<OpenFile, FileError> {
+        let path = self.path(kind);
+        self.directory.file_or_make(&path).map_err(FileError::at(&path))
     }
 
-    pub(super) fn open_or_make(&self, path: &Path) -> Result<OpenFile, FileError> {
-        self.directory.file_or_make(path).map_err(FileError::at(path))
+    /// Puts a file with this text in the place of the file of this kind.
+    pub(super) fn replace(&self, kind: &str, text: &str) -> Result<(), FileError> {
+        let path = self.path(kind);
+        self.directory.replace(&path, text.as_bytes()).map_err(FileError::at(&path))
     }
 }
 
-/// The path of the record of a name.
-pub(super) fn record_in(dir: &Path, name: &MutexName) -> PathBuf {
-    path_in(dir, name.mutex(), "record")
+/// Returns the path of the state of a mutex.
+pub(super) fn state_in(dir: &Path, mutex: &str) -> PathBuf {
+    dir.join(format!("{}.{STATE}", stem_of(mutex)))
 }
 
-/// The path of the log of an event's runs.
-pub(super) fn runs_in(dir: &Path, event: &str) -> PathBuf {
-    path_in(dir, event, "runs")
+/// Returns the kind of the life file of a generation. The first is the only one as long as no lease ends before its holder.
+pub(super) fn life(generation: u32) -> String {
+    if generation == 0 { LIFE.to_owned() } else { format!("{LIFE}-{generation}") }
 }
 
-fn path_in(dir: &Path, name: &str, kind: &str) -> PathBuf {
-    dir.join(format!("{}-{}.{kind}", slug(name), hashed(name).hyphenated()))
-}
-
-/// The files of a directory whose kind, which is the end of their names, is one of these; in the order of their names.
+/// Returns the files of a directory whose kind, the end of their names, is one of these; in the order of their names.
 pub(super) fn files_of(directory: &Path, is_kind: impl Fn(&str) -> bool) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in directory.read_dir()? {
@@ -82,19 +86,15 @@ pub(super) fn files_of(directory: &Path, is_kind: impl Fn(&str) -> bool) -> io::
     Ok(files)
 }
 
-/// The hash of a name, in files' names and in claims.
-pub(super) fn hashed(name: &str) -> Uuid {
+/// Returns how the names of a mutex's files begin: with the text by which a person recognises the name, and with its hash.
+fn stem_of(name: &str) -> String {
     const NAMESPACE: Uuid = Uuid::from_u128(0x2f4a_9f0e_8f0b_4b0c_9a57_0e7a_6f3d_51c8);
-    Uuid::new_v5(&NAMESPACE, name.as_bytes())
-}
-
-/// What a person recognises the name by in a list of files.
-fn slug(name: &str) -> String {
     let plain = |char: char| if char.is_ascii_alphanumeric() || matches!(char, '.' | '_') { char } else { '-' };
     let slug: String = name.chars().take(40).map(plain).collect();
     // A leading dot hides a file, a leading dash looks like an option.
     let slug = slug.trim_matches(['.', '-']);
-    if slug.is_empty() { "mutex".into() } else { slug.into() }
+    let slug = if slug.is_empty() { "mutex" } else { slug };
+    format!("{slug}-{}", Uuid::new_v5(&NAMESPACE, name.as_bytes()).hyphenated())
 }
 
 #[cfg(test)]
@@ -102,20 +102,20 @@ mod tests {
     use super::*;
 
     impl MutexPaths {
-        pub(in crate::store::file) fn in_dir(path: &Path, name: &MutexName) -> Self {
+        pub(in crate::store::file) fn in_dir(path: &Path, mutex: &str) -> Self {
             let directory = Directory::open_or_make(path, crate::store::file::sharing::Sharing::ByMode)
                 .expect("the directory is ours");
-            Self::of(Arc::new(directory), name)
+            Self::of(Arc::new(directory), mutex)
         }
     }
 
     #[test]
     fn a_file_is_recognised_by_its_name_and_told_apart_by_its_hash() {
         let file = |name: &str| {
-            let record = record_in(Path::new("/locks"), &MutexName::lease(name).unwrap());
-            record.file_name().unwrap().to_str().unwrap().to_owned()
+            let state = state_in(Path::new("/locks"), name);
+            state.file_name().unwrap().to_str().unwrap().to_owned()
         };
-        assert_eq!(file("db:backup"), "db-backup-8cb507b3-6fb7-5145-a68c-2f0aa5830fd9.record");
+        assert_eq!(file("db:backup"), "db-backup-8cb507b3-6fb7-5145-a68c-2f0aa5830fd9.state");
         assert_ne!(file("db:backup"), file("db-backup"));
         assert!(file("../../etc/passwd").starts_with("etc-passwd-"));
         assert!(file("é\0/").starts_with("mutex-"));
@@ -125,9 +125,10 @@ mod tests {
     #[test]
     fn each_generation_has_a_life_file_of_its_own() {
         let dir = tempfile::tempdir().unwrap();
-        let paths = MutexPaths::in_dir(dir.path(), &MutexName::lease("a.b").unwrap());
-        let stem = paths.record().to_str().unwrap().strip_suffix(".record").unwrap().to_owned();
-        assert_eq!(paths.life(0).to_str().unwrap(), format!("{stem}.life"));
-        assert_eq!(paths.life(12).to_str().unwrap(), format!("{stem}.life-12"));
+        let paths = MutexPaths::in_dir(dir.path(), "a.b");
+        let stem = paths.path(STATE).to_str().unwrap().strip_suffix(".state").unwrap().to_owned();
+        assert_eq!(paths.path(&life(0)).to_str().unwrap(), format!("{stem}.life"));
+        assert_eq!(paths.path(&life(12)).to_str().unwrap(), format!("{stem}.life-12"));
+        assert_eq!(MutexPaths::beside(Arc::clone(&paths.directory), &paths.path(STATE)).path(LOCK), paths.path(LOCK));
     }
 }

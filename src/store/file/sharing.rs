@@ -1,8 +1,8 @@
 //! `Sharing`: who shares the directory of a store.
 
-/// Who shares a directory. It is for Unix, and has no effect elsewhere.
+/// The users who share a directory. It is for Unix, and has no effect elsewhere.
 ///
-/// Whoever can open a file of the store can lock it, and so block its event. So the files are their owner's alone (mode
+/// A user who can open a file of the store can lock it, and so block its event. So the files are their owner's alone (mode
 /// 0600), or also their group's (0660) where services of several users share the directory. The directory's mode says
 /// which, to all who use it:
 ///
@@ -10,6 +10,7 @@
 /// | --- | --- | --- |
 /// | all users can write to it | | refused |
 /// | setgid, and its group can read, write and enter it (2770, 2775) | 0660, of the directory's group | shared |
+/// | as that, and sticky (3770) | | refused |
 /// | its group can write to it (0770, 0775) | 0600 | [`check`](crate::EventMutex::check) warns: the group can remove files |
 /// | any other | 0600 | |
 ///

@@ -39,23 +39,16 @@ impl Batch {
     /// Whether each question has an answer that fits.
     #[inline]
     fn is_answered(&self) -> bool {
-        let fits = |(at, slot): (usize, &Slot<Admission, Admitted>)| match slot.answer() {
+        let fits = |slot: &Slot<Admission, Admitted>| match slot.answer() {
             Some(Ok(Admitted::Granted(grant))) => grant.is_for(slot.asked()),
-            Some(Ok(Admitted::NotDecided)) => self.may_be_undecided(at),
             answer => answer.is_some(),
         };
-        self.releases().iter().all(|slot| slot.answer().is_some()) && self.admissions().iter().enumerate().all(fits)
-    }
-
-    /// Whether the store may leave this admission undecided. The first one is always decided.
-    fn may_be_undecided(&self, at: usize) -> bool {
-        self.stops_at_first_grant() && at > 0
+        self.releases().iter().all(|slot| slot.answer().is_some()) && self.admissions().iter().all(fits)
     }
 
     #[cold]
     fn settle_unanswered<M: EventMutex + ?Sized>(&mut self, mutex: &M, panic: Option<&Arc<str>>) {
         let mut outage = self.outage().cloned();
-        let undecided: Vec<bool> = (0..self.admissions().len()).map(|at| self.may_be_undecided(at)).collect();
         let (releases, admissions) = self.slots_mut();
         // Each is tried again alone. A lease that is not ours any more may be one that went back.
         answer_each(releases, &mut outage, LeaseReturn::attempted, |asked| match asked.rest() {
@@ -63,7 +56,7 @@ impl Batch {
             _ => Err(no_answer(asked.attempted(), panic)),
         });
         let mut perhaps_ours = Self::new();
-        for (slot, may_be_undecided) in admissions.iter_mut().zip(undecided) {
+        for slot in admissions {
             let error = match slot.answer() {
                 Some(Ok(Admitted::Granted(grant))) if grant.is_for(slot.asked()) => continue,
                 Some(Ok(Admitted::Granted(grant))) => {
@@ -73,7 +66,6 @@ impl Batch {
                     let why = "the store granted something else than was asked for";
                     MutexError::unusable(slot.asked().attempted(), why)
                 }
-                Some(Ok(Admitted::NotDecided)) if !may_be_undecided => no_answer(slot.asked().attempted(), None),
                 Some(_) => continue,
                 None => no_answer(slot.asked().attempted(), panic),
             };

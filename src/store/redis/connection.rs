@@ -1,120 +1,136 @@
-//! One connection to a Redis server: set up in one round trip, and asked with several commands at once.
+//! One connection to a Redis server: the driver's, on a runtime that the asking thread drives.
 
 use std::io;
-use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use redis::{Cmd, Parser, RedisError, Value, cmd};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisError, Value, cmd};
+use tokio::task::{JoinHandle, yield_now};
 
 use super::address::Address;
-use super::script;
 use super::server_error::{is_missing_script, is_unknown};
-use super::stored_script::CARRY_OUT;
-use super::stream::{Stream, connect};
-use super::trip::Trip;
+use super::stream::connect;
+use super::{script, stored_script};
 use crate::store::remote::driver_runtime::DriverRuntime;
 use crate::store::remote::engine::ServerConnection;
 use crate::store::remote::failure::{Failure, makes_no_sense};
 use crate::store::remote::server_builder::Target;
 use crate::store::remote::server_clock::ServerClock;
-use crate::time::clock::moment::Moment;
+use crate::time::{clock::Clock, clock::moment::Moment};
+
+/// How many bytes a server may answer to one request: many times what a thousand refusals take.
+const LONGEST_ANSWER: usize = 8 * 1024 * 1024;
 
 pub(super) struct Connection {
-    stream: Box<dyn Stream>,
-    /// The next request. Its memory is used again.
-    trip: Trip,
+    driver: MultiplexedConnection,
+    /// The task that reads and writes the socket. It ends when the server closes the connection.
+    transport: JoinHandle<()>,
+    /// How many bytes may still be read.
+    allowance: Arc<AtomicUsize>,
     pub(super) clock: ServerClock,
+    /// With it go the task and the socket.
+    runtime: DriverRuntime,
 }
 
 impl ServerConnection for Connection {
     type Address = Address;
 
-    /// Leaves the script that each run needs with the server, too.
     fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let not_connected = |error| Failure::not_asked(error).while_connecting("maxclients");
         let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
-        let stream = runtime.until(until, connect(target, until)).flatten().map_err(not_connected)?;
-        let mut connection = Self { stream, trip: Trip::default(), clock: ServerClock::read(0) };
+        let allowance = Arc::new(AtomicUsize::new(LONGEST_ANSWER));
+        let connect = async {
+            let stream = connect(target, until, &allowance).await?;
+            // `until` is the limit of all. The driver's own login hides the server's words, and takes a round trip.
+            let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+            let no_login = RedisConnectionInfo::default().set_skip_set_lib_name();
+            let connected = MultiplexedConnection::new_with_config(&no_login, stream, config).await;
+            let (driver, transport) = connected.map_err(|error| not_heard(&error))?;
+            Ok::<_, io::Error>((driver, tokio::spawn(transport)))
+        };
+        let (driver, transport) = runtime.until(until, connect).flatten().map_err(not_connected)?;
+        let mut connection = Self { driver, transport, allowance, clock: ServerClock::read(0), runtime };
         let login = target.address.info.redis_settings();
         let auth = login.password().map(|password| cmd("AUTH").arg(login.username()).arg(password).take());
         let select = (login.db() != 0).then(|| cmd("SELECT").arg(login.db()).take());
-        let mut commands: Vec<Cmd> = auth.into_iter().chain(select).chain([CARRY_OUT.load(), cmd("TIME")]).collect();
-        let needed = commands.len();
-        // Only for people who list the clients of their server; older ones refuse it.
-        for (attribute, value) in [("LIB-NAME", "soloist"), ("LIB-VER", env!("CARGO_PKG_VERSION"))] {
-            commands.push(cmd("CLIENT").arg("SETINFO").arg(attribute).arg(value).take());
-        }
-        // A server without room says so, and goes.
-        let (mut answers, end) =
-            connection.hear_all(until, |trip| commands.iter().for_each(|command| trip.push(command)));
-        answers.truncate(needed);
-        if answers.iter().any(is_unknown) && connection.is_to_a_sentinel(until) {
+        let commands: Vec<Cmd> = auth.into_iter().chain(select).chain([cmd("TIME")]).collect();
+        let (replies, end) = connection.exchange(until, &commands);
+        if replies.iter().any(is_unknown) && connection.is_to_a_sentinel(until) {
             let what = "this is a Redis Sentinel: connect to the primary that it watches";
             return Err(Failure::not_asked(io::Error::new(io::ErrorKind::InvalidData, what)));
         }
-        let answers = answers.into_iter().map(script::unless_refused).collect::<Result<Vec<_>, _>>();
-        let mut answers = answers.map_err(Failure::undone)?;
+        // A server without room says so, and closes the connection.
+        let replies = replies.into_iter().map(script::unless_refused).collect::<Result<Vec<_>, _>>();
+        let replies = replies.map_err(Failure::undone)?;
         end.map_err(not_connected)?;
-        let time = script::time(&answers.pop().unwrap_or_default())?;
+        let time = script::time(replies.last().unwrap_or(&Value::Nil)).map_err(Failure::undone)?;
         connection.clock = ServerClock::read(time.timestamp_micros());
         Ok(connection)
     }
 
+    /// Reads what the server has said meanwhile, so that it is not taken for the answer to the next request.
     fn is_closed(&mut self) -> bool {
-        self.stream.socket().is_spoilt()
+        // In the first pause the runtime looks at the socket, and in the second the task reads it.
+        let pauses = async {
+            yield_now().await;
+            yield_now().await;
+        };
+        let soon = Clock::system().moment().plus(Duration::from_secs(1));
+        self.runtime.until(soon, pauses).is_err() || self.transport.is_finished()
     }
 }
 
 impl Connection {
-    /// Sends what `write` writes, and hears the answers; `until` ends it, however little is missing. A script that the server
-    /// does not have is loaded, in another trip.
-    pub(super) fn ask(&mut self, until: Moment, write: impl FnOnce(&mut Trip)) -> Result<Vec<Value>, Failure> {
-        let (mut answers, end) = self.hear_all(until, write);
+    /// Sends commands and returns their replies. Scripts that the server lacks are loaded, and called again.
+    pub(super) fn ask(&mut self, until: Moment, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
+        let (mut replies, end) = self.exchange(until, commands);
         end.map_err(Failure::unanswered)?;
-        let calls: Vec<usize> = (0..answers.len()).filter(|at| is_missing_script(&answers[*at])).collect();
-        if !calls.is_empty() {
-            let (again, scripts) = self.trip.with_scripts(&calls);
-            let (mut loaded, end) = self.exchange(&again, until);
-            end.map_err(Failure::unanswered)?;
-            let called = loaded.split_off(scripts);
-            let refused = loaded.into_iter().find(|answer| matches!(answer, Value::ServerError(_)));
-            for (at, answer) in calls.into_iter().zip(called) {
-                answers[at] = refused.clone().unwrap_or(answer);
-            }
+        let missing: Vec<usize> = (0..replies.len()).filter(|at| is_missing_script(&replies[*at])).collect();
+        if missing.is_empty() {
+            return Ok(replies);
         }
-        Ok(answers)
+        let scripts = stored_script::ALL.iter().map(|script| script.load());
+        let again: Vec<Cmd> = scripts.chain(missing.iter().map(|at| commands[*at].clone())).collect();
+        let (mut loaded, end) = self.exchange(until, &again);
+        end.map_err(Failure::unanswered)?;
+        let called = loaded.split_off(stored_script::ALL.len());
+        let refused = loaded.into_iter().find(|reply| matches!(reply, Value::ServerError(_)));
+        for (at, reply) in missing.into_iter().zip(called) {
+            replies[at] = refused.clone().unwrap_or(reply);
+        }
+        Ok(replies)
     }
 
-    /// The answers, and the error if one ended it before all were there.
-    fn hear_all(&mut self, until: Moment, write: impl FnOnce(&mut Trip)) -> (Vec<Value>, io::Result<()>) {
-        let mut trip = mem::take(&mut self.trip);
-        trip.clear();
-        write(&mut trip);
-        let heard = self.exchange(&trip, until);
-        self.trip = trip;
-        heard
-    }
-
-    fn exchange(&mut self, trip: &Trip, until: Moment) -> (Vec<Value>, io::Result<()>) {
-        self.stream.socket().give_until(until);
-        let sent = self.stream.write_all(trip.bytes()).and_then(|()| self.stream.flush());
-        // One for each trip: what it has read beyond the last answer is no answer to the next question.
-        let (mut parser, mut answers) = (Parser::new(), Vec::with_capacity(trip.len()));
-        let mut parse = |_| parser.parse_value(&mut *self.stream).map(|answer| answers.push(answer));
-        let end = sent.and_then(|()| (0..trip.len()).try_for_each(&mut parse).map_err(|error| not_heard(&error)));
-        (answers, end)
+    /// Sends commands in one round trip. It returns their replies, and the error if one ended the connection before all were
+    /// there.
+    fn exchange(&mut self, until: Moment, commands: &[Cmd]) -> (Vec<Value>, io::Result<()>) {
+        self.allowance.store(LONGEST_ANSWER, Ordering::Relaxed);
+        let mut replies = Vec::with_capacity(commands.len());
+        let hear_all = async {
+            // A task for each command, because a pipeline of the driver's forgets its replies, and the error, when it fails.
+            let send = |command: &Cmd| {
+                let (mut driver, command) = (self.driver.clone(), command.clone());
+                tokio::spawn(async move { driver.send_packed_command(&command).await })
+            };
+            for reply in commands.iter().map(send).collect::<Vec<_>>() {
+                replies.push(reply.await?.map_err(|error| not_heard(&error))?);
+            }
+            Ok::<_, io::Error>(())
+        };
+        let end = self.runtime.until(until, hear_all).flatten();
+        (replies, end)
     }
 
     fn is_to_a_sentinel(&mut self, until: Moment) -> bool {
-        let (answers, _) = self.hear_all(until, |trip| trip.push(&cmd("ROLE")));
-        let [Value::Array(role)] = &answers[..] else { return false };
+        let (replies, _) = self.exchange(until, &[cmd("ROLE")]);
+        let [Value::Array(role)] = &replies[..] else { return false };
         role.first().is_some_and(|role| *role == Value::BulkString(b"sentinel".to_vec()))
     }
 }
 
 fn not_heard(error: &RedisError) -> io::Error {
-    if error.is_timeout() {
-        return io::ErrorKind::TimedOut.into();
-    }
     if error.is_connection_dropped() {
         return io::ErrorKind::UnexpectedEof.into();
     }

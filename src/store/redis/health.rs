@@ -5,7 +5,7 @@ use redis::Value;
 use super::server_error::{not_understood, refused};
 use crate::store::{event_mutex::warning::StoreWarning, remote::failure::Failure};
 
-/// What is to be said about a server that answers so.
+/// Returns the warnings about a server whose `INFO` this is.
 pub(super) fn warnings(info: &Value) -> Result<Vec<StoreWarning>, Failure> {
     let Value::BulkString(info) = info else { return Err(not_understood(info)) };
     let info = String::from_utf8_lossy(info);
@@ -55,8 +55,8 @@ mod tests {
                 "the server evicts keys when its memory is full (maxmemory-policy volatile-lru), also those of live \
                  leases: set it to noeviction, or use a server of its own",
                 "the server is a replica and can't be written to: connect to its primary",
-                "the server is a node of a Redis Cluster, which is not supported: events whose keys are on other nodes do \
-                 not run; use a standalone Redis",
+                "the server is a node of a Redis Cluster, which is not supported: no event runs while another node serves \
+                 the slot of the keys; use a standalone Redis",
                 "the server's version 6.0.16 is older than 6.2, the oldest that this is written for: update it",
             ]
         );

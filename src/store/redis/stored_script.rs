@@ -1,36 +1,33 @@
 //! The scripts, and the names under which servers keep them.
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use redis::{Cmd, Script, cmd};
 
-/// A script, and the name under which servers keep it.
+/// A script that is called by the hash of its text.
 pub(super) struct StoredScript {
     text: &'static str,
-    script: Script,
+    hashed: OnceLock<Script>,
 }
 
-/// The script of every run. Each connection loads it when it begins; it loads the others when the server lacks them.
-pub(super) static CARRY_OUT: LazyLock<StoredScript> =
-    LazyLock::new(|| StoredScript::new(include_str!("scripts/carry_out.lua")));
+pub(super) static CARRY_OUT: StoredScript = StoredScript::new(include_str!("scripts/carry_out.lua"));
+pub(super) static LOOK: StoredScript = StoredScript::new(include_str!("scripts/look.lua"));
+pub(super) static LOG_RUNS: StoredScript = StoredScript::new(include_str!("scripts/log_runs.lua"));
+pub(super) static COUNT_SKIPS: StoredScript = StoredScript::new(include_str!("scripts/count_skips.lua"));
+pub(super) static DROP_RUNS: StoredScript = StoredScript::new(include_str!("scripts/drop_runs.lua"));
 
-pub(super) static EXTEND: LazyLock<StoredScript> =
-    LazyLock::new(|| StoredScript::new(include_str!("scripts/extend.lua")));
-pub(super) static LOOK: LazyLock<StoredScript> = LazyLock::new(|| StoredScript::new(include_str!("scripts/look.lua")));
-pub(super) static LOG_RUNS: LazyLock<StoredScript> =
-    LazyLock::new(|| StoredScript::new(include_str!("scripts/log_runs.lua")));
-pub(super) static COUNT_SKIPS: LazyLock<StoredScript> =
-    LazyLock::new(|| StoredScript::new(include_str!("scripts/count_skips.lua")));
-pub(super) static DROP_RUNS: LazyLock<StoredScript> =
-    LazyLock::new(|| StoredScript::new(include_str!("scripts/drop_runs.lua")));
+/// All scripts. A server that lacks one was restarted, and lacks the others, too.
+pub(super) static ALL: [&StoredScript; 5] = [&CARRY_OUT, &LOOK, &LOG_RUNS, &COUNT_SKIPS, &DROP_RUNS];
 
 impl StoredScript {
-    fn new(text: &'static str) -> Self {
-        Self { text, script: Script::new(text) }
+    const fn new(text: &'static str) -> Self {
+        Self { text, hashed: OnceLock::new() }
     }
 
-    pub(super) fn hash(&self) -> &str {
-        self.script.get_hash()
+    /// Returns a call of the script with these keys, to which arguments can be added.
+    pub(super) fn call(&self, keys: &[String]) -> Cmd {
+        let script = self.hashed.get_or_init(|| Script::new(self.text));
+        cmd("EVALSHA").arg(script.get_hash()).arg(keys.len()).arg(keys).take()
     }
 
     pub(super) fn load(&self) -> Cmd {

@@ -1,17 +1,18 @@
-//! A socket on which everything ends in time: the look-up of the host, the connecting, the handshake, each read and each
-//! write. The driver's own connection starts its time limit anew with every byte that arrives.
-//!
-//! The driver can speak through a stream of ours, too: its asynchronous connection, which the thread that asks drives. On
-//! loopback, call by call and in turns, that took 1.12 times as long as a plain socket (26.5 against 23.7 µs), which is as fast
-//! as the driver's blocking client.
+//! The socket of a connection: it limits how many bytes a server may answer, and is shut down when it is dropped.
 
-use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-use std::io::{self, Read, Write};
-use std::net::Shutdown;
-use std::time::Duration;
+use std::io;
+#[cfg(unix)]
+use std::os::fd::AsFd as Socket;
+#[cfg(windows)]
+use std::os::windows::io::AsSocket as Socket;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
 
 use redis::ConnectionAddr;
-use socket2::Socket;
+use redis::aio::AsyncStream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
@@ -19,142 +20,66 @@ use super::address::Address;
 use crate::store::remote::server_builder::Target;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// How many bytes are read for one question: many times what a thousand refusals take.
-const LONGEST_ANSWER: usize = 8 * 1024 * 1024;
-
-/// A socket, with or without TLS.
-pub(super) trait Stream: Read + Write + Send {
-    fn socket(&mut self) -> &mut TimedSocket;
+/// A socket that reads no more bytes than it is allowed.
+struct LimitedSocket<S: Socket> {
+    socket: S,
+    allowance: Arc<AtomicUsize>,
 }
 
-impl Stream for TimedSocket {
-    fn socket(&mut self) -> &mut TimedSocket {
-        self
-    }
-}
-
-#[cfg(feature = "redis-tls")]
-impl Stream for rustls::StreamOwned<rustls::ClientConnection, TimedSocket> {
-    fn socket(&mut self) -> &mut TimedSocket {
-        &mut self.sock
+impl<S: Socket + AsyncRead + Unpin> AsyncRead for LimitedSocket<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.socket).poll_read(cx, buf))?;
+        let read = buf.filled().len() - before;
+        let left = self.allowance.load(Ordering::Relaxed).checked_sub(read);
+        self.allowance.store(left.unwrap_or(0), Ordering::Relaxed);
+        Poll::Ready(left.map(drop).ok_or_else(|| io::Error::other("the answer has no end")))
     }
 }
 
-/// A socket, and the moment at which whoever uses it stops waiting.
-pub(super) struct TimedSocket {
-    socket: Socket,
-    is_encrypted: bool,
-    until: Moment,
-    /// How long the system lets one read or write wait. To change that costs more than to look at a clock.
-    waits: Duration,
-    /// How many bytes may still be read.
-    allowance: usize,
-}
-
-impl TimedSocket {
-    /// Nothing waits beyond `until` from now on, and what is heard until then is not without end.
-    pub(super) fn give_until(&mut self, until: Moment) {
-        (self.until, self.allowance) = (until, LONGEST_ANSWER);
-        let left = until.since(Clock::system().moment());
-        if self.waits < left / 16 {
-            self.waits = Duration::MAX; // It is set by the first read or write.
-        }
+impl<S: Socket + AsyncWrite + Unpin> AsyncWrite for LimitedSocket<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write(cx, bytes)
     }
 
-    /// Whether nobody should ask here again, as far as this end has heard: the other end has closed it, or said what nobody
-    /// asked for, which the next question would get for its answer. The encryption itself may be told something at any time.
-    #[cfg(unix)]
-    pub(super) fn is_spoilt(&self) -> bool {
-        use rustix::io::Errno;
-        use rustix::net::{RecvFlags, recv};
-
-        match recv(&self.socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-            Ok((1.., _)) => !self.is_encrypted,
-            seen => !matches!(seen, Err(Errno::WOULDBLOCK | Errno::INTR)),
-        }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(cx)
     }
 
-    #[cfg(not(unix))]
-    pub(super) fn is_spoilt(&self) -> bool {
-        false
-    }
-
-    /// Reads or writes, for as long as is left. A wait is shorter than that, so that one length of it serves many calls: whoever
-    /// wakes up too early waits again.
-    fn in_time(&mut self, mut step: impl FnMut(&Socket) -> io::Result<usize>) -> io::Result<usize> {
-        loop {
-            let left = self.until.since(Clock::system().moment());
-            if left.is_zero() {
-                return Err(TimedOut.into());
-            }
-            if self.waits > left {
-                self.waits = if self.waits == Duration::MAX { left / 4 } else { left };
-                // A socket counts in microseconds, and takes none of them for "for ever".
-                let waits = Some(self.waits.max(Duration::from_micros(1)));
-                self.socket.set_read_timeout(waits)?;
-                self.socket.set_write_timeout(waits)?;
-            }
-            match step(&self.socket) {
-                // A signal, or a system that calls its time-out so.
-                Err(error) if matches!(error.kind(), Interrupted | WouldBlock | TimedOut) => {}
-                done => return done,
-            }
-        }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(cx)
     }
 }
 
-impl Read for TimedSocket {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let most = into.len().min(self.allowance);
-        if most == 0 && !into.is_empty() {
-            return Err(io::Error::other("the answer has no end"));
-        }
-        let read = self.in_time(|mut socket| socket.read(&mut into[..most]))?;
-        self.allowance -= read;
-        Ok(read)
-    }
-}
-
-impl Write for TimedSocket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.in_time(|mut socket| socket.write(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(()) // Nothing is kept here.
-    }
-}
-
-/// The server is told at once, although a child process of ours may have the same socket open.
-impl Drop for TimedSocket {
+/// To close the socket is not enough: a forked child may have it open, too.
+impl<S: Socket> Drop for LimitedSocket<S> {
     fn drop(&mut self) {
-        let _ = self.socket.shutdown(Shutdown::Both); // One that is closed already is as well.
+        #[cfg(unix)]
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both); // The server may have closed it first.
     }
 }
 
-/// Connects; the handshake of TLS takes place with the first byte that is sent. The system has such a socket only where it
-/// has the address.
-pub(super) async fn connect(target: &Target<Address>, until: Moment) -> io::Result<Box<dyn Stream>> {
-    let timed = |socket: Socket| {
-        socket.set_nonblocking(false)?;
-        let is_encrypted = target.address.is_encrypted;
-        Ok::<_, io::Error>(TimedSocket { socket, is_encrypted, until, waits: Duration::MAX, allowance: LONGEST_ANSWER })
-    };
+/// Connects to the server, and reads at most as many bytes as `allowance` says.
+pub(super) async fn connect(
+    target: &Target<Address>,
+    until: Moment,
+    allowance: &Arc<AtomicUsize>,
+) -> io::Result<Pin<Box<dyn AsyncStream + Send>>> {
+    let allowance = Arc::clone(allowance);
     match target.address.info.addr() {
         ConnectionAddr::Tcp(host, port) => {
-            let socket = timed(connect_tcp(host, *port, until).await?.into_std()?.into())?;
+            let socket = LimitedSocket { socket: connect_tcp(host, *port, until).await?, allowance };
             #[cfg(feature = "redis-tls")]
             if target.address.is_encrypted {
                 let name = rustls::pki_types::ServerName::try_from(host.clone()).map_err(io::Error::other)?;
-                let tls = rustls::ClientConnection::new(target.tls.config()?, name).map_err(io::Error::other)?;
-                return Ok(Box::new(rustls::StreamOwned::new(tls, socket)));
+                let tls = tokio_rustls::TlsConnector::from(target.tls.config()?);
+                return Ok(Box::pin(tls.connect(name, socket).await?));
             }
-            Ok(Box::new(socket))
+            Ok(Box::pin(socket))
         }
         #[cfg(unix)]
         ConnectionAddr::Unix(path) => {
-            let socket = tokio::net::UnixStream::connect(path).await?.into_std()?;
-            Ok(Box::new(timed(socket.into())?))
+            Ok(Box::pin(LimitedSocket { socket: tokio::net::UnixStream::connect(path).await?, allowance }))
         }
         _ => Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no such sockets")),
     }

@@ -30,12 +30,7 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// Returns the kind and the name of the part of the server that this store uses, as in `["table", "soloist_mutexes"]`.
     fn namespace(&self) -> [&str; 2];
 
-    /// Returns whether the server can decide on this admission in one step.
-    fn is_one_step(&self, _admission: &Admission) -> bool {
-        true
-    }
-
-    /// Releases, and then decides on admissions, each of which is one step. There is one answer for each, in their order.
+    /// Releases, and then decides on admissions, each in one step. There is one answer for each, in their order.
     fn carry_out(&self, turn: &mut Attempt<Self::Connection>, request: Request<'_>) -> Result<Answers, Failure>;
 
     /// Reads which of these names are held, and by whom: those of one mutex in a row as of one moment.
@@ -111,18 +106,16 @@ impl<C> Attempt<C> {
     }
 }
 
-/// A request: releases, and then admissions, each of which is one step.
+/// A request: releases, and then admissions.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) releases: &'a [ReleaseRequest],
     pub(crate) admissions: &'a [&'a Admission],
-    /// Whether those behind the first grant are not decided. An engine may also decide on fewer, but for the first.
-    pub(crate) stops_at_first_grant: bool,
 }
 
 impl<'a> Request<'a> {
     pub(crate) fn releases(releases: &'a [ReleaseRequest]) -> Self {
-        Self { releases, admissions: &[], stops_at_first_grant: false }
+        Self { releases, admissions: &[] }
     }
 }
 

@@ -17,7 +17,6 @@ use crate::lease::{name::MutexName, owner::Owner, term::Term};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::{Batch, LeaseReturn};
-use crate::store::event_mutex::carry_out_in_steps;
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::run_log::RunLog;
@@ -156,17 +155,13 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
     }
 
     fn carry_out(&self, batch: &mut Batch) {
-        let stops_at_first_grant = batch.stops_at_first_grant();
         let (releases, admissions) = batch.slots_mut();
-        if !admissions.iter().all(|slot| self.engine().is_one_step(slot.asked())) {
-            return carry_out_in_steps(self, batch);
-        }
         let release = |slot: &Slot<LeaseReturn, bool>| {
             ReleaseRequest::of(slot.asked().lease(), slot.asked().rest().map_or(Ending::Now, Ending::After))
         };
         let asked: Vec<ReleaseRequest> = releases.iter().map(release).collect();
         let wanted: Vec<&Admission> = admissions.iter().map(Slot::asked).collect();
-        let request = Request { releases: &asked, admissions: &wanted, stops_at_first_grant };
+        let request = Request { releases: &asked, admissions: &wanted };
         let (answers, again) = self.server().carry_out(request);
         for (slot, answer) in admissions.iter_mut().zip(answers.admissions) {
             slot.fill(self.admitted(slot.asked(), answer, again));

@@ -33,13 +33,11 @@ pub(super) struct AdmissionPlan {
 }
 
 impl AdmissionPlan {
-    /// Decides on admissions in their order: each is granted whole or not at all, with this token. `stops`: those behind the first
-    /// grant are not decided.
-    pub(super) fn new(admissions: &[&Admission], stops: bool, look: &Snapshot, token: FencingToken) -> Self {
-        let (mut plan, mut is_decided) = (Self::default(), false);
+    /// Decides on admissions in their order: each is granted whole or not at all, with this token.
+    pub(super) fn new(admissions: &[&Admission], look: &Snapshot, token: FencingToken) -> Self {
+        let mut plan = Self::default();
         for admission in admissions {
-            let decision = if is_decided { Ok(Admitted::NotDecided) } else { plan.decide(admission, look, token) };
-            is_decided |= stops && matches!(decision, Ok(Admitted::Granted(_)));
+            let decision = plan.decide(admission, look, token);
             plan.decisions.push(decision);
         }
         plan

@@ -126,7 +126,6 @@ impl<S: Session> SqlEngine<S> {
         &self,
         attempt: &mut Attempt<S>,
         admissions: &[&Admission],
-        stops: bool,
     ) -> Result<Vec<Result<Admitted, Failure>>, Failure> {
         let until = attempt.until;
         let asked = admissions.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
@@ -136,7 +135,7 @@ impl<S: Session> SqlEngine<S> {
         let (mut had_turn, mut was_beaten) = (true, false);
         loop {
             let look = self.look_and_shorten(attempt, &asked, &excluding)?;
-            let plan = AdmissionPlan::new(admissions, stops, &look, NO_TOKEN);
+            let plan = AdmissionPlan::new(admissions, &look, NO_TOKEN);
             if plan.rows.is_empty() {
                 return Ok(plan.decisions);
             }
@@ -160,7 +159,7 @@ impl<S: Session> SqlEngine<S> {
             let clean_up = one_line(&S::clean_up(tables, &S::is_written(tables, &rows), 2 * plan.rows.len()));
             match attempt.connection.query_then(&admit, &clean_up, until) {
                 Ok(rows) if count::<S>(&rows)? > 0 => {
-                    return Ok(AdmissionPlan::new(admissions, stops, &look, token::<S>(&rows)?).decisions);
+                    return Ok(AdmissionPlan::new(admissions, &look, token::<S>(&rows)?).decisions);
                 }
                 Ok(rows) => (last, had_turn) = (Some((look, None)), token::<S>(&rows)? != NO_TOKEN),
                 Err(failure) if failure.is_of_one_name() => {
@@ -252,9 +251,7 @@ impl<S: Session> Engine for SqlEngine<S> {
 
     fn carry_out(&self, attempt: &mut Attempt<S>, request: Request<'_>) -> Result<Answers, Failure> {
         let releases = together_or_alone(attempt, request.releases, |attempt, asked| self.end(attempt, asked))?;
-        let admissions = together_or_alone(attempt, request.admissions, |attempt, asked| {
-            self.admit(attempt, asked, request.stops_at_first_grant)
-        });
+        let admissions = together_or_alone(attempt, request.admissions, |attempt, asked| self.admit(attempt, asked));
         match admissions {
             // What was released stays so, whatever becomes of the admissions.
             Err(failure) if !releases.is_empty() => {

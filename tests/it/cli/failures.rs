@@ -12,7 +12,7 @@ taken() { # by a run with these options, whose process is $p
 }
 end() { kill $p; wait $p 2>/dev/null; exit $1; }
 used() { mkdir -m 700 store; }
-foreign() { $S run --name j -- true; for file in store/*.record; do echo 'a shopping list' >$file; done; }
+foreign() { $S run --name j -- true; for file in store/*.state; do echo 'a shopping list' >$file; done; }
 full() { trap '' XFSZ; prlimit --fsize=0 "$@"; }
 nowhere=redis://127.0.0.1:1
 "#;
@@ -113,8 +113,8 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         7,
         "unprotected, because the store gave no decision: ",
     ),
-    ("foreign; $S run --name j -- true", 66, ".record"),
-    ("full $S run --name j -- true", 66, ".record: File too large"),
+    ("foreign; $S run --name j -- true", 66, ".state"),
+    ("full $S run --name j -- true", 66, ".state: File too large"),
     // The command can't be started.
     ("$S run --name j -- /no/command", 69, "soloist: j: failed after "),
     ("$S run --name j -- no-such-command", 69, "could not start `no-such-command`: No such file or directory"),
@@ -209,7 +209,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$S check --store $nowhere", 3, "Connection refused"),
     ("$S paused --store $nowhere", 3, "Connection refused"),
     ("SCHEDULE_STORE=$nowhere $C status", 3, "store: could not list the leases in redis://127.0.0.1:1"),
-    ("foreign; $S unlock j", 3, ".record"),
+    ("foreign; $S unlock j", 3, ".state"),
     ("used; full $S pause", 3, "File too large"),
     // Standard output that takes nothing.
     ("used; $S locks >/dev/full", 1, "soloist: can't write the answer: No space left on device"),

@@ -46,10 +46,6 @@ enum Flaw {
     RestsAlike,
     /// What is to be given back later is given back now.
     RestsNothing,
-    /// It goes on after the first grant, and leaves out the answers.
-    GoesOnInSilence,
-    /// It goes on after the first grant.
-    GoesOn,
     /// It gives no answer to the last admission.
     LeavesOneOut,
     /// It gives back more than it was asked for.
@@ -230,7 +226,6 @@ impl EventMutex for Flawed {
             }
             _ => {}
         }
-        let (stops, mut is_over) = (batch.stops_at_first_grant(), false);
         let (releases, admissions) = batch.slots_mut();
         let mut asked = Batch::new();
         let rest_of_first = releases.first().and_then(|slot| slot.asked().rest());
@@ -261,11 +256,8 @@ impl EventMutex for Flawed {
                 Flaw::ExcludesAtOnce if !is_excluded => {
                     Admission::lease_only(slot.asked().lease().cloned().unwrap()).ask(&self.memory)
                 }
-                Flaw::GoesOnInSilence if is_over => self.admit(slot.asked()).map(|_| Admitted::NotDecided),
-                flaw if is_over && flaw != Flaw::GoesOn => Ok(Admitted::NotDecided),
                 _ => self.admit(slot.asked()),
             };
-            is_over |= stops && matches!(answer, Ok(Admitted::Granted(_)));
             slot.fill(answer);
         }
     }
@@ -356,9 +348,6 @@ super::finds! { Flawed::with, Flaw;
         GrantsHalf "an admission that lost one of two marks leaves the other free";
     an_admission_is_excluded_by_what_was_admitted_before_it:
         ExcludesAtOnce "of two admissions in one batch that exclude each other the first is granted";
-    a_batch_stops_at_the_first_grant_if_it_asks_for_that:
-        GoesOn "a batch that asks for it stops at the first grant",
-        GoesOnInSilence "what is not decided stays free";
     a_batch_gives_back_before_it_admits:
         AdmitsFirst "what a batch gives back is free for what it admits";
     a_batch_does_not_admit_to_what_it_gives_back_later:

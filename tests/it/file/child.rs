@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use soloist::{
     Admission, Admitted, Clock, Event, EventMutex, FileMutex, FileMutexBuilder, LeaseRequest, MutexError, MutexName,
-    Schedule, Sharing, Term,
+    Names, Run, Schedule, Sharing, Term,
 };
 
 const TOLD: &str = "SOLOIST_TEST_CHILD";
@@ -27,12 +27,15 @@ pub(super) enum Told<'a> {
     Gates(&'a Path),
     /// Runs this line of the shell as an event, under a lease.
     Run(&'a Path, &'a str),
-    /// Waits for a signal to begin, makes 100 claims named after this word, and prints the results.
+    /// Waits for a signal to begin, makes 20 claims named after this word, and prints the results.
     Claims(&'a Path, &'a str),
     /// Takes a lease of a minute, starts this in a shell that has its lifeline, says the token, and waits.
     Start(&'a Path, &'a str),
     /// Asks for a lease, a claim beside it and the lease again, and says the answers, and what a check warns of.
     Ask(&'a Path),
+    /// Runs an event for three terms of a second, which fills the disk and renews a slot beside its lease, and then two more
+    /// events; says how it went.
+    Fill(&'a Path),
     /// Opens the directory, takes a lease of a minute and gives it back, and says `granted`, `held` or what failed.
     Use(&'a Path),
     /// The same, and the directory is shared with its group.
@@ -65,6 +68,7 @@ pub(super) fn told_to(exe: &Path, told: &Told<'_>, through: &[&str]) -> Command 
         Told::Claims(dir, word) => ("claims", dir, *word),
         Told::Start(dir, script) => ("start", dir, *script),
         Told::Ask(dir) => ("ask", dir, ""),
+        Told::Fill(dir) => ("fill", dir, ""),
         Told::Use(dir) => ("use", dir, ""),
         Told::Share(dir) => ("share", dir, ""),
     };
@@ -188,6 +192,7 @@ fn a_child_does_as_it_is_told() {
             say(&claims(&FileMutex::in_dir(path).unwrap(), more));
         }
         "ask" => ask(path),
+        "fill" => fill(path),
         "use" => use_once(FileMutex::builder(path)),
         "share" => use_once(FileMutex::builder(path).shared_with(Sharing::Group)),
         "start" => start(path, more),
@@ -206,17 +211,15 @@ fn request(name: &str) -> LeaseRequest {
     LeaseRequest::new(MutexName::lease(name).unwrap(), super::minute(), &Clock::system())
 }
 
-/// Makes 100 claims beside one name, each of which is granted, and says so, or what else happened.
+/// Makes 20 claims beside one name, each of which is granted, and says so, or what else happened.
 pub(super) fn claims(mutex: &FileMutex, word: &str) -> String {
     let hour = Term::new(Duration::from_secs(3600)).unwrap();
-    for number in 0..100 {
+    for number in 0..20 {
         let claim = super::reports().mark(word, number.to_string());
         let request = LeaseRequest::new(claim, hour, &Clock::system());
         // A busy machine does not get so many done in the time of one call, whose error says so. None is stuck.
-        let crowded = ["have locked it in turn for 20 s", "of this process have been at it for 20 s"];
-        let answer = iter::repeat_with(|| mutex.create(&request)).find(|answer| {
-            !answer.as_ref().is_err_and(|error| crowded.iter().any(|why| error.to_string().ends_with(why)))
-        });
+        let answer = iter::repeat_with(|| mutex.create(&request))
+            .find(|answer| !answer.as_ref().is_err_and(|error| error.to_string().ends_with(" for 3 s")));
         match answer.expect("it asks until it is told") {
             Ok(Some(_)) => {}
             Ok(None) => return format!("{word} {number} is held"),
@@ -244,6 +247,37 @@ fn ask(dir: &Path) {
     }
     say(&format!("{:?}", mutex.exists(lease.name()).map_err(|error| error.to_string())));
     say(&format!("{:?}", mutex.check().map_err(|error| error.to_string())));
+}
+
+fn fill(dir: &Path) {
+    let mutex = FileMutex::in_dir(dir).unwrap();
+    let second = Term::new(Duration::from_secs(1)).unwrap();
+    let slot = MutexName::lease("filling").unwrap().mark("filling", "slot 1");
+    let slot = super::take(&mutex, &LeaseRequest::new(slot, second, &Clock::system()));
+    let mut schedule = Schedule::new(mutex.clone());
+    let (all, store) = (dir.join("all"), mutex.clone());
+    let task = move |run: &Run| {
+        let mut file = File::create(&all).unwrap();
+        let full = iter::repeat_with(|| file.write_all(&[0; 4096])).find_map(Result::err);
+        say(&full.expect("the disk is small").to_string());
+        for _ in 0..30 {
+            std::thread::sleep(Duration::from_millis(100));
+            assert!(super::renewed(&store, &slot, second).unwrap());
+        }
+        say("the slot is renewed");
+        assert!(!run.is_cancelled());
+    };
+    schedule.add(Event::call("filling", task).every_minute().without_overlapping().lease_term(second.get())).unwrap();
+    let report = schedule.run_due(super::noon());
+    let is_well = !report.is_failure() && !mutex.exists(&MutexName::lease("filling").unwrap()).unwrap();
+    say(if is_well { "succeeded, not cancelled, and released" } else { "failed" });
+    let mut schedule = Schedule::new(mutex.clone());
+    for name in ["next", "last"] {
+        schedule.add(Event::call(name, |_| {}).every_minute().without_overlapping()).unwrap();
+    }
+    say(&schedule.run_due(super::noon()).to_string().replace('\n', "; "));
+    let held = mutex.held(Names::LeasesWithPrefix("")).unwrap();
+    say(if held.is_empty() { "free" } else { "held" });
 }
 
 fn use_once(builder: FileMutexBuilder) {

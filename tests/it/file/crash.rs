@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::sync::Mutex;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use soloist::MutexErrorKind::Unusable;
-use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, MutexName};
+use soloist::{Admission, Clock, EventMutex, FileMutex, LeaseRequest, MutexName, Names};
 
 use super::child::{Doing, NAMES, Told, next_said, told};
 use super::{Store, assert_names, files, minute, reports, take};
@@ -27,51 +27,69 @@ fn a_killed_process_frees_its_lease_at_once() {
     let lease = take(&mutex, &ask());
     assert!(lease.token().get() > token);
     assert!(mutex.forget(&lease).unwrap());
-    assert_eq!(files(store.path()).len(), 2, "the life file of the dead is used again");
+    assert_eq!(files(store.path()).len(), 3, "the life file of the dead is used again");
 }
 
 #[test]
-fn a_stopped_process_that_has_the_record_locked_is_named_after_a_bounded_wait() {
+fn a_stopped_process_that_has_the_mutex_locked_is_named_after_a_bounded_wait() {
     let store = Store::new();
     store.assert_free(&reports());
-    let record = store.record();
-    let mut child = Doing::start(told(&Told::Lock(&record), &[]));
+    let lock = store.lock();
+    let mut child = Doing::start(told(&Told::Lock(&lock), &[]));
     assert_eq!(child.says().unwrap(), "locked");
     child.signal("-STOP");
-    let error = assert_names(Unusable, store.mutex.create(&store.request(&reports())).unwrap_err(), &record);
+    let error = assert_names(Unusable, store.mutex.create(&store.request(&reports())).unwrap_err(), &lock);
     let source = error.get_ref().unwrap().to_string();
-    assert_eq!(source, format!("it has been locked by pid {} for 2 s", child.pid()));
-    assert_names(Unusable, store.mutex.exists(&reports()).unwrap_err(), &record);
+    assert_eq!(source, format!("it has been locked by pid {} for 3 s", child.pid()));
+    assert_names(Unusable, store.mutex.exists(&reports()).unwrap_err(), &lock);
     child.signal("-CONT");
     child.kill();
     store.assert_free(&reports());
 }
 
 #[test]
-fn a_process_that_has_the_record_locked_again_and_again_is_waited_for() {
+fn the_waits_of_one_call_are_bounded_together() {
+    let store = Store::new();
+    let names = ["a", "b", "c", "d", "e"].map(|name| MutexName::lease(name).unwrap());
+    for name in &names {
+        store.assert_free(name);
+    }
+    let locks = files(store.path()).into_iter().filter(|file| file.extension().is_some_and(|ending| ending == "lock"));
+    let locks: Vec<fs::File> = locks.map(|lock| fs::File::options().write(true).open(lock).unwrap()).collect();
+    assert_eq!(locks.len(), names.len());
+    for lock in &locks {
+        lock.lock().unwrap();
+    }
+    let began = Clock::system().moment();
+    // These are read without the locks of a process that is stuck.
+    assert!(store.mutex.held(Names::Each(&names)).unwrap().is_empty());
+    let excluded = names[1..].iter().cloned().fold(Admission::lease_only(store.request(&names[0])), Admission::unless);
+    assert!(excluded.ask(&store.mutex).is_err());
+    let took = Clock::system().moment().since(began);
+    assert!(took < Duration::from_secs(4 * 3), "two calls wait for three seconds each: {took:?}");
+}
+
+#[test]
+fn a_mutex_that_is_locked_for_a_second_is_waited_for() {
     let store = Store::new();
     store.assert_free(&reports());
-    let record = fs::File::options().write(true).open(store.record()).unwrap();
-    record.lock().unwrap();
+    let lock = fs::File::options().write(true).open(store.lock()).unwrap();
+    lock.lock().unwrap();
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| store.other().create(&store.request(&reports())));
-        // As if many of its threads had their turn, for longer than a stuck process is waited for.
-        for _ in 0..30 {
-            std::thread::sleep(Duration::from_millis(100));
-            record.set_modified(SystemTime::now()).unwrap();
-        }
-        record.unlock().unwrap();
+        std::thread::sleep(Duration::from_secs(1));
+        lock.unlock().unwrap();
         assert!(waits.join().unwrap().unwrap().is_some());
     });
 }
 
 #[test]
-fn a_lease_that_cannot_be_given_back_because_the_record_stays_locked_ends_all_the_same() {
+fn a_lease_that_cannot_be_given_back_because_the_mutex_stays_locked_ends_all_the_same() {
     let store = Store::new();
     let lease = store.take(&reports());
-    let mut child = Doing::start(told(&Told::Lock(&store.record()), &[]));
+    let mut child = Doing::start(told(&Told::Lock(&store.lock()), &[]));
     assert_eq!(child.says().unwrap(), "locked");
-    assert_names(Unusable, store.mutex.forget(&lease).unwrap_err(), &store.record());
+    assert_names(Unusable, store.mutex.forget(&lease).unwrap_err(), &store.lock());
     child.kill();
     store.assert_free(&reports());
 }
@@ -119,9 +137,10 @@ fn ten_processes_that_are_killed_two_hundred_times_leave_the_directory_whole() {
         assert!(lease.token().get() > *highest, "the tokens of {name} fell");
         assert!(mutex.forget(&lease).unwrap());
     }
-    for record in files(&dir).into_iter().filter(|file| file.extension().is_some_and(|ending| ending == "record")) {
-        let text = String::from_utf8(fs::read(&record).unwrap()).unwrap();
-        assert!(text.contains("\nlease free\n") && text.len() <= 768 + 17 * 384, "{text}");
+    assert!(files(&dir).iter().all(|file| file.extension().is_some_and(|ending| ending != "new")), "{:?}", files(&dir));
+    for state in files(&dir).into_iter().filter(|file| file.extension().is_some_and(|ending| ending == "state")) {
+        let text = fs::read_to_string(&state).unwrap();
+        assert!(text.lines().count() <= 3 + 1 + 16 + 2 && text.trim_end_matches('\0').ends_with("\nend\n"), "{text}");
     }
 }
 
@@ -129,14 +148,13 @@ fn ten_processes_that_are_killed_two_hundred_times_leave_the_directory_whole() {
 fn a_hundred_gates_and_releases_unlink_and_truncate_nothing() {
     let store = Store::new();
     let trace = store.path().join("trace");
-    let calls = "trace=/^(open|creat|unlink|rename|link|truncate|ftruncate|fallocate|flock|pwrite)";
+    let calls = "trace=/^(open|creat|unlink|rename|link|truncate|ftruncate|fallocate|flock)";
     let strace = ["strace", "-f", "-e", calls, "-o", trace.to_str().unwrap()];
     Doing::start(told(&Told::Gates(&store.path().join("locks")), &strace)).finish();
     let text = fs::read_to_string(trace).unwrap();
     let count = |call: &str| text.matches(call).count();
-    assert_eq!(count(" pwrite64("), 200, "{text}");
-    assert_eq!(count("LOCK_EX|LOCK_NB"), 300);
-    for call in [" unlink", " rename", " link", "truncate", "O_TRUNC", " creat", "fallocate"] {
+    assert_eq!([count(" rename"), count("O_CREAT"), count("LOCK_EX|LOCK_NB")], [1, 3, 300], "{text}");
+    for call in [" unlink", " link", "truncate", "O_TRUNC", " creat", "fallocate"] {
         assert_eq!(count(call), 0, "{call}");
     }
 }

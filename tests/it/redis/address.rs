@@ -29,7 +29,7 @@ fn a_server_is_reached_by_its_socket_by_its_database_and_with_its_password() {
     }
     assert_eq!(diary.lines().len(), urls.len());
     for database in ["0", "7", "8"] {
-        let claims = "return #redis.call('KEYS', 'soloist:claim:*')";
+        let claims = "return #redis.call('KEYS', '{soloist}:claim/*')";
         let counted = server.ask(&["EVAL", &format!("redis.call('SELECT', {database}) {claims}"), "0"]);
         assert_eq!(counted.number(), 1, "database {database}");
     }
@@ -79,7 +79,7 @@ fn a_server_is_reached_over_tls_if_its_authority_is_known() {
 fn a_user_needs_no_more_than_the_documentation_says() {
     let server = Redis::start();
     let documentation = include_str!("../../../src/store/redis.rs").replace("\n///", "");
-    let rights = documentation.split(['`', ' ']).filter(|word| word.starts_with('+') || word.starts_with("~soloist"));
+    let rights = documentation.split(['`', ' ']).filter(|word| word.starts_with('+') || word.starts_with("~{soloist}"));
     let user = [&["ACL", "SETUSER", "scheduler", "on", ">secret"], &*rights.collect::<Vec<_>>()];
     server.ask(&user.concat());
     let mutex = RedisMutex::new(&format!("redis://scheduler:secret@127.0.0.1:{}", server.port())).unwrap();

@@ -38,26 +38,13 @@ impl Harness for OnRedis {
     }
 }
 
-/// Where a name is, by the documentation.
+/// Returns the key of a name, by the documentation.
 pub(super) fn key(name: &MutexName) -> String {
-    let mutex = encoded(name.mutex());
-    let Some(event) = name.event() else { return format!("soloist:lease:{{{mutex}}}") };
-    let event = if event == name.mutex() { String::new() } else { encoded(event) + "/" };
-    match (name.occurrence(), name.period()) {
-        (Some(at), _) => format!("soloist:claim:{{{mutex}}}:{event}{}", at.format("%Y-%m-%dT%H:%M:%S%.fZ")),
-        (None, Some(period)) => format!("soloist:permit:{{{mutex}}}:{event}{}", encoded(period)),
-        (None, None) => {
-            format!("soloist:mark:{{{mutex}}}:{event}{}", encoded(name.marked().expect("there are no other claims")))
-        }
-    }
-}
-
-fn encoded(text: &str) -> String {
     let encode = |byte: u8| match byte {
-        b'!'..=b'~' if !b"%/{}\"'\\".contains(&byte) => char::from(byte).to_string(),
+        b'!'..=b'~' if !b"{}\"'\\".contains(&byte) => char::from(byte).to_string(),
         _ => format!("%{byte:02X}"),
     };
-    text.bytes().map(encode).collect()
+    format!("{{soloist}}:{}", name.to_string().bytes().map(encode).collect::<String>())
 }
 
 mod on_a_server {

@@ -17,12 +17,16 @@ fn open() -> Arc<dyn EventMutex> {
 fn a_pause_is_the_fleets() {
     everybody_minds_a_pause_on(&open, "pause: fleet");
     everybody_minds_the_pause_of_an_event_on(&open, "pause: fleet");
-    assert_eq!(Redis::shared().ask(&["EXISTS", "soloist:mark:{pause:%20fleet}:paused"]).number(), 0, "it has ended");
+    assert_eq!(
+        Redis::shared().ask(&["EXISTS", "{soloist}:mark/pause:%20fleet/pause:%20fleet/paused"]).number(),
+        0,
+        "it has ended"
+    );
 }
 
 #[test]
 fn calls_at_once_replace_one_another() {
     calls_at_once_replace_one_another_on(&open, "pause: at once");
-    let rest = Redis::shared().ask(&["PTTL", "soloist:mark:{pause:%20at%20once}:paused"]).number();
+    let rest = Redis::shared().ask(&["PTTL", "{soloist}:mark/pause:%20at%20once/pause:%20at%20once/paused"]).number();
     assert!(rest > 0, "it is called as the documentation says: {rest}");
 }

@@ -50,16 +50,16 @@ fn a_full_server_and_a_replica_say_what_to_do_and_tell_nobody_to_delete_anything
 fn a_damaged_token_is_told_by_its_key() {
     let server = Redis::start();
     let mutex = RedisMutex::new(&server.url()).unwrap();
-    for damage in [&["SET", "soloist:token", "a shopping list"][..], &["RPUSH", "soloist:token", "1"]] {
-        server.ask(&["DEL", "soloist:token"]);
+    for damage in [&["SET", "{soloist}:token", "a shopping list"][..], &["RPUSH", "{soloist}:token", "1"]] {
+        server.ask(&["DEL", "{soloist}:token"]);
         server.ask(damage);
         let error = refused(&server.url());
         assert!(error.is_unusable(), "{error}");
-        let advice = "something else than a token is at the key soloist:token: delete that key";
+        let advice = "something else than a token is at the key {soloist}:token: delete that key";
         assert!(error.to_string().contains(advice), "{error}");
     }
-    assert_eq!(server.ask(&["TYPE", "soloist:token"]).text(), "list", "it was left as it was");
-    server.ask(&["DEL", "soloist:token"]);
+    assert_eq!(server.ask(&["TYPE", "{soloist}:token"]).text(), "list", "it was left as it was");
+    server.ask(&["DEL", "{soloist}:token"]);
     assert!(mutex.create(&request("report")).unwrap().is_some());
 }
 
@@ -78,7 +78,7 @@ fn an_entry_of_another_format_is_an_error_that_names_both_formats_and_is_left_as
     let mutex = RedisMutex::new(&server.url()).unwrap();
     let minute = Term::new(Duration::from_secs(60)).expect("a term");
     let report = LeaseRequest::new(MutexName::lease("report").expect("a name"), minute, &Clock::system());
-    let (lease, key) = (mutex.create(&report).unwrap().expect("it is free"), "soloist:lease:{report}");
+    let (lease, key) = (mutex.create(&report).unwrap().expect("it is free"), "{soloist}:lease/report");
     let entry = server.ask(&["GET", key]).text().to_owned();
     assert!(entry.starts_with(&format!("v1 {} token={} term=60000 ", lease.owner(), lease.token())), "{entry}");
 
@@ -105,7 +105,7 @@ fn a_log_of_another_format_is_an_error_that_names_both_formats() {
     let log = mutex.run_log().expect("it keeps one");
     let run = RunRecord::started("report", Owner::unique(), noon(), None, noon());
     log.write(std::slice::from_ref(&run), 5).unwrap();
-    let (key, id) = ("soloist:runs:{report}", run.id().to_string());
+    let (key, id) = ("{soloist}:runs/report", run.id().to_string());
     let line = server.ask(&["HGET", key, &id]).text().to_owned();
     assert!(line.starts_with("v1 number=1 "), "{line}");
     server.ask(&["HSET", key, &id, &line.replacen("v1", "v2", 1)]);
@@ -147,34 +147,40 @@ fn a_sentinel_is_told_by_its_name_and_not_by_a_page_of_lua() {
     assert!(!text.contains("redis.call"), "{text}");
 }
 
-/// A cluster of two, of which the second has the keys of the event `there`.
+/// Returns a cluster of two, of which the second serves the slot of the prefix.
 fn cluster() -> (Redis, Redis) {
     let (all, none) = (Redis::cluster_node(), Redis::with("cluster-enabled yes "));
     all.ask(&["CLUSTER", "MEET", "127.0.0.1", &none.port().to_string()]);
     let id = none.ask(&["CLUSTER", "MYID"]).text().to_owned();
     let knows = || all.ask(&["CLUSTER", "NODES"]).text().lines().any(|line| line.starts_with(&id));
     wait_until("they have met", || knows() && none.ask(&["CLUSTER", "NODES"]).text().lines().count() == 2);
-    let slot = all.ask(&["CLUSTER", "KEYSLOT", "soloist:lease:{there}"]).number().to_string();
+    let slot = all.ask(&["CLUSTER", "KEYSLOT", "{soloist}"]).number().to_string();
     all.ask(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
     (all, none)
 }
 
 #[test]
-fn a_node_of_a_cluster_is_warned_of_and_an_event_of_another_node_takes_no_other_with_it() {
+fn a_node_of_a_cluster_that_does_not_serve_the_slot_is_out_for_each_event_of_the_prefix() {
     let (here, _there) = cluster();
     let mutex = RedisMutex::new(&here.url()).unwrap();
     assert_eq!(mutex.check().unwrap(), [StoreWarning::ClusterNode]);
     for place in [|event: Event| event, Event::in_background] {
-        let mut schedule = Schedule::new(mutex.clone());
-        for name in ["there", "here"] {
-            schedule.add(Event::call(name, |_| {}).every_minute().without_overlapping().apply(place)).unwrap();
+        let run = |mutex: &RedisMutex| {
+            let mut schedule = Schedule::new(mutex.clone());
+            for name in ["one", "two"] {
+                schedule.add(Event::call(name, |_| {}).every_minute().without_overlapping().apply(place)).unwrap();
+            }
+            schedule.run_due(noon())
+        };
+        let report = run(&mutex);
+        for name in ["one", "two"] {
+            let why = skipped(&report, name).to_string();
+            assert!(why.starts_with(&format!("the store refused: could not admit lease/{name}")), "{why}");
+            let advice = "; it is a node of a Redis Cluster, which is not supported: use a standalone Redis";
+            assert!(why.contains("the server answered MOVED ") && why.ends_with(advice), "{why}");
         }
-        let report = schedule.run_due(noon());
-        ran(&report, "here");
-        let why = skipped(&report, "there").to_string();
-        assert!(why.starts_with("the store refused: could not admit lease/there in redis://"), "{why}");
-        let advice = "; it is a node of a Redis Cluster, which is not supported: use a standalone Redis";
-        assert!(why.contains("the server answered MOVED ") && why.ends_with(advice), "{why}");
+        let report = run(&RedisMutex::builder(&here.url()).prefix("here").build().unwrap());
+        assert!(["one", "two"].iter().all(|name| ran(&report, name).is_success()), "{report}");
     }
 }
 

@@ -20,7 +20,7 @@ const TERM: Duration = Duration::from_secs(8);
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// The time-out of a store whose calls are to be answered, however late.
 const LONG: Duration = Duration::from_secs(20);
-const LEASE: &str = "soloist:lease:{report}";
+const LEASE: &str = "{soloist}:lease/report";
 
 fn now() -> Moment {
     Clock::system().moment()
@@ -325,6 +325,19 @@ fn an_extension_that_nobody_waits_for_any_more_does_nothing() {
     assert!(Duration::from_millis(left.unsigned_abs()) <= term.get(), "{left} ms are left");
     assert!(extend(&patient, &lease, hours).unwrap(), "an extension in time does it");
     assert!(server.ask(&["PTTL", LEASE]).number() > left);
+}
+
+#[test]
+fn an_extension_is_not_undone_because_the_reason_looks_like_a_term() {
+    let server = Redis::start();
+    let mutex = store(&server.url());
+    let [minutes, hours] = [600, 7200].map(|seconds| Term::new(Duration::from_secs(seconds)).unwrap());
+    let request = |term| LeaseRequest::new(MutexName::lease("report").unwrap(), term, &Clock::system());
+    let lease = mutex.create(&request(minutes).because("a term=7200000 b")).unwrap().expect("it is free");
+    assert!(extend(&mutex, &lease, hours).unwrap());
+    assert!(mutex.create(&request(minutes)).unwrap().is_none());
+    let left = server.ask(&["PTTL", LEASE]).number();
+    assert!(Duration::from_millis(left.unsigned_abs()) > minutes.get(), "{left} ms are left");
 }
 
 #[test]

@@ -86,6 +86,7 @@ impl Redis {
             redis.ask(&[&["CLUSTER", "ADDSLOTS"], &*slots.iter().map(String::as_str).collect::<Vec<_>>()].concat());
         }
         redis.wait_for_its_cluster();
+        redis.give_script();
         redis
     }
 
@@ -182,6 +183,13 @@ impl Redis {
     pub(crate) fn start_again(&self) {
         self.process.start(|| self.answers());
         self.wait_for_its_cluster();
+        self.give_script();
+    }
+
+    /// Gives the server the script of admissions, which every server has that a schedule has used: so a command is sent once.
+    fn give_script(&self) {
+        let script = include_str!("../../../src/store/redis/scripts/carry_out.lua");
+        let _ = self.try_ask(&["SCRIPT", "LOAD", script]); // A Sentinel takes none.
     }
 
     #[track_caller]

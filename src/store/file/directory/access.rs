@@ -1,4 +1,4 @@
-//! Who may own a directory and its files, and with which modes.
+//! The owners and modes that a directory and its files may have.
 
 use std::fs::{File, Metadata, Permissions};
 use std::io;
@@ -24,7 +24,7 @@ pub(crate) struct Access {
     shared: bool,
 }
 
-/// Whether a file was there before this call.
+/// The origin of a file: it was there before this call, or this call has made it.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Origin {
     Found,
@@ -32,7 +32,7 @@ pub(super) enum Origin {
 }
 
 impl Access {
-    /// The access to the files of this directory. A directory that users can write to who do not share it is refused.
+    /// Returns the access to the files of this directory. A directory that users can write to who do not share it is refused.
     pub(super) fn in_directory(path: &Path, directory: &Metadata, sharing: Sharing) -> io::Result<Self> {
         let (path, mode, owner, us) = (path.display(), directory.mode(), directory.uid(), our_user());
         let (group, shared) = (directory.gid(), mode & SHARED_DIRECTORY == SHARED_DIRECTORY);
@@ -54,6 +54,12 @@ impl Access {
                  group {group} may block and end its leases, let its owner, user {owner}, run `chmod g+rwxs {path}`"
             )));
         }
+        if shared && mode & STICKY != 0 {
+            return Err(refused(format!(
+                "the directory is sticky, so that its users can't replace each other's files: let its owner, user {owner}, run \
+                 `chmod -t {path}`"
+            )));
+        }
         if !shared && us != ROOT && ![us, ROOT].contains(&owner) {
             return Err(refused(format!(
                 "the directory belongs to user {owner}, not to user {us} or root: use another directory; or share this \
@@ -64,9 +70,9 @@ impl Access {
         Ok(Self { owner, group, shared })
     }
 
-    /// A file that other users may have planted is refused.
-    pub(super) fn accept(&self, file: &Metadata) -> io::Result<()> {
-        let (owner, us) = (file.uid(), our_user());
+    /// Refuses a file that other users may have planted.
+    pub(super) fn accept(&self, file: &Metadata, us: u32) -> io::Result<()> {
+        let owner = file.uid();
         if !file.is_file() {
             return Err(refused("it is not a regular file: stop all processes that use the directory, then remove it"));
         }
@@ -96,10 +102,10 @@ impl Access {
         Ok(())
     }
 
-    /// Why the system does not let us open a file.
+    /// Returns why the system does not let us open a file.
     pub(super) fn why_it_is_closed(&self, file: &Metadata) -> io::Error {
         let owner = file.uid();
-        self.accept(file).err().unwrap_or_else(|| {
+        self.accept(file, our_user()).err().unwrap_or_else(|| {
             refused(format!(
                 "it is user {owner}'s, who lets nobody else open it: let user {owner} run `chown {}` on it",
                 self.owner
@@ -107,11 +113,10 @@ impl Access {
         })
     }
 
-    /// Gives a file of ours the group and the mode of all files here; one that root has made just now, also the owner.
+    /// Gives a file of ours the group and the mode of all files here. A file that root has made just now gets the owner, too.
     ///
     /// A change that fails is ignored: users who can't open the file get an error, and [`exposure`](Self::exposure) warns.
-    pub(super) fn settle(&self, file: &File, found: &Metadata, origin: Origin) {
-        let us = our_user();
+    pub(super) fn settle(&self, file: &File, found: &Metadata, origin: Origin, us: u32) {
         // Root's own file in a user's directory may be one that the user can only open as it is.
         let is_the_users = us == ROOT && self.owner != ROOT && !self.shared && origin == Origin::Found;
         if found.uid() != us || is_the_users {
@@ -128,7 +133,7 @@ impl Access {
         }
     }
 
-    /// A warning about a file that more users can open than should use it.
+    /// Returns a warning about a file that more users can open than should use it.
     pub(crate) fn exposure(&self, file: &Metadata) -> Option<String> {
         let mode = self.mode();
         (file.mode() & 0o777 & !mode != 0).then(|| {
@@ -149,7 +154,7 @@ impl Access {
     }
 }
 
-/// Opens a directory of ours to its group. One that is not ours stays as it is, and [`Access::in_directory`] refuses it.
+/// Opens a directory of ours to its group. Another user's directory stays as it is, and [`Access::in_directory`] refuses it.
 pub(super) fn share(directory: &File) -> io::Result<()> {
     let found = directory.metadata()?;
     let shared = found.mode() & 0o7777 | SHARED_DIRECTORY;
@@ -159,7 +164,7 @@ pub(super) fn share(directory: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// A link in place of the directory leads where its owner wants: that must be us, root, or the directory's owner.
+/// Refuses a link in place of the directory, unless we, root, or the directory's owner made it: it leads where its owner wants.
 pub(super) fn accept_link(link: &Metadata, directory: &Metadata) -> io::Result<()> {
     if [our_user(), ROOT, directory.uid()].contains(&link.uid()) {
         return Ok(());
@@ -175,7 +180,7 @@ pub(super) fn refused(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why.into())
 }
 
-/// Asked each time, because a service may start as root and become another user.
-fn our_user() -> u32 {
+/// Asks for our user each time, because a service may start as root and become another user.
+pub(super) fn our_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }

@@ -10,7 +10,7 @@ use super::super::bytes::Damage;
 /// How a server meets who connects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Manners {
-    /// It logs in and takes scripts as a server does, and answers questions as it likes.
+    /// It lets a client in as a server does, and answers questions as it likes.
     Polite,
     Rude,
 }

@@ -86,8 +86,7 @@ fn serve(stream: TcpStream, play: &Mutex<Play>) -> Option<()> {
             let mut play = play.lock().expect("nothing panics while it is held");
             let polite = if play.manners == Manners::Polite && !is_set_up { set_up(&words) } else { None };
             if let Some(reply) = polite {
-                // The last of what a client says before it asks.
-                is_set_up = words.iter().any(|word| word == "LIB-VER");
+                is_set_up = true;
                 drop(play);
                 out.stream.write_all(reply).ok()?;
                 continue;
@@ -160,9 +159,7 @@ fn is_unread(stream: &TcpStream) -> bool {
 /// What a server answers that lets a client in.
 fn set_up(words: &[String]) -> Option<&'static [u8]> {
     match &*words[0] {
-        "SCRIPT" => Some(b"$40\r\n0123456789012345678901234567890123456789\r\n"),
         "TIME" => Some(b"*2\r\n$10\r\n1772366400\r\n$6\r\n000000\r\n"),
-        "CLIENT" => Some(b"+OK\r\n"),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
-//! The record of a mutex on file, changed by somebody who knows nothing of it, while its holder lives and works on.
+//! The state of a mutex on file, changed by a program that knows nothing of it, while its holder lives and works on.
 //!
-//! What stays as it was counts on. A state that is torn says nothing any more, and the lease stays held as long as its
-//! holder lives. Only a whole block of an earlier time, as a restored backup has it, is believed.
+//! A line that stays as it was counts on. A text that is not whole is an error as long as the holder lives, and says nothing
+//! afterwards. A text that is whole is believed, as a restored backup is.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,24 +21,22 @@ use super::Rounds;
 use super::bytes::Damage;
 use crate::support::noon;
 
-/// How every record begins, and where its state lies if its name is short.
-const MAGIC: &[u8] = b"soloist-mutex v1\n";
-const STATE: std::ops::Range<usize> = 256..768;
-const CLAIM: std::ops::Range<usize> = 768..1152;
+/// How every state begins.
+const MAGIC: &[u8] = b"soloist-state v1\n";
 
 /// What becomes of the bytes.
 #[derive(Clone, Debug)]
 enum Harm {
     Damaged(Vec<Damage>),
     Replaced(Vec<u8>),
-    /// Partly overwritten by another whole record.
+    /// Partly overwritten by another whole state.
     Mixed(Source, Index, Index),
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Source {
-    EarlierRecord,
-    RecordOfAnother,
+    EarlierState,
+    StateOfAnother,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,7 +54,7 @@ enum Act {
 }
 
 fn harms() -> impl Strategy<Value = Harm> {
-    let source = select(vec![Source::EarlierRecord, Source::RecordOfAnother]);
+    let source = select(vec![Source::EarlierState, Source::StateOfAnother]);
     prop_oneof![
         6 => Damage::some().prop_map(Harm::Damaged),
         1 => vec(any::<u8>(), 0..2_000).prop_map(Harm::Replaced),
@@ -87,7 +85,7 @@ struct Scene {
     clock: ManualClock,
     holder: FileMutex,
     asker: FileMutex,
-    record: PathBuf,
+    state: PathBuf,
     lease: Lease,
     whole: Vec<u8>,
     earlier: Vec<u8>,
@@ -107,17 +105,17 @@ impl Scene {
             Admission::both(lease, claim)
         };
         granted(&holder, &both("another"));
-        let of_another = fs::read(record_of(dir.path())).expect("it was written");
-        fs::remove_file(record_of(dir.path())).expect("it is there");
+        let of_another = text_of(&state_of(dir.path()));
+        fs::remove_file(state_of(dir.path())).expect("it is there");
         let first = granted(&holder, &Admission::lease_only(request(name())));
         holder.forget(&first).expect("it answers");
-        let record = record_of(dir.path());
-        let earlier = fs::read(&record).expect("it was written");
+        let state = state_of(dir.path());
+        let earlier = text_of(&state);
         clock.advance(Duration::from_millis(1));
         let lease = granted(&holder, &both("fuzzed"));
-        let whole = fs::read(&record).expect("it was written");
+        let whole = text_of(&state);
         clock.advance(Duration::from_millis(1));
-        Self { _dir: dir, clock, holder, asker, record, lease, whole, earlier, of_another }
+        Self { _dir: dir, clock, holder, asker, state, lease, whole, earlier, of_another }
     }
 
     fn request(&self, name: MutexName) -> LeaseRequest {
@@ -128,8 +126,8 @@ impl Scene {
         let (source, from, to) = match harm {
             Harm::Damaged(damages) => return Damage::all_done_to(&self.whole, damages),
             Harm::Replaced(bytes) => return bytes.clone(),
-            Harm::Mixed(Source::EarlierRecord, from, to) => (&self.earlier, from, to),
-            Harm::Mixed(Source::RecordOfAnother, from, to) => (&self.of_another, from, to),
+            Harm::Mixed(Source::EarlierState, from, to) => (&self.earlier, from, to),
+            Harm::Mixed(Source::StateOfAnother, from, to) => (&self.of_another, from, to),
         };
         let (one, other) = (from.index(source.len() + 1), to.index(source.len() + 1));
         let part = one.min(other)..one.max(other);
@@ -139,10 +137,13 @@ impl Scene {
         bytes
     }
 
-    /// Whether the state is a whole one of another time or name.
-    fn is_replayed(&self, bytes: &[u8]) -> bool {
-        let block = bytes.get(STATE);
-        block.is_some() && [&self.earlier, &self.of_another].iter().any(|source| source.get(STATE) == block)
+    /// Returns whether the line of this name, and no other line of the name, stands in the text as it was written.
+    fn has_kept(&self, bytes: &[u8], name: &str) -> bool {
+        let lines = |bytes: &[u8]| -> Vec<Vec<u8>> {
+            let lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::to_vec);
+            lines.filter(|line| String::from_utf8_lossy(line).contains(name)).collect()
+        };
+        lines(bytes) == lines(&self.whole)
     }
 }
 
@@ -154,9 +155,15 @@ fn minute() -> Term {
     Term::new(Duration::from_secs(60)).expect("a term")
 }
 
-fn record_of(dir: &Path) -> PathBuf {
+/// Returns the text, without the zeros that fill its block.
+fn text_of(state: &Path) -> Vec<u8> {
+    let bytes = fs::read(state).expect("it was written");
+    bytes[..bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)].to_vec()
+}
+
+fn state_of(dir: &Path) -> PathBuf {
     let mut paths = fs::read_dir(dir).expect("it is there").map(|entry| entry.expect("it is readable").path());
-    paths.find(|path| path.extension().is_some_and(|ending| ending == "record")).expect("there is one")
+    paths.find(|path| path.extension().is_some_and(|ending| ending == "state")).expect("there is one")
 }
 
 #[track_caller]
@@ -170,6 +177,7 @@ fn granted(mutex: &FileMutex, admission: &Admission) -> Lease {
 /// What the two handles may be told from here on.
 struct Told<'a> {
     scene: &'a Scene,
+    /// The holder lives, and what names it stayed as it was.
     is_held: bool,
     is_claimed: bool,
     /// The file may be somebody else's: all is refused, and nothing written.
@@ -179,17 +187,17 @@ struct Told<'a> {
 impl Told<'_> {
     #[track_caller]
     fn answer<T>(&self, answer: Result<T, MutexError>) -> Option<T> {
-        let error = match answer {
+        match answer {
             Ok(answer) => {
                 assert!(!self.is_foreign, "a file that may be somebody else's was taken for ours");
-                return Some(answer);
+                Some(answer)
             }
-            Err(error) => error,
-        };
-        assert!(self.is_foreign, "{error:?}");
-        let path = self.scene.record.to_str().expect("a plain path");
-        assert!(error.to_string().contains(path) && error.kind() == MutexErrorKind::Unusable, "{error:?}");
-        None
+            Err(error) => {
+                let path = self.scene.state.to_str().expect("a plain path");
+                assert!(error.to_string().contains(path) && error.kind() == MutexErrorKind::Unusable, "{error:?}");
+                None
+            }
+        }
     }
 
     #[track_caller]
@@ -202,15 +210,13 @@ impl Told<'_> {
                 assert!(!self.is_held || exists != Some(false), "a held lease was taken for free");
             }
             Act::Holder => {
-                if let Some(Some(known)) = self
-                    .answer(asker.held(Names::Exactly(&name())))
-                    .map(|held| held.first().and_then(|held| held.holder().cloned()))
-                {
+                let held = self.answer(asker.held(Names::Exactly(&name())));
+                if let Some(known) = held.iter().flatten().find_map(Held::holder) {
                     assert!(!self.is_held || known.owner() == lease.owner(), "{known:?} does not hold it");
                 }
             }
             Act::List => {
-                // What may be somebody else's file is left out, and so is a record that does not say its name.
+                // A file that can't be used is left out.
                 let listed = asker.held(Names::LeasesWithPrefix("")).expect("it answers");
                 let known = listed.iter().find(|held| *held.name() == name()).and_then(Held::holder);
                 assert!(!self.is_held || known.is_none_or(|known| known.owner() == self.scene.lease.owner()));
@@ -242,9 +248,9 @@ impl Told<'_> {
             Act::Extend => {
                 let mut slot = Slot::new(lease.clone());
                 holder.extend(std::slice::from_mut(&mut slot), minute());
-                let answer = slot.answer().cloned().expect("it is answered");
-                // Where nobody can tell whose it is, its holder is told that it is lost.
-                self.is_held &= self.answer(answer) != Some(false);
+                let answer = self.answer(slot.answer().cloned().expect("it is answered"));
+                assert!(!self.is_held || answer != Some(false), "its holder lost what is whole");
+                self.is_held &= answer != Some(false);
             }
             Act::Break => {
                 let broken = self.answer(asker.break_lease(&name()));
@@ -267,36 +273,37 @@ impl Told<'_> {
 fn judge(harm: &Harm, acts: &[Act]) {
     let scene = Scene::new();
     let bytes = scene.harmed(harm);
-    fs::write(&scene.record, &bytes).expect("it is writable");
+    fs::write(&scene.state, &bytes).expect("it is writable");
+    let is_whole = text_of(&scene.state).ends_with(b"\nend\n") && str::from_utf8(&bytes).is_ok();
     let begun = &bytes[..bytes.len().min(MAGIC.len())];
-    let is_zero = bytes.iter().take(4_096).all(|byte| *byte == 0);
-    let is_anothers = bytes.get(..STATE.start) == scene.of_another.get(..STATE.start);
+    let is_zero = bytes.iter().all(|byte| *byte == 0);
     let mut told = Told {
-        is_held: !scene.is_replayed(&bytes),
-        is_claimed: !scene.is_replayed(&bytes) && bytes.get(CLAIM) == scene.whole.get(CLAIM),
-        is_foreign: is_anothers || !(MAGIC.starts_with(begun) || is_zero),
+        is_held: !is_whole || scene.has_kept(&bytes, "\tlease/fuzzed\t"),
+        is_claimed: scene.has_kept(&bytes, "\tclaim/fuzzed/fuzzed/"),
+        is_foreign: !(MAGIC.starts_with(begun) || is_zero),
         scene: &scene,
     };
     for act in acts {
         told.act(*act);
     }
+    let ended = told.answer(scene.holder.forget(&scene.lease));
     if told.is_foreign {
-        told.answer(scene.holder.forget(&scene.lease));
-        assert_eq!(fs::read(&scene.record).expect("it is readable"), bytes, "somebody else's file was changed");
+        assert_eq!(fs::read(&scene.state).expect("it is readable"), bytes, "somebody else's file was changed");
         return;
     }
-    let ended = told.answer(scene.holder.forget(&scene.lease));
     assert!(ended == Some(true) || bytes != scene.whole || acts.contains(&Act::Break), "it was not its owner's");
+    if is_whole {
+        // What was written by a text editor counts.
+        return;
+    }
     told.is_held = false;
-    // A state that is whole says until when it counts.
-    let patience = if scene.is_replayed(&bytes) { minute().get() } else { Duration::ZERO };
-    scene.clock.advance(patience + Duration::from_millis(1));
+    scene.clock.advance(Duration::from_millis(1));
     let next = told.answer(scene.asker.create(&scene.request(name()))).flatten();
     assert!(next.is_some(), "it does not heal when its holder has gone");
     told.note_grant(next.as_ref());
 }
 
 #[test]
-fn a_record_that_anybody_may_have_changed_has_one_holder_and_heals() {
+fn a_state_that_anybody_may_have_changed_has_one_holder_and_heals() {
     Rounds { rounds: 10, inputs: 150 }.feed(|| (harms(), acts()), |(harm, acts)| judge(harm, acts));
 }

@@ -1,0 +1,173 @@
+//! A mutex and its state while it is locked: every look, grant, renewal and release is one critical section here.
+
+use std::iter;
+
+use chrono::{DateTime, Utc};
+
+use super::error::FileError;
+use super::life_file::{LifeId, LifeLock, is_alive, is_any_alive, noting_if_ended};
+use super::open_file::OpenFile;
+use super::paths::{MutexPaths, STATE};
+use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
+use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::event_mutex::{broken_lease::Broken, held::Held};
+
+pub(super) mod mutex_lock;
+pub(super) mod state;
+
+use mutex_lock::MutexLock;
+use state::{BLOCK, Lasts, MAGIC, MutexState, StateEntry};
+
+/// A mutex whose state was read. Nothing else changes the state until this is dropped.
+pub(super) struct LockedMutex {
+    paths: MutexPaths,
+    state: MutexState,
+    /// The file that the state was read from.
+    file: Option<OpenFile>,
+    pub(super) now: DateTime<Utc>,
+    /// `None`: it stayed locked by another process, and is only read.
+    _lock: Option<MutexLock>,
+}
+
+/// The answer to an admission, and what follows from it.
+pub(super) struct Decision {
+    pub(super) answer: Admitted,
+    /// The proof that the holder of a granted lease lives.
+    pub(super) life: Option<LifeLock>,
+    /// The owner of the lease before.
+    pub(super) superseded: Option<Owner>,
+}
+
+impl LockedMutex {
+    /// Reads the state. It is an error if that is of another format or another name.
+    pub(super) fn read(paths: MutexPaths, lock: Option<MutexLock>, now: DateTime<Utc>) -> Result<Self, FileError> {
+        let (path, file) = (paths.path(STATE), paths.open_if_there(STATE)?);
+        let bytes = file.as_ref().map(OpenFile::read).transpose()?.unwrap_or_default();
+        let beginning = bytes[..bytes.len().min(256)].to_vec();
+        let state = MutexState::read(bytes).map_err(|_| FileError::of_another_format(&path, &beginning, MAGIC))?;
+        if let Some(mutex) = state.as_ref().and_then(MutexState::mutex)
+            && !paths.are_of(&mutex)
+        {
+            return Err(FileError::unusable(&path, format!("it is the state of another name, {mutex}")));
+        }
+        if state.is_none() && is_any_alive(&paths)? {
+            let why = "it is missing or not whole, and the holder of a lease that it should name still lives: wait until \
+                       that has ended";
+            return Err(FileError::unusable(&path, why));
+        }
+        Ok(Self { paths, state: state.unwrap_or_default(), file, now, _lock: lock })
+    }
+
+    /// Returns the name of the mutex as its state says it.
+    pub(super) fn name(&self) -> Option<MutexName> {
+        MutexName::lease(self.state.mutex()?).ok()
+    }
+
+    pub(super) fn is_of(&self, name: &MutexName) -> bool {
+        self.paths.are_of(name.mutex())
+    }
+
+    /// Returns the holder of `name`, if it is held.
+    pub(super) fn held_by(&self, name: &MutexName) -> Result<Option<Held>, FileError> {
+        Ok(self.entry(name)?.map(|entry| Held::new(name.clone(), Some(self.holder_now(&entry)))))
+    }
+
+    fn holder_now(&self, entry: &StateEntry) -> Holder {
+        let holder = entry.holder.clone().seen_at(self.now);
+        if entry.lasts == Lasts::Bound { noting_if_ended(holder) } else { holder }
+    }
+
+    /// Returns the entry of `name`, if it is held.
+    fn entry(&self, name: &MutexName) -> Result<Option<StateEntry>, FileError> {
+        let entry = self.state.find(name).map_err(|line| {
+            let why = format!("a line can't be read: {}", line.trim_end());
+            FileError::unusable(&self.paths.path(STATE), why)
+        })?;
+        match entry {
+            Some(entry) if self.is_held(&entry)? => Ok(Some(entry)),
+            _ => Ok(None),
+        }
+    }
+
+    fn is_held(&self, entry: &StateEntry) -> Result<bool, FileError> {
+        let in_term = self.now < entry.holder.until();
+        // Where nobody can tell who lives, the term counts.
+        let lives = |life| is_alive(&self.paths, life).map(|alive| alive.unwrap_or(in_term));
+        match (entry.lasts, entry.life) {
+            (Lasts::Ended, _) => Ok(false),
+            (Lasts::Fixed, _) | (_, None) => Ok(in_term),
+            (Lasts::Alive, Some(life)) => Ok(in_term && lives(life)?),
+            (Lasts::Bound, Some(life)) => lives(life),
+        }
+    }
+
+    /// Grants all of `admission` or nothing. The claim is looked for before the lease, so that a server that comes late hears
+    /// of the claim while another server's run goes on.
+    pub(super) fn admit(&self, admission: &Admission) -> Result<Decision, FileError> {
+        let refused = |answer| Ok(Decision { answer, life: None, superseded: None });
+        if let Some(claim) = admission.claim()
+            && let Some(held) = self.held_by(claim.name())?
+        {
+            return refused(Admitted::ClaimTaken(held.into_holder()));
+        }
+        let (mut life, mut superseded) = (None, None);
+        if let Some(lease) = admission.lease() {
+            if let Some(held) = self.held_by(lease.name())? {
+                return refused(Admitted::LeaseTaken(held.into_holder()));
+            }
+            if !lease.name().is_claim() {
+                superseded = self.state.find(lease.name()).ok().flatten().map(|entry| entry.holder.owner());
+                life = Some(LifeLock::take(&self.paths)?);
+            }
+        }
+        let token = FencingToken::after(self.state.last(), self.now);
+        let grant = admission.granted(token);
+        let entry = |request: &LeaseRequest, life: Option<LifeId>| {
+            let holder = Holder::of(&request.granted(token), self.now).with_reason(request.reason());
+            StateEntry::new(holder, life)
+        };
+        let lease = admission.lease().map(|lease| (lease.name(), entry(lease, life.as_ref().map(LifeLock::id))));
+        let claim = admission.claim().map(|claim| (claim.name(), entry(claim, None)));
+        let granted: Vec<(&MutexName, StateEntry)> = lease.into_iter().chain(claim).collect();
+        let text = self.state.with_grant(admission.name().mutex(), token, &granted, self.now);
+        self.write_anew(text)?;
+        Ok(Decision { answer: Admitted::Granted(grant), life, superseded })
+    }
+
+    /// Changes the entry of a lease. Returns whether its owner still held the name, and `change` made a change.
+    pub(super) fn change(
+        &self,
+        lease: &Lease,
+        change: impl FnOnce(StateEntry) -> Option<StateEntry>,
+    ) -> Result<bool, FileError> {
+        let own = self.entry(lease.name())?.filter(|entry| entry.holder.owner() == lease.owner());
+        let Some(changed) = own.and_then(change) else { return Ok(false) };
+        self.write(&changed).map(|()| true)
+    }
+
+    /// Frees `name`, whoever holds it.
+    pub(super) fn break_open(&self, name: &MutexName) -> Result<Broken, FileError> {
+        let Some(entry) = self.entry(name)? else { return Ok(Broken::NotHeld) };
+        let holder = self.holder_now(&entry);
+        self.write(&entry.lasting(Lasts::Ended))?;
+        Ok(if holder.has_ended() { Broken::FreedWhileRunning(holder) } else { Broken::Freed })
+    }
+
+    /// Writes the whole state. A text that fits fills one block, which is written in place: a replacement takes the disk fifty
+    /// times as long. No kill tears the one write, and it needs no more room.
+    fn write_anew(&self, mut text: String) -> Result<(), FileError> {
+        let fits = text.len() <= BLOCK;
+        text.extend(iter::repeat_n('\0', BLOCK.saturating_sub(text.len())));
+        match &self.file {
+            Some(file) if fits && file.len() == BLOCK as u64 => file.write_at(0, text.as_bytes()),
+            _ => self.paths.replace(STATE, &text),
+        }
+    }
+
+    /// Writes the head of an entry over the earlier one.
+    fn write(&self, entry: &StateEntry) -> Result<(), FileError> {
+        let (at, head) = entry.head();
+        self.file.as_ref().map_or(Ok(()), |file| file.write_at(at, head.as_bytes()))
+    }
+}

@@ -1,0 +1,80 @@
+//! The lock of a mutex, which a process has for as long as a decision takes: microseconds.
+//!
+//! A wait for it is bounded, so that a stopped process does not hang all others. The kernel has no lock that is waited for
+//! with a timeout, so a waiting thread tries again and again.
+
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use crate::store::{file::error::FileError, file::open_file::OpenFile};
+use crate::time::clock::{Clock, moment::Moment};
+
+/// How long one call waits for locks, in all.
+const TIMEOUT: Duration = Duration::from_secs(3);
+const LONGEST_PAUSE: Duration = Duration::from_millis(1);
+
+/// A locked file. It is unlocked when this is dropped.
+pub(crate) struct MutexLock(OpenFile);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LockKind {
+    /// For a decision on this mutex.
+    Exclusive,
+    /// For a decision on another mutex, which this one excludes while it is held.
+    Shared,
+}
+
+/// Returns when a call that begins now gives up its waits for locks.
+pub(crate) fn lock_deadline() -> Moment {
+    Clock::system().moment().plus(TIMEOUT)
+}
+
+impl MutexLock {
+    /// Waits for the lock of `file` until `deadline`. A lock that is free is taken even later.
+    pub(crate) fn wait_for(file: OpenFile, kind: LockKind, deadline: Moment) -> Result<Self, FileError> {
+        let mut pause = Duration::from_micros(20);
+        loop {
+            let is_locked = match kind {
+                LockKind::Exclusive => file.try_lock()?,
+                LockKind::Shared => file.try_lock_shared()?,
+            };
+            if is_locked {
+                return Ok(Self(file));
+            }
+            if Clock::system().moment() >= deadline {
+                let who = who_locks(&file).map_or(String::new(), |pid| format!(" by pid {pid}"));
+                let why = format!("it has been locked{who} for {} s", TIMEOUT.as_secs());
+                return Err(FileError::at(file.path())(io::Error::new(io::ErrorKind::TimedOut, why)));
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+impl Drop for MutexLock {
+    fn drop(&mut self) {
+        // If unlocking fails, closing is all there is.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Returns the process that has the file locked, if the kernel tells.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn who_locks(file: &OpenFile) -> Option<u32> {
+    let inode = format!(":{}", file.inode());
+    // 1: FLOCK  ADVISORY  WRITE 4242 fe:00:131074 0 EOF
+    let pid = |line: &str| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        let (kind, pid, file) = (fields.next()?, fields.nth(2)?, fields.next()?);
+        if kind == "FLOCK" && file.ends_with(&inode) { pid.parse().ok() } else { None }
+    };
+    // The list is read in pieces, and skips some where others come and go meanwhile.
+    (0..10).find_map(|_| std::fs::read_to_string("/proc/locks").ok()?.lines().find_map(pid))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn who_locks(_file: &OpenFile) -> Option<u32> {
+    None
+}

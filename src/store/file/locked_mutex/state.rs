@@ -1,0 +1,379 @@
+//! The state of a mutex as text: the last token, and an entry for the lease, each claim and each marker.
+//!
+//! ```text
+//! soloist-state v1
+//! name reports
+//! last 1772366407000001
+//! until 2026-03-01T12:01:07.000000000Z alive group -         ⇥lease/reports⇥life 0 inode 131074⇥host web-1⇥pid 4242⇥since …
+//! until 2026-03-01T12:15:07.000000000Z fixed⇥claim/reports/reports/2026-03-01T12:00:00Z⇥host web-1⇥since …
+//! end
+//! ```
+//!
+//! A grant writes the whole text anew; zeros fill the block behind a short one. Whatever changes later stands at the head of a
+//! line, which has a fixed length and is written in place: that needs no room on the disk. No head lies in two pages of memory,
+//! so that a process that is killed has written all of it or nothing. A power loss may leave a text that is not whole, which
+//! the line `end` tells.
+
+use std::fmt::Write;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use crate::lease::{holder::Holder, name::MutexName, token::FencingToken};
+use crate::store::file::life_file::LifeId;
+
+/// The format, with which every state begins.
+pub(crate) const MAGIC: &str = "soloist-state v1\n";
+const END: &str = "end\n";
+
+/// No head is longer.
+const HEAD_MAX: usize = 64;
+
+/// A page of memory, which one write fills as a whole also when its process is killed.
+pub(crate) const BLOCK: usize = 4096;
+
+/// How a head begins: `until TIME WORD`.
+const UNTIL: std::ops::Range<usize> = 6..36;
+const WORD: std::ops::Range<usize> = 37..42;
+
+/// The state of a mutex. An empty text says that nothing was ever granted.
+#[derive(Default)]
+pub(crate) struct MutexState {
+    text: String,
+}
+
+/// The holder of a name, and how long the name is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StateEntry {
+    pub(crate) holder: Holder,
+    pub(crate) lasts: Lasts,
+    /// The life file of a lease.
+    pub(crate) life: Option<LifeId>,
+    /// Where the head of its line begins.
+    at: usize,
+}
+
+/// How long a name is held: the word behind its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lasts {
+    /// Until its deadline, and while its life file is locked.
+    Alive,
+    /// While its life file is locked, whatever its deadline: a command has inherited the file.
+    Bound,
+    /// Until its deadline: a claim, a marker, or a lease under a minimum hold.
+    Fixed,
+    /// It was released.
+    Ended,
+}
+
+/// The text is not a state of the format that is known.
+pub(crate) struct OtherFormat;
+
+impl MutexState {
+    /// Reads a state. `None`: there is none, or it is not whole.
+    pub(crate) fn read(bytes: Vec<u8>) -> Result<Option<Self>, OtherFormat> {
+        let begun = &bytes[..bytes.len().min(MAGIC.len())];
+        if !MAGIC.as_bytes().starts_with(begun) && bytes.iter().any(|byte| *byte != 0) {
+            return Err(OtherFormat);
+        }
+        let text = String::from_utf8(bytes).ok();
+        let state = text.map(|mut text| {
+            text.truncate(text.trim_end_matches('\0').len());
+            Self { text }
+        });
+        Ok(state.filter(|state| {
+            let text = &state.text;
+            text.ends_with("\nend\n")
+                && state.mutex().is_some()
+                && state.last().is_some()
+                && state.lines().all(|(_, line)| Lasts::of_line(line).is_some())
+        }))
+    }
+
+    /// Returns the name of the mutex.
+    pub(crate) fn mutex(&self) -> Option<String> {
+        unescaped(self.header("name ")?)
+    }
+
+    /// Returns the token of the last grant.
+    pub(crate) fn last(&self) -> Option<FencingToken> {
+        self.header("last ")?.parse().ok().map(FencingToken::new)
+    }
+
+    fn header(&self, word: &str) -> Option<&str> {
+        self.text.lines().take(3).find_map(|line| line.strip_prefix(word))
+    }
+
+    /// Returns the entry of a name. It may not be held any more. `Err`: its line can't be read.
+    pub(crate) fn find(&self, name: &MutexName) -> Result<Option<StateEntry>, &str> {
+        let name = escaped(&name.to_string());
+        let line = self.lines().find(|(_, line)| name_in(line) == Some(&name));
+        line.map(|(at, line)| StateEntry::of_line(at, line).ok_or(line)).transpose()
+    }
+
+    /// Returns the lines of the entries, and where they begin.
+    fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        let mut next = 0;
+        let lines = self.text.split_inclusive('\n').map(move |line| {
+            let at = next;
+            next += line.len();
+            (at, line)
+        });
+        lines.skip(3).filter(|(_, line)| *line != END && !line.trim_ascii().is_empty())
+    }
+
+    /// Returns the text of the state after a grant: with these entries, in the place of earlier ones of their names, and
+    /// without what has ended.
+    pub(crate) fn with_grant(
+        &self,
+        mutex: &str,
+        token: FencingToken,
+        granted: &[(&MutexName, StateEntry)],
+        now: DateTime<Utc>,
+    ) -> String {
+        let now = stamp(now);
+        let names: Vec<String> = granted.iter().map(|(name, _)| escaped(&name.to_string())).collect();
+        let new: Vec<String> = granted.iter().zip(&names).map(|((_, entry), name)| entry.to_line(name)).collect();
+        let is_replaced = |line: &str| names.iter().any(|name| name_in(line) == Some(name));
+        let kept = self.lines().map(|(_, line)| line).filter(|line| may_be_held(line, &now) && !is_replaced(line));
+        // The lease comes first, for people.
+        let (lease, others): (Vec<&str>, Vec<&str>) = kept.chain(new.iter().map(String::as_str)).partition(is_of_lease);
+        let mut text = String::with_capacity(self.text.len() + 2 * BLOCK);
+        let _ = write!(text, "{MAGIC}name {}\nlast {token}\n", escaped(mutex));
+        for line in lease.into_iter().chain(others) {
+            let room = BLOCK - text.len() % BLOCK;
+            if room < HEAD_MAX {
+                let _ = writeln!(text, "{:1$}", "", room - 1);
+            }
+            text.push_str(line);
+        }
+        text + END
+    }
+}
+
+impl StateEntry {
+    pub(crate) fn new(holder: Holder, life: Option<LifeId>) -> Self {
+        Self { holder, lasts: if life.is_some() { Lasts::Alive } else { Lasts::Fixed }, life, at: 0 }
+    }
+
+    pub(crate) fn lasting(self, lasts: Lasts) -> Self {
+        Self { lasts, ..self }
+    }
+
+    pub(crate) fn with_holder(self, change: impl FnOnce(Holder) -> Holder) -> Self {
+        Self { holder: change(self.holder), ..self }
+    }
+
+    /// Returns the head of its line, and where that begins.
+    pub(crate) fn head(&self) -> (u64, String) {
+        let mut head = format!("until {} {}", stamp(self.holder.until()), self.lasts.word());
+        if self.life.is_some() {
+            let group = self.holder.process_group().map_or_else(|| "-".to_owned(), |group| group.to_string());
+            let _ = write!(head, " group {group:<10}");
+        }
+        (self.at as u64, head)
+    }
+
+    fn to_line(&self, name: &str) -> String {
+        let (holder, (_, mut line)) = (&self.holder, self.head());
+        let _ = write!(line, "\t{name}");
+        if let Some(LifeId { generation, inode }) = self.life {
+            let _ = write!(line, "\tlife {generation} inode {inode}");
+        }
+        let (host, since) = (escaped(holder.host()), stamp(holder.since()));
+        let _ = write!(line, "\thost {host}\tpid {}\tsince {since}", holder.pid());
+        let _ = write!(line, "\ttoken {}\towner {}", holder.token(), holder.owner());
+        if let Some(occurrence) = holder.occurrence() {
+            let _ = write!(line, "\tfor {}", stamp(occurrence));
+        }
+        if let Some(reason) = holder.reason() {
+            let _ = write!(line, "\treason {}", escaped(reason));
+        }
+        line + "\n"
+    }
+
+    fn of_line(at: usize, line: &str) -> Option<Self> {
+        let head = line.split('\t').next()?;
+        let fields = line.trim_end_matches('\n').split('\t').skip(2);
+        let field = |word: &str| fields.clone().find_map(|field| field.strip_prefix(word));
+        let id = match field("life ") {
+            None => None,
+            Some(id) => {
+                let (generation, inode) = id.split_once(" inode ")?;
+                Some(LifeId { generation: generation.parse().ok()?, inode: inode.parse().ok()? })
+            }
+        };
+        let (owner, token) = (field("owner ")?.parse().ok()?, FencingToken::new(field("token ")?.parse().ok()?));
+        let (since, until) = (parse_stamp(field("since ")?)?, parse_stamp(line.get(UNTIL)?)?);
+        let mut holder = Holder::new(owner, token, unescaped(field("host ")?)?, since, until)
+            .with_occurrence(field("for ").and_then(parse_stamp))
+            .with_reason(field("reason ").and_then(unescaped).as_deref());
+        if let Some(group) = head.split_once(" group ").and_then(|(_, group)| group.trim_end().parse().ok()) {
+            holder = holder.with_process_group(group);
+        }
+        Some(Self { holder, lasts: Lasts::of_line(line)?, life: id, at })
+    }
+}
+
+impl Lasts {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Alive => "alive",
+            Self::Bound => "bound",
+            Self::Fixed => "fixed",
+            Self::Ended => "ended",
+        }
+    }
+
+    fn of_line(line: &str) -> Option<Self> {
+        let word = line.starts_with("until ").then(|| line.get(WORD))??;
+        [Self::Alive, Self::Bound, Self::Fixed, Self::Ended].into_iter().find(|lasts| lasts.word() == word)
+    }
+}
+
+/// Returns the name in a line, escaped.
+fn name_in(line: &str) -> Option<&str> {
+    line.trim_end_matches('\n').split('\t').nth(1)
+}
+
+fn is_of_lease(line: &&str) -> bool {
+    line.get(WORD.end..).is_some_and(|rest| rest.starts_with(" group "))
+}
+
+/// Returns whether the line has not ended, as far as it tells by itself.
+fn may_be_held(line: &str, now: &str) -> bool {
+    match Lasts::of_line(line) {
+        Some(Lasts::Alive | Lasts::Bound) => true,
+        Some(Lasts::Fixed) => line.get(UNTIL).is_some_and(|until| until > now),
+        Some(Lasts::Ended) | None => false,
+    }
+}
+
+/// Returns `text` on one line: control characters and `%` become the `%XX` of their bytes.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for char in text.chars() {
+        if char == '%' || char.is_control() {
+            line.extend(utf8_percent_encode(char.encode_utf8(&mut [0; 4]), NON_ALPHANUMERIC));
+        } else {
+            line.push(char);
+        }
+    }
+    line
+}
+
+/// Returns the text of an [`escaped`] one.
+fn unescaped(line: &str) -> Option<String> {
+    percent_decode_str(line).decode_utf8().ok().map(Into::into)
+}
+
+/// Returns a time as RFC 3339 writes it, always as wide, so that texts compare as their times do.
+fn stamp(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Nanos, true)
+}
+
+fn parse_stamp(text: &str) -> Option<DateTime<Utc>> {
+    DateTime::parse_from_rfc3339(text).ok().map(|time| time.to_utc())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::owner::Owner;
+
+    fn holder(host: &str) -> Holder {
+        let since = DateTime::from_timestamp_nanos(1_772_366_400_000_000_001);
+        Holder::new(Owner::unique(), FencingToken::new(u64::MAX), host, since, DateTime::from_timestamp_nanos(i64::MAX))
+    }
+
+    /// The state after this grant.
+    fn granted(state: &MutexState, granted: &[(&MutexName, StateEntry)], now: DateTime<Utc>) -> MutexState {
+        let text = state.with_grant("reports", FencingToken::new(7), granted, now);
+        MutexState::read(text.into_bytes()).ok().flatten().expect("it is whole")
+    }
+
+    #[test]
+    fn an_entry_is_read_back_whatever_is_in_it() {
+        let lease = MutexName::lease("reports\n50 %\t").unwrap();
+        let claim = lease.claim("import\nall", DateTime::UNIX_EPOCH);
+        let life = Some(LifeId { generation: u32::MAX, inode: u64::MAX });
+        let full = holder("web\t1")
+            .with_process_group(u32::MAX)
+            .with_occurrence(DateTime::UNIX_EPOCH)
+            .with_reason(Some("the table\tis migrated (again)"));
+        for lasts in [Lasts::Alive, Lasts::Bound, Lasts::Fixed, Lasts::Ended] {
+            let entry = StateEntry::new(full.clone(), life).lasting(lasts);
+            let of_claim = StateEntry::new(holder("web-1"), None);
+            let state = granted(
+                &MutexState::default(),
+                &[(&claim, of_claim.clone()), (&lease, entry.clone())],
+                DateTime::UNIX_EPOCH,
+            );
+            let read = state.find(&lease).ok().flatten().expect("it was written");
+            assert_eq!(StateEntry { at: 0, ..read.clone() }, entry);
+            assert_eq!(StateEntry { at: 0, ..state.find(&claim).ok().flatten().unwrap() }, of_claim);
+            assert_eq!(state.find(&MutexName::lease("reports").unwrap()), Ok(None));
+            let (at, head) =
+                read.lasting(Lasts::Ended).with_holder(|holder| holder.held_until(DateTime::UNIX_EPOCH)).head();
+            let mut text = state.text.clone();
+            let at = usize::try_from(at).unwrap();
+            text.replace_range(at..at + head.len(), &head);
+            assert_eq!(text.len(), state.text.len());
+            assert!(text[at + head.len()..].starts_with("\tlease/"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_not_whole_says_nothing_and_another_format_is_refused() {
+        let name = MutexName::lease("reports").unwrap();
+        let state =
+            granted(&MutexState::default(), &[(&name, StateEntry::new(holder("web-1"), None))], DateTime::UNIX_EPOCH);
+        for len in 0..state.text.len() {
+            assert!(matches!(MutexState::read(state.text.as_bytes()[..len].to_vec()), Ok(None)), "{len}");
+        }
+        assert!(matches!(MutexState::read(vec![0; 700]), Ok(None)));
+        for foreign in [&b"root:x:0:0"[..], b"soloist-state v2\nname reports\n", &[&[0; 700][..], b"a disk"].concat()] {
+            assert!(MutexState::read(foreign.to_vec()).is_err());
+        }
+    }
+
+    #[test]
+    fn no_head_lies_in_two_pages_and_what_has_ended_goes_with_the_next_grant() {
+        let name = MutexName::lease("reports").unwrap();
+        let claims: Vec<MutexName> = (0..500).map(|at| name.mark("reports", "x".repeat(at))).collect();
+        let mut state = MutexState::default();
+        for claim in &claims {
+            state = granted(&state, &[(claim, StateEntry::new(holder("web-1"), None))], DateTime::UNIX_EPOCH);
+        }
+        let mut pages = 0;
+        for claim in &claims {
+            let (at, head) = state.find(claim).ok().flatten().expect("it is held").head();
+            let (first, last) = (at / BLOCK as u64, (at + head.len() as u64 - 1) / BLOCK as u64);
+            assert_eq!(first, last);
+            pages = pages.max(last);
+        }
+        assert!(pages > 20, "{pages}");
+        let later = DateTime::from_timestamp_nanos(i64::MAX);
+        state = granted(&state, &[(&name, StateEntry::new(holder("web-1"), None))], later);
+        assert_eq!(state.lines().count(), 1);
+    }
+
+    #[test]
+    fn a_time_is_read_back_to_the_nanosecond_and_keeps_its_width() {
+        for nanos in [0, 1, 1_772_366_400_123_456_789, -1, i64::MIN, i64::MAX] {
+            let time = DateTime::from_timestamp_nanos(nanos);
+            let text = stamp(time);
+            assert_eq!(text.len(), 30);
+            assert_eq!(parse_stamp(&text), Some(time), "{text}");
+        }
+        let leap_second = DateTime::from_timestamp(1_483_228_799, 1_500_000_000).unwrap();
+        assert_eq!(parse_stamp(&stamp(leap_second)), Some(leap_second));
+    }
+
+    #[test]
+    fn an_escaped_text_stays_on_its_line() {
+        assert_eq!(escaped("db:backup {1}/é 😀"), "db:backup {1}/é 😀");
+        assert_eq!(escaped("a\0b\nc%41\u{85}\x7f"), "a%00b%0Ac%2541%C2%85%7F");
+        assert_eq!(unescaped("a%00b%0Ac%2541%C2%85%7F").unwrap(), "a\0b\nc%41\u{85}\x7f");
+    }
+}
