@@ -103,6 +103,16 @@ impl Session for Connection {
         Self::end(tables, ours, 0, [0, 0])
     }
 
+    fn clean_up(tables: &Tables, condition: &str, batch: usize) -> String {
+        format!(
+            include_str!("statements/clean_up.sql"),
+            mutexes = tables.mutexes,
+            index = tables.index_of_ends,
+            condition = condition,
+            batch = batch,
+        )
+    }
+
     fn health(tables: &Tables, (schema, table): (&str, &str)) -> String {
         let mutexes = &tables.mutexes;
         format!(include_str!("statements/health.sql"), mutexes = mutexes, schema = schema, table = table)

@@ -159,12 +159,17 @@ impl Session for Connection {
         names.iter().map(end).collect()
     }
 
+    fn clean_up(tables: &Tables, condition: &str, batch: usize) -> String {
+        let mutexes = &tables.mutexes;
+        format!(include_str!("statements/clean_up.sql"), mutexes = mutexes, condition = condition, batch = batch)
+    }
+
     fn health(tables: &Tables, _: (&str, &str)) -> String {
         format!(include_str!("statements/health.sql"), mutexes = tables.mutexes)
     }
 
     fn strangers(tables: &Tables) -> Option<String> {
-        let Tables { mutexes, runs } = tables;
+        let (mutexes, runs) = (&tables.mutexes, &tables.runs);
         Some(format!(include_str!("statements/strangers.sql"), mutexes = mutexes, runs = runs))
     }
 

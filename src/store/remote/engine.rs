@@ -91,6 +91,7 @@ pub(crate) struct Attempt<C> {
     /// The deadline of this attempt. Some of the call's time is kept for another one, if the connection was idle.
     pub(crate) until: Moment,
     /// The deadline of the call.
+    #[cfg_attr(not(feature = "sql"), expect(dead_code))]
     pub(crate) call_until: Moment,
     /// The beginning of the call, if an earlier attempt of it may have been carried out.
     pub(crate) began_before: Option<Moment>,

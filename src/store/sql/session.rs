@@ -127,11 +127,6 @@ macro_rules! statements_of_this_dialect {
             )
         }
 
-        fn clean_up(tables: &Tables, condition: &str, batch: usize) -> String {
-            let mutexes = &tables.mutexes;
-            format!(include_str!("statements/clean_up.sql"), mutexes = mutexes, condition = condition, batch = batch)
-        }
-
         fn look_at_runs(tables: &Tables, events: &str) -> String {
             format!(include_str!("statements/look_at_runs.sql"), runs = tables.runs, events = events)
         }

@@ -48,6 +48,9 @@ impl TableName {
 pub(crate) struct Tables {
     pub(crate) mutexes: String,
     pub(crate) runs: String,
+    /// The index by the ends of the mutexes' rows.
+    #[cfg(feature = "mysql")]
+    pub(crate) index_of_ends: String,
 }
 
 impl Tables {
@@ -57,7 +60,12 @@ impl Tables {
             let parts: Vec<String> = name.split('.').map(|part| format!("{quote}{part}{quote}")).collect();
             format!("{schema}{}", parts.join("."))
         };
-        Self { mutexes: quoted(name), runs: quoted(&format!("{name}_runs")) }
+        Self {
+            mutexes: quoted(name),
+            runs: quoted(&format!("{name}_runs")),
+            #[cfg(feature = "mysql")]
+            index_of_ends: format!("{}_expires_at", name.rsplit('.').next().unwrap_or(name)),
+        }
     }
 }
 
