@@ -9,7 +9,7 @@ use crate::store::remote::server_url::{ServerAddress, ServerUrl, host_and_port, 
 
 const NO_PATH: &str = "has no path, as in redis+unix:///run/redis.sock";
 
-/// What a URL says.
+/// The address and the login of a URL.
 pub(super) struct Address {
     pub(super) info: ConnectionInfo,
     pub(super) is_encrypted: bool,
@@ -63,7 +63,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// The driver's reasons are fixed texts; its details repeat parts of the URL.
+/// Returns a reason without parts of the URL. The driver's reasons are fixed texts, but its details repeat such parts.
 fn said_by(error: &redis::RedisError) -> &'static str {
     let said = error.to_string().to_ascii_lowercase();
     let known = [

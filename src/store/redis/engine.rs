@@ -37,7 +37,7 @@ const SCANNED_AT_ONCE: u32 = 1000;
 
 pub(super) struct RedisEngine {
     pub(super) prefix: Prefix,
-    /// The longest time that one call takes.
+    /// The longest duration of a call.
     pub(super) timeout: Duration,
     /// The owners that were granted something when they asked for it again, and until when the first copy of that may come.
     pub(super) asked_again: Mutex<Vec<(Owner, Moment)>>,

@@ -15,8 +15,8 @@ use crate::time::clock::wall_plus;
 /// The format, with which each entry and each line of a log begins.
 pub(super) const FORMAT: &str = "v1";
 
-/// What an entry of ours says behind its owner, its token and its term; it holds since this time of the server's, for this
-/// occurrence and reason.
+/// Returns the part of an entry behind its owner, its token and its term. It says since which time of the server's the name is
+/// held, for which occurrence, and for which reason.
 pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>, reason: Option<&str>) -> String {
     let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
     let mut entry = String::with_capacity(160);
@@ -29,8 +29,8 @@ pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>
     entry
 }
 
-/// Who holds what an entry stands for, and how long from `now` on by what the server says is left of it; or why the entry
-/// is none.
+/// Reads the holder from an entry, with the end of the lease or claim by the milliseconds that it has left at `now`; or returns
+/// why the entry can't be read.
 pub(super) fn holder(entry: &[u8], left_ms: i64, now: DateTime<Utc>) -> Result<Holder, String> {
     let entry = String::from_utf8_lossy(entry);
     parsed(behind_format(&entry)?, left_ms, now).ok_or_else(|| format!("{} is no entry of ours", Quoted::new(&entry)))
@@ -60,7 +60,7 @@ fn parsed(entry: &str, left_ms: i64, now: DateTime<Utc>) -> Option<Holder> {
     Some(holder.with_occurrence(instant("for")).seen_at(now))
 }
 
-/// For how long by `now` the owner of an entry has had it, if it is an entry. A token is the time of its grant to the
+/// Returns for how long the owner of an entry has held it at `now`; `None` if it can't be read. A token is the time of its grant to the
 /// microsecond; after a clock was set back it is ahead of that, and who wrote the entry has read the clock a moment before.
 pub(super) fn held_for(entry: &[u8], now: DateTime<Utc>) -> Option<Duration> {
     let holder = holder(entry, 0, now).ok()?;
