@@ -7,7 +7,7 @@ use std::thread;
 use soloist::{Admission, Admitted, EventMutex, Lease, MutexName, Owner, Term};
 
 use super::batches::{admit, extend, release};
-use super::on_both;
+use super::{key, on_both};
 use super::trouble::{Trouble, request};
 use crate::support::noon;
 
@@ -19,11 +19,12 @@ on_both!(
     renewals_and_releases_in_any_order_are_no_errors_of_each_other
 );
 
-/// A lease and its claim; of some, the one of the one event and the other of another, so that they cross. What would exclude
-/// them all has no row.
+/// Returns the admission of a place and a claim. Places and claims are counted in opposite directions, so that they cross. The
+/// mark that would exclude them all has no row.
 fn admission(round: usize, number: usize) -> Admission {
-    let lease = MutexName::lease(format!("{round}:{number}")).expect("a name");
-    let claim = MutexName::lease(format!("{round}:{}", NAMES - 1 - number)).expect("a name").claim("report", noon());
+    let mutex = MutexName::lease(round.to_string()).expect("a name");
+    let lease = mutex.mark("place", number.to_string());
+    let claim = mutex.claim(format!("event {}", NAMES - 1 - number), noon());
     let lease = request("x").with(lease, Term::MAX);
     let claim = lease.with(claim, Term::MAX);
     let asked = if number.is_multiple_of(3) { Admission::lease_only(lease) } else { Admission::both(lease, claim) };
@@ -73,7 +74,8 @@ fn batches_in_any_order_have_one_winner_for_each_of_their_events<S: Trouble>() {
             }
             let held = server.held();
             assert_eq!(held.len(), winners.len(), "{round} {time}: what is held was granted: {held:?} {winners:?}");
-            let leases = (0..NAMES).filter(|number| held.contains(&format!("lease/{round}:{number}"))).count();
+            let lease = |number| key(admission(round, number).lease().expect("it asks for one").name());
+            let leases = (0..NAMES).filter(|number| held.contains(&lease(*number))).count();
             assert_eq!(leases, NAMES, "somebody runs each of them");
             server.ask(&format!("UPDATE soloist_mutexes SET expires_at = {}", S::NOW));
         }

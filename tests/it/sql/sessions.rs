@@ -164,7 +164,7 @@ fn all_answers_are_true(what: &str, mutexes: &[impl EventMutex], names: &[MutexN
     let is_exact = (length - chrono::TimeDelta::from_std(term.get()).unwrap()).abs() < chrono::TimeDelta::seconds(1);
     assert!(is_exact, "{what}: {length}");
 
-    let others = self::names(&format!("{}:other", names[0].mutex()));
+    let others = [names[0].mark("report", "another place"), names[0].claim("another", noon())];
     for half in [[names[0].clone(), others[1].clone()], [others[0].clone(), names[1].clone()]] {
         let refused = admission(&half, term).ask(&theirs).unwrap();
         let taken = match refused {
