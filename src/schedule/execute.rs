@@ -123,12 +123,7 @@ pub(crate) fn skip_planned(planned: &[PlannedRun<'_>], reason: &SkipReason) -> V
 }
 
 /// Enters why a run did not start, or lets it wait in the queue of its event.
-fn turn_away<'a>(
-    pass: Pass<'a>,
-    reason: SkipReason,
-    enter: &mut impl FnMut(usize, Entry),
-    wait: Option<Wait<'_, 'a>>,
-) {
+fn turn_away<'a>(pass: Pass<'a>, reason: SkipReason, enter: &mut impl FnMut(usize, Entry), wait: Option<Wait<'_, 'a>>) {
     match (&reason, wait) {
         (SkipReason::Overlapping(_), Some(wait)) if pass.planned.queue().is_some() => wait(pass),
         _ => pass.skip(reason, enter),

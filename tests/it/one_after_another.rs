@@ -91,7 +91,11 @@ fn the_last_run_is_released_before_the_skip_of_an_event_is_told() {
     let mut schedule = Schedule::new(store).observe(move |notice: &soloist::Notice<'_>| {
         if let soloist::Step::Skipped(_) = notice.step() {
             let lease = MutexName::lease(name(1)).unwrap();
-            seen.note(format!("{} is skipped, event 01 is held: {}", notice.event().unwrap(), held.exists(&lease).unwrap()));
+            seen.note(format!(
+                "{} is skipped, event 01 is held: {}",
+                notice.event().unwrap(),
+                held.exists(&lease).unwrap()
+            ));
         }
     });
     for number in 0..3 {
@@ -181,9 +185,8 @@ fn a_read_without_an_answer_is_an_outage() {
 
 #[test]
 fn a_store_that_can_not_be_read_is_asked_for_each_event() {
-    let store = Scripted::fleet().before(|call| match call.is("held") {
-        true => Err(soloist::MutexError::unsupported("tell who holds a name")),
-        false => Ok(()),
+    let store = Scripted::fleet().before(|call| {
+        if call.is("held") { Err(soloist::MutexError::unsupported("tell who holds a name")) } else { Ok(()) }
     });
     run_elsewhere(&store, 5, |number| number < 3);
     let before = store.admissions().len();

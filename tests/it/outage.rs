@@ -183,14 +183,14 @@ fn a_fault_of_one_name_takes_no_other_with_it() {
 }
 
 #[test]
-fn a_foreign_record_takes_no_other_event_with_it_and_a_missing_directory_does() {
+fn a_foreign_state_takes_no_other_event_with_it_and_a_missing_directory_does() {
     for place in [|event: Event| event, Event::in_background] {
         let dir = tempfile::tempdir().unwrap();
         let mutex = FileMutex::in_dir(dir.path()).unwrap();
         drop(LeaseGuard::acquire(&mutex, MutexName::lease("bad").unwrap(), Term::MAX).unwrap());
         let files = std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().path());
-        let mut records = files.filter(|path| path.extension().is_some_and(|kind| kind == "record"));
-        std::fs::write(records.next().expect("there is one"), "somebody's shopping list").unwrap();
+        let mut states = files.filter(|path| path.extension().is_some_and(|kind| kind == "state"));
+        std::fs::write(states.next().expect("there is one"), "somebody's shopping list").unwrap();
         let events = ["a", "bad", "b"].map(|name| protected(name).apply(place));
         let schedule = schedule(mutex, events);
         let report = schedule.run_due(noon());

@@ -6,11 +6,10 @@ use super::awaited_runs::perform_here;
 use super::one_run::{ActiveRun, Pass, Planned};
 use super::store_request::StoreRequest;
 use super::{Wait, turn_away};
-use crate::lease::holder::Holder;
 use crate::observe::skip_reason::SkipReason;
 use crate::schedule::gate::{self, BATCH_SIZE};
 use crate::schedule::{planned_run::PlannedRun, report::Entry};
-use crate::store::event_mutex::held::Names;
+use crate::store::event_mutex::held::{Held, Names};
 
 /// Runs these one after another, and enters a result for each under its place.
 ///
@@ -24,14 +23,18 @@ pub(super) fn run_in_order<'a>(
     let (mut request, mut taken) = (StoreRequest::default(), TakenClaims::default());
     let (mut ready, mut ended, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for (at, &(index, run)) in planned.iter().enumerate() {
-        let claimed = taken.holder(index);
+        let claimed = taken.claim(index);
         let joins_release = claimed.is_none() && run.asks_store_first() && request.may_include(run);
         if !joins_release {
             request.ask(enter, &mut ready, &mut refused);
         }
         let pass = Pass::new(index, run);
         let check = || pass.span.in_scope(|| gate::check_before_store(run)).err();
-        match if joins_release { None } else { check().or_else(|| claimed.map(SkipReason::RanElsewhere)) } {
+        match if joins_release {
+            None
+        } else {
+            check().or_else(|| claimed.map(|claim| SkipReason::RanElsewhere(claim.into_holder())))
+        } {
             Some(reason) => refused.push((pass, reason)),
             None if run.asks_store() => {
                 request.admit(pass);
@@ -56,15 +59,15 @@ pub(super) fn run_in_order<'a>(
 #[derive(Default)]
 struct TakenClaims {
     /// By the place of the event in the plan.
-    holders: HashMap<usize, Option<Holder>>,
+    claims: HashMap<usize, Held>,
     /// The place up to which claims were read.
     read_to: usize,
 }
 
 impl TakenClaims {
-    /// Returns the holder of the claim of the event at this place, if the claim is known to be taken.
-    fn holder(&mut self, index: usize) -> Option<Option<Holder>> {
-        self.holders.remove(&index)
+    /// Returns the claim of the event at this place, if it is known to be taken.
+    fn claim(&mut self, index: usize) -> Option<Held> {
+        self.claims.remove(&index)
     }
 
     /// Reads the claims of the events that follow a refused one, unless they were read already. After a failure nothing is known
@@ -84,7 +87,7 @@ impl TakenClaims {
         let held = outages.ask(refused.store, refused.clock, attempted, |mutex| mutex.held(Names::Each(&names)));
         for held in held.unwrap_or_default() {
             let place = names.iter().position(|name| name == held.name()).map(|at| places[at]);
-            self.holders.extend(place.map(|place| (place, held.into_holder())));
+            self.claims.extend(place.map(|place| (place, held)));
         }
     }
 }

@@ -71,7 +71,10 @@ impl Admission {
         let (name, claimed) = (lease.name(), claim.name());
         let are_of_one_mutex = claimed.is_claim() && claimed.mutex() == name.mutex() && claimed != name;
         assert!(are_of_one_mutex, "{claimed} is no claim beside {name}: a store grants both in one step, or neither");
-        assert!(lease.owner() == claim.owner(), "{name} and {claimed} have two owners: make the claim by `lease.with(..)`");
+        assert!(
+            lease.owner() == claim.owner(),
+            "{name} and {claimed} have two owners: make the claim by `lease.with(..)`"
+        );
         Self { lease: Some(lease), claim: Some(claim), unless: Vec::new() }
     }
 

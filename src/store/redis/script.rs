@@ -108,7 +108,9 @@ impl Call<'_> {
                 }
             };
             match decision {
-                Err(failure) if !failure.is_of_one_name() && !matches!(token, Value::ServerError(_)) => return Err(failure),
+                Err(failure) if !failure.is_of_one_name() && !matches!(token, Value::ServerError(_)) => {
+                    return Err(failure);
+                }
                 decision => answers.admissions.push(decision),
             }
         }

@@ -96,7 +96,7 @@ impl<E: Engine> Server<E> {
         mut exchange: impl FnMut(&mut Attempt<E::Connection>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let now = || Clock::system().moment();
-        let (began, mut pause, mut no_room) = (now(), FIRST_PAUSE, None);
+        let (began, mut pause, mut no_room): (_, _, Option<Failure>) = (now(), FIRST_PAUSE, None);
         let (mut takes_idle, mut may_have_happened) = (true, false);
         loop {
             let idle = takes_idle.then(|| self.take_idle()).flatten();
@@ -122,13 +122,15 @@ impl<E: Engine> Server<E> {
                 Retry::Never if !is_stale => false,
                 Retry::Never | Retry::Now => mem::replace(&mut takes_idle, false) && now() < until,
                 Retry::Later => {
-                    no_room = Some(failure.clone());
+                    // Such a server says why, or closes the connection without a word.
+                    no_room = no_room.filter(|before| before.code().is_some()).or_else(|| Some(failure.clone()));
                     pauses(&mut pause, until)
                 }
             };
             if !goes_on {
                 // Why there was no room says more than that the last attempt had no time left.
-                let why = no_room.filter(|_| failure.is_timeout()).unwrap_or(failure);
+                let is_away = failure.is_timeout() || failure.retry == Retry::Later;
+                let why = no_room.filter(|_| is_away).unwrap_or(failure);
                 return Err(why.perhaps_done(may_have_happened).within(self.target.timeout));
             }
         }

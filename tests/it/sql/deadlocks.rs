@@ -7,8 +7,8 @@ use std::thread;
 use soloist::{Admission, Admitted, EventMutex, Lease, MutexName, Owner, Term};
 
 use super::batches::{admit, extend, release};
-use super::{key, on_both};
 use super::trouble::{Trouble, request};
+use super::{key, on_both};
 use crate::support::noon;
 
 const THREADS: usize = 6;
