@@ -1,6 +1,8 @@
 //! The loop of foreground events: one run after another, on the caller's thread.
 
 use std::collections::HashMap;
+use std::thread;
+use std::time::Duration;
 
 use super::awaited_runs::perform_here;
 use super::one_run::{ActiveRun, Pass, Planned};
@@ -10,6 +12,10 @@ use crate::observe::skip_reason::SkipReason;
 use crate::schedule::gate::{self, BATCH_SIZE};
 use crate::schedule::{planned_run::PlannedRun, report::Entry};
 use crate::store::event_mutex::held::{Held, Names};
+use crate::time::clock::random_below;
+
+/// The limit of the random pause after the first loss to another server. It doubles with each loss, up to 32 times this.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
 /// Runs these one after another, and enters a result for each under its place.
 ///
@@ -30,22 +36,24 @@ pub(super) fn run_in_order<'a>(
         }
         let pass = Pass::new(index, run);
         let check = || pass.span.in_scope(|| gate::check_before_store(run)).err();
-        match if joins_release {
-            None
-        } else {
-            check().or_else(|| claimed.map(|claim| SkipReason::RanElsewhere(claim.into_holder())))
-        } {
+        let elsewhere = |claim: Held| SkipReason::RanElsewhere(claim.into_holder());
+        let refusal = if joins_release { None } else { check().or_else(|| claimed.map(elsewhere)) };
+        let is_asked = refusal.is_none() && run.asks_store();
+        match refusal {
             Some(reason) => refused.push((pass, reason)),
-            None if run.asks_store() => {
+            None if is_asked => {
                 request.admit(pass);
                 request.ask(enter, &mut ready, &mut refused);
-                if let Some((_, SkipReason::RanElsewhere(_))) = refused.first() {
-                    taken.read(run, &planned[at + 1..]);
-                }
             }
             None => ready.push(ActiveRun::new(pass, gate::begin_run(run, None, run.clock.moment()))),
         }
+        let is_lost = is_asked && matches!(refused[..], [(_, SkipReason::RanElsewhere(_))]);
         refused.drain(..).for_each(|(pass, reason)| turn_away(pass, reason, enter, wait));
+        if is_lost {
+            taken.read_after_a_loss(run, &planned[at + 1..]);
+        } else if is_asked {
+            taken.losses = 0;
+        }
         ended.extend(ready.drain(..).map(perform_here));
         request.release(&mut ended, enter);
     }
@@ -54,14 +62,16 @@ pub(super) fn run_in_order<'a>(
 
 /// The claims of later events of the tick that another server has, as far as the store was asked.
 ///
-/// A server that won one occurrence of a tick has mostly won them all. So after the first refusal one request reads the claims of
-/// the next hundred events. An event whose claim was taken then is skipped in its turn, without a request of its own.
+/// A server that won one occurrence of a tick has mostly won more of them. So after a loss one request reads the claims of the next
+/// events, four times as many as after the loss before. An event whose claim was taken then is skipped in its turn, without a
+/// request of its own. Servers that tick at one moment lose to each other at each event: before it reads, each pauses for a random
+/// time, so that the winners go ahead, and it finds more claims with fewer requests.
 #[derive(Default)]
 struct TakenClaims {
     /// By the place of the event in the plan.
     claims: HashMap<usize, Held>,
-    /// The place up to which claims were read.
-    read_to: usize,
+    /// The losses since the last run.
+    losses: u32,
 }
 
 impl TakenClaims {
@@ -70,21 +80,21 @@ impl TakenClaims {
         self.claims.remove(&index)
     }
 
-    /// Reads the claims of the events that follow a refused one, unless they were read already. After a failure nothing is known
-    /// of them; if it is an outage, the store is not asked again.
-    fn read(&mut self, refused: &PlannedRun<'_>, next: &[Planned<'_>]) {
-        let next = &next[..next.len().min(BATCH_SIZE)];
-        let Some((last, _)) = next.last().filter(|(first, _)| *first >= self.read_to) else { return };
-        self.read_to = last + 1;
-        let asks = next.iter().filter(|(_, run)| run.claims() && run.store.id == refused.store.id);
+    /// Reads claims of the events that follow a lost one. After a failure nothing is known of them; if it is an outage, the store
+    /// is not asked again.
+    fn read_after_a_loss(&mut self, lost: &PlannedRun<'_>, next: &[Planned<'_>]) {
+        self.losses += 1;
+        let count = 4_usize.saturating_pow(self.losses).min(BATCH_SIZE);
+        let asks = next.iter().filter(|(_, run)| run.claims() && run.store.id == lost.store.id).take(count);
         let (places, names): (Vec<usize>, Vec<_>) =
             asks.filter_map(|(index, run)| Some((*index, run.claim_name()?))).unzip();
         if names.is_empty() {
             return;
         }
+        thread::sleep(random_below(FIRST_PAUSE * 2_u32.pow(self.losses.min(6) - 1)));
         let attempted = || "read the claims of a tick".to_owned();
-        let outages = &refused.context.outages;
-        let held = outages.ask(refused.store, refused.clock, attempted, |mutex| mutex.held(Names::Each(&names)));
+        let outages = &lost.context.outages;
+        let held = outages.ask(lost.store, lost.clock, attempted, |mutex| mutex.held(Names::Each(&names)));
         for held in held.unwrap_or_default() {
             let place = names.iter().position(|name| name == held.name()).map(|at| places[at]);
             self.claims.extend(place.map(|place| (place, held)));
