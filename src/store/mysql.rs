@@ -98,7 +98,7 @@ use connection::Connection;
 /// A call takes four seconds at most, or what [`timeout`](MysqlMutexBuilder::timeout) says, the look-up of the host and
 /// the handshake included; [`break_lease`](crate::EventMutex::break_lease) is two. A row that another open transaction has locked is
 /// waited for a quarter of that, but a second at least, and then is an error of that name alone. If an answer is lost, it is
-/// asked for once more on a new connection.What this process may then
+/// asked for once more on a new connection. What this process may then
 /// hold without knowing it is released with its next call, which takes a quarter of its time for that at most; the last handle
 /// tries once more when it goes. A process that ends without an answer leaves the lease to its term, and the claim.
 ///

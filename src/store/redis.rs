@@ -96,7 +96,7 @@ use keys::Prefix;
 ///
 /// A call takes two seconds at most, or what [`timeout`](RedisMutexBuilder::timeout) says, the look-up of the host and the
 /// handshake included; [`break_lease`](crate::EventMutex::break_lease) is two. If an answer is lost, it is asked for once more on
-/// a new connection.What this process may then hold without knowing it is released with its next call, which takes a
+/// a new connection. What this process may then hold without knowing it is released with its next call, which takes a
 /// quarter of its time for that at most; the last handle tries once more when it goes. A process that ends without an answer
 /// leaves the lease to its term, and the claim.
 ///
@@ -104,7 +104,7 @@ use keys::Prefix;
 /// the name free, takes it for released at the first asking, also where the server had lost the lease before. If somebody else
 /// has had the name since before the call, the lease was lost, and that is said.
 ///
-/// The server's user needs `+@connection +evalsha +script|load +time +get +mget +set +del +pttl +pexpire` on the keys
+/// The server's user needs `+@connection +evalsha +script|load +time +get +set +del +pttl +pexpire` on the keys
 /// `~{soloist}:*`, `+hgetall +hget +hmget +hset +hincrby +hdel` for a [log of runs](crate::Schedule::with_run_log), `+info` for
 /// [`check`](crate::EventMutex::check), and `+scan` to list [leases with a prefix](crate::Names::LeasesWithPrefix), which reads
 /// through all keys of the database.

@@ -52,7 +52,7 @@ pub(super) fn run_in_order<'a>(
         if is_lost {
             taken.read_after_a_loss(run, &planned[at + 1..]);
         } else if is_asked {
-            taken.losses = 0;
+            taken = TakenClaims::default(); // A run may take long, and a claim may be released meanwhile.
         }
         ended.extend(ready.drain(..).map(perform_here));
         request.release(&mut ended, enter);

@@ -173,7 +173,11 @@ impl<E: Engine> Server<E> {
             return;
         }
         let releases: Vec<ReleaseRequest> = due.iter().map(|pending| pending.release.clone()).collect();
-        let answers = self.attempts(until, |attempt| self.engine.carry_out(attempt, Request::releases(&releases)));
+        let answers = self.attempts(until, |attempt| {
+            let answers = self.engine.carry_out(attempt, Request::releases(&releases))?;
+            attempt.is_broken |= of_the_store(&answers.releases).is_some();
+            Ok(answers)
+        });
         let mut answers = answers.map(|answers| answers.releases).unwrap_or_default().into_iter();
         let failed = due.into_iter().filter(|_| !matches!(answers.next(), Some(Ok(_))));
         let from = now.plus(RELEASED_LATER);
@@ -185,7 +189,9 @@ impl<E: Engine> Server<E> {
 impl<E: Engine> Drop for Server<E> {
     fn drop(&mut self) {
         let end = || {
-            self.release_pending(Clock::system().moment().plus(self.target.timeout));
+            let now = Clock::system().moment();
+            self.pending().iter_mut().for_each(|release| release.from = now); // There is no later call.
+            self.release_pending(now.plus(self.target.timeout));
             self.idle.get().close_all();
         };
         let _ = outside_any_runtime(end); // Where no thread can be started, it goes without a word.
