@@ -608,16 +608,21 @@ fn what_a_lost_answer_granted_is_run_although_the_memory_is_full_since() {
 
 #[test]
 fn the_last_handle_gives_back_what_it_may_hold() {
-    let server = Redis::start();
-    let proxy = Proxy::of(&server);
-    let mutex = RedisMutex::new(&proxy.url()).unwrap();
-    let name = MutexName::lease("report").unwrap();
-    proxy.fault_once_after_then(Fault::ReplyLost, 0, Fault::Cut);
-    LeaseGuard::acquire(&mutex, name, Term::MAX).expect_err("the answer is lost");
-    assert_eq!(entries(&server).len(), 1, "the server has granted what nobody knows of");
-    proxy.mend();
-    drop(mutex);
-    assert!(entries(&server).is_empty());
+    for calls_in_vain in [0, 1] {
+        let server = Redis::start();
+        let proxy = Proxy::of(&server);
+        let mutex = RedisMutex::new(&proxy.url()).unwrap();
+        let name = MutexName::lease("report").unwrap();
+        proxy.fault_once_after_then(Fault::ReplyLost, 0, Fault::Cut);
+        LeaseGuard::acquire(&mutex, name.clone(), Term::MAX).expect_err("the answer is lost");
+        assert_eq!(entries(&server).len(), 1, "the server has granted what nobody knows of");
+        for _ in 0..calls_in_vain {
+            mutex.exists(&name).expect_err("there is no connection");
+        }
+        proxy.mend();
+        drop(mutex);
+        assert!(entries(&server).is_empty(), "after {calls_in_vain} calls in vain");
+    }
 }
 
 #[test]
