@@ -37,7 +37,7 @@ impl AdmittedRun<'_> {
 /// How many admissions a store is asked for at once, at most.
 pub(crate) const BATCH_SIZE: usize = 100;
 
-/// The refusals before the store is asked for the admission: shutdown, pause, filters.
+/// Refuses a run for a reason that needs no store: shutdown, pause, filters.
 pub(crate) fn check_before_store(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
     refuse_without_store(planned)?;
     // The filters of a missed occurrence were asked before the store was.
@@ -54,15 +54,15 @@ pub(crate) fn ask_filters(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
     Ok(())
 }
 
-/// Asks for the admissions of a run, of which it wants one, right before the batch is sent. Nobody is admitted before those who
-/// wait in the queue.
+/// Adds the admissions of a run to the batch, right before that is sent: the run wants one of them. It overtakes no occurrence
+/// that waits in the queue.
 #[inline]
 pub(crate) fn ask_for_admission(planned: &PlannedRun<'_>, batch: &mut Batch) -> Result<(), SkipReason> {
     let places = planned.queue().map_or(&[][..], |queue| &queue.places);
     ask_unless(planned, places, batch)
 }
 
-/// The same, unless one of these names is held.
+/// Adds the admissions of a run, to be refused while one of these names is held.
 #[inline]
 pub(super) fn ask_unless(planned: &PlannedRun<'_>, names: &[MutexName], batch: &mut Batch) -> Result<(), SkipReason> {
     refuse_without_store(planned)?;
@@ -83,7 +83,8 @@ pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: usize
     }
 }
 
-/// What excludes one of several, or has the claim, does so for all; only if each is held, the run overlaps.
+/// Takes the best of several answers. A name that excludes one of them, or a taken claim, does so for all; the run overlaps only
+/// if each lease is held.
 fn take_best_answer(batch: &mut Batch, places: Range<usize>) -> Result<Admitted, MutexError> {
     let rank = |answer: &Result<Admitted, MutexError>| match answer {
         Ok(Admitted::Granted(_)) => 0,
@@ -96,7 +97,7 @@ fn take_best_answer(batch: &mut Batch, places: Range<usize>) -> Result<Admitted,
     answers.min_by_key(rank).expect("a run asks for something")
 }
 
-/// The refusals that need neither filters nor claims: shutdown, pause, and a missed occurrence whose store is out.
+/// Refuses a run for a reason that needs neither filters nor claims: shutdown, pause, a missed occurrence of an unavailable store.
 pub(super) fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
     if planned.context.is_shutting_down() {
         return Err(SkipReason::ShuttingDown);
@@ -108,8 +109,8 @@ pub(super) fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipR
     }
 }
 
-/// After the window, the claim of the server that ran this occurrence or period may have expired, and the store would
-/// grant it twice.
+/// Refuses a claim after its window: the claim of the server that ran this occurrence or period may have expired, and the store
+/// would grant it twice.
 fn refuse_late_claims(planned: &PlannedRun<'_>, now: Moment) -> Result<(), SkipReason> {
     if !planned.claims() {
         return Ok(());
@@ -137,7 +138,7 @@ pub(crate) fn decide<'a>(
     }
 }
 
-/// The store gave no decision: the event's outage policy says whether it runs all the same.
+/// Decides by the event's outage policy whether it runs although the store gave no decision.
 fn apply_outage_policy<'a>(planned: &PlannedRun<'a>, error: MutexError) -> Result<AdmittedRun<'a>, SkipReason> {
     if planned.event.protection.on_outage != OutagePolicy::RunUnprotected {
         return Err(SkipReason::StoreUnavailable(error));
@@ -147,7 +148,7 @@ fn apply_outage_policy<'a>(planned: &PlannedRun<'a>, error: MutexError) -> Resul
     Ok(AdmittedRun { unprotected: Some(error), ..begin_run(planned, None, planned.clock.moment()) })
 }
 
-/// All that a run holds which has not started: `hold_at_least` does not apply to it.
+/// Returns the lease and the claim of a run that has not started: `hold_at_least` does not apply to them.
 fn not_started(mut admitted_run: AdmittedRun<'_>) -> impl Iterator<Item = Lease> + use<> {
     let run = admitted_run.held.take();
     let held = run.held();

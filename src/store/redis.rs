@@ -112,9 +112,6 @@ use keys::Prefix;
 /// If the server has no room for another connection, is being started, refuses connections, or is blocked by a script of another
 /// client, the call asks again after short random pauses, until its time limit.
 ///
-/// It may be used inside an asynchronous runtime, and blocks there as any task does; each call is then made from another
-/// thread.
-///
 /// A cheap handle. Its clones keep up to eight idle connections, each for half a second to a second after its last use. Calls that
 /// are made at the same time open as many more as they need. A child process that `fork` makes opens its own.
 ///

@@ -1,4 +1,4 @@
-//! What a loop asks of one store next: the releases of what has ended, and the admissions of what comes next.
+//! The next request of a loop to one store: releases of runs that have ended, and admissions of those that come next.
 
 use std::mem;
 use std::time::Duration;
@@ -17,13 +17,11 @@ pub(super) struct StoreRequest<'a> {
     batch: Batch,
     /// The run behind each release of the batch.
     releasing: Vec<ActiveRun<'a>>,
-    /// Of runs that did not start.
+    /// The claims of runs that did not start.
     unused_claims: Vec<Lease>,
     /// The run behind each admission of the batch, or that is about to ask for one.
     admitting: Vec<Pass<'a>>,
-    /// How many admissions these ask for.
-    asked: usize,
-    /// What was granted and is not used.
+    /// Releases of grants that are not used.
     unused: Batch,
     /// A run of the store that is asked.
     of: Option<&'a PlannedRun<'a>>,
@@ -37,9 +35,9 @@ impl<'a> StoreRequest<'a> {
         request.ask(enter, &mut Vec::new(), &mut Vec::new());
     }
 
-    /// How many admissions it asks for.
+    /// Returns how many admissions it asks for.
     pub(super) fn admissions(&self) -> usize {
-        self.asked
+        self.admitting.iter().map(|pass| pass.planned.event.protection.alternatives()).sum()
     }
 
     /// Returns whether the run can be admitted in this request: it asks the same store.
@@ -52,7 +50,6 @@ impl<'a> StoreRequest<'a> {
     #[inline]
     pub(super) fn admit(&mut self, pass: Pass<'a>) {
         self.of = Some(pass.planned);
-        self.asked += pass.planned.event.protection.alternatives();
         self.admitting.push(pass);
     }
 
@@ -101,7 +98,7 @@ impl<'a> StoreRequest<'a> {
         self.conclude_releases(enter);
         self.take_answers(gate, clock.moment(), ready, refused);
         self.batch.clear();
-        // Before anything starts: what was granted too late, for example.
+        // A grant that came too late, for example, is released before anything starts.
         if !self.unused.is_empty() {
             context.outages.carry_out(store, clock, &mut self.unused);
             self.unused.log_releases();
@@ -155,6 +152,5 @@ impl<'a> StoreRequest<'a> {
                 Err(reason) => refused.push((pass, reason)),
             }
         }
-        self.asked = 0;
     }
 }

@@ -19,7 +19,7 @@ pub(super) mod state;
 use mutex_lock::MutexLock;
 use state::{BLOCK, Lasts, MAGIC, MutexState, StateEntry};
 
-/// A mutex whose state was read. Nothing else changes the state until this is dropped.
+/// A mutex whose state was read. While it has the lock, nothing else changes the state.
 pub(super) struct LockedMutex {
     paths: MutexPaths,
     state: MutexState,

@@ -10,7 +10,7 @@ pub(super) fn warnings(info: &Value) -> Result<Vec<StoreWarning>, Failure> {
     let Value::BulkString(info) = info else { return Err(not_understood(info)) };
     let info = String::from_utf8_lossy(info);
     let field = |name: &str| info.lines().find_map(|pooled| pooled.strip_prefix(name)?.strip_prefix(':'));
-    // Every key of ours expires, so that a policy for those that do (`volatile-…`) is about them too.
+    // Every key of ours but the logs of runs expires, so that a policy for those that do (`volatile-…`) is about them too.
     let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction");
     let warnings = [
         policy.map(|policy| StoreWarning::Evicts { policy: policy.to_owned() }),

@@ -20,12 +20,12 @@ pub(super) struct IdleConnections<C>(Mutex<Idle<C>>);
 struct Idle<C> {
     /// Each with the moment of its last use, the latest at the end.
     connections: Vec<(Moment, C)>,
-    has_housekeeper: bool,
+    has_thread: bool,
 }
 
 impl<C> Default for IdleConnections<C> {
     fn default() -> Self {
-        Self(Mutex::new(Idle { connections: Vec::new(), has_housekeeper: false }))
+        Self(Mutex::new(Idle { connections: Vec::new(), has_thread: false }))
     }
 }
 
@@ -40,9 +40,9 @@ impl<C: Send + 'static> IdleConnections<C> {
         let mut idle = self.locked();
         if idle.connections.len() < MOST_IDLE {
             let this = Arc::clone(self);
-            idle.has_housekeeper =
-                idle.has_housekeeper || threads::start("soloist-housekeeper", move || this.keep_house()).is_ok();
-            if idle.has_housekeeper {
+            idle.has_thread =
+                idle.has_thread || threads::start("soloist-housekeeper", move || this.close_unused()).is_ok();
+            if idle.has_thread {
                 return idle.connections.push((Clock::system().moment(), connection));
             }
         }
@@ -55,7 +55,7 @@ impl<C: Send + 'static> IdleConnections<C> {
     }
 
     /// Closes each connection that no call has used for a while, until there is none.
-    fn keep_house(&self) {
+    fn close_unused(&self) {
         let mut has_work = true;
         while has_work {
             thread::sleep(IDLE_FOR);
@@ -63,7 +63,7 @@ impl<C: Send + 'static> IdleConnections<C> {
             let unused = idle.connections.partition_point(|(since, _)| since.plus(IDLE_FOR) <= now);
             let closed: Vec<_> = idle.connections.drain(..unused).collect();
             has_work = !idle.connections.is_empty();
-            idle.has_housekeeper = has_work;
+            idle.has_thread = has_work;
             drop(idle);
             drop(closed);
         }
@@ -85,7 +85,7 @@ mod tests {
             idle.keep(Arc::clone(&connection));
             assert!(idle.take().is_some(), "the next call uses it");
             idle.keep(Arc::clone(&connection));
-            while Arc::strong_count(&connection) > 1 || idle.locked().has_housekeeper {
+            while Arc::strong_count(&connection) > 1 || idle.locked().has_thread {
                 thread::sleep(Duration::from_millis(10)); // between two looks at another thread
             }
         }
