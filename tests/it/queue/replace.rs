@@ -275,6 +275,7 @@ fn of_many_who_come_at_once_the_latest_runs() {
     fleet.0.has_noted("start 0");
     let mut waiting: Vec<_> = (1..=9).map(|number| fleet.ticks(minute(number))).collect();
     until(|| waiting.iter().filter(|waits| waits.is_finished()).count() == 8).unwrap();
+    fleet.0.has_noted("0 is told: replaced");
     fleet.0.end(minute(9));
     fleet.0.end(minute(0));
     let latest = waiting.pop().unwrap().join().unwrap();

@@ -81,6 +81,12 @@ fn left<S: SqlServer>(server: &S, seconds_ago: u64) -> u64 {
     server.count(&format!("SELECT COUNT(*) FROM soloist_mutexes WHERE name LIKE 'claim/old/{seconds_ago}/%'"))
 }
 
+/// Waits until the clean-up of this admission is over: a connection answers one request after another.
+#[track_caller]
+fn wait_for_clean_up(mutex: &impl EventMutex, admitted: &Lease) {
+    assert!(mutex.exists(admitted.name()).unwrap());
+}
+
 /// Waits until so many of the rows are left that ended five minutes ago. PostgreSQL deletes when the gate has its answer.
 #[track_caller]
 fn wait_until_left<S: SqlServer>(server: &S, count: u64) {
@@ -92,6 +98,7 @@ fn an_admission_deletes_twice_as_many_rows_as_it_writes_and_nothing_that_is_need
     let server = S::start();
     let mutex = server.mutex();
     let live: Vec<Lease> = (0..10).map(|number| hold(&mutex, &format!("live {number}"))).collect();
+    wait_for_clean_up(&mutex, &live[9]);
     server.add_ended(1000, 300);
     server.add_ended(5, 30);
     hold(&mutex, "a lease");
@@ -117,7 +124,8 @@ fn a_process_of_one_gate_cleans_up_before_it_ends<S: SqlServer>() {
 fn an_admission_that_is_refused_deletes_nothing<S: SqlServer>() {
     let server = S::start();
     let mutex = server.mutex();
-    hold(&mutex, "held");
+    let held = hold(&mutex, "held");
+    wait_for_clean_up(&mutex, &held);
     server.add_ended(10, 300);
     assert!(mutex.create(&request("held")).unwrap().is_none());
     assert!(S::open(&server.url(), LONG).create(&request("held")).unwrap().is_none());
