@@ -1,4 +1,4 @@
-//! A store by its URL, for programs that are told where to go when they start.
+//! Opens a store by its URL, for programs that get it from their configuration.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -29,16 +29,16 @@ use crate::base::error::{BoxError, debug_as_display};
 /// | `mysql://user:password@host:3306/database` | the `MysqlMutex` in this database, with the feature `mysql`, over TLS with `?ssl-mode=REQUIRED` and `mysql-tls`; `mariadb://…` means the same |
 /// | `postgres://user:password@host:5432/database` | the `PostgresMutex` in this database, with the feature `postgres`, over TLS with `?sslmode=require` and `postgres-tls`; `postgresql://…` means the same |
 ///
-/// Nothing is connected yet to a server, so that one which is down is an error of the first question. A database needs a
-/// table, which this does not make: `MysqlMutex::create_table` and `PostgresMutex::create_table` do.
+/// A server is not connected yet: if it is down, the first call fails. A database needs a table, which
+/// `MysqlMutex::create_table` and `PostgresMutex::create_table` make.
 ///
-/// The path of a file store is absolute, so that two programs with the same URL meet, wherever they were started. `%XX` in it is the
-/// byte `XX`; `%`, `?` and `#` themselves are written as `%25`, `%3F` and `%23`.
+/// The path of a file store is absolute, so that two programs with equal URLs share a store, wherever they were started. `%XX` in it
+/// is the byte `XX`; `%`, `?` and `#` themselves are written as `%25`, `%3F` and `%23`.
 ///
 /// # Errors
 ///
-/// A URL without a scheme, with one that no store has, or with one whose store is not in this build; a path that is
-/// not well-formed; a store that can't be opened. No error shows a user name, a password or an option of the URL.
+/// The URL has no scheme, or no store in this build has that scheme; the path is not well-formed; or the store can't be opened. No
+/// error shows a user name, a password or an option of the URL.
 ///
 /// ```
 /// use soloist::MutexName;
@@ -69,7 +69,7 @@ pub fn connect(url: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
     }
 }
 
-/// Makes the table in the database that `url` names, or brings it up to date. The outer error says that it names none.
+/// Makes the table in the database that `url` names. The outer error says that it names no database.
 #[cfg(feature = "cli")]
 pub(crate) fn create_table(url: &str) -> Result<Result<(), MutexError>, ConnectError> {
     let (scheme, _) = split_scheme(url)?;
@@ -85,7 +85,7 @@ pub(crate) fn create_table(url: &str) -> Result<Result<(), MutexError>, ConnectE
     }
 }
 
-/// Why [`connect`] opened no store.
+/// The reason why [`connect`] opened no store.
 ///
 /// ```
 /// let error = soloist::connect("/var/lib/myapp/locks").unwrap_err();
@@ -104,7 +104,7 @@ fn refused(why: impl Into<BoxError>) -> ConnectError {
 /// The schemes of all stores, in this build or not.
 const KNOWN: &str = "memory, file, redis, rediss, redis+unix, mysql, mariadb, postgres and postgresql";
 
-/// Why this build has no store of the scheme.
+/// Returns why this build has no store of the scheme.
 fn why_not(scheme: &str) -> String {
     let feature = match scheme {
         "redis" | "redis+unix" => "redis",
@@ -116,7 +116,7 @@ fn why_not(scheme: &str) -> String {
     format!("a store at {scheme}: needs a soloist with the feature `{feature}`")
 }
 
-/// The scheme in lower case, and what stands behind its colon.
+/// Returns the scheme in lower case, and the text behind its colon.
 fn split_scheme(url: &str) -> Result<(String, &str), ConnectError> {
     let well_formed = |scheme: &str| {
         scheme.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -125,7 +125,7 @@ fn split_scheme(url: &str) -> Result<(String, &str), ConnectError> {
     match url.split_once(':') {
         Some((scheme, rest)) if well_formed(scheme) => Ok((scheme.to_ascii_lowercase(), rest)),
         _ => {
-            // Only what is plainly a path is repeated: anything else may hold a password.
+            // Only a plain path is repeated: any other text may contain a password.
             let is_path = url.starts_with('/') && !url.starts_with("//") && !url.contains(['@', '?', '#', '%']);
             let instead = if is_path { format!("did you mean file:{url}") } else { format!("there are {KNOWN}") };
             Err(refused(format!("the url of a store has no scheme; {instead}")))
@@ -144,7 +144,7 @@ fn file(rest: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
     Ok(Arc::new(FileMutex::in_dir(directory(rest)?).map_err(refused)?))
 }
 
-/// The directory of a store on file that `url` names, if it is not there yet.
+/// Returns the directory of the file store that `url` names, if it does not exist yet.
 #[cfg(feature = "cli")]
 pub(crate) fn missing_directory(url: &str) -> Option<PathBuf> {
     let (scheme, rest) = split_scheme(url).ok()?;

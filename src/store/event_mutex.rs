@@ -36,35 +36,34 @@ use warning::StoreWarning;
 
 /// A store of mutexes: it gates every run with atomic create, exists and forget.
 ///
-/// Built in are [`MemoryMutex`](crate::MemoryMutex) and [`FileMutex`](crate::FileMutex) and, with the features that are
-/// called so, `RedisMutex`, `MysqlMutex` and `PostgresMutex`. A store of your own needs
-/// three methods; the others have defaults that are honest about what they can't do. One that is put around another, to
-/// count or to log, names that as its [`inner`](Self::inner). Handles are shared between
-/// threads: `&M`, `Box<M>` and `Arc<M>` are stores where `M` is one.
+/// Built in are [`MemoryMutex`](crate::MemoryMutex) and [`FileMutex`](crate::FileMutex) and, with the features `redis`, `mysql`
+/// and `postgres`, `RedisMutex`, `MysqlMutex` and `PostgresMutex`. A store of your own needs three methods. The defaults of the
+/// others go step by step, or say that the store can't do it. A decorator, which counts or logs the calls of another store, returns
+/// that store as its [`inner`](Self::inner). Threads share handles: `&M`, `Box<M>` and `Arc<M>` are stores if `M` is one.
 ///
 /// # Contract
 ///
 /// 1. **One wins.** Of any number of concurrent [`create`](Self::create)s of a name, over all threads, processes and
 ///    hosts within the store's [scope](Description::scope), at most one is granted until it is forgotten, broken or
 ///    expired; and if the name is free, one of them is granted.
-/// 2. **Names are bytes.** Two names are the same only if they are equal: no trimming, padding, folding or truncating.
-///    A lease, a claim on an occurrence, one on a period and a mark are never the same name.
-/// 3. **Looking changes nothing.** [`exists`](Self::exists) and [`held`](Self::held) never make a concurrent
-///    `create` fail, and never prolong or end what they look at.
+/// 2. **Names are bytes.** Names are compared byte by byte, without trimming, padding, folding or truncating. A lease, a claim, a
+///    permit and a mark never have equal names.
+/// 3. **Reading changes nothing.** [`exists`](Self::exists) and [`held`](Self::held) never make a concurrent
+///    `create` fail, and never prolong or end a lease.
 /// 4. **Only the owner** releases and extends: [`forget`](Self::forget) and [`extend`](Self::extend) with a lease
 ///    whose owner is not the holder answer `Ok(false)` and leave the holder alone.
 ///    [`lifeline`](Self::lifeline) leaves it alone too, and never answers `Ok(Some(_))` then.
-/// 5. **Everything expires**, on the store's own clock, when its term is over; only a lease with a
-///    [`lifeline`](Self::lifeline) outlasts its term, and ends with those who have that. What was given back is free at
-///    once, and stays free if that clock is set back: store the release itself, not only a date. A store whose clock
-///    can be set back calls [`Holder::seen_at`](crate::Holder::seen_at) on every holder that it returns.
+/// 5. **Everything expires**, on the store's own clock, when its term is over. Only a lease with a [`lifeline`](Self::lifeline)
+///    outlasts its term, and ends with the processes that have the lifeline open. A released name is free at once, and stays free
+///    if that clock is set back: store the release itself, not only a date. A store whose clock can be set back calls
+///    [`Holder::seen_at`](crate::Holder::seen_at) on every holder that it returns.
 /// 6. **Tokens rise** strictly with every grant of a name, also after it expired, was forgotten or broken. That holds
 ///    over all leases and claims of one [`MutexName::mutex`].
-/// 7. **`Err` means "not known".** A name held by another is `Ok(None)`, `Ok(true)` or `Ok(false)`, never `Err`, unless
-///    its lifeline is asked for; a store that did not answer is `Err`, never `Ok`. Nothing blocks for longer than a few
-///    seconds. Where the store as a whole gave no answer, that is [`MutexError::unavailable`], and where it answered that it
-///    will not, [`MutexError::refused`]; whoever is due in the same tick is told so without another wait. Where one name
-///    is the trouble, it is [`MutexError::unusable`], and the others are asked for.
+/// 7. **`Err` means "not known".** A name held by another owner is `Ok(None)`, `Ok(true)` or `Ok(false)`, never `Err`, except for
+///    [`lifeline`](Self::lifeline). A store that did not answer is `Err`, never `Ok`. No call blocks for longer than a few seconds.
+///    If the store as a whole gave no answer, the error is [`MutexError::unavailable`]; if it refused, [`MutexError::refused`]. The
+///    other events of a tick are then skipped without a request. If only one name can't be used, the error is
+///    [`MutexError::unusable`], and the other events are asked for.
 /// 8. **An admission is all or nothing**: of a lease and a claim that are asked for together, both are granted or
 ///    neither; a refusal consumes no occurrence.
 ///
@@ -112,36 +111,36 @@ use warning::StoreWarning;
 /// let mut schedule = soloist::Schedule::new(Table::default());
 /// ```
 pub trait EventMutex: fmt::Debug + Send + Sync {
-    /// Takes the name for its term if it is free, in one atomic step. `Ok(None)`: somebody else holds it.
+    /// Acquires the name for its term if it is free, in one atomic step. `Ok(None)`: another owner holds it.
     ///
     /// # Errors
     ///
-    /// Whether it was taken is not known: the store may have taken it, and may give it back at any later time. So
-    /// whoever tries again makes a new request, and never sends the same one twice.
+    /// Whether the name was acquired is not known. The store may have granted it, and may release it at any later time. So a
+    /// caller that tries again makes a new request, and never sends one request twice.
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError>;
 
-    /// Whether the name is held. Advisory: it looks, changes nothing, and never admits a run.
+    /// Returns whether the name is held. Advisory: it changes nothing, and never admits a run.
     ///
     /// # Errors
     ///
-    /// Whether it is held is not known.
+    /// Whether the name is held is not known.
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError>;
 
-    /// Gives the name back. `Ok(false)`: it was not ours any more, and was left alone.
+    /// Releases the name. `Ok(false)`: this owner does not hold it any more, and nothing has changed.
     ///
     /// # Errors
     ///
-    /// Whether it was given back is not known; it expires with its term.
+    /// Whether the name was released is not known; it expires with its term.
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError>;
 
-    /// The wrapped store of a decorator. Methods that you do not override are forwarded to it, also those that later
+    /// Returns the store that a decorator wraps. Methods that you do not override are forwarded to it, also those that later
     /// versions add.
     ///
-    /// A tick and a [`LeaseGuard`](crate::LeaseGuard) take and give back through [`carry_out`](Self::carry_out): override that
-    /// to see it. The decorator is the same store to a schedule as the wrapped
-    /// one, unless it [describes](Self::describe) itself.
+    /// A tick and a [`LeaseGuard`](crate::LeaseGuard) acquire and release through [`carry_out`](Self::carry_out): override that
+    /// method to see them. A schedule takes the decorator and the wrapped store for one store, unless the decorator
+    /// [describes](Self::describe) itself.
     ///
-    /// The default: nothing is wrapped.
+    /// The default is `None`.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -187,36 +186,36 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Which store this is, who sees what it holds, and whether it can [`extend`](Self::extend). A schedule asks when
-    /// it is given the store.
+    /// Describes the store: its identity, which processes share it, and whether it can [`extend`](Self::extend). A schedule asks
+    /// when it is given the store.
     ///
-    /// The default is [`Description::of`] this value: what is shared in an `Arc` is one store, clones are different ones,
-    /// and nothing is extended. If the clones of your store share their state, describe that with `Description::of(&*state)`.
+    /// The default is [`Description::of`] this value: the clones of an `Arc` are one store, other clones are different stores, and
+    /// leases are not extended. If the clones of your store share their state, describe that with `Description::of(&*state)`.
     fn describe(&self) -> Description {
         self.inner().map_or_else(|| Description::of(self), EventMutex::describe)
     }
 
-    /// The clock on which leases end. A [`LeaseGuard`](crate::LeaseGuard) uses it, and a [`Schedule`](crate::Schedule) that
-    /// is given no other. The default is the machine's clock; a test can give a store one that it moves.
+    /// Returns the clock on which leases end. A [`LeaseGuard`](crate::LeaseGuard) uses it, and a [`Schedule`](crate::Schedule)
+    /// that is given no other. The default is the machine's clock; a test can give a store a clock that it moves.
     fn clock(&self) -> Clock {
         self.inner().map_or_else(Clock::system, EventMutex::clock)
     }
 
-    /// Gives back leases, then decides on admissions, and fills the slot of each. A tick asks for up to a hundred of each at
-    /// once. They are independent of one another, and are carried out in their order where they name the same mutex.
+    /// Releases leases, then decides on admissions, and fills the slot of each. A tick asks for up to a hundred of each at
+    /// once. They are independent of one another; those of one mutex are carried out in their order.
     ///
-    /// An admission is all or nothing. If it has a name that [excludes](crate::Admission::unless) it and that is held, it is
-    /// refused; then if its claim is taken; then if its lease is. A release that names a [rest](crate::LeaseReturn::rest) leaves
-    /// the name held for that time, whether or not this process lives. `Ok(false)`: the lease was not its owner's any more,
-    /// and the holder was left alone.
+    /// An admission is all or nothing. It is refused if a name that [excludes](crate::Admission::unless) it is held; then if its
+    /// claim is taken; then if its lease is held. A release with a [minimum hold](crate::LeaseReturn::rest) leaves the name
+    /// held for that time, whether or not this process lives. `Ok(false)`: the owner does not hold the lease any more, and nothing
+    /// has changed.
     ///
-    /// All slots come empty. One that stays empty means "not known": the lease or the claim is given back.
+    /// All slots come empty. A slot that stays empty means "not known": the caller releases the lease and the claim.
     ///
-    /// The default goes step by step, with `forget`, `exists` and `create`: it looks at the excluding name and at the claim,
-    /// takes the lease, takes the claim, and gives the lease back if the claim was taken. No race consumes an occurrence,
-    /// and a late server does not disturb the one that runs. A process that is killed between two steps blocks the event
-    /// for one term at most. A rest is an [`extend`](Self::extend). After an [outage](MutexError::is_outage) nothing more is
-    /// asked. Override it where the store can do this in one step.
+    /// The default goes step by step, with `forget`, `exists` and `create`: it reads the excluding names and the claim, acquires
+    /// the lease, acquires the claim, and releases the lease if the claim was taken. No race consumes an occurrence, and a late
+    /// server does not disturb the run of another. A process that is killed between two steps blocks the event for one term at
+    /// most. A minimum hold is an [`extend`](Self::extend). After an [outage](MutexError::is_outage) the store is asked nothing
+    /// more. Override this method if the store can do it in one step.
     fn carry_out(&self, batch: &mut Batch) {
         match self.inner() {
             Some(inner) => inner.carry_out(batch),
@@ -224,9 +223,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Lets each lease end one `term` from now, be that later or earlier than before. `Ok(false)`: it was not ours any
-    /// more, and was left alone. What is in hand is renewed so, all leases of one term at once, by a thread that no gate
-    /// waits for; and shortened so when the process exits. A store that overrides this [describes](Self::describe) itself
+    /// Moves the deadline of each lease to one `term` from now, later or earlier than before. `Ok(false)`: the owner does not
+    /// hold the lease any more, and nothing has changed. The renewal thread renews all leases of one term with one call; an exit
+    /// of the process shortens them. A store that overrides this method [describes](Self::describe) itself
     /// [with extension](Description::with_extension).
     ///
     /// The default is [`MutexError::unsupported`].
@@ -237,22 +236,21 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         }
     }
 
-    /// What a process inherits that is to work under this lease, so that the lease lasts as long as that process, even if
-    /// this one is killed and nobody renews it any more. A scheduler asks for it once the lease is granted, and before it
-    /// starts a command.
+    /// Returns a lifeline, which a command inherits: the lease then lasts as long as the command, also if this process is killed
+    /// and nothing renews the lease. A scheduler asks for it after the grant, before it starts the command.
     ///
-    /// `Ok(Some(_))`: from now on the lease lasts, whatever its term, for as long as this process holds it and, if this
-    /// process goes without giving it back, for as long as anybody has the lifeline open. [`forget`](Self::forget),
-    /// [`carry_out`](Self::carry_out) and [`break_lease`](Self::break_lease) end it as ever, whoever has the
-    /// lifeline, and [`extend`](Self::extend) answers `Ok(true)`, whatever that changes.
+    /// `Ok(Some(_))`: from now on the term does not count. The lease lasts as long as this process holds it. If this process ends
+    /// without a release, the lease lasts as long as a process has the lifeline open. [`forget`](Self::forget),
+    /// [`carry_out`](Self::carry_out) and [`break_lease`](Self::break_lease) end it as before, and [`extend`](Self::extend)
+    /// answers `Ok(true)`.
     ///
-    /// `Ok(None)`, the default: the store can't tell whether a process lives, and nothing about the lease has changed.
-    /// Whoever starts a command then has to see to it that the command ends when this process does.
+    /// `Ok(None)`, the default: the store can't tell whether a process lives, and nothing about the lease has changed. The caller
+    /// then has to see to it that the command ends with this process.
     ///
     /// # Errors
     ///
-    /// The lease is not this process's any more, or it is not known whether it lasts as long as a command. Nothing is to
-    /// be started under it.
+    /// This process does not hold the lease any more, or it is not known whether the lease will last as long as a command. Start
+    /// nothing under it.
     ///
     /// ```
     /// # #[cfg(unix)]
@@ -270,7 +268,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// clock.advance(Duration::from_secs(3600));
     /// assert!(mutex.exists(lease.name())?, "its term of a minute does not count any more");
     /// assert!(mutex.forget(&lease)?);
-    /// assert!(mutex.lifeline(&lease).is_err(), "nothing is to be started under it any more");
+    /// assert!(mutex.lifeline(&lease).is_err(), "nothing may be started under it any more");
     /// # drop(inherited);
     /// # Ok(())
     /// # }
@@ -283,8 +281,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
 
     /// Reads which of these names are held, by whom, since when and until when. A lease may end while the answer is read.
     ///
-    /// The default reads [each](Names::Each) of several names by [`exists`](Self::exists), and does not know the holders.
-    /// Override it where the store can read all of them at once: a queue asks so for its places.
+    /// The default reads [each](Names::Each) of several names by [`exists`](Self::exists), and does not know the holders. Override
+    /// it if the store can read several names at once: a queue reads its places so, and a server that lost a claim reads the next
+    /// claims.
     ///
     /// # Errors
     ///
@@ -297,10 +296,10 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Frees the name, whoever holds it: an operator's tool. The old holder may still be at work; it is told at its next
-    /// renewal or release. A command whose process has ended is told nothing and runs on; the answer names it. Other processes are admitted at once. The one in which the old
-    /// holder renews its lease takes the next grant for a sign that the store has forgotten it: it gives that back, tells
-    /// the holder, and is admitted the time after.
+    /// Frees the name of any owner: an operator's tool. The old run may still be running; it is cancelled at its next renewal. A
+    /// command that has outlived its scheduler is not cancelled and runs on; the answer names it. Other processes are admitted at
+    /// once. The process of the old run takes the next grant as proof that the lease was lost: it releases that grant, cancels the
+    /// old run, and is admitted at the next attempt.
     ///
     /// # Errors
     ///
@@ -312,9 +311,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Looks at the store, before it is trusted, for what lets it promise less than its documentation says. For a
-    /// deployment or a page about the service's health; no gate asks for it. It changes nothing that is held; it may write
-    /// something of its own, to see whether the store takes writes. The default knows nothing to warn of.
+    /// Checks the store for settings under which it promises less than its documentation says. Call it in a deployment, or on a
+    /// page about the service's health; no admission does. It changes no lease; it may write an entry of its own, to see whether
+    /// the store takes writes. The default returns no warnings.
     ///
     /// # Errors
     ///
@@ -323,8 +322,8 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         self.inner().map_or_else(|| Ok(Vec::new()), EventMutex::check)
     }
 
-    /// The log in which the store keeps the last runs of each event, of the whole fleet; `None` if it keeps none. It decides
-    /// no gate and delays none. The stores that are built in have one.
+    /// Returns the log in which the store keeps the last runs of each event, of the whole fleet; `None` if it keeps none. It
+    /// decides no admission and delays none. The stores that are built in have one.
     ///
     /// The default is that of the [`inner`](Self::inner) store.
     ///
@@ -349,7 +348,6 @@ delegate!(impl<M> EventMutex for &M, |this| **this);
 delegate!(impl<M> EventMutex for Box<M>, |this| **this);
 delegate!(impl<M> EventMutex for Arc<M>, |this| **this);
 
-/// The default of [`EventMutex::carry_out`].
 fn carry_out_in_steps<M: EventMutex + ?Sized>(mutex: &M, batch: &mut Batch) {
     let (releases, _) = batch.slots_mut();
     let mut outage = None;
@@ -360,15 +358,15 @@ fn carry_out_in_steps<M: EventMutex + ?Sized>(mutex: &M, batch: &mut Batch) {
     batch.admit_each(&mut outage, |admission| admit_in_steps(mutex, admission));
 }
 
-/// Lets one lease end one `term` from now.
+/// Extends one lease.
 pub(crate) fn extend_one<M: EventMutex + ?Sized>(mutex: &M, lease: &Lease, term: Term) -> Result<bool, MutexError> {
     let mut slot = Slot::new(lease.clone());
     mutex.extend(slice::from_mut(&mut slot), term);
     slot.take_answer(|lease| no_answer(format!("extend {}", lease.name()), None))
 }
 
-/// Looks at the names that exclude the admission, and at the claim; takes the lease, and then the claim. If the claim is not
-/// granted, the lease is given back.
+/// Reads the names that exclude the admission, and the claim; acquires the lease, and then the claim. If the claim is not granted,
+/// the lease is released.
 pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admission) -> Result<Admitted, MutexError> {
     for name in admission.excluded_by() {
         if mutex.exists(name)? {
@@ -382,16 +380,16 @@ pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admi
     }
     let mut grant = Grant { lease: None, claim: None, token: FencingToken::new(0) };
     if let Some(request) = admission.lease() {
-        let Some(lease) = create_or_give_back(mutex, request)? else {
+        let Some(lease) = create_or_release(mutex, request)? else {
             return Ok(Admitted::LeaseTaken(holder(mutex, request.name())));
         };
         grant = Grant::of(lease);
     }
     if let Some(request) = admission.claim() {
-        let answer = contain(|| create_or_give_back(mutex, request));
+        let answer = contain(|| create_or_release(mutex, request));
         let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(admission.attempted(), &message)));
         let Ok(Some(claim)) = answer else {
-            grant.lease.iter().for_each(|lease| give_back(mutex, lease));
+            grant.lease.iter().for_each(|lease| release_unused(mutex, lease));
             return answer.map(|_| Admitted::ClaimTaken(holder(mutex, request.name())));
         };
         grant.token = grant.lease.as_ref().map_or(claim.token(), Lease::token);
@@ -411,22 +409,21 @@ fn held_in_steps<M: EventMutex + ?Sized>(mutex: &M, names: &[MutexName]) -> Resu
     Ok(held)
 }
 
-/// Who holds a name that is taken, for people; `None` if that is not known.
+/// Returns the holder of a name that is held, for people; `None` if it is not known.
 fn holder<M: EventMutex + ?Sized>(mutex: &M, name: &MutexName) -> Option<Holder> {
     mutex.held(Names::Exactly(name)).ok()?.pop()?.into_holder()
 }
 
-/// Takes the name. After an error the store may have granted it all the same; nothing has started under it, so the store
-/// is asked to take it back.
-fn create_or_give_back<M: EventMutex + ?Sized>(mutex: &M, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+/// Acquires the name. After an error the store may have granted it all the same; nothing runs under it, so it is released.
+fn create_or_release<M: EventMutex + ?Sized>(mutex: &M, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
     mutex.create(request).inspect_err(|_| {
         // The answer changes nothing: the name is ours or nobody's, and expires by itself.
         let _ = mutex.forget(&request.granted(FencingToken::new(0)));
     })
 }
 
-/// Gives back a lease under which nothing has started, and reports it if that fails.
-fn give_back<M: EventMutex + ?Sized>(mutex: &M, lease: &Lease) {
+/// Releases a lease under which nothing has started, and reports a failure.
+fn release_unused<M: EventMutex + ?Sized>(mutex: &M, lease: &Lease) {
     let answer = contain(|| mutex.forget(lease));
     let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted_release(lease), &message)));
     if let failed @ Release::Failed(_) = released(lease, None, answer) {

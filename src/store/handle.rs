@@ -1,4 +1,4 @@
-//! A store behind its handle, and its description, for which it is asked once.
+//! A store, and its description, which is read once.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::lease::store_id::StoreId;
 
 mod unanswered_slots;
 
-/// A store, and what it says of itself.
+/// A store and its description.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub(crate) mutex: Arc<dyn EventMutex>,

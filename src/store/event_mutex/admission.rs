@@ -4,7 +4,7 @@ use super::held::Held;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
 
-/// What one run asks of the gate: a lease, a claim, or both at once.
+/// The request of one run: a lease, a claim, or both at once.
 ///
 /// ```
 /// use chrono::DateTime;
@@ -29,32 +29,32 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// A lease alone.
+    /// Asks for a lease alone.
     pub fn lease_only(lease: LeaseRequest) -> Self {
         Self { lease: Some(lease), claim: None, unless: Vec::new() }
     }
 
-    /// A claim alone.
+    /// Asks for a claim alone.
     ///
     /// # Panics
     ///
-    /// If it is the name of a lease.
+    /// If the name is that of a lease.
     pub fn claim_only(claim: LeaseRequest) -> Self {
         assert!(claim.name().is_claim(), "{} is no claim: ask for it with `Admission::lease_only`", claim.name());
         Self { lease: None, claim: Some(claim), unless: Vec::new() }
     }
 
-    /// The lease or claim of this name alone.
+    /// Asks for the lease or claim of this name alone.
     pub(crate) fn of(request: LeaseRequest) -> Self {
         if request.name().is_claim() { Self::claim_only(request) } else { Self::lease_only(request) }
     }
 
-    /// A lease and a claim beside it, both or neither. The claim is of the lease's mutex, as [`MutexName::claim`] makes it, and of
-    /// its owner, as [`LeaseRequest::with`] makes it, so that a store decides on both in one step.
+    /// Asks for a lease and a claim, both or neither. The claim belongs to the lease's mutex, as [`MutexName::claim`] makes it, and
+    /// to its owner, as [`LeaseRequest::with`] makes it, so that a store decides on both in one step.
     ///
     /// # Panics
     ///
-    /// If the claim is of another mutex or another owner, or is no claim.
+    /// If the claim has another mutex or another owner, or is no claim.
     ///
     /// ```
     /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
@@ -78,8 +78,8 @@ impl Admission {
         Self { lease: Some(lease), claim: Some(claim), unless: Vec::new() }
     }
 
-    /// The same, to be refused as [`Excluded`](Admitted::Excluded) while `name` is held, by whomever. Several names exclude it
-    /// while one of them is held.
+    /// Adds a name that excludes this admission: while any owner holds it, the admission is refused as
+    /// [`Excluded`](Admitted::Excluded).
     ///
     /// ```
     /// use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
@@ -99,43 +99,43 @@ impl Admission {
         self
     }
 
-    /// The names that exclude this admission while they are held.
+    /// Returns the names that exclude this admission while they are held.
     pub fn excluded_by(&self) -> &[MutexName] {
         &self.unless
     }
 
-    /// The lease that is asked for.
+    /// Returns the request for the lease.
     pub fn lease(&self) -> Option<&LeaseRequest> {
         self.lease.as_ref()
     }
 
-    /// The claim that is asked for.
+    /// Returns the request for the claim.
     pub fn claim(&self) -> Option<&LeaseRequest> {
         self.claim.as_ref()
     }
 
-    /// What it is called in messages: the lease, or the claim where there is no lease.
+    /// Returns the name for messages: the lease's, or the claim's if there is no lease.
     pub(crate) fn name(&self) -> &MutexName {
         self.request().name()
     }
 
-    /// What is attempted with it, as errors say it.
+    /// Returns the attempt as errors name it.
     pub(crate) fn attempted(&self) -> String {
         format!("admit {}", self.name())
     }
 
-    /// Who asks, where the lease and the claim are of one owner.
+    /// Returns the owner of the lease and of the claim.
     pub(crate) fn owner(&self) -> Owner {
         self.request().owner()
     }
 
-    /// What it is asked for.
+    /// Returns the reason that the request gives.
     #[cfg(feature = "redis")]
     pub(crate) fn reason(&self) -> Option<&str> {
         self.request().reason()
     }
 
-    /// Returns the occurrence whose run asks.
+    /// Returns the occurrence of the run.
     #[cfg(feature = "redis")]
     pub(crate) fn occurrence(&self) -> Option<chrono::DateTime<chrono::Utc>> {
         self.request().occurrence()
@@ -146,7 +146,7 @@ impl Admission {
         request.expect("an admission is made with a lease, a claim, or both")
     }
 
-    /// Grants all that was asked for, under one token. For stores that decide in one step.
+    /// Returns the grant of this admission under one token, for stores that decide in one step.
     #[inline]
     pub fn granted(&self, token: FencingToken) -> Grant {
         Grant {
@@ -167,7 +167,7 @@ impl Admission {
 /// match Admission::lease_only(request).ask(&MemoryMutex::new())? {
 ///     Admitted::Granted(grant) => println!("ours, under token {}", grant.token()),
 ///     Admitted::LeaseTaken(holder) => println!("running already: {holder:?}"),
-///     Admitted::ClaimTaken(holder) => println!("this occurrence is somebody else's: {holder:?}"),
+///     Admitted::ClaimTaken(holder) => println!("another run has claimed this occurrence: {holder:?}"),
 ///     Admitted::Excluded(held) => println!("not while {} is held: {:?}", held.name(), held.holder()),
 /// }
 /// # Ok(())
@@ -175,17 +175,17 @@ impl Admission {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admitted {
-    /// All that was asked for is ours.
+    /// The lease and the claim were granted, as far as they were asked for.
     Granted(Grant),
-    /// Nothing was granted: the lease is held, by this holder where the store knows it.
+    /// Nothing was granted: the lease is held, by this holder if the store knows it.
     LeaseTaken(Option<Holder>),
-    /// Nothing was granted: the occurrence is claimed, by this holder where the store knows it.
+    /// Nothing was granted: the occurrence is claimed, by this holder if the store knows it.
     ClaimTaken(Option<Holder>),
     /// Nothing was granted: this name, which [excludes](Admission::unless) the admission, is held.
     Excluded(Held),
 }
 
-/// What was granted for one run.
+/// The lease and the claim that were granted for one run.
 ///
 /// ```
 /// # use soloist::{Admission, Clock, FencingToken, LeaseRequest, MutexName, Term};
@@ -204,12 +204,12 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// The lease, which is given back when the run has ended.
+    /// Returns the lease, which is released when the run has ended.
     pub fn lease(&self) -> Option<&Lease> {
         self.lease.as_ref()
     }
 
-    /// The claim, which stays until it expires.
+    /// Returns the claim, which stays until it expires.
     pub fn claim(&self) -> Option<&Lease> {
         self.claim.as_ref()
     }
@@ -218,7 +218,7 @@ impl Grant {
         Self { token: lease.token(), lease: Some(lease), claim: None }
     }
 
-    /// Whether it is the answer to this admission.
+    /// Returns whether this grant answers this admission.
     pub(crate) fn is_for(&self, admission: &Admission) -> bool {
         let same = |granted: Option<&Lease>, asked: Option<&LeaseRequest>| match (granted, asked) {
             (None, None) => true,
@@ -228,7 +228,7 @@ impl Grant {
         same(self.lease(), admission.lease()) && same(self.claim(), admission.claim())
     }
 
-    /// The token that the run carries: the lease's, or the claim's where there is no lease.
+    /// Returns the token of the run: the lease's, or the claim's if there is no lease.
     pub fn token(&self) -> FencingToken {
         self.token
     }

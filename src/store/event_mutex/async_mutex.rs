@@ -1,4 +1,4 @@
-//! Stores whose methods are async, such as one on somebody's pool of connections: an adapter makes an `EventMutex` of each.
+//! An adapter that makes an `EventMutex` of a store with async methods, such as a store on an application's connection pool.
 
 use std::fmt;
 use std::future::ready;
@@ -18,9 +18,8 @@ use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, term::Term};
 use crate::time::clock::Clock;
 
-/// A store of your own whose methods are async. The three that it must have mean what those of [`EventMutex`] mean, whose
-/// documentation is the contract; an [`AsyncMutex`] makes an [`EventMutex`] of it, and the contract suite
-/// (`contract-tests`) tells whether it keeps the contract.
+/// A store of your own with async methods. The documentation of [`EventMutex`] is the contract of its three required methods, too.
+/// An [`AsyncMutex`] makes an [`EventMutex`] of it, and the contract suite (`contract-tests`) tests whether it keeps the contract.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -29,7 +28,7 @@ use crate::time::clock::Clock;
 /// };
 /// use tokio::sync::Mutex;
 ///
-/// /// Who holds each name until when, and how many grants there were.
+/// /// The owner and the end of each name's lease, and the number of grants.
 /// #[derive(Debug, Default)]
 /// struct Names(Mutex<(HashMap<MutexName, (Owner, Moment)>, u64)>);
 ///
@@ -67,47 +66,46 @@ use crate::time::clock::Clock;
 /// # }
 /// ```
 pub trait AsyncEventMutex: fmt::Debug + Send + Sync + 'static {
-    /// Whether [`extend`](Self::extend) is there, which renewal and `hold_at_least` need. The default is that it is not.
+    /// `true` if the store has an [`extend`](Self::extend), which renewal and `hold_at_least` need. The default is `false`.
     const EXTENDS: bool = false;
 
-    /// `Ok(None)`: somebody else holds the name.
+    /// Acquires the name. `Ok(None)`: another owner holds it.
     fn create(&self, request: &LeaseRequest) -> impl Future<Output = Result<Option<Lease>, MutexError>> + Send;
 
-    /// Whether somebody holds the name.
+    /// Returns whether the name is held.
     fn exists(&self, name: &MutexName) -> impl Future<Output = Result<bool, MutexError>> + Send;
 
-    /// `Ok(false)`: the name was not ours any more, and was left alone.
+    /// Releases the name. `Ok(false)`: this owner does not hold it any more, and nothing has changed.
     fn forget(&self, lease: &Lease) -> impl Future<Output = Result<bool, MutexError>> + Send;
 
-    /// Lets the lease end one `term` from now. `Ok(false)`: it was not ours any more, and was left alone.
+    /// Moves the deadline of the lease to one `term` from now. `Ok(false)`: the owner does not hold it any more, and nothing has
+    /// changed.
     fn extend(&self, lease: &Lease, term: Term) -> impl Future<Output = Result<bool, MutexError>> + Send {
         let _ = (lease, term);
         ready(Err(MutexError::unsupported("extend a lease")))
     }
 
-    /// Who sees what it holds. The default is [`Scope::Unknown`].
+    /// Returns which processes share the store. The default is [`Scope::Unknown`].
     fn scope(&self) -> Scope {
         Scope::Unknown
     }
 
-    /// The clock on which its leases end. The default is the machine's.
+    /// Returns the clock on which leases end. The default is the machine's clock.
     fn clock(&self) -> Clock {
         Clock::system()
     }
 }
 
-/// How long a call takes at most, unless it is said.
+/// The longest time of a call, unless it is set.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// An [`EventMutex`] of an async store: each call is a task of its runtime, and is waited for on the thread that asks, for no
-/// longer than its time-out.
+/// An [`EventMutex`] of an async store. Each call is a task of a runtime; the calling thread waits for it until its timeout.
 ///
-/// Renewals share that runtime: **while it stalls for longer than a term, leases are lost in time**, and their runs told.
-/// [`check`](EventMutex::check) says so. A runtime of its own is safer; the stores of this crate need none. A call that is
-/// made in a task of a runtime of one thread, which the call itself blocks, gets no answer within its time-out: that is an
-/// error, and no deadlock.
+/// Renewals share that runtime: **if it stalls for longer than a term, leases are lost**, and their runs are cancelled.
+/// [`check`](EventMutex::check) warns of that. A runtime for the store alone is safer; the stores of this crate need none. A call
+/// inside a task of a single-threaded runtime blocks that runtime, and fails with its timeout instead of a deadlock.
 ///
-/// A cheap handle: clones are one store. An example is with [`AsyncEventMutex`].
+/// A cheap handle: clones are one store. [`AsyncEventMutex`] has an example.
 ///
 /// ```
 /// use std::time::Duration;
@@ -125,18 +123,18 @@ pub struct AsyncMutex<M> {
 }
 
 impl<M: AsyncEventMutex> AsyncMutex<M> {
-    /// The store, whose calls this runtime drives, for four seconds each at most.
+    /// Makes a store whose calls run on this runtime, for four seconds each at most.
     pub fn new(store: M, runtime: Handle) -> Self {
         Self { store: Arc::new(store), runtime, timeout: USUAL_TIMEOUT }
     }
 
-    /// The same store, whose calls take no longer than this.
-    #[must_use = "the time-out is that of the store which is returned"]
+    /// Sets the longest time of a call.
+    #[must_use = "it returns the store with this timeout"]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// Waits for the answer to a call. One that comes too late is handed to `late`.
+    /// Runs a call as a task, and waits for its answer. An answer that comes after the timeout goes to `late`.
     fn ask<T, F, L>(
         &self,
         attempted: impl FnOnce() -> String,
@@ -167,7 +165,7 @@ impl<M: AsyncEventMutex> AsyncMutex<M> {
     }
 }
 
-/// Where an answer is left, and waited for.
+/// The place where a task leaves its answer for a waiting thread.
 struct Exchange<T> {
     state: Mutex<Answer<T>>,
     changed: Condvar,
@@ -176,7 +174,7 @@ struct Exchange<T> {
 enum Answer<T> {
     Awaited,
     Given(T),
-    /// Nobody gives it, or nobody waits for it, any more.
+    /// The task has ended without an answer, or the thread has stopped waiting.
     Over,
 }
 
@@ -187,7 +185,7 @@ impl<T> Default for Exchange<T> {
 }
 
 impl<T> Exchange<T> {
-    /// Leaves the answer for who waits. It comes back if nobody does.
+    /// Leaves the answer. Returns it if no thread waits any more.
     fn give(&self, answer: T) -> Option<T> {
         let mut state = self.state();
         if let Answer::Over = *state {
@@ -198,7 +196,7 @@ impl<T> Exchange<T> {
         None
     }
 
-    /// There will be no answer, unless there is one.
+    /// Says that no answer will come, unless there is one.
     fn end(&self) {
         let mut state = self.state();
         if let Answer::Awaited = *state {
@@ -207,7 +205,7 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// The answer, if there is one within this time. The error: whether there will be none at all.
+    /// Waits for the answer. The error says whether the task has ended without one.
     fn wait(&self, timeout: Duration) -> Result<T, bool> {
         let awaited = |state: &mut Answer<T>| matches!(state, Answer::Awaited);
         let waited = self.changed.wait_timeout_while(self.state(), timeout, awaited);
@@ -237,13 +235,13 @@ impl<M: AsyncEventMutex> EventMutex for AsyncMutex<M> {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
         let asked = request.clone();
         let create = |store: Arc<M>| async move { store.create(&asked).await };
-        // Nobody knows of a lease that is granted too late: it is given back.
-        let give_back = |store: Arc<M>, granted: Option<Lease>| async move {
+        // No run knows of a lease that is granted too late.
+        let release = |store: Arc<M>, granted: Option<Lease>| async move {
             if let Some(lease) = granted {
                 let _ = store.forget(&lease).await;
             }
         };
-        self.ask(|| format!("create {}", request.name()), create, give_back)
+        self.ask(|| format!("create {}", request.name()), create, release)
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
@@ -266,11 +264,10 @@ impl<M: AsyncEventMutex> EventMutex for AsyncMutex<M> {
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
-        // All at once, so that a store that is slow or out costs one time-out.
+        // All at once, so that a slow or unavailable store costs one timeout.
         let (answer, answered) = channel();
         for (at, slot) in leases.iter().enumerate() {
             let (store, lease, answer) = (Arc::clone(&self.store), slot.asked().clone(), answer.clone());
-            // Nobody waits for an answer that comes too late.
             self.runtime.spawn(async move { _ = answer.send((at, store.extend(&lease, term).await)) });
         }
         drop(answer);
@@ -291,7 +288,7 @@ impl<M: AsyncEventMutex> EventMutex for AsyncMutex<M> {
     }
 }
 
-/// An answer that tells nobody anything any more.
+/// Ignores a late answer, from which nothing follows.
 async fn too_late<M>(_: Arc<M>, _: bool) {}
 
 impl<M> Clone for AsyncMutex<M> {

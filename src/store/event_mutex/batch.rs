@@ -1,4 +1,4 @@
-//! A batch: what a store is asked for at once.
+//! A batch: the releases and admissions of one request to a store.
 
 use std::mem;
 use std::sync::Arc;
@@ -9,8 +9,7 @@ use crate::base::error::MutexError;
 use crate::lease::{request::Lease, term::Term};
 use crate::observe::{notice::incident::Incident, release::Release, tell::log};
 
-/// What a store is asked for at once: leases to give back, and then admissions; see
-/// [`EventMutex::carry_out`](crate::EventMutex::carry_out).
+/// The releases and the admissions of one call of [`EventMutex::carry_out`](crate::EventMutex::carry_out).
 ///
 /// ```
 /// use soloist::{Admission, Admitted, Batch, Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
@@ -30,7 +29,7 @@ pub struct Batch {
     admissions: Vec<Slot<Admission, Admitted>>,
 }
 
-/// A lease that is to be given back, at once or later.
+/// A lease to release, at once or later.
 ///
 /// ```
 /// use std::time::Duration;
@@ -52,12 +51,12 @@ pub struct LeaseReturn {
 }
 
 impl LeaseReturn {
-    /// The lease.
+    /// Returns the lease.
     pub fn lease(&self) -> &Lease {
         &self.lease
     }
 
-    /// How much longer the name stays held, whether or not this process lives; `None`: it is free at once.
+    /// Returns how much longer the name stays held, whether or not this process lives; `None`: it is free at once.
     pub fn rest(&self) -> Option<Term> {
         self.rest
     }
@@ -68,17 +67,17 @@ impl LeaseReturn {
 }
 
 impl Batch {
-    /// An empty batch.
+    /// Makes an empty batch.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks for a lease to be given back.
+    /// Adds the release of a lease.
     pub fn release(&mut self, lease: Lease) {
         self.give_back(lease, None);
     }
 
-    /// Asks for a lease to be given back `rest` from now.
+    /// Adds the release of a lease that stays held for `rest` from now.
     pub fn release_after(&mut self, lease: Lease, rest: Term) {
         self.give_back(lease, Some(rest));
     }
@@ -88,47 +87,47 @@ impl Batch {
         self.releases.push(Slot::new(LeaseReturn { lease, rest }));
     }
 
-    /// Asks for an admission.
+    /// Adds an admission.
     #[inline]
     pub fn admit(&mut self, admission: Admission) {
         self.admissions.push(Slot::new(admission));
     }
 
-    /// The leases to give back. The answer is whether the lease was still its owner's.
+    /// Returns the releases. An answer says whether the owner still held the lease.
     pub fn releases(&self) -> &[Slot<LeaseReturn, bool>] {
         &self.releases
     }
 
-    /// The admissions, which are decided after the releases.
+    /// Returns the admissions, which are decided after the releases.
     pub fn admissions(&self) -> &[Slot<Admission, Admitted>] {
         &self.admissions
     }
 
-    /// Both, for a store that answers them.
+    /// Returns the releases and the admissions, for a store that answers them.
     #[expect(clippy::type_complexity, reason = "two slices, and no type that says more")]
     pub fn slots_mut(&mut self) -> (&mut [Slot<LeaseReturn, bool>], &mut [Slot<Admission, Admitted>]) {
         (&mut self.releases, &mut self.admissions)
     }
 
-    /// Whether nothing is asked for.
+    /// Returns whether the batch asks for nothing.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.releases.is_empty() && self.admissions.is_empty()
     }
 
-    /// The first answer that says that the store as a whole is out.
+    /// Returns the first answer that says that the store as a whole is unavailable.
     pub(crate) fn outage(&self) -> Option<&MutexError> {
         let of_releases = self.releases.iter().find_map(Slot::outage);
         of_releases.or_else(|| self.admissions.iter().find_map(Slot::outage))
     }
 
-    /// Takes the answer to an admission, by its place.
+    /// Takes the answer to the admission at this index.
     #[inline]
     pub(crate) fn take_admission(&mut self, at: usize) -> Result<Admitted, MutexError> {
         self.admissions[at].take_answer(|asked| no_answer(asked.attempted(), None))
     }
 
-    /// Takes the answer to a release, by its place: how it went. A failure is logged.
+    /// Takes the answer to the release at this index. A failure is logged.
     #[inline]
     pub(crate) fn take_release(&mut self, at: usize) -> Release {
         let slot = &mut self.releases[at];
@@ -136,19 +135,19 @@ impl Batch {
         released(&slot.asked().lease, slot.asked().rest, answer)
     }
 
-    /// Takes the answers to all releases, of which nobody waits for one: failures are logged.
+    /// Takes the answers to all releases, and logs the failures.
     pub(crate) fn log_releases(&mut self) {
         (0..self.releases.len()).for_each(|at| drop(self.take_release(at)));
     }
 
-    /// Forgets what was asked and answered; its memory stays for the next.
+    /// Empties the batch, and keeps its memory for the next requests.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.releases.clear();
         self.admissions.clear();
     }
 
-    /// Decides on the admissions that have no answer, one after another. After an outage the store is not asked any more.
+    /// Decides on the admissions that have no answer, one after another. After an outage the store is not asked again.
     pub(crate) fn admit_each(
         &mut self,
         outage: &mut Option<MutexError>,
@@ -157,7 +156,7 @@ impl Batch {
         answer_each(&mut self.admissions, outage, Admission::attempted, admit);
     }
 
-    /// Refuses the admissions because of the store's `first` error, and asks for the releases alone.
+    /// Refuses the admissions because of the store's `first` error, and runs `ask` with the releases alone.
     pub(crate) fn without_admissions(&mut self, first: &MutexError, ask: impl FnOnce(&mut Self)) {
         let mut admissions = mem::take(&mut self.admissions);
         for slot in &mut admissions {
@@ -168,7 +167,7 @@ impl Batch {
     }
 }
 
-/// The error for a slot that the store left empty, because it panicked or for reasons of its own.
+/// Returns the error for a slot that the store left empty, with or without a panic.
 pub(crate) fn no_answer(attempted: String, panic: Option<&Arc<str>>) -> MutexError {
     match panic {
         Some(message) => MutexError::panicked(attempted, message),
@@ -180,7 +179,7 @@ pub(crate) fn attempted_release(lease: &Lease) -> String {
     format!("forget {}", lease.name())
 }
 
-/// What a store's answer to the release of this lease means. A failure is told here, because a drop has nobody else to tell.
+/// Returns the result of a release by the store's answer. A failure is logged here, because a drop can return nothing.
 #[inline]
 pub(crate) fn released(lease: &Lease, rest: Option<Term>, answer: Result<bool, MutexError>) -> Release {
     if let Err(error) = &answer {

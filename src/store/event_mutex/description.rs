@@ -1,8 +1,8 @@
-//! The description of a store: which one it is, how far it reaches, and whether it can extend a lease.
+//! The description of a store: its identity, its scope, and whether it can extend a lease.
 
 use crate::lease::store_id::StoreId;
 
-/// What a store says of itself, see [`EventMutex::describe`](crate::EventMutex::describe).
+/// The description of a store, see [`EventMutex::describe`](crate::EventMutex::describe).
 ///
 /// ```
 /// use soloist::{EventMutex, MemoryMutex, Scope};
@@ -22,41 +22,41 @@ pub struct Description {
 }
 
 impl Description {
-    /// The store whose handles all share this value: its [identity](Self::identity) is the place of the value in memory.
-    /// Its scope is [`Scope::Unknown`], and it can't extend.
+    /// Describes a store whose handles all share this value: its [identity](Self::identity) is the address of the value in memory.
+    /// Its scope is [`Scope::Unknown`], and it can't extend a lease.
     pub fn of<T: ?Sized>(shared: &T) -> Self {
         Self { identity: StoreId::of(shared), scope: Scope::Unknown, can_extend: false }
     }
 
-    /// The same with this scope.
+    /// Sets the scope.
     pub fn with_scope(self, scope: Scope) -> Self {
         Self { scope, ..self }
     }
 
-    /// The same for a store that has an [`extend`](crate::EventMutex::extend).
+    /// Says that the store has an [`extend`](crate::EventMutex::extend).
     pub fn with_extension(self) -> Self {
         Self { can_extend: true, ..self }
     }
 
-    /// Which store this is, whatever handle it is asked through. The events of a tick that have the same store are gated
-    /// together, and an outage is told to all of them.
+    /// Returns the identity of the store, which all its handles share. The events of a tick that share a store are admitted
+    /// together, and its outage is reported for all of them.
     pub fn identity(&self) -> StoreId {
         self.identity
     }
 
-    /// Who sees what the store holds. [`Scope::Unknown`] is never warned of.
+    /// Returns which processes share the store. [`Scope::Unknown`] is never warned of.
     pub fn scope(&self) -> Scope {
         self.scope
     }
 
-    /// Whether the store can extend a lease, which renewal and `hold_at_least` need. An event on a store that can't asks
-    /// for a fixed term, with [`without_overlapping_for`](crate::Event::without_overlapping_for).
+    /// Returns whether the store can extend a lease, which renewal and `hold_at_least` need. On a store that can't, give an event
+    /// a fixed term with [`without_overlapping_for`](crate::Event::without_overlapping_for).
     pub fn can_extend(&self) -> bool {
         self.can_extend
     }
 }
 
-/// How far a store's word reaches.
+/// The processes that share a store.
 ///
 /// ```
 /// use soloist::{EventMutex, MemoryMutex, Scope};
@@ -66,11 +66,11 @@ impl Description {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scope {
-    /// Only this process sees it.
+    /// This process alone.
     Process,
-    /// Every process on this host sees it.
+    /// All processes on this host.
     Host,
-    /// Every host that is connected to it sees it.
+    /// All hosts that are connected to the store.
     Fleet,
     /// The store does not say.
     Unknown,

@@ -1,4 +1,4 @@
-//! What a store holds, by name: the question and the answer of `held`.
+//! The question and the answer of `held`: names, and their holders.
 
 use crate::lease::{holder::Holder, name::MutexName};
 
@@ -17,16 +17,16 @@ use crate::lease::{holder::Holder, name::MutexName};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Names<'a> {
-    /// This one, of whatever kind.
+    /// One name, of any kind.
     Exactly(&'a MutexName),
-    /// These, of whatever kind. A store that can answers for all of them as of one moment.
+    /// Several names, of any kind. If the store can, it reads all of them as of one moment.
     Each(&'a [MutexName]),
     /// The leases of all mutexes whose names begin with this; with an empty text, all leases. No claims, permits or marks.
     LeasesWithPrefix(&'a str),
 }
 
 impl Names<'_> {
-    /// Whether this name is asked about.
+    /// Returns whether this name is among them.
     ///
     /// ```
     /// use soloist::{MutexName, Names};
@@ -68,22 +68,22 @@ pub struct Held {
 }
 
 impl Held {
-    /// A name, and who holds it where the store knows that.
+    /// Makes the answer for a held name; the holder is `None` if the store does not know it.
     pub fn new(name: MutexName, holder: Option<Holder>) -> Self {
         Self { name, holder }
     }
 
-    /// The name that is held.
+    /// Returns the name that is held.
     pub fn name(&self) -> &MutexName {
         &self.name
     }
 
-    /// Who holds it, since when and until when; `None` if the store does not know.
+    /// Returns the holder, with its times; `None` if the store does not know it.
     pub fn holder(&self) -> Option<&Holder> {
         self.holder.as_ref()
     }
 
-    /// The same, owned.
+    /// Returns the owned holder.
     pub fn into_holder(self) -> Option<Holder> {
         self.holder
     }

@@ -4,11 +4,11 @@ use std::fmt;
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
 
-/// What a process inherits that works under a lease; see [`EventMutex::lifeline`](crate::EventMutex::lifeline). The lease
-/// lasts for as long as anybody has it open: the process, and whatever that starts, unless they close it.
+/// A descriptor that a command inherits; see [`EventMutex::lifeline`](crate::EventMutex::lifeline). The lease lasts as long as a
+/// process has the descriptor open: the command, and the processes that it starts, unless they close it.
 ///
-/// On Unix it is a descriptor, `OwnedFd`, that no process inherits by accident: it is closed where another program is
-/// started, unless it is passed on purpose, as one of the standard streams, say. On other systems there is none.
+/// On Unix it is an `OwnedFd` that no process inherits by accident: the start of another program closes it, unless it is passed on
+/// purpose, for example as a standard stream. Other systems have no lifelines.
 ///
 /// ```
 /// # #[cfg(unix)]
@@ -30,13 +30,13 @@ use std::os::fd::OwnedFd;
 /// # #[cfg(not(unix))]
 /// # fn main() {}
 /// ```
-#[must_use = "dropping it closes it, and nobody inherits it"]
+#[must_use = "a dropped lifeline is closed, and no command inherits it"]
 pub struct Lifeline {
     inherited: Inherited,
     tell: Option<Tell>,
 }
 
-/// Told which process group works under the lease.
+/// A callback that receives the number of the process group of a command.
 type Tell = Box<dyn FnOnce(u32) + Send + Sync>;
 
 #[cfg(unix)]
@@ -48,8 +48,8 @@ type Inherited = std::convert::Infallible;
 
 #[cfg(unix)]
 impl Lifeline {
-    /// The descriptor from which a store of your own can tell that somebody lives who inherited it: of a file that is
-    /// locked with `flock`, say, or of a pipe or a socket whose other end the store watches.
+    /// Makes a lifeline of a descriptor by which your store can tell whether a process that inherited it lives: of a file that
+    /// is locked with `flock`, or of a pipe or a socket whose other end the store watches.
     ///
     /// ```
     /// # #[cfg(unix)]
@@ -65,8 +65,7 @@ impl Lifeline {
         Self { inherited: inherited.into(), tell: None }
     }
 
-    /// The same lifeline, for a store that wants to know which process group works under the lease: a scheduler calls
-    /// `tell` with its number when the command has begun.
+    /// Adds a callback: a scheduler calls `tell` with the number of the command's process group when the command has begun.
     ///
     /// ```
     /// # #[cfg(unix)]
@@ -87,7 +86,7 @@ impl Lifeline {
     }
 }
 
-/// For a [`Command`](std::process::Command) of your own, see [`Lifeline`].
+/// Takes the descriptor out, for a [`Command`](std::process::Command) of your own.
 #[cfg(unix)]
 impl From<Lifeline> for OwnedFd {
     fn from(lifeline: Lifeline) -> Self {

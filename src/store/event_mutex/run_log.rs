@@ -8,14 +8,14 @@ use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
 /// The log of the last runs of each event, over the whole fleet. A store has one beside its mutexes, see
 /// [`EventMutex::run_log`](crate::EventMutex::run_log).
 ///
-/// It is best effort: it decides no gate and delays none, and a record that was not written is lost. Names of events are
-/// compared byte by byte. Writing a log changes nothing about any lease, claim or mark, whatever their names are.
+/// The log is best effort: it decides no admission and delays none, and a record that was not written is lost. Names of events are
+/// compared byte by byte. Writing the log changes no lease, claim or mark.
 ///
 /// ```
 /// use std::sync::Mutex;
 /// use soloist::{MutexError, Owner, RunLog, RunRecord};
 ///
-/// /// Keeps the records of one process, in the order in which it was told of the runs.
+/// /// Keeps the records of one process, in the order of their first writes.
 /// #[derive(Debug, Default)]
 /// struct InVec(Mutex<Vec<RunRecord>>);
 ///
@@ -54,16 +54,16 @@ use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
 pub trait RunLog: fmt::Debug + Send + Sync {
     /// Writes these records, and drops what is more than `keep` of an event; `keep` is 1 to 1000.
     ///
-    /// A record with an end takes the place of the earlier one of the same run, which is that with the same
-    /// [id](RunRecord::id). One without an end is written only if there is none of its run yet.
+    /// A record with an end replaces the earlier record of its run, which has an equal [id](RunRecord::id). A record without an end
+    /// is written only if its run has no record yet.
     ///
-    /// Runs are in the order in which the store was first told of each: the clocks of a fleet differ, and decide nothing here. The
-    /// newest are kept. If no success is among those, the newest success stays in place of the oldest of them, so that the last
-    /// success is always known where two or more are kept.
+    /// Runs are kept in the order of their first writes: the clocks of a fleet differ, and decide nothing here. The newest are kept.
+    /// If none of these is a success, the newest success replaces the oldest of them, so that the last success is always known if
+    /// two or more runs are kept.
     ///
     /// # Errors
     ///
-    /// It is not known which of the records were written.
+    /// Which of the records were written is not known.
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError>;
 
     /// Returns the records of this event, the newest first. Damaged ones are left out.
@@ -73,17 +73,16 @@ pub trait RunLog: fmt::Debug + Send + Sync {
     /// The store did not answer, or keeps the log in a format that this version does not know.
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError>;
 
-    /// Adds to the numbers of occurrences of this event that were skipped, of which there is one for each reason. The default
-    /// keeps none.
+    /// Adds to the numbers of skipped occurrences of this event, one number for each reason. The default keeps none.
     ///
     /// # Errors
     ///
-    /// It is not known whether they were added; or the log keeps no such numbers.
+    /// Whether they were added is not known; or the log keeps no such numbers.
     fn count_skips(&self, _event: &str, _skips: &[SkipCount]) -> Result<(), MutexError> {
         Err(MutexError::unsupported("count what is skipped"))
     }
 
-    /// Returns the numbers of occurrences of this event that were skipped, in no order.
+    /// Returns the numbers of skipped occurrences of this event, in no order.
     ///
     /// # Errors
     ///

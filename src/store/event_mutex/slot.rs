@@ -1,13 +1,13 @@
-//! A question to a store, and the slot for its answer.
+//! A slot: one question to a store, and the place for its answer.
 
 use crate::base::{catch_panic::contain, error::MutexError};
 
-/// A question to a store, and the slot for its answer. A slot that the store leaves empty means "not known".
+/// One question to a store, and the place for its answer. A slot that the store leaves empty means "not known".
 ///
 /// ```
 /// use soloist::Slot;
 ///
-/// let mut slot: Slot<&str, bool> = Slot::new("is anybody there?");
+/// let mut slot: Slot<&str, bool> = Slot::new("is the name held?");
 /// assert!(slot.answer().is_none());
 /// slot.fill(Ok(true));
 /// assert!(matches!(slot.answer(), Some(Ok(true))));
@@ -19,42 +19,42 @@ pub struct Slot<Q, A> {
 }
 
 impl<Q, A> Slot<Q, A> {
-    /// A question without an answer.
+    /// Makes a slot without an answer.
     #[inline]
     pub fn new(asked: Q) -> Self {
         Self { asked, answer: None }
     }
 
-    /// The question.
+    /// Returns the question.
     pub fn asked(&self) -> &Q {
         &self.asked
     }
 
-    /// The answer, if the store gave one.
+    /// Returns the answer, if the store gave one.
     pub fn answer(&self) -> Option<&Result<A, MutexError>> {
         self.answer.as_ref()
     }
 
-    /// Answers the question, in the place of an earlier answer.
+    /// Answers the question, and replaces an earlier answer.
     #[inline]
     pub fn fill(&mut self, answer: Result<A, MutexError>) {
         self.answer = Some(answer);
     }
 
-    /// Takes the answer out; for an empty slot, what `unanswered` says.
+    /// Takes the answer out; an empty slot returns the error of `unanswered`.
     #[inline]
     pub(crate) fn take_answer(&mut self, unanswered: impl FnOnce(&Q) -> MutexError) -> Result<A, MutexError> {
         self.answer.take().unwrap_or_else(|| Err(unanswered(&self.asked)))
     }
 
-    /// What says that the store as a whole is out, if that is the answer.
+    /// Returns the answer if it says that the store as a whole is unavailable.
     pub(crate) fn outage(&self) -> Option<&MutexError> {
         self.answer.as_ref()?.as_ref().err().filter(|error| error.is_outage())
     }
 }
 
-/// Answers one question after another. After an outage the store is asked nothing more, so that whoever waits for it waits
-/// once. A panic is the answer to one question.
+/// Answers one question after another. After an outage the store is not asked again, so that a tick waits for it once. A panic
+/// fails only its own question.
 pub(crate) fn answer_each<Q, A>(
     slots: &mut [Slot<Q, A>],
     outage: &mut Option<MutexError>,

@@ -1,4 +1,4 @@
-//! What the check of a store warns of, before somebody trusts the store.
+//! The warnings of the check of a store.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use crate::base::escape::OneLine;
 use crate::time::clock::LITTLE_STEP;
 use crate::time::clock::shown::HumanDuration;
 
-/// Something about a store that lets it promise less than the documentation says; told by
-/// [`EventMutex::check`](crate::EventMutex::check).
+/// A setting or a state of a store under which it promises less than the documentation says;
+/// [`EventMutex::check`](crate::EventMutex::check) returns it.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,59 +23,59 @@ use crate::time::clock::shown::HumanDuration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreWarning {
-    /// When its memory is full, the server throws entries away that are held. A server without a limit (`maxmemory 0`) is
-    /// warned of too: it does so as soon as it gets one.
+    /// When its memory is full, the server evicts entries, live leases among them. This concerns a server without a limit
+    /// (`maxmemory 0`) too: it evicts as soon as it gets one.
     Evicts {
         /// The server's `maxmemory-policy`.
         policy: String,
     },
-    /// The server follows another one, and can't be written to.
+    /// The server is a replica, and takes no writes.
     Replica,
     /// The store answers, and takes no writes: nothing protected runs.
     TakesNoWrites {
-        /// Why, and what to do, as in "its disk is full".
+        /// The reason, and the next step, as in "its disk is full".
         why: String,
     },
     /// A table on PostgreSQL has many old versions of rows, which make each admission slow. The server can't clean them away
     /// while an old transaction may still see them.
     DeadRows {
-        /// How many there are.
+        /// The number of old versions.
         count: u64,
     },
     /// The server is a node of a Redis Cluster: no event runs while another node serves the slot of the keys.
     ClusterNode,
-    /// What is said to the server, the password included, goes over a network and is not encrypted. A server is taken to
-    /// be on this host where the URL names a socket, `localhost` or a loopback address.
+    /// The connection to another host is not encrypted, and it carries the password. A server is on this host if the URL names a
+    /// socket, `localhost` or a loopback address.
     Plaintext {
-        /// What the URL has in it for TLS, as in `rediss://`.
+        /// The part of a URL that asks for TLS, as in `rediss://`.
         instead: &'static str,
     },
-    /// The server is older than what the store is written for.
+    /// The server is older than the store supports.
     OldVersion {
         /// The version of the server.
         found: String,
-        /// The oldest that is known to do.
+        /// The oldest version that is supported.
         needed: &'static str,
     },
-    /// What holds a table of mutexes forgets what was granted, or part of it, when the server ends.
+    /// The table of mutexes loses leases when the server ends.
     Forgets {
-        /// What is so about the table, as in "its engine is MEMORY".
+        /// The cause, as in "its engine is MEMORY".
         how: String,
     },
     /// A table of mutexes is not as it should be, so that names may be mixed up or granted twice.
     WrongTable {
-        /// What is wrong with it, as in "it has no primary key".
+        /// The fault, as in "it has no primary key".
         what: String,
     },
-    /// A directory that other users can change, so that they can end or forge what is held in it.
+    /// A directory that other users can change, so that they can end or forge its leases.
     WrongDirectory {
         /// The directory of the store, or one above it.
         path: PathBuf,
-        /// What is wrong with it and what to do, as in "its group can write to it".
+        /// The fault and the next step, as in "its group can write to it".
         what: String,
     },
-    /// A directory on overlayfs, as the root of a container is: each container has a directory of its own at this path,
-    /// which goes with it.
+    /// A directory on overlayfs, like the root of a container: each container has a directory of its own at this path, which is
+    /// lost with the container.
     Overlay {
         /// The directory of the store.
         path: PathBuf,
@@ -84,12 +84,12 @@ pub enum StoreWarning {
     WrongFile {
         /// The lock, state or life file, or the log of runs.
         path: PathBuf,
-        /// What is wrong with it and what to do, as in "it is a symbolic link".
+        /// The fault and the next step, as in "it is a symbolic link".
         what: String,
     },
-    /// The server's clock was set back: grants that it holds, or its last one, lie in the future.
+    /// The server's clock was set back: grants of live leases, or the last grant, lie in the future.
     ClockSetBack {
-        /// By how much at least.
+        /// The smallest step that explains it.
         by: Duration,
     },
     /// The store's calls are tasks of the application's runtime.
@@ -97,20 +97,19 @@ pub enum StoreWarning {
     /// The clocks of the server and of this host differ: one of them is wrong, and hosts that disagree tick at
     /// different times. Claims tolerate a difference of five minutes.
     ClocksDiffer {
-        /// How far they are apart.
+        /// The difference.
         by: Duration,
     },
 }
 
 impl StoreWarning {
-    /// What is to be said of grants that lie so far in the future of the server's clock.
+    /// Returns the warning if grants lie more than a little step in the future of the server's clock.
     #[cfg(feature = "server")]
     pub(crate) fn of_grants_ahead(ahead: Duration) -> Option<Self> {
         (ahead > LITTLE_STEP).then_some(Self::ClockSetBack { by: ahead })
     }
 
-    /// What is to be said of a server of this version, if it is older than what the store is written for. What follows the
-    /// second number decides nothing.
+    /// Returns the warning if the server's version is older than the store supports. Only the first two numbers count.
     #[cfg(feature = "server")]
     pub(crate) fn if_older(found: &str, needed: &'static str) -> Option<Self> {
         let numbers =

@@ -1,7 +1,7 @@
-//! Asks a store, and sees to it that every slot has an answer that fits.
+//! Asks a store, and ensures that every slot has a fitting answer.
 //!
-//! A store may panic, leave slots empty, or grant something else than it was asked for. What it may then hold for us is given
-//! back: nobody works under it.
+//! A store may panic, leave slots empty, or grant something else than it was asked for. The leases and claims that it may then hold
+//! for this process are released: no run has them.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl Admission {
     ///
     /// # Errors
     ///
-    /// Whether it was granted is not known; what was granted, is given back.
+    /// Whether it was granted is not known; it is released.
     pub fn ask<M: EventMutex + ?Sized>(&self, mutex: &M) -> Result<Admitted, MutexError> {
         let mut batch = Batch::new();
         batch.admit(self.clone());
@@ -27,7 +27,7 @@ impl Admission {
 }
 
 impl Batch {
-    /// Has a store carry it out, and sees to it that each slot has an answer that fits.
+    /// Asks a store to carry out the batch, and ensures that each slot has a fitting answer.
     #[inline]
     pub(crate) fn ask<M: EventMutex + ?Sized>(&mut self, mutex: &M) {
         let panic = contain(|| mutex.carry_out(self)).err();
@@ -36,7 +36,7 @@ impl Batch {
         }
     }
 
-    /// Whether each question has an answer that fits.
+    /// Returns whether each slot has a fitting answer.
     #[inline]
     fn is_answered(&self) -> bool {
         let fits = |slot: &Slot<Admission, Admitted>| match slot.answer() {
@@ -50,7 +50,7 @@ impl Batch {
     fn settle_unanswered<M: EventMutex + ?Sized>(&mut self, mutex: &M, panic: Option<&Arc<str>>) {
         let mut outage = self.outage().cloned();
         let (releases, admissions) = self.slots_mut();
-        // Each is tried again alone. A lease that is not ours any more may be one that went back.
+        // Each is tried again alone. A lease that this owner does not hold may have been released by the first call.
         answer_each(releases, &mut outage, LeaseReturn::attempted, |asked| match asked.rest() {
             None if mutex.forget(asked.lease())? => Ok(true),
             _ => Err(no_answer(asked.attempted(), panic)),
