@@ -14,8 +14,8 @@ use crate::schedule::{planned_run::PlannedRun, report::Entry};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::random_below;
 
-/// The limit of the random pause after the first loss to another server. It doubles with each loss, up to 32 times this.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// The longest random pause after the first loss to another server. It doubles with each loss in a row, up to eight times this.
+const FIRST_PAUSE: Duration = Duration::from_millis(8);
 
 /// Runs these one after another, and enters a result for each under its place.
 ///
@@ -60,17 +60,17 @@ pub(super) fn run_in_order<'a>(
     request.ask(enter, &mut ready, &mut refused);
 }
 
-/// The claims of later events of the tick that another server has, as far as the store was asked.
+/// The claims of later events of the tick that other servers have, as far as the store was asked.
 ///
 /// A server that won one occurrence of a tick has mostly won more of them. So after a loss one request reads the claims of the next
-/// events, four times as many as after the loss before. An event whose claim was taken then is skipped in its turn, without a
-/// request of its own. Servers that tick at one moment lose to each other at each event: before it reads, each pauses for a random
-/// time, so that the winners go ahead, and it finds more claims with fewer requests.
+/// events, ten at first. An event whose claim was taken then is skipped in its turn, without a request of its own. Servers that tick at one
+/// moment would lose to each other at each event: so a server that lost pauses for a random time before it reads, and the winners
+/// go ahead meanwhile.
 #[derive(Default)]
 struct TakenClaims {
     /// By the place of the event in the plan.
     claims: HashMap<usize, Held>,
-    /// The losses since the last run.
+    /// The losses in a row.
     losses: u32,
 }
 
@@ -84,14 +84,15 @@ impl TakenClaims {
     /// is not asked again.
     fn read_after_a_loss(&mut self, lost: &PlannedRun<'_>, next: &[Planned<'_>]) {
         self.losses += 1;
-        let count = 4_usize.saturating_pow(self.losses).min(BATCH_SIZE);
+        // A store that can't read several names at once is asked for one after another.
+        let count = 10_usize.saturating_pow(self.losses).min(BATCH_SIZE);
         let asks = next.iter().filter(|(_, run)| run.claims() && run.store.id == lost.store.id).take(count);
         let (places, names): (Vec<usize>, Vec<_>) =
             asks.filter_map(|(index, run)| Some((*index, run.claim_name()?))).unzip();
         if names.is_empty() {
             return;
         }
-        thread::sleep(random_below(FIRST_PAUSE * 2_u32.pow(self.losses.min(6) - 1)));
+        thread::sleep(random_below(FIRST_PAUSE * 2_u32.pow(self.losses.min(4) - 1)));
         let attempted = || "read the claims of a tick".to_owned();
         let outages = &lost.context.outages;
         let held = outages.ask(lost.store, lost.clock, attempted, |mutex| mutex.held(Names::Each(&names)));
