@@ -104,7 +104,7 @@ use keys::Prefix;
 /// the name free, takes it for released at the first asking, also where the server had lost the lease before. If somebody else
 /// has had the name since before the call, the lease was lost, and that is said.
 ///
-/// The server's user needs `+@connection +evalsha +script|load +time +get +set +del +pttl +pexpire` on the keys
+/// The server's user needs `+@connection +evalsha +script|load +time +get +mget +exists +set +del +pttl +pexpire` on the keys
 /// `~{soloist}:*`, `+hgetall +hget +hmget +hset +hincrby +hdel` for a [log of runs](crate::Schedule::with_run_log), `+info` for
 /// [`check`](crate::EventMutex::check), and `+scan` to list [leases with a prefix](crate::Names::LeasesWithPrefix), which reads
 /// through all keys of the database.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisError, Value, cmd};
 use tokio::task::{JoinHandle, yield_now};
@@ -108,18 +109,16 @@ impl Connection {
     fn exchange(&mut self, until: Moment, commands: &[Cmd]) -> (Vec<Value>, io::Result<()>) {
         self.allowance.store(LONGEST_ANSWER, Ordering::Relaxed);
         let mut replies = Vec::with_capacity(commands.len());
-        let hear_all = async {
-            // A task for each command, because a pipeline of the driver's forgets its replies, and the error, when it fails.
-            let send = |command: &Cmd| {
-                let (mut driver, command) = (self.driver.clone(), command.clone());
-                tokio::spawn(async move { driver.send_packed_command(&command).await })
-            };
-            for reply in commands.iter().map(send).collect::<Vec<_>>() {
-                replies.push(reply.await?.map_err(|error| not_heard(&error))?);
-            }
-            Ok::<_, io::Error>(())
-        };
-        let end = self.runtime.until(until, hear_all).flatten();
+        let driver = &self.driver;
+        // Not the driver's pipeline, which forgets its replies, and the error, when it fails.
+        let send = |command| async move { driver.clone().send_packed_command(command).await };
+        let answered = self.runtime.until(until, join_all(commands.iter().map(send)));
+        let end = answered.and_then(|answers| {
+            answers.into_iter().try_for_each(|answer| {
+                replies.push(answer.map_err(|error| not_heard(&error))?);
+                Ok(())
+            })
+        });
         (replies, end)
     }
 

@@ -5,7 +5,7 @@
 //! of all these keys, so that they lie on one slot of a cluster and a script can take any of them. Each byte that a terminal
 //! would not show, or that would need quotes, is `%XX`.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
@@ -21,6 +21,16 @@ const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'{').add(b'}').add(b'"').add
 /// The bytes that a part of a name has as `%XX` in a key.
 const ENCODED_IN_A_PART: &AsciiSet = &ENCODED.add(b'%').add(b'/');
 
+/// A key to which text is written as it stands in keys.
+struct Encoded<'a>(&'a mut String);
+
+impl Write for Encoded<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend(utf8_percent_encode(text, ENCODED));
+        Ok(())
+    }
+}
+
 impl Prefix {
     pub(super) fn new(prefix: String) -> Result<Self, InvalidOptions> {
         let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}');
@@ -31,7 +41,9 @@ impl Prefix {
 
     /// Returns the key of a lease, of a claim, or of another name under this prefix.
     pub(super) fn key(&self, name: impl fmt::Display) -> String {
-        format!("{{{}}}:{}", self.0, utf8_percent_encode(&name.to_string(), ENCODED))
+        let mut key = String::with_capacity(self.0.len() + 100);
+        let _ = write!(key, "{{{}}}:", self.0).and_then(|()| write!(Encoded(&mut key), "{name}")); // A text takes all.
+        key
     }
 
     /// Returns the key of the log of an event's runs.

@@ -7,7 +7,7 @@ use redis::{Cmd, FromRedisValue, Value, from_redis_value_ref};
 
 use super::keys::Prefix;
 use super::server_error::{not_understood, refused};
-use super::stored_holder::{FORMAT, held_for, held_since, holder};
+use super::stored_holder::{beginning_of_entry, held_for, held_since, holder};
 use super::stored_script::{CARRY_OUT, LOOK};
 use crate::lease::{name::MutexName, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
@@ -35,7 +35,7 @@ impl Call<'_> {
         arguments.push(self.refused_for.as_millis().to_string());
         for release in self.releases {
             keys.push(prefix.key(&release.name));
-            arguments.push(format!("{FORMAT} {} ", release.owner));
+            arguments.push(beginning_of_entry(release.owner));
             arguments.push(match release.ending {
                 Ending::Now => "now".to_owned(),
                 Ending::ForGood => "for good".to_owned(),
@@ -48,7 +48,7 @@ impl Call<'_> {
             let requests = [admission.claim(), admission.lease()];
             let terms = requests.map(|request| request.map_or(String::new(), |request| millis(request.term())));
             let asked = (terms, admission.excluded_by(), admission.occurrence(), admission.reason());
-            arguments.push(format!("{FORMAT} {} ", admission.owner()));
+            arguments.push(beginning_of_entry(admission.owner()));
             if before.as_ref() == Some(&asked) {
                 arguments.push("=".to_owned());
             } else {

@@ -8,12 +8,19 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::base::{escape::Quoted, process_id};
 use crate::lease::holder::{Holder, host_and_reason, this_host};
-use crate::lease::{term::Term, token::FencingToken};
+use crate::lease::{owner::Owner, term::Term, token::FencingToken};
 use crate::store::remote::server_clock::instant;
 use crate::time::clock::wall_plus;
 
 /// The format, with which each entry and each line of a log begins.
 pub(super) const FORMAT: &str = "v1";
+
+/// Returns the beginning of an entry: the format and the owner, with a space behind each.
+pub(super) fn beginning_of_entry(owner: Owner) -> String {
+    let mut beginning = String::with_capacity(64);
+    let _ = write!(beginning, "{FORMAT} {owner} "); // A text takes all.
+    beginning
+}
 
 /// Returns the part of an entry behind its owner, its token and its term. It says since which time of the server's the name is
 /// held, for which occurrence, and for which reason.
@@ -72,7 +79,6 @@ pub(super) fn held_for(entry: &[u8], now: DateTime<Utc>) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lease::owner::Owner;
 
     #[test]
     fn an_entry_is_read_back_and_nothing_else_is() {

@@ -27,7 +27,8 @@ impl StoredScript {
     /// Returns a call of the script with these keys, to which arguments can be added.
     pub(super) fn call(&self, keys: &[String]) -> Cmd {
         let script = self.hashed.get_or_init(|| Script::new(self.text));
-        cmd("EVALSHA").arg(script.get_hash()).arg(keys.len()).arg(keys).take()
+        let mut call = Cmd::with_capacity(3 * keys.len() + 8, 160 * keys.len() + 400);
+        call.arg("EVALSHA").arg(script.get_hash()).arg(keys.len()).arg(keys).take()
     }
 
     pub(super) fn load(&self) -> Cmd {

@@ -39,15 +39,14 @@ local time = call('TIME')
 local now = string.sub('0000000000' .. time[1], -10) .. string.sub('000000' .. time[2], -6)
 local answer = { now, '' }
 local is_late = now < args[1] or now >= args[2]
-local entries = {}
 
--- Returns what is at a key: false if nothing is.
-local function entry_at(key)
-  if entries[key] == nil then
-    local found = try('GET', key)
-    entries[key] = type(found) == 'table' and 'what is at ' .. key or found
+-- The text at each key, or false. Lists and hashes read as false, and are found when a name is written.
+local entries = {}
+for first = 1, #keys, 1000 do
+  local last = math.min(first + 999, #keys)
+  for at, entry in ipairs(call('MGET', unpack(keys, first, last))) do
+    entries[keys[first + at - 1]] = entry
   end
-  return entries[key]
 end
 
 local function is_of(owner, entry)
@@ -61,13 +60,13 @@ local function except(kind, entry, left, which)
   answer[#answer + 1] = { number, kind, entry, left, which }
 end
 
-local spent = entry_at(keys[2]) or ''
+local spent = entries[keys[2]] or ''
 local ended, ended_for_good = {}, ''
 for _ = 1, tonumber(args[3]) do
   number, at = number + 1, at + 1
   local key, owner, ending = keys[at], args[arg + 1], args[arg + 2]
   arg = arg + 2
-  local entry, moves = entry_at(key), find(ending, '^%d')
+  local entry, moves = entries[key], find(ending, '^%d')
   if ending == 'for good' then
     ended_for_good = ended_for_good .. owner
   end
@@ -98,10 +97,10 @@ local function take_token()
   if answer[2] ~= '' then
     return true
   end
-  local token, last = now, entry_at(keys[1])
+  local token, last = now, try('GET', keys[1])
   if last and (#last ~= #now or last >= now) then
     -- The clock was set back, or does not tell two calls apart. Above 2^53, numbers here don't count by one.
-    local after = match(last, '^%d+$') and tonumber(last) + 1
+    local after = type(last) == 'string' and match(last, '^%d+$') and tonumber(last) + 1
     if not after or after > 9007199254740991 then
       local what = 'something else than a token is at the key ' .. keys[1] .. ': delete that key'
       answer[2] = redis.error_reply('NOTOKEN ' .. what)
@@ -116,7 +115,7 @@ end
 
 -- Refuses an admission, because of an entry.
 local function refuse(kind, key, which)
-  local entry, left = entry_at(key), call('PTTL', key)
+  local entry, left = entries[key], call('PTTL', key)
   local term = tonumber(match(entry, '^v1 %S+ token=%d+ term=(%d+) '))
   if term and left > term and not which then
     call('PEXPIRE', key, term)
@@ -131,11 +130,15 @@ if arg < #args and is_late then
 end
 local excluding_from, excluding_to, claim_term, lease_term, holder
 
+-- Writes the entry of a name that reads as free. Returns false if something else than a text is at its key.
 local function take(key, owner, term)
-  if key and not entries[key] then
-    entries[key] = owner .. 'token=' .. answer[2] .. ' term=' .. term .. holder
-    call('SET', key, entries[key], 'NX', 'PX', term)
+  if not key or entries[key] then
+    return true
   end
+  local entry = owner .. 'token=' .. answer[2] .. ' term=' .. term .. holder
+  local taken = call('SET', key, entry, 'NX', 'PX', term)
+  entries[key] = taken and entry or 'what is at ' .. key
+  return taken
 end
 
 while arg < #args do
@@ -147,10 +150,14 @@ while arg < #args do
     excluding_from, excluding_to = at + 1, at + args[arg + 2]
     at, claim_term, lease_term, holder = excluding_to, args[arg + 3], args[arg + 4], args[arg + 5]
     arg = arg + 5
+    for which = excluding_from, excluding_to do
+      local key = keys[which]
+      entries[key] = entries[key] or (call('EXISTS', key) == 1 and 'what is at ' .. key)
+    end
   end
   local excluding, claim_key, lease_key
   for which = excluding_from, excluding_to do
-    excluding = excluding or (entry_at(keys[which]) and which)
+    excluding = excluding or (entries[keys[which]] and which)
   end
   if claim_term ~= '' then
     at = at + 1
@@ -160,7 +167,7 @@ while arg < #args do
     at = at + 1
     lease_key = keys[at]
   end
-  local claim, lease = claim_key and entry_at(claim_key), lease_key and entry_at(lease_key)
+  local claim, lease = claim_key and entries[claim_key], lease_key and entries[lease_key]
   local has_claim, has_lease = is_of(owner, claim), is_of(owner, lease)
 
   if find(spent, owner, 1, true) then
@@ -178,9 +185,14 @@ while arg < #args do
     refuse('lease', lease_key)
   elseif not take_token() then
     return answer
-  else
-    take(claim_key, owner, claim_term)
-    take(lease_key, owner, lease_term)
+  elseif not take(claim_key, owner, claim_term) then
+    refuse('claim', claim_key)
+  elseif not take(lease_key, owner, lease_term) then
+    if claim_key and not has_claim then
+      call('DEL', claim_key)
+      entries[claim_key] = false
+    end
+    refuse('lease', lease_key)
   end
 end
 return answer
