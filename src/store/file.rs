@@ -5,32 +5,34 @@
 //!
 //! Each mutex has three files:
 //!
-//! - `X.lock` is locked with `flock` for as long as a decision takes, and is never replaced. A look takes the lock, too, so that
-//!   it waits for a create and never refuses it. A name that excludes an admission is locked shared. Several mutexes are
+//! - `X.lock` is locked with `flock` during a decision, and is never replaced. A read takes the lock, too, so that it waits for a
+//!   create and never refuses it. A name that excludes an admission is locked shared. Several mutexes are
 //!   locked in the order of their names.
 //! - `X.state` is text: the last token, and a line for the lease, each claim and each marker. A grant writes the whole text: up
 //!   to 4 KiB in place by one write, a longer text beside, which is then renamed over. So a process that is killed has granted
-//!   all of an admission or nothing. Whatever comes later changes the head of a line in place, which needs no room on the disk:
-//!   a renewal writes its deadline, a release that the lease has ended.
+//!   all of an admission or nothing. Later changes go into the head of a line, in place, which needs no room on the disk: a renewal writes its
+//!   deadline, a release that the lease has ended.
 //! - `X.life` is locked while the run lives, and a release unlocks it. If a lease ends while its holder lives, the next holder
 //!   locks `X.life-1`, and so on.
 //!
-//! A lease is held in one of three cases: its life file is locked and its term is not over; its life file is locked and a
-//! command has inherited it; or a minimum hold is not over.
+//! A lease is held in one of three cases:
+//!
+//! - its life file is locked, and its term is not over;
+//! - its life file is locked, and a command has inherited it;
+//! - a minimum hold is not over.
 //!
 //! A schedule that keeps a log of its runs has a file `X.runs` for each event, with a lock file of its own: no gate waits for it.
 //!
-//! A command that works under a lease inherits a duplicate of the life file's descriptor, its lifeline. They share one
-//! lock: it stays until the last of them is closed, whichever process was killed before, and ends at once when the holder
-//! unlocks it to release the lease. From the first lifeline on the state says that the term does not count, because nobody
-//! renews it when the holder has gone. If the life file was deleted, nobody can tell who lives, and the term counts again.
+//! A command that runs under a lease inherits a duplicate of the life file's descriptor: its lifeline. All duplicates share one lock.
+//! It ends when the last of them is closed, or at once when the holder unlocks the file to release the lease. From the first
+//! lifeline on, the term does not count, because a killed holder renews nothing. If the life file was deleted, the term counts again.
 //!
-//! Nothing is synced to the disk. A power loss takes the holders with it, and may take back the claims of the last seconds
-//! before it. A state that is not whole after that counts as empty, unless a life file is locked.
+//! Nothing is synced to the disk. A power loss ends the holders, and may lose the claims of the last seconds before it. A state, or a
+//! line of one, that is damaged after that counts as empty, unless a life file is locked.
 //!
-//! A process that can open a file can lock it, and a user who can write to the directory can plant files there that root or
-//! another user opens. So all files are opened beside one descriptor of the directory, never through a link;
-//! `directory/access.rs` says who may own them.
+//! A process that can open a file can lock it, and a user who can write to the directory can plant files that root or another user
+//! opens. So all files are opened beside one descriptor of the directory, never through a link; `directory/access.rs` says which
+//! users may own them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -47,7 +49,7 @@ use crate::observe::run_record::RunRecord;
 use crate::observe::run_record::numbered_record::{add, by_event, newest_first};
 use crate::observe::run_record::skip_count::{SkipCount, add_skips};
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::batch::{Batch, LeaseReturn};
+use crate::store::event_mutex::batch::{Batch, LeaseRelease};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 #[cfg(unix)]
@@ -66,7 +68,7 @@ pub(crate) mod filesystem;
 #[cfg(unix)]
 mod health;
 mod life_file;
-mod locked_mutex;
+mod opened_mutex;
 mod open_file;
 mod paths;
 mod runs_file;
@@ -76,9 +78,9 @@ use builder::FileMutexBuilder;
 use directory::Directory;
 use error::FileError;
 use life_file::LifeLock;
-use locked_mutex::mutex_lock::{LockKind, MutexLock, lock_deadline};
-use locked_mutex::state::{Lasts, StateEntry};
-use locked_mutex::{Decision, LockedMutex};
+use opened_mutex::mutex_lock::{LockKind, MutexLock, lock_deadline};
+use opened_mutex::state::{Lasts, StateEntry};
+use opened_mutex::{Decision, OpenedMutex};
 use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 use runs_file::{Logged, RunsFile};
 
@@ -87,7 +89,7 @@ const LOG: &str = "the log of runs";
 
 /// A store in a directory, for the processes of one host. It can do all that an [`EventMutex`] can.
 ///
-/// A killed process frees its leases at once, whatever their term. A lease whose [`lifeline`](EventMutex::lifeline) a
+/// A killed process frees its leases at once, before the end of their terms. A lease whose [`lifeline`](EventMutex::lifeline) a
 /// command has is free when the command has ended, and all processes that inherited the lifeline from it; no sooner and no
 /// later, whatever the term.
 ///
@@ -137,7 +139,7 @@ const LOG: &str = "the log of runs";
 ///
 /// Terms are measured on the wall clock, because all processes share it. If it is set
 ///
-/// - **back**, released leases stay free, and the leases of a dead process are free at once. Claims and the rest of
+/// - **back**, released leases stay free, and the leases of a dead process are free at once. Claims and the minimum hold of
 ///   [`hold_at_least`](crate::Event::hold_at_least) last longer by that much. If a live holder refuses a gate, the
 ///   report says that its `since` lies in the future, and [the process fails](crate::SkipReason::is_failure).
 /// - **forward** by more than what is left of a term, a lease ends early, unless it has a lifeline.
@@ -167,11 +169,11 @@ struct Shared {
     dir: PathBuf,
     directory: Mutex<Arc<Directory>>,
     clock: Clock,
-    in_hand: Mutex<InHand>,
+    life_locks: Mutex<LifeLocks>,
 }
 
 /// The life files that this process has locked: of leases that it holds, or has lost and not released yet.
-type InHand = HashMap<(Owner, MutexName), LifeLock>;
+type LifeLocks = HashMap<(Owner, MutexName), LifeLock>;
 
 impl FileMutex {
     /// Opens the directory `path`, which is made if it is not there, with mode 0700. A relative path is resolved against the
@@ -224,24 +226,24 @@ impl FileMutex {
         Ok(Arc::clone(&directory))
     }
 
-    fn in_hand(&self) -> MutexGuard<'_, InHand> {
+    fn life_locks(&self) -> MutexGuard<'_, LifeLocks> {
         // No code that can panic runs while the map is half-changed.
-        self.shared.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.life_locks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the life file of a lease out of the hand. One that belongs to the other side of a `fork` is left alone.
-    fn let_go(&self, owner: Owner, name: &MutexName) -> Option<LifeLock> {
-        self.in_hand().remove(&(owner, name.clone())).filter(LifeLock::is_of_this_process)
+    /// Takes the lock of a lease's life file out of the map. After a `fork`, only the process that locked the file gets it.
+    fn take_life_lock(&self, owner: Owner, name: &MutexName) -> Option<LifeLock> {
+        self.life_locks().remove(&(owner, name.clone())).filter(LifeLock::is_of_this_process)
     }
 
-    /// Decides on one admission while its mutex is locked, and those of the names that exclude it, too. Their lock files are
-    /// made here: of two names that exclude each other, neither can be granted unseen.
-    fn admit(&self, admission: &Admission) -> Result<Admitted, FileError> {
+    /// Decides on one admission, with the locks of its mutex and of the mutexes that exclude it. It makes missing lock files, so that
+    /// two names that exclude each other always meet.
+    fn admit(&self, admission: &Admission, deadline: Moment) -> Result<Admitted, FileError> {
         let name = admission.name();
         let mut names: Vec<&MutexName> = iter::once(name).chain(admission.excluded_by()).collect();
         names.sort_by_key(|name| name.mutex());
         names.dedup_by_key(|name| name.mutex());
-        let (directory, deadline, mut locks) = (self.directory_for(name)?, lock_deadline(), Vec::new());
+        let (directory, mut locks) = (self.directory_for(name)?, Vec::new());
         for each in names {
             let kind = if each.mutex() == name.mutex() { LockKind::Exclusive } else { LockKind::Shared };
             let paths = MutexPaths::of(Arc::clone(&directory), each.mutex());
@@ -249,8 +251,8 @@ impl FileMutex {
             locks.push((paths, lock));
         }
         let now = self.shared.clock.now();
-        let locked: Result<Vec<LockedMutex>, FileError> =
-            locks.into_iter().map(|(paths, lock)| LockedMutex::read(paths, Some(lock), now)).collect();
+        let locked: Result<Vec<OpenedMutex>, FileError> =
+            locks.into_iter().map(|(paths, lock)| OpenedMutex::read(paths, Some(lock), now)).collect();
         let locked = locked?;
         let mutex_of =
             |name: &MutexName| locked.iter().find(|mutex| mutex.is_of(name)).expect("all that are named were locked");
@@ -261,37 +263,37 @@ impl FileMutex {
         }
         let Decision { answer, life, superseded } = mutex_of(name).admit(admission)?;
         if let Some(superseded) = superseded {
-            self.let_go(superseded, name);
+            self.take_life_lock(superseded, name);
         }
         if let Some(life) = life {
-            self.in_hand().insert((admission.owner(), name.clone()), life);
+            self.life_locks().insert((admission.owner(), name.clone()), life);
         }
         Ok(answer)
     }
 
-    fn decide_on(&self, admission: &Admission) -> Result<Admitted, MutexError> {
-        self.admit(admission).map_err(|error| error.while_trying_to("create", admission.name()))
+    fn decide_on(&self, admission: &Admission, deadline: Moment) -> Result<Admitted, MutexError> {
+        self.admit(admission, deadline).map_err(|error| error.while_trying_to("admit", admission.name()))
     }
 
-    /// Does `action` on the locked mutex of `name`. Returns `absent` if the mutex was never asked for.
+    /// Runs `action` on the mutex of `name`, under its lock. Returns `absent` if the mutex was never asked for.
     fn on_mutex<T>(
         &self,
         name: &MutexName,
         absent: T,
-        action: impl FnOnce(LockedMutex) -> Result<T, FileError>,
+        deadline: Moment,
+        action: impl FnOnce(OpenedMutex) -> Result<T, FileError>,
     ) -> Result<T, FileError> {
         let paths = MutexPaths::of(self.directory_for(name)?, name.mutex());
         let Some(file) = paths.open_if_there(LOCK)? else { return Ok(absent) };
-        let lock = MutexLock::wait_for(file, LockKind::Exclusive, lock_deadline())?;
-        action(LockedMutex::read(paths, Some(lock), self.shared.clock.now())?)
+        let lock = MutexLock::wait_for(file, LockKind::Exclusive, deadline)?;
+        action(OpenedMutex::read(paths, Some(lock), self.shared.clock.now())?)
     }
 
-    /// Reads a mutex among others. If it stays locked until `deadline`, it is read without its lock, so that a process that
-    /// is stuck does not hide the others.
-    fn read(&self, paths: MutexPaths, deadline: Moment) -> Result<LockedMutex, FileError> {
+    /// Reads one of several mutexes. After `deadline` it reads without the lock, so that a stuck process does not hide the others.
+    fn read(&self, paths: MutexPaths, deadline: Moment) -> Result<OpenedMutex, FileError> {
         let file = paths.open_if_there(LOCK)?;
         let lock = file.and_then(|file| MutexLock::wait_for(file, LockKind::Exclusive, deadline).ok());
-        LockedMutex::read(paths, lock, self.shared.clock.now())
+        OpenedMutex::read(paths, lock, self.shared.clock.now())
     }
 
     /// Reads which of these names are held: those of one mutex in a row as of one moment.
@@ -309,7 +311,8 @@ impl FileMutex {
     }
 
     fn held_by(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
-        self.on_mutex(name, None, |mutex| mutex.held_by(name)).map_err(|error| error.while_trying_to("look at", name))
+        let held = self.on_mutex(name, None, lock_deadline(), |mutex| mutex.held_by(name));
+        held.map_err(|error| error.while_trying_to("look at", name))
     }
 
     /// Reads which of these leases are held, of all states in the directory. A file that can't be used hides no other.
@@ -332,37 +335,42 @@ impl FileMutex {
         Ok(held)
     }
 
-    /// Changes the entry of a lease on record. Returns whether its owner still held the name.
-    fn change(&self, lease: &Lease, change: impl FnOnce(StateEntry) -> Option<StateEntry>) -> Result<bool, FileError> {
-        self.on_mutex(lease.name(), false, |mutex| mutex.change(lease, change))
+    /// Changes the entry of a lease. Returns whether its owner still held the name.
+    fn change(
+        &self,
+        lease: &Lease,
+        deadline: Moment,
+        change: impl FnOnce(StateEntry) -> Option<StateEntry>,
+    ) -> Result<bool, FileError> {
+        self.on_mutex(lease.name(), false, deadline, |mutex| mutex.change(lease, change))
     }
 
-    /// Releases a lease. Whatever is answered, its life file is unlocked if it is in hand.
-    fn release(&self, lease: &Lease, rest: Option<Term>) -> Result<bool, MutexError> {
-        let life = self.let_go(lease.owner(), lease.name()).map(LifeLock::released);
-        let released = self.on_mutex(lease.name(), false, |mutex| {
+    /// Releases a lease. Its life file is unlocked in any case.
+    fn release(&self, lease: &Lease, minimum_hold: Option<Term>, deadline: Moment) -> Result<bool, MutexError> {
+        let life = self.take_life_lock(lease.owner(), lease.name()).map(LifeLock::without_lifelines);
+        let released = self.on_mutex(lease.name(), false, deadline, |mutex| {
             let now = mutex.now;
             let released = mutex.change(lease, |entry| {
-                Some(match rest {
+                Some(match minimum_hold {
                     None => entry.lasting(Lasts::Ended),
-                    Some(rest) => {
-                        entry.lasting(Lasts::Fixed).with_holder(|holder| holder.held_until(wall_plus(now, rest.get())))
+                    Some(term) => {
+                        entry.lasting(Lasts::Fixed).with_holder(|holder| holder.held_until(wall_plus(now, term.get())))
                     }
                 })
             });
-            // While the mutex is locked, or the next holder would have to start a new generation.
+            // Under the lock of the mutex: else the next holder might need the next life file.
             drop(life);
             released
         });
-        let verb = if rest.is_some() { "release" } else { "forget" };
-        released.map_err(|error| error.while_trying_to(verb, lease.name()))
+        released.map_err(|error| error.while_trying_to("forget", lease.name()))
     }
 
-    fn extend_one(&self, lease: &Lease, term: Term) -> Result<bool, FileError> {
+    fn extend_one(&self, lease: &Lease, term: Term, deadline: Moment) -> Result<bool, FileError> {
         let until = || wall_plus(self.shared.clock.now(), term.get());
-        let ours = self.change(lease, |entry| Some(entry.with_holder(|holder| holder.held_until(until()))))?;
+        let ours =
+            self.change(lease, deadline, |entry| Some(entry.with_holder(|holder| holder.held_until(until()))))?;
         if !ours {
-            self.let_go(lease.owner(), lease.name());
+            self.take_life_lock(lease.owner(), lease.name());
         }
         Ok(ours)
     }
@@ -370,23 +378,26 @@ impl FileMutex {
 
 #[cfg(unix)]
 impl FileMutex {
-    /// Binds a lease that is in hand, and still its owner's, to its life file, and lends a duplicate of that.
+    /// Binds a lease of this process to its life file, and returns a duplicate of that.
     fn lend(&self, lease: &Lease) -> Result<Lifeline, FileError> {
         let (owner, name) = (lease.owner(), lease.name());
         let unusable = |why: &str| FileError::unusable(&state_in(self.dir(), name.mutex()), why);
-        let lent = match self.in_hand().get_mut(&(owner, name.clone())) {
+        let lent = match self.life_locks().get_mut(&(owner, name.clone())) {
             Some(life) if life.is_of_this_process() => life.lend()?,
-            _ => return Err(unusable("it is not in hand here")),
+            _ => return Err(unusable("this process does not hold the lease")),
         };
-        if !self.change(lease, |entry| (entry.lasts != Lasts::Fixed).then(|| entry.lasting(Lasts::Bound)))? {
-            self.let_go(owner, name);
-            return Err(unusable("it is not its owner's any more"));
+        if !self.change(lease, lock_deadline(), |entry| {
+            (entry.lasts != Lasts::Fixed).then(|| entry.lasting(Lasts::Bound))
+        })? {
+            self.take_life_lock(owner, name);
+            return Err(unusable("its owner does not hold the lease any more"));
         }
         let (store, lease) = (self.clone(), lease.clone());
         Ok(Lifeline::of(lent).telling(move |process_group| {
-            // Should it fail, the state tells people less, and the next renewal says what is wrong.
-            let _ = store
-                .change(&lease, |entry| Some(entry.with_holder(|holder| holder.with_process_group(process_group))));
+            // After a failure the state lacks the process group, and the next renewal returns the error.
+            let _ = store.change(&lease, lock_deadline(), |entry| {
+                Some(entry.with_holder(|holder| holder.with_process_group(process_group)))
+            });
         }))
     }
 }
@@ -401,13 +412,13 @@ impl FileMutexBuilder {
     pub fn open(self) -> Result<FileMutex, MutexError> {
         let (dir, directory, clock) = self.parts()?;
         let directory = Mutex::new(Arc::new(directory));
-        Ok(FileMutex { shared: Arc::new(Shared { dir, directory, clock, in_hand: Mutex::default() }) })
+        Ok(FileMutex { shared: Arc::new(Shared { dir, directory, clock, life_locks: Mutex::default() }) })
     }
 }
 
 impl EventMutex for FileMutex {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        match self.decide_on(&Admission::of(request.clone()))? {
+        match self.decide_on(&Admission::of(request.clone()), lock_deadline())? {
             Admitted::Granted(grant) => Ok(Some(request.granted(grant.token()))),
             _ => Ok(None),
         }
@@ -418,7 +429,7 @@ impl EventMutex for FileMutex {
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.release(lease, None)
+        self.release(lease, None, lock_deadline())
     }
 
     fn describe(&self) -> Description {
@@ -431,14 +442,17 @@ impl EventMutex for FileMutex {
 
     fn carry_out(&self, batch: &mut Batch) {
         let (releases, _) = batch.slots_mut();
-        let mut outage = None;
-        answer_each(releases, &mut outage, LeaseReturn::attempted, |asked| self.release(asked.lease(), asked.rest()));
-        batch.admit_each(&mut outage, |admission| self.decide_on(admission));
+        let (mut outage, deadline) = (None, lock_deadline());
+        answer_each(releases, &mut outage, LeaseRelease::attempted, |asked| {
+            self.release(asked.lease(), asked.minimum_hold(), deadline)
+        });
+        batch.admit_each(&mut outage, |admission| self.decide_on(admission, deadline));
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
+        let deadline = lock_deadline();
         for slot in leases {
-            let ours = self.extend_one(slot.asked(), term);
+            let ours = self.extend_one(slot.asked(), term, deadline);
             slot.fill(ours.map_err(|error| error.while_trying_to("extend", slot.asked().name())));
         }
     }
@@ -461,7 +475,7 @@ impl EventMutex for FileMutex {
     }
 
     fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
-        self.on_mutex(name, Broken::NotHeld, |mutex| mutex.break_open(name))
+        self.on_mutex(name, Broken::NotHeld, lock_deadline(), |mutex| mutex.break_lease(name))
             .map_err(|error| error.while_trying_to("break", name))
     }
 
@@ -478,7 +492,7 @@ impl EventMutex for FileMutex {
 }
 
 impl FileMutex {
-    /// Does `action` on the log of an event.
+    /// Runs `action` on the log of an event.
     fn on_log<T>(
         &self,
         verb: &str,
@@ -521,9 +535,9 @@ impl RunLog for FileMutex {
 
 impl fmt::Debug for FileMutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut in_hand: Vec<String> = self.in_hand().keys().map(|(_, name)| name.to_string()).collect();
-        in_hand.sort_unstable();
-        f.debug_struct("FileMutex").field("dir", &self.shared.dir).field("in_hand", &in_hand).finish_non_exhaustive()
+        let mut held: Vec<String> = self.life_locks().keys().map(|(_, name)| name.to_string()).collect();
+        held.sort_unstable();
+        f.debug_struct("FileMutex").field("dir", &self.shared.dir).field("held", &held).finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,7 @@
-//! Scope: this process. Clock: one that never steps. A crash takes the leases with it.
+//! Scope: this process. Clock: monotonic. A crash ends the leases.
 //!
-//! The reference for other stores: one map behind one lock. A decision is made while the lock is held, at one moment, and
-//! everything that the map says is read as of that moment: a name is held until its term is over, and free from then on.
+//! The reference for other stores: one map behind one lock. A decision is made under the lock, as of one moment: a name is held until
+//! its term is over, and free from then on.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -167,11 +167,11 @@ impl MemoryState {
         self.entries.reserve(self.entries.len());
     }
 
-    /// Releases a lease, at once or after `rest`. Returns whether its owner still held the name.
-    fn release(&mut self, lease: &Lease, rest: Option<Term>, now: Moment) -> bool {
+    /// Releases a lease, at once or after a minimum hold. Returns whether its owner still held the name.
+    fn release(&mut self, lease: &Lease, minimum_hold: Option<Term>, now: Moment) -> bool {
         let Some(entry) = self.own(lease, now) else { return false };
-        if let Some(rest) = rest {
-            entry.until = now.plus(rest.get());
+        if let Some(term) = minimum_hold {
+            entry.until = now.plus(term.get());
         } else {
             self.entries.remove(lease.name());
         }
@@ -229,7 +229,7 @@ impl EventMutex for MemoryMutex {
         let (releases, admissions) = batch.slots_mut();
         self.decide(|state, now| {
             for slot in releases {
-                let is_own = state.release(slot.asked().lease(), slot.asked().rest(), now);
+                let is_own = state.release(slot.asked().lease(), slot.asked().minimum_hold(), now);
                 slot.fill(Ok(is_own));
             }
             for slot in admissions {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::directory::Directory;
 use super::error::of_directory;
-use super::filesystem::{NetworkFilesystem, network_of};
+use super::filesystem::NetworkFilesystem;
 use super::sharing::Sharing;
 use crate::base::error::MutexError;
 use crate::time::clock::Clock;
@@ -71,8 +71,7 @@ impl FileMutexBuilder {
         let Self { path, clock, network, sharing } = self;
         let open = || {
             let dir = std::path::absolute(&path)?;
-            let directory = Directory::open_or_make(&dir, sharing)?;
-            network.accept(network_of(&dir)?)?;
+            let directory = Directory::open_or_make(&dir, sharing, network)?;
             Ok((dir, directory))
         };
         let (dir, directory) =

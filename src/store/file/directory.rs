@@ -18,6 +18,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
+use super::filesystem::{NetworkFilesystem, network_of};
 use super::open_file::OpenFile;
 use super::sharing::Sharing;
 use crate::lease::owner::Owner;
@@ -26,13 +27,12 @@ mod access;
 
 use access::{Access, Origin, accept_link, our_user, refused, share};
 
-/// The flags with which a file is opened: for reading and writing, as locks need on some systems; never through a link; never waiting for
-/// the other side of a pipe.
+/// The flags to open a file: for reading and writing, which locks need on some systems; never through a link; without waiting for the
+/// other side of a pipe.
 const FLAGS: OFlags =
     OFlags::RDWR.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// The flags that do not note on the disk when the file was read, which costs more than the reading. Only the file's owner may
-/// ask for that.
+/// The flags without a note of the time of the read, which costs more than the read. Only the file's owner may ask for that.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const QUIETLY: OFlags = FLAGS.union(OFlags::NOATIME);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -42,10 +42,11 @@ const QUIETLY: OFlags = FLAGS;
 const PAUSES: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(2), Duration::from_millis(4)];
 
-/// An open directory, as it was found.
+/// An open directory.
 pub(super) struct Directory {
     path: PathBuf,
     sharing: Sharing,
+    network: NetworkFilesystem,
     opened: File,
     found: Metadata,
     access: Access,
@@ -53,22 +54,22 @@ pub(super) struct Directory {
 
 impl Directory {
     /// Opens the directory at this path, and makes it if it is not there.
-    pub(super) fn open_or_make(path: &Path, sharing: Sharing) -> io::Result<Self> {
+    pub(super) fn open_or_make(path: &Path, sharing: Sharing, network: NetworkFilesystem) -> io::Result<Self> {
         let is_settling = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-        match patiently(|| Self::open(path, sharing), is_settling) {
+        match patiently(|| Self::open(path, sharing, network), is_settling) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 make(path).map_err(|error| {
                     let why =
                         format!("it is not there, and could not be made: {error}; make it, and give it to this user");
                     io::Error::new(error.kind(), why)
                 })?;
-                patiently(|| Self::open(path, sharing), is_settling)
+                patiently(|| Self::open(path, sharing, network), is_settling)
             }
             opened => opened,
         }
     }
 
-    fn open(path: &Path, sharing: Sharing) -> io::Result<Self> {
+    fn open(path: &Path, sharing: Sharing, network: NetworkFilesystem) -> io::Result<Self> {
         let directory = OFlags::DIRECTORY.bits().cast_signed();
         let opened = File::options().read(true).custom_flags(directory).open(path)?;
         expect_at(path, &opened.metadata()?)?;
@@ -77,13 +78,14 @@ impl Directory {
         }
         let found = opened.metadata()?;
         let access = Access::in_directory(path, &found, sharing)?;
-        Ok(Self { path: path.to_owned(), sharing, opened, found, access })
+        network.accept(network_of(path)?)?;
+        Ok(Self { path: path.to_owned(), sharing, network, opened, found, access })
     }
 
     /// Opens the directory that is at this path now, if it is another one, or has another owner or mode.
     pub(super) fn renewed(&self) -> io::Result<Option<Self>> {
         let changed = identity(&fs::metadata(&self.path)?) != identity(&self.found);
-        changed.then(|| Self::open(&self.path, self.sharing)).transpose()
+        changed.then(|| Self::open(&self.path, self.sharing, self.network)).transpose()
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -112,8 +114,7 @@ impl Directory {
         patiently(open_or_make, is_being_made).map_err(|error| self.explained(path, error))
     }
 
-    /// Puts a file with these bytes in the place of another. Each process sees the old file or the new one, also if this process
-    /// is killed.
+    /// Replaces a file by one with these bytes. Each process sees the old file or the new one, also if this process is killed.
     pub(super) fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let beside = path.with_file_name(format!("{}.new", file_name(path).display()));
         let made = match self.make_file(&beside) {
@@ -134,7 +135,7 @@ impl Directory {
         Ok(unlinkat(&self.opened, file_name(path), AtFlags::empty())?)
     }
 
-    /// Writes a file with more than a new event needs, and removes it.
+    /// Writes a file, longer than that of a new event, and removes it.
     pub(super) fn try_write(&self) -> io::Result<()> {
         let path = self.path.join(format!("check-{}", Owner::unique()));
         let made = self.make_file(&path)?;
@@ -161,7 +162,7 @@ impl Directory {
         }
     }
 
-    /// Makes a file that is its owner's alone until it is settled, whatever the umask.
+    /// Makes a file that only its owner can open until it is settled, under any umask.
     fn make_file(&self, path: &Path) -> io::Result<OpenFile> {
         let file =
             openat(&self.opened, file_name(path), QUIETLY | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)?;
@@ -186,7 +187,7 @@ impl Directory {
     }
 }
 
-/// Returns which directory it is, and who can write to it.
+/// Returns the identity of a directory, with its owner and mode.
 fn identity(directory: &Metadata) -> (u64, u64, u32, u32, u32) {
     (directory.dev(), directory.ino(), directory.uid(), directory.gid(), directory.mode())
 }
@@ -207,7 +208,7 @@ fn expect_at(path: &Path, directory: &Metadata) -> io::Result<()> {
     Err(refused("the directory was replaced while it was opened"))
 }
 
-/// Makes a directory for its owner alone, below directories that all users can enter: those who share it must get there.
+/// Makes a directory for its owner alone, below directories that all users can enter, so that users can share it later.
 fn make(path: &Path) -> io::Result<()> {
     if let Some(above) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o755).create(above)?;
@@ -218,7 +219,7 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns whether another process may be making the file just now: it is there, and not yet for us to open.
+/// Returns whether another process may be making the file: it exists, and this process can't open it yet.
 fn is_being_made(error: &io::Error) -> bool {
     let errors = [Errno::ACCESS, Errno::EXIST].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|error| errors.contains(&error))

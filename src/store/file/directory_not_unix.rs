@@ -1,9 +1,10 @@
-//! The directory of a store where it has no owner and no mode, and files are opened by their paths.
+//! The directory of a store on systems where directories have no owner and no mode: files are opened by their paths.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::filesystem::NetworkFilesystem;
 use super::open_file::OpenFile;
 use super::sharing::Sharing;
 
@@ -13,7 +14,7 @@ pub(super) struct Directory {
 
 impl Directory {
     /// Opens the directory at this path, and makes it if it is not there.
-    pub(super) fn open_or_make(path: &Path, _sharing: Sharing) -> io::Result<Self> {
+    pub(super) fn open_or_make(path: &Path, _: Sharing, _: NetworkFilesystem) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         Ok(Self { path: path.to_owned() })
     }
@@ -34,7 +35,7 @@ impl Directory {
         }
     }
 
-    /// Puts a file with these bytes in the place of another.
+    /// Replaces a file by one with these bytes.
     pub(super) fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let beside = path.with_file_name(format!("{}.new", path.file_name().unwrap_or_default().display()));
         fs::write(&beside, bytes)?;

@@ -29,7 +29,7 @@ impl FileError {
         Self::at(path)(io::Error::new(io::ErrorKind::InvalidData, why.into()))
     }
 
-    /// Refuses a file of which this is the beginning, because it does not begin with the format that is known.
+    /// Refuses a file with this beginning, because it does not begin with the known format.
     pub(super) fn of_another_format(path: &Path, beginning: &[u8], known: &str) -> Self {
         let first_line = beginning.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let why = format!(
@@ -41,8 +41,7 @@ impl FileError {
         Self::unusable(path, why)
     }
 
-    /// Returns the error for the caller. What goes wrong with one file says nothing of the other names, unless the disk
-    /// takes no writes, or the directory can't be entered either.
+    /// Returns the error for the user. It concerns one name, unless the disk takes no writes, or the directory can't be entered.
     pub(super) fn while_trying_to(self, verb: &str, name: impl fmt::Display) -> MutexError {
         use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
 
@@ -56,7 +55,7 @@ impl FileError {
     }
 }
 
-/// Returns the error of the whole store. A directory that lets nobody in, or takes no more, has answered.
+/// Returns the error of the whole store. A directory that can't be entered, or that takes no more, has refused.
 pub(super) fn of_directory(attempted: String, error: io::Error) -> MutexError {
     use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull, Unsupported};
 

@@ -1,7 +1,7 @@
-//! The life files of a mutex: the one that is locked says whose holder still lives.
+//! The life files of a mutex. A locked life file says that its holder still lives.
 //!
-//! Only a holder locks a life file for itself alone. A look shares the lock for a moment, and has the lock of the mutex
-//! meanwhile, so that it is in the way of no other look and of no create.
+//! Only a holder locks a life file exclusively. A read takes a shared lock for a moment, under the lock of the mutex, so that it
+//! disturbs no other read and no create.
 
 #[cfg(unix)]
 use std::fs::File;
@@ -14,15 +14,15 @@ use crate::lease::holder::Holder;
 #[cfg(unix)]
 use crate::lease::holder::this_host;
 
-/// More holders of one mutex than this do not outlive their lease at once.
+/// The most holders of one mutex that may live after the end of their leases.
 const GENERATIONS: u32 = 1000;
 
-/// Which life file a holder has locked.
+/// The identity of a life file that a holder has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LifeId {
-    /// Which of the mutex's life files it is by name.
+    /// The number in its name.
     pub(super) generation: u32,
-    /// Which file it is, also after another one took its name; zero where the system does not tell.
+    /// Its inode, which tells it from a later file of this name; zero where the system does not tell.
     pub(super) inode: u64,
 }
 
@@ -35,14 +35,14 @@ pub(super) struct LifeId {
 pub(super) struct LifeLock {
     file: OpenFile,
     generation: u32,
-    /// Another process may have a duplicate.
+    /// Whether a command may have a duplicate.
     lent: bool,
-    /// The other side of a `fork` has the lock too, and must not end it.
+    /// The process that locked it. After a `fork` the child has the lock too, and must not end it.
     pid: u32,
 }
 
 impl LifeLock {
-    /// Locks the first life file that is free, for this process.
+    /// Locks the first free life file.
     pub(super) fn take(paths: &MutexPaths) -> Result<Self, FileError> {
         for generation in 0..GENERATIONS {
             let file = paths.open_or_make(&life(generation))?;
@@ -70,9 +70,8 @@ impl LifeLock {
         Ok(duplicate)
     }
 
-    /// Returns the lock of a lease that is being released: when it is dropped, the file is unlocked for every process that
-    /// was lent a duplicate, too.
-    pub(super) fn released(mut self) -> Self {
+    /// Ends the lifelines of a lease that is being released: when this is dropped, the file is unlocked for all duplicates.
+    pub(super) fn without_lifelines(mut self) -> Self {
         self.lent = false;
         self
     }
@@ -80,15 +79,14 @@ impl LifeLock {
 
 impl Drop for LifeLock {
     fn drop(&mut self) {
-        // A lease that was not released stays with the processes that were lent a duplicate.
+        // A lease that was not released stays with the commands that have a duplicate.
         if !self.lent && self.is_of_this_process() {
             let _ = self.file.unlock();
         }
     }
 }
 
-/// Returns whether the holder who locked this life file lives, or a process that was lent a duplicate. `None`: the file has
-/// gone, and nobody can tell.
+/// Returns whether the holder that locked this life file lives, or a command with a duplicate. `None`: the file is gone.
 pub(super) fn is_alive(paths: &MutexPaths, id: LifeId) -> Result<Option<bool>, FileError> {
     match paths.open_if_there(&life(id.generation))? {
         Some(file) if file.inode() == id.inode => is_locked(&file).map(Some),
@@ -115,10 +113,10 @@ fn is_locked(file: &OpenFile) -> Result<bool, FileError> {
     Ok(!shared)
 }
 
-/// Returns the holder of a lease that has a lifeline, as it is now. It may have ended, and its command, too, but for
-/// processes that left the command's group. That can be asked only where the process is one of this host.
+/// Returns the holder of a lease with a lifeline, and notes whether its process has ended, and whether the process group of its command
+/// has. Only a process of this host can be checked.
 #[cfg(unix)]
-pub(super) fn noting_if_ended(holder: Holder) -> Holder {
+pub(super) fn with_its_end(holder: Holder) -> Holder {
     use rustix::io::Errno;
     use rustix::process::{Pid, test_kill_process, test_kill_process_group};
 
@@ -127,14 +125,14 @@ pub(super) fn noting_if_ended(holder: Holder) -> Holder {
     if *holder.host() != *this_host() || !(has_gone(id(holder.pid())) || is_zombie(holder.pid())) {
         return holder;
     }
-    // By now its number may be another's.
+    // The number of a process group that has ended may be reused.
     let group = holder.process_group().and_then(id);
     let group_has_gone = group.is_some_and(|group| test_kill_process_group(group) == Err(Errno::SRCH));
     let holder = if group_has_gone { holder.without_process_group() } else { holder };
     holder.survived_by_its_command()
 }
 
-/// Returns whether a process has ended, and its parent has not noticed that yet.
+/// Returns whether a process has ended, and its parent has not collected it yet.
 #[cfg(target_os = "linux")]
 fn is_zombie(pid: u32) -> bool {
     crate::base::process_stat::ProcessStat::read(pid).is_some_and(|process| !process.lives)
@@ -146,7 +144,7 @@ fn is_zombie(_: u32) -> bool {
 }
 
 #[cfg(not(unix))]
-pub(super) fn noting_if_ended(holder: Holder) -> Holder {
+pub(super) fn with_its_end(holder: Holder) -> Holder {
     holder
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::FileError;
 
-/// No file of the store is longer: fifty thousand claims with long reasons.
+/// The longest file of a store, in bytes: fifty thousand claims with long reasons.
 const LEN_MAX: u64 = 1 << 26;
 
 /// A file of the store, as it was opened.
@@ -31,7 +31,7 @@ impl OpenFile {
         self.len
     }
 
-    /// Returns which file it is, also after another one took its name; zero where the system does not tell.
+    /// Returns the inode, which tells the file from a later one of its name; zero where the system does not tell.
     pub(super) fn inode(&self) -> u64 {
         self.inode
     }
@@ -66,10 +66,13 @@ impl OpenFile {
         self.file.unlock()
     }
 
-    /// Reads the file from its beginning, once after it was opened.
+    /// Reads the file, as long as it was when it was opened.
     pub(super) fn read(&self) -> Result<Vec<u8>, FileError> {
-        let mut bytes = Vec::with_capacity(usize::try_from(self.len).unwrap_or_default() + 1);
-        (&self.file).take(LEN_MAX).read_to_end(&mut bytes).map_err(FileError::at(&self.path))?;
+        if self.len > LEN_MAX {
+            return Err(FileError::unusable(&self.path, format!("it is longer than {LEN_MAX} bytes")));
+        }
+        let mut bytes = vec![0; usize::try_from(self.len).unwrap_or_default()];
+        (&self.file).read_exact(&mut bytes).map_err(FileError::at(&self.path))?;
         Ok(bytes)
     }
 

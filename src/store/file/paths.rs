@@ -35,8 +35,8 @@ impl MutexPaths {
         Self { directory, stem }
     }
 
-    /// Returns whether these are the files of the mutex with this name.
-    pub(super) fn are_of(&self, mutex: &str) -> bool {
+    /// Returns whether these files belong to the mutex of this name.
+    pub(super) fn belong_to(&self, mutex: &str) -> bool {
         self.stem == stem_of(mutex)
     }
 
@@ -56,7 +56,7 @@ impl MutexPaths {
         self.directory.file_or_make(&path).map_err(FileError::at(&path))
     }
 
-    /// Puts a file with this text in the place of the file of this kind.
+    /// Replaces the file of this kind by one with this text.
     pub(super) fn replace(&self, kind: &str, text: &str) -> Result<(), FileError> {
         let path = self.path(kind);
         self.directory.replace(&path, text.as_bytes()).map_err(FileError::at(&path))
@@ -86,7 +86,7 @@ pub(super) fn files_of(directory: &Path, is_kind: impl Fn(&str) -> bool) -> io::
     Ok(files)
 }
 
-/// Returns how the names of a mutex's files begin: with the text by which a person recognises the name, and with its hash.
+/// Returns the beginning of the names of a mutex's files: a text by which a person recognises the name, and its hash.
 fn stem_of(name: &str) -> String {
     const NAMESPACE: Uuid = Uuid::from_u128(0x2f4a_9f0e_8f0b_4b0c_9a57_0e7a_6f3d_51c8);
     let plain = |char: char| if char.is_ascii_alphanumeric() || matches!(char, '.' | '_') { char } else { '-' };
@@ -100,11 +100,12 @@ fn stem_of(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::file::{filesystem::NetworkFilesystem, sharing::Sharing};
 
     impl MutexPaths {
         pub(in crate::store::file) fn in_dir(path: &Path, mutex: &str) -> Self {
-            let directory = Directory::open_or_make(path, crate::store::file::sharing::Sharing::ByMode)
-                .expect("the directory is ours");
+            let (sharing, network) = (Sharing::ByMode, NetworkFilesystem::Refuse);
+            let directory = Directory::open_or_make(path, sharing, network).expect("the directory is ours");
             Self::of(Arc::new(directory), mutex)
         }
     }

@@ -5,13 +5,13 @@
 use chrono::DateTime;
 
 use super::error::FileError;
-use super::locked_mutex::mutex_lock::{LockKind, MutexLock, lock_deadline};
-use super::locked_mutex::state::escaped;
+use super::opened_mutex::mutex_lock::{LockKind, MutexLock, lock_deadline};
+use super::opened_mutex::state::escaped;
 use super::paths::{MutexPaths, RUNS, RUNS_LOCK};
 use crate::observe::run_record::numbered_record::NumberedRecord;
 use crate::observe::run_record::skip_count::SkipCount;
 
-/// The format, with which every log begins.
+/// The format: the first line of every log.
 const MAGIC: &str = "soloist-runs v1\n";
 
 /// The log of one event.
@@ -46,7 +46,7 @@ impl RunsFile<'_> {
         Ok(Logged { runs: lines.clone().filter_map(run).collect(), skips: lines.filter_map(skip_count).collect() })
     }
 
-    /// Puts what `change` makes of the log in its place.
+    /// Replaces the log by the result of `change`.
     pub(super) fn rewrite(&self, change: impl FnOnce(Logged) -> Logged) -> Result<(), FileError> {
         let lock = self.paths.open_or_make(RUNS_LOCK)?;
         let _lock = MutexLock::wait_for(lock, LockKind::Exclusive, lock_deadline())?;
@@ -61,7 +61,7 @@ impl RunsFile<'_> {
     }
 }
 
-/// Reads the number of skipped occurrences that a line tells, if it tells one.
+/// Reads the number of skipped occurrences from a line that has one.
 fn skip_count(line: &str) -> Option<SkipCount> {
     let mut fields = line.split(' ');
     let mut field = |name: &str| fields.next()?.strip_prefix(name)?.strip_prefix('=');

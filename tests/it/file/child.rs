@@ -218,8 +218,9 @@ pub(super) fn claims(mutex: &FileMutex, word: &str) -> String {
         let claim = super::reports().mark(word, number.to_string());
         let request = LeaseRequest::new(claim, hour, &Clock::system());
         // A busy machine does not get so many done in the time of one call, whose error says so. None is stuck.
-        let answer = iter::repeat_with(|| mutex.create(&request))
-            .find(|answer| !answer.as_ref().is_err_and(|error| error.to_string().ends_with(" for 3 s")));
+        let answer = iter::repeat_with(|| mutex.create(&request)).find(|answer| {
+            !answer.as_ref().is_err_and(|error| error.to_string().ends_with(" waits 3 s for all its locks"))
+        });
         match answer.expect("it asks until it is told") {
             Ok(Some(_)) => {}
             Ok(None) => return format!("{word} {number} is held"),

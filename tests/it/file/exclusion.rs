@@ -108,3 +108,28 @@ fn a_holder_whom_no_state_names_excludes_as_long_as_it_lives() {
     drop(other);
     admitted(&store.mutex, &unless(&store, [&name("a"), &reports()]));
 }
+
+/// Asks for names that lie before, between and behind one another; the files of one of them are not there yet.
+#[test]
+fn three_names_that_exclude_each_other_are_never_held_together_also_before_their_files_are_there() {
+    let store = Store::new();
+    let handles = [store.other(), store.other()];
+    for round in 0..300 {
+        let [before, between, behind] = ["a", "m", "z"].map(|side| name(&format!("{side}{round}")));
+        store.assert_free(&before);
+        let of_between = unless(&store, [&between, &before]).unless(behind.clone());
+        let of_behind = unless(&store, [&behind, &between]);
+        let gate = Barrier::new(2);
+        let granted = thread::scope(|scope| {
+            let ask = |at: usize, admission: Admission| {
+                let (mutex, gate) = (&handles[at], &gate);
+                scope.spawn(move || {
+                    gate.wait();
+                    matches!(admission.ask(mutex).unwrap(), Admitted::Granted(_))
+                })
+            };
+            [ask(0, of_between), ask(1, of_behind)].map(|thread| thread.join().unwrap())
+        });
+        assert_eq!(granted.iter().filter(|granted| **granted).count(), 1, "in round {round}");
+    }
+}

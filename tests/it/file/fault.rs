@@ -49,7 +49,7 @@ fn a_state_that_was_deleted_while_it_was_held_is_told_to_its_holder() {
     fs::remove_file(&state).unwrap();
     assert_names(Unusable, renewed(&store.mutex, &lease, minute()).unwrap_err(), &state);
     let error = assert_names(Unusable, store.mutex.forget(&lease).unwrap_err(), &state);
-    assert!(error.to_string().contains("it is missing or not whole"), "{error}");
+    assert!(error.to_string().contains("it is missing or damaged"), "{error}");
     store.assert_free(&reports());
 }
 
@@ -188,7 +188,7 @@ fn ask_with_room_for(bytes: u64, store: &Store) -> [String; 3] {
 fn a_file_that_may_not_grow_is_an_error_that_grants_nothing_and_heals() {
     let store = Store::new();
     let full = |said: &str| {
-        assert!(said.starts_with("could not create lease/reports in /"), "{said}");
+        assert!(said.starts_with("could not admit lease/reports in /"), "{said}");
         assert!(said.ends_with(".state: File too large (os error 27)"), "{said}");
     };
     for room in [0, 1, 300, 4095] {

@@ -181,7 +181,7 @@ fn what_is_not_in_hand_any_more_gets_no_lifeline_and_a_claim_never() {
         assert!(error.to_string().starts_with("could not hand on lease/reports in /"), "{error}");
         assert_eq!(error.get_ref().unwrap().to_string(), why);
     };
-    let (gone, lost) = ("it is not in hand here", "it is not its owner's any more");
+    let (gone, lost) = ("this process does not hold the lease", "its owner does not hold the lease any more");
 
     let lease = store.take(&reports());
     refused(&store.other(), &lease, gone);

@@ -77,7 +77,7 @@ impl<'a> Field<'a> {
         plant(&path);
         let before = (access(&self.treasure), access(&path));
         let said = self.victim.does(&Told::Use(&self.dir));
-        assert_eq!(said, format!("could not create lease/reports in {}: {why}", path.display()), "{file:?}");
+        assert_eq!(said, format!("could not admit lease/reports in {}: {why}", path.display()), "{file:?}");
         assert_eq!((access(&self.treasure), access(&path)), before, "{file:?}");
         assert_eq!(fs::read(&self.treasure).unwrap(), b"", "{file:?}");
         assert!(!self.missing.exists(), "{file:?}: a file was made behind a link");

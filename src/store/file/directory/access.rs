@@ -16,7 +16,7 @@ const STICKY: u32 = 0o1000;
 /// Setgid, and the group can read, write and enter it: so a directory says that its group shares it.
 const SHARED_DIRECTORY: u32 = 0o2070;
 
-/// The owner and the group of a directory, and whether the group shares what is in it.
+/// The owner and the group of a directory, and whether the group shares its files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
     owner: u32,
@@ -117,7 +117,7 @@ impl Access {
     ///
     /// A change that fails is ignored: users who can't open the file get an error, and [`exposure`](Self::exposure) warns.
     pub(super) fn settle(&self, file: &File, found: &Metadata, origin: Origin, us: u32) {
-        // Root's own file in a user's directory may be one that the user can only open as it is.
+        // A file of root in a user's directory stays as it is: the user may be able to open only that.
         let is_the_users = us == ROOT && self.owner != ROOT && !self.shared && origin == Origin::Found;
         if found.uid() != us || is_the_users {
             return;

@@ -1,11 +1,11 @@
-//! A mutex and its state while it is locked: every look, grant, renewal and release is one critical section here.
+//! A mutex with its state: each read, grant, renewal and release is one critical section here.
 
 use std::iter;
 
 use chrono::{DateTime, Utc};
 
 use super::error::FileError;
-use super::life_file::{LifeId, LifeLock, is_alive, is_any_alive, noting_if_ended};
+use super::life_file::{LifeId, LifeLock, is_alive, is_any_alive, with_its_end};
 use super::open_file::OpenFile;
 use super::paths::{MutexPaths, STATE};
 use crate::lease::request::{Lease, LeaseRequest};
@@ -19,27 +19,31 @@ pub(super) mod state;
 use mutex_lock::MutexLock;
 use state::{BLOCK, Lasts, MAGIC, MutexState, StateEntry};
 
-/// A mutex whose state was read. While it has the lock, nothing else changes the state.
-pub(super) struct LockedMutex {
+/// The error of a damaged state, while a life file is locked.
+const STILL_LIVES: &str = "it is missing or damaged, and the holder of a lease that it should name still lives: wait until that has \
+                           ended";
+
+/// A mutex whose state was read. With the lock, nothing else changes the state; without it, the mutex is only read.
+pub(super) struct OpenedMutex {
     paths: MutexPaths,
     state: MutexState,
     /// The file that the state was read from.
     file: Option<OpenFile>,
     pub(super) now: DateTime<Utc>,
-    /// `None`: it stayed locked by another process, and is only read.
+    /// `None`: another process held the lock for too long.
     _lock: Option<MutexLock>,
 }
 
-/// The answer to an admission, and what follows from it.
+/// The answer to an admission, with its consequences for the life files of this process.
 pub(super) struct Decision {
     pub(super) answer: Admitted,
-    /// The proof that the holder of a granted lease lives.
+    /// The locked life file of a granted lease.
     pub(super) life: Option<LifeLock>,
     /// The owner of the lease before.
     pub(super) superseded: Option<Owner>,
 }
 
-impl LockedMutex {
+impl OpenedMutex {
     /// Reads the state. It is an error if that is of another format or another name.
     pub(super) fn read(paths: MutexPaths, lock: Option<MutexLock>, now: DateTime<Utc>) -> Result<Self, FileError> {
         let (path, file) = (paths.path(STATE), paths.open_if_there(STATE)?);
@@ -47,14 +51,12 @@ impl LockedMutex {
         let beginning = bytes[..bytes.len().min(256)].to_vec();
         let state = MutexState::read(bytes).map_err(|_| FileError::of_another_format(&path, &beginning, MAGIC))?;
         if let Some(mutex) = state.as_ref().and_then(MutexState::mutex)
-            && !paths.are_of(&mutex)
+            && !paths.belong_to(&mutex)
         {
             return Err(FileError::unusable(&path, format!("it is the state of another name, {mutex}")));
         }
         if state.is_none() && is_any_alive(&paths)? {
-            let why = "it is missing or not whole, and the holder of a lease that it should name still lives: wait until \
-                       that has ended";
-            return Err(FileError::unusable(&path, why));
+            return Err(FileError::unusable(&path, STILL_LIVES));
         }
         Ok(Self { paths, state: state.unwrap_or_default(), file, now, _lock: lock })
     }
@@ -65,7 +67,7 @@ impl LockedMutex {
     }
 
     pub(super) fn is_of(&self, name: &MutexName) -> bool {
-        self.paths.are_of(name.mutex())
+        self.paths.belong_to(name.mutex())
     }
 
     /// Returns the holder of `name`, if it is held.
@@ -75,15 +77,18 @@ impl LockedMutex {
 
     fn holder_now(&self, entry: &StateEntry) -> Holder {
         let holder = entry.holder.clone().seen_at(self.now);
-        if entry.lasts == Lasts::Bound { noting_if_ended(holder) } else { holder }
+        if entry.lasts == Lasts::Bound { with_its_end(holder) } else { holder }
     }
 
     /// Returns the entry of `name`, if it is held.
     fn entry(&self, name: &MutexName) -> Result<Option<StateEntry>, FileError> {
-        let entry = self.state.find(name).map_err(|line| {
-            let why = format!("a line can't be read: {}", line.trim_end());
-            FileError::unusable(&self.paths.path(STATE), why)
-        })?;
+        // A power loss may have damaged a line.
+        let entry = match self.state.find(name) {
+            Err(_) if is_any_alive(&self.paths)? => {
+                return Err(FileError::unusable(&self.paths.path(STATE), STILL_LIVES));
+            }
+            found => found.unwrap_or_default(),
+        };
         match entry {
             Some(entry) if self.is_held(&entry)? => Ok(Some(entry)),
             _ => Ok(None),
@@ -92,7 +97,7 @@ impl LockedMutex {
 
     fn is_held(&self, entry: &StateEntry) -> Result<bool, FileError> {
         let in_term = self.now < entry.holder.until();
-        // Where nobody can tell who lives, the term counts.
+        // If the life file is gone, the term counts.
         let lives = |life| is_alive(&self.paths, life).map(|alive| alive.unwrap_or(in_term));
         match (entry.lasts, entry.life) {
             (Lasts::Ended, _) => Ok(false),
@@ -102,8 +107,8 @@ impl LockedMutex {
         }
     }
 
-    /// Grants all of `admission` or nothing. The claim is looked for before the lease, so that a server that comes late hears
-    /// of the claim while another server's run goes on.
+    /// Grants all of `admission` or nothing. It reads the claim before the lease, so that a late server learns of the claim while the
+    /// run of another server goes on.
     pub(super) fn admit(&self, admission: &Admission) -> Result<Decision, FileError> {
         let refused = |answer| Ok(Decision { answer, life: None, superseded: None });
         if let Some(claim) = admission.claim()
@@ -146,16 +151,16 @@ impl LockedMutex {
         self.write(&changed).map(|()| true)
     }
 
-    /// Frees `name`, whoever holds it.
-    pub(super) fn break_open(&self, name: &MutexName) -> Result<Broken, FileError> {
+    /// Frees `name` of any owner.
+    pub(super) fn break_lease(&self, name: &MutexName) -> Result<Broken, FileError> {
         let Some(entry) = self.entry(name)? else { return Ok(Broken::NotHeld) };
         let holder = self.holder_now(&entry);
         self.write(&entry.lasting(Lasts::Ended))?;
         Ok(if holder.has_ended() { Broken::FreedWhileRunning(holder) } else { Broken::Freed })
     }
 
-    /// Writes the whole state. A text that fits fills one block, which is written in place: a replacement takes the disk fifty
-    /// times as long. No kill tears the one write, and it needs no more room.
+    /// Writes the whole state. A text that fits fills one block, which is written in place: a replacement takes fifty times as long.
+    /// One write of a block is whole also when its process is killed.
     fn write_anew(&self, mut text: String) -> Result<(), FileError> {
         let fits = text.len() <= BLOCK;
         text.extend(iter::repeat_n('\0', BLOCK.saturating_sub(text.len())));

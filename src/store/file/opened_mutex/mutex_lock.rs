@@ -1,7 +1,7 @@
-//! The lock of a mutex, which a process has for as long as a decision takes: microseconds.
+//! The lock of a mutex, which a process holds during a decision: for microseconds.
 //!
-//! A wait for it is bounded, so that a stopped process does not hang all others. The kernel has no lock that is waited for
-//! with a timeout, so a waiting thread tries again and again.
+//! A wait for it is bounded, so that a stopped process does not hang all others. The kernel has no file lock with a timeout, so a
+//! waiting thread tries again and again.
 
 use std::io;
 use std::thread;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::store::{file::error::FileError, file::open_file::OpenFile};
 use crate::time::clock::{Clock, moment::Moment};
 
-/// How long one call waits for locks, in all.
+/// The longest wait of one call for all its locks.
 const TIMEOUT: Duration = Duration::from_secs(3);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
@@ -25,7 +25,7 @@ pub(crate) enum LockKind {
     Shared,
 }
 
-/// Returns when a call that begins now gives up its waits for locks.
+/// Returns the moment at which a call that begins now gives up its waits for locks.
 pub(crate) fn lock_deadline() -> Moment {
     Clock::system().moment().plus(TIMEOUT)
 }
@@ -44,7 +44,7 @@ impl MutexLock {
             }
             if Clock::system().moment() >= deadline {
                 let who = who_locks(&file).map_or(String::new(), |pid| format!(" by pid {pid}"));
-                let why = format!("it has been locked{who} for {} s", TIMEOUT.as_secs());
+                let why = format!("it is locked{who}, and a call waits {} s for all its locks", TIMEOUT.as_secs());
                 return Err(FileError::at(file.path())(io::Error::new(io::ErrorKind::TimedOut, why)));
             }
             thread::sleep(pause);

@@ -9,12 +9,12 @@
 //! end
 //! ```
 //!
-//! A grant writes the whole text anew; zeros fill the block behind a short one. Whatever changes later stands at the head of a
-//! line, which has a fixed length and is written in place: that needs no room on the disk. No head lies in two pages of memory,
-//! so that a process that is killed has written all of it or nothing. A power loss may leave a text that is not whole, which
-//! the line `end` tells.
+//! A grant writes the whole text anew; zeros fill the block behind a short one. A line begins with its head, which has a fixed length:
+//! later changes are written there in place, which needs no room on the disk. No head lies in two pages of memory, so that a killed
+//! process has written all of it or nothing. After a power loss a text may be damaged; a text that is cut lacks the line `end`.
 
 use std::fmt::Write;
+use std::iter;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -22,17 +22,17 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use crate::lease::{holder::Holder, name::MutexName, token::FencingToken};
 use crate::store::file::life_file::LifeId;
 
-/// The format, with which every state begins.
+/// The format: the first line of every state.
 pub(crate) const MAGIC: &str = "soloist-state v1\n";
 const END: &str = "end\n";
 
 /// No head is longer.
 const HEAD_MAX: usize = 64;
 
-/// A page of memory, which one write fills as a whole also when its process is killed.
+/// The size of a page of memory. One write of a page is whole also when its process is killed.
 pub(crate) const BLOCK: usize = 4096;
 
-/// How a head begins: `until TIME WORD`.
+/// The places of the time and the word in `until TIME WORD`, the beginning of a head.
 const UNTIL: std::ops::Range<usize> = 6..36;
 const WORD: std::ops::Range<usize> = 37..42;
 
@@ -53,24 +53,24 @@ pub(crate) struct StateEntry {
     at: usize,
 }
 
-/// How long a name is held: the word behind its deadline.
+/// The rule for how long a name is held: the word behind its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lasts {
     /// Until its deadline, and while its life file is locked.
     Alive,
-    /// While its life file is locked, whatever its deadline: a command has inherited the file.
+    /// While its life file is locked, also after its deadline: a command has inherited the file.
     Bound,
     /// Until its deadline: a claim, a marker, or a lease under a minimum hold.
     Fixed,
-    /// It was released.
+    /// Not any more: it was released.
     Ended,
 }
 
-/// The text is not a state of the format that is known.
+/// The error of a text that is not a state of this format.
 pub(crate) struct OtherFormat;
 
 impl MutexState {
-    /// Reads a state. `None`: there is none, or it is not whole.
+    /// Reads a state. `None`: there is none, or it is damaged.
     pub(crate) fn read(bytes: Vec<u8>) -> Result<Option<Self>, OtherFormat> {
         let begun = &bytes[..bytes.len().min(MAGIC.len())];
         if !MAGIC.as_bytes().starts_with(begun) && bytes.iter().any(|byte| *byte != 0) {
@@ -81,13 +81,9 @@ impl MutexState {
             text.truncate(text.trim_end_matches('\0').len());
             Self { text }
         });
-        Ok(state.filter(|state| {
-            let text = &state.text;
-            text.ends_with("\nend\n")
-                && state.mutex().is_some()
-                && state.last().is_some()
-                && state.lines().all(|(_, line)| Lasts::of_line(line).is_some())
-        }))
+        let is_whole =
+            |state: &Self| state.text.ends_with("\nend\n") && state.mutex().is_some() && state.last().is_some();
+        Ok(state.filter(is_whole))
     }
 
     /// Returns the name of the mutex.
@@ -107,7 +103,7 @@ impl MutexState {
     /// Returns the entry of a name. It may not be held any more. `Err`: its line can't be read.
     pub(crate) fn find(&self, name: &MutexName) -> Result<Option<StateEntry>, &str> {
         let name = escaped(&name.to_string());
-        let line = self.lines().find(|(_, line)| name_in(line) == Some(&name));
+        let line = self.lines().find(|(_, line)| is_of(line, &name));
         line.map(|(at, line)| StateEntry::of_line(at, line).ok_or(line)).transpose()
     }
 
@@ -122,8 +118,8 @@ impl MutexState {
         lines.skip(3).filter(|(_, line)| *line != END && !line.trim_ascii().is_empty())
     }
 
-    /// Returns the text of the state after a grant: with these entries, in the place of earlier ones of their names, and
-    /// without what has ended.
+    /// Returns the text of the state after a grant: with these entries, without earlier entries of their names, and without entries
+    /// that have ended.
     pub(crate) fn with_grant(
         &self,
         mutex: &str,
@@ -134,7 +130,7 @@ impl MutexState {
         let now = stamp(now);
         let names: Vec<String> = granted.iter().map(|(name, _)| escaped(&name.to_string())).collect();
         let new: Vec<String> = granted.iter().zip(&names).map(|((_, entry), name)| entry.to_line(name)).collect();
-        let is_replaced = |line: &str| names.iter().any(|name| name_in(line) == Some(name));
+        let is_replaced = |line: &str| names.iter().any(|name| is_of(line, name));
         let kept = self.lines().map(|(_, line)| line).filter(|line| may_be_held(line, &now) && !is_replaced(line));
         // The lease comes first, for people.
         let (lease, others): (Vec<&str>, Vec<&str>) = kept.chain(new.iter().map(String::as_str)).partition(is_of_lease);
@@ -143,7 +139,7 @@ impl MutexState {
         for line in lease.into_iter().chain(others) {
             let room = BLOCK - text.len() % BLOCK;
             if room < HEAD_MAX {
-                let _ = writeln!(text, "{:1$}", "", room - 1);
+                text.extend(iter::repeat_n(' ', room - 1).chain(['\n']));
             }
             text.push_str(line);
         }
@@ -231,9 +227,10 @@ impl Lasts {
     }
 }
 
-/// Returns the name in a line, escaped.
-fn name_in(line: &str) -> Option<&str> {
-    line.trim_end_matches('\n').split('\t').nth(1)
+/// Returns whether a line is that of this name, which is escaped. Other names may be long and alike, so no name is read.
+fn is_of(line: &str, name: &str) -> bool {
+    let behind_head = line.get(WORD.end..).and_then(|rest| rest.split_once('\t'));
+    behind_head.and_then(|(_, rest)| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with('\t'))
 }
 
 fn is_of_lease(line: &&str) -> bool {
@@ -286,7 +283,7 @@ mod tests {
         Holder::new(Owner::unique(), FencingToken::new(u64::MAX), host, since, DateTime::from_timestamp_nanos(i64::MAX))
     }
 
-    /// The state after this grant.
+    /// Returns the state after this grant.
     fn granted(state: &MutexState, granted: &[(&MutexName, StateEntry)], now: DateTime<Utc>) -> MutexState {
         let text = state.with_grant("reports", FencingToken::new(7), granted, now);
         MutexState::read(text.into_bytes()).ok().flatten().expect("it is whole")
@@ -324,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_not_whole_says_nothing_and_another_format_is_refused() {
+    fn a_text_that_is_cut_says_nothing_and_another_format_is_refused() {
         let name = MutexName::lease("reports").unwrap();
         let state =
             granted(&MutexState::default(), &[(&name, StateEntry::new(holder("web-1"), None))], DateTime::UNIX_EPOCH);
