@@ -50,7 +50,7 @@ impl Calls {
 
 /// A store whose calls are counted.
 #[derive(Debug)]
-pub(super) struct Watched<M: ?Sized> {
+pub(super) struct Watched<M> {
     calls: Calls,
     mutex: M,
 }
@@ -59,9 +59,8 @@ impl<M> Watched<M> {
     pub(super) fn new(mutex: M, calls: Calls) -> Self {
         Self { calls, mutex }
     }
-}
 
-impl<M: ?Sized> Watched<M> {
+    /// Counts a call, and returns the store for it.
     fn asked(&self) -> &M {
         self.calls.0.fetch_add(1, Ordering::Relaxed);
         &self.mutex

@@ -86,7 +86,7 @@ impl<M: EventMutex, H: LeaseInHand> ReleaseOnDrop<M, H> {
         }
         let (lease, rest) = self.begin_release()?;
         let mut batch = Batch::new();
-        batch.give_back(lease, rest);
+        batch.add_release(lease, rest);
         batch.ask(&self.mutex);
         Some(batch.take_release(0))
     }

@@ -17,8 +17,8 @@
 //! | `schedule/tick_context/outages.rs` | whether the store was out a moment ago |
 //! | `store/handle/unanswered_slots.rs` | every slot has an answer that fits |
 //! | `store/redis.rs` | the public store |
-//! | `store/remote/server_mutex.rs` | what an answer means for the caller, and what is released later |
-//! | `store/remote/server.rs` | pending releases; a connection; another attempt where that helps |
+//! | `store/server/server_mutex.rs` | what an answer means for the caller, and what is released later |
+//! | `store/server/attempts.rs` | pending releases; a connection; another attempt where that helps |
 //! | `store/redis/engine.rs` | the calls of the scripts, on one connection |
 //! | `store/redis/connection.rs` | the commands as bytes, and the answers, on the socket |
 //!

@@ -57,14 +57,18 @@ pub(crate) fn ask_filters(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
 /// Adds the admissions of a run to the batch, right before that is sent: the run wants one of them. It overtakes no occurrence
 /// that waits in the queue.
 #[inline]
-pub(crate) fn ask_for_admission(planned: &PlannedRun<'_>, batch: &mut Batch) -> Result<(), SkipReason> {
+pub(crate) fn add_admissions(planned: &PlannedRun<'_>, batch: &mut Batch) -> Result<(), SkipReason> {
     let places = planned.queue().map_or(&[][..], |queue| &queue.places);
-    ask_unless(planned, places, batch)
+    add_admissions_unless(planned, places, batch)
 }
 
 /// Adds the admissions of a run, to be refused while one of these names is held.
 #[inline]
-pub(super) fn ask_unless(planned: &PlannedRun<'_>, names: &[MutexName], batch: &mut Batch) -> Result<(), SkipReason> {
+pub(super) fn add_admissions_unless(
+    planned: &PlannedRun<'_>,
+    names: &[MutexName],
+    batch: &mut Batch,
+) -> Result<(), SkipReason> {
     refuse_without_store(planned)?;
     let now = planned.clock.moment();
     refuse_late_claims(planned, now)?;

@@ -24,7 +24,7 @@ pub(crate) mod slot;
 pub(crate) mod warning;
 
 use admission::{Admission, Admitted, Grant};
-use batch::{Batch, LeaseReturn, attempted_release, no_answer, released};
+use batch::{Batch, LeaseRelease, attempted_release, no_answer, released};
 use broken_lease::Broken;
 use delegate::delegate;
 use description::Description;
@@ -195,7 +195,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         self.inner().map_or_else(|| Description::of(self), EventMutex::describe)
     }
 
-    /// Returns the clock on which leases end. A [`LeaseGuard`](crate::LeaseGuard) uses it, and a [`Schedule`](crate::Schedule)
+    /// Returns the clock of the terms. A [`LeaseGuard`](crate::LeaseGuard) uses it, and a [`Schedule`](crate::Schedule)
     /// that is given no other. The default is the machine's clock; a test can give a store a clock that it moves.
     fn clock(&self) -> Clock {
         self.inner().map_or_else(Clock::system, EventMutex::clock)
@@ -205,7 +205,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// once. They are independent of one another; those of one mutex are carried out in their order.
     ///
     /// An admission is all or nothing. It is refused if a name that [excludes](crate::Admission::unless) it is held; then if its
-    /// claim is taken; then if its lease is held. A release with a [minimum hold](crate::LeaseReturn::rest) leaves the name
+    /// claim is taken; then if its lease is held. A release with a [minimum hold](crate::LeaseRelease::minimum_hold) leaves the name
     /// held for that time, whether or not this process lives. `Ok(false)`: the owner does not hold the lease any more, and nothing
     /// has changed.
     ///
@@ -344,16 +344,19 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     }
 }
 
-delegate!(impl<M> EventMutex for &M, |this| **this);
-delegate!(impl<M> EventMutex for Box<M>, |this| **this);
-delegate!(impl<M> EventMutex for Arc<M>, |this| **this);
+delegate!(impl<M> EventMutex for &M, |this| &**this);
+delegate!(impl<M> EventMutex for Box<M>, |this| &**this);
+delegate!(impl<M> EventMutex for Arc<M>, |this| &**this);
+delegate!(impl EventMutex for &dyn EventMutex, |this| &**this);
+delegate!(impl EventMutex for Box<dyn EventMutex>, |this| &**this);
+delegate!(impl EventMutex for Arc<dyn EventMutex>, |this| &**this);
 
 fn carry_out_in_steps<M: EventMutex + ?Sized>(mutex: &M, batch: &mut Batch) {
     let (releases, _) = batch.slots_mut();
     let mut outage = None;
-    answer_each(releases, &mut outage, LeaseReturn::attempted, |asked| match asked.rest() {
+    answer_each(releases, &mut outage, LeaseRelease::attempted, |asked| match asked.minimum_hold() {
         None => mutex.forget(asked.lease()),
-        Some(rest) => extend_one(mutex, asked.lease(), rest),
+        Some(minimum_hold) => extend_one(mutex, asked.lease(), minimum_hold),
     });
     batch.admit_each(&mut outage, |admission| admit_in_steps(mutex, admission));
 }
@@ -417,7 +420,7 @@ fn holder<M: EventMutex + ?Sized>(mutex: &M, name: &MutexName) -> Option<Holder>
 /// Acquires the name. After an error the store may have granted it all the same; nothing runs under it, so it is released.
 fn create_or_release<M: EventMutex + ?Sized>(mutex: &M, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
     mutex.create(request).inspect_err(|_| {
-        // The answer changes nothing: the name is ours or nobody's, and expires by itself.
+        // The answer changes nothing: the name expires by itself.
         let _ = mutex.forget(&request.granted(FencingToken::new(0)));
     })
 }

@@ -12,6 +12,6 @@ pub(crate) mod postgres;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 #[cfg(feature = "server")]
-pub(crate) mod remote;
+pub(crate) mod server;
 #[cfg(feature = "sql")]
 pub(crate) mod sql;

@@ -1,8 +1,10 @@
 //! `MysqlMutex`: mutexes in a table of a MySQL or MariaDB server. [`sql`](super::sql) says how the table is used.
 
+use std::fmt;
+
 use super::sql::{DEFAULT_TIMEOUT, SqlMutex, table_methods, table_names::TABLE};
 use crate::base::error::InvalidOptions;
-use crate::store::remote::{server_builder::server_builder, server_mutex::forward_to_server_mutex};
+use crate::store::{event_mutex::delegate::delegate, server::server_builder::server_builder};
 
 mod address;
 mod connection;
@@ -15,7 +17,7 @@ use connection::Connection;
 /// Mutexes between all processes that reach one table in MySQL 8.0 or newer, or in MariaDB 10.6 or newer. It can do
 /// all that an [`EventMutex`](crate::EventMutex) can. Its tests run on MariaDB 10.11; the statements are those of MySQL too.
 ///
-/// Nothing is connected before the first question, so that a tick in which nothing is due opens no connection. It may be
+/// It connects at the first call: a tick without a due event opens no connection. It may be
 /// used inside an asynchronous runtime, and blocks there as any task does; each call is then made from another thread.
 ///
 /// # The table
@@ -73,7 +75,8 @@ use connection::Connection;
 /// a tenth of a second to the server, eight that ask four times a second each keep MariaDB busy for longer than the
 /// time-out now and then, and one of them skips its event: `no answer within 4s`. Once a minute they are far from that.
 ///
-/// An admission that is granted deletes twice as many rows as it writes, of those that ended 90 seconds ago: after its commit,
+/// The first granted admission of a process, and then each eighth, deletes twice as many rows as eight of its kind write, of those
+/// that ended 90 seconds ago: after its commit,
 /// in the same round trip, and none that another transaction has locked. If that fails, the admission stands.
 /// [`purge`](Self::purge) deletes all of them at once.
 ///
@@ -84,8 +87,8 @@ use connection::Connection;
 /// What was given back stays free whatever the server's clock does, and so does a name that
 /// [`break_lease`](crate::EventMutex::break_lease) freed: the row records the release. If the clock is set
 ///
-/// - **back**, the lease of a killed process ends one term after the next gate that asks for it. So do a claim, and the
-///   rest of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses a gate, the report says that the
+/// - **back**, the lease of a killed process ends one term after the next gate that asks for it. So do a claim and the
+///   minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses a gate, the report says that the
 ///   holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure); a claim is reported
 ///   as usual. [`check`](crate::EventMutex::check) warns. A pause lasts until the server's clock shows its end.
 /// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
@@ -131,20 +134,20 @@ impl MysqlMutex {
     /// ```
     pub const SCHEMA: &'static str = include_str!("mysql/statements/schema.sql");
 
-    /// The mutexes in the table `soloist_mutexes` of a URL's database. Nothing is connected yet.
+    /// Returns a store in the table `soloist_mutexes` of a URL's database, and connects at the first call.
     ///
     /// | URL | server |
     /// | --- | --- |
     /// | `mysql://USER:PASSWORD@HOST[:PORT]/DATABASE` | over TCP; port 3306. `mariadb://…` means the same |
     /// | `…?ssl-mode=REQUIRED` | the same over TLS, with the feature `mysql-tls`; the certificate and the host's name in it are looked at |
     /// | `…?socket=/run/mysqld/mysqld.sock` | over a socket of this host |
-    /// | `…?client_found_rows=true` | on a connection that counts rows as `CLIENT_FOUND_ROWS` says; no such count is relied on |
+    /// | `…?client_found_rows=true` | on a connection that counts rows as `CLIENT_FOUND_ROWS` says, which changes nothing |
     ///
     /// TLS is done by the default provider of `rustls` that the process has installed, because the driver takes no other. A
     /// program that uses it installs one when it starts: `rustls::crypto::ring::default_provider().install_default()`. Without
     /// one, each call is an error that says so. The program `soloist` has one.
     ///
-    /// The driver sends no password in plain text without TLS. The rest of what is said can be read and changed on its way:
+    /// The driver sends no password in plain text without TLS. All other data can be read and changed on its way:
     /// [`check`](crate::EventMutex::check) warns of a server without TLS that is not on this host.
     ///
     /// # Errors
@@ -171,7 +174,7 @@ impl MysqlMutex {
 table_methods!(MysqlMutex, MysqlMutexBuilder);
 
 server_builder! {
-    /// Options of a [`MysqlMutex`]; [`build`](Self::build) says what is wrong with them.
+    /// Options of a [`MysqlMutex`]; [`build`](Self::build) checks them.
     ///
     /// ```
     /// use std::time::Duration;
@@ -189,17 +192,22 @@ server_builder! {
     /// ```
     pub struct MysqlMutexBuilder(Address) with "mysql-tls";
 
-    /// The table, `soloist_mutexes` unless it is set: programs with different tables don't see each other's mutexes. 1 to
+    /// The table, `soloist_mutexes` unless it is set. Programs with different tables don't see each other's leases. 1 to
     /// 48 of a-z, 0-9 and _, no digit first; the name of its database may stand before it, as in `app.mutexes`.
     table: TABLE;
 
-    /// The longest time that one call takes, four seconds unless it is set; 100 milliseconds to a minute. It includes the
+    /// The longest time of a call, four seconds unless it is set; 100 milliseconds to a minute. It includes the
     /// look-up of the host, the connecting, the TLS handshake, the login, and a second attempt.
     ///
     /// The server waits for a row that another transaction has locked for a second at least. With less than four seconds
-    /// for a call, that can be longer than its first attempt lasts, and the error is then one of the store and not of the
-    /// name.
+    /// for a call, that can be longer than the first attempt, and the error then concerns the store and not only the name.
     timeout: DEFAULT_TIMEOUT;
 }
 
-forward_to_server_mutex!(impl EventMutex for MysqlMutex);
+delegate!(impl EventMutex for MysqlMutex, |this| &this.0);
+
+impl fmt::Debug for MysqlMutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

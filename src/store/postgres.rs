@@ -1,8 +1,10 @@
 //! `PostgresMutex`: mutexes in a table of a PostgreSQL server. [`sql`](super::sql) says how the table is used.
 
+use std::fmt;
+
 use super::sql::{DEFAULT_TIMEOUT, SqlMutex, table_methods, table_names::TABLE};
 use crate::base::error::InvalidOptions;
-use crate::store::remote::{server_builder::server_builder, server_mutex::forward_to_server_mutex};
+use crate::store::{event_mutex::delegate::delegate, server::server_builder::server_builder};
 
 mod address;
 mod connection;
@@ -16,7 +18,7 @@ use connection::Connection;
 /// Mutexes between all processes that reach one table in PostgreSQL 12 or newer. It can do all that an [`EventMutex`](crate::EventMutex) can.
 /// Its tests run on PostgreSQL 15.
 ///
-/// Nothing is connected before the first question, so that a tick in which nothing is due opens no connection. It may be
+/// It connects at the first call: a tick without a due event opens no connection. It may be
 /// used inside an asynchronous runtime, and blocks there as any task does; each call is then made from another thread.
 ///
 /// # The table
@@ -85,7 +87,8 @@ use connection::Connection;
 ///
 /// No setting outlasts its transaction, so that a pooler may give each transaction another session.
 ///
-/// An admission that is granted deletes twice as many rows as it writes, of those that ended 90 seconds ago: after its commit,
+/// The first granted admission of a process, and then each eighth, deletes twice as many rows as eight of its kind write, of those
+/// that ended 90 seconds ago: after its commit,
 /// in the same round trip, and none that another transaction has locked. If that fails, the admission stands.
 /// [`purge`](Self::purge) deletes all of them at once.
 ///
@@ -96,8 +99,8 @@ use connection::Connection;
 /// What was given back stays free whatever the server's clock does, and so does a name that
 /// [`break_lease`](crate::EventMutex::break_lease) freed: the row records the release. If the clock is set
 ///
-/// - **back**, the lease of a killed process ends one term after the next gate that asks for it. So do a claim, and the
-///   rest of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses a gate, the report says that the
+/// - **back**, the lease of a killed process ends one term after the next gate that asks for it. So do a claim and the
+///   minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses a gate, the report says that the
 ///   holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure); a claim is reported
 ///   as usual. [`check`](crate::EventMutex::check) warns. A pause lasts until the server's clock shows its end.
 /// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
@@ -143,7 +146,7 @@ impl PostgresMutex {
     /// ```
     pub const SCHEMA: &'static str = include_str!("postgres/statements/schema.sql");
 
-    /// The mutexes in the table `soloist_mutexes` of a URL's database. Nothing is connected yet.
+    /// Returns a store in the table `soloist_mutexes` of a URL's database, and connects at the first call.
     ///
     /// | URL | server |
     /// | --- | --- |
@@ -152,8 +155,8 @@ impl PostgresMutex {
     /// | `postgres://USER@%2Fvar%2Frun%2Fpostgresql/DATABASE` | over a socket in this directory of this host |
     /// | `postgres://USER:PASSWORD@HOST,HOST/DATABASE?target_session_attrs=read-write` | the first of these hosts that takes writes |
     ///
-    /// Without TLS, a server that is not on this host gets no password in plain text: one that asks for it (`password` in
-    /// its `pg_hba.conf`, or somebody else in its place) is an error. `scram-sha-256` and `md5` send none. A server is on
+    /// Without TLS, a server that is not on this host gets no password in plain text: if it asks for one (`password` in its
+    /// `pg_hba.conf`, or an impostor), the call fails. `scram-sha-256` and `md5` send none. A server is on
     /// this host where the URL names a socket, `localhost` or a loopback address, and no host elsewhere beside it.
     ///
     /// Other options are those of the driver: `application_name`, `options`, `keepalives` and the like.
@@ -182,7 +185,7 @@ impl PostgresMutex {
 table_methods!(PostgresMutex, PostgresMutexBuilder);
 
 server_builder! {
-    /// Options of a [`PostgresMutex`]; [`build`](Self::build) says what is wrong with them.
+    /// Options of a [`PostgresMutex`]; [`build`](Self::build) checks them.
     ///
     /// ```
     /// use std::time::Duration;
@@ -200,13 +203,19 @@ server_builder! {
     /// ```
     pub struct PostgresMutexBuilder(Address) with "postgres-tls";
 
-    /// The table, `soloist_mutexes` unless it is set: programs with different tables don't see each other's mutexes. 1 to
+    /// The table, `soloist_mutexes` unless it is set. Programs with different tables don't see each other's leases. 1 to
     /// 48 of a-z, 0-9 and _, no digit first; the name of its schema may stand before it, as in `app.mutexes`.
     table: TABLE;
 
-    /// The longest time that one call takes, four seconds unless it is set; 100 milliseconds to a minute. It includes the
+    /// The longest time of a call, four seconds unless it is set; 100 milliseconds to a minute. It includes the
     /// look-up of the host, the connecting, the TLS handshake, the login, and a second attempt.
     timeout: DEFAULT_TIMEOUT;
 }
 
-forward_to_server_mutex!(impl EventMutex for PostgresMutex);
+delegate!(impl EventMutex for PostgresMutex, |this| &this.0);
+
+impl fmt::Debug for PostgresMutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -8,27 +8,30 @@
 //! refused writes nothing. Each call hands out the larger of the last token plus one and the server's time in microseconds, so
 //! that tokens rise over an empty restart too. Releasing and extending compare the owner.
 //!
-//! A call goes one way, file by file: from here to `remote/server_mutex.rs` (what an answer means), `remote/server.rs` (the
+//! A call goes one way, file by file: from here to `server/server_mutex.rs` (the meaning of an answer), `server/attempts.rs` (the
 //! attempts), `engine.rs` (the requests on a connection; `script.rs` writes and reads them), `connection.rs` (the driver's
 //! connection, and its runtime), and `stream.rs` (the socket).
 //!
 //! An entry begins with its format, `v1`, and its owner; an entry of another format is neither used nor changed. An entry
-//! records its term. An admission that finds an entry with more time left than that knows that the server's clock
-//! was set back, and shortens the entry to one term from now.
+//! records its term. If an admission finds an entry with more time left than its term, the server's clock was set back, and the
+//! admission shortens the entry to one term from now.
 //!
-//! A request names a window of the server's time, in which its caller waits for the answer. Outside of the window the script
-//! only releases: an admission that arrives late, or after the clock was set back, leaves nothing behind.
-//! If an answer is lost on a connection, the same owner asks once more on another: the script knows the owner again; or,
-//! at a release, the new holder and how long it has held the name. What may be ours after all is released as soon as the server
-//! answers. The first copy of an admission that was asked for twice may arrive when its run is over: so the release leaves the
-//! owner behind until the window ends, and the script grants that owner nothing more.
+//! A request names a window of the server's time: the time until which its caller waits for the reply. Outside of the window the
+//! script only releases: an admission that arrives late, or after the clock was set back, writes nothing.
+//!
+//! If a reply is lost on a connection, the owner asks once more on another. The script recognises the owner; for a release, the entry
+//! of a new holder says how long it has held the name. A name that may be ours after all is released by a later call. The first
+//! copy of an admission that was asked for twice may arrive when its run is over: so the release revokes the owner, and the script
+//! grants that owner nothing more until the window ends.
 
+use std::fmt;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::base::error::InvalidOptions;
-use crate::store::remote::server_builder::server_builder;
-use crate::store::remote::server_mutex::{ServerMutex, forward_to_server_mutex};
+use crate::store::event_mutex::delegate::delegate;
+use crate::store::server::server_builder::server_builder;
+use crate::store::server::server_mutex::ServerMutex;
 
 mod address;
 mod connection;
@@ -48,8 +51,8 @@ use keys::Prefix;
 /// Mutexes between all processes that reach one Redis server, 6.2 or newer, or Valkey. It can do all that an
 /// [`EventMutex`](crate::EventMutex) can.
 ///
-/// A protected run costs two commands: one script at the gate, one at the release. Nothing is connected before the first
-/// of them, so that a tick in which nothing is due opens no connection. It may be used inside an asynchronous runtime, and
+/// A protected run costs two commands: one script for the admission, one for the release. The store connects at the first of
+/// them: a tick without a due event opens no connection. It may be used inside an asynchronous runtime, and
 /// blocks there as any task does; each call is then made from another thread.
 ///
 /// # Keys
@@ -80,10 +83,10 @@ use keys::Prefix;
 ///
 /// Terms are measured on the server's clock. A killed process leaves its lease until the term ends.
 ///
-/// What was given back is gone, and stays free whatever the server's clock does. If the clock is set
+/// A released name stays free however the server's clock is set. If the clock is set
 ///
-/// - **back**, the lease of a killed process ends one term after the next gate that asks for it. So do a claim, and the
-///   rest of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses a gate, the report says that the
+/// - **back**, the lease of a killed process ends one term after the next gate that asks for it. So do a claim and the
+///   minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses a gate, the report says that the
 ///   holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure); a claim is reported
 ///   as usual. [`check`](crate::EventMutex::check) warns. A pause lasts until the server's clock shows its end.
 /// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
@@ -96,13 +99,13 @@ use keys::Prefix;
 ///
 /// A call takes two seconds at most, or what [`timeout`](RedisMutexBuilder::timeout) says, the look-up of the host and the
 /// handshake included; [`break_lease`](crate::EventMutex::break_lease) is two. If an answer is lost, it is asked for once more on
-/// a new connection. What this process may then hold without knowing it is released with its next call, which takes a
-/// quarter of its time for that at most; the last handle tries once more when it goes. A process that ends without an answer
+/// a new connection. A name that this process may then hold without knowing it is released with its next call, which takes a
+/// quarter of its time for that at most; the last handle tries once more when it is dropped. A process that ends without an answer
 /// leaves the lease to its term, and the claim.
 ///
-/// What has gone back leaves nothing behind. So a release that is asked for once more, because its answer was lost, and finds
-/// the name free, takes it for released at the first asking, also where the server had lost the lease before. If somebody else
-/// has had the name since before the call, the lease was lost, and that is said.
+/// A release leaves no trace. So if the reply to a release is lost, and the second attempt finds the name free, the first attempt
+/// counts as the release, also if the server had lost the lease before. If another owner has held the name since before the call,
+/// the lease was lost, and the release says so.
 ///
 /// The server's user needs `+@connection +evalsha +script|load +time +get +mget +exists +set +del +pttl +pexpire` on the keys
 /// `~{soloist}:*`, `+hgetall +hget +hmget +hset +hincrby +hdel` for a [log of runs](crate::Schedule::with_run_log), `+info` for
@@ -129,7 +132,7 @@ use keys::Prefix;
 pub struct RedisMutex(ServerMutex<RedisEngine>);
 
 impl RedisMutex {
-    /// The mutexes in the server and database of a URL. Nothing is connected yet.
+    /// Returns a store in the server and database of a URL, and connects at the first call.
     ///
     /// | URL | server |
     /// | --- | --- |
@@ -157,7 +160,7 @@ impl RedisMutex {
         Self::builder(url).build()
     }
 
-    /// The same with options.
+    /// Returns a builder, for options.
     ///
     /// ```
     /// use std::time::Duration;
@@ -175,7 +178,7 @@ impl RedisMutex {
 }
 
 server_builder! {
-    /// Options of a [`RedisMutex`](crate::RedisMutex); [`build`](Self::build) says what is wrong with them.
+    /// Options of a [`RedisMutex`](crate::RedisMutex); [`build`](Self::build) checks them.
     ///
     /// ```
     /// use std::time::Duration;
@@ -196,11 +199,10 @@ server_builder! {
     /// ```
     pub struct RedisMutexBuilder(Address) with "redis-tls";
 
-    /// The hash tag with which all keys begin, `soloist` unless it is set: programs with different prefixes don't see each
-    /// other's mutexes. 1 to 100 visible ASCII characters without braces.
+    /// The hash tag of all keys, `soloist` unless it is set. Programs with different prefixes don't see each other's leases. 1 to 100 visible ASCII characters without braces.
     prefix: "soloist";
 
-    /// The longest time that one call takes, two seconds unless it is set; a millisecond to ten minutes. It includes the
+    /// The longest time of a call, two seconds unless it is set; a millisecond to ten minutes. It includes the
     /// look-up of the host, the connecting, the TLS handshake, the login, and a second attempt.
     timeout: Duration::from_secs(2);
 }
@@ -209,11 +211,11 @@ server_builder! {
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(600)];
 
 impl RedisMutexBuilder {
-    /// The mutexes; nothing is connected yet.
+    /// Checks the options, and returns the store, which connects at the first call.
     ///
     /// # Errors
     ///
-    /// The URL, the prefix, the time-out, or a certificate is not what it should be.
+    /// The URL, the prefix, the timeout, or a certificate is not valid.
     pub fn build(self) -> Result<RedisMutex, InvalidOptions> {
         let target = self.options.check(TIMEOUTS)?;
         let prefix = Prefix::new(target.namespace.clone())?;
@@ -222,4 +224,10 @@ impl RedisMutexBuilder {
     }
 }
 
-forward_to_server_mutex!(impl EventMutex for RedisMutex);
+delegate!(impl EventMutex for RedisMutex, |this| &this.0);
+
+impl fmt::Debug for RedisMutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,44 +1,47 @@
-//! The mutexes in a table, on any kind of SQL server. The stores differ in how they connect and in their statements.
+//! A store in a table, on any kind of SQL server. The kinds differ in how they connect and in their statements.
 //!
 //! Scope: the fleet that is connected to the server. Clock: the server's. A crash leaves a lease for the rest of its term
 //! at most, and a claim until it expires.
 //!
 //! Each name is a row of one table, which stays when it has ended, until it is taken over or cleaned away. A row that was
-//! released says so, and stays free when the server's clock is set back. A row says its term, too: a gate that finds one
-//! held for longer than that lets it end one term later.
+//! released says so, and stays free when the server's clock is set back. A row has its term, too: an admission that finds it held
+//! for longer shortens it to one term.
 //!
 //! The column `v1` says the format of a table. A statement names it, so that the server refuses a table without it.
 //!
-//! An admission looks at its rows first, and locks nothing; whoever loses has written nothing. What is free is written in one
-//! transaction, all names of all admissions, in their order: each row is inserted, or takes the place of one that has ended
-//! and has a lower token. Whoever wrote none of them was beaten, and looks again. Whoever wrote some and not others must not
-//! commit: before that, the statements try to insert a second time each row that is not as we asked for it, which a primary
-//! key refuses. So nobody who lost commits anything, whatever the isolation level is, and no count of affected rows is relied
-//! on. On PostgreSQL those who ask for the same names queue, so that they are beaten without an error; and one of them has the
-//! turn. The others write nothing, and need not be let in one after another.
+//! An admission reads its rows first, and locks nothing: a loser writes nothing. The rows of all granted admissions are written in one
+//! transaction, in the order of their names: each row is inserted, or replaces an ended row that has a lower token.
 //!
-//! The look reads the names that exclude an admission, too. The transaction reads them again, and commits nothing if one is
-//! held: on MySQL with locks, after its rows are written; on PostgreSQL in the queue, where it shares their place. There, a
-//! transaction of more than 50 names writes while no other one is admitted.
+//! If none of the rows could be written, another process won the race, and the admission reads again. If only some could, the
+//! transaction must fail: a final insert repeats every row that is not ours, which violates the primary key. So no loser commits
+//! anything, at any isolation level, and no count of affected rows matters.
 //!
-//! Tokens are the larger of the server's time in microseconds and one more than the highest in the table, when it is written:
-//! a look, which most lose by, does not search for it. The row that has the highest is never cleaned away.
+//! On PostgreSQL, processes that ask for one name queue, so that a lost race is no error; one of them is elected to write. The others
+//! write nothing, and need not be admitted one after another.
 //!
-//! A granted admission deletes rows that have ended, behind its commit, in the same round trip: twice as many as it writes, so that
-//! the table shrinks.
+//! The read includes the names that exclude an admission. The transaction reads them again, and commits nothing if one is held: on
+//! MySQL with locks, after its rows are written; on PostgreSQL in the queue, where processes with one excluding name share a place.
+//! There, a transaction of more than 50 names writes while no other one does.
 //!
-//! An admission names a window of the server's time, in which somebody waits for its answer; outside it commits nothing. So do a
-//! renewal and a minimum hold. A row is never free for the owner that wrote it: a late copy of an admission, whose run is over,
+//! A token is the larger of the server's time in microseconds and one more than the highest token in the table, at the write. The row
+//! with the highest token is never cleaned away.
+//!
+//! The first granted admission of a process, and then each eighth, deletes rows that have ended, after its commit, in the same round
+//! trip: twice as many as eight of its kind write, so that the table shrinks.
+//!
+//! An admission names a window of the server's time: its caller waits for the answer until the end. Outside of the window nothing is
+//! committed. So do a renewal and a minimum hold. A row is never free for the owner that wrote it: a late copy of an admission, whose run is over,
 //! is granted nothing.
-//! An answer that is lost on a connection is asked for once more on another by the same owner, who is known again. What may
-//! be ours after all is released with a later call.
+//!
+//! If an answer is lost on a connection, the owner asks once more on another, and is recognised. A name that may be ours after all is
+//! released with a later call.
 
 use std::time::Duration;
 
-use super::remote::engine::Attempt;
-use super::remote::failure::Failure;
-use super::remote::server_builder::ServerOptions;
-use super::remote::server_mutex::ServerMutex;
+use super::server::engine::Attempt;
+use super::server::failure::Failure;
+use super::server::server_builder::ServerOptions;
+use super::server::server_mutex::ServerMutex;
 use crate::base::error::{InvalidOptions, MutexError};
 
 mod admission_plan;
@@ -53,14 +56,14 @@ use engine::{PURGED_AT_ONCE, SqlEngine, purge};
 use session::Session;
 use table_names::TableName;
 
-/// The longest time that one call takes, unless it is set.
+/// The longest time of a call, unless it is set.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The shortest and the longest time-out of a call. The longest leaves a row that has ended where it is for longer than
 /// that.
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
 
-/// The mutexes in a table, on any kind of SQL server.
+/// A store in a table, on any kind of SQL server.
 pub(crate) type SqlMutex<S> = ServerMutex<SqlEngine<S>>;
 
 impl<S: Session> SqlMutex<S> {
@@ -99,22 +102,22 @@ impl<S: Session> SqlMutex<S> {
 macro_rules! table_methods {
     ($store:ident, $builder:ident) => {
         impl $store {
-            /// The same with options.
+            /// Returns a builder, for options.
             pub fn builder(url: &str) -> $builder {
                 $builder::new(url)
             }
 
-            /// Makes the table, if there is none of this name. Any number of processes may do so at once. A table that is
-            /// there is not altered.
+            /// Makes the table, if there is none of this name. Any number of processes may do so at once. An existing table is not
+            /// altered.
             ///
             /// # Errors
             ///
-            /// The server did not answer, the user may not, or the table that is there does not have these columns.
+            /// The server did not answer, the user lacks the right, or an existing table has other columns.
             pub fn create_table(&self) -> Result<(), $crate::base::error::MutexError> {
                 self.0.create_table()
             }
 
-            /// The statements that [`create_table`](Self::create_table) sends: [`SCHEMA`](Self::SCHEMA), for the table of
+            /// Returns the statements that [`create_table`](Self::create_table) sends: [`SCHEMA`](Self::SCHEMA), for the table of
             /// this name.
             pub fn schema(&self) -> &str {
                 &self.0.engine().schema
@@ -133,11 +136,11 @@ macro_rules! table_methods {
         }
 
         impl $builder {
-            /// The mutexes; nothing is connected yet.
+            /// Checks the options, and returns the store, which connects at the first call.
             ///
             /// # Errors
             ///
-            /// The URL, the table's name, the time-out, or a certificate is not what it should be.
+            /// The URL, the table's name, the timeout, or a certificate is not valid.
             pub fn build(self) -> Result<$store, InvalidOptions> {
                 Ok($store($crate::store::sql::SqlMutex::of_table(self.options)?))
             }

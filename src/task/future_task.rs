@@ -108,7 +108,7 @@ pub(crate) struct TaskEnd {
     pub(crate) fault: Option<Fault>,
     /// It was not dropped in time, because its runtime is not driven any more. It will not be polled again, but what it holds
     /// may still be there: its lease ends with its term.
-    pub(crate) is_left: bool,
+    pub(crate) is_abandoned: bool,
 }
 
 type OnEnd = Box<dyn FnOnce(TaskEnd) + Send>;
@@ -194,12 +194,12 @@ impl TaskControl {
         if self.was_polled.load(Ordering::Relaxed) { Fault::Failed(why.into().into()) } else { Fault::not_started(why) }
     }
 
-    fn end(&self, fault: Option<Fault>, is_left: bool) {
+    fn end(&self, fault: Option<Fault>, is_abandoned: bool) {
         self.phase.store(OVER, Ordering::Release);
         let awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((on_end, waiter)) = awaited {
             drop(waiter);
-            on_end(TaskEnd { fault, is_left });
+            on_end(TaskEnd { fault, is_abandoned });
         }
     }
 }
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(polls.load(Ordering::Relaxed), 2);
         let end = end.try_recv().expect("it has ended");
         let reason = end.fault.and_then(|fault| fault.cancellation());
-        assert_eq!((reason, end.is_left), (Some(CancelReason::LeaseLost), false));
+        assert_eq!((reason, end.is_abandoned), (Some(CancelReason::LeaseLost), false));
     }
 
     /// Nobody looks again at one that is being polled.
@@ -343,7 +343,7 @@ mod tests {
         }));
         future.work = Some(at_work);
         assert_eq!(poll(&mut future), Poll::Ready(()));
-        assert!(!end.try_recv().expect("it has ended").is_left);
+        assert!(!end.try_recv().expect("it has ended").is_abandoned);
     }
 
     #[test]
@@ -356,7 +356,7 @@ mod tests {
         control.enforce();
         assert!(end.try_recv().is_err(), "its runtime has a second to drop it");
         assert_eq!(poll(&mut future), Poll::Ready(()));
-        assert!(!end.try_recv().expect("it has ended").is_left);
+        assert!(!end.try_recv().expect("it has ended").is_abandoned);
     }
 
     #[test]
@@ -384,7 +384,7 @@ mod tests {
         assert!(end.try_recv().is_err(), "its runtime has a second to drop it");
         manual.jump(Duration::from_secs(1));
         control.enforce();
-        assert!(end.try_recv().expect("it has ended").is_left);
+        assert!(end.try_recv().expect("it has ended").is_abandoned);
         assert_eq!(poll(&mut future), Poll::Ready(()));
         assert_eq!(polls.load(Ordering::Relaxed), 1);
     }

@@ -13,7 +13,7 @@ use crate::lease::term::Term;
 use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::Admission;
-use crate::store::event_mutex::batch::{Batch, LeaseReturn};
+use crate::store::event_mutex::batch::{Batch, LeaseRelease};
 use crate::store::event_mutex::broken_lease::Broken;
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
@@ -185,7 +185,7 @@ impl EventMutex for TestStore {
         }
         let (releases, admissions) = batch.slots_mut();
         for slot in releases {
-            let error = MutexError::unavailable(LeaseReturn::attempted(slot.asked()), OUT);
+            let error = MutexError::unavailable(LeaseRelease::attempted(slot.asked()), OUT);
             slot.fill(Err(error));
         }
         for slot in admissions {

@@ -6,7 +6,7 @@ use std::slice;
 use std::sync::{Arc, Mutex};
 
 use soloist::{
-    Admission, Admitted, Batch, Broken, Clock, Description, EventMutex, Held, Lease, LeaseRequest, LeaseReturn,
+    Admission, Admitted, Batch, Broken, Clock, Description, EventMutex, Held, Lease, LeaseRelease, LeaseRequest,
     MemoryMutex, MutexError, MutexName, Names, RunLog, RunRecord, Scope, SkipCount, Slot, Term,
 };
 
@@ -33,7 +33,7 @@ type Create = dyn Fn(&dyn EventMutex, &LeaseRequest) -> Result<Option<Lease>, Mu
 type Instead<Asked> = dyn Fn(&dyn EventMutex, &mut Asked) + Send + Sync;
 
 pub(crate) type Admissions = [Slot<Admission, Admitted>];
-pub(crate) type Releases = [Slot<LeaseReturn, bool>];
+pub(crate) type Releases = [Slot<LeaseRelease, bool>];
 
 /// Which calls go through `create`, `exists` and `forget`, one name at a time.
 #[derive(Clone, Copy, PartialEq)]
@@ -72,7 +72,7 @@ impl Call {
     fn parts(batch: &Batch) -> Vec<Self> {
         let mut parts: Vec<Self> = Vec::new();
         for asked in batch.releases().iter().map(Slot::asked) {
-            let (name, term) = (asked.lease().name().clone(), asked.rest());
+            let (name, term) = (asked.lease().name().clone(), asked.minimum_hold());
             let verb = if term.is_none() { "release" } else { "release_after" };
             match parts.iter_mut().find(|part| part.term == term) {
                 Some(part) => part.names.push(name),
@@ -94,7 +94,7 @@ impl Call {
         if self.is("admit") {
             return fill(admissions, error);
         }
-        for slot in releases.iter_mut().filter(|slot| slot.asked().rest() == self.term) {
+        for slot in releases.iter_mut().filter(|slot| slot.asked().minimum_hold() == self.term) {
             slot.fill(Err(error.clone()));
         }
     }
@@ -114,7 +114,7 @@ pub(crate) fn forward(store: &dyn EventMutex, releases: &mut Releases, admission
         return;
     }
     for asked in releases.iter().map(|slot| slot.asked()) {
-        match asked.rest() {
+        match asked.minimum_hold() {
             None => batch.release(asked.lease().clone()),
             Some(rest) => batch.release_after(asked.lease().clone(), rest),
         }

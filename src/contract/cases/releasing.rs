@@ -149,7 +149,7 @@ pub(super) fn releases_of_one_batch_have_rests_of_their_own<H: Harness>(subject:
     let rests = [Some(subject.short()), None, Some(long()), None];
     let mut batch = Batch::new();
     for (name, rest) in names.iter().zip(rests) {
-        batch.give_back(subject.create(name), rest);
+        batch.add_release(subject.create(name), rest);
     }
     let (answers, _) = subject.carry_out(batch);
     let promise = "each release of a batch has a rest of its own";

@@ -68,7 +68,7 @@ impl ExitRelease {
     /// that waits for this.
     pub(super) fn send_to(&self, mutex: &dyn EventMutex, clock: &Clock) {
         let mut batch = Batch::new();
-        self.given_back.iter().for_each(|(lease, rest)| batch.give_back(lease.clone(), *rest));
+        self.given_back.iter().for_each(|(lease, rest)| batch.add_release(lease.clone(), *rest));
         let mut out = false;
         if !batch.is_empty() {
             batch.ask(mutex);

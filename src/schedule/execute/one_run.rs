@@ -45,7 +45,7 @@ pub(super) struct ActiveRun<'a> {
     /// Set while its task, a future, is at work elsewhere.
     begun: Option<Box<BegunRun<'a>>>,
     /// Whether its task may still hold something, although it does not go on: then its lease ends with its term.
-    is_left: bool,
+    is_abandoned: bool,
     /// `None` until it is performed. It is large: it is filled in where it is.
     outcome: Option<RunOutcome>,
 }
@@ -81,14 +81,14 @@ impl<'a> Pass<'a> {
 impl<'a> ActiveRun<'a> {
     #[inline]
     pub(super) fn new(pass: Pass<'a>, admitted: AdmittedRun<'a>) -> Self {
-        Self { pass, admitted, begun: None, is_left: false, outcome: None }
+        Self { pass, admitted, begun: None, is_abandoned: false, outcome: None }
     }
 
     /// Performs it, unless the process has begun to shut down since it was admitted. If its task is a future, that is
     /// returned: the run is performed further once [it has ended](Self::task_has_ended).
     #[inline]
     pub(super) fn perform(&mut self) -> Option<PreparedTask> {
-        let Self { pass: Pass { planned, span, .. }, admitted, begun, is_left, outcome } = self;
+        let Self { pass: Pass { planned, span, .. }, admitted, begun, is_abandoned, outcome } = self;
         if begun.is_none() && planned.context.is_shutting_down() {
             return None;
         }
@@ -96,7 +96,7 @@ impl<'a> ActiveRun<'a> {
         let performed = contain(|| {
             let _in_span = span.enter();
             if let (Some(begun), Some(outcome)) = (begun.take(), &mut *outcome) {
-                *is_left = begun.end.as_ref().is_some_and(|end| end.is_left);
+                *is_abandoned = begun.end.as_ref().is_some_and(|end| end.is_abandoned);
                 planned.conclude_task(admitted.run(), *begun, outcome);
                 return None;
             }
@@ -144,7 +144,7 @@ impl<'a> ActiveRun<'a> {
     /// Ends the renewal of the lease, which the caller asks the store to take back, now or after a rest.
     #[inline]
     pub(super) fn begin_release(&self) -> Option<(Lease, Option<Term>)> {
-        let (lease, rest) = self.admitted.held.begin_release().filter(|_| !self.is_left)?;
+        let (lease, rest) = self.admitted.held.begin_release().filter(|_| !self.is_abandoned)?;
         // What has not run is not held any longer.
         Some((lease, rest.filter(|_| !self.is_unused())))
     }
@@ -152,10 +152,11 @@ impl<'a> ActiveRun<'a> {
     /// Enters the result, with the answer of the store to the release, if it was asked for one.
     #[inline]
     pub(super) fn conclude(&mut self, release: Option<Release>, enter: &mut impl FnMut(usize, Entry)) {
-        let Self { pass: Pass { index, planned, span }, admitted: AdmittedRun { held, .. }, is_left, outcome, .. } =
-            self;
+        let Self {
+            pass: Pass { index, planned, span }, admitted: AdmittedRun { held, .. }, is_abandoned, outcome, ..
+        } = self;
         let _in_span = span.enter();
-        let (run, release) = if *is_left || release.is_some() { (held.take(), release) } else { held.release() };
+        let (run, release) = if *is_abandoned || release.is_some() { (held.take(), release) } else { held.release() };
         let observed = run.held().observed_run();
         let verdict = match outcome.take() {
             Some(outcome) => Verdict::Ran(RunOutcome { release, ..outcome }),
@@ -257,8 +258,8 @@ impl<'a> PlannedRun<'a> {
     fn conclude_task(&self, run: &Run, begun: BegunRun<'_>, outcome: &mut RunOutcome) {
         let BegunRun { start, watched, end } = begun;
         run.in_hand().at_work().begins_here();
-        let TaskEnd { fault, is_left, .. } = end.expect("it is performed further when that is known");
-        if is_left {
+        let TaskEnd { fault, is_abandoned, .. } = end.expect("it is performed further when that is known");
+        if is_abandoned {
             run.tell(&Step::LeftBehind);
         }
         self.end_task(run, &start, fault, outcome);

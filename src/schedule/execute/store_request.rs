@@ -69,7 +69,7 @@ impl<'a> StoreRequest<'a> {
                     ended.swap_remove(at);
                 }
                 Some((lease, rest)) => {
-                    self.batch.give_back(lease, rest);
+                    self.batch.add_release(lease, rest);
                     at += 1;
                 }
             }
@@ -88,7 +88,7 @@ impl<'a> StoreRequest<'a> {
         let Some(PlannedRun { store, clock, context, .. }) = self.of.take() else { return };
         let _still = clock.stand_still();
         self.unused_claims.drain(..).for_each(|claim| self.batch.release(claim));
-        self.ask_for_admissions(refused);
+        self.add_all_admissions(refused);
         let asked = context.observers.is_any().then(|| clock.moment());
         match &self.admitting[..] {
             [alone] => alone.span.in_scope(|| context.outages.carry_out(store, clock, &mut self.batch)),
@@ -106,12 +106,12 @@ impl<'a> StoreRequest<'a> {
         }
     }
 
-    /// Asks for the admissions right before they are sent: from here on their leases run down.
+    /// Adds the admissions right before they are sent: from here on their leases run down.
     #[inline]
-    fn ask_for_admissions(&mut self, refused: &mut Vec<(Pass<'a>, SkipReason)>) {
+    fn add_all_admissions(&mut self, refused: &mut Vec<(Pass<'a>, SkipReason)>) {
         let mut at = 0;
         while let Some(pass) = self.admitting.get(at) {
-            match gate::ask_for_admission(pass.planned, &mut self.batch) {
+            match gate::add_admissions(pass.planned, &mut self.batch) {
                 Ok(()) => at += 1,
                 Err(reason) => refused.push((self.admitting.remove(at), reason)),
             }

@@ -266,7 +266,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     ) -> Result<Option<AdmittedRun<'a>>, SkipReason> {
         let PlannedRun { store, context, clock, .. } = self.planned;
         let (mut batch, mut unused) = (Batch::new(), Batch::new());
-        gate::ask_unless(self.planned, unless, &mut batch)?;
+        gate::add_admissions_unless(self.planned, unless, &mut batch)?;
         let asked = clock.moment();
         batch.ask(&*store.mutex);
         let answered = clock.moment();

@@ -90,7 +90,7 @@ pub trait AsyncEventMutex: fmt::Debug + Send + Sync + 'static {
         Scope::Unknown
     }
 
-    /// Returns the clock on which leases end. The default is the machine's clock.
+    /// Returns the clock of the terms. The default is the machine's clock.
     fn clock(&self) -> Clock {
         Clock::system()
     }
@@ -288,7 +288,7 @@ impl<M: AsyncEventMutex> EventMutex for AsyncMutex<M> {
     }
 }
 
-/// Ignores a late answer, from which nothing follows.
+/// Ignores a late answer.
 async fn too_late<M>(_: Arc<M>, _: bool) {}
 
 impl<M> Clone for AsyncMutex<M> {

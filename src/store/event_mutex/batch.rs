@@ -25,7 +25,7 @@ use crate::observe::{notice::incident::Incident, release::Release, tell::log};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    releases: Vec<Slot<LeaseReturn, bool>>,
+    releases: Vec<Slot<LeaseRelease, bool>>,
     admissions: Vec<Slot<Admission, Admitted>>,
 }
 
@@ -40,25 +40,25 @@ pub struct Batch {
 /// let mut batch = Batch::new();
 /// batch.release_after(request.granted(FencingToken::new(1)), Term::new(Duration::from_secs(5))?);
 /// let asked = batch.releases()[0].asked();
-/// assert_eq!((asked.lease().name(), asked.rest().map(Term::get)), (request.name(), Some(Duration::from_secs(5))));
+/// assert_eq!((asked.lease().name(), asked.minimum_hold().map(Term::get)), (request.name(), Some(Duration::from_secs(5))));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeaseReturn {
+pub struct LeaseRelease {
     lease: Lease,
-    rest: Option<Term>,
+    minimum_hold: Option<Term>,
 }
 
-impl LeaseReturn {
+impl LeaseRelease {
     /// Returns the lease.
     pub fn lease(&self) -> &Lease {
         &self.lease
     }
 
     /// Returns how much longer the name stays held, whether or not this process lives; `None`: it is free at once.
-    pub fn rest(&self) -> Option<Term> {
-        self.rest
+    pub fn minimum_hold(&self) -> Option<Term> {
+        self.minimum_hold
     }
 
     pub(crate) fn attempted(&self) -> String {
@@ -74,17 +74,17 @@ impl Batch {
 
     /// Adds the release of a lease.
     pub fn release(&mut self, lease: Lease) {
-        self.give_back(lease, None);
+        self.add_release(lease, None);
     }
 
-    /// Adds the release of a lease that stays held for `rest` from now.
-    pub fn release_after(&mut self, lease: Lease, rest: Term) {
-        self.give_back(lease, Some(rest));
+    /// Adds the release of a lease that stays held for this time from now.
+    pub fn release_after(&mut self, lease: Lease, minimum_hold: Term) {
+        self.add_release(lease, Some(minimum_hold));
     }
 
     #[inline]
-    pub(crate) fn give_back(&mut self, lease: Lease, rest: Option<Term>) {
-        self.releases.push(Slot::new(LeaseReturn { lease, rest }));
+    pub(crate) fn add_release(&mut self, lease: Lease, minimum_hold: Option<Term>) {
+        self.releases.push(Slot::new(LeaseRelease { lease, minimum_hold }));
     }
 
     /// Adds an admission.
@@ -94,7 +94,7 @@ impl Batch {
     }
 
     /// Returns the releases. An answer says whether the owner still held the lease.
-    pub fn releases(&self) -> &[Slot<LeaseReturn, bool>] {
+    pub fn releases(&self) -> &[Slot<LeaseRelease, bool>] {
         &self.releases
     }
 
@@ -105,7 +105,7 @@ impl Batch {
 
     /// Returns the releases and the admissions, for a store that answers them.
     #[expect(clippy::type_complexity, reason = "two slices, and no type that says more")]
-    pub fn slots_mut(&mut self) -> (&mut [Slot<LeaseReturn, bool>], &mut [Slot<Admission, Admitted>]) {
+    pub fn slots_mut(&mut self) -> (&mut [Slot<LeaseRelease, bool>], &mut [Slot<Admission, Admitted>]) {
         (&mut self.releases, &mut self.admissions)
     }
 
@@ -132,7 +132,7 @@ impl Batch {
     pub(crate) fn take_release(&mut self, at: usize) -> Release {
         let slot = &mut self.releases[at];
         let answer = slot.take_answer(|asked| no_answer(asked.attempted(), None));
-        released(&slot.asked().lease, slot.asked().rest, answer)
+        released(&slot.asked().lease, slot.asked().minimum_hold, answer)
     }
 
     /// Takes the answers to all releases, and logs the failures.
@@ -181,9 +181,9 @@ pub(crate) fn attempted_release(lease: &Lease) -> String {
 
 /// Returns the result of a release by the store's answer. A failure is logged here, because a drop can return nothing.
 #[inline]
-pub(crate) fn released(lease: &Lease, rest: Option<Term>, answer: Result<bool, MutexError>) -> Release {
+pub(crate) fn released(lease: &Lease, minimum_hold: Option<Term>, answer: Result<bool, MutexError>) -> Release {
     if let Err(error) = &answer {
         log(&Incident::NotReleased { mutex: lease.name(), error });
     }
-    Release::of(rest, answer)
+    Release::of(minimum_hold, answer)
 }

@@ -52,7 +52,7 @@ use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
 /// # }
 /// ```
 pub trait RunLog: fmt::Debug + Send + Sync {
-    /// Writes these records, and drops what is more than `keep` of an event; `keep` is 1 to 1000.
+    /// Writes these records, and drops the surplus over `keep` of each event; `keep` is 1 to 1000.
     ///
     /// A record with an end replaces the earlier record of its run, which has an equal [id](RunRecord::id). A record without an end
     /// is written only if its run has no record yet.

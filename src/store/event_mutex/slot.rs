@@ -2,7 +2,7 @@
 
 use crate::base::{catch_panic::contain, error::MutexError};
 
-/// One question to a store, and the place for its answer. A slot that the store leaves empty means "not known".
+/// A question to a store, with the place for its answer. A slot that the store leaves empty means "not known".
 ///
 /// ```
 /// use soloist::Slot;

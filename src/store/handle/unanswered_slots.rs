@@ -9,7 +9,7 @@ use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::{request::Lease, token::FencingToken};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::batch::{Batch, LeaseReturn, no_answer};
+use crate::store::event_mutex::batch::{Batch, LeaseRelease, no_answer};
 use crate::store::event_mutex::slot::{Slot, answer_each};
 
 impl Admission {
@@ -51,7 +51,7 @@ impl Batch {
         let mut outage = self.outage().cloned();
         let (releases, admissions) = self.slots_mut();
         // Each is tried again alone. A lease that this owner does not hold may have been released by the first call.
-        answer_each(releases, &mut outage, LeaseReturn::attempted, |asked| match asked.rest() {
+        answer_each(releases, &mut outage, LeaseRelease::attempted, |asked| match asked.minimum_hold() {
             None if mutex.forget(asked.lease())? => Ok(true),
             _ => Err(no_answer(asked.attempted(), panic)),
         });

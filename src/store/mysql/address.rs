@@ -5,9 +5,9 @@ use std::fmt;
 use mysql_async::{Opts, OptsBuilder};
 
 use crate::base::error::InvalidOptions;
-use crate::store::remote::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
+use crate::store::server::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
 
-/// What a URL says.
+/// The address and the login of a URL.
 #[derive(Clone)]
 pub(crate) struct Address {
     pub(super) options: Opts,
@@ -41,7 +41,7 @@ impl ServerAddress for Address {
         // A host that is known by a URL is looked up before anything is waited for.
         let host = options.ip_or_hostname().trim_start_matches('[').trim_end_matches(']').to_owned();
         let options = OptsBuilder::from_opts(options).ip_or_hostname(host).prefer_socket(false);
-        // What is asked of a server otherwise when a connection has been made.
+        // The driver would ask the server for these after it has connected.
         let options = options.max_allowed_packet(Some(16 * 1024 * 1024)).wait_timeout(Some(28_800)).into();
         Ok(Self { options, is_encrypted })
     }

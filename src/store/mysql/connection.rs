@@ -9,16 +9,15 @@ use super::address::Address;
 use super::health;
 use super::server_error::failed;
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::remote::driver_runtime::DriverRuntime;
-use crate::store::remote::engine::ServerConnection;
-use crate::store::remote::failure::Failure;
-use crate::store::remote::server_builder::Target;
+use crate::store::server::driver_runtime::DriverRuntime;
+use crate::store::server::failure::Failure;
+use crate::store::server::server_builder::Target;
 use crate::store::sql::session::{AskedRows, Session, TextRow, lock_timeout, statements_of_this_dialect};
 use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
-/// What the statements rely on, whatever the server's defaults are: that a commit begins nothing, that one assignment sees
-/// those before it, and that all rows are found. It waits for locks for 50 seconds and a day by itself.
+/// The settings on which the statements rely: a commit begins no transaction, assignments see those before them, errors are not
+/// warnings, and all rows are found.
 const SESSION: &str = "SET autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES', \
                        sql_select_limit = 18446744073709551615, sql_safe_updates = 0";
 
@@ -27,14 +26,24 @@ const NO_PROVIDER: &str = "TLS to a mysql server needs the process's default pro
                            rustls::crypto::ring::default_provider().install_default() when the program starts";
 
 pub(super) struct Connection {
-    /// Gone when it was left in words.
+    /// `None` after the goodbye.
     conn: Option<Conn>,
     tables: Tables,
     runtime: DriverRuntime,
 }
 
-impl ServerConnection for Connection {
+impl Session for Connection {
     type Address = Address;
+
+    const KIND: &'static str = "mysql";
+    const STORE: &'static str = "MysqlMutex";
+    const QUOTE: char = '`';
+    const SCHEMA: &'static str = include_str!("statements/schema.sql");
+    const NO_TABLE: &'static str = "1146";
+    const OTHER_COLUMNS: &'static [&'static str] = &["1054", "1364"];
+    const NOW: &'static str = "UTC_TIMESTAMP(6)";
+    const EPOCH: &'static str = "TIMESTAMP '1970-01-01 00:00:00'";
+    const TOKEN: &'static str = "@soloist_token";
 
     fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
@@ -48,22 +57,10 @@ impl ServerConnection for Connection {
         Ok(Self { conn: Some(conn), tables: Tables::new(&target.namespace, Self::QUOTE, ""), runtime })
     }
 
-    /// One that the server has ended is known when it is asked, and costs another.
+    /// A connection that the server has closed is noticed by the next request, which is retried on a new one.
     fn is_closed(&mut self) -> bool {
         self.conn.is_none()
     }
-}
-
-impl Session for Connection {
-    const KIND: &'static str = "mysql";
-    const STORE: &'static str = "MysqlMutex";
-    const QUOTE: char = '`';
-    const SCHEMA: &'static str = include_str!("statements/schema.sql");
-    const NO_TABLE: &'static str = "1146";
-    const OTHER_COLUMNS: &'static [&'static str] = &["1054", "1364"];
-    const NOW: &'static str = "UTC_TIMESTAMP(6)";
-    const EPOCH: &'static str = "TIMESTAMP '1970-01-01 00:00:00'";
-    const TOKEN: &'static str = "@soloist_token";
 
     fn later(instant: &str, micros: &str) -> String {
         format!("{instant} + INTERVAL {micros} MICROSECOND")
@@ -78,7 +75,7 @@ impl Session for Connection {
         self.ask(statements, until, &mut rows).map(|()| rows)
     }
 
-    /// The answer to the admission is its first row, which comes behind the commit.
+    /// Reads the answer to the admission from the first row, which comes behind the commit.
     fn query_then(&mut self, admission: &str, then: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
         let mut rows = Vec::new();
         let answered = self.ask(&format!("{admission} {then}"), until, &mut rows);
@@ -98,8 +95,8 @@ impl Session for Connection {
         "@soloist_written > 0".to_owned()
     }
 
-    /// Ends them as others: that waits for a transaction that acquired one and is not at its end.
-    fn end_for_good(tables: &Tables, ours: &str, _: &[&[String; 2]]) -> String {
+    /// Releases them as ever: the statement waits for a transaction of their owner that is not at its end, and the row stays.
+    fn revoke(tables: &Tables, ours: &str, _: &[&[String; 2]]) -> String {
         Self::end(tables, ours, 0, [0, 0])
     }
 
@@ -134,25 +131,24 @@ impl Connection {
         let Some(conn) = &mut self.conn else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
         let answered = self.runtime.until(until, read(conn, statements, rows)).map_err(Failure::unanswered)?;
         answered.map_err(failed).or_else(|failure| {
-            // Else the server goes on with nothing, or is not heard any more, and what it has done is not known.
             if !failure.is_conflict() && !failure.is_of_one_name() {
                 return Err(failure);
             }
-            // What it had begun is still open, and has what it has locked.
+            // The transaction is still open, with its locks.
             let undone = self.runtime.until(until, conn.query_drop("ROLLBACK")).map_err(Failure::not_asked)?;
             Err(undone.map_or_else(|error| failed(error).undone(), |()| failure))
         })
     }
 }
 
-/// The same options; with encryption, if the URL asks for it.
+/// Adds encryption, if the URL asks for it.
 #[cfg(feature = "mysql-tls")]
 fn encrypted(options: OptsBuilder, target: &Target<Address>) -> io::Result<OptsBuilder> {
     if !target.address.is_encrypted {
         return Ok(options);
     }
-    target.tls.config()?; // What is wrong with a certificate is said in the same words as for the other stores.
-    // The driver takes the provider of the process, and would install one where there is none. That is for the program to do.
+    target.tls.config()?; // It checks the certificates, with the messages of the other stores.
+    // Without a provider of the process the driver would install one, which is for the program to do.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, NO_PROVIDER));
     }
@@ -165,7 +161,7 @@ fn encrypted(options: OptsBuilder, target: &Target<Address>) -> io::Result<OptsB
     Ok(options.ssl_opts(tls))
 }
 
-/// Reads the rows of all statements, one behind the other. All is sent as text.
+/// Reads the rows of all statements, as text.
 async fn read(conn: &mut Conn, statements: &str, rows: &mut Vec<TextRow>) -> mysql_async::Result<()> {
     let text = |value: Option<&Value>| match value {
         Some(Value::Bytes(bytes)) => str::from_utf8(bytes).unwrap_or_default().to_owned(),
@@ -173,7 +169,7 @@ async fn read(conn: &mut Conn, statements: &str, rows: &mut Vec<TextRow>) -> mys
     };
     let mut answer = conn.query_iter(statements).await?;
     loop {
-        // Asked once more when there is nothing left: that tells the error of a statement which followed others.
+        // The read after the last row returns the error of a statement that followed others.
         let was_empty = answer.is_empty();
         let found: Vec<Found> = answer.collect().await?;
         rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row.as_ref(at))).collect::<TextRow>()));
@@ -183,7 +179,7 @@ async fn read(conn: &mut Conn, statements: &str, rows: &mut Vec<TextRow>) -> mys
     }
 }
 
-/// A server notes connections that it loses, so that this one is left in words, if the server hears them at once.
+/// Says goodbye to the server, which logs connections that end without one.
 impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(conn) = self.conn.take() {

@@ -1,27 +1,27 @@
 //! The warnings about a MySQL server and its table.
 
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::sql::session::{TextRow, told};
+use crate::store::sql::session::{TextRow, values_of};
 
-/// Why a server takes no writes, and what to do.
+/// The reason why a server takes no writes, and the next step.
 const READ_ONLY: &str = "read_only is on: connect to the primary if this is a replica, or set it to 0";
 
-/// What is to be said of a server and a table of which `health` tells so.
+/// Returns the warnings about a server and a table with this `health`.
 pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
-    let told = |what: &str| told(health, what);
+    let values_of = |field: &str| values_of(health, field);
     let wrong_table = |what: &str| StoreWarning::WrongTable { what: what.to_owned() };
     // Newer servers call it by three states and more.
-    let takes_no_writes = told("read_only").iter().any(|state| !["0", "OFF"].contains(state));
-    let engine = told("engine").into_iter().find(|engine| *engine != "InnoDB");
+    let takes_no_writes = values_of("read_only").iter().any(|state| !["0", "OFF"].contains(state));
+    let engine = values_of("engine").into_iter().find(|engine| *engine != "InnoDB");
     let engine = engine.map(|engine| {
         format!("its engine is {engine}, and only InnoDB is known to grant all of an admission or nothing")
     });
-    let is_compared_by_bytes = told("collation").iter().all(|collation| collation.ends_with("_bin"));
+    let is_compared_by_bytes = values_of("collation").iter().all(|collation| collation.ends_with("_bin"));
     let warnings = [
         takes_no_writes.then(|| StoreWarning::TakesNoWrites { why: READ_ONLY.to_owned() }),
-        told("version").into_iter().find_map(|version| StoreWarning::if_older(version, oldest(version))),
+        values_of("version").into_iter().find_map(|version| StoreWarning::if_older(version, oldest(version))),
         engine.map(|what| StoreWarning::WrongTable { what }),
-        (told("key") != ["name"]).then(|| wrong_table("its primary key is not the name alone")),
+        (values_of("key") != ["name"]).then(|| wrong_table("its primary key is not the name alone")),
         (!is_compared_by_bytes).then(|| wrong_table("names are not compared byte by byte")),
     ];
     warnings.into_iter().flatten().collect()

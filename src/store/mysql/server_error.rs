@@ -4,12 +4,12 @@ use std::io;
 
 use mysql_async::{Error, IoError, ServerError};
 
-use crate::store::remote::failure::{Failure, Retry, understood};
+use crate::store::server::failure::{Failure, Retry, understood};
 
 /// The code for a row that another transaction has locked.
 const LOCK_TIMEOUT: u16 = 1205;
 
-/// What went wrong: with statements that were sent, or before there was a connection.
+/// Returns the failure of statements that were sent, or of an attempt to connect.
 pub(super) fn failed(error: Error) -> Failure {
     Failure::unanswered(match error {
         Error::Server(refusal) => return refused(&refusal),
@@ -25,19 +25,18 @@ pub(super) fn failed(error: Error) -> Failure {
     })
 }
 
-/// What the server says instead of an answer. It comes before the commit; only of a connection that somebody ended, nobody
-/// knows how far it was.
+/// Returns the failure of an error reply. It comes before the commit, unless the connection or the statement was ended in between.
 /// (<https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html>)
 fn refused(error: &ServerError) -> Failure {
     let (retry, advice) = meaning(error.code, &error.message);
     let failure = Failure::refused(&error.code.to_string(), &error.message, Some(advice), retry);
     let failure = if error.code == LOCK_TIMEOUT { failure.of_one_name() } else { failure };
-    // The server is going down, or somebody has killed the statement or the connection.
+    // The server is going down, or the statement or the connection was killed.
     let ended_on_its_way = matches!(error.code, 1053 | 1077 | 1078 | 1079 | 1080 | 1317 | 1927 | 3169 | 4031);
     if ended_on_its_way { failure } else { failure.undone() }
 }
 
-/// What comes of asking again, and advice, if there is any.
+/// Returns when to retry, and advice, if there is any.
 fn meaning(code: u16, message: &str) -> (Retry, &'static str) {
     use Retry::{Later, Never, Now};
 

@@ -6,9 +6,9 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
 use crate::base::error::InvalidOptions;
-use crate::store::remote::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
+use crate::store::server::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
 
-/// What a URL says.
+/// The address and the login of a URL.
 #[derive(Clone)]
 pub(crate) struct Address {
     pub(super) config: Config,
@@ -36,7 +36,7 @@ impl ServerAddress for Address {
         let url = ServerUrl::parse(url, "postgres", &["postgres", "postgresql"])?;
         let (is_encrypted, others) = url.encryption("sslmode", ["disable", "require", "verify-ca", "verify-full"])?;
         url.check_tls(is_encrypted, cfg!(feature = "postgres-tls"))?;
-        // A password with such a character in it ends there for the driver, and its rest would be shown as what follows.
+        // The driver would take the part of a password behind a question mark for options, and show it.
         url.refuse_if(
             url.options.is_some_and(|options| options.contains('@')),
             "has an @ behind the ?; there it is written as %40, and in a password, ? is written as %3F",
@@ -79,7 +79,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// The driver's details name an option, and show no value.
+/// Returns the reason without values of the URL. The driver's details name an option, and show no value.
 fn said_by(error: &tokio_postgres::Error) -> String {
     let said = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     let names_an_option = said.starts_with("unknown option") || said.starts_with("invalid value for option");

@@ -14,43 +14,41 @@ use super::health;
 use super::plaintext_password::Plain;
 use super::server_error::failed;
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::remote::driver_runtime::DriverRuntime;
-use crate::store::remote::engine::ServerConnection;
-use crate::store::remote::failure::Failure;
-use crate::store::remote::server_builder::Target;
-use crate::store::remote::server_url::ServerAddress;
+use crate::store::server::driver_runtime::DriverRuntime;
+use crate::store::server::failure::Failure;
+use crate::store::server::server_builder::Target;
+use crate::store::server::server_url::ServerAddress;
 use crate::store::sql::session::{AskedRows, Session, TextRow, lock_timeout, statements_of_this_dialect};
 use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
 pub(super) struct Connection {
-    /// Dropped before its course, which ends then.
+    /// Dropped before the transport, which ends then.
     client: Client,
-    course: Course,
-    /// What each call begins with, and what ends with it: that no operator, function or type is looked for elsewhere than among
-    /// the server's own; the limits in time of what it does; and that each of its statements sees what others have committed,
-    /// so that none fails because somebody came first.
+    transport: Transport,
+    /// The settings with which each call begins, for its transaction alone: operators, functions and types are the server's own;
+    /// waits are limited; and each statement sees all that is committed, so that a lost race is no error.
     settings: String,
     tables: Tables,
 }
 
-/// Finds the schema in which the search path of the user finds the table, or in which the table would be made. Nothing else is
-/// looked for by that path: another user may have made a function or an operator there.
+/// Finds the schema of the table, or that of a new table, by the user's search path. No other name is searched by that path: another
+/// user may have made a function or an operator there.
 const FIND_SCHEMA: &str = "SELECT coalesce((\
         SELECT pg_catalog.quote_ident(nspname::pg_catalog.text) \
         FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid OPERATOR(pg_catalog.=) relnamespace \
         WHERE pg_class.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass('\"{table}\"')::pg_catalog.oid\
     ), pg_catalog.quote_ident(pg_catalog.current_schema()::pg_catalog.text), 'public')";
 
-/// The runtime, and the task in it that carries bytes between the client and the socket.
-struct Course {
+/// The runtime, and its task that reads and writes the socket.
+struct Transport {
     runtime: DriverRuntime,
     task: JoinHandle<()>,
 }
 
-fn connect(target: &Target<Address>, until: Moment) -> Result<(Client, Course), Failure> {
+fn connect(target: &Target<Address>, until: Moment) -> Result<(Client, Transport), Failure> {
     let mut config = target.address.config.clone();
-    // A host that swallows everything leaves time for the next.
+    // A host that never answers leaves time for the next.
     config.connect_timeout(target.timeout / u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX));
     #[cfg(feature = "postgres-tls")]
     if target.address.is_encrypted() {
@@ -64,24 +62,34 @@ fn connect(target: &Target<Address>, until: Moment) -> Result<(Client, Course), 
     connect_by(NoTls, &config, until)
 }
 
-fn connect_by<T>(by: T, config: &Config, until: Moment) -> Result<(Client, Course), Failure>
+fn connect_by<T>(by: T, config: &Config, until: Moment) -> Result<(Client, Transport), Failure>
 where
     T: MakeTlsConnect<Socket, Stream: Send + 'static>,
 {
     let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
     let connect = async {
         let (client, connection) = config.connect(by).await?;
-        // What ends it is told to whoever asks next.
+        // The next request returns the error that ends it.
         Ok((client, tokio::spawn(async move { _ = connection.await })))
     };
     let connected = runtime.until(until, connect).map_err(Failure::not_asked)?;
     let failed = |error: tokio_postgres::Error| failed(&error).undone().while_connecting("max_connections");
     let (client, task) = connected.map_err(failed)?;
-    Ok((client, Course { runtime, task }))
+    Ok((client, Transport { runtime, task }))
 }
 
-impl ServerConnection for Connection {
+impl Session for Connection {
     type Address = Address;
+
+    const KIND: &'static str = "postgres";
+    const STORE: &'static str = "PostgresMutex";
+    const QUOTE: char = '"';
+    const SCHEMA: &'static str = include_str!("statements/schema.sql");
+    const NO_TABLE: &'static str = "42P01";
+    const OTHER_COLUMNS: &'static [&'static str] = &["42703", "23502"];
+    const NOW: &'static str = "clock_timestamp()";
+    const EPOCH: &'static str = "'epoch'::timestamptz";
+    const TOKEN: &'static str = "current_setting('soloist.token')::bigint";
 
     fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let (lock, statement) = (lock_timeout(target.timeout).as_millis().max(1), target.timeout.as_millis().max(1));
@@ -89,9 +97,9 @@ impl ServerConnection for Connection {
         let settings = format!(
             "{limits}SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL transaction_isolation = 'read committed'; "
         );
-        let (client, course) = connect(target, until)?;
+        let (client, transport) = connect(target, until)?;
         let table = &target.namespace;
-        let mut connection = Self { client, course, settings, tables: Tables::new(table, Self::QUOTE, "") };
+        let mut connection = Self { client, transport, settings, tables: Tables::new(table, Self::QUOTE, "") };
         if !table.contains('.') {
             let find_schema = FIND_SCHEMA.replace("{table}", table);
             let found = connection.send(&format!("{limits}{find_schema}"), until).map_err(Failure::undone)?;
@@ -103,18 +111,6 @@ impl ServerConnection for Connection {
     fn is_closed(&mut self) -> bool {
         self.client.is_closed()
     }
-}
-
-impl Session for Connection {
-    const KIND: &'static str = "postgres";
-    const STORE: &'static str = "PostgresMutex";
-    const QUOTE: char = '"';
-    const SCHEMA: &'static str = include_str!("statements/schema.sql");
-    const NO_TABLE: &'static str = "42P01";
-    const OTHER_COLUMNS: &'static [&'static str] = &["42703", "23502"];
-    const NOW: &'static str = "clock_timestamp()";
-    const EPOCH: &'static str = "'epoch'::timestamptz";
-    const TOKEN: &'static str = "current_setting('soloist.token')::bigint";
 
     fn later(instant: &str, micros: &str) -> String {
         format!("{instant} + {micros} * interval '1 microsecond'")
@@ -128,7 +124,7 @@ impl Session for Connection {
         self.send(&format!("{}{statements}", self.settings), until)
     }
 
-    /// Sends both at once. The answer to the second is left to the next call on this connection.
+    /// Sends both at once. The next call on this connection reads the reply to the second.
     fn query_then(&mut self, admission: &str, then: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
         let [admission, then] = [admission, then].map(|statements| format!("{}{statements}", self.settings));
         let (mut admitted, mut cleaned) =
@@ -141,7 +137,7 @@ impl Session for Connection {
             }
             admitted
         });
-        let answered = self.course.runtime.until(until, asked).map_err(Failure::unanswered)?;
+        let answered = self.transport.runtime.until(until, asked).map_err(Failure::unanswered)?;
         Ok(rows(answered.map_err(|error| failed(&error))?))
     }
 
@@ -151,10 +147,10 @@ impl Session for Connection {
         format!("EXISTS (SELECT FROM {} WHERE name IN ({names}) AND owner IN ({owners}))", tables.mutexes)
     }
 
-    fn end_for_good(tables: &Tables, _: &str, names: &[&[String; 2]]) -> String {
+    fn revoke(tables: &Tables, _: &str, names: &[&[String; 2]]) -> String {
         let end = |[name, owner]: &&[String; 2]| {
             let mutexes = &tables.mutexes;
-            format!(include_str!("statements/end_for_good.sql"), mutexes = mutexes, name = name, owner = owner)
+            format!(include_str!("statements/revoke.sql"), mutexes = mutexes, name = name, owner = owner)
         };
         names.iter().map(end).collect()
     }
@@ -181,7 +177,7 @@ impl Session for Connection {
 impl Connection {
     fn send(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
         let asked = self.client.simple_query(statements);
-        let answered = self.course.runtime.until(until, asked).map_err(Failure::unanswered)?;
+        let answered = self.transport.runtime.until(until, asked).map_err(Failure::unanswered)?;
         Ok(rows(answered.map_err(|error| failed(&error))?))
     }
 }
@@ -194,8 +190,8 @@ fn rows(messages: Vec<SimpleQueryMessage>) -> Vec<TextRow> {
     rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect()
 }
 
-/// Says goodbye to the server. To close the socket is not enough: a child process of ours may have it open, too.
-impl Drop for Course {
+/// Says goodbye to the server. Closing the socket is not enough: a child process may have it open, too.
+impl Drop for Transport {
     fn drop(&mut self) {
         self.runtime.leave(&mut self.task);
     }

@@ -1,33 +1,33 @@
 //! The warnings about a PostgreSQL server and its table.
 
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::sql::session::{TextRow, told};
+use crate::store::sql::session::{TextRow, values_of};
 
-/// So many old versions of rows make a gate several times as slow.
+/// The number of old versions of rows that makes an admission several times as slow.
 const MANY_DEAD_ROWS: u64 = 50_000;
 
-/// What is to be said of a server and a table of which `health` tells so.
+/// Returns the warnings about a server and a table with this `health`.
 pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
-    let told = |what: &str| told(health, what);
+    let values_of = |field: &str| values_of(health, field);
     let wrong_table = |what: &str| StoreWarning::WrongTable { what: what.to_owned() };
-    let version: u32 = told("version").first().and_then(|version| version.parse().ok()).unwrap_or(0);
+    let version: u32 = values_of("version").first().and_then(|version| version.parse().ok()).unwrap_or(0);
     let forgets = |how: &str| StoreWarning::Forgets { how: how.to_owned() };
-    let is_replica = told("replica") == ["true"];
+    let is_replica = values_of("replica") == ["true"];
     let takes_no_writes = || StoreWarning::TakesNoWrites {
         why: "default_transaction_read_only is on: set it to off for this user and database".to_owned(),
     };
-    let dead = told("dead").first().and_then(|dead| dead.parse().ok()).unwrap_or(0);
+    let dead = values_of("dead").first().and_then(|dead| dead.parse().ok()).unwrap_or(0);
     let warnings = [
         is_replica.then_some(StoreWarning::Replica),
-        (!is_replica && told("read_only") == ["on"]).then(takes_no_writes),
+        (!is_replica && values_of("read_only") == ["on"]).then(takes_no_writes),
         (dead >= MANY_DEAD_ROWS).then_some(StoreWarning::DeadRows { count: dead }),
         StoreWarning::if_older(&(version / 10_000).to_string(), "12"),
-        (told("persistence") == ["u"]).then(|| forgets("it is UNLOGGED")),
-        (told("persistence") == ["t"]).then(|| forgets("it is TEMPORARY")),
-        (told("key") != ["name"]).then(|| wrong_table("its primary key is not the name alone")),
-        (told("collation") != ["C"]).then(|| wrong_table("names are not compared byte by byte")),
+        (values_of("persistence") == ["u"]).then(|| forgets("it is UNLOGGED")),
+        (values_of("persistence") == ["t"]).then(|| forgets("it is TEMPORARY")),
+        (values_of("key") != ["name"]).then(|| wrong_table("its primary key is not the name alone")),
+        (values_of("collation") != ["C"]).then(|| wrong_table("names are not compared byte by byte")),
     ];
-    let strangers = told("stranger").into_iter().map(wrong_table);
+    let strangers = values_of("stranger").into_iter().map(wrong_table);
     warnings.into_iter().flatten().chain(strangers).collect()
 }
 

@@ -1,8 +1,7 @@
-//! Connections that may be overheard, on which no server gets a password in plain text.
+//! Connections without encryption on which no server gets a password in plain text.
 //!
-//! The driver sends one to whoever asks for it. It lets nobody look at what a server says before that, unless it is in a
-//! connector for TLS: so this is one that encrypts nothing. It is called at once, without a question to the server, where
-//! the negotiation is "direct".
+//! The driver sends a password to any server that asks for it. Only a connector for TLS can read the server's first message before
+//! the driver does: so this is such a connector, which encrypts nothing. With the negotiation "direct" the driver calls it at once.
 
 use std::future::{Ready, ready};
 use std::io;
@@ -12,15 +11,14 @@ use std::task::{Context, Poll, ready as when_ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 
-/// What a server says first that wants the password in plain text: its kind, its length and the request itself.
+/// The first message of a server that asks for the password in plain text: its kind, its length and the request.
 /// (<https://www.postgresql.org/docs/current/protocol-message-formats.html>)
 const WANTS_PLAIN_TEXT: [u8; 9] = [b'R', 0, 0, 0, 8, 0, 0, 0, 3];
 
 const REFUSED: &str = "the server wants the password in plain text, and the connection is not encrypted: use \
                        sslmode=require in the url (feature postgres-tls), or scram-sha-256 in the server's pg_hba.conf";
 
-/// Makes plain connections over TCP. The configuration requires TLS with a direct negotiation, or the driver does not call
-/// it.
+/// The connector. The driver calls it if the configuration requires TLS with a direct negotiation.
 #[derive(Clone, Copy)]
 pub(super) struct Plain;
 
@@ -44,10 +42,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsConnect<S> for Plain {
     }
 }
 
-/// A stream that ends when the server's first words are the request for a plain password.
+/// A stream that fails if the server's first message asks for the password in plain text.
 pub(super) struct PasswordGuard<S> {
     stream: S,
-    /// How many bytes were heard, all of them those of the request; nothing once it is something else.
+    /// The number of bytes that were read, while they are those of that request; then `None`.
     as_expected: Option<usize>,
 }
 
@@ -94,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// What is heard of these pieces, one after another.
+    /// Returns the bytes that pass the guard, of pieces that arrive one after another.
     fn heard(pieces: &[&[u8]]) -> io::Result<Vec<u8>> {
         Builder::new_current_thread().build()?.block_on(async {
             let (ours, mut theirs) = tokio::io::duplex(64);

@@ -5,12 +5,12 @@ use std::io;
 
 use tokio_postgres::error::DbError;
 
-use crate::store::remote::failure::{Failure, Retry, understood};
+use crate::store::server::failure::{Failure, Retry, understood};
 
 /// The code for a row that another transaction has locked.
 const LOCK_TIMEOUT: &str = "55P03";
 
-/// What went wrong: with statements that were sent, or before there was a connection.
+/// Returns the failure of statements that were sent, or of an attempt to connect.
 pub(super) fn failed(error: &tokio_postgres::Error) -> Failure {
     if let Some(refusal) = error.as_db_error() {
         return refused(refusal);
@@ -26,8 +26,7 @@ pub(super) fn failed(error: &tokio_postgres::Error) -> Failure {
     })
 }
 
-/// What the server says instead of an answer. Its transaction is undone then; only of one that it was at when somebody
-/// ended it, nobody knows.
+/// Returns the failure of an error reply. The transaction is undone then, unless the server or the connection ended during its commit.
 /// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>)
 fn refused(error: &DbError) -> Failure {
     let code = error.code().code();
@@ -38,15 +37,14 @@ fn refused(error: &DbError) -> Failure {
     if ended_on_its_way { failure } else { failure.undone() }
 }
 
-/// What comes of asking again, and advice, if there is any.
+/// Returns when to retry, and advice, if there is any.
 fn meaning(code: &str) -> (Retry, &'static str) {
     use Retry::{Later, Never, Now};
 
     let wrong_login = "the user or the password in the url is wrong, or pg_hba.conf lets nobody in from here, or not \
                        without TLS";
     match code {
-        // A unique key was taken; two transactions were in each other's way, or each waited for the other; somebody else
-        // makes the same table.
+        // A unique key was taken, two transactions conflicted or waited for each other, or another process makes the table.
         "23505" | "40001" | "40P01" | "42P07" | "42710" => (Now, ""),
         LOCK_TIMEOUT => (Never, "somebody's open transaction has locked it: look into pg_stat_activity"),
         "53300" => (Later, "raise max_connections, or let fewer clients connect"),

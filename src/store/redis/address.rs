@@ -5,7 +5,7 @@ use std::fmt;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 
 use crate::base::error::InvalidOptions;
-use crate::store::remote::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
+use crate::store::server::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
 
 const NO_PATH: &str = "has no path, as in redis+unix:///run/redis.sock";
 

@@ -14,31 +14,29 @@ use super::address::Address;
 use super::server_error::{is_missing_script, is_unknown};
 use super::stream::connect;
 use super::{script, stored_script};
-use crate::store::remote::driver_runtime::DriverRuntime;
-use crate::store::remote::engine::ServerConnection;
-use crate::store::remote::failure::{Failure, makes_no_sense};
-use crate::store::remote::server_builder::Target;
-use crate::store::remote::server_clock::ServerClock;
+use crate::store::server::driver_runtime::DriverRuntime;
+use crate::store::server::failure::{Failure, makes_no_sense};
+use crate::store::server::server_builder::Target;
+use crate::store::server::server_clock::ServerClock;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// How many bytes a server may answer to one request: many times what a thousand refusals take.
+/// The longest reply to one request, in bytes: many times the size of a thousand refusals.
 const LONGEST_ANSWER: usize = 8 * 1024 * 1024;
 
 pub(super) struct Connection {
     driver: MultiplexedConnection,
-    /// The task that reads and writes the socket. It ends when the server closes the connection.
+    /// The task that reads and writes the socket, until the server closes the connection.
     transport: JoinHandle<()>,
-    /// How many bytes may still be read.
+    /// The number of bytes that may still be read.
     allowance: Arc<AtomicUsize>,
     pub(super) clock: ServerClock,
-    /// With it go the task and the socket.
+    /// The runtime of the task; its end closes the socket.
     runtime: DriverRuntime,
 }
 
-impl ServerConnection for Connection {
-    type Address = Address;
-
-    fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
+impl Connection {
+    /// Connects and logs in.
+    pub(super) fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let not_connected = |error| Failure::not_asked(error).while_connecting("maxclients");
         let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
         let allowance = Arc::new(AtomicUsize::new(LONGEST_ANSWER));
@@ -52,7 +50,8 @@ impl ServerConnection for Connection {
             Ok::<_, io::Error>((driver, tokio::spawn(transport)))
         };
         let (driver, transport) = runtime.until(until, connect).flatten().map_err(not_connected)?;
-        let mut connection = Self { driver, transport, allowance, clock: ServerClock::read(0), runtime };
+        let no_clock_yet = ServerClock::read(0);
+        let mut connection = Self { driver, transport, allowance, clock: no_clock_yet, runtime };
         let login = target.address.info.redis_settings();
         let auth = login.password().map(|password| cmd("AUTH").arg(login.username()).arg(password).take());
         let select = (login.db() != 0).then(|| cmd("SELECT").arg(login.db()).take());
@@ -62,7 +61,7 @@ impl ServerConnection for Connection {
             let what = "this is a Redis Sentinel: connect to the primary that it watches";
             return Err(Failure::not_asked(io::Error::new(io::ErrorKind::InvalidData, what)));
         }
-        // A server without room says so, and closes the connection.
+        // A server without room says so before it closes the connection.
         let replies = replies.into_iter().map(script::unless_refused).collect::<Result<Vec<_>, _>>();
         let replies = replies.map_err(Failure::undone)?;
         end.map_err(not_connected)?;
@@ -71,8 +70,9 @@ impl ServerConnection for Connection {
         Ok(connection)
     }
 
-    /// Reads what the server has said meanwhile, so that it is not taken for the answer to the next request.
-    fn is_closed(&mut self) -> bool {
+    /// Returns whether the server has closed the connection. It also discards what the server has sent since the last reply, which
+    /// must not be taken for the reply to the next request.
+    pub(super) fn is_closed(&mut self) -> bool {
         // In the first pause the runtime looks at the socket, and in the second the task reads it.
         let pauses = async {
             yield_now().await;
@@ -81,9 +81,7 @@ impl ServerConnection for Connection {
         let soon = Clock::system().moment().plus(Duration::from_secs(1));
         self.runtime.until(soon, pauses).is_err() || self.transport.is_finished()
     }
-}
 
-impl Connection {
     /// Sends commands and returns their replies. Scripts that the server lacks are loaded, and called again.
     pub(super) fn ask(&mut self, until: Moment, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
         let (mut replies, end) = self.exchange(until, commands);
@@ -104,8 +102,7 @@ impl Connection {
         Ok(replies)
     }
 
-    /// Sends commands in one round trip. It returns their replies, and the error if one ended the connection before all were
-    /// there.
+    /// Sends commands in one round trip. Returns their replies, and the error if one ended the connection before the last reply.
     fn exchange(&mut self, until: Moment, commands: &[Cmd]) -> (Vec<Value>, io::Result<()>) {
         self.allowance.store(LONGEST_ANSWER, Ordering::Relaxed);
         let mut replies = Vec::with_capacity(commands.len());

@@ -1,4 +1,4 @@
-//! What a Redis server is asked on one connection: releases, admissions and looks, which the scripts carry out.
+//! The requests to a Redis server on one connection; scripts carry out the releases, admissions and reads.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
 
+use super::address::Address;
 use super::connection::Connection;
 use super::keys::Prefix;
 use super::script::{self, Call, read};
@@ -17,34 +18,37 @@ use crate::lease::{name::MutexName, owner::Owner};
 use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord, skip_count::SkipCount};
 use crate::observe::skip_reason::SkipReason;
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::remote::engine::{
-    Answers, Attempt, DroppedRuns, Ending, Engine, FoundEntry, Health, ReleaseRequest, Request,
+use crate::store::server::engine::{
+    Answers, Attempt, DroppedRuns, End, EndRequest, Engine, FoundEntry, Health, Request,
 };
-use crate::store::remote::{failure::Failure, server_clock::instant};
+use crate::store::server::{failure::Failure, server_builder::Target, server_clock::instant};
 use crate::time::clock::{Clock, moment::Moment};
 
-/// How many releases and how many admissions one call of a script is about; it keeps the server for less than a millisecond.
+/// The most releases, and the most admissions, of one call of a script, which keeps the server for less than a millisecond.
 const CHUNK: usize = 100;
 
-/// How many names one call of a script looks at, in about as much time.
+/// The most names of one call of the script that reads them, which takes about a millisecond.
 const LOOKED_AT_ONCE: usize = 1000;
 
-/// How much later than a call ends the server may come to a copy of it, because clocks drift.
+/// The most time after the end of a call at which a server accepts a copy of it, because clocks drift.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// How many keys the server looks at for one answer about those that match.
+/// The keys that the server searches for one reply of `SCAN`.
 const SCANNED_AT_ONCE: u32 = 1000;
+
+/// The events whose logs one request reads: with a thousand runs each, they are shorter than the longest reply.
+const LOGS_AT_ONCE: usize = 4;
 
 pub(super) struct RedisEngine {
     pub(super) prefix: Prefix,
     /// The longest duration of a call.
     pub(super) timeout: Duration,
-    /// The owners that were granted something when they asked for it again, and until when the first copy of that may come.
+    /// The owners whose admissions were granted at a second attempt, and the moment until which the server accepts the first copy.
     pub(super) asked_again: Mutex<Vec<(Owner, Moment)>>,
 }
 
 impl RedisEngine {
-    /// Remembers the owners of these admissions that were granted.
+    /// Notes the owners of these admissions that were granted.
     fn remember(&self, admissions: &[&Admission], decided: &[Result<Admitted, Failure>]) {
         let now = Clock::system().moment();
         let until = now.plus(self.timeout + MARGIN);
@@ -55,13 +59,13 @@ impl RedisEngine {
         asked_again.extend(granted.map(|(admission, _)| (admission.owner(), until)));
     }
 
-    /// Returns this release, for good if a copy of the owner's admission may still be on its way.
-    fn for_good(&self, release: &ReleaseRequest) -> ReleaseRequest {
+    /// Returns this request; a release revokes the owner if a copy of its admission may still be on its way.
+    fn revoking(&self, request: &EndRequest) -> EndRequest {
         let now = Clock::system().moment();
         let asked_again = self.asked_again.lock().unwrap_or_else(PoisonError::into_inner);
-        let may_come = asked_again.iter().any(|(owner, until)| *owner == release.owner && now < *until);
-        let ending = if may_come && release.ending == Ending::Now { Ending::ForGood } else { release.ending };
-        ReleaseRequest { ending, ..release.clone() }
+        let may_come = asked_again.iter().any(|(owner, until)| *owner == request.owner && now < *until);
+        let end = if may_come && request.end == End::Now { End::NowAndRevoked } else { request.end };
+        EndRequest { end, ..request.clone() }
     }
 }
 
@@ -70,116 +74,124 @@ impl Engine for RedisEngine {
     /// The scripts do nothing after the deadline of a call.
     const COMMITS_LATE: bool = false;
 
+    type Address = Address;
     type Connection = Connection;
+
+    fn open(target: &Target<Address>, until: Moment) -> Result<Connection, Failure> {
+        Connection::open(target, until)
+    }
+
+    fn is_closed(connection: &mut Connection) -> bool {
+        connection.is_closed()
+    }
 
     fn namespace(&self) -> [&str; 2] {
         ["prefix", &self.prefix.0]
     }
 
-    /// Puts the last releases and the first admissions into one call: that is one for each run in order.
-    fn carry_out(&self, turn: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
-        let Request { releases, admissions } = request;
-        let (asked_before, until) = (turn.asked_before(), turn.until);
-        let connection = &mut turn.connection;
-        let releases: Vec<ReleaseRequest> = releases.iter().map(|release| self.for_good(release)).collect();
-        let mut parts = admissions.chunks(CHUNK);
-        let call = Call { releases: &[], admissions: &[], refused_for: self.timeout + MARGIN };
-        let mut calls: Vec<Call<'_>> = releases.chunks(CHUNK).map(|releases| Call { releases, ..call }).collect();
+    /// Puts the last releases and the first admissions into one call of the script: a run in order costs one call.
+    fn carry_out(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
+        let ends: Vec<EndRequest> = request.ends.iter().map(|end| self.revoking(end)).collect();
+        let mut parts = request.admissions.chunks(CHUNK);
+        let call = Call { ends: &[], admissions: &[], refused_for: self.timeout + MARGIN };
+        let mut calls: Vec<Call<'_>> = ends.chunks(CHUNK).map(|ends| Call { ends, ..call }).collect();
         if let Some(last) = calls.last_mut() {
             last.admissions = parts.next().unwrap_or_default();
         }
         calls.extend(parts.map(|admissions| Call { admissions, ..call }));
-        let command = |call: &Call<'_>| call.command(&self.prefix, connection.clock, until);
-        let commands: Vec<Cmd> = calls.iter().map(command).collect();
-        let replies = connection.ask(until, &commands)?;
-        let mut answers = Answers::default();
+        let (until, clock) = (attempt.until, attempt.connection.clock);
+        let commands: Vec<Cmd> = calls.iter().map(|call| call.command(&self.prefix, clock, until)).collect();
+        let replies = attempt.connection.ask(until, &commands)?;
+        let (asked_before, mut answers) = (attempt.asked_before(), Answers::default());
         for (call, reply) in calls.iter().zip(replies) {
-            let of_call = call.read(reply, asked_before, &mut connection.clock);
-            answers.releases.extend(of_call.releases);
+            let of_call = call.read(reply, asked_before, &mut attempt.connection.clock);
+            answers.ends.extend(of_call.ends);
             answers.admissions.extend(of_call.admissions);
         }
         if asked_before.is_some() {
-            self.remember(admissions, &answers.admissions);
+            self.remember(request.admissions, &answers.admissions);
         }
         Ok(answers)
     }
 
-    fn look(&self, turn: &mut Attempt<Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure> {
+    fn look(&self, attempt: &mut Attempt<Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure> {
         let parts = || names.chunks(LOOKED_AT_ONCE);
-        let answers = ask(turn, parts().map(|names| script::look(&self.prefix, names)))?;
+        let answers = ask(attempt, parts().map(|names| script::look(&self.prefix, names)))?;
         let found = parts().zip(&answers).map(|(names, answer)| script::looked(names, answer));
         Ok(found.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    fn leases(&self, turn: &mut Attempt<Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {
+    fn leases(&self, attempt: &mut Attempt<Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {
         let pattern = self.prefix.pattern_of_leases(prefix);
         let (mut names, mut cursor) = (BTreeSet::new(), None);
         while cursor.as_deref() != Some("0") {
             let mut scan = cmd("SCAN");
             scan.arg(cursor.as_deref().unwrap_or("0")).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
-            let (next, keys): (String, Vec<Vec<u8>>) = read(&ask(turn, [scan])?[0])?;
-            // A key that is no text is none of ours.
+            let (next, keys): (String, Vec<Vec<u8>>) = read(&ask(attempt, [scan])?[0])?;
+            // Our keys are text.
             names.extend(keys.iter().filter_map(|key| self.prefix.lease_at(str::from_utf8(key).ok()?)));
             cursor = Some(next);
         }
-        self.look(turn, &Vec::from_iter(names))
+        self.look(attempt, &Vec::from_iter(names))
     }
 
-    fn runs(&self, turn: &mut Attempt<Connection>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
-        let looks = events.iter().map(|event| cmd("HGETALL").arg(self.prefix.runs_key(event)).take());
+    fn runs(&self, attempt: &mut Attempt<Connection>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
         let mut records = Vec::new();
-        for (event, answer) in events.iter().zip(ask(turn, looks)?) {
-            let lines: Vec<(Vec<u8>, Vec<u8>)> = read(&answer)?;
-            for (id, line) in &lines {
-                records.extend(record(event, &String::from_utf8_lossy(id), &String::from_utf8_lossy(line))?);
+        for events in events.chunks(LOGS_AT_ONCE) {
+            let reads = events.iter().map(|event| cmd("HGETALL").arg(self.prefix.runs_key(event)).take());
+            for (event, reply) in events.iter().zip(ask(attempt, reads)?) {
+                let lines: Vec<(Vec<u8>, Vec<u8>)> = read(&reply)?;
+                for (id, line) in &lines {
+                    records.extend(record(event, &String::from_utf8_lossy(id), &String::from_utf8_lossy(line))?);
+                }
             }
         }
         Ok(records)
     }
 
-    fn log_runs(&self, turn: &mut Attempt<Connection>, records: &[RunRecord]) -> Result<(), Failure> {
+    fn log_runs(&self, attempt: &mut Attempt<Connection>, records: &[RunRecord]) -> Result<(), Failure> {
         let write = |records: &[RunRecord]| {
             let lines = records.iter().map(|record| [record.id().to_string(), record.to_line()]);
             LOG_RUNS.call(&[self.prefix.runs_key(records[0].event())]).arg(lines.flatten().collect::<Vec<_>>()).take()
         };
-        ask(turn, records.chunk_by(|one, next| one.event() == next.event()).map(write)).map(drop)
+        ask(attempt, records.chunk_by(|one, next| one.event() == next.event()).map(write)).map(drop)
     }
 
-    fn drop_runs(&self, turn: &mut Attempt<Connection>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
+    fn drop_runs(&self, attempt: &mut Attempt<Connection>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
         let drops = dropped.iter().flat_map(|DroppedRuns { event, ended, not_ended }| {
             let log = self.prefix.runs_key(event);
             let ended = (!ended.is_empty()).then(|| cmd("HDEL").arg(&log).arg(ended).take());
             ended.into_iter().chain((!not_ended.is_empty()).then(|| DROP_RUNS.call(&[log]).arg(not_ended).take()))
         });
-        ask(turn, drops).map(drop)
+        ask(attempt, drops).map(drop)
     }
 
-    fn count_skips(&self, turn: &mut Attempt<Connection>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
+    fn count_skips(&self, attempt: &mut Attempt<Connection>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
         let counts = skips.iter().map(|skip| (skip.reason(), skip.count(), skip.latest().timestamp_micros()));
         let call = COUNT_SKIPS.call(&[self.prefix.runs_key(event)]).arg(counts.collect::<Vec<_>>()).take();
-        ask(turn, [call]).map(drop)
+        ask(attempt, [call]).map(drop)
     }
 
-    fn skips(&self, turn: &mut Attempt<Connection>, event: &str) -> Result<Vec<SkipCount>, Failure> {
+    fn skips(&self, attempt: &mut Attempt<Connection>, event: &str) -> Result<Vec<SkipCount>, Failure> {
         let looks = SkipReason::COUNTED.into_iter().map(|reason| {
             let fields = [format!("skipped:{reason}"), format!("latest:{reason}")];
             cmd("HMGET").arg(self.prefix.runs_key(event)).arg(&fields).take()
         });
         let mut skips = Vec::new();
-        for (reason, answer) in SkipReason::COUNTED.into_iter().zip(ask(turn, looks)?) {
+        for (reason, answer) in SkipReason::COUNTED.into_iter().zip(ask(attempt, looks)?) {
             let (count, latest): (Option<u64>, Option<i64>) = read(&answer)?;
             skips.extend(count.and_then(|count| SkipCount::new(reason, count, instant(latest?))));
         }
         Ok(skips)
     }
 
-    fn health(&self, turn: &mut Attempt<Connection>) -> Result<Health, Failure> {
-        let answers = ask(turn, [cmd("TIME"), cmd("INFO")])?;
+    fn health(&self, attempt: &mut Attempt<Connection>) -> Result<Health, Failure> {
+        let answers = ask(attempt, [cmd("TIME"), cmd("INFO")])?;
         let (time, mut warnings) = (script::time(&answers[0])?, health::warnings(&answers[1])?);
         // On a cluster, another node may have these keys.
         let last = cmd("GET").arg(self.prefix.key("token")).take();
         let write = cmd("SET").arg(self.prefix.key("check")).arg("").arg("PX").arg(1).take();
-        let answers = turn.connection.ask(turn.until, &[last, write])?;
+        let answers = attempt.connection.ask(attempt.until, &[last, write])?;
         warnings.extend(health::of_write(&answers[1], &warnings));
         // A token is the server's time of its grant, unless the clock was set back before that.
         let granted = read(&answers[0]).map(instant);
@@ -191,7 +203,7 @@ impl Engine for RedisEngine {
     }
 }
 
-/// Reads the record of a run from a field of a log. `None`: the field is none of a run, or its line is damaged.
+/// Reads the record of a run from a field of a log. `None`: the field is not a run's, or its line is damaged.
 fn record(event: &str, field: &str, line: &str) -> Result<Option<NumberedRecord>, Failure> {
     if field.parse::<Owner>().is_err() {
         return Ok(None);
@@ -200,8 +212,8 @@ fn record(event: &str, field: &str, line: &str) -> Result<Option<NumberedRecord>
     Ok(NumberedRecord::of_line(event, field, line))
 }
 
-/// Asks what may be asked twice, all at once.
-fn ask(turn: &mut Attempt<Connection>, commands: impl IntoIterator<Item = Cmd>) -> Result<Vec<Value>, Failure> {
-    let replies = turn.connection.ask(turn.until, &Vec::from_iter(commands))?;
+/// Sends idempotent commands in one round trip.
+fn ask(attempt: &mut Attempt<Connection>, commands: impl IntoIterator<Item = Cmd>) -> Result<Vec<Value>, Failure> {
+    let replies = attempt.connection.ask(attempt.until, &Vec::from_iter(commands))?;
     replies.into_iter().map(script::unless_refused).collect()
 }

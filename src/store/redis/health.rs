@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::server_error::{not_understood, refused};
-use crate::store::{event_mutex::warning::StoreWarning, remote::failure::Failure};
+use crate::store::{event_mutex::warning::StoreWarning, server::failure::Failure};
 
 /// Returns the warnings about a server whose `INFO` this is.
 pub(super) fn warnings(info: &Value) -> Result<Vec<StoreWarning>, Failure> {

@@ -21,7 +21,7 @@ const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'{').add(b'}').add(b'"').add
 /// The bytes that a part of a name has as `%XX` in a key.
 const ENCODED_IN_A_PART: &AsciiSet = &ENCODED.add(b'%').add(b'/');
 
-/// A key to which text is written as it stands in keys.
+/// A key that percent-encodes the text that is written to it.
 struct Encoded<'a>(&'a mut String);
 
 impl Write for Encoded<'_> {

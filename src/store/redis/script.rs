@@ -1,4 +1,4 @@
-//! The Lua scripts: their arguments, and the meaning of their answers.
+//! The arguments of the Lua scripts, and the meaning of their replies.
 
 use std::time::Duration;
 
@@ -12,34 +12,34 @@ use super::stored_script::{CARRY_OUT, LOOK};
 use crate::lease::{name::MutexName, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
-use crate::store::remote::engine::{Answers, Ending, FoundEntry, ReleaseRequest};
-use crate::store::remote::failure::Failure;
-use crate::store::remote::server_clock::{ServerClock, instant};
+use crate::store::server::engine::{Answers, End, EndRequest, FoundEntry};
+use crate::store::server::failure::Failure;
+use crate::store::server::server_clock::{ServerClock, instant};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// A call of the script that ends names and then decides on admissions.
+/// A call of the script that ends leases and then decides on admissions.
 #[derive(Clone, Copy)]
 pub(super) struct Call<'a> {
-    pub(super) releases: &'a [ReleaseRequest],
+    pub(super) ends: &'a [EndRequest],
     pub(super) admissions: &'a [&'a Admission],
-    /// For how long an owner that ends for good is granted nothing more.
+    /// How long a revoked owner is granted nothing more.
     pub(super) refused_for: Duration,
 }
 
 impl Call<'_> {
-    /// Returns the command. Nobody waits for its answer from `until` on.
+    /// Returns the command, whose caller waits for the reply until `until`.
     pub(super) fn command(&self, prefix: &Prefix, clock: ServerClock, until: Moment) -> Cmd {
         let mut keys = vec![prefix.key("token"), prefix.key("spent")];
         let mut arguments: Vec<String> = clock.window(until).map(|micros| format!("{micros:016}")).into();
-        arguments.push(self.releases.len().to_string());
+        arguments.push(self.ends.len().to_string());
         arguments.push(self.refused_for.as_millis().to_string());
-        for release in self.releases {
-            keys.push(prefix.key(&release.name));
-            arguments.push(beginning_of_entry(release.owner));
-            arguments.push(match release.ending {
-                Ending::Now => "now".to_owned(),
-                Ending::ForGood => "for good".to_owned(),
-                Ending::After(term) => millis(term),
+        for EndRequest { name, owner, end } in self.ends {
+            keys.push(prefix.key(name));
+            arguments.push(beginning_of_entry(*owner));
+            arguments.push(match end {
+                End::Now => "now".to_owned(),
+                End::NowAndRevoked => "revoke".to_owned(),
+                End::After(term) => millis(*term),
             });
         }
         let now = instant(clock.at(Clock::system().moment()));
@@ -63,12 +63,12 @@ impl Call<'_> {
         CARRY_OUT.call(&keys).arg(arguments).take()
     }
 
-    /// Reads the server's answer, and notes its time in `clock`. If the call was `asked_before`, so long ago, it may have been
-    /// carried out then: a name that is free now may have been released, which leaves nothing behind.
+    /// Reads the server's reply, and notes its time in `clock`. `asked_before` is the time since an earlier attempt that may have been
+    /// carried out: a name that is free now may have been released then, which leaves no trace.
     pub(super) fn read(&self, answer: Value, asked_before: Option<Duration>, clock: &mut ServerClock) -> Answers {
         self.read_parts(answer, asked_before, clock).unwrap_or_else(|failure| {
-            let (releases, admissions) = (self.releases.len(), self.admissions.len());
-            Answers { releases: vec![Err(failure.clone()); releases], admissions: vec![Err(failure); admissions] }
+            let (ends, admissions) = (self.ends.len(), self.admissions.len());
+            Answers { ends: vec![Err(failure.clone()); ends], admissions: vec![Err(failure); admissions] }
         })
     }
 
@@ -89,18 +89,16 @@ impl Call<'_> {
             exceptions.next_if(|exception| matches!(exception, Value::Array(parts) if parts.first() == number.as_ref()))
         };
         let mut answers = Answers::default();
-        for release in self.releases {
-            // A lease that was to be extended is still there after an attempt that was carried out.
-            let asked_before = asked_before.filter(|_| !matches!(release.ending, Ending::After(_)));
-            answers.releases.push(match next_exception() {
+        for request in self.ends {
+            let answer = match next_exception() {
                 None => Ok(true),
-                Some(exception) if is_late(exception) => Err(Failure::too_late()),
-                Some(exception) => Ok(went_before(exception, time, asked_before)?),
-            });
+                Some(exception) => read_end(exception, request, time, asked_before)?,
+            };
+            answers.ends.push(answer);
         }
         for admission in self.admissions {
             let decision = match (next_exception(), token) {
-                (Some(exception), _) => exceptional(exception, admission, time),
+                (Some(exception), _) => read_admission(exception, admission, time),
                 (None, Value::ServerError(error)) => Err(refused(error)),
                 (None, token) => {
                     let token = FencingToken::new(digits(token)?.unsigned_abs());
@@ -118,23 +116,31 @@ impl Call<'_> {
     }
 }
 
-fn is_late(exception: &Value) -> bool {
-    exception.as_sequence().and_then(|parts| parts.get(1)) == Some(&Value::BulkString(b"late".to_vec()))
-}
-
-/// Returns whether the first attempt, so long ago, may have released a name that is not its owner's now.
-fn went_before(exception: &Value, time: i64, asked_before: Option<Duration>) -> Result<bool, Failure> {
+/// Reads why a lease did not end. After an earlier attempt, so long ago, a name that its owner does not hold now counts as released
+/// then, unless another owner has held it for longer.
+fn read_end(
+    exception: &Value,
+    request: &EndRequest,
+    time: i64,
+    asked_before: Option<Duration>,
+) -> Result<Result<bool, Failure>, Failure> {
     match exception.as_sequence() {
+        Some([_, Value::BulkString(kind), ..]) if kind == b"late" => Ok(Err(Failure::too_late())),
+        Some([_, Value::BulkString(kind), Value::ServerError(error), _]) if kind == b"refused" => {
+            Ok(Err(refused(error).of_one_name())) // The other releases of the call count.
+        }
         Some([_, Value::BulkString(kind), Value::BulkString(entry), _]) if kind == b"not ours" => {
+            // A lease whose deadline was moved is still there.
+            let asked_before = asked_before.filter(|_| !matches!(request.end, End::After(_)));
             let taken_for = held_for(entry, instant(time)).unwrap_or_default();
-            Ok(asked_before.is_some_and(|ago| taken_for <= ago))
+            Ok(Ok(asked_before.is_some_and(|ago| taken_for <= ago)))
         }
         _ => Err(not_understood(exception)),
     }
 }
 
-/// Reads why an admission was not granted just now.
-fn exceptional(exception: &Value, admission: &Admission, time: i64) -> Result<Admitted, Failure> {
+/// Reads why an admission was not granted by this call.
+fn read_admission(exception: &Value, admission: &Admission, time: i64) -> Result<Admitted, Failure> {
     let parts = exception.as_sequence().unwrap_or_default();
     let [_, Value::BulkString(kind), Value::BulkString(entry), Value::Int(left), which @ ..] = parts else {
         return Err(not_understood(exception));
@@ -158,12 +164,12 @@ fn exceptional(exception: &Value, admission: &Admission, time: i64) -> Result<Ad
     }
 }
 
-/// Returns the command that looks at these names.
+/// Returns the command that reads these names.
 pub(super) fn look(prefix: &Prefix, names: &[MutexName]) -> Cmd {
     LOOK.call(&names.iter().map(|name| prefix.key(name)).collect::<Vec<_>>())
 }
 
-/// Reads what `look` answers about these names: of those that are taken, the holder or what else there is.
+/// Reads the reply to `look`: the holders of the names that are held.
 pub(super) fn looked(names: &[MutexName], answer: &Value) -> Result<Vec<FoundEntry>, Failure> {
     let Some([time, entries @ ..]) = answer.as_sequence() else { return Err(not_understood(answer)) };
     let (time, mut found) = (instant(read(time)?), Vec::new());
@@ -180,7 +186,7 @@ pub(super) fn looked(names: &[MutexName], answer: &Value) -> Result<Vec<FoundEnt
     Ok(found)
 }
 
-/// Reads the answer to `TIME`.
+/// Reads the reply to `TIME`.
 pub(super) fn time(answer: &Value) -> Result<DateTime<Utc>, Failure> {
     let (seconds, micros): (i64, i64) = read(answer)?;
     Ok(instant(seconds.saturating_mul(1_000_000).saturating_add(micros)))
@@ -193,11 +199,12 @@ fn digits(value: &Value) -> Result<i64, Failure> {
     number.filter(|number| *number >= 0).ok_or_else(|| not_understood(value))
 }
 
-/// Reads an answer, if it makes sense.
+/// Reads a reply, if it makes sense.
 pub(super) fn read<T: FromRedisValue>(answer: &Value) -> Result<T, Failure> {
     from_redis_value_ref(answer).map_err(|_| not_understood(answer))
 }
 
+/// Returns a reply that is no error.
 pub(super) fn unless_refused(answer: Value) -> Result<Value, Failure> {
     match answer {
         Value::ServerError(error) => Err(refused(&error)),
@@ -205,7 +212,7 @@ pub(super) fn unless_refused(answer: Value) -> Result<Value, Failure> {
     }
 }
 
-/// Returns a term in whole milliseconds, as Redis counts; a fraction is not taken from anybody.
+/// Returns a term in milliseconds, rounded up.
 fn millis(term: Term) -> String {
     term.get().as_micros().div_ceil(1000).to_string()
 }

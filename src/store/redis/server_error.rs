@@ -5,7 +5,7 @@ use std::fmt;
 use redis::{ServerError, Value};
 
 use crate::base::error::{MutexError, MutexErrorKind};
-use crate::store::remote::failure::{Failure, Retry};
+use crate::store::server::failure::{Failure, Retry};
 
 /// The codes of errors that the server gives before a script starts, or at the first of its writes; and the user's next
 /// step, where the server's own words don't say it.
@@ -30,14 +30,14 @@ const BEFORE_ANY_WRITE: [(&str, Option<&str>); 16] = [
 
 const CLUSTER: &str = "it is a node of a Redis Cluster, which is not supported: use a standalone Redis";
 
-/// How the words begin of a server that has as many clients as it may, and of one that does not know a command.
+/// The beginnings of the errors "too many clients" and "unknown command".
 const NO_ROOM: &str = "max number of clients";
 const UNKNOWN: &str = "unknown command";
 
 /// Returns the failure of a request that the server answered with an error. A script that fails on its way is not undone, so
 /// that only an error from before its first write says that nothing was done.
 pub(super) fn refused(error: &ServerError) -> Failure {
-    // What follows are our own arguments, such as a script.
+    // Our own arguments follow, such as a script.
     let details = error.details().and_then(|details| details.split(", with args beginning").next()).unwrap_or_default();
     let retry = match error.code() {
         "LATE" => return Failure::too_late(),
@@ -49,7 +49,7 @@ pub(super) fn refused(error: &ServerError) -> Failure {
     if BEFORE_ANY_WRITE.iter().any(|(code, _)| *code == error.code()) { failure.undone() } else { failure }
 }
 
-/// Returns whether the server does not have the script that was called: it was restarted, or told to forget its scripts.
+/// Returns whether the server lacks the script: it was restarted, or its scripts were flushed.
 pub(super) fn is_missing_script(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(error) if error.code() == "NOSCRIPT")
 }
@@ -71,7 +71,7 @@ pub(super) fn not_understood(answer: impl fmt::Debug) -> Failure {
     Failure::not_understood(answer, "redis")
 }
 
-/// Returns what to do about an answer whose own words don't say it.
+/// Returns the next step for an error whose own words don't say it.
 fn advice(code: &str, details: &str) -> Option<&'static str> {
     // Before 7.0 a script's error carries the code inside of its own words; since then it is refused a command in words alone.
     let says = |known: &str| code == known || details.contains(&format!("-{known} "));

@@ -9,10 +9,10 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use crate::base::{escape::Quoted, process_id};
 use crate::lease::holder::{Holder, host_and_reason, this_host};
 use crate::lease::{owner::Owner, term::Term, token::FencingToken};
-use crate::store::remote::server_clock::instant;
+use crate::store::server::server_clock::instant;
 use crate::time::clock::wall_plus;
 
-/// The format, with which each entry and each line of a log begins.
+/// The format: the first word of each entry and of each line of a log.
 pub(super) const FORMAT: &str = "v1";
 
 /// Returns the beginning of an entry: the format and the owner, with a space behind each.
@@ -22,8 +22,8 @@ pub(super) fn beginning_of_entry(owner: Owner) -> String {
     beginning
 }
 
-/// Returns the part of an entry behind its owner, its token and its term. It says since which time of the server's the name is
-/// held, for which occurrence, and for which reason.
+/// Returns the part of an entry behind its owner, its token and its term. It has the server's time of the grant, the occurrence
+/// and the reason.
 pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>, reason: Option<&str>) -> String {
     let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
     let mut entry = String::with_capacity(160);
@@ -36,14 +36,13 @@ pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>
     entry
 }
 
-/// Reads the holder from an entry, with the end of the lease or claim by the milliseconds that it has left at `now`; or returns
-/// why the entry can't be read.
+/// Reads the holder from an entry, whose key expires in this many milliseconds from `now`; or returns why the entry can't be read.
 pub(super) fn holder(entry: &[u8], left_ms: i64, now: DateTime<Utc>) -> Result<Holder, String> {
     let entry = String::from_utf8_lossy(entry);
     parsed(behind_format(&entry)?, left_ms, now).ok_or_else(|| format!("{} is no entry of ours", Quoted::new(&entry)))
 }
 
-/// Returns what stands behind the format; or why this can't be read.
+/// Returns the text behind the format; or the reason why it can't be read.
 pub(super) fn behind_format(text: &str) -> Result<&str, String> {
     text.strip_prefix(FORMAT).and_then(|rest| rest.strip_prefix(' ')).ok_or_else(|| {
         format!(
@@ -61,14 +60,14 @@ fn parsed(entry: &str, left_ms: i64, now: DateTime<Utc>) -> Option<Holder> {
     let token = FencingToken::new(field("token")?.parse().ok()?);
     let instant = |name| DateTime::parse_from_rfc3339(field(name)?).ok().map(|instant| instant.to_utc());
     let since = instant("since")?;
-    // An entry that somebody took the end from is held for good.
+    // A key without an expiry never ends.
     let left = u64::try_from(left_ms).map_or(Term::MAX.get(), Duration::from_millis);
     let holder = Holder::new(owner.parse().ok()?, token, host, since, wall_plus(now, left));
     Some(holder.with_occurrence(instant("for")).seen_at(now))
 }
 
-/// Returns for how long the owner of an entry has held it at `now`; `None` if it can't be read. A token is the time of its grant to the
-/// microsecond; after a clock was set back it is ahead of that, and who wrote the entry has read the clock a moment before.
+/// Returns for how long the owner of an entry has held it at `now`; `None` if it can't be read. A token is the time of its grant in
+/// microseconds. After a clock was set back it is ahead of `now`, and the time that the writer noted counts.
 pub(super) fn held_for(entry: &[u8], now: DateTime<Utc>) -> Option<Duration> {
     let holder = holder(entry, 0, now).ok()?;
     let granted = i64::try_from(holder.token().get()).map_or(DateTime::<Utc>::MAX_UTC, instant);

@@ -24,7 +24,7 @@ impl StoredScript {
         Self { text, hashed: OnceLock::new() }
     }
 
-    /// Returns a call of the script with these keys, to which arguments can be added.
+    /// Returns a call of the script with these keys, for more arguments.
     pub(super) fn call(&self, keys: &[String]) -> Cmd {
         let script = self.hashed.get_or_init(|| Script::new(self.text));
         let mut call = Cmd::with_capacity(3 * keys.len() + 8, 160 * keys.len() + 400);

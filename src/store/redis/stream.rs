@@ -17,7 +17,7 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
 use super::address::Address;
-use crate::store::remote::server_builder::Target;
+use crate::store::server::server_builder::Target;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// A socket that reads no more bytes than it is allowed.

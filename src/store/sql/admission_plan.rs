@@ -1,4 +1,4 @@
-//! The plan of an admission after the rows were read: who is refused, and the rows to write for the others.
+//! The plan of admissions after the rows were read: the refusals, and the rows to write for the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,22 +13,22 @@ use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
-use crate::store::remote::failure::Failure;
-use crate::store::remote::server_clock::instant;
+use crate::store::server::failure::Failure;
+use crate::store::server::server_clock::instant;
 use crate::time::clock::moment::Moment;
 
-/// How long the name of a host is at most in the table.
+/// The longest name of a host in the table.
 const LONGEST_HOST: usize = 255;
 
-/// What becomes of several, if the rows can be written.
+/// The decisions on several admissions, which hold if the rows can be written.
 #[derive(Default)]
 pub(super) struct AdmissionPlan {
     pub(super) decisions: Vec<Result<Admitted, Failure>>,
-    /// What is written, in the order of the names. Nothing if nobody is granted what is not theirs already.
+    /// The rows to write, in the order of the names; none if no admission needs a row.
     pub(super) rows: BTreeMap<RowKey, Lease>,
-    /// Why those are wanted that were asked for with a reason.
+    /// The reasons of requests that give one.
     reasons: BTreeMap<RowKey, String>,
-    /// The names that exclude what is written, which nobody may have taken by then.
+    /// The names that exclude the rows, and must be free when these are written.
     excluding: BTreeSet<RowKey>,
 }
 
@@ -49,7 +49,7 @@ impl AdmissionPlan {
         let ours = asked.iter().map(|(request, key)| look.of_owner(key, request.owner()));
         let ours: Vec<Option<&MutexRow>> = ours.collect();
         let is_held = |row: Option<&MutexRow>| row.is_some_and(|row| row.is_held(look.now));
-        // Its answer was lost when it was asked for the first time.
+        // An earlier attempt was granted, and its answer was lost.
         if let Some(Some(lease)) = ours.last().filter(|_| ours.iter().copied().all(is_held)) {
             return Ok(Admitted::Granted(admission.granted(lease.token)));
         }
@@ -74,7 +74,7 @@ impl AdmissionPlan {
                 return Ok(refused(request)(holder));
             }
         }
-        // It was granted before, and what it was granted for is over.
+        // It was granted before, and its run is over.
         if let Some(((request, _), Some(row))) = asked.iter().zip(&ours).find(|(_, ours)| ours.is_some()) {
             return Ok(refused(request)(Some(row.holder(request.name(), look.now)?)));
         }

@@ -1,10 +1,12 @@
-//! The engine of a table: reads, admissions, releases and clean-ups on one connection.
+//! The requests to a table on one connection: reads, admissions, releases and clean-ups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
+use std::io;
 use std::marker::PhantomData;
 use std::mem;
 use std::slice;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -14,65 +16,71 @@ use chrono::DateTime;
 use super::admission_plan::AdmissionPlan;
 use super::row_key::RowKey;
 use super::run_rows::{self, record};
-use super::session::{Session, TextRow, list, told};
+use super::session::{Session, TextRow, list, values_of};
 use super::snapshot::Snapshot;
 use super::table_names::{TABLE, TableName, Tables, one_line};
 use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, token::FencingToken};
 use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord, skip_count::SkipCount};
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::remote::engine::{
-    Answers, Attempt, DroppedRuns, Ending, Engine, FoundEntry, Health, ReleaseRequest, Request,
+use crate::store::server::engine::{
+    Answers, Attempt, DroppedRuns, End, EndRequest, Engine, FoundEntry, Health, Request,
 };
-use crate::store::remote::failure::Failure;
-use crate::store::remote::server_clock::ServerClock;
-use crate::time::clock::{Clock, random_below};
+use crate::store::server::failure::Failure;
+use crate::store::server::server_builder::Target;
+use crate::store::server::server_clock::ServerClock;
+use crate::time::clock::{Clock, moment::Moment, random_below};
 
-/// How many rows one statement of a purge deletes at most.
+/// The most rows that a statement of a purge deletes.
 pub(super) const PURGED_AT_ONCE: usize = 500;
 
-/// How often somebody may come first whom no look shows, or a deadlock be dissolved at our cost, before that is an error.
+/// The first admission of a process cleans up, and then each so many: a clean-up is a transaction of its own.
+const CLEANED_EVERY: usize = 8;
+
+/// The most attempts that may be lost to a process that no look shows, or to a deadlock, before that is an error.
 const TRIES: u32 = 10;
 
-/// Whoever is beaten again waits before the next look, so that those who ask for the same don't do so in step: for up to four times
-/// as long as the lost request took, which is longer the more there are, and for this long at most.
+/// The longest pause of an admission that lost a second race. The pause is random, up to four times as long as the lost request, so
+/// that processes that ask for one name don't do so in step.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The token of a plan until its rows are written, and of somebody who did not have the turn to write any.
+/// Placeholder: no token was assigned, because nothing was written.
 const NO_TOKEN: FencingToken = FencingToken::new(0);
 
-/// The message where others were faster each time.
+/// The message if other processes were faster each time.
 const CROWD: &str = "many ask for it at the same moment, and this one's turn did not come in time";
 
-/// The message where others were faster each time, and no look showed the rows that they wrote.
+/// The message if other processes were faster each time, and no look showed the rows that they wrote.
 const UNSEEN: &str = "others came first time and again, and no look showed what they wrote: does a proxy send reads to a \
                       replica?";
 
-/// The engine of a table on a server of any kind.
+/// The engine of a table on any kind of SQL server.
 pub(crate) struct SqlEngine<S: Session> {
     pub(super) name: TableName,
     /// The statements that make the tables, for people.
     pub(crate) schema: String,
-    /// The server's clock, as it was read last.
+    /// The server's clock, as last read on any connection.
     clock: Mutex<Option<ServerClock>>,
+    /// The number of admissions that were written.
+    admissions: AtomicUsize,
     session: PhantomData<fn(S)>,
 }
 
-/// A lock that could not be had, and how long it was waited for.
+/// The failure of a wait for a lock, and its duration.
 type Wait = (Failure, Duration);
 
 impl<S: Session> SqlEngine<S> {
     pub(super) fn new(name: TableName) -> Self {
         let tables = Tables::new(name.as_str(), S::QUOTE, "");
         let schema = if name.as_str() == TABLE { S::SCHEMA.to_owned() } else { name.in_schema(S::SCHEMA, &tables) };
-        Self { name, schema, clock: Mutex::default(), session: PhantomData }
+        Self { name, schema, clock: Mutex::default(), admissions: AtomicUsize::new(0), session: PhantomData }
     }
 
     pub(super) fn create_table(&self, attempt: &mut Attempt<S>) -> Result<(), Failure> {
         ask(attempt, |tables| self.name.in_schema(S::SCHEMA, tables))?;
         if let Some(strangers) = S::strangers(attempt.connection.tables()) {
             let found = ask(attempt, |_| strangers)?;
-            if let Some(what) = told(&found, "stranger").first() {
+            if let Some(what) = values_of(&found, "stranger").first() {
                 let advice = "drop the table while nothing runs, and create it again";
                 return Err(Failure::unusable(what).advised(advice));
             }
@@ -97,8 +105,8 @@ impl<S: Session> SqlEngine<S> {
         *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock);
     }
 
-    /// Looks; and where a name that is asked for is held for longer than its term, because the server's clock was set back,
-    /// lets it end one term from now. A live holder renews it before that.
+    /// Reads the rows. If one is held for longer than its term, because the server's clock was set back, shortens it to one term from
+    /// now, and reads again. A live holder renews it in time.
     fn look_and_shorten(
         &self,
         attempt: &mut Attempt<S>,
@@ -118,10 +126,10 @@ impl<S: Session> SqlEngine<S> {
         look(attempt)
     }
 
-    /// Looks, and writes what follows from that, until nobody comes first.
+    /// Reads the rows, and writes those of the granted admissions, until no other process wins the race in between.
     ///
-    /// A lock that was waited for in vain may be that of a queue of our own kind: then somebody has got the name meanwhile,
-    /// which answers the question, or its row has changed. Somebody's open transaction leaves it as it was.
+    /// After a lock timeout it reads once more. If other admissions held the lock, the name is taken now, or its row has changed. If
+    /// the rows are as they were, an open transaction holds the lock, and the admission fails.
     fn admit(
         &self,
         attempt: &mut Attempt<S>,
@@ -132,7 +140,7 @@ impl<S: Session> SqlEngine<S> {
         let asked: BTreeSet<RowKey> = asked.map(|request| RowKey::of(request.name())).collect();
         let excluding = admissions.iter().flat_map(|admission| admission.excluded_by()).map(RowKey::of).collect();
         let (mut tries, mut last): (_, Option<(Snapshot, Option<Wait>)>) = (1, None);
-        let (mut had_turn, mut was_beaten) = (true, false);
+        let (mut was_elected, mut has_lost) = (true, false);
         loop {
             let look = self.look_and_shorten(attempt, &asked, &excluding)?;
             let plan = AdmissionPlan::new(admissions, &look, NO_TOKEN);
@@ -144,8 +152,8 @@ impl<S: Session> SqlEngine<S> {
                 Some((before, Some((failure, _)))) if look.is_as(&before) => return Err(failure),
                 Some((_, Some((failure, took)))) if now.plus(took) >= until => return Err(failure.advised(CROWD)),
                 Some((before, None)) => {
-                    // A look that shows what others wrote is worth another try for as long as there is time.
-                    tries = if look.is_as(&before) { tries + u32::from(had_turn) } else { 1 };
+                    // As long as a look shows other winners, it tries again until the deadline.
+                    tries = if look.is_as(&before) { tries + u32::from(was_elected) } else { 1 };
                     if tries > TRIES || now >= until {
                         return Err(Failure::beaten(if tries > TRIES { UNSEEN } else { CROWD }));
                     }
@@ -155,13 +163,20 @@ impl<S: Session> SqlEngine<S> {
             let began = Clock::system().moment();
             let (tables, rows) = (attempt.connection.tables(), plan.rows::<S>(&look, until));
             let admit = one_line(&S::admit(tables, &rows));
-            // Each admission writes two rows at most. It deletes twice as many, so that the table shrinks.
-            let clean_up = one_line(&S::clean_up(tables, &S::is_written(tables, &rows), 2 * plan.rows.len()));
-            match attempt.connection.query_then(&admit, &clean_up, until) {
+            // It deletes twice as many rows as are written until the next one, so that the table shrinks.
+            let is_due = self.admissions.fetch_add(1, Ordering::Relaxed).is_multiple_of(CLEANED_EVERY);
+            let clean_up = is_due.then(|| {
+                one_line(&S::clean_up(tables, &S::is_written(tables, &rows), 2 * CLEANED_EVERY * plan.rows.len()))
+            });
+            let written = match clean_up {
+                Some(clean_up) => attempt.connection.query_then(&admit, &clean_up, until),
+                None => attempt.connection.query(&admit, until),
+            };
+            match written {
                 Ok(rows) if count::<S>(&rows)? > 0 => {
                     return Ok(AdmissionPlan::new(admissions, &look, token::<S>(&rows)?).decisions);
                 }
-                Ok(rows) => (last, had_turn) = (Some((look, None)), token::<S>(&rows)? != NO_TOKEN),
+                Ok(rows) => (last, was_elected) = (Some((look, None)), token::<S>(&rows)? != NO_TOKEN),
                 Err(failure) if failure.is_of_one_name() => {
                     last = Some((look, Some((failure, Clock::system().moment().since(began)))));
                     continue;
@@ -169,8 +184,8 @@ impl<S: Session> SqlEngine<S> {
                 Err(failure) if !failure.is_conflict() || tries == TRIES => return Err(failure),
                 Err(_) => tries += 1,
             }
-            // The look after the first defeat shows who came first, as a rule.
-            if mem::replace(&mut was_beaten, true) {
+            // The look after the first lost race mostly shows the winner.
+            if mem::replace(&mut has_lost, true) {
                 let now = Clock::system().moment();
                 let longest = LONGEST_PAUSE.min(until.since(now) / 4);
                 thread::sleep(random_below(longest.min(4 * now.since(began))));
@@ -178,22 +193,18 @@ impl<S: Session> SqlEngine<S> {
         }
     }
 
-    /// Lets what is ours end. Returns of each name whether it was ours. What ends at the same time does so at once.
-    fn end(
-        &self,
-        attempt: &mut Attempt<S>,
-        releases: &[ReleaseRequest],
-    ) -> Result<Vec<Result<bool, Failure>>, Failure> {
+    /// Ends leases, those with equal ends by one statement. Returns for each whether its owner held it.
+    fn end(&self, attempt: &mut Attempt<S>, requests: &[EndRequest]) -> Result<Vec<Result<bool, Failure>>, Failure> {
         let asked: Vec<[String; 2]> =
-            releases.iter().map(|release| [RowKey::of(&release.name).to_string(), release.owner.to_string()]).collect();
-        let mut groups: BTreeMap<Ending, BTreeSet<&[String; 2]>> = BTreeMap::new();
-        for (release, asked) in releases.iter().zip(&asked) {
-            groups.entry(release.ending).or_default().insert(asked);
+            requests.iter().map(|request| [RowKey::of(&request.name).to_string(), request.owner.to_string()]).collect();
+        let mut groups: BTreeMap<End, BTreeSet<&[String; 2]>> = BTreeMap::new();
+        for (request, asked) in requests.iter().zip(&asked) {
+            groups.entry(request.end).or_default().insert(asked);
         }
         let (mut ended, mut is_begun) = (Vec::new(), false);
-        for (ending, names) in groups {
+        for (end, names) in groups {
             let names: Vec<&[String; 2]> = names.into_iter().collect();
-            let rows = self.end_alike(attempt, ending, &names);
+            let rows = self.end_alike(attempt, end, &names);
             ended.extend(rows.map_err(|failure| failure.perhaps_done(is_begun))?);
             is_begun = true;
         }
@@ -201,29 +212,24 @@ impl<S: Session> SqlEngine<S> {
         if attempt.asked_before().is_some() && were_ours.contains(&false) {
             let look = self.look_at(attempt, asked.iter().map(|[key, _]| key))?;
             let ago = attempt.asked_before().unwrap_or_default(); // The look took time, too.
-            for (was_ours, release) in were_ours.iter_mut().zip(releases) {
-                // A lease that was to be extended is still there after an attempt that was carried out.
-                let can_have_gone = !matches!(release.ending, Ending::After(_));
-                *was_ours |= can_have_gone && look.was_held(release, ago);
+            for (was_ours, request) in were_ours.iter_mut().zip(requests) {
+                // A lease whose deadline was moved is still there.
+                let may_be_gone = !matches!(request.end, End::After(_));
+                *was_ours |= may_be_gone && look.may_have_been_held(request, ago);
             }
         }
         Ok(were_ours.into_iter().map(Ok).collect())
     }
 
-    /// Ends these names in the same way. What is to end later does so only while the call lasts: a copy that comes late must not
-    /// prolong what was shortened meanwhile.
-    fn end_alike(
-        &self,
-        attempt: &mut Attempt<S>,
-        ending: Ending,
-        names: &[&[String; 2]],
-    ) -> Result<Vec<TextRow>, Failure> {
+    /// Ends these leases by one statement. It moves deadlines only while the call lasts: a late copy must not prolong a lease that was
+    /// shortened meanwhile.
+    fn end_alike(&self, attempt: &mut Attempt<S>, end: End, names: &[&[String; 2]]) -> Result<Vec<TextRow>, Failure> {
         let ours = names.iter().map(|[key, owner]| format!("(name = '{key}' AND owner = '{owner}')"));
         let ours = ours.collect::<Vec<_>>().join(" OR ");
-        let term = match ending {
-            Ending::Now => return ask(attempt, |tables| S::end(tables, &ours, 0, [0, 0])),
-            Ending::ForGood => return ask(attempt, |tables| S::end_for_good(tables, &ours, names)),
-            Ending::After(term) => term.get().as_micros(),
+        let term = match end {
+            End::Now => return ask(attempt, |tables| S::end(tables, &ours, 0, [0, 0])),
+            End::NowAndRevoked => return ask(attempt, |tables| S::revoke(tables, &ours, names)),
+            End::After(term) => term.get().as_micros(),
         };
         let known = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
         let clock = match known {
@@ -243,21 +249,30 @@ impl<S: Session> Engine for SqlEngine<S> {
     const STORE: &'static str = S::STORE;
     const COMMITS_LATE: bool = true;
 
+    type Address = S::Address;
     type Connection = S;
+
+    fn open(target: &Target<S::Address>, until: Moment) -> Result<S, Failure> {
+        S::open(target, until)
+    }
+
+    fn is_closed(session: &mut S) -> bool {
+        session.is_closed()
+    }
 
     fn namespace(&self) -> [&str; 2] {
         ["table", self.name.as_str()]
     }
 
     fn carry_out(&self, attempt: &mut Attempt<S>, request: Request<'_>) -> Result<Answers, Failure> {
-        let releases = together_or_alone(attempt, request.releases, |attempt, asked| self.end(attempt, asked))?;
+        let ends = together_or_alone(attempt, request.ends, |attempt, asked| self.end(attempt, asked))?;
         let admissions = together_or_alone(attempt, request.admissions, |attempt, asked| self.admit(attempt, asked));
         match admissions {
-            // What was released stays so, whatever becomes of the admissions.
-            Err(failure) if !releases.is_empty() => {
-                Ok(Answers { releases, admissions: vec![Err(failure); request.admissions.len()] })
+            // The leases that have ended are not asked for again.
+            Err(failure) if !ends.is_empty() => {
+                Ok(Answers { ends, admissions: vec![Err(failure); request.admissions.len()] })
             }
-            admissions => Ok(Answers { releases, admissions: admissions? }),
+            admissions => Ok(Answers { ends, admissions: admissions? }),
         }
     }
 
@@ -298,7 +313,7 @@ impl<S: Session> Engine for SqlEngine<S> {
         self.look_where(attempt, "FALSE")?;
         let health = |tables: &Tables| S::health(tables, self.name.parts()) + &S::strangers(tables).unwrap_or_default();
         let health = ask(attempt, health)?;
-        let micros = |what: &str| told(&health, what).first().and_then(|micros| micros.parse().ok());
+        let micros = |what: &str| values_of(&health, what).first().and_then(|micros| micros.parse().ok());
         Ok(Health {
             time: micros("time").and_then(DateTime::from_timestamp_micros),
             ahead: micros("ahead").and_then(|ahead| u64::try_from(ahead).ok()).map(Duration::from_micros),
@@ -322,8 +337,8 @@ impl<S: Session> Engine for SqlEngine<S> {
     }
 }
 
-/// Asks for all at once. If another transaction has locked one of them, asks for each alone, while there is time: that is no
-/// trouble of the others.
+/// Asks for all at once. If another transaction has locked one of the rows, asks for each alone, while there is time, so that the
+/// others do not fail with it.
 fn together_or_alone<S, Q, A>(
     attempt: &mut Attempt<S>,
     asked: &[Q],
@@ -332,14 +347,17 @@ fn together_or_alone<S, Q, A>(
     if asked.is_empty() {
         return Ok(Vec::new());
     }
+    if attempt.is_broken {
+        return Err(Failure::not_asked(io::ErrorKind::TimedOut.into())); // The call's time is over.
+    }
     let began = Clock::system().moment();
     let locked = match ask(attempt, asked) {
         Err(failure) if failure.is_of_one_name() => failure,
         answers => return answers,
     };
-    attempt.until = attempt.call_until; // The connection is alive: no time is kept for another one.
+    attempt.until = attempt.call_until; // The connection is alive: the attempt gets the rest of the call's time.
     if locked.may_have_happened {
-        attempt.began_before.get_or_insert(began);
+        attempt.first_attempt.get_or_insert(began);
     }
     let mut answers = Vec::with_capacity(asked.len());
     for one in asked {
@@ -348,7 +366,7 @@ fn together_or_alone<S, Q, A>(
             None => answers.push(Err(locked.clone())),
             Some(Ok(answer)) => answers.extend(answer),
             Some(Err(failure)) if failure.is_of_one_name() => answers.push(Err(failure)),
-            // It has waited for the lock until the end of the call.
+            // It waited for the lock until the end of the call.
             Some(Err(failure)) if failure.is_timeout() => {
                 attempt.is_broken = true;
                 answers.push(Err(locked.clone().perhaps_done(true)));
@@ -359,7 +377,7 @@ fn together_or_alone<S, Q, A>(
     Ok(answers)
 }
 
-/// Deletes rows that have ended, but none that another transaction has locked. Returns how many.
+/// Deletes rows that have ended, except those that another transaction has locked. Returns their number.
 pub(super) fn purge<S: Session>(attempt: &mut Attempt<S>) -> Result<u64, Failure> {
     count::<S>(&ask(attempt, |tables| S::clean_up(tables, "TRUE", PURGED_AT_ONCE))?)
 }
@@ -373,19 +391,19 @@ fn look_at_runs<S: Session>(
     ask(attempt, |tables| S::look_at_runs(tables, &events))
 }
 
-/// Returns the number of rows that the statements wrote or deleted, which is the last that they return.
+/// Reads the number of rows that the statements wrote or deleted, from the last row that they return.
 fn count<S: Session>(rows: &[TextRow]) -> Result<u64, Failure> {
     let count = rows.last().and_then(|row| row.first()?.parse().ok());
     count.ok_or_else(|| Failure::not_understood(rows, S::KIND))
 }
 
-/// Returns the token of the rows that an admission wrote, beside their number.
+/// Reads the token of the rows that an admission wrote.
 fn token<S: Session>(rows: &[TextRow]) -> Result<FencingToken, Failure> {
     let token = rows.last().and_then(|row| row.get(1)?.parse().ok());
     token.map(FencingToken::new).ok_or_else(|| Failure::not_understood(rows, S::KIND))
 }
 
-/// Sends statements, several times if another transaction is in the way.
+/// Sends statements, and again after a conflict with another transaction.
 fn ask<S: Session>(
     attempt: &mut Attempt<S>,
     statements: impl FnOnce(&Tables) -> String,

@@ -1,8 +1,8 @@
 //! The key of a name in the table.
 //!
-//! As it is displayed, with `%XX` for each byte that is not plain ASCII, so that every client shows it, no collation folds
-//! or pads it, and it stands between quotes as it is. A text of more than 500 bytes is cut, and ends in an id that is made
-//! of all of it, behind a `%~` that no whole name has.
+//! The key is the text of the name, with `%XX` for each byte that is not plain ASCII: every client shows it, no collation folds or pads
+//! it, and it needs no escapes between quotes. A text of more than 500 bytes is cut. It ends in `%~`, which no whole name has, and an
+//! id that is made of the whole text.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use uuid::Uuid;
 
 use crate::lease::name::MutexName;
 
-/// What no client hides, and what ends no text between quotes, stays as it is.
+/// The bytes that clients hide, or that need escapes between quotes.
 const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'\'').add(b'\\');
 
-/// What has a meaning between the parts of a name is encoded within them, too.
+/// Those bytes, and the separators of a name's parts.
 const NOT_IN_A_PART: &AsciiSet = &NOT_PLAIN.add(b'%').add(b'/');
 
-/// How long a key is at most, in bytes: what an index of either server can hold.
+/// The longest key, in bytes, which fits into an index of both servers.
 pub(crate) const LONGEST: usize = 500;
 
 /// A name in the table.
@@ -30,7 +30,7 @@ impl RowKey {
         Self::cut(utf8_percent_encode(&whole, NOT_PLAIN).to_string(), &whole)
     }
 
-    /// The name of an event in the log of runs.
+    /// Returns the key of an event in the log of runs.
     pub(super) fn of_event(event: &str) -> Self {
         Self::cut(utf8_percent_encode(event, NOT_IN_A_PART).to_string(), event)
     }
@@ -44,13 +44,13 @@ impl RowKey {
         Self(format!("{kept}%~{id}").into())
     }
 
-    /// The pattern of the keys of all leases whose names begin with `prefix`, for `LIKE … ESCAPE '!'`.
+    /// Returns the pattern of the keys of all leases whose names begin with `prefix`, for `LIKE … ESCAPE '!'`.
     pub(super) fn pattern_of_leases(prefix: &str) -> String {
         let literally = utf8_percent_encode(prefix, NOT_IN_A_PART).to_string();
         format!("lease/{}%", literally.replace('!', "!!").replace('%', "!%").replace('_', "!_"))
     }
 
-    /// The lease that has this key. `None`: it is no lease's, or was cut.
+    /// Returns the lease that has this key. `None`: it is no lease's key, or was cut.
     pub(super) fn lease_at(key: &str) -> Option<MutexName> {
         let mutex = percent_decode_str(key.strip_prefix("lease/")?).decode_utf8().ok()?;
         MutexName::lease(mutex).ok().filter(|name| *Self::of(name).0 == *key)
@@ -63,7 +63,7 @@ impl fmt::Display for RowKey {
     }
 }
 
-/// A text of ours that is kept beside a name, plain as well, and cut where it is too long for its column.
+/// Encodes a text for a column beside the key, and cuts it to the column's length.
 pub(super) fn plain(text: &str, longest: usize) -> String {
     let mut plain = utf8_percent_encode(text, NOT_PLAIN).to_string();
     plain.truncate(longest);

@@ -1,4 +1,4 @@
-//! The rows of the log of runs: what they say, and the statements that write and drop them.
+//! The rows of the log of runs, and the statements that write and drop them.
 
 use std::fmt::Display;
 
@@ -11,9 +11,9 @@ use crate::lease::token::FencingToken;
 use crate::observe::run_record::numbered_record::NumberedRecord;
 use crate::observe::run_record::skip_count::SkipCount;
 use crate::observe::run_record::{RunEnd, RunRecord, run_result::RunResult};
-use crate::store::remote::{engine::DroppedRuns, server_clock::instant};
+use crate::store::server::{engine::DroppedRuns, server_clock::instant};
 
-/// What would end a text between quotes, or be encoded otherwise. Spaces stay, since people read these texts.
+/// The bytes that need escapes between quotes. Spaces stay, because people read these texts.
 const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b'%').add(b'\'').add(b'\\');
 
 /// Returns the record of a row of this event, unless the row is damaged.
@@ -31,10 +31,10 @@ pub(super) fn record(event: &str, row: &[String]) -> Option<NumberedRecord> {
     Some(NumberedRecord { number: number.parse().ok()?, record })
 }
 
-/// What stands before the reason in the place of a run, where a row counts what was skipped.
+/// The text before the reason, in place of a run, in a row that counts skipped occurrences.
 const SKIPPED: &str = "skipped/";
 
-/// Reads the number of skipped occurrences that a row tells, if it tells one.
+/// Reads the number of skipped occurrences from a row that has one.
 pub(super) fn skip_count(row: &[String]) -> Option<SkipCount> {
     let [_, run, latest, .., count] = row else { return None };
     SkipCount::new(run.strip_prefix(SKIPPED)?, count.parse().ok()?, instant(latest.parse().ok()?))

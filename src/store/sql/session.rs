@@ -1,20 +1,22 @@
-//! The trait `Session`: a connection to an SQL server of any kind, and the statements in its dialect.
+//! The trait `Session`: a connection to an SQL server of any kind, with the statements in its dialect.
 
 use std::time::Duration;
 
 use super::table_names::Tables;
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::remote::{engine::ServerConnection, failure::Failure};
+use crate::store::server::{failure::Failure, server_builder::Target, server_url::ServerAddress};
 use crate::time::clock::moment::Moment;
 
 /// The columns of one row, as text.
 pub(crate) type TextRow = Vec<String>;
 
-/// A connection to one kind of server, and its dialect.
+/// A connection to one kind of SQL server, with the statements in its dialect.
 ///
-/// The statements stand in files, which say what their places are for. All texts in them are plain ASCII without quotes: they
-/// stand between quotes as they are.
-pub(crate) trait Session: ServerConnection {
+/// The statements stand in files, which explain their places. All texts in them are plain ASCII without quotes, and stand between
+/// quotes as they are.
+pub(crate) trait Session: Sized + Send + 'static {
+    type Address: ServerAddress;
+
     /// The kind of server, as in "is it a mysql server?", and the name of the store.
     const KIND: &'static str;
     const STORE: &'static str;
@@ -30,36 +32,42 @@ pub(crate) trait Session: ServerConnection {
     const EPOCH: &'static str;
     const TOKEN: &'static str;
 
+    /// Connects and logs in. A failure says that nothing was asked.
+    fn open(target: &Target<Self::Address>, until: Moment) -> Result<Self, Failure>;
+
+    /// Returns whether the connection has ended while it was idle.
+    fn is_closed(&mut self) -> bool;
+
     /// Returns the expression for an instant so many microseconds later.
     fn later(instant: &str, micros: &str) -> String;
 
     fn tables(&self) -> &Tables;
 
-    /// Sends statements, of which all are carried out or none, and reads all rows, by `until`. A refusal that may pass leaves the
-    /// session as it was.
+    /// Sends statements, which are carried out all or not at all, and reads all rows by `until`. After a conflict or a lock timeout
+    /// the session can be used again.
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure>;
 
-    /// Sends an admission and, in the same round trip, statements that follow its commit. If those fail, nothing else does. Returns
+    /// Sends an admission and, in one round trip with it, statements that follow its commit, and may fail without consequence. Returns
     /// the rows of the admission.
     fn query_then(&mut self, admission: &str, then: &str, until: Moment) -> Result<Vec<TextRow>, Failure>;
 
     fn look(tables: &Tables, which: &str) -> String;
     fn shorten(tables: &Tables, names: &str) -> String;
     fn admit(tables: &Tables, asked: &AskedRows) -> String;
-    /// Returns a condition behind the commit of an admission: whether it wrote its rows.
+    /// Returns the condition, for statements behind the commit of an admission, that it wrote its rows.
     fn is_written(tables: &Tables, asked: &AskedRows) -> String;
     fn end(tables: &Tables, ours: &str, micros: u128, window: [i64; 2]) -> String;
-    /// Ends names of owners that are granted nothing more; each has a key and an owner.
-    fn end_for_good(tables: &Tables, ours: &str, names: &[&[String; 2]]) -> String;
+    /// Returns the statements that release these names, each with its owner, and revoke the owners.
+    fn revoke(tables: &Tables, ours: &str, names: &[&[String; 2]]) -> String;
     fn clean_up(tables: &Tables, condition: &str, batch: usize) -> String;
     fn health(tables: &Tables, name: (&str, &str)) -> String;
-    /// Returns the statement that finds strangers who can run code with the rights of all who use the tables. It needs no right.
+    /// Returns the statement that finds other users who can run code with the rights of all users of the tables. It needs no right.
     fn strangers(tables: &Tables) -> Option<String>;
     fn look_at_runs(tables: &Tables, events: &str) -> String;
     fn log_runs(tables: &Tables, rows: &str) -> String;
     fn count_skips(tables: &Tables, event: &str, run: &str, latest: i64, count: u64) -> String;
 
-    /// Returns the warnings about a server and a table whose `health` says so.
+    /// Returns the warnings about a server and a table with this `health`.
     fn warnings(health: &[TextRow]) -> Vec<StoreWarning>;
 }
 
@@ -73,25 +81,25 @@ pub(crate) struct AskedRows {
     pub(crate) window: [i64; 2],
 }
 
-/// Returns what `health` tells of this: the second column of each row that has it in the first.
-pub(crate) fn told<'a>(health: &'a [TextRow], what: &str) -> Vec<&'a str> {
+/// Returns the values of a field of `health`: the second columns of the rows that have the field in the first.
+pub(crate) fn values_of<'a>(health: &'a [TextRow], what: &str) -> Vec<&'a str> {
     let rows = health.iter().filter(|row| row.first().is_some_and(|first| first == what));
     rows.filter_map(|row| row.get(1).map(String::as_str)).collect()
 }
 
-/// Returns plain texts between quotes, with commas between them, or `NULL` for none: nothing is in that.
+/// Returns plain texts between quotes, with commas between them; or `NULL` for none, which contains nothing.
 pub(super) fn list(texts: impl IntoIterator<Item = impl std::fmt::Display>) -> String {
     let texts: Vec<String> = texts.into_iter().map(|text| format!("'{text}'")).collect();
     if texts.is_empty() { "NULL".to_owned() } else { texts.join(", ") }
 }
 
-/// The longest time that a statement waits for a row that another transaction has locked: so much less than a call may last
-/// on a connection that was idle, that the server says so in time.
+/// Returns the longest wait of a statement for a row that another transaction has locked: so short that the server's error arrives
+/// within an attempt.
 pub(crate) fn lock_timeout(timeout: Duration) -> Duration {
     timeout / 4
 }
 
-/// Defines the statements that have the same places in each dialect, from the files beside the one that says this.
+/// Defines the statements with equal places in each dialect, from the files beside the caller's.
 macro_rules! statements_of_this_dialect {
     () => {
         fn look(tables: &Tables, which: &str) -> String {

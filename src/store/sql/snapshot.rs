@@ -9,12 +9,12 @@ use super::row_key::RowKey;
 use super::session::TextRow;
 use crate::base::escape::Quoted;
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
-use crate::store::remote::engine::{FoundEntry, ReleaseRequest};
-use crate::store::remote::failure::Failure;
-use crate::store::remote::server_clock::{ServerClock, instant};
+use crate::store::server::engine::{EndRequest, FoundEntry};
+use crate::store::server::failure::Failure;
+use crate::store::server::server_clock::{ServerClock, instant};
 use crate::time::clock::LITTLE_STEP;
 
-/// What a look at several names told.
+/// The rows of several names, as read at one time.
 pub(super) struct Snapshot {
     pub(super) clock: ServerClock,
     /// The server's time, in microseconds.
@@ -22,7 +22,7 @@ pub(super) struct Snapshot {
     entries: HashMap<Box<str>, MutexRow>,
 }
 
-/// A row.
+/// A row of the table.
 #[derive(PartialEq, Eq)]
 pub(super) struct MutexRow {
     owner: String,
@@ -30,15 +30,15 @@ pub(super) struct MutexRow {
     host: String,
     since: i64,
     until: i64,
-    /// It was given back, and is free whatever its end says.
+    /// Whether it was released. A released row is free also before its end.
     is_released: bool,
-    /// For how many microseconds it was granted or renewed last.
+    /// The term of its last grant or renewal, in microseconds.
     term: i64,
     occurrence: Option<i64>,
 }
 
 impl Snapshot {
-    /// Reads what the statement for it returns, unless that makes no sense.
+    /// Reads the rows that the statement returns. `None`: they make no sense.
     pub(super) fn read(rows: &[TextRow]) -> Option<Self> {
         let (mut now, mut entries) = (None, HashMap::with_capacity(rows.len()));
         for row in rows {
@@ -62,7 +62,7 @@ impl Snapshot {
         Some(self.holds(&RowKey::of(name))?.holder(name, self.now))
     }
 
-    /// The leases that are held, and by whom, of the rows whose keys tell their names.
+    /// Returns the leases that are held, with their holders, of the rows whose keys are whole names.
     pub(super) fn leases(&self) -> Vec<FoundEntry> {
         let names = self.entries.keys().filter_map(|key| RowKey::lease_at(key));
         names.filter_map(|name| self.holder(&name).map(|holder| (name, holder))).collect()
@@ -77,26 +77,26 @@ impl Snapshot {
         self.entries.get(&key.0).filter(|entry| entry.is_of(owner))
     }
 
-    /// Whether this name is held for longer than its term, because the server's clock was set back since it was granted or
-    /// renewed.
+    /// Returns whether this name is held for longer than its term, because the server's clock was set back since the last grant or
+    /// renewal.
     pub(super) fn outlasts_its_term(&self, key: &RowKey) -> bool {
-        // Times are read one after another, so that less than this says nothing.
+        // Times are read one after another, so that a smaller difference says nothing.
         let tolerance = i64::try_from(LITTLE_STEP.as_micros()).unwrap_or(i64::MAX);
         let longest = |entry: &MutexRow| self.now.saturating_add(entry.term).saturating_add(tolerance);
         self.holds(key).is_some_and(|entry| entry.until > longest(entry))
     }
 
-    /// Whether nothing was granted, released or renewed since this other look at the same names.
+    /// Returns whether the rows are those of another read of these names: nothing was granted, released or renewed in between.
     pub(super) fn is_as(&self, other: &Self) -> bool {
         self.entries == other.entries
     }
 
-    /// Whether this name, which is not held by its owner any more, can have been until so long ago: it has ended since
-    /// then and is still there, or somebody has taken it since then.
-    pub(super) fn was_held(&self, release: &ReleaseRequest, ago: Duration) -> bool {
+    /// Returns whether the owner may still have held the name so long ago: its row has ended since then, or another owner has acquired
+    /// the name since then. An earlier attempt of this request may have ended it.
+    pub(super) fn may_have_been_held(&self, request: &EndRequest, ago: Duration) -> bool {
         let then = self.now.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX));
-        let ended = |entry: &MutexRow| entry.is_of(release.owner) && then <= entry.until;
-        self.entries.get(&RowKey::of(&release.name).0).is_some_and(|entry| ended(entry) || then <= entry.since)
+        let ended = |entry: &MutexRow| entry.is_of(request.owner) && then <= entry.until;
+        self.entries.get(&RowKey::of(&request.name).0).is_some_and(|entry| ended(entry) || then <= entry.since)
     }
 }
 
@@ -109,7 +109,7 @@ impl MutexRow {
         self.owner == owner.to_string()
     }
 
-    /// Returns the holder by the server's time, unless another program than a store has written the row.
+    /// Returns the holder by the server's time; or a failure if another program has written the row.
     pub(super) fn holder(&self, name: &MutexName, now: i64) -> Result<Holder, Failure> {
         let owner = Quoted::new(&self.owner);
         let foreign =

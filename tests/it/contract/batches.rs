@@ -228,10 +228,10 @@ impl EventMutex for Flawed {
         }
         let (releases, admissions) = batch.slots_mut();
         let mut asked = Batch::new();
-        let rest_of_first = releases.first().and_then(|slot| slot.asked().rest());
+        let rest_of_first = releases.first().and_then(|slot| slot.asked().minimum_hold());
         for slot in &*releases {
             let lease = slot.asked().lease().clone();
-            let rest = if self.flaw == Flaw::RestsAlike { rest_of_first } else { slot.asked().rest() };
+            let rest = if self.flaw == Flaw::RestsAlike { rest_of_first } else { slot.asked().minimum_hold() };
             match rest.filter(|_| self.flaw != Flaw::RestsNothing) {
                 Some(rest) => asked.release_after(lease, rest),
                 None => asked.release(lease),

@@ -127,7 +127,7 @@ impl EventMutex for Flawed {
         let (releases, admissions) = batch.slots_mut();
         for slot in releases {
             let lease = slot.asked().lease();
-            let answer = match (slot.asked().rest(), self.flaw) {
+            let answer = match (slot.asked().minimum_hold(), self.flaw) {
                 (None, _) | (_, Flaw::ReleasesAtOnce) => self.forget(lease),
                 (Some(rest), Flaw::ReleasesNothingLater) => self.extended(lease, rest),
                 (Some(rest), _) => self.released_later(lease, rest),

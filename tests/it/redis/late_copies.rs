@@ -91,6 +91,14 @@ fn an_owner_that_asked_twice_and_released_is_granted_nothing_more() {
         assert!(theirs.forget(&next).expect("an answer"));
     }
     assert!((1..=21_000).contains(&server.ask(&["PTTL", "{soloist}:spent"]).number()), "it goes by itself");
+
+    // A process whose calls last longer has revoked an owner before.
+    server.ask(&["PEXPIRE", "{soloist}:spent", "900000"]);
+    assert!(!ours.exists(&name).expect("an answer"), "and a connection is at rest");
+    proxy.fault_once(Fault::Cut);
+    let Ok(Admitted::Granted(grant)) = admission(&name, 1).ask(&ours) else { panic!("it is free") };
+    assert!(ours.forget(grant.lease().expect("a lease")).expect("an answer"), "its run is over");
+    assert!(server.ask(&["PTTL", "{soloist}:spent"]).number() > 21_000, "that owner stays revoked");
 }
 
 #[test]

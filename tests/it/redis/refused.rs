@@ -4,9 +4,10 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use soloist::{
-    Admission, Admitted, Clock, Event, EventMutex, LeaseRequest, MutexError, MutexName, Names, Owner, RedisMutex,
-    RunRecord, Schedule, StoreWarning, Term,
+    Admission, Admitted, Batch, Clock, Event, EventMutex, LeaseRequest, MutexError, MutexName, Names, Owner,
+    RedisMutex, RunRecord, RunResult, Schedule, StoreWarning, Term,
 };
 
 use super::{extend, wait_until};
@@ -44,6 +45,49 @@ fn a_full_server_and_a_replica_say_what_to_do_and_tell_nobody_to_delete_anything
     assert!(mutex.forget(&lease).unwrap(), "what is given back takes no memory");
     server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
     assert!(mutex.create(&request("report")).unwrap().is_some());
+}
+
+#[test]
+fn a_minimum_hold_that_a_full_server_refuses_keeps_no_other_release() {
+    let server = Redis::start();
+    let mutex = RedisMutex::new(&server.url()).unwrap();
+    let [first, held, last] = ["first", "held", "last"].map(|name| mutex.create(&request(name)).unwrap().unwrap());
+    server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    let mut batch = Batch::new();
+    batch.release(first);
+    batch.release_after(held, Term::new(Duration::from_secs(5)).unwrap());
+    batch.release(last);
+    mutex.carry_out(&mut batch);
+    let [first, held, last] = batch.releases() else { panic!("three were asked for") };
+    assert!(matches!((first.answer(), last.answer()), (Some(Ok(true)), Some(Ok(true)))), "{first:?}, {last:?}");
+    let error = held.answer().expect("it is answered").as_ref().expect_err("a changed entry takes memory");
+    let said = error.to_string();
+    assert!(
+        error.is_unusable() && said.contains("could not forget lease/held in ") && said.contains(" OOM "),
+        "{said}"
+    );
+}
+
+/// Writes logs that are together longer than the longest answer.
+#[test]
+fn the_logs_of_many_events_are_read_in_parts() {
+    let server = Redis::start();
+    let mutex = RedisMutex::builder(&server.url()).timeout(Duration::from_secs(60)).build().unwrap();
+    let log = mutex.run_log().expect("it keeps one");
+    let record = |event: &str, number: i64| {
+        let at = noon() + TimeDelta::seconds(number);
+        let started = RunRecord::started(event, Owner::unique(), at, None, at);
+        started.ended(at, RunResult::Failed, Some(&"\u{1F6D1}".repeat(200)))
+    };
+    let events: Vec<String> = (0..11).map(|number| format!("event {number}")).collect();
+    for event in &events {
+        log.write(&(0..1000).map(|number| record(event, number)).collect::<Vec<_>>(), 1000).unwrap();
+    }
+    log.write(&events.iter().map(|event| record(event, 1000)).collect::<Vec<_>>(), 1000).unwrap();
+    for event in &events {
+        let runs = log.runs(event).unwrap();
+        assert_eq!((runs.len(), runs[0].occurrence()), (1000, noon() + TimeDelta::seconds(1000)));
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::servers::postgres::{self, Postgres};
 use crate::support::until;
 
 on_both!(
-    an_admission_deletes_twice_as_many_rows_as_it_writes_and_nothing_that_is_needed,
+    one_admission_of_eight_deletes_twice_as_many_rows_as_they_write_and_nothing_that_is_needed,
     a_process_of_one_gate_cleans_up_before_it_ends,
     an_admission_that_is_refused_deletes_nothing,
     the_row_with_the_highest_token_stays,
@@ -94,31 +94,39 @@ fn wait_until_left<S: SqlServer>(server: &S, count: u64) {
     assert_eq!(left(server, 300), count);
 }
 
-fn an_admission_deletes_twice_as_many_rows_as_it_writes_and_nothing_that_is_needed<S: SqlServer>() {
+fn one_admission_of_eight_deletes_twice_as_many_rows_as_they_write_and_nothing_that_is_needed<S: SqlServer>() {
     let server = S::start();
     let mutex = server.mutex();
-    let live: Vec<Lease> = (0..10).map(|number| hold(&mutex, &format!("live {number}"))).collect();
-    wait_for_clean_up(&mutex, &live[9]);
-    server.add_ended(1000, 300);
+    let live: Vec<Lease> = (0..8).map(|number| hold(&mutex, &format!("live {number}"))).collect();
+    wait_for_clean_up(&mutex, &live[7]);
+    server.add_ended(5000, 300);
     server.add_ended(5, 30);
     hold(&mutex, "a lease");
-    wait_until_left(&server, 1000 - 2);
-    granted(admission(0, 0).ask(&mutex));
-    wait_until_left(&server, 1000 - 2 - 4);
-    for answer in admit(&mutex, &(1..=100).map(|number| admission(number, 0)).collect::<Vec<_>>()) {
+    wait_until_left(&server, 5000 - 16);
+    for number in 0..7 {
+        granted(admission(number, 0).ask(&mutex));
+    }
+    wait_until_left(&server, 5000 - 16);
+    granted(admission(7, 0).ask(&mutex));
+    wait_until_left(&server, 5000 - 16 - 32);
+    for answer in admit(&server.mutex(), &(10..110).map(|number| admission(number, 0)).collect::<Vec<_>>()) {
         granted(answer);
     }
-    wait_until_left(&server, 1000 - 2 - 4 - 400);
+    wait_until_left(&server, 5000 - 16 - 32 - 3200);
     let all = server.count("SELECT COUNT(*) FROM soloist_mutexes WHERE token > 0");
-    assert_eq!(all - left(&server, 300), 10 + 5 + 1 + 2 + 200, "what is live stays, and what ended less than 90 s ago");
+    assert_eq!(
+        all - left(&server, 300),
+        8 + 5 + 1 + 8 * 2 + 200,
+        "what is live stays, and what ended less than 90 s ago"
+    );
     assert!(live.iter().all(|lease| mutex.forget(lease).unwrap()));
 }
 
 fn a_process_of_one_gate_cleans_up_before_it_ends<S: SqlServer>() {
     let server = S::start();
-    server.add_ended(10, 300);
+    server.add_ended(100, 300);
     one_gate(&server, "gate");
-    wait_until_left(&server, 10 - 2);
+    wait_until_left(&server, 100 - 16);
 }
 
 fn an_admission_that_is_refused_deletes_nothing<S: SqlServer>() {
@@ -126,11 +134,11 @@ fn an_admission_that_is_refused_deletes_nothing<S: SqlServer>() {
     let mutex = server.mutex();
     let held = hold(&mutex, "held");
     wait_for_clean_up(&mutex, &held);
-    server.add_ended(10, 300);
+    server.add_ended(100, 300);
     assert!(mutex.create(&request("held")).unwrap().is_none());
     assert!(S::open(&server.url(), LONG).create(&request("held")).unwrap().is_none());
     one_gate(&server, "gate");
-    wait_until_left(&server, 10 - 2);
+    wait_until_left(&server, 100 - 16);
 }
 
 fn the_row_with_the_highest_token_stays<S: SqlServer>() {
@@ -170,7 +178,7 @@ fn nobody_waits_for_a_clean_up_that_is_kept_from_its_rows<S: BesideTheStore>() {
     let took = began.elapsed();
     assert!(took < Duration::from_secs(14), "{took:?}");
     // The other rows go, among them that of the daily event, which comes first.
-    wait_until_left(&server, 50 - 3 * 2 + 1);
+    wait_until_left(&server, 50 - 16 + 1);
     let is_there = || server.count(&format!("SELECT COUNT(*) {row}"));
     assert_eq!(is_there(), 1);
     drop(held);

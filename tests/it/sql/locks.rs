@@ -25,6 +25,7 @@ on_both!(
     many_locked_rows_cost_a_batch_no_more_than_a_time_out_or_two,
     a_release_beside_a_rest_that_met_a_lock_is_known_of_each_name,
     a_release_that_met_a_lock_is_made_up_for,
+    a_locked_row_keeps_no_other_pending_release,
     a_release_whose_answer_was_lost_before_it_met_a_lock_is_known_of_each_name
 );
 
@@ -269,7 +270,7 @@ fn a_release_beside_a_rest_that_met_a_lock_is_known_of_each_name<S: Trouble>() {
     mutex.carry_out(&mut batch);
     let [rested, released] = batch.releases() else { panic!("two were asked for") };
     let text = said(rested.answer().expect("it is answered").as_ref().expect_err("it is locked"));
-    assert!(text.starts_with("could not extend lease/locked in ") && text.ends_with(advice::<S>()), "{text}");
+    assert!(text.starts_with("could not forget lease/locked in ") && text.ends_with(advice::<S>()), "{text}");
     assert!(*released.answer().expect("it is answered").as_ref().expect("nobody has locked it"), "it was ours");
     assert_eq!(server.held(), ["lease/locked"]);
 }
@@ -291,6 +292,23 @@ fn a_release_that_met_a_lock_is_made_up_for<S: Trouble>() {
     let mut schedule = Schedule::new(mutex);
     schedule.add(report(&diary)).unwrap();
     assert_ran(&schedule.run_due(noon()));
+}
+
+fn a_locked_row_keeps_no_other_pending_release<S: Trouble>() {
+    let server = S::start();
+    let mutex = server.mutex();
+    let names = ["a locked one", "behind it", "last"];
+    let leases = names.map(|name| mutex.create(&request(name)).unwrap().expect("it is free"));
+    let locked = leases.each_ref().map(|lease| format!("'{}'", key(lease.name()))).join(", ");
+    let lock = updating(&server, &format!("name IN ({locked})"));
+    assert!(release(&mutex, &leases).iter().all(Result::is_err), "all rows are locked");
+    drop(lock);
+    let lock = updating(&server, &format!("name = '{}'", key(leases[0].name())));
+    wait_until("the others are released", || {
+        mutex.exists(request("other").name()).expect("the server answers");
+        server.held() == [key(leases[0].name())]
+    });
+    drop(lock);
 }
 
 fn a_release_whose_answer_was_lost_before_it_met_a_lock_is_known_of_each_name<S: Trouble>() {

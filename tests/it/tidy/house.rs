@@ -238,7 +238,7 @@ fn each_folder_is_read_at_a_glance() {
 fn sibling(path: &Path) -> Option<&str> {
     let name = path.strip_prefix("src/store").ok()?.iter().next()?.to_str()?;
     let name = name.trim_end_matches(".rs");
-    ["file", "memory", "mysql", "postgres", "redis", "remote", "sql"].contains(&name).then_some(name)
+    ["file", "memory", "mysql", "postgres", "redis", "server", "sql"].contains(&name).then_some(name)
 }
 
 /// Names that occur twice, other than once in each of several sibling stores.

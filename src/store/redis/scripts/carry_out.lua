@@ -9,8 +9,8 @@
 -- ARGV[1]  the time of this server, in microseconds with 16 digits, before which this was not sent
 -- ARGV[2]  the time from which on nobody waits for the answer
 -- ARGV[3]  how many names to end
--- ARGV[4]  for how many milliseconds an owner that ends for good is granted nothing more
--- ARGV     for each name to end: its owner; and 'now', 'for good', or the milliseconds from now after which it ends
+-- ARGV[4]  for how many milliseconds a revoked owner is granted nothing more
+-- ARGV     for each name to end: its owner; and 'now', 'revoke', or the milliseconds from now after which it ends
 -- ARGV     for each admission: its owner; and '=' if it is asked as the admission before, or how many names exclude it, the terms
 --          of its claim and of its lease in milliseconds, empty if it has none, and the words of its entries about the holder
 --
@@ -21,6 +21,7 @@
 -- on, the admissions behind them.
 --   'not ours'        the name was not its owner's, but has this entry, or none
 --   'late'            the end of the name was not moved, because nobody waits for the answer
+--   'refused'         the end of the name was not moved, because of an error, which stands in the place of the entry
 --   'claim', 'lease'  it was taken; or it is asked for by an owner that has released, whose own entry this is
 --   'excluded'        also says which of the excluding names is held, from 1 on
 --   'ours'            it was granted to its owner before
@@ -61,14 +62,14 @@ local function except(kind, entry, left, which)
 end
 
 local spent = entries[keys[2]] or ''
-local ended, ended_for_good = {}, ''
+local ended, revoked = {}, ''
 for _ = 1, tonumber(args[3]) do
   number, at = number + 1, at + 1
   local key, owner, ending = keys[at], args[arg + 1], args[arg + 2]
   arg = arg + 2
   local entry, moves = entries[key], find(ending, '^%d')
-  if ending == 'for good' then
-    ended_for_good = ended_for_good .. owner
+  if ending == 'revoke' then
+    revoked = revoked .. owner
   end
   if moves and is_late then
     except('late', '', 0)
@@ -80,16 +81,22 @@ for _ = 1, tonumber(args[3]) do
   elseif match(entry, '^%S+ %S+ token=%d+ term=(%d+) ') == ending then
     call('PEXPIRE', key, ending) -- This takes no memory, which the server may not have.
   else
-    entries[key] = string.gsub(entry, ' term=%d+ ', ' term=' .. ending .. ' ', 1)
-    call('SET', key, entries[key], 'PX', ending)
+    local changed = string.gsub(entry, ' term=%d+ ', ' term=' .. ending .. ' ', 1)
+    local written = try('SET', key, changed, 'PX', ending)
+    if written.err then
+      except('refused', written, 0)
+    else
+      entries[key] = changed
+    end
   end
 end
 if #ended > 0 then
   call('DEL', unpack(ended))
 end
-if ended_for_good ~= '' then
-  spent = string.sub(spent .. ended_for_good, -longest)
-  try('SET', keys[2], spent, 'PX', args[4]) -- Where the server takes no writes, what has ended stays so.
+if revoked ~= '' then
+  spent = string.sub(spent .. revoked, -longest)
+  local kept_ms = math.max(call('PTTL', keys[2]), tonumber(args[4])) -- Another process may ask for longer.
+  try('SET', keys[2], spent, 'PX', kept_ms) -- If the server refuses it, the releases still count.
 end
 
 -- Takes the token of all that this call grants. Returns false, with an error in the answer, if there is none.

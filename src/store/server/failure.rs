@@ -42,7 +42,7 @@ impl Failure {
         Self { kind, about, retry, may_have_happened, said, code: None, advice: None, io: None }
     }
 
-    /// Returns the failure of a request to which no answer came.
+    /// Returns the failure of a request without a reply.
     #[expect(clippy::needless_pass_by_value, reason = "it maps an error")]
     pub(crate) fn unanswered(error: io::Error) -> Self {
         use io::ErrorKind::{InvalidData, PermissionDenied, TimedOut, UnexpectedEof};
@@ -100,7 +100,7 @@ impl Failure {
         Self::new(MutexErrorKind::Unavailable, Retry::Now, what)
     }
 
-    /// Returns the failure of an admission of which another process was faster each time.
+    /// Returns the failure of an admission that lost each race to another process.
     #[cfg(feature = "sql")]
     pub(crate) fn beaten(why: &'static str) -> Self {
         Self::new(MutexErrorKind::Unusable, Retry::Now, why).of_one_name()
@@ -111,7 +111,7 @@ impl Failure {
         Self { may_have_happened: false, ..self }
     }
 
-    /// Returns this failure of a request of which a part may have happened.
+    /// Returns this failure; it may have happened if `perhaps`.
     pub(crate) fn perhaps_done(self, perhaps: bool) -> Self {
         Self { may_have_happened: self.may_have_happened || perhaps, ..self }
     }
@@ -207,7 +207,7 @@ pub(crate) fn makes_no_sense(answer: &str, kind: &str) -> String {
     format!("the answer makes no sense: {answer}; is it a {kind} server?")
 }
 
-/// Returns so many characters of a server's words, none of which hides or breaks the line of a log.
+/// Returns the first characters of a server's words, escaped so that they fit on one line of a log.
 fn on_one_line(said: &str, most: usize) -> String {
     OneLine(said.chars().take(most).collect::<String>()).to_string()
 }

@@ -5,15 +5,15 @@ use std::net::IpAddr;
 
 use crate::base::error::InvalidOptions;
 
-/// Where a server is, and who we are to it. It is displayed without user and password.
+/// The address of a server, with our login, which it does not display.
 pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
-    /// What to write into the URL for TLS.
+    /// The part of a URL that asks for TLS.
     const TLS: &'static str;
 
-    /// Reads a URL. What is wrong with one is said without repeating it, because there may be a password in it.
+    /// Reads a URL. An error repeats no part of it, because it may contain a password.
     fn of_url(url: &str) -> Result<Self, InvalidOptions>;
 
-    /// Whether what is said may be read on its way.
+    /// Returns whether others can read the connection: it leaves this host without encryption.
     fn is_overheard(&self) -> bool;
 }
 
@@ -46,7 +46,7 @@ impl<'a> ServerUrl<'a> {
         InvalidOptions::new(format!("the url of a {} server {what}", self.kind))
     }
 
-    /// Whether the option of this name asks for TLS, and the other options. The first of its modes, which are read in any
+    /// Returns whether the option of this name asks for TLS, and the other options. The first of its modes, which are read in any
     /// case, is the default and asks for none; each of the others has the server's certificate checked.
     #[cfg(feature = "sql")]
     pub(crate) fn encryption(&self, name: &str, modes: [&str; 4]) -> Result<(bool, String), InvalidOptions> {
@@ -78,12 +78,12 @@ impl<'a> ServerUrl<'a> {
     }
 }
 
-/// Where a server listens.
+/// Returns the host and the port as a URL has them.
 pub(crate) fn host_and_port(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// Whether a host, as a URL names it, is this one. Any name but `localhost` may be somebody else's tomorrow.
+/// Returns whether the host of a URL is this one. Any name but `localhost` may lead elsewhere tomorrow.
 pub(crate) fn is_this_host(host: &str) -> bool {
     match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
         Ok(address) => address.to_canonical().is_loopback(),

@@ -13,9 +13,9 @@ use crate::time::{clock::Clock, clock::moment::Moment};
 /// How long the end of a connection may take.
 const FAREWELL: Duration = Duration::from_millis(100);
 
-/// What a connection's future is waited for with, on the thread that asks.
+/// A runtime that drives the futures of one connection on the calling thread.
 pub(crate) struct DriverRuntime {
-    /// Taken when it goes.
+    /// `None` only while it is dropped.
     runtime: Option<Runtime>,
 }
 
@@ -25,24 +25,23 @@ impl DriverRuntime {
         Ok(Self { runtime: Some(runtime) })
     }
 
-    /// What comes of it, or that time is up, or that the driver panicked at what it heard. Called [`outside_any_runtime`] of any
-    /// runtime.
+    /// Runs a future until it is done, its time is up, or the driver panics at a reply. The caller is [`outside_any_runtime`].
     pub(crate) fn until<T>(&self, until: Moment, future: impl Future<Output = T>) -> io::Result<T> {
         let runtime = self.runtime.as_ref().ok_or_else(|| io::Error::other("the connection was closed"))?;
         let wait = async { timeout(until.since(Clock::system().moment()), future).await.map_err(io::Error::from) };
-        // Whoever it happens on does not ask on this connection again.
+        // After a panic the connection is not used again.
         catch_unwind(AssertUnwindSafe(|| runtime.block_on(wait)))
             .unwrap_or_else(|_| Err(io::Error::other("the driver panicked at what the server answered")))
     }
 
-    /// Lets a connection say goodbye to its server. However that goes, it is closed.
+    /// Waits a moment for a connection's goodbye to its server.
     #[cfg_attr(not(feature = "sql"), expect(dead_code))]
     pub(crate) fn leave<T>(&self, goodbye: impl Future<Output = T>) {
         let _ = self.until(Clock::system().moment().plus(FAREWELL), goodbye);
     }
 }
 
-/// It does not wait for what still runs, such as a look-up of a host's name, which knows no time limit.
+/// Ends without waiting for its tasks, such as the look-up of a host's name, which has no time limit.
 impl Drop for DriverRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
@@ -51,7 +50,7 @@ impl Drop for DriverRuntime {
     }
 }
 
-/// Calls this where a runtime can be waited for: in a task of one of the application's own, that is another thread.
+/// Runs `call` where a runtime may block: on this thread, or on another one if this thread is in a runtime of the application.
 pub(crate) fn outside_any_runtime<T: Send>(call: impl FnOnce() -> T + Send) -> io::Result<T> {
     if Handle::try_current().is_err() {
         return Ok(call());

@@ -1,7 +1,7 @@
 //! The idle connections of one process: the next call uses the latest, and a thread closes the others.
 //!
-//! The calls of a tick follow one another closely, so that one connection serves them all. While a task runs, which can take
-//! minutes, none is kept: a server has room for so many, and another process may need it.
+//! The calls of a tick follow one another closely, and share one connection. No connection is kept while a task runs, which can take
+//! minutes: a server has room for a limited number, and another process may need it.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,21 +11,23 @@ use std::time::Duration;
 use crate::base::threads;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// The most idle connections that are kept, and the shortest time for which each is.
+/// The most idle connections, and the shortest time until one is closed.
 const MOST_IDLE: usize = 8;
 const IDLE_FOR: Duration = Duration::from_millis(500);
 
 pub(super) struct IdleConnections<C>(Mutex<Idle<C>>);
 
 struct Idle<C> {
-    /// Each with the moment of its last use, the latest at the end.
+    /// The connections, each with the moment of its last use, the latest at the end.
     connections: Vec<(Moment, C)>,
+    /// The connections that only wait to be closed.
+    expired: Vec<C>,
     has_thread: bool,
 }
 
 impl<C> Default for IdleConnections<C> {
     fn default() -> Self {
-        Self(Mutex::new(Idle { connections: Vec::new(), has_thread: false }))
+        Self(Mutex::new(Idle { connections: Vec::new(), expired: Vec::new(), has_thread: false }))
     }
 }
 
@@ -40,8 +42,7 @@ impl<C: Send + 'static> IdleConnections<C> {
         let mut idle = self.locked();
         if idle.connections.len() < MOST_IDLE {
             let this = Arc::clone(self);
-            idle.has_thread =
-                idle.has_thread || threads::start("soloist-housekeeper", move || this.close_unused()).is_ok();
+            idle.has_thread = idle.has_thread || threads::start("soloist-idle", move || this.close_unused()).is_ok();
             if idle.has_thread {
                 return idle.connections.push((Clock::system().moment(), connection));
             }
@@ -49,19 +50,29 @@ impl<C: Send + 'static> IdleConnections<C> {
         drop(idle); // A goodbye to the server takes a moment.
     }
 
+    /// Leaves all connections to the thread, which closes them: a goodbye to the server takes a moment.
+    pub(super) fn expire(&self) {
+        let mut idle = self.locked();
+        let connections = mem::take(&mut idle.connections);
+        idle.expired.extend(connections.into_iter().map(|(_, connection)| connection));
+    }
+
+    /// Closes all connections.
     pub(super) fn close_all(&self) {
-        let closed = mem::take(&mut self.locked().connections);
+        let mut idle = self.locked();
+        let closed = (mem::take(&mut idle.connections), mem::take(&mut idle.expired));
+        drop(idle);
         drop(closed);
     }
 
-    /// Closes each connection that no call has used for a while, until there is none.
+    /// Closes the connections that no call has used for a while, until there is none.
     fn close_unused(&self) {
         let mut has_work = true;
         while has_work {
             thread::sleep(IDLE_FOR);
             let (mut idle, now) = (self.locked(), Clock::system().moment());
             let unused = idle.connections.partition_point(|(since, _)| since.plus(IDLE_FOR) <= now);
-            let closed: Vec<_> = idle.connections.drain(..unused).collect();
+            let closed: (Vec<_>, Vec<C>) = (idle.connections.drain(..unused).collect(), mem::take(&mut idle.expired));
             has_work = !idle.connections.is_empty();
             idle.has_thread = has_work;
             drop(idle);
@@ -81,10 +92,14 @@ mod tests {
     #[test]
     fn a_connection_is_closed_that_no_call_uses_and_the_thread_ends() {
         let (idle, connection) = (Arc::new(IdleConnections::default()), Arc::new(()));
-        for _ in 0..2 {
+        for is_expired in [false, true] {
             idle.keep(Arc::clone(&connection));
             assert!(idle.take().is_some(), "the next call uses it");
             idle.keep(Arc::clone(&connection));
+            if is_expired {
+                idle.expire();
+                assert!(idle.take().is_none(), "no call uses it any more");
+            }
             while Arc::strong_count(&connection) > 1 || idle.locked().has_thread {
                 thread::sleep(Duration::from_millis(10)); // between two looks at another thread
             }

@@ -13,7 +13,7 @@ use crate::base::error::InvalidOptions;
 
 const ROOTS: &str = "root certificates";
 
-/// What the user gave, as PEM, and what becomes of it.
+/// The certificates of the user, as PEM, and the configuration that is made of them.
 #[derive(Default)]
 pub(crate) struct Tls {
     pub(crate) roots: Option<Vec<u8>>,
@@ -35,7 +35,8 @@ impl Tls {
         Ok(Some((certificates(chain, "certificate of the client")?, key)))
     }
 
-    /// What a connection is made with, by the provider of the process, if it has one; the roots of the system are read when it is needed for the first time.
+    /// Returns the configuration of a connection, by the crypto provider of the process, if it has one. The first call reads the
+    /// roots of the system.
     pub(crate) fn config(&self) -> io::Result<Arc<ClientConfig>> {
         if let Some(config) = self.config.get() {
             return Ok(Arc::clone(config));
@@ -57,12 +58,12 @@ impl Tls {
         }
     }
 
-    /// Who is trusted: the roots that the user gave, or those of the system.
+    /// Returns the trusted roots: those of the user, or those of the system.
     pub(crate) fn roots(&self) -> io::Result<Vec<CertificateDer<'static>>> {
         if let Some(pem) = &self.roots {
             return certificates(pem, ROOTS).map_err(io::Error::other);
         }
-        // One that can't be read is none that we need; if all are so, nobody is trusted.
+        // A root that can't be read is left out; it is an error if that leaves none.
         let system = rustls_native_certs::load_native_certs().certs;
         let is_readable = |root: &CertificateDer<'static>| RootCertStore::empty().add(root.clone()).is_ok();
         let readable: Vec<_> = system.into_iter().filter(is_readable).collect();

@@ -1,13 +1,12 @@
-//! One server: its connections, the attempts of a call within one time limit, and the releases that are pending.
+//! One server: the attempts of a call within its time limit, the idle connections, and the pending releases.
 
 use std::iter;
-use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use super::driver_runtime::outside_any_runtime;
-use super::engine::{AddressOf, Answers, Attempt, Engine, ReleaseRequest, Request, ServerConnection};
+use super::engine::{Answers, Attempt, EndRequest, Engine, Request};
 use super::failure::{Failure, Retry};
 use super::idle_connections::IdleConnections;
 use super::server_builder::Target;
@@ -18,15 +17,15 @@ use crate::time::clock::{Clock, moment::Moment, random_below};
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// The most pending releases that go with one call: the claims and leases of a batch of a hundred admissions. And the time until one
-/// that failed is tried again.
+/// The most pending releases that go with one call: the claims and leases of a batch of a hundred admissions. And the time until a
+/// release that failed is tried again.
 const MOST_RELEASES: usize = 200;
 const RELEASED_LATER: Duration = Duration::from_secs(5);
 
-/// A child made by `fork` has nothing to release, and would read its parent's answers on an idle connection.
+/// A server. A child made by `fork` has no pending releases and no idle connections: it would read the replies to its parent.
 pub(crate) struct Server<E: Engine> {
     pub(crate) engine: E,
-    pub(super) target: Target<AddressOf<E>>,
+    pub(super) target: Target<E::Address>,
     idle: PerProcess<Arc<IdleConnections<E::Connection>>>,
     pending: PerProcess<Mutex<Vec<PendingRelease>>>,
 }
@@ -34,50 +33,53 @@ pub(crate) struct Server<E: Engine> {
 /// The release of a name that this process may hold without knowing it, because an answer was lost. It goes with a later call.
 #[derive(Clone, Debug)]
 pub(super) struct PendingRelease {
-    pub(super) release: ReleaseRequest,
-    /// It is not sent before.
+    pub(super) request: EndRequest,
+    /// The moment before which it is not sent.
     pub(super) from: Moment,
-    /// By then the name has expired by itself.
+    /// The moment at which the name has expired by itself.
     pub(super) until: Moment,
+    /// Whether it failed before. Then it is sent alone, because another transaction may have locked its row.
+    pub(super) has_failed: bool,
 }
 
 impl<E: Engine> Server<E> {
-    pub(super) fn new(engine: E, target: Target<AddressOf<E>>) -> Self {
+    pub(super) fn new(engine: E, target: Target<E::Address>) -> Self {
         Self { engine, target, idle: PerProcess::default(), pending: PerProcess::default() }
     }
 
-    /// Releases and admits. Returns the answers, and whether an earlier attempt of the call may have been carried out.
+    /// Ends leases and decides on admissions. Returns the answers, and whether an earlier attempt of the call may have been carried
+    /// out.
     pub(super) fn carry_out(&self, request: Request<'_>) -> (Answers, bool) {
-        if request.releases.is_empty() && request.admissions.is_empty() {
+        if request.ends.is_empty() && request.admissions.is_empty() {
             return Default::default();
         }
-        // The answers to the releases, which are not sent again with the admissions; and the last answers to the admissions.
+        // The leases that have ended are not sent again with the admissions.
         let (mut ended, mut decided, mut again) = (None, None, false);
         let outcome = self.ask(|attempt| {
-            (decided, again) = (None, attempt.asked_before().is_some());
-            let releases = if ended.is_some() { &[] } else { request.releases };
-            let Answers { releases, admissions } = self.engine.carry_out(attempt, Request { releases, ..request })?;
-            let is_begun = releases.iter().any(Result::is_ok) || admissions.iter().any(Result::is_ok);
-            let mut failure = of_the_store(&releases);
+            (decided, again) = (None, attempt.first_attempt.is_some());
+            let ends = if ended.is_some() { &[] } else { request.ends };
+            let Answers { ends, admissions } = self.engine.carry_out(attempt, Request { ends, ..request })?;
+            let is_begun = ends.iter().any(Result::is_ok) || admissions.iter().any(Result::is_ok);
+            let mut failure = of_the_store(&ends);
             if failure.is_none() {
-                ended.get_or_insert(releases);
+                ended.get_or_insert(ends);
                 failure = of_the_store(&admissions);
             }
             decided = Some(admissions);
             failure.map_or(Ok(()), |failure| Err(failure.perhaps_done(is_begun)))
         });
         let failed = || outcome.clone().err().unwrap_or_else(|| Failure::unusable("the store gave no answer"));
-        let releases = ended.unwrap_or_else(|| vec![Err(failed()); request.releases.len()]);
+        let ends = ended.unwrap_or_else(|| vec![Err(failed()); request.ends.len()]);
         let admissions = decided.unwrap_or_else(|| vec![Err(failed()); request.admissions.len()]);
-        (Answers { releases, admissions }, again)
+        (Answers { ends, admissions }, again)
     }
 
-    /// Runs `exchange` on a connection, after what is pending was released. In a runtime of the application's own, another thread
+    /// Sends the pending releases, and then runs `exchange` on a connection. Inside a runtime of the application, another thread
     /// does so.
     ///
-    /// A failure on an idle connection is retried once on a new one, and so is a failure on a new one that this may help. While the
-    /// server has no room, or starts, it is asked again until the deadline. So `exchange` may run several times: the owner of a
-    /// request makes it idempotent.
+    /// A failure on an idle connection is retried once on a new one, and so is a failure that a new connection may cure. While the
+    /// server has no room, or starts, it is retried until the deadline. So `exchange` may run several times: the owner of a request
+    /// makes it idempotent.
     pub(crate) fn ask<T: Send>(
         &self,
         exchange: impl FnMut(&mut Attempt<E::Connection>) -> Result<T, Failure> + Send,
@@ -97,17 +99,17 @@ impl<E: Engine> Server<E> {
     ) -> Result<T, Failure> {
         let now = || Clock::system().moment();
         let (began, mut pause, mut no_room): (_, _, Option<Failure>) = (now(), FIRST_PAUSE, None);
-        let (mut takes_idle, mut may_have_happened) = (true, false);
+        let (mut may_retry, mut may_have_happened) = (true, false);
         loop {
-            let idle = takes_idle.then(|| self.take_idle()).flatten();
+            let idle = if may_retry { self.take_idle() } else { None };
             let was_idle = idle.is_some();
-            let connection = idle.map_or_else(|| E::Connection::open(&self.target, until), Ok);
+            let connection = idle.map_or_else(|| E::open(&self.target, until), Ok);
             let attempted = connection.and_then(|connection| {
-                // An idle connection may have died without a word, so that half of the time is kept for a new one.
+                // An idle connection may be dead, so that half of the time is kept for a new one.
                 let until_then = if was_idle { now().plus(until.since(now()) / 2) } else { until };
-                let began_before = may_have_happened.then_some(began);
+                let first_attempt = may_have_happened.then_some(began);
                 let (until, call_until, is_broken) = (until_then, until, false);
-                self.attempt(Attempt { connection, until, call_until, began_before, is_broken }, &mut exchange)
+                self.attempt(Attempt { connection, until, call_until, first_attempt, is_broken }, &mut exchange)
             });
             let failure = match attempted {
                 Ok(answer) => return Ok(answer),
@@ -116,19 +118,20 @@ impl<E: Engine> Server<E> {
             may_have_happened |= failure.may_have_happened;
             let is_stale = was_idle && !failure.is_of_one_name();
             if is_stale {
-                self.idle.get().close_all(); // What ended one connection has ended those beside it.
+                self.idle.get().expire(); // What ended one connection has ended the others.
             }
             let goes_on = match failure.retry {
-                Retry::Never if !is_stale => false,
-                Retry::Never | Retry::Now => mem::replace(&mut takes_idle, false) && now() < until,
                 Retry::Later => {
-                    // Such a server says why, or closes the connection without a word.
+                    // A server without room says why, or closes the connection without a word.
                     no_room = no_room.filter(|before| before.code().is_some()).or_else(|| Some(failure.clone()));
                     pauses(&mut pause, until)
                 }
+                Retry::Now => may_retry && now() < until,
+                Retry::Never => may_retry && is_stale && now() < until,
             };
+            may_retry &= failure.retry == Retry::Later;
             if !goes_on {
-                // Why there was no room says more than that the last attempt had no time left.
+                // The words of a server without room say more than a last attempt that had no time left.
                 let is_away = failure.is_timeout() || failure.retry == Retry::Later;
                 let why = no_room.filter(|_| is_away).unwrap_or(failure);
                 return Err(why.perhaps_done(may_have_happened).within(self.target.timeout));
@@ -136,7 +139,7 @@ impl<E: Engine> Server<E> {
         }
     }
 
-    /// Runs `exchange` once. The connection is kept, unless it broke or the store failed as a whole.
+    /// Runs `exchange` once, and keeps the connection, unless it broke or the store failed as a whole.
     fn attempt<T>(
         &self,
         mut attempt: Attempt<E::Connection>,
@@ -149,9 +152,9 @@ impl<E: Engine> Server<E> {
         answer
     }
 
-    /// Takes the connection that was used last, unless it has ended meanwhile.
+    /// Takes the connection that was used last, of those that have not ended meanwhile.
     fn take_idle(&self) -> Option<E::Connection> {
-        iter::from_fn(|| self.idle.get().take()).find_map(|mut idle| (!idle.is_closed()).then_some(idle))
+        iter::from_fn(|| self.idle.get().take()).find_map(|mut idle| (!E::is_closed(&mut idle)).then_some(idle))
     }
 
     /// Remembers releases for a later call.
@@ -163,29 +166,37 @@ impl<E: Engine> Server<E> {
         self.pending.get().lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Releases what is pending, and remembers what could not be released by `until`.
+    /// Sends the pending releases by `until`, and keeps those that failed for a later call.
     fn release_pending(&self, until: Moment) {
         let (mut pending, now) = (self.pending(), Clock::system().moment());
         pending.retain(|release| now < release.until);
         let due: Vec<_> = pending.extract_if(.., |release| release.from <= now).take(MOST_RELEASES).collect();
         drop(pending);
-        if due.is_empty() {
-            return;
+        let (alone, together): (Vec<_>, Vec<_>) = due.into_iter().partition(|release| release.has_failed);
+        let requests = iter::once(&together[..]).filter(|together| !together.is_empty()).chain(alone.chunks(1));
+        let (mut failed, mut not_sent) = (Vec::new(), Vec::new());
+        for releases in requests {
+            if Clock::system().moment() >= until {
+                not_sent.extend_from_slice(releases);
+                continue;
+            }
+            let ends: Vec<EndRequest> = releases.iter().map(|release| release.request.clone()).collect();
+            let answers = self.attempts(until, |attempt| {
+                let answers = self.engine.carry_out(attempt, Request::to_end(&ends))?;
+                attempt.is_broken |= of_the_store(&answers.ends).is_some();
+                Ok(answers)
+            });
+            let mut answers = answers.map(|answers| answers.ends).unwrap_or_default().into_iter();
+            let is_failed = |_: &&PendingRelease| !matches!(answers.next(), Some(Ok(_)));
+            let from = now.plus(RELEASED_LATER);
+            let again = |release: &PendingRelease| PendingRelease { from, has_failed: true, ..release.clone() };
+            failed.extend(releases.iter().filter(is_failed).map(again));
         }
-        let releases: Vec<ReleaseRequest> = due.iter().map(|pending| pending.release.clone()).collect();
-        let answers = self.attempts(until, |attempt| {
-            let answers = self.engine.carry_out(attempt, Request::releases(&releases))?;
-            attempt.is_broken |= of_the_store(&answers.releases).is_some();
-            Ok(answers)
-        });
-        let mut answers = answers.map(|answers| answers.releases).unwrap_or_default().into_iter();
-        let failed = due.into_iter().filter(|_| !matches!(answers.next(), Some(Ok(_))));
-        let from = now.plus(RELEASED_LATER);
-        self.release_later(failed.map(|release| PendingRelease { from, ..release }));
+        self.release_later(not_sent.into_iter().chain(failed));
     }
 }
 
-/// The last handle tries once more to release what this process may hold, and closes its connections in words.
+/// The last handle tries once more to send the pending releases, and says goodbye to the server.
 impl<E: Engine> Drop for Server<E> {
     fn drop(&mut self) {
         let end = || {
@@ -194,17 +205,17 @@ impl<E: Engine> Drop for Server<E> {
             self.release_pending(now.plus(self.target.timeout));
             self.idle.get().close_all();
         };
-        let _ = outside_any_runtime(end); // Where no thread can be started, it goes without a word.
+        let _ = outside_any_runtime(end); // Without a thread, the connections just end.
     }
 }
 
-/// Returns the first failure that is not of one name.
+/// Returns the first failure of the store as a whole.
 fn of_the_store<T>(answers: &[Result<T, Failure>]) -> Option<Failure> {
     answers.iter().filter_map(|answer| answer.as_ref().err()).find(|failure| !failure.is_of_one_name()).cloned()
 }
 
-/// Pauses, if there is time for that and for another attempt. Each pause is twice as long as the one before, and of random
-/// length within a factor of two: many processes that were refused at one moment come back at different ones.
+/// Pauses, and returns whether there was time for that and for another attempt. Each pause is twice as long as the one before, and
+/// random within a factor of two, so that processes that were refused at one moment come back at different ones.
 fn pauses(longest: &mut Duration, until: Moment) -> bool {
     let pause = *longest / 2 + random_below(*longest / 2);
     *longest = (2 * *longest).min(LONGEST_PAUSE);

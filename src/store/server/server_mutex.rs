@@ -1,13 +1,13 @@
-//! The mutexes on a server of any kind: what an answer means for the caller, and what is given back when it was lost.
+//! The store on a server of any kind: what an answer means for the user, and which releases follow from a lost answer.
 
 use std::fmt;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::engine::{AddressOf, Ending, Engine, FoundEntry, Health, ReleaseRequest, Request};
+use super::attempts::{PendingRelease, Server};
+use super::engine::{End, EndRequest, Engine, FoundEntry, Health, Request};
 use super::failure::Failure;
-use super::server::{PendingRelease, Server};
 use super::server_builder::Target;
 use super::server_clock::difference_warning;
 use super::server_url::ServerAddress;
@@ -16,14 +16,14 @@ use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, owner::Owner, term::Term};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::batch::{Batch, LeaseReturn};
+use crate::store::event_mutex::batch::{Batch, LeaseRelease};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::run_log::RunLog;
 use crate::store::event_mutex::{broken_lease::Broken, slot::Slot, warning::StoreWarning};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// The mutexes on a server. Its clones are handles of one server, whose last one goes in words.
+/// A store on a server. Its clones are handles of one server; the last one says goodbye.
 pub(crate) struct ServerMutex<E: Engine>(Arc<Server<E>>);
 
 impl<E: Engine> Clone for ServerMutex<E> {
@@ -33,7 +33,7 @@ impl<E: Engine> Clone for ServerMutex<E> {
 }
 
 impl<E: Engine> ServerMutex<E> {
-    pub(crate) fn new(engine: E, target: Target<AddressOf<E>>) -> Self {
+    pub(crate) fn new(engine: E, target: Target<E::Address>) -> Self {
         Self(Arc::new(Server::new(engine, target)))
     }
 
@@ -41,7 +41,7 @@ impl<E: Engine> ServerMutex<E> {
         &self.0
     }
 
-    pub(crate) fn address(&self) -> &AddressOf<E> {
+    pub(crate) fn address(&self) -> &E::Address {
         &self.server().target.address
     }
 
@@ -61,8 +61,8 @@ impl<E: Engine> ServerMutex<E> {
         found.map_err(|failure| look_up(first, failure))?.into_iter().map(held).collect()
     }
 
-    /// Reads the server's answer to an admission, which was asked for `again` if an earlier attempt of the call may have been
-    /// carried out. What may be ours without a run is released later.
+    /// Returns the user's answer to an admission. `again` says that an earlier attempt may have been carried out. A lease or claim
+    /// that may be ours without a run is released later.
     fn admitted(
         &self,
         admission: &Admission,
@@ -71,7 +71,7 @@ impl<E: Engine> ServerMutex<E> {
     ) -> Result<Admitted, MutexError> {
         let may_be_ours = match &answer {
             Ok(Admitted::Granted(_)) => false,
-            // The first attempt may have been granted and be over but for its claim, or may still be granted.
+            // The first attempt may have been granted before, or may still be granted.
             Ok(_) => again,
             Err(failure) => again || failure.may_have_happened,
         };
@@ -95,26 +95,25 @@ impl<E: Engine> ServerMutex<E> {
         }
     }
 
-    /// Reads the server's answer to a release. A lease that may not have ended is released later, but not before its minimum hold
-    /// is over.
-    fn released(&self, asked: &LeaseReturn, answer: Result<bool, Failure>, again: bool) -> Result<bool, MutexError> {
+    /// Returns the user's answer to a release. A lease that may not have ended is released later, after its minimum hold.
+    fn released(&self, asked: &LeaseRelease, answer: Result<bool, Failure>, again: bool) -> Result<bool, MutexError> {
         let (lease, now) = (asked.lease(), Clock::system().moment());
         match answer {
-            // Nothing tells whether the first attempt has released what is not there after its deadline.
+            // After its deadline, nothing tells whether the first attempt released the lease, or its term did.
             Ok(was_ours) => Ok(was_ours && !(again && lease.deadline() <= now)),
             Err(failure) => {
-                let from = now.plus(asked.rest().map_or(Duration::ZERO, Term::get));
+                let from = now.plus(asked.minimum_hold().map_or(Duration::ZERO, Term::get));
                 self.release_later(lease.name(), lease.owner(), &[from], from.plus(lease.term().get()));
-                let verb = if asked.rest().is_some() { "extend" } else { "forget" };
-                Err(self.failed(format_args!("{verb} {}", lease.name()), failure))
+                Err(self.failed(format_args!("{}", asked.attempted()), failure))
             }
         }
     }
 
-    /// Releases what may be this owner's with a call that comes after each of these moments.
+    /// Releases a name, which this owner may hold, with a call after each of these moments.
     fn release_later(&self, name: &MutexName, owner: Owner, from: &[Moment], until: Moment) {
-        let release = ReleaseRequest { name: name.clone(), owner, ending: Ending::ForGood };
-        let pending = |from: &Moment| PendingRelease { release: release.clone(), from: *from, until };
+        let request = EndRequest { name: name.clone(), owner, end: End::NowAndRevoked };
+        let pending =
+            |from: &Moment| PendingRelease { request: request.clone(), from: *from, until, has_failed: false };
         self.server().release_later(from.iter().map(pending));
     }
 
@@ -156,26 +155,24 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
 
     fn carry_out(&self, batch: &mut Batch) {
         let (releases, admissions) = batch.slots_mut();
-        let release = |slot: &Slot<LeaseReturn, bool>| {
-            ReleaseRequest::of(slot.asked().lease(), slot.asked().rest().map_or(Ending::Now, Ending::After))
+        let end = |slot: &Slot<LeaseRelease, bool>| {
+            EndRequest::of(slot.asked().lease(), slot.asked().minimum_hold().map_or(End::Now, End::After))
         };
-        let asked: Vec<ReleaseRequest> = releases.iter().map(release).collect();
-        let wanted: Vec<&Admission> = admissions.iter().map(Slot::asked).collect();
-        let request = Request { releases: &asked, admissions: &wanted };
-        let (answers, again) = self.server().carry_out(request);
+        let ends: Vec<EndRequest> = releases.iter().map(end).collect();
+        let asked: Vec<&Admission> = admissions.iter().map(Slot::asked).collect();
+        let (answers, again) = self.server().carry_out(Request { ends: &ends, admissions: &asked });
         for (slot, answer) in admissions.iter_mut().zip(answers.admissions) {
             slot.fill(self.admitted(slot.asked(), answer, again));
         }
-        for (slot, answer) in releases.iter_mut().zip(answers.releases) {
+        for (slot, answer) in releases.iter_mut().zip(answers.ends) {
             slot.fill(self.released(slot.asked(), answer, again));
         }
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
-        let asked: Vec<ReleaseRequest> =
-            leases.iter().map(|slot| ReleaseRequest::of(slot.asked(), Ending::After(term))).collect();
-        let (answers, _) = self.server().carry_out(Request::releases(&asked));
-        for (slot, answer) in leases.iter_mut().zip(answers.releases) {
+        let ends: Vec<EndRequest> = leases.iter().map(|slot| EndRequest::of(slot.asked(), End::After(term))).collect();
+        let (answers, _) = self.server().carry_out(Request::to_end(&ends));
+        for (slot, answer) in leases.iter_mut().zip(answers.ends) {
             slot.fill(answer.map_err(|failure| self.failed(format_args!("extend {}", slot.asked().name()), failure)));
         }
     }
@@ -187,7 +184,7 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
             Names::LeasesWithPrefix(prefix) => {
                 let found = self.server().ask(|attempt| self.engine().leases(attempt, prefix));
                 let found = found.map_err(|failure| self.failed(format_args!("list the leases"), failure))?;
-                // One entry that can't be read must not hide the others.
+                // An entry that can't be read must not hide the others.
                 Ok(found.into_iter().map(|(name, holder)| Held::new(name, holder.ok())).collect())
             }
         }
@@ -197,9 +194,9 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
         let held = self.held(Names::Exactly(name))?.pop();
         let Some(holder) = held.and_then(Held::into_holder) else { return Ok(Broken::NotHeld) };
         // Only this holder is broken, however late the request arrives and however often.
-        let release = ReleaseRequest { name: name.clone(), owner: holder.owner(), ending: Ending::Now };
-        let (mut answers, _) = self.server().carry_out(Request::releases(&[release]));
-        let was_held = answers.releases.remove(0);
+        let end = EndRequest { name: name.clone(), owner: holder.owner(), end: End::Now };
+        let (mut answers, _) = self.server().carry_out(Request::to_end(&[end]));
+        let was_held = answers.ends.remove(0);
         Ok(Broken::if_held(was_held.map_err(|failure| self.failed(format_args!("break {name}"), failure))?))
     }
 
@@ -210,7 +207,7 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
         let heard = Clock::system().now();
         let failed = |failure| engine.error(format!("check {}", self.address()), failure);
         let Health { time, ahead, mut warnings } = health.map_err(failed)?;
-        let instead = AddressOf::<E>::TLS;
+        let instead = E::Address::TLS;
         warnings.extend(self.address().is_overheard().then_some(StoreWarning::Plaintext { instead }));
         warnings.extend(time.and_then(|time| difference_warning(asked, time, heard)));
         warnings.extend(ahead.and_then(StoreWarning::of_grants_ahead));
@@ -221,17 +218,3 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
         Some(self)
     }
 }
-
-/// Makes a public store of its `ServerMutex`: all is forwarded to that.
-macro_rules! forward_to_server_mutex {
-    (impl EventMutex for $store:ident) => {
-        $crate::store::event_mutex::delegate::delegate!(impl EventMutex for $store, |this| this.0);
-
-        impl std::fmt::Debug for $store {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                self.0.fmt(f)
-            }
-        }
-    };
-}
-pub(crate) use forward_to_server_mutex;

@@ -75,12 +75,12 @@ macro_rules! server_builder {
         #[derive(Debug)]
         #[must_use = "it opens nothing until it is built"]
         pub struct $builder {
-            options: $crate::store::remote::server_builder::ServerOptions<$address>,
+            options: $crate::store::server::server_builder::ServerOptions<$address>,
         }
 
         impl $builder {
             fn new(url: &str) -> Self {
-                use $crate::store::remote::server_builder::ServerOptions;
+                use $crate::store::server::server_builder::ServerOptions;
 
                 Self { options: ServerOptions::new(url, $default_namespace, $default_timeout) }
             }
@@ -97,7 +97,7 @@ macro_rules! server_builder {
                 self
             }
 
-            /// The certificates, as PEM, of the authorities that may have signed the server's: the roots of the system
+            /// Sets the certificates, as PEM, of the authorities that may have signed the server's: the roots of the system
             /// unless it is set.
             #[cfg(feature = $tls)]
             #[cfg_attr(docsrs, doc(cfg(feature = $tls)))]
@@ -106,7 +106,7 @@ macro_rules! server_builder {
                 self
             }
 
-            /// A certificate of our own and its key, as PEM, for servers that ask for one.
+            /// Sets a certificate of our own and its key, as PEM, for servers that ask for one.
             #[cfg(feature = $tls)]
             #[cfg_attr(docsrs, doc(cfg(feature = $tls)))]
             pub fn client_certificate(mut self, chain_pem: impl Into<Vec<u8>>, key_pem: impl Into<Vec<u8>>) -> Self {

@@ -1,4 +1,4 @@
-//! The clock of a server: its time as last heard, and the warning if it differs from ours.
+//! The clock of a server: its last known time, and the warning if it differs from ours.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use chrono::{DateTime, Utc};
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// What a server's clock showed, and when it had been heard: later than it was read, so that its time is never taken
-/// for later than it is.
+/// The last known time of a server's clock, and the moment of its arrival here. That is later than the reading, so that the server's
+/// time is never overestimated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerClock {
     micros: i64,
@@ -16,29 +16,30 @@ pub(crate) struct ServerClock {
 }
 
 impl ServerClock {
+    /// Notes a time of the server, in microseconds, that arrived now.
     pub(crate) fn read(micros: i64) -> Self {
         Self { micros, heard: Clock::system().moment() }
     }
 
-    /// The server's time at a moment of ours, in microseconds.
+    /// Returns the server's time at a moment of ours, in microseconds.
     pub(crate) fn at(self, moment: Moment) -> i64 {
         let later = i64::try_from(moment.since(self.heard).as_micros()).unwrap_or(i64::MAX);
         self.micros.saturating_add(later)
     }
 
-    /// Returns the server's times between which a request counts that is sent now and answered by `until`, in microseconds.
+    /// Returns the window of the server's time, in microseconds, for a request that is sent now and answered by `until`.
     pub(crate) fn window(self, until: Moment) -> [i64; 2] {
         [self.at(Clock::system().moment()).saturating_sub(CLOCKS_DRIFT).max(0), self.at(until)]
     }
 }
 
-/// How far two clocks drift apart between two calls at most, in microseconds, while neither is set.
+/// The greatest drift of two clocks between two calls, in microseconds, while neither is set.
 const CLOCKS_DRIFT: i64 = 1_000_000;
 
-/// How far clocks that follow the same time are apart at most.
+/// The greatest difference of clocks that follow one time.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(10);
 
-/// The warning, if a server that was asked and heard at these times of ours showed another `time`.
+/// Returns the warning, if a server that was asked and heard at these times of ours showed another `time`.
 pub(crate) fn difference_warning(
     asked: DateTime<Utc>,
     time: DateTime<Utc>,

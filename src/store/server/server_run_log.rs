@@ -9,7 +9,7 @@ use crate::observe::run_record::skip_count::SkipCount;
 use crate::store::event_mutex::run_log::RunLog;
 
 impl<E: Engine> RunLog for ServerMutex<E> {
-    /// Drops what is too many after it has written, and so has everybody: the last one sees all, and no more than `keep` stay.
+    /// Drops the surplus after the write. All writers do so: the last one sees all records, and no more than `keep` stay.
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
         let events = by_event(records);
         let names: Vec<&str> = events.keys().copied().collect();
@@ -41,7 +41,7 @@ impl<E: Engine> RunLog for ServerMutex<E> {
     }
 }
 
-/// Returns the runs of this event that are too many.
+/// Returns the surplus runs of this event.
 fn surplus<'a>(event: &'a str, found: &[NumberedRecord], keep: usize) -> Option<DroppedRuns<'a>> {
     let mut runs: Vec<NumberedRecord> = found.iter().filter(|run| run.record.event() == event).cloned().collect();
     let surplus = split_surplus(&mut runs, keep);
