@@ -172,7 +172,7 @@ pub use store::event_mutex::admission::{Admission, Admitted, Grant};
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use store::event_mutex::async_mutex::{AsyncEventMutex, AsyncMutex};
-pub use store::event_mutex::batch::{Batch, LeaseReturn};
+pub use store::event_mutex::batch::{Batch, LeaseRelease};
 pub use store::event_mutex::broken_lease::Broken;
 pub use store::event_mutex::description::{Description, Scope};
 pub use store::event_mutex::held::{Held, Names};
