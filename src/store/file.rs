@@ -78,9 +78,9 @@ use builder::FileMutexBuilder;
 use directory::Directory;
 use error::FileError;
 use life_file::LifeLock;
+use opened_mutex::OpenedMutex;
 use opened_mutex::mutex_lock::{LockKind, MutexLock, lock_deadline};
 use opened_mutex::state::{Lasts, StateEntry};
-use opened_mutex::{Decision, OpenedMutex};
 use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 use runs_file::{Logged, RunsFile};
 
@@ -261,12 +261,11 @@ impl FileMutex {
                 return Ok(Admitted::Excluded(held));
             }
         }
-        let Decision { answer, life, superseded } = mutex_of(name).admit(admission)?;
-        if let Some(superseded) = superseded {
-            self.take_life_lock(superseded, name);
-        }
+        let (answer, life) = mutex_of(name).admit(admission)?;
         if let Some(life) = life {
-            self.life_locks().insert((admission.owner(), name.clone()), life);
+            let mut locks = self.life_locks();
+            locks.retain(|(_, held), _| held != name); // Earlier leases of this name have ended.
+            locks.insert((admission.owner(), name.clone()), life);
         }
         Ok(answer)
     }

@@ -75,8 +75,8 @@ use connection::Connection;
 /// a tenth of a second to the server, eight that ask four times a second each keep MariaDB busy for longer than the
 /// time-out now and then, and one of them skips its event: `no answer within 4s`. Once a minute they are far from that.
 ///
-/// The first granted admission of a process, and then each eighth, deletes twice as many rows as eight of its kind write, of those
-/// that ended 90 seconds ago: after its commit,
+/// The first granted admission of a process, and then one for each eight rows that are written, deletes twice as many rows as were
+/// written since the last clean-up, of those that ended 90 seconds ago: after its commit,
 /// in the same round trip, and none that another transaction has locked. If that fails, the admission stands.
 /// [`purge`](Self::purge) deletes all of them at once.
 ///

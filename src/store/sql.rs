@@ -26,8 +26,8 @@
 //! A token is the larger of the server's time in microseconds and one more than the highest token in the table, at the write. The row
 //! with the highest token is never cleaned away.
 //!
-//! The first granted admission of a process, and then each eighth, deletes rows that have ended, after its commit, in the same round
-//! trip: twice as many as eight of its kind write, so that the table shrinks.
+//! The first granted admission of a process, and then one for each eight rows that are written, deletes rows that have ended: after its
+//! commit, in the same round trip, and twice as many as were written since the last clean-up, so that the table shrinks.
 //!
 //! An admission names a window of the server's time: its caller waits for the answer until the end. Outside of the window nothing is
 //! committed. So do a renewal and a minimum hold. A row is never free for the owner that wrote it: a late copy of an admission, whose run is over,
@@ -124,7 +124,7 @@ macro_rules! table_methods {
             }
 
             /// Deletes all rows that have ended more than 90 seconds ago, batch by batch, and says how many. Rows that another
-            /// transaction has locked stay. Each admission deletes some by itself: this is for a time of day when the server has
+            /// transaction has locked stay. Admissions delete some by themselves: this is for a time of day when the server has
             /// nothing else to do.
             ///
             /// # Errors

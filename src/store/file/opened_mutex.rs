@@ -9,7 +9,7 @@ use super::life_file::{LifeId, LifeLock, is_alive, is_any_alive, with_its_end};
 use super::open_file::OpenFile;
 use super::paths::{MutexPaths, STATE};
 use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
+use crate::lease::{holder::Holder, name::MutexName, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::{broken_lease::Broken, held::Held};
 
@@ -32,15 +32,6 @@ pub(super) struct OpenedMutex {
     pub(super) now: DateTime<Utc>,
     /// `None`: another process held the lock for too long.
     _lock: Option<MutexLock>,
-}
-
-/// The answer to an admission, with its consequences for the life files of this process.
-pub(super) struct Decision {
-    pub(super) answer: Admitted,
-    /// The locked life file of a granted lease.
-    pub(super) life: Option<LifeLock>,
-    /// The owner of the lease before.
-    pub(super) superseded: Option<Owner>,
 }
 
 impl OpenedMutex {
@@ -108,21 +99,20 @@ impl OpenedMutex {
     }
 
     /// Grants all of `admission` or nothing. It reads the claim before the lease, so that a late server learns of the claim while the
-    /// run of another server goes on.
-    pub(super) fn admit(&self, admission: &Admission) -> Result<Decision, FileError> {
-        let refused = |answer| Ok(Decision { answer, life: None, superseded: None });
+    /// run of another server goes on. Returns the answer, and the locked life file of a granted lease.
+    pub(super) fn admit(&self, admission: &Admission) -> Result<(Admitted, Option<LifeLock>), FileError> {
+        let refused = |answer| Ok((answer, None));
         if let Some(claim) = admission.claim()
             && let Some(held) = self.held_by(claim.name())?
         {
             return refused(Admitted::ClaimTaken(held.into_holder()));
         }
-        let (mut life, mut superseded) = (None, None);
+        let mut life = None;
         if let Some(lease) = admission.lease() {
             if let Some(held) = self.held_by(lease.name())? {
                 return refused(Admitted::LeaseTaken(held.into_holder()));
             }
             if !lease.name().is_claim() {
-                superseded = self.state.find(lease.name()).ok().flatten().map(|entry| entry.holder.owner());
                 life = Some(LifeLock::take(&self.paths)?);
             }
         }
@@ -137,7 +127,7 @@ impl OpenedMutex {
         let granted: Vec<(&MutexName, StateEntry)> = lease.into_iter().chain(claim).collect();
         let text = self.state.with_grant(admission.name().mutex(), token, &granted, self.now);
         self.write_anew(text)?;
-        Ok(Decision { answer: Admitted::Granted(grant), life, superseded })
+        Ok((Admitted::Granted(grant), life))
     }
 
     /// Changes the entry of a lease. Returns whether its owner still held the name, and `change` made a change.

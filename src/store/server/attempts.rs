@@ -38,8 +38,8 @@ pub(super) struct PendingRelease {
     pub(super) from: Moment,
     /// The moment at which the name has expired by itself.
     pub(super) until: Moment,
-    /// Whether it failed before. Then it is sent alone, because another transaction may have locked its row.
-    pub(super) has_failed: bool,
+    /// Whether another transaction may have locked its row: it failed, or was not answered in time. Then it is sent alone.
+    pub(super) may_be_locked: bool,
 }
 
 impl<E: Engine> Server<E> {
@@ -172,11 +172,12 @@ impl<E: Engine> Server<E> {
         pending.retain(|release| now < release.until);
         let due: Vec<_> = pending.extract_if(.., |release| release.from <= now).take(MOST_RELEASES).collect();
         drop(pending);
-        let (alone, together): (Vec<_>, Vec<_>) = due.into_iter().partition(|release| release.has_failed);
+        let (alone, together): (Vec<_>, Vec<_>) = due.into_iter().partition(|release| release.may_be_locked);
         let requests = iter::once(&together[..]).filter(|together| !together.is_empty()).chain(alone.chunks(1));
-        let (mut failed, mut not_sent) = (Vec::new(), Vec::new());
+        let (mut failed, mut not_sent, from) = (Vec::new(), Vec::new(), now.plus(RELEASED_LATER));
+        let mut is_away = false;
         for releases in requests {
-            if Clock::system().moment() >= until {
+            if is_away || Clock::system().moment() >= until {
                 not_sent.extend_from_slice(releases);
                 continue;
             }
@@ -184,13 +185,20 @@ impl<E: Engine> Server<E> {
             let answers = self.attempts(until, |attempt| {
                 let answers = self.engine.carry_out(attempt, Request::to_end(&ends))?;
                 attempt.is_broken |= of_the_store(&answers.ends).is_some();
-                Ok(answers)
+                Ok(answers.ends)
             });
-            let mut answers = answers.map(|answers| answers.ends).unwrap_or_default().into_iter();
-            let is_failed = |_: &&PendingRelease| !matches!(answers.next(), Some(Ok(_)));
-            let from = now.plus(RELEASED_LATER);
-            let again = |release: &PendingRelease| PendingRelease { from, has_failed: true, ..release.clone() };
-            failed.extend(releases.iter().filter(is_failed).map(again));
+            let failure = answers.as_ref().map_or_else(|failure| Some(failure.clone()), |ends| of_the_store(ends));
+            is_away = failure.is_some();
+            let is_late = failure.is_some_and(|failure| failure.is_timeout());
+            let mut answers = answers.unwrap_or_default().into_iter();
+            for release in releases {
+                let may_be_locked = match answers.next() {
+                    Some(Ok(_)) => continue,
+                    Some(Err(failure)) if failure.is_of_one_name() => true,
+                    _ => release.may_be_locked || is_late,
+                };
+                failed.push(PendingRelease { from, may_be_locked, ..release.clone() });
+            }
         }
         self.release_later(not_sent.into_iter().chain(failed));
     }

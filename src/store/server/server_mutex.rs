@@ -113,7 +113,7 @@ impl<E: Engine> ServerMutex<E> {
     fn release_later(&self, name: &MutexName, owner: Owner, from: &[Moment], until: Moment) {
         let request = EndRequest { name: name.clone(), owner, end: End::NowAndRevoked };
         let pending =
-            |from: &Moment| PendingRelease { request: request.clone(), from: *from, until, has_failed: false };
+            |from: &Moment| PendingRelease { request: request.clone(), from: *from, until, may_be_locked: false };
         self.server().release_later(from.iter().map(pending));
     }
 

@@ -34,8 +34,8 @@ use crate::time::clock::{Clock, moment::Moment, random_below};
 /// The most rows that a statement of a purge deletes.
 pub(super) const PURGED_AT_ONCE: usize = 500;
 
-/// The first admission of a process cleans up, and then each so many: a clean-up is a transaction of its own.
-const CLEANED_EVERY: usize = 8;
+/// The rows that admissions write until one of them cleans up. A clean-up is a transaction of its own.
+const ROWS_UNTIL_CLEAN_UP: usize = 8;
 
 /// The most attempts that may be lost to a process that no look shows, or to a deadlock, before that is an error.
 const TRIES: u32 = 10;
@@ -61,8 +61,8 @@ pub(crate) struct SqlEngine<S: Session> {
     pub(crate) schema: String,
     /// The server's clock, as last read on any connection.
     clock: Mutex<Option<ServerClock>>,
-    /// The number of admissions that were written.
-    admissions: AtomicUsize,
+    /// The rows that were written since the last clean-up. The first admission of a process cleans up.
+    uncleaned: AtomicUsize,
     session: PhantomData<fn(S)>,
 }
 
@@ -73,7 +73,13 @@ impl<S: Session> SqlEngine<S> {
     pub(super) fn new(name: TableName) -> Self {
         let tables = Tables::new(name.as_str(), S::QUOTE, "");
         let schema = if name.as_str() == TABLE { S::SCHEMA.to_owned() } else { name.in_schema(S::SCHEMA, &tables) };
-        Self { name, schema, clock: Mutex::default(), admissions: AtomicUsize::new(0), session: PhantomData }
+        Self {
+            name,
+            schema,
+            clock: Mutex::default(),
+            uncleaned: AtomicUsize::new(ROWS_UNTIL_CLEAN_UP - 1),
+            session: PhantomData,
+        }
     }
 
     pub(super) fn create_table(&self, attempt: &mut Attempt<S>) -> Result<(), Failure> {
@@ -163,17 +169,18 @@ impl<S: Session> SqlEngine<S> {
             let began = Clock::system().moment();
             let (tables, rows) = (attempt.connection.tables(), plan.rows::<S>(&look, until));
             let admit = one_line(&S::admit(tables, &rows));
-            // It deletes twice as many rows as are written until the next one, so that the table shrinks.
-            let is_due = self.admissions.fetch_add(1, Ordering::Relaxed).is_multiple_of(CLEANED_EVERY);
-            let clean_up = is_due.then(|| {
-                one_line(&S::clean_up(tables, &S::is_written(tables, &rows), 2 * CLEANED_EVERY * plan.rows.len()))
-            });
-            let written = match clean_up {
-                Some(clean_up) => attempt.connection.query_then(&admit, &clean_up, until),
-                None => attempt.connection.query(&admit, until),
+            // A clean-up deletes twice as many rows as were written since the last one, so that the table shrinks.
+            let uncleaned = self.uncleaned.load(Ordering::Relaxed) + plan.rows.len();
+            let cleans_up = uncleaned >= ROWS_UNTIL_CLEAN_UP;
+            let written = if cleans_up {
+                let clean_up = S::clean_up(tables, &S::is_written(tables, &rows), 2 * uncleaned);
+                attempt.connection.query_then(&admit, &one_line(&clean_up), until)
+            } else {
+                attempt.connection.query(&admit, until)
             };
             match written {
                 Ok(rows) if count::<S>(&rows)? > 0 => {
+                    self.uncleaned.store(if cleans_up { 0 } else { uncleaned }, Ordering::Relaxed);
                     return Ok(AdmissionPlan::new(admissions, &look, token::<S>(&rows)?).decisions);
                 }
                 Ok(rows) => (last, was_elected) = (Some((look, None)), token::<S>(&rows)? != NO_TOKEN),

@@ -93,20 +93,22 @@ impl Witness {
 struct Cost(usize, u64);
 
 impl<S: Counts> Counted<S> {
-    /// Measures on one connection. Measures again if there was another one meanwhile: the store closes a connection that is idle
-    /// for half a second.
+    /// Measures on one connection. Measures again if there was another one meanwhile, because the store closes a connection that is
+    /// idle for half a second; or if a busy machine has split a request, so that its replies count for more.
     #[track_caller]
     fn on_one_connection(measure: impl Fn(&Self)) {
-        for _ in 0..10 {
+        let mut unexpected = Vec::new();
+        for _ in 0..5 {
             let counted = Self::start();
             measure(&counted);
-            if counted.proxy.connections() == counted.connections {
-                let unexpected = counted.unexpected.into_inner();
-                assert!(unexpected.is_empty(), "{}", unexpected.join("\n"));
+            let is_of_one = counted.proxy.connections() == counted.connections;
+            unexpected =
+                if is_of_one { counted.unexpected.into_inner() } else { vec!["another connection".to_owned()] };
+            if unexpected.is_empty() {
                 return;
             }
         }
-        panic!("there was another connection each time");
+        panic!("five times, at last: {}", unexpected.join("\n"));
     }
 
     /// What a process does once a minute is done.

@@ -1,4 +1,4 @@
--- Lets one name end for good, if it is ours: a later copy of what its owner asked for is granted nothing.
+-- Releases one name, if it is ours, and revokes its owner: a late copy of the owner's admission is granted nothing.
 --
 -- name:   the name
 -- owner:  its owner
