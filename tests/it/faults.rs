@@ -167,7 +167,7 @@ fn a_directory_that_vanished_or_takes_no_files_or_holds_a_foreign_one_is_a_store
         let report = tick(mutex, Event::call("faulty", diary.task("task")), &diary);
         assert!(matches!(skipped(&report, "faulty"), SkipReason::StoreUnavailable(_)));
         let text = skipped(&report, "faulty").to_string();
-        assert!(text.starts_with(&format!("the store {what}: could not create lease/faulty in /")), "{text}");
+        assert!(text.starts_with(&format!("the store {what}: could not admit lease/faulty in /")), "{text}");
         assert!(text.contains(said), "{text}");
         assert_eq!(diary.lines(), ["first", "last"]);
     }
