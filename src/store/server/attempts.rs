@@ -56,7 +56,7 @@ impl<E: Engine> Server<E> {
         // The leases that have ended are not sent again with the admissions.
         let (mut ended, mut decided, mut again) = (None, None, false);
         let outcome = self.ask(|attempt| {
-            (decided, again) = (None, attempt.first_attempt.is_some());
+            (decided, again) = (None, attempt.asked_since.is_some());
             let ends = if ended.is_some() { &[] } else { request.ends };
             let Answers { ends, admissions } = self.engine.carry_out(attempt, Request { ends, ..request })?;
             let is_begun = ends.iter().any(Result::is_ok) || admissions.iter().any(Result::is_ok);
@@ -107,9 +107,9 @@ impl<E: Engine> Server<E> {
             let attempted = connection.and_then(|connection| {
                 // An idle connection may be dead, so that half of the time is kept for a new one.
                 let until_then = if was_idle { now().plus(until.since(now()) / 2) } else { until };
-                let first_attempt = may_have_happened.then_some(began);
+                let asked_since = may_have_happened.then_some(began);
                 let (until, call_until, is_broken) = (until_then, until, false);
-                self.attempt(Attempt { connection, until, call_until, first_attempt, is_broken }, &mut exchange)
+                self.attempt(Attempt { connection, until, call_until, asked_since, is_broken }, &mut exchange)
             });
             let failure = match attempted {
                 Ok(answer) => return Ok(answer),

@@ -88,7 +88,7 @@ pub(crate) struct Attempt<C> {
     #[cfg_attr(not(feature = "sql"), expect(dead_code))]
     pub(crate) call_until: Moment,
     /// The beginning of the call, if the server may have carried out an earlier attempt.
-    pub(crate) first_attempt: Option<Moment>,
+    pub(crate) asked_since: Option<Moment>,
     /// Whether the connection must not be used again, although the attempt has its answers.
     pub(crate) is_broken: bool,
 }
@@ -96,7 +96,7 @@ pub(crate) struct Attempt<C> {
 impl<C> Attempt<C> {
     /// Returns how long ago the call began, if the server may have carried out an earlier attempt.
     pub(crate) fn asked_before(&self) -> Option<Duration> {
-        Some(Clock::system().moment().since(self.first_attempt?))
+        Some(Clock::system().moment().since(self.asked_since?))
     }
 }
 

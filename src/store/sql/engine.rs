@@ -171,8 +171,8 @@ impl<S: Session> SqlEngine<S> {
             let admit = one_line(&S::admit(tables, &rows));
             // A clean-up deletes twice as many rows as were written since the last one, so that the table shrinks.
             let uncleaned = self.uncleaned.load(Ordering::Relaxed) + plan.rows.len();
-            let cleans_up = uncleaned >= ROWS_UNTIL_CLEAN_UP;
-            let written = if cleans_up {
+            let is_due = uncleaned >= ROWS_UNTIL_CLEAN_UP;
+            let written = if is_due {
                 let clean_up = S::clean_up(tables, &S::is_written(tables, &rows), 2 * uncleaned);
                 attempt.connection.query_then(&admit, &one_line(&clean_up), until)
             } else {
@@ -180,7 +180,7 @@ impl<S: Session> SqlEngine<S> {
             };
             match written {
                 Ok(rows) if count::<S>(&rows)? > 0 => {
-                    self.uncleaned.store(if cleans_up { 0 } else { uncleaned }, Ordering::Relaxed);
+                    self.uncleaned.store(if is_due { 0 } else { uncleaned }, Ordering::Relaxed);
                     return Ok(AdmissionPlan::new(admissions, &look, token::<S>(&rows)?).decisions);
                 }
                 Ok(rows) => (last, was_elected) = (Some((look, None)), token::<S>(&rows)? != NO_TOKEN),
@@ -364,7 +364,7 @@ fn together_or_alone<S, Q, A>(
     };
     attempt.until = attempt.call_until; // The connection is alive: the attempt gets the rest of the call's time.
     if locked.may_have_happened {
-        attempt.first_attempt.get_or_insert(began);
+        attempt.asked_since.get_or_insert(began);
     }
     let mut answers = Vec::with_capacity(asked.len());
     for one in asked {
