@@ -66,7 +66,9 @@ fn the_waits_of_one_call_are_bounded_together() {
     let excluded = names[1..].iter().cloned().fold(Admission::lease_only(store.request(&names[0])), Admission::unless);
     assert!(excluded.ask(&store.mutex).is_err());
     let mut batch = Batch::new();
-    names.iter().for_each(|name| batch.admit(Admission::lease_only(store.request(name))));
+    for name in &names {
+        batch.admit(Admission::lease_only(store.request(name)));
+    }
     store.mutex.carry_out(&mut batch);
     assert!(batch.admissions().iter().all(|slot| matches!(slot.answer(), Some(Err(_)))));
     let took = Clock::system().moment().since(began);
