@@ -10,8 +10,8 @@
 //!   locked in the order of their names.
 //! - `X.state` is text: the last token, and a line for the lease, each claim and each marker. A grant writes the whole text: up
 //!   to 4 KiB in place by one write, a longer text beside, which is then renamed over. So a process that is killed has granted
-//!   all of an admission or nothing. Later changes go into the head of a line, in place, which needs no room on the disk: a renewal writes its
-//!   deadline, a release that the lease has ended.
+//!   all of an admission or nothing. Later changes go into the head of a line, in place, which needs no room on the disk: a
+//!   renewal writes its deadline, a release that the lease has ended.
 //! - `X.life` is locked while the run lives, and a release unlocks it. If a lease ends while its holder lives, the next holder
 //!   locks `X.life-1`, and so on.
 //!

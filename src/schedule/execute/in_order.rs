@@ -63,8 +63,8 @@ pub(super) fn run_in_order<'a>(
 /// The claims of later events of the tick that other servers have, as far as the store was asked.
 ///
 /// A server that won one occurrence of a tick has mostly won more of them. So after a loss one request reads the claims of the next
-/// events, ten at first. An event whose claim was taken then is skipped in its turn, without a request of its own. Servers that tick at one
-/// moment would lose to each other at each event: so a server that lost pauses for a random time before it reads, and the winners
+/// events, ten at first. An event whose claim was taken then is skipped in its turn, without a request of its own. Servers that
+/// tick at one moment would lose to each other at each event: so a server that lost pauses for a random time before it reads, and the winners
 /// go ahead meanwhile.
 #[derive(Default)]
 struct TakenClaims {

@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::thread;
 
-use soloist::{Admission, Admitted, EventMutex, MutexName};
+use soloist::{Admission, Admitted, EventMutex, FileMutex, MutexName};
 
 use super::torn::put;
 use super::{Store, admitted, files, noon, reports, take};
@@ -17,25 +17,28 @@ fn unless(store: &Store, [wanted, excluding]: [&MutexName; 2]) -> Admission {
     Admission::lease_only(store.request(wanted)).unless(excluding.clone())
 }
 
+/// Asks for both at one moment, each through a handle of its own. Returns how many are granted.
+fn granted_of(handles: &[FileMutex; 2], asked: [Admission; 2]) -> usize {
+    let gate = Barrier::new(2);
+    let ask = |(mutex, admission): (&FileMutex, Admission)| {
+        gate.wait();
+        usize::from(matches!(admission.ask(mutex).unwrap(), Admitted::Granted(_)))
+    };
+    thread::scope(|scope| {
+        let ask = &ask;
+        let threads: Vec<_> = handles.iter().zip(asked).map(|pair| scope.spawn(move || ask(pair))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    })
+}
+
 #[test]
 fn two_names_that_exclude_each_other_are_never_held_together_also_before_their_files_are_there() {
     let store = Store::new();
     let handles = [store.other(), store.other()];
     for round in 0..500 {
         let names = ["a", "b"].map(|side| name(&format!("{side}{round}")));
-        let gate = Barrier::new(2);
-        let [first, second] = [0, 1].map(|at| unless(&store, [&names[at], &names[1 - at]]));
-        let granted = thread::scope(|scope| {
-            let ask = |at: usize, admission: Admission| {
-                let (mutex, gate) = (&handles[at], &gate);
-                scope.spawn(move || {
-                    gate.wait();
-                    matches!(admission.ask(mutex).unwrap(), Admitted::Granted(_))
-                })
-            };
-            [ask(0, first), ask(1, second)].map(|thread| thread.join().unwrap())
-        });
-        assert_eq!(granted.iter().filter(|granted| **granted).count(), 1, "in round {round}");
+        let asked = [0, 1].map(|at| unless(&store, [&names[at], &names[1 - at]]));
+        assert_eq!(granted_of(&handles, asked), 1, "in round {round}");
     }
 }
 
@@ -119,17 +122,6 @@ fn three_names_that_exclude_each_other_are_never_held_together_also_before_their
         store.assert_free(&before);
         let of_between = unless(&store, [&between, &before]).unless(behind.clone());
         let of_behind = unless(&store, [&behind, &between]);
-        let gate = Barrier::new(2);
-        let granted = thread::scope(|scope| {
-            let ask = |at: usize, admission: Admission| {
-                let (mutex, gate) = (&handles[at], &gate);
-                scope.spawn(move || {
-                    gate.wait();
-                    matches!(admission.ask(mutex).unwrap(), Admitted::Granted(_))
-                })
-            };
-            [ask(0, of_between), ask(1, of_behind)].map(|thread| thread.join().unwrap())
-        });
-        assert_eq!(granted.iter().filter(|granted| **granted).count(), 1, "in round {round}");
+        assert_eq!(granted_of(&handles, [of_between, of_behind]), 1, "in round {round}");
     }
 }
