@@ -9,8 +9,8 @@
 //! that tokens rise over an empty restart too. Releasing and extending compare the owner.
 //!
 //! A call goes one way, file by file: from here to `server/server_mutex.rs` (the meaning of an answer), `server/attempts.rs` (the
-//! attempts), `engine.rs` (the requests on a connection; `script.rs` writes and reads them), `connection.rs` (the driver's
-//! connection, and its runtime), and `stream.rs` (the socket).
+//! attempts), `engine.rs` (the requests on a connection; `script.rs` writes and reads them), `connection.rs` (the driver's commands
+//! and its parser), and `stream.rs` (the socket).
 //!
 //! An entry begins with its format, `v1`, and its owner; an entry of another format is neither used nor changed. An entry
 //! records its term. If an admission finds an entry with more time left than its term, the server's clock was set back, and the
@@ -52,8 +52,8 @@ use keys::Prefix;
 /// [`EventMutex`](crate::EventMutex) can.
 ///
 /// A protected run costs two commands: one script for the admission, one for the release. The store connects at the first of
-/// them: a tick without a due event opens no connection. It may be used inside an asynchronous runtime, and
-/// blocks there as any task does; each call is then made from another thread.
+/// them: a tick without a due event opens no connection. It needs no
+/// asynchronous runtime; inside of one it blocks as any task does.
 ///
 /// # Keys
 ///

@@ -9,7 +9,6 @@
 //! | `failure` | a request without a useful reply, and whether to retry it |
 
 pub(crate) mod attempts;
-pub(crate) mod driver_runtime;
 pub(crate) mod engine;
 pub(crate) mod failure;
 mod idle_connections;

@@ -1,101 +1,158 @@
-//! The socket of a connection: it limits how many bytes a server may answer, and is shut down when it is dropped.
+//! The bytes between a Redis server and us, in plain or over TLS: each read and write ends at a deadline, the server may answer no
+//! more bytes than it is allowed, and the end of a connection is seen although a forked child has it open, too.
 
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 #[cfg(unix)]
-use std::os::fd::AsFd as Socket;
-#[cfg(windows)]
-use std::os::windows::io::AsSocket as Socket;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, ready};
+use std::os::{fd::OwnedFd, unix::net::UnixStream};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use redis::ConnectionAddr;
-use redis::aio::AsyncStream;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, lookup_host};
-use tokio::time::timeout;
 
 use super::address::Address;
+use crate::base::threads;
 use crate::store::server::server_builder::Target;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// A socket that reads no more bytes than it is allowed.
-struct LimitedSocket<S: Socket> {
-    socket: S,
-    allowance: Arc<AtomicUsize>,
+/// A connected stream, in plain or over TLS.
+pub(super) trait Stream: Read + Write + Send {
+    fn socket(&mut self) -> &mut Socket;
 }
 
-impl<S: Socket + AsyncRead + Unpin> AsyncRead for LimitedSocket<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        ready!(Pin::new(&mut self.socket).poll_read(cx, buf))?;
-        let read = buf.filled().len() - before;
-        let left = self.allowance.load(Ordering::Relaxed).checked_sub(read);
-        self.allowance.store(left.unwrap_or(0), Ordering::Relaxed);
-        Poll::Ready(left.map(drop).ok_or_else(|| io::Error::other("the answer has no end")))
+/// A socket with a deadline, and with a limit of the bytes that it reads. It is shut down when it is dropped.
+pub(super) struct Socket {
+    /// A socket of any kind.
+    socket: TcpStream,
+    until: Moment,
+    allowance: usize,
+}
+
+impl Socket {
+    /// Allows reads and writes until a moment, and so many bytes to be read.
+    pub(super) fn allow(&mut self, until: Moment, bytes: usize) {
+        (self.until, self.allowance) = (until, bytes);
+    }
+
+    /// Returns whether there is something to be read: the end of the connection, or an answer that nothing has asked for.
+    pub(super) fn has_input(&self) -> io::Result<bool> {
+        self.socket.set_nonblocking(true)?;
+        let peeked = self.socket.peek(&mut [0]);
+        self.socket.set_nonblocking(false)?;
+        Ok(!peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock))
+    }
+
+    fn left(&self) -> io::Result<Option<Duration>> {
+        left(self.until).map(Some)
     }
 }
 
-impl<S: Socket + AsyncWrite + Unpin> AsyncWrite for LimitedSocket<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(cx, bytes)
+impl Stream for Socket {
+    fn socket(&mut self) -> &mut Socket {
+        self
+    }
+}
+
+#[cfg(feature = "redis-tls")]
+impl Stream for rustls::StreamOwned<rustls::ClientConnection, Socket> {
+    fn socket(&mut self) -> &mut Socket {
+        &mut self.sock
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = until_done(|| {
+            self.socket.set_read_timeout(self.left()?)?;
+            self.socket.read(bytes)
+        })?;
+        let left = self.allowance.checked_sub(read);
+        self.allowance = left.ok_or_else(|| io::Error::other("the answer has no end"))?;
+        Ok(read)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        until_done(|| {
+            self.socket.set_write_timeout(self.left()?)?;
+            self.socket.write(bytes)
+        })
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(cx)
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
 /// To close the socket is not enough: a forked child may have it open, too.
-impl<S: Socket> Drop for LimitedSocket<S> {
+impl Drop for Socket {
     fn drop(&mut self) {
-        #[cfg(unix)]
-        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both); // The server may have closed it first.
+        let _ = self.socket.shutdown(Shutdown::Both); // The server may have closed it first.
     }
 }
 
-/// Connects to the server, and reads at most as many bytes as `allowance` says.
-pub(super) async fn connect(
-    target: &Target<Address>,
-    until: Moment,
-    allowance: &Arc<AtomicUsize>,
-) -> io::Result<Pin<Box<dyn AsyncStream + Send>>> {
-    let allowance = Arc::clone(allowance);
-    match target.address.info.addr() {
-        ConnectionAddr::Tcp(host, port) => {
-            let socket = LimitedSocket { socket: connect_tcp(host, *port, until).await?, allowance };
-            #[cfg(feature = "redis-tls")]
-            if target.address.is_encrypted {
-                let name = rustls::pki_types::ServerName::try_from(host.clone()).map_err(io::Error::other)?;
-                let tls = tokio_rustls::TlsConnector::from(target.tls.config()?);
-                return Ok(Box::pin(tls.connect(name, socket).await?));
-            }
-            Ok(Box::pin(socket))
-        }
+/// Connects to the server.
+pub(super) fn connect(target: &Target<Address>, until: Moment) -> io::Result<Box<dyn Stream>> {
+    let socket = match target.address.info.addr() {
+        ConnectionAddr::Tcp(host, port) => connect_tcp(host, *port, until)?,
         #[cfg(unix)]
         ConnectionAddr::Unix(path) => {
-            Ok(Box::pin(LimitedSocket { socket: tokio::net::UnixStream::connect(path).await?, allowance }))
+            let path = path.clone();
+            let socket = on_a_thread(until, move || UnixStream::connect(path))?; // It waits where the server's queue is full.
+            TcpStream::from(OwnedFd::from(socket))
         }
-        _ => Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no such sockets")),
+        _ => return Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no such sockets")),
+    };
+    let socket = Socket { socket, until, allowance: 0 };
+    #[cfg(feature = "redis-tls")]
+    if let (true, ConnectionAddr::Tcp(host, _)) = (target.address.is_encrypted, target.address.info.addr()) {
+        let name = rustls::pki_types::ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+        let tls = rustls::ClientConnection::new(target.tls.config()?, name).map_err(io::Error::other)?;
+        return Ok(Box::new(rustls::StreamOwned::new(tls, socket)));
     }
+    Ok(Box::new(socket))
 }
 
-async fn connect_tcp(host: &str, port: u16, until: Moment) -> io::Result<TcpStream> {
-    let addresses: Vec<_> = lookup_host((host, port)).await?.collect();
+fn connect_tcp(host: &str, port: u16, until: Moment) -> io::Result<TcpStream> {
+    let host = host.to_owned();
+    let look_up = move || (host, port).to_socket_addrs().map(Iterator::collect);
+    let addresses: Vec<SocketAddr> = on_a_thread(until, look_up)?;
     let mut failed = io::Error::other("the name of the host has no address");
     for (at, address) in addresses.iter().enumerate() {
         // An address that swallows everything leaves time for the next.
-        let left = until.since(Clock::system().moment());
-        let share = left / u32::try_from(addresses.len() - at).unwrap_or(u32::MAX);
-        match timeout(share, TcpStream::connect(address)).await.map_err(io::Error::from).flatten() {
+        let share = left(until)? / u32::try_from(addresses.len() - at).unwrap_or(u32::MAX);
+        match TcpStream::connect_timeout(address, share.max(Duration::from_micros(1))) {
             Ok(socket) => return socket.set_nodelay(true).map(|()| socket),
             Err(error) => failed = error,
         }
     }
     Err(failed)
+}
+
+/// Runs what has no time limit of its own on another thread, and waits for it until a moment.
+fn on_a_thread<T: Send + 'static>(
+    until: Moment,
+    call: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let (sender, receiver) = mpsc::channel();
+    threads::start("soloist-connect", move || drop(sender.send(call())))?; // Nobody may wait any more.
+    receiver.recv_timeout(left(until)?).map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+}
+
+/// Returns the time that is left until a moment.
+fn left(until: Moment) -> io::Result<Duration> {
+    let left = until.since(Clock::system().moment());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// Reads or writes, again after each signal.
+fn until_done(mut attempt: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match attempt() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
+            done => return done,
+        }
+    }
 }

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::driver_runtime::outside_any_runtime;
 use super::engine::{Answers, Attempt, EndRequest, Engine, Request};
 use super::failure::{Failure, Retry};
 use super::idle_connections::IdleConnections;
@@ -89,7 +88,7 @@ impl<E: Engine> Server<E> {
             self.release_pending(began.plus(self.target.timeout / 4));
             self.attempts(began.plus(self.target.timeout), exchange)
         };
-        outside_any_runtime(call).unwrap_or_else(|error| Err(Failure::not_asked(error)))
+        E::blocking(call).unwrap_or_else(|error| Err(Failure::not_asked(error)))
     }
 
     fn attempts<T>(
@@ -213,7 +212,7 @@ impl<E: Engine> Drop for Server<E> {
             self.release_pending(now.plus(self.target.timeout));
             self.idle.get().close_all();
         };
-        let _ = outside_any_runtime(end); // Without a thread, the connections just end.
+        let _ = E::blocking(end); // Without a thread, the connections just end.
     }
 }
 

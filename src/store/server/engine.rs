@@ -2,6 +2,7 @@
 //!
 //! A new kind of server is an address, a connection, and an engine.
 
+use std::io;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -29,6 +30,11 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
 
     /// A connection. After a failure on it, it is not used again: its next reply might belong to the earlier request.
     type Connection: Send + 'static;
+
+    /// Runs a call where its driver may block: on this thread, unless the driver forbids that in a runtime of the application.
+    fn blocking<T: Send>(call: impl FnOnce() -> T + Send) -> io::Result<T> {
+        Ok(call())
+    }
 
     /// Connects and logs in. A failure says that nothing was asked.
     fn open(target: &Target<Self::Address>, until: Moment) -> Result<Self::Connection, Failure>;

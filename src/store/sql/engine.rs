@@ -14,6 +14,7 @@ use std::time::Duration;
 use chrono::DateTime;
 
 use super::admission_plan::AdmissionPlan;
+use super::driver_runtime::outside_any_runtime;
 use super::row_key::RowKey;
 use super::run_rows::{self, record};
 use super::session::{Session, TextRow, list, values_of};
@@ -258,6 +259,10 @@ impl<S: Session> Engine for SqlEngine<S> {
 
     type Address = S::Address;
     type Connection = S;
+
+    fn blocking<T: Send>(call: impl FnOnce() -> T + Send) -> io::Result<T> {
+        outside_any_runtime(call)
+    }
 
     fn open(target: &Target<S::Address>, until: Moment) -> Result<S, Failure> {
         S::open(target, until)

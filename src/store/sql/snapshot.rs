@@ -42,8 +42,8 @@ impl Snapshot {
     pub(super) fn read(rows: &[TextRow]) -> Option<Self> {
         let (mut now, mut entries) = (None, HashMap::with_capacity(rows.len()));
         for row in rows {
-            if row.get(1)?.is_empty() {
-                now = Some(row[0].parse().ok()?);
+            if let [time] = &row[..] {
+                now = Some(time.parse().ok()?);
                 continue;
             }
             let [name, owner, token, host, since, until, released, term, occurrence] = &row[..] else { return None };

@@ -20,5 +20,5 @@ WITH ours AS (
         {micros} = 0 OR lasts AND extract(epoch FROM clock_timestamp()) * 1000000 BETWEEN {asked} AND {until}
     ) RETURNING held.name, held.owner, lasts
 )
-SELECT name, owner FROM ended WHERE lasts
-UNION ALL SELECT '', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint::text;
+SELECT name, owner FROM ended WHERE lasts;
+SELECT '', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint::text;

@@ -44,9 +44,9 @@ local is_late = now < args[1] or now >= args[2]
 -- The text at each key, or false. Lists and hashes read as false, and are found when a name is written.
 local entries = {}
 for first = 1, #keys, 1000 do
-  local last = math.min(first + 999, #keys)
-  for at, entry in ipairs(call('MGET', unpack(keys, first, last))) do
-    entries[keys[first + at - 1]] = entry
+  local found = call('MGET', unpack(keys, first, math.min(first + 999, #keys)))
+  for at = 1, #found do
+    entries[keys[first + at - 1]] = found[at]
   end
 end
 
@@ -104,18 +104,19 @@ local function take_token()
   if answer[2] ~= '' then
     return true
   end
-  local token, last = now, try('GET', keys[1])
+  local token, last, written = now, entries[keys[1]], nil
   if last and (#last ~= #now or last >= now) then
     -- The clock was set back, or does not tell two calls apart. Above 2^53, numbers here don't count by one.
-    local after = type(last) == 'string' and match(last, '^%d+$') and tonumber(last) + 1
-    if not after or after > 9007199254740991 then
-      local what = 'something else than a token is at the key ' .. keys[1] .. ': delete that key'
-      answer[2] = redis.error_reply('NOTOKEN ' .. what)
-      return false
-    end
-    token = string.format('%.0f', math.max(after, tonumber(now)))
+    local after = match(last, '^%d+$') and tonumber(last) + 1
+    token = after and after <= 9007199254740991 and string.format('%.0f', math.max(after, tonumber(now)))
   end
-  local written = try('SET', keys[1], token, 'PX', token_kept_ms)
+  if token then
+    written = try('SET', keys[1], token, 'PX', token_kept_ms, last and 'XX' or 'NX')
+  end
+  if not written then
+    local what = 'something else than a token is at the key ' .. keys[1] .. ': delete that key'
+    written = redis.error_reply('NOTOKEN ' .. what)
+  end
   answer[2] = written.err and written or token
   return not written.err
 end

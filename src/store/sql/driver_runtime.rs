@@ -35,7 +35,6 @@ impl DriverRuntime {
     }
 
     /// Waits a moment for a connection's goodbye to its server.
-    #[cfg_attr(not(feature = "sql"), expect(dead_code))]
     pub(crate) fn leave<T>(&self, goodbye: impl Future<Output = T>) {
         let _ = self.until(Clock::system().moment().plus(FAREWELL), goodbye);
     }
