@@ -45,6 +45,7 @@ use super::server::server_mutex::ServerMutex;
 use crate::base::error::{InvalidOptions, MutexError};
 
 mod admission_plan;
+mod admit;
 pub(crate) mod driver_runtime;
 mod engine;
 mod row_key;

@@ -4,16 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io;
 use std::marker::PhantomData;
-use std::mem;
 use std::slice;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use chrono::DateTime;
 
-use super::admission_plan::AdmissionPlan;
 use super::driver_runtime::outside_any_runtime;
 use super::row_key::RowKey;
 use super::run_rows::{self, record};
@@ -21,39 +18,24 @@ use super::session::{Session, TextRow, list, values_of};
 use super::snapshot::Snapshot;
 use super::table_names::{TABLE, TableName, Tables, one_line};
 use crate::base::error::MutexError;
-use crate::lease::{name::MutexName, token::FencingToken};
+use crate::lease::name::MutexName;
 use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord, skip_count::SkipCount};
-use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::server::engine::{
     Answers, Attempt, DroppedRuns, End, EndRequest, Engine, FoundEntry, Health, Request,
 };
 use crate::store::server::failure::Failure;
 use crate::store::server::server_builder::Target;
 use crate::store::server::server_clock::ServerClock;
-use crate::time::clock::{Clock, moment::Moment, random_below};
+use crate::time::clock::{Clock, moment::Moment};
 
 /// The most rows that a statement of a purge deletes.
 pub(super) const PURGED_AT_ONCE: usize = 500;
 
 /// The rows that admissions write until one of them cleans up. A clean-up is a transaction of its own.
-const ROWS_UNTIL_CLEAN_UP: usize = 8;
+pub(super) const ROWS_UNTIL_CLEAN_UP: usize = 8;
 
 /// The most attempts that may be lost to a process that no look shows, or to a deadlock, before that is an error.
-const TRIES: u32 = 10;
-
-/// The longest pause of an admission that lost a second race. The pause is random, up to four times as long as the lost request, so
-/// that processes that ask for one name don't do so in step.
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-
-/// Placeholder: no token was assigned, because nothing was written.
-const NO_TOKEN: FencingToken = FencingToken::new(0);
-
-/// The message if other processes were faster each time.
-const CROWD: &str = "many ask for it at the same moment, and this one's turn did not come in time";
-
-/// The message if other processes were faster each time, and no look showed the rows that they wrote.
-const UNSEEN: &str = "others came first time and again, and no look showed what they wrote: does a proxy send reads to a \
-                      replica?";
+pub(super) const TRIES: u32 = 10;
 
 /// The engine of a table on any kind of SQL server.
 pub(crate) struct SqlEngine<S: Session> {
@@ -63,12 +45,9 @@ pub(crate) struct SqlEngine<S: Session> {
     /// The server's clock, as last read on any connection.
     clock: Mutex<Option<ServerClock>>,
     /// The rows that were written since the last clean-up. The first admission of a process cleans up.
-    uncleaned: AtomicUsize,
+    pub(super) uncleaned: AtomicUsize,
     session: PhantomData<fn(S)>,
 }
-
-/// The failure of a wait for a lock, and its duration.
-type Wait = (Failure, Duration);
 
 impl<S: Session> SqlEngine<S> {
     pub(super) fn new(name: TableName) -> Self {
@@ -97,7 +76,11 @@ impl<S: Session> SqlEngine<S> {
         look_at_runs(attempt, [""]).map(drop)
     }
 
-    fn look_at(&self, attempt: &mut Attempt<S>, keys: impl IntoIterator<Item: Display>) -> Result<Snapshot, Failure> {
+    pub(super) fn look_at(
+        &self,
+        attempt: &mut Attempt<S>,
+        keys: impl IntoIterator<Item: Display>,
+    ) -> Result<Snapshot, Failure> {
         self.look_where(attempt, &format!("name IN ({})", list(keys)))
     }
 
@@ -110,95 +93,6 @@ impl<S: Session> SqlEngine<S> {
 
     fn set_clock(&self, clock: ServerClock) {
         *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock);
-    }
-
-    /// Reads the rows. If one is held for longer than its term, because the server's clock was set back, shortens it to one term from
-    /// now, and reads again. A live holder renews it in time.
-    fn look_and_shorten(
-        &self,
-        attempt: &mut Attempt<S>,
-        asked: &BTreeSet<RowKey>,
-        excluding: &BTreeSet<RowKey>,
-    ) -> Result<Snapshot, Failure> {
-        let look = |attempt: &mut _| {
-            self.look_at(attempt, asked.union(excluding)).map_err(|failure| failure.undone().of_the_store())
-        };
-        let first = look(attempt)?;
-        let longer: Vec<&RowKey> = asked.iter().filter(|key| first.outlasts_its_term(key)).collect();
-        if longer.is_empty() {
-            return Ok(first);
-        }
-        let names = list(longer);
-        ask(attempt, |tables| S::shorten(tables, &names)).map_err(Failure::undone)?;
-        look(attempt)
-    }
-
-    /// Reads the rows, and writes those of the granted admissions, until no other process wins the race in between.
-    ///
-    /// After a lock timeout it reads once more. If other admissions held the lock, the name is taken now, or its row has changed. If
-    /// the rows are as they were, an open transaction holds the lock, and the admission fails.
-    fn admit(
-        &self,
-        attempt: &mut Attempt<S>,
-        admissions: &[&Admission],
-    ) -> Result<Vec<Result<Admitted, Failure>>, Failure> {
-        let until = attempt.until;
-        let asked = admissions.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
-        let asked: BTreeSet<RowKey> = asked.map(|request| RowKey::of(request.name())).collect();
-        let excluding = admissions.iter().flat_map(|admission| admission.excluded_by()).map(RowKey::of).collect();
-        let (mut tries, mut last): (_, Option<(Snapshot, Option<Wait>)>) = (1, None);
-        let (mut was_elected, mut has_lost) = (true, false);
-        loop {
-            let look = self.look_and_shorten(attempt, &asked, &excluding)?;
-            let plan = AdmissionPlan::new(admissions, &look, NO_TOKEN);
-            if plan.rows.is_empty() {
-                return Ok(plan.decisions);
-            }
-            let now = Clock::system().moment();
-            match last.take() {
-                Some((before, Some((failure, _)))) if look.is_as(&before) => return Err(failure),
-                Some((_, Some((failure, took)))) if now.plus(took) >= until => return Err(failure.advised(CROWD)),
-                Some((before, None)) => {
-                    // As long as a look shows other winners, it tries again until the deadline.
-                    tries = if look.is_as(&before) { tries + u32::from(was_elected) } else { 1 };
-                    if tries > TRIES || now >= until {
-                        return Err(Failure::beaten(if tries > TRIES { UNSEEN } else { CROWD }));
-                    }
-                }
-                _ => {}
-            }
-            let began = Clock::system().moment();
-            let (tables, rows) = (attempt.connection.tables(), plan.rows::<S>(&look, until));
-            let admit = one_line(&S::admit(tables, &rows));
-            // A clean-up deletes twice as many rows as were written since the last one, so that the table shrinks.
-            let uncleaned = self.uncleaned.load(Ordering::Relaxed) + plan.rows.len();
-            let is_due = uncleaned >= ROWS_UNTIL_CLEAN_UP;
-            let written = if is_due {
-                let clean_up = S::clean_up(tables, &S::is_written(tables, &rows), 2 * uncleaned);
-                attempt.connection.query_then(&admit, &one_line(&clean_up), until)
-            } else {
-                attempt.connection.query(&admit, until)
-            };
-            match written {
-                Ok(rows) if count::<S>(&rows)? > 0 => {
-                    self.uncleaned.store(if is_due { 0 } else { uncleaned }, Ordering::Relaxed);
-                    return Ok(AdmissionPlan::new(admissions, &look, token::<S>(&rows)?).decisions);
-                }
-                Ok(rows) => (last, was_elected) = (Some((look, None)), token::<S>(&rows)? != NO_TOKEN),
-                Err(failure) if failure.is_of_one_name() => {
-                    last = Some((look, Some((failure, Clock::system().moment().since(began)))));
-                    continue;
-                }
-                Err(failure) if !failure.is_conflict() || tries == TRIES => return Err(failure),
-                Err(_) => tries += 1,
-            }
-            // The look after the first lost race mostly shows the winner.
-            if mem::replace(&mut has_lost, true) {
-                let now = Clock::system().moment();
-                let longest = LONGEST_PAUSE.min(until.since(now) / 4);
-                thread::sleep(random_below(longest.min(4 * now.since(began))));
-            }
-        }
     }
 
     /// Ends leases, those with equal ends by one statement. Returns for each whether its owner held it.
@@ -404,19 +298,13 @@ fn look_at_runs<S: Session>(
 }
 
 /// Reads the number of rows that the statements wrote or deleted, from the last row that they return.
-fn count<S: Session>(rows: &[TextRow]) -> Result<u64, Failure> {
+pub(super) fn count<S: Session>(rows: &[TextRow]) -> Result<u64, Failure> {
     let count = rows.last().and_then(|row| row.first()?.parse().ok());
     count.ok_or_else(|| Failure::not_understood(rows, S::KIND))
 }
 
-/// Reads the token of the rows that an admission wrote.
-fn token<S: Session>(rows: &[TextRow]) -> Result<FencingToken, Failure> {
-    let token = rows.last().and_then(|row| row.get(1)?.parse().ok());
-    token.map(FencingToken::new).ok_or_else(|| Failure::not_understood(rows, S::KIND))
-}
-
 /// Sends statements, and again after a conflict with another transaction.
-fn ask<S: Session>(
+pub(super) fn ask<S: Session>(
     attempt: &mut Attempt<S>,
     statements: impl FnOnce(&Tables) -> String,
 ) -> Result<Vec<TextRow>, Failure> {

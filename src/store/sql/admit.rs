@@ -1,0 +1,145 @@
+//! An admission: a look at its rows, and a transaction that writes them.
+
+use std::collections::BTreeSet;
+use std::mem;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use super::admission_plan::AdmissionPlan;
+use super::engine::{ROWS_UNTIL_CLEAN_UP, SqlEngine, TRIES, ask, count};
+use super::row_key::RowKey;
+use super::session::{Session, list};
+use super::snapshot::Snapshot;
+use super::table_names::one_line;
+use crate::lease::token::FencingToken;
+use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::server::{engine::Attempt, failure::Failure};
+use crate::time::clock::{Clock, random_below};
+
+/// The longest pause of an admission that lost a second race. The pause is random, up to four times as long as the lost request, so
+/// that processes that ask for one name don't do so in step.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Placeholder: no token was assigned, because nothing was written.
+const NO_TOKEN: FencingToken = FencingToken::new(0);
+
+/// The message if other processes were faster each time.
+const CROWD: &str = "many ask for it at the same moment, and this one's turn did not come in time";
+
+/// The message if other processes were faster each time, and no look showed the rows that they wrote.
+const UNSEEN: &str = "others came first time and again, and no look showed what they wrote: does a proxy send reads to a \
+                      replica?";
+
+/// The reason why a transaction wrote nothing, although the look before it had found all rows free.
+enum Lost {
+    /// Another process wrote first, or had the turn to write.
+    ToAnother { had_turn: bool },
+    /// Another transaction had locked a row for so long.
+    ToLock(Failure, Duration),
+}
+
+impl<S: Session> SqlEngine<S> {
+    /// Reads the rows, and writes those of the granted admissions, until no other process wins the race in between.
+    ///
+    /// After a lock timeout it reads once more. If other admissions held the lock, the name is taken now, or its row has changed. If
+    /// the rows are as they were, an open transaction holds the lock, and the admission fails.
+    pub(super) fn admit(
+        &self,
+        attempt: &mut Attempt<S>,
+        admissions: &[&Admission],
+    ) -> Result<Vec<Result<Admitted, Failure>>, Failure> {
+        let until = attempt.until;
+        let asked = admissions.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
+        let asked: BTreeSet<RowKey> = asked.map(|request| RowKey::of(request.name())).collect();
+        let excluding = admissions.iter().flat_map(|admission| admission.excluded_by()).map(RowKey::of).collect();
+        // The races that were lost to a process that no look shows, and the deadlocks.
+        let mut tries = 1;
+        let (mut last, mut has_lost): (Option<(Snapshot, Lost)>, _) = (None, false);
+        loop {
+            let look = self.look_and_shorten(attempt, &asked, &excluding)?;
+            let plan = AdmissionPlan::new(admissions, &look, NO_TOKEN);
+            if plan.rows.is_empty() {
+                return Ok(plan.decisions);
+            }
+            let began = Clock::system().moment();
+            match last.take() {
+                None => {}
+                Some((before, Lost::ToLock(failure, _))) if look.is_as(&before) => return Err(failure),
+                Some((_, Lost::ToLock(failure, took))) if began.plus(took) >= until => {
+                    return Err(failure.advised(CROWD));
+                }
+                Some((_, Lost::ToLock(..))) => {}
+                Some((before, Lost::ToAnother { had_turn })) if look.is_as(&before) => tries += u32::from(had_turn),
+                Some((_, Lost::ToAnother { .. })) => tries = 1, // It sees the winners, and goes on until the deadline.
+            }
+            if tries > TRIES || has_lost && began >= until {
+                return Err(Failure::beaten(if tries > TRIES { UNSEEN } else { CROWD }));
+            }
+            match self.write(attempt, &plan, &look) {
+                Ok((0, token)) => last = Some((look, Lost::ToAnother { had_turn: token != NO_TOKEN })),
+                Ok((_, token)) => return Ok(AdmissionPlan::new(admissions, &look, token).decisions),
+                Err(failure) if failure.is_of_one_name() => {
+                    last = Some((look, Lost::ToLock(failure, Clock::system().moment().since(began))));
+                    continue;
+                }
+                Err(failure) if !failure.is_conflict() || tries == TRIES => return Err(failure),
+                Err(_) => tries += 1,
+            }
+            // The look after the first lost race mostly shows the winner.
+            if mem::replace(&mut has_lost, true) {
+                let now = Clock::system().moment();
+                let longest = LONGEST_PAUSE.min(until.since(now) / 4);
+                thread::sleep(random_below(longest.min(4 * now.since(began))));
+            }
+        }
+    }
+
+    /// Reads the rows. If one is held for longer than its term, because the server's clock was set back, shortens it to one term from
+    /// now, and reads again. A live holder renews it in time.
+    fn look_and_shorten(
+        &self,
+        attempt: &mut Attempt<S>,
+        asked: &BTreeSet<RowKey>,
+        excluding: &BTreeSet<RowKey>,
+    ) -> Result<Snapshot, Failure> {
+        let look = |attempt: &mut _| {
+            self.look_at(attempt, asked.union(excluding)).map_err(|failure| failure.undone().of_the_store())
+        };
+        let first = look(attempt)?;
+        let longer: Vec<&RowKey> = asked.iter().filter(|key| first.outlasts_its_term(key)).collect();
+        if longer.is_empty() {
+            return Ok(first);
+        }
+        let names = list(longer);
+        ask(attempt, |tables| S::shorten(tables, &names)).map_err(Failure::undone)?;
+        look(attempt)
+    }
+
+    /// Writes the rows of a plan, all or none, and then cleans up if that is due. Returns how many rows were written, and their token;
+    /// on PostgreSQL the token is 0 if another process has the turn.
+    fn write(
+        &self,
+        attempt: &mut Attempt<S>,
+        plan: &AdmissionPlan,
+        look: &Snapshot,
+    ) -> Result<(u64, FencingToken), Failure> {
+        let until = attempt.until;
+        let (tables, rows) = (attempt.connection.tables(), plan.rows::<S>(look, until));
+        let admit = one_line(&S::admit(tables, &rows));
+        // A clean-up deletes twice as many rows as were written since the last one, so that the table shrinks.
+        let uncleaned = self.uncleaned.load(Ordering::Relaxed) + plan.rows.len();
+        let is_due = uncleaned >= ROWS_UNTIL_CLEAN_UP;
+        let answer = if is_due {
+            let clean_up = S::clean_up(tables, &S::is_written(tables, &rows), 2 * uncleaned);
+            attempt.connection.query_then(&admit, &one_line(&clean_up), until)?
+        } else {
+            attempt.connection.query(&admit, until)?
+        };
+        let (written, token) = (count::<S>(&answer)?, answer.last().and_then(|row| row.get(1)?.parse().ok()));
+        if written > 0 {
+            self.uncleaned.store(if is_due { 0 } else { uncleaned }, Ordering::Relaxed);
+        }
+        Ok((written, FencingToken::new(token.ok_or_else(|| Failure::not_understood(&answer, S::KIND))?)))
+    }
+}
