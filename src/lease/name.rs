@@ -148,7 +148,7 @@ impl MutexName {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mark = MutexName::lease("reports")?.mark("reports", "seen");
-    /// assert!(mark.is_claim());
+    /// assert!(!mark.is_lease());
     /// assert_eq!(mark.to_string(), "mark/reports/reports/seen");
     /// # Ok(())
     /// # }
@@ -171,7 +171,7 @@ impl MutexName {
 
     /// Which of these it is, from 0 on; `None`: none of them.
     pub(crate) fn slot_number(&self) -> Option<usize> {
-        if self.is_claim() { self.marked()?.strip_prefix(SLOT)?.parse().ok() } else { Some(0) }
+        if self.is_lease() { Some(0) } else { self.marked()?.strip_prefix(SLOT)?.parse().ok() }
     }
 
     /// Asks the run under this token to stop, because another run waits for its lease, or an operator frees it. The next
@@ -191,10 +191,9 @@ impl MutexName {
         &self.0.mutex
     }
 
-    /// Whether this names something that only expires: a claim on an occurrence or a period, or a mark. Otherwise it names a
-    /// lease.
-    pub fn is_claim(&self) -> bool {
-        self.0.claim.is_some()
+    /// Returns whether this names a lease. Other names only expire: a claim on an occurrence or a period, or a mark.
+    pub fn is_lease(&self) -> bool {
+        self.0.claim.is_none()
     }
 
     /// The event that a claim or a mark is for; `None` for a lease.

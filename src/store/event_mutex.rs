@@ -60,7 +60,7 @@ use warning::StoreWarning;
 /// 6. **Tokens rise** strictly with every grant of a name, also after it expired, was forgotten or broken. That holds
 ///    over all leases and claims of one [`MutexName::mutex`].
 /// 7. **`Err` means "not known".** A name held by another owner is `Ok(None)`, `Ok(true)` or `Ok(false)`, never `Err`, except for
-///    [`lifeline`](Self::lifeline). A store that did not answer is `Err`, never `Ok`. No call blocks for longer than a few seconds.
+///    [`lifeline`](Self::lifeline). A store that did not answer is `Err`, never `Ok`. No call blocks for longer than its time limit, a few seconds unless the user sets another.
 ///    If the store as a whole gave no answer, the error is [`MutexError::unavailable`]; if it refused, [`MutexError::refused`]. The
 ///    other events of a tick are then skipped without a request. If only one name can't be used, the error is
 ///    [`MutexError::unusable`], and the other events are asked for.

@@ -21,7 +21,7 @@
 //! - its life file is locked, and a command has inherited it;
 //! - a minimum hold is not over.
 //!
-//! A schedule that keeps a log of its runs has a file `X.runs` for each event, with a lock file of its own: no gate waits for it.
+//! A schedule that keeps a log of its runs has a file `X.runs` for each event, with a lock file of its own: no admission waits for it.
 //!
 //! A command that runs under a lease inherits a duplicate of the life file's descriptor: its lifeline. All duplicates share one lock.
 //! It ends when the last of them is closed, or at once when the holder unlocks the file to release the lease. From the first
@@ -132,15 +132,15 @@ const LOG: &str = "the log of runs";
 /// Files that root makes in the directory of another user belong to that user, so that root can pause their schedule.
 /// A user who can write to the directory, or to one above it, can still remove it or its files.
 ///
-/// A cheap handle: clones see the same leases in hand. These end with the last handle, as they do with the process. Each keeps
-/// one file open. Claims only expire. They are not synced to the disk, so a power loss may take back those of the last
+/// A cheap handle: clones see the same leases in hand. These end with the last handle, as they do with the process. Each lease
+/// keeps one file open. Claims only expire. They are not synced to the disk, so a power loss may take back those of the last
 /// seconds. On a full disk no file is made or grows, and an admission that needs that is an outage; leases in hand
 /// are renewed and released as ever.
 ///
 /// Terms are measured on the wall clock, because all processes share it. If it is set
 ///
 /// - **back**, released leases stay free, and the leases of a dead process are free at once. Claims and the minimum hold of
-///   [`hold_at_least`](crate::Event::hold_at_least) last longer by that much. If a live holder refuses a gate, the
+///   [`hold_at_least`](crate::Event::hold_at_least) last longer by that much. If a live holder refuses an admission, the
 ///   report says that its `since` lies in the future, and [the process fails](crate::SkipReason::is_failure).
 /// - **forward** by more than what is left of a term, a lease ends early, unless it has a lifeline.
 ///
@@ -154,7 +154,7 @@ const LOG: &str = "the log of runs";
 /// let mutex = FileMutex::in_dir(dir)?;
 /// let name = MutexName::lease("reports")?;
 /// let request = LeaseRequest::new(name.clone(), Term::new(Duration::from_secs(60))?, &Clock::system());
-/// let lease = mutex.create(&request)?.expect("nobody holds it");
+/// let lease = mutex.create(&request)?.expect("it is free");
 /// assert!(FileMutex::in_dir(dir)?.exists(&name)?);
 /// mutex.forget(&lease)?;
 /// # Ok(())
@@ -214,7 +214,7 @@ impl FileMutex {
 
     /// Returns the directory that other processes find now at its path, for the files of a mutex.
     fn directory_for(&self, name: &MutexName) -> Result<Arc<Directory>, FileError> {
-        self.directory().map_err(FileError::of_directory(state_in(self.dir(), name.mutex())))
+        self.directory().map_err(FileError::of_directory(&state_in(self.dir(), name.mutex())))
     }
 
     fn directory(&self) -> io::Result<Arc<Directory>> {
@@ -309,7 +309,7 @@ impl FileMutex {
         Ok(held)
     }
 
-    fn held_by(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
+    fn look_at(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
         let held = self.on_mutex(name, None, lock_deadline(), |mutex| mutex.held_by(name));
         held.map_err(|error| error.while_trying_to("look at", name))
     }
@@ -317,7 +317,7 @@ impl FileMutex {
     /// Reads which of these leases are held, of all states in the directory. A file that can't be used hides no other.
     fn list(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         let failed = |error: FileError| error.while_trying_to("list", "leases");
-        let of_directory = |error| failed(FileError::of_directory(self.dir().to_owned())(error));
+        let of_directory = |error| failed(FileError::of_directory(self.dir())(error));
         let directory = self.directory().map_err(of_directory)?;
         let (deadline, mut held) = (lock_deadline(), Vec::new());
         for path in files_of(self.dir(), |kind| kind == STATE).map_err(of_directory)? {
@@ -335,7 +335,7 @@ impl FileMutex {
     }
 
     /// Changes the entry of a lease. Returns whether its owner still held the name.
-    fn change(
+    fn change_entry(
         &self,
         lease: &Lease,
         deadline: Moment,
@@ -346,7 +346,7 @@ impl FileMutex {
 
     /// Releases a lease. Its life file is unlocked in any case.
     fn release(&self, lease: &Lease, minimum_hold: Option<Term>, deadline: Moment) -> Result<bool, MutexError> {
-        let life = self.take_life_lock(lease.owner(), lease.name()).map(LifeLock::without_lifelines);
+        let life = self.take_life_lock(lease.owner(), lease.name()).map(LifeLock::for_release);
         let released = self.on_mutex(lease.name(), false, deadline, |mutex| {
             let now = mutex.now;
             let released = mutex.change(lease, |entry| {
@@ -364,10 +364,10 @@ impl FileMutex {
         released.map_err(|error| error.while_trying_to("forget", lease.name()))
     }
 
-    fn extend_one(&self, lease: &Lease, term: Term, deadline: Moment) -> Result<bool, FileError> {
+    fn renew(&self, lease: &Lease, term: Term, deadline: Moment) -> Result<bool, FileError> {
         let until = || wall_plus(self.shared.clock.now(), term.get());
         let ours =
-            self.change(lease, deadline, |entry| Some(entry.with_holder(|holder| holder.held_until(until()))))?;
+            self.change_entry(lease, deadline, |entry| Some(entry.with_holder(|holder| holder.held_until(until()))))?;
         if !ours {
             self.take_life_lock(lease.owner(), lease.name());
         }
@@ -378,14 +378,14 @@ impl FileMutex {
 #[cfg(unix)]
 impl FileMutex {
     /// Binds a lease of this process to its life file, and returns a duplicate of that.
-    fn lend(&self, lease: &Lease) -> Result<Lifeline, FileError> {
+    fn lend_life_file(&self, lease: &Lease) -> Result<Lifeline, FileError> {
         let (owner, name) = (lease.owner(), lease.name());
         let unusable = |why: &str| FileError::unusable(&state_in(self.dir(), name.mutex()), why);
         let lent = match self.life_locks().get_mut(&(owner, name.clone())) {
             Some(life) if life.is_of_this_process() => life.lend()?,
             _ => return Err(unusable("this process does not hold the lease")),
         };
-        if !self.change(lease, lock_deadline(), |entry| {
+        if !self.change_entry(lease, lock_deadline(), |entry| {
             (entry.lasts != Lasts::Fixed).then(|| entry.lasting(Lasts::Bound))
         })? {
             self.take_life_lock(owner, name);
@@ -394,7 +394,7 @@ impl FileMutex {
         let (store, lease) = (self.clone(), lease.clone());
         Ok(Lifeline::of(lent).telling(move |process_group| {
             // After a failure the state lacks the process group, and the next renewal returns the error.
-            let _ = store.change(&lease, lock_deadline(), |entry| {
+            let _ = store.change_entry(&lease, lock_deadline(), |entry| {
                 Some(entry.with_holder(|holder| holder.with_process_group(process_group)))
             });
         }))
@@ -424,7 +424,7 @@ impl EventMutex for FileMutex {
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        Ok(self.held_by(name)?.is_some())
+        Ok(self.look_at(name)?.is_some())
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
@@ -451,7 +451,7 @@ impl EventMutex for FileMutex {
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
         let deadline = lock_deadline();
         for slot in leases {
-            let ours = self.extend_one(slot.asked(), term, deadline);
+            let ours = self.renew(slot.asked(), term, deadline);
             slot.fill(ours.map_err(|error| error.while_trying_to("extend", slot.asked().name())));
         }
     }
@@ -459,15 +459,15 @@ impl EventMutex for FileMutex {
     /// Lends the life file of a lease. A claim has none: it ends with its term.
     #[cfg(unix)]
     fn lifeline(&self, lease: &Lease) -> Result<Option<Lifeline>, MutexError> {
-        if lease.name().is_claim() {
+        if !lease.name().is_lease() {
             return Ok(None);
         }
-        self.lend(lease).map(Some).map_err(|error| error.while_trying_to("hand on", lease.name()))
+        self.lend_life_file(lease).map(Some).map_err(|error| error.while_trying_to("hand on", lease.name()))
     }
 
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         match names {
-            Names::Exactly(name) => self.held_by(name).map(Vec::from_iter),
+            Names::Exactly(name) => self.look_at(name).map(Vec::from_iter),
             Names::Each(names) => self.held_of(names),
             Names::LeasesWithPrefix(_) => self.list(names),
         }
@@ -486,7 +486,7 @@ impl EventMutex for FileMutex {
     #[cfg(unix)]
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         let check = || health::warnings(&*self.directory()?);
-        check().map_err(|error| error::of_directory(format!("check the directory {}", self.dir().display()), error))
+        check().map_err(|error| error::directory_error(format!("check the directory {}", self.dir().display()), error))
     }
 }
 
@@ -498,8 +498,7 @@ impl FileMutex {
         event: &str,
         action: impl FnOnce(&RunsFile<'_>) -> Result<T, FileError>,
     ) -> Result<T, MutexError> {
-        let of_directory = FileError::of_directory(self.dir().to_owned());
-        let directory = self.directory().map_err(of_directory);
+        let directory = self.directory().map_err(FileError::of_directory(self.dir()));
         let done = directory.and_then(|directory| action(&RunsFile { event, paths: MutexPaths::of(directory, event) }));
         done.map_err(|error| error.while_trying_to(verb, LOG))
     }

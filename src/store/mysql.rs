@@ -56,21 +56,21 @@ use connection::Connection;
 /// `INDEX`.
 ///
 /// The second table has the [log of runs](crate::Schedule::with_run_log): a row for each run that is kept. It is called like the
-/// first one, and `_runs`. No gate reads it.
+/// first one, and `_runs`. No admission reads it.
 ///
 /// # What it costs
 ///
 /// | | round trips | transactions that write |
 /// | --- | --- | --- |
-/// | a gate that wins, of up to a hundred events | 2 | 1 |
-/// | a gate that loses | 1 | 0 |
+/// | an admission that is granted, of up to a hundred events | 2 | 1 |
+/// | an admission that is refused | 1 | 0 |
 /// | a release, of up to a hundred leases | 1 | 1 |
 /// | a renewal of all leases of a term | 1 | 1 |
 /// | `exists`, `held` | 1 | 0 |
 /// | `break_lease` | 2 | 1 |
 ///
-/// A gate that finds a lease held for longer than its term, after the server's clock was set back, takes two round trips and a
-/// commit more. A gate that is beaten between its look and its write looks again: two round trips more, and sometimes a
+/// An admission that finds a lease held for longer than its term, after the server's clock was set back, takes two round trips and a
+/// commit more. An admission that is beaten between its look and its write looks again: two round trips more, and sometimes a
 /// transaction that is undone. Those who ask for one name at the same moment wait for one another's transactions. With
 /// a tenth of a second to the server, eight that ask four times a second each keep MariaDB busy for longer than the
 /// time-out now and then, and one of them skips its event: `no answer within 4s`. Once a minute they are far from that.
@@ -84,11 +84,11 @@ use connection::Connection;
 ///
 /// Terms are measured on the server's clock. A killed process leaves its lease until the term ends.
 ///
-/// What was given back stays free whatever the server's clock does, and so does a name that
+/// A released name stays free whatever the server's clock does, and so does a name that
 /// [`break_lease`](crate::EventMutex::break_lease) freed: the row records the release. If the clock is set
 ///
-/// - **back**, the lease of a killed process ends one term after the next gate that asks for it. So do a claim and the
-///   minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses a gate, the report says that the
+/// - **back**, the lease of a killed process ends one term after the next admission that asks for it. So do a claim and the
+///   minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses an admission, the report says that the
 ///   holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure); a claim is reported
 ///   as usual. [`check`](crate::EventMutex::check) warns. A pause lasts until the server's clock shows its end.
 /// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,

@@ -65,20 +65,20 @@ use connection::Connection;
 /// is not this user.
 ///
 /// The second table has the [log of runs](crate::Schedule::with_run_log): a row for each run that is kept. It is called like the
-/// first one, and `_runs`. No gate reads it.
+/// first one, and `_runs`. No admission reads it.
 ///
 /// # What it costs
 ///
 /// | | round trips | transactions that write |
 /// | --- | --- | --- |
-/// | a gate that wins, of up to a hundred events | 2 | 1 |
-/// | a gate that loses | 1 | 0 |
+/// | an admission that is granted, of up to a hundred events | 2 | 1 |
+/// | an admission that is refused | 1 | 0 |
 /// | a release, of up to a hundred leases | 1 | 1 |
 /// | a renewal of all leases of a term | 1 | 1 |
 /// | `exists`, `held` | 1 | 0 |
 /// | `break_lease` | 2 | 1 |
 ///
-/// A gate that finds a lease held for longer than its term, after the server's clock was set back, takes two round
+/// An admission that finds a lease held for longer than its term, after the server's clock was set back, takes two round
 /// trips and a commit more. Those who ask for one name at the same moment queue for a transaction-level advisory lock
 /// (`pg_advisory_xact_lock`, by a hash of the name and of a secret in the table); those whom one name
 /// [excludes](crate::Admission::unless) share that lock. All admissions share one more such lock; an admission of more than 50
@@ -96,11 +96,11 @@ use connection::Connection;
 ///
 /// Terms are measured on the server's clock. A killed process leaves its lease until the term ends.
 ///
-/// What was given back stays free whatever the server's clock does, and so does a name that
+/// A released name stays free whatever the server's clock does, and so does a name that
 /// [`break_lease`](crate::EventMutex::break_lease) freed: the row records the release. If the clock is set
 ///
-/// - **back**, the lease of a killed process ends one term after the next gate that asks for it. So do a claim and the
-///   minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses a gate, the report says that the
+/// - **back**, the lease of a killed process ends one term after the next admission that asks for it. So do a claim and the
+///   minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses an admission, the report says that the
 ///   holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure); a claim is reported
 ///   as usual. [`check`](crate::EventMutex::check) warns. A pause lasts until the server's clock shows its end.
 /// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,

@@ -85,8 +85,8 @@ use keys::Prefix;
 ///
 /// A released name stays free however the server's clock is set. If the clock is set
 ///
-/// - **back**, the lease of a killed process ends one term after the next gate that asks for it. So do a claim and the
-///   minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses a gate, the report says that the
+/// - **back**, the lease of a killed process ends one term after the next admission that asks for it. So do a claim and the
+///   minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses an admission, the report says that the
 ///   holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure); a claim is reported
 ///   as usual. [`check`](crate::EventMutex::check) warns. A pause lasts until the server's clock shows its end.
 /// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
@@ -94,8 +94,9 @@ use keys::Prefix;
 ///
 /// Redis copies to its replicas after it has answered: a failover, or a restart without its data, can lose a lease or a
 /// claim that was granted a moment before, and a second holder then gets a higher [fencing token](crate::FencingToken).
-/// The server must not evict: [`check`](crate::EventMutex::check) warns of that. A node of a cluster does if it serves the
-/// slot of the prefix; no redirection is followed, and [`check`](crate::EventMutex::check) warns of every cluster.
+/// The server must not evict: [`check`](crate::EventMutex::check) warns of that. A Redis Cluster is not supported: no redirection is
+/// followed, so that a node works only as long as it has the slot of the prefix, and [`check`](crate::EventMutex::check) warns of
+/// every cluster.
 ///
 /// A call takes two seconds at most, or what [`timeout`](RedisMutexBuilder::timeout) says, the look-up of the host and the
 /// handshake included; [`break_lease`](crate::EventMutex::break_lease) is two. If an answer is lost, it is asked for once more on

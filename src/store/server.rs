@@ -7,6 +7,17 @@
 //! | `idle_connections` | the connections that no call uses |
 //! | `engine` | the requests to one kind of server, on one connection |
 //! | `failure` | a request without a useful reply, and whether to retry it |
+//!
+//! A request may be sent again, by one of these:
+//!
+//! | again | when |
+//! | --- | --- |
+//! | `Server::attempts` | a connection was dead, a reply was lost (once), or the server has no room or starts (until the deadline) |
+//! | `Server::release_pending` | a reply was lost for good, and the name may be held by this process: with a later call |
+//! | Redis: `Connection::exchange` | the server has no copy of a script |
+//! | SQL: `SqlEngine::admit` | another process was faster (until the deadline), or two transactions were in each other's way (ten times) |
+//! | SQL: `rows` | two transactions were in each other's way (ten times) |
+//! | SQL: `together_or_alone` | one row of a batch was locked: each request of the batch alone |
 
 pub(crate) mod attempts;
 pub(crate) mod engine;

@@ -30,8 +30,8 @@
 //! commit, in the same round trip, and twice as many as were written since the last clean-up, so that the table shrinks.
 //!
 //! An admission names a window of the server's time: its caller waits for the answer until the end. Outside of the window nothing is
-//! committed. So do a renewal and a minimum hold. A row is never free for the owner that wrote it: a late copy of an admission, whose run is over,
-//! is granted nothing.
+//! committed. A renewal and a minimum hold have a window, too. A row is never free for the owner that wrote it: a late copy of an
+//! admission, whose run is over, is granted nothing.
 //!
 //! If an answer is lost on a connection, the owner asks once more on another, and is recognised. A name that may be ours after all is
 //! released with a later call.
@@ -61,8 +61,7 @@ use table_names::TableName;
 /// The longest time of a call, unless it is set.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The shortest and the longest time-out of a call. The longest leaves a row that has ended where it is for longer than
-/// that.
+/// The shortest and the longest time-out of a call. The longest is shorter than the 90 seconds after which an ended row is deleted.
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
 
 /// A store in a table, on any kind of SQL server.
@@ -96,7 +95,7 @@ impl<S: Session> SqlMutex<S> {
         ask: impl FnMut(&mut Attempt<S>) -> Result<T, Failure> + Send,
     ) -> Result<T, MutexError> {
         let table = self.engine().name.as_str();
-        self.server().ask(ask).map_err(|failure| self.failed(format_args!("{verb} the table {table}"), failure))
+        self.server().call(ask).map_err(|failure| self.failed(format_args!("{verb} the table {table}"), failure))
     }
 }
 

@@ -206,10 +206,10 @@ fn what_a_store_may_have_created_without_saying_so_is_given_back() {
         let store = store.before(|call| if call.is("held") { call.times_out() } else { Ok(()) });
         store.on_create(move |inner, request| {
             let created = inner.create(request)?;
-            match (lost, request.name().is_claim()) {
-                ("lease", false) | ("claim", true) => Err(MutexError::unavailable("create it", "timed out")),
-                ("panic", true) => panic!("index out of bounds"),
-                ("mixed up", false) => {
+            match (lost, request.name().is_lease()) {
+                ("lease", true) | ("claim", false) => Err(MutexError::unavailable("create it", "timed out")),
+                ("panic", false) => panic!("index out of bounds"),
+                ("mixed up", true) => {
                     let another = request.with(MutexName::lease("another").unwrap(), request.term());
                     Ok(Some(another.granted(created.unwrap().token())))
                 }

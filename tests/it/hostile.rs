@@ -71,7 +71,7 @@ impl EventMutex for HostileStore {
         }
     }
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        Ok(name.is_claim())
+        Ok(!name.is_lease())
     }
     fn forget(&self, _: &Lease) -> Result<bool, MutexError> {
         if let Says::ErrorAtTheEnd = self.0 { Err(out()) } else { Ok(true) }

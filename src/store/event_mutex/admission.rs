@@ -14,10 +14,12 @@ use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::Fencing
 /// let mutex = MemoryMutex::new();
 /// let name = MutexName::lease("reports")?;
 /// let claim = name.claim("reports", DateTime::UNIX_EPOCH);
-/// let lease = LeaseRequest::new(name, Term::MAX, &Clock::system());
-/// let both = Admission::both(lease.clone(), lease.with(claim, Term::MAX));
-/// assert!(matches!(both.ask(&mutex)?, Admitted::Granted(_)));
-/// assert!(matches!(both.ask(&mutex)?, Admitted::ClaimTaken(Some(_))));
+/// let both = || {
+///     let lease = LeaseRequest::new(name.clone(), Term::MAX, &Clock::system());
+///     Admission::both(lease.clone(), lease.with(claim.clone(), Term::MAX))
+/// };
+/// assert!(matches!(both().ask(&mutex)?, Admitted::Granted(_)));
+/// assert!(matches!(both().ask(&mutex)?, Admitted::ClaimTaken(Some(_))));
 /// # Ok(())
 /// # }
 /// ```
@@ -40,13 +42,13 @@ impl Admission {
     ///
     /// If the name is that of a lease.
     pub fn claim_only(claim: LeaseRequest) -> Self {
-        assert!(claim.name().is_claim(), "{} is no claim: ask for it with `Admission::lease_only`", claim.name());
+        assert!(!claim.name().is_lease(), "{} is no claim: ask for it with `Admission::lease_only`", claim.name());
         Self { lease: None, claim: Some(claim), unless: Vec::new() }
     }
 
     /// Asks for the lease or claim of this name alone.
     pub(crate) fn of(request: LeaseRequest) -> Self {
-        if request.name().is_claim() { Self::claim_only(request) } else { Self::lease_only(request) }
+        if request.name().is_lease() { Self::lease_only(request) } else { Self::claim_only(request) }
     }
 
     /// Asks for a lease and a claim, both or neither. The claim belongs to the lease's mutex, as [`MutexName::claim`] makes it, and
@@ -69,7 +71,7 @@ impl Admission {
     /// ```
     pub fn both(lease: LeaseRequest, claim: LeaseRequest) -> Self {
         let (name, claimed) = (lease.name(), claim.name());
-        let are_of_one_mutex = claimed.is_claim() && claimed.mutex() == name.mutex() && claimed != name;
+        let are_of_one_mutex = !claimed.is_lease() && claimed.mutex() == name.mutex() && claimed != name;
         assert!(are_of_one_mutex, "{claimed} is no claim beside {name}: a store grants both in one step, or neither");
         assert!(
             lease.owner() == claim.owner(),

@@ -42,7 +42,7 @@ impl Names<'_> {
         match self {
             Self::Exactly(one) => *one == name,
             Self::Each(names) => names.contains(name),
-            Self::LeasesWithPrefix(prefix) => !name.is_claim() && name.mutex().starts_with(prefix),
+            Self::LeasesWithPrefix(prefix) => name.is_lease() && name.mutex().starts_with(prefix),
         }
     }
 }

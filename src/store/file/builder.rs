@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::directory::Directory;
-use super::error::of_directory;
+use super::error::directory_error;
 use super::filesystem::NetworkFilesystem;
 use super::sharing::Sharing;
 use crate::base::error::MutexError;
@@ -75,7 +75,7 @@ impl FileMutexBuilder {
             Ok((dir, directory))
         };
         let (dir, directory) =
-            open().map_err(|error| of_directory(format!("open the directory {}", path.display()), error))?;
+            open().map_err(|error| directory_error(format!("open the directory {}", path.display()), error))?;
         Ok((dir, directory, clock))
     }
 }

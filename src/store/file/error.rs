@@ -21,8 +21,8 @@ impl FileError {
     }
 
     /// Says that the directory of this path can't be used.
-    pub(super) fn of_directory(path: PathBuf) -> impl FnOnce(io::Error) -> Self {
-        |source| Self { path, source, is_of_directory: true }
+    pub(super) fn of_directory(path: &Path) -> impl Fn(io::Error) -> Self {
+        |source| Self { path: path.to_owned(), source, is_of_directory: true }
     }
 
     pub(super) fn unusable(path: &Path, why: impl Into<String>) -> Self {
@@ -49,14 +49,14 @@ impl FileError {
         let of_the_disk = matches!(self.source.kind(), QuotaExceeded | ReadOnlyFilesystem | StorageFull);
         let can_enter = || self.path.parent().is_none_or(|dir| dir.join(".").metadata().is_ok());
         if self.is_of_directory || of_the_disk || !can_enter() {
-            return of_directory(attempted, self.source);
+            return directory_error(attempted, self.source);
         }
         MutexError::unusable(attempted, self.source)
     }
 }
 
 /// Returns the error of the whole store. A directory that can't be entered, or that takes no more, has refused.
-pub(super) fn of_directory(attempted: String, error: io::Error) -> MutexError {
+pub(super) fn directory_error(attempted: String, error: io::Error) -> MutexError {
     use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull, Unsupported};
 
     match error.kind() {

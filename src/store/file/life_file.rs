@@ -71,7 +71,7 @@ impl LifeLock {
     }
 
     /// Ends the lifelines of a lease that is being released: when this is dropped, the file is unlocked for all duplicates.
-    pub(super) fn without_lifelines(mut self) -> Self {
+    pub(super) fn for_release(mut self) -> Self {
         self.lent = false;
         self
     }

@@ -112,7 +112,7 @@ impl OpenedMutex {
             if let Some(held) = self.held_by(lease.name())? {
                 return refused(Admitted::LeaseTaken(held.into_holder()));
             }
-            if !lease.name().is_claim() {
+            if lease.name().is_lease() {
                 life = Some(LifeLock::take(&self.paths)?);
             }
         }

@@ -1,6 +1,6 @@
 //! The log of an event's runs: a file of lines, behind a line that names the event.
 //!
-//! It is written anew as a whole, under a lock of its own, so that no gate waits for it, and a reader takes no lock.
+//! It is written anew as a whole, under a lock of its own, so that no admission waits for it, and a reader takes no lock.
 
 use chrono::DateTime;
 

@@ -1,4 +1,4 @@
-//! The run log in memory: a map behind a lock of its own, so that no gate waits for it.
+//! The run log in memory: a map behind a lock of its own, so that no admission waits for it.
 
 use std::collections::HashMap;
 use std::mem;

@@ -72,13 +72,13 @@ impl Session for Connection {
 
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
         let mut rows = Vec::new();
-        self.ask(statements, until, &mut rows).map(|()| rows)
+        self.read_all(statements, until, &mut rows).map(|()| rows)
     }
 
     /// Reads the answer to the admission from the first row, which comes behind the commit.
     fn query_then(&mut self, admission: &str, then: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
         let mut rows = Vec::new();
-        let answered = self.ask(&format!("{admission} {then}"), until, &mut rows);
+        let answered = self.read_all(&format!("{admission} {then}"), until, &mut rows);
         rows.truncate(1);
         match answered {
             Err(failure) if rows.is_empty() => return Err(failure),
@@ -127,7 +127,7 @@ impl Session for Connection {
 
 impl Connection {
     /// Sends statements, and adds all rows that come before an error.
-    fn ask(&mut self, statements: &str, until: Moment, rows: &mut Vec<TextRow>) -> Result<(), Failure> {
+    fn read_all(&mut self, statements: &str, until: Moment, rows: &mut Vec<TextRow>) -> Result<(), Failure> {
         let Some(conn) = &mut self.conn else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
         let answered = self.runtime.until(until, read(conn, statements, rows)).map_err(Failure::unanswered)?;
         answered.map_err(failed).or_else(|failure| {

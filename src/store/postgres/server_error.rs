@@ -41,12 +41,12 @@ fn refused(error: &DbError) -> Failure {
 fn meaning(code: &str) -> (Retry, &'static str) {
     use Retry::{Later, Never, Now};
 
-    let wrong_login = "the user or the password in the url is wrong, or pg_hba.conf lets nobody in from here, or not \
+    let wrong_login = "the user or the password in the url is wrong, or pg_hba.conf lets no client in from here, or not \
                        without TLS";
     match code {
         // A unique key was taken, two transactions conflicted or waited for each other, or another process makes the table.
         "23505" | "40001" | "40P01" | "42P07" | "42710" => (Now, ""),
-        LOCK_TIMEOUT => (Never, "somebody's open transaction has locked it: look into pg_stat_activity"),
+        LOCK_TIMEOUT => (Never, "an open transaction has locked it: look into pg_stat_activity"),
         "53300" => (Later, "raise max_connections, or let fewer clients connect"),
         "57P03" => (Later, "it has just been started, or is being shut down"),
         "57P01" | "57P02" => (Later, ""), // It is being shut down.
@@ -54,7 +54,7 @@ fn meaning(code: &str) -> (Retry, &'static str) {
         "28000" | "28P01" => (Never, wrong_login),
         "3D000" => (Never, "create the database, or name another in the url"),
         "42501" => (Never, "the documentation of PostgresMutex lists what its user must be allowed"),
-        "57014" => (Never, "it took longer than the store's timeout, or somebody cancelled it"),
+        "57014" => (Never, "it took longer than the store's timeout, or it was cancelled"),
         _ => (Never, ""),
     }
 }

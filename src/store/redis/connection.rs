@@ -59,12 +59,13 @@ impl Connection {
     /// for the reply to the next request.
     pub(super) fn is_closed(&mut self) -> bool {
         let socket = self.pipeline.stream.socket();
-        socket.allow(Moment::BEGINNING, 0); // What follows reads no more than came with the last reply.
-        socket.has_input().unwrap_or(true) || self.pipeline.reply().is_ok()
+        let has_input = socket.has_input().unwrap_or(true);
+        socket.allow(Moment::BEGINNING, 0); // It reads no more than came with the last reply.
+        has_input || !self.pipeline.reply().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
     }
 
     /// Sends commands and returns their replies. Scripts that the server lacks are loaded, and called again.
-    pub(super) fn ask(&mut self, until: Moment, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
+    pub(super) fn exchange(&mut self, until: Moment, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
         let (mut replies, end) = self.pipeline.exchange(until, commands);
         end.map_err(Failure::unanswered)?;
         let missing: Vec<usize> = (0..replies.len()).filter(|at| is_missing_script(&replies[*at])).collect();

@@ -71,6 +71,7 @@ impl RedisEngine {
 
 impl Engine for RedisEngine {
     const STORE: &'static str = "RedisMutex";
+    const NAMESPACE: &'static str = "prefix";
     /// The scripts do nothing after the deadline of a call.
     const COMMITS_LATE: bool = false;
 
@@ -85,10 +86,6 @@ impl Engine for RedisEngine {
         connection.is_closed()
     }
 
-    fn namespace(&self) -> [&str; 2] {
-        ["prefix", &self.prefix.0]
-    }
-
     /// Puts the last releases and the first admissions into one call of the script: a run in order costs one call.
     fn carry_out(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
         let ends: Vec<EndRequest> = request.ends.iter().map(|end| self.revoking(end)).collect();
@@ -101,7 +98,7 @@ impl Engine for RedisEngine {
         calls.extend(parts.map(|admissions| Call { admissions, ..call }));
         let (until, clock) = (attempt.until, attempt.connection.clock);
         let commands: Vec<Cmd> = calls.iter().map(|call| call.command(&self.prefix, clock, until)).collect();
-        let replies = attempt.connection.ask(until, &commands)?;
+        let replies = attempt.connection.exchange(until, &commands)?;
         let (asked_before, mut answers) = (attempt.asked_before(), Answers::default());
         for (call, reply) in calls.iter().zip(replies) {
             let of_call = call.read(reply, asked_before, &mut attempt.connection.clock);
@@ -116,7 +113,7 @@ impl Engine for RedisEngine {
 
     fn look(&self, attempt: &mut Attempt<Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure> {
         let parts = || names.chunks(LOOKED_AT_ONCE);
-        let answers = ask(attempt, parts().map(|names| script::look(&self.prefix, names)))?;
+        let answers = replies(attempt, parts().map(|names| script::look(&self.prefix, names)))?;
         let found = parts().zip(&answers).map(|(names, answer)| script::looked(names, answer));
         Ok(found.collect::<Result<Vec<_>, _>>()?.concat())
     }
@@ -127,7 +124,7 @@ impl Engine for RedisEngine {
         while cursor.as_deref() != Some("0") {
             let mut scan = cmd("SCAN");
             scan.arg(cursor.as_deref().unwrap_or("0")).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
-            let (next, keys): (String, Vec<Vec<u8>>) = read(&ask(attempt, [scan])?[0])?;
+            let (next, keys): (String, Vec<Vec<u8>>) = read(&replies(attempt, [scan])?[0])?;
             // Our keys are text.
             names.extend(keys.iter().filter_map(|key| self.prefix.lease_at(str::from_utf8(key).ok()?)));
             cursor = Some(next);
@@ -139,7 +136,7 @@ impl Engine for RedisEngine {
         let mut records = Vec::new();
         for events in events.chunks(LOGS_AT_ONCE) {
             let reads = events.iter().map(|event| cmd("HGETALL").arg(self.prefix.runs_key(event)).take());
-            for (event, reply) in events.iter().zip(ask(attempt, reads)?) {
+            for (event, reply) in events.iter().zip(replies(attempt, reads)?) {
                 let lines: Vec<(Vec<u8>, Vec<u8>)> = read(&reply)?;
                 for (id, line) in &lines {
                     records.extend(record(event, &String::from_utf8_lossy(id), &String::from_utf8_lossy(line))?);
@@ -154,7 +151,7 @@ impl Engine for RedisEngine {
             let lines = records.iter().map(|record| [record.id().to_string(), record.to_line()]);
             LOG_RUNS.call(&[self.prefix.runs_key(records[0].event())]).arg(lines.flatten().collect::<Vec<_>>()).take()
         };
-        ask(attempt, records.chunk_by(|one, next| one.event() == next.event()).map(write)).map(drop)
+        replies(attempt, records.chunk_by(|one, next| one.event() == next.event()).map(write)).map(drop)
     }
 
     fn drop_runs(&self, attempt: &mut Attempt<Connection>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
@@ -163,13 +160,13 @@ impl Engine for RedisEngine {
             let ended = (!ended.is_empty()).then(|| cmd("HDEL").arg(&log).arg(ended).take());
             ended.into_iter().chain((!not_ended.is_empty()).then(|| DROP_RUNS.call(&[log]).arg(not_ended).take()))
         });
-        ask(attempt, drops).map(drop)
+        replies(attempt, drops).map(drop)
     }
 
     fn count_skips(&self, attempt: &mut Attempt<Connection>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
         let counts = skips.iter().map(|skip| (skip.reason(), skip.count(), skip.latest().timestamp_micros()));
         let call = COUNT_SKIPS.call(&[self.prefix.runs_key(event)]).arg(counts.collect::<Vec<_>>()).take();
-        ask(attempt, [call]).map(drop)
+        replies(attempt, [call]).map(drop)
     }
 
     fn skips(&self, attempt: &mut Attempt<Connection>, event: &str) -> Result<Vec<SkipCount>, Failure> {
@@ -178,7 +175,7 @@ impl Engine for RedisEngine {
             cmd("HMGET").arg(self.prefix.runs_key(event)).arg(&fields).take()
         });
         let mut skips = Vec::new();
-        for (reason, answer) in SkipReason::COUNTED.into_iter().zip(ask(attempt, looks)?) {
+        for (reason, answer) in SkipReason::COUNTED.into_iter().zip(replies(attempt, looks)?) {
             let (count, latest): (Option<u64>, Option<i64>) = read(&answer)?;
             skips.extend(count.and_then(|count| SkipCount::new(reason, count, instant(latest?))));
         }
@@ -186,12 +183,12 @@ impl Engine for RedisEngine {
     }
 
     fn health(&self, attempt: &mut Attempt<Connection>) -> Result<Health, Failure> {
-        let answers = ask(attempt, [cmd("TIME"), cmd("INFO")])?;
+        let answers = replies(attempt, [cmd("TIME"), cmd("INFO")])?;
         let (time, mut warnings) = (script::time(&answers[0])?, health::warnings(&answers[1])?);
         // On a cluster, another node may have these keys.
         let last = cmd("GET").arg(self.prefix.key("token")).take();
         let write = cmd("SET").arg(self.prefix.key("check")).arg("").arg("PX").arg(1).take();
-        let answers = attempt.connection.ask(attempt.until, &[last, write])?;
+        let answers = attempt.connection.exchange(attempt.until, &[last, write])?;
         warnings.extend(health::of_write(&answers[1], &warnings));
         // A token is the server's time of its grant, unless the clock was set back before that.
         let granted = read(&answers[0]).map(instant);
@@ -213,7 +210,7 @@ fn record(event: &str, field: &str, line: &str) -> Result<Option<NumberedRecord>
 }
 
 /// Sends idempotent commands in one round trip.
-fn ask(attempt: &mut Attempt<Connection>, commands: impl IntoIterator<Item = Cmd>) -> Result<Vec<Value>, Failure> {
-    let replies = attempt.connection.ask(attempt.until, &Vec::from_iter(commands))?;
+fn replies(attempt: &mut Attempt<Connection>, commands: impl IntoIterator<Item = Cmd>) -> Result<Vec<Value>, Failure> {
+    let replies = attempt.connection.exchange(attempt.until, &Vec::from_iter(commands))?;
     replies.into_iter().map(script::unless_refused).collect()
 }

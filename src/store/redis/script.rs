@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use redis::{Cmd, FromRedisValue, Value, from_redis_value_ref};
 
 use super::keys::Prefix;
-use super::server_error::{not_understood, refused};
+use super::server_error::{OUT_OF_MEMORY, not_understood, refused};
 use super::stored_holder::{beginning_of_entry, held_for, held_since, holder};
 use super::stored_script::{CARRY_OUT, LOOK};
 use crate::lease::{name::MutexName, term::Term, token::FencingToken};
@@ -127,13 +127,15 @@ fn read_end(
     match exception.as_sequence() {
         Some([_, Value::BulkString(kind), ..]) if kind == b"late" => Ok(Err(Failure::too_late())),
         Some([_, Value::BulkString(kind), Value::ServerError(error), _]) if kind == b"refused" => {
-            Ok(Err(refused(error).of_one_name())) // The other releases of the call count.
+            let failure = refused(error);
+            // A server without memory has carried out the other releases of the call: they take none.
+            Ok(Err(if error.code() == OUT_OF_MEMORY { failure.of_one_name() } else { failure }))
         }
         Some([_, Value::BulkString(kind), Value::BulkString(entry), _]) if kind == b"not ours" => {
             // A lease whose deadline was moved is still there.
             let asked_before = asked_before.filter(|_| !matches!(request.end, End::After(_)));
-            let taken_for = held_for(entry, instant(time)).unwrap_or_default();
-            Ok(Ok(asked_before.is_some_and(|ago| taken_for <= ago)))
+            let taken_for = if entry.is_empty() { Some(Duration::ZERO) } else { held_for(entry, instant(time)) };
+            Ok(Ok(asked_before.zip(taken_for).is_some_and(|(ago, taken_for)| taken_for <= ago)))
         }
         _ => Err(not_understood(exception)),
     }

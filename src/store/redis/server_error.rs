@@ -21,12 +21,18 @@ const BEFORE_ANY_WRITE: [(&str, Option<&str>); 16] = [
     ("NOREPLICAS", None),
     ("NOSCRIPT", None),
     ("NOTOKEN", None),
-    ("OOM", Some("its memory is full: free some, raise maxmemory, or keep the mutexes on a server of their own")),
+    (
+        OUT_OF_MEMORY,
+        Some("its memory is full: free some, raise maxmemory, or keep the mutexes on a server of their own"),
+    ),
     ("READONLY", Some("this is a replica: connect to the primary")),
     ("TRYAGAIN", Some(CLUSTER)),
     ("WRONGPASS", Some("the user or the password in the url is wrong")),
     ("WRONGTYPE", None),
 ];
+
+/// The code of a write that the server's memory has no room for.
+pub(super) const OUT_OF_MEMORY: &str = "OOM";
 
 const CLUSTER: &str = "it is a node of a Redis Cluster, which is not supported: use a standalone Redis";
 

@@ -15,6 +15,9 @@ use crate::time::clock::wall_plus;
 /// The format: the first word of each entry and of each line of a log.
 pub(super) const FORMAT: &str = "v1";
 
+/// The words of the scripts, with the key behind them, in the place of an entry that is no text.
+const NO_TEXT: &str = "no text at ";
+
 /// Returns the beginning of an entry: the format and the owner, with a space behind each.
 pub(super) fn beginning_of_entry(owner: Owner) -> String {
     let mut beginning = String::with_capacity(64);
@@ -22,8 +25,8 @@ pub(super) fn beginning_of_entry(owner: Owner) -> String {
     beginning
 }
 
-/// Returns the part of an entry behind its owner, its token and its term. It has the server's time of the grant, the occurrence
-/// and the reason.
+/// Returns the part of an entry behind its owner, its token and its term. It has the server's time of the grant, as far as it is known
+/// here, the occurrence and the reason.
 pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>, reason: Option<&str>) -> String {
     let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
     let mut entry = String::with_capacity(160);
@@ -45,6 +48,9 @@ pub(super) fn holder(entry: &[u8], left_ms: i64, now: DateTime<Utc>) -> Result<H
 /// Returns the text behind the format; or the reason why it can't be read.
 pub(super) fn behind_format(text: &str) -> Result<&str, String> {
     text.strip_prefix(FORMAT).and_then(|rest| rest.strip_prefix(' ')).ok_or_else(|| {
+        if let Some(key) = text.strip_prefix(NO_TEXT) {
+            return format!("something else than a text is at the key {}: delete that key", Quoted::new(key));
+        }
         format!(
             "{} does not begin with {FORMAT}, the format that this version of soloist knows: update this program, or give it a \
              prefix of its own",

@@ -1,14 +1,14 @@
 //! The bytes between a Redis server and us, in plain or over TLS: each read and write ends at a deadline, the server may answer no
 //! more bytes than it is allowed, and the end of a connection is seen although a forked child has it open, too.
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
-#[cfg(unix)]
-use std::os::{fd::OwnedFd, unix::net::UnixStream};
+use std::io::{self, ErrorKind, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, Shutdown, SocketAddr, ToSocketAddrs};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use redis::ConnectionAddr;
+use socket2::{Domain, SockAddr, Type};
 
 use super::address::Address;
 use crate::base::threads;
@@ -22,8 +22,7 @@ pub(super) trait Stream: Read + Write + Send {
 
 /// A socket with a deadline, and with a limit of the bytes that it reads. It is shut down when it is dropped.
 pub(super) struct Socket {
-    /// A socket of any kind.
-    socket: TcpStream,
+    socket: socket2::Socket,
     until: Moment,
     allowance: usize,
 }
@@ -37,13 +36,9 @@ impl Socket {
     /// Returns whether there is something to be read: the end of the connection, or an answer that nothing has asked for.
     pub(super) fn has_input(&self) -> io::Result<bool> {
         self.socket.set_nonblocking(true)?;
-        let peeked = self.socket.peek(&mut [0]);
+        let peeked = self.socket.peek(&mut [MaybeUninit::uninit()]);
         self.socket.set_nonblocking(false)?;
-        Ok(!peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock))
-    }
-
-    fn left(&self) -> io::Result<Option<Duration>> {
-        left(self.until).map(Some)
+        Ok(!peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock))
     }
 }
 
@@ -63,7 +58,7 @@ impl Stream for rustls::StreamOwned<rustls::ClientConnection, Socket> {
 impl Read for Socket {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let read = until_done(|| {
-            self.socket.set_read_timeout(self.left()?)?;
+            self.socket.set_read_timeout(Some(left(self.until)?))?;
             self.socket.read(bytes)
         })?;
         let left = self.allowance.checked_sub(read);
@@ -75,7 +70,7 @@ impl Read for Socket {
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         until_done(|| {
-            self.socket.set_write_timeout(self.left()?)?;
+            self.socket.set_write_timeout(Some(left(self.until)?))?;
             self.socket.write(bytes)
         })
     }
@@ -96,13 +91,8 @@ impl Drop for Socket {
 pub(super) fn connect(target: &Target<Address>, until: Moment) -> io::Result<Box<dyn Stream>> {
     let socket = match target.address.info.addr() {
         ConnectionAddr::Tcp(host, port) => connect_tcp(host, *port, until)?,
-        #[cfg(unix)]
-        ConnectionAddr::Unix(path) => {
-            let path = path.clone();
-            let socket = on_a_thread(until, move || UnixStream::connect(path))?; // It waits where the server's queue is full.
-            TcpStream::from(OwnedFd::from(socket))
-        }
-        _ => return Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no such sockets")),
+        ConnectionAddr::Unix(path) => connect_unix(&SockAddr::unix(path)?)?,
+        _ => return Err(io::Error::new(ErrorKind::Unsupported, "the url names no kind of socket that is known")),
     };
     let socket = Socket { socket, until, allowance: 0 };
     #[cfg(feature = "redis-tls")]
@@ -114,45 +104,77 @@ pub(super) fn connect(target: &Target<Address>, until: Moment) -> io::Result<Box
     Ok(Box::new(socket))
 }
 
-fn connect_tcp(host: &str, port: u16, until: Moment) -> io::Result<TcpStream> {
-    let host = host.to_owned();
-    let look_up = move || (host, port).to_socket_addrs().map(Iterator::collect);
-    let addresses: Vec<SocketAddr> = on_a_thread(until, look_up)?;
+fn connect_tcp(host: &str, port: u16, until: Moment) -> io::Result<socket2::Socket> {
+    let addresses = look_up(host, port, until)?;
     let mut failed = io::Error::other("the name of the host has no address");
     for (at, address) in addresses.iter().enumerate() {
         // An address that swallows everything leaves time for the next.
         let share = left(until)? / u32::try_from(addresses.len() - at).unwrap_or(u32::MAX);
-        match TcpStream::connect_timeout(address, share.max(Duration::from_micros(1))) {
-            Ok(socket) => return socket.set_nodelay(true).map(|()| socket),
+        let socket = socket2::Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
+        match socket.connect_timeout(&SockAddr::from(*address), share) {
+            Ok(()) => return socket.set_tcp_nodelay(true).map(|()| socket),
             Err(error) => failed = error,
         }
     }
     Err(failed)
 }
 
-/// Runs what has no time limit of its own on another thread, and waits for it until a moment.
-fn on_a_thread<T: Send + 'static>(
-    until: Moment,
-    call: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
+/// Connects to a socket of this host at once, or not at all. Where it waited for a server that is stuck, it would have no time limit.
+fn connect_unix(address: &SockAddr) -> io::Result<socket2::Socket> {
+    let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.connect(address).map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock => {
+            io::Error::new(ErrorKind::ConnectionRefused, "the server's queue of new connections is full")
+        }
+        _ => error,
+    })?;
+    socket.set_nonblocking(false)?;
+    Ok(socket)
+}
+
+/// Returns the addresses of a host. The look-up of a name has no time limit of its own: another thread waits for it.
+fn look_up(host: &str, port: u16, until: Moment) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![(address, port).into()]);
+    }
     let (sender, receiver) = mpsc::channel();
-    threads::start("soloist-connect", move || drop(sender.send(call())))?; // Nobody may wait any more.
-    receiver.recv_timeout(left(until)?).map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    let name = host.to_owned();
+    let look_up = move || drop(sender.send((name, port).to_socket_addrs().map(Vec::from_iter))); // The caller may have given up.
+    threads::start("soloist-look-up", look_up).map_err(|error| {
+        io::Error::new(error.kind(), format!("no thread could be started to look up the host: {error}"))
+    })?;
+    receiver.recv_timeout(left(until)?).map_err(|_| io::Error::from(ErrorKind::TimedOut))?
 }
 
 /// Returns the time that is left until a moment.
 fn left(until: Moment) -> io::Result<Duration> {
     let left = until.since(Clock::system().moment());
-    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    // The system counts microseconds, and takes none for no limit.
+    if left.as_micros() == 0 { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
 /// Reads or writes, again after each signal.
 fn until_done(mut attempt: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match attempt() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(ErrorKind::TimedOut.into()),
             done => return done,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_found_without_another_thread_and_without_time() {
+        for address in ["127.0.0.1", "::1"] {
+            let found = look_up(address, 6379, Moment::BEGINNING).unwrap();
+            assert_eq!(found, [SocketAddr::from((address.parse::<IpAddr>().unwrap(), 6379))]);
+        }
+        assert_eq!(look_up("localhost", 6379, Moment::BEGINNING).unwrap_err().kind(), ErrorKind::TimedOut);
     }
 }

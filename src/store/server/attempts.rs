@@ -10,15 +10,19 @@ use super::failure::{Failure, Retry};
 use super::idle_connections::IdleConnections;
 use super::server_builder::Target;
 use crate::base::per_process::PerProcess;
+use crate::store::event_mutex::admission::Admitted;
 use crate::time::clock::{Clock, moment::Moment, random_below};
 
-/// The first pause before a server is asked again that has no room, or starts, and the longest.
+/// The first pause before a server is asked again that has no room, or starts.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest of these pauses. Each is twice as long as the one before.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// The most pending releases that go with one call: the claims and leases of a batch of a hundred admissions. And the time until a
-/// release that failed is tried again.
+/// The most pending releases that go with one call: the claims and leases of a batch of a hundred admissions.
 const MOST_RELEASES: usize = 200;
+
+/// The time until a release that failed is tried again.
 const RELEASED_LATER: Duration = Duration::from_secs(5);
 
 /// A server. A child made by `fork` has no pending releases and no idle connections: it would read the replies to its parent.
@@ -37,8 +41,22 @@ pub(super) struct PendingRelease {
     pub(super) from: Moment,
     /// The moment at which the name has expired by itself.
     pub(super) until: Moment,
-    /// Whether another transaction may have locked its row: it failed, or was not answered in time. Then it is sent alone.
-    pub(super) may_be_locked: bool,
+    /// Whether it may hold others up, as a row does that another transaction has locked: it failed, or was not answered in time. Then
+    /// it is sent alone.
+    pub(super) goes_alone: bool,
+}
+
+/// The answers to one part of a request, its ends or its admissions.
+pub(super) struct Part<T> {
+    pub(super) answers: Vec<Result<T, Failure>>,
+    /// Whether the server may have carried out an earlier attempt before the one that it answered.
+    pub(super) again: bool,
+}
+
+impl<T> Part<T> {
+    fn failed(failure: &Failure, count: usize) -> Self {
+        Self { answers: iter::repeat_with(|| Err(failure.clone())).take(count).collect(), again: false }
+    }
 }
 
 impl<E: Engine> Server<E> {
@@ -46,31 +64,27 @@ impl<E: Engine> Server<E> {
         Self { engine, target, idle: PerProcess::default(), pending: PerProcess::default() }
     }
 
-    /// Ends leases and decides on admissions. Returns the answers, and whether an earlier attempt of the call may have been carried
-    /// out.
-    pub(super) fn carry_out(&self, request: Request<'_>) -> (Answers, bool) {
-        if request.ends.is_empty() && request.admissions.is_empty() {
-            return Default::default();
-        }
-        // The leases that have ended are not sent again with the admissions.
-        let (mut ended, mut decided, mut again) = (None, None, false);
-        let outcome = self.ask(|attempt| {
-            (decided, again) = (None, attempt.asked_since.is_some());
+    /// Ends leases, and decides on admissions.
+    pub(super) fn decide(&self, request: Request<'_>) -> (Part<bool>, Part<Admitted>) {
+        let (mut ended, mut decided) = (None, None);
+        let outcome = self.call(|attempt| {
+            let again = attempt.asked_since.is_some();
+            // The leases that have ended are not sent again with the admissions.
             let ends = if ended.is_some() { &[] } else { request.ends };
+            decided = None;
             let Answers { ends, admissions } = self.engine.carry_out(attempt, Request { ends, ..request })?;
             let is_begun = ends.iter().any(Result::is_ok) || admissions.iter().any(Result::is_ok);
             let mut failure = of_the_store(&ends);
             if failure.is_none() {
-                ended.get_or_insert(ends);
+                ended.get_or_insert(Part { answers: ends, again });
                 failure = of_the_store(&admissions);
             }
-            decided = Some(admissions);
+            decided = Some(Part { answers: admissions, again });
             failure.map_or(Ok(()), |failure| Err(failure.perhaps_done(is_begun)))
         });
-        let failed = || outcome.clone().err().unwrap_or_else(|| Failure::unusable("the store gave no answer"));
-        let ends = ended.unwrap_or_else(|| vec![Err(failed()); request.ends.len()]);
-        let admissions = decided.unwrap_or_else(|| vec![Err(failed()); request.admissions.len()]);
-        (Answers { ends, admissions }, again)
+        let failure = outcome.err().unwrap_or_else(|| Failure::unusable("the store gave no answer"));
+        let ended = ended.unwrap_or_else(|| Part::failed(&failure, request.ends.len()));
+        (ended, decided.unwrap_or_else(|| Part::failed(&failure, request.admissions.len())))
     }
 
     /// Sends the pending releases, and then runs `exchange` on a connection. Inside a runtime of the application, another thread
@@ -79,7 +93,7 @@ impl<E: Engine> Server<E> {
     /// A failure on an idle connection is retried once on a new one, and so is a failure that a new connection may cure. While the
     /// server has no room, or starts, it is retried until the deadline. So `exchange` may run several times: the owner of a request
     /// makes it idempotent.
-    pub(crate) fn ask<T: Send>(
+    pub(crate) fn call<T: Send>(
         &self,
         exchange: impl FnMut(&mut Attempt<E::Connection>) -> Result<T, Failure> + Send,
     ) -> Result<T, Failure> {
@@ -91,6 +105,13 @@ impl<E: Engine> Server<E> {
         E::blocking(call).unwrap_or_else(|error| Err(Failure::not_asked(error)))
     }
 
+    /// Runs `exchange` until it succeeds or is not to be tried again.
+    ///
+    /// | the failure says | on a connection that was idle | on a new one |
+    /// | --- | --- | --- |
+    /// | `Retry::Never` | once more, unless it concerns one name | that is the answer |
+    /// | `Retry::Now` | once more | once more |
+    /// | `Retry::Later` | after a pause, until the deadline | after a pause, until the deadline |
     fn attempts<T>(
         &self,
         until: Moment,
@@ -105,10 +126,10 @@ impl<E: Engine> Server<E> {
             let connection = idle.map_or_else(|| E::open(&self.target, until), Ok);
             let attempted = connection.and_then(|connection| {
                 // An idle connection may be dead, so that half of the time is kept for a new one.
-                let until_then = if was_idle { now().plus(until.since(now()) / 2) } else { until };
+                let sooner = if was_idle { now().plus(until.since(now()) / 2) } else { until };
                 let asked_since = may_have_happened.then_some(began);
-                let (until, call_until, is_broken) = (until_then, until, false);
-                self.attempt(Attempt { connection, until, call_until, asked_since, is_broken }, &mut exchange)
+                let attempt = Attempt { connection, until: sooner, call_until: until, asked_since, is_broken: false };
+                self.attempt(attempt, &mut exchange)
             });
             let failure = match attempted {
                 Ok(answer) => return Ok(answer),
@@ -171,7 +192,7 @@ impl<E: Engine> Server<E> {
         pending.retain(|release| now < release.until);
         let due: Vec<_> = pending.extract_if(.., |release| release.from <= now).take(MOST_RELEASES).collect();
         drop(pending);
-        let (alone, together): (Vec<_>, Vec<_>) = due.into_iter().partition(|release| release.may_be_locked);
+        let (alone, together): (Vec<_>, Vec<_>) = due.into_iter().partition(|release| release.goes_alone);
         let requests = iter::once(&together[..]).filter(|together| !together.is_empty()).chain(alone.chunks(1));
         let (mut failed, mut not_sent, from) = (Vec::new(), Vec::new(), now.plus(RELEASED_LATER));
         let mut is_away = false;
@@ -191,12 +212,12 @@ impl<E: Engine> Server<E> {
             let is_late = failure.is_some_and(|failure| failure.is_timeout());
             let mut answers = answers.unwrap_or_default().into_iter();
             for release in releases {
-                let may_be_locked = match answers.next() {
+                let goes_alone = match answers.next() {
                     Some(Ok(_)) => continue,
                     Some(Err(failure)) if failure.is_of_one_name() => true,
-                    _ => release.may_be_locked || is_late,
+                    _ => release.goes_alone || is_late,
                 };
-                failed.push(PendingRelease { from, may_be_locked, ..release.clone() });
+                failed.push(PendingRelease { from, goes_alone, ..release.clone() });
             }
         }
         self.release_later(not_sent.into_iter().chain(failed));

@@ -23,7 +23,10 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// The name of the public store.
     const STORE: &'static str;
 
-    /// Whether the server may still commit a request for as long as a call lasts after its reply was lost.
+    /// The kind of the part of the server that a store uses: a prefix or a table.
+    const NAMESPACE: &'static str;
+
+    /// Whether the server may still commit a request after its reply was lost, for as long as a call lasts.
     const COMMITS_LATE: bool;
 
     type Address: ServerAddress;
@@ -41,9 +44,6 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
 
     /// Returns whether a connection has ended while it was idle. A request on another one may still be lost.
     fn is_closed(connection: &mut Self::Connection) -> bool;
-
-    /// Returns the kind and the name of the part of the server that this store uses, as in `["table", "soloist_mutexes"]`.
-    fn namespace(&self) -> [&str; 2];
 
     /// Ends leases, and then decides on admissions, each in one step. There is one answer for each, in their order.
     fn carry_out(&self, attempt: &mut Attempt<Self::Connection>, request: Request<'_>) -> Result<Answers, Failure>;
@@ -92,7 +92,7 @@ pub(crate) struct Attempt<C> {
     pub(crate) until: Moment,
     /// The deadline of the call.
     #[cfg_attr(not(feature = "sql"), expect(dead_code))]
-    pub(crate) call_until: Moment,
+    pub(super) call_until: Moment,
     /// The beginning of the call, if the server may have carried out an earlier attempt.
     pub(crate) asked_since: Option<Moment>,
     /// Whether the connection must not be used again, although the attempt has its answers.
@@ -100,6 +100,12 @@ pub(crate) struct Attempt<C> {
 }
 
 impl<C> Attempt<C> {
+    /// Lets the attempt last until the deadline of the call: there is no other attempt.
+    #[cfg(feature = "sql")]
+    pub(crate) fn take_all_time(&mut self) {
+        self.until = self.call_until;
+    }
+
     /// Returns how long ago the call began, if the server may have carried out an earlier attempt.
     pub(crate) fn asked_before(&self) -> Option<Duration> {
         Some(Clock::system().moment().since(self.asked_since?))
@@ -119,7 +125,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The request to end the lease or claim of a name, if this owner holds it.
+/// The request to end the lease or claim of a name, now or later, if this owner holds it: a release, a minimum hold, or a renewal.
 #[derive(Clone, Debug)]
 pub(crate) struct EndRequest {
     pub(crate) name: MutexName,

@@ -8,13 +8,13 @@ use std::time::Duration;
 use crate::base::error::{Concerns, MutexError, MutexErrorKind};
 use crate::base::escape::OneLine;
 
-/// A request that got no answer of use. Each field has a meaning of its own; none follows from another.
+/// A request that got no useful answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: MutexErrorKind,
     pub(crate) about: Concerns,
     pub(crate) retry: Retry,
-    /// Whether the server may have carried out the request, or a part of it, all the same.
+    /// Whether the server may have carried out the request, or a part of it.
     pub(crate) may_have_happened: bool,
     said: Cow<'static, str>,
     /// The server's own name for its refusal.
@@ -29,7 +29,7 @@ pub(crate) struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
     Never,
-    /// At once, and once.
+    /// At once: once on another connection, or, after a conflict of two transactions, up to ten times.
     Now,
     /// After a pause, and again: the server has no room for another connection, or starts, or stops.
     Later,

@@ -53,7 +53,7 @@ impl<E: Engine> ServerMutex<E> {
     fn held_of(&self, names: &[MutexName]) -> Result<Vec<Held>, MutexError> {
         let Some(first) = names.first() else { return Ok(Vec::new()) };
         let look_up = |name: &MutexName, failure| self.failed(format_args!("look up the holder of {name}"), failure);
-        let found = self.server().ask(|attempt| self.engine().look(attempt, names));
+        let found = self.server().call(|attempt| self.engine().look(attempt, names));
         let held = |(name, holder): FoundEntry| match holder {
             Ok(holder) => Ok(Held::new(name, Some(holder))),
             Err(failure) => Err(look_up(&name, failure)),
@@ -113,7 +113,7 @@ impl<E: Engine> ServerMutex<E> {
     fn release_later(&self, name: &MutexName, owner: Owner, from: &[Moment], until: Moment) {
         let request = EndRequest { name: name.clone(), owner, end: End::NowAndRevoked };
         let pending =
-            |from: &Moment| PendingRelease { request: request.clone(), from: *from, until, may_be_locked: false };
+            |from: &Moment| PendingRelease { request: request.clone(), from: *from, until, goes_alone: false };
         self.server().release_later(from.iter().map(pending));
     }
 
@@ -124,8 +124,8 @@ impl<E: Engine> ServerMutex<E> {
 
 impl<E: Engine> fmt::Debug for ServerMutex<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ([kind, name], server) = (self.engine().namespace(), self.address().to_string());
-        f.debug_struct(E::STORE).field("server", &server).field(kind, &name).finish()
+        let server = self.address().to_string();
+        f.debug_struct(E::STORE).field("server", &server).field(E::NAMESPACE, &self.server().target.namespace).finish()
     }
 }
 
@@ -138,7 +138,7 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        let found = self.server().ask(|attempt| Ok(!self.engine().look(attempt, slice::from_ref(name))?.is_empty()));
+        let found = self.server().call(|attempt| Ok(!self.engine().look(attempt, slice::from_ref(name))?.is_empty()));
         found.map_err(|failure| self.failed(format_args!("look at {name}"), failure))
     }
 
@@ -160,19 +160,19 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
         };
         let ends: Vec<EndRequest> = releases.iter().map(end).collect();
         let asked: Vec<&Admission> = admissions.iter().map(Slot::asked).collect();
-        let (answers, again) = self.server().carry_out(Request { ends: &ends, admissions: &asked });
-        for (slot, answer) in admissions.iter_mut().zip(answers.admissions) {
-            slot.fill(self.admitted(slot.asked(), answer, again));
+        let (ended, decided) = self.server().decide(Request { ends: &ends, admissions: &asked });
+        for (slot, answer) in admissions.iter_mut().zip(decided.answers) {
+            slot.fill(self.admitted(slot.asked(), answer, decided.again));
         }
-        for (slot, answer) in releases.iter_mut().zip(answers.ends) {
-            slot.fill(self.released(slot.asked(), answer, again));
+        for (slot, answer) in releases.iter_mut().zip(ended.answers) {
+            slot.fill(self.released(slot.asked(), answer, ended.again));
         }
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
         let ends: Vec<EndRequest> = leases.iter().map(|slot| EndRequest::of(slot.asked(), End::After(term))).collect();
-        let (answers, _) = self.server().carry_out(Request::to_end(&ends));
-        for (slot, answer) in leases.iter_mut().zip(answers.ends) {
+        let (ended, _) = self.server().decide(Request::to_end(&ends));
+        for (slot, answer) in leases.iter_mut().zip(ended.answers) {
             slot.fill(answer.map_err(|failure| self.failed(format_args!("extend {}", slot.asked().name()), failure)));
         }
     }
@@ -182,7 +182,7 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
             Names::Exactly(name) => self.held_of(slice::from_ref(name)),
             Names::Each(names) => self.held_of(names),
             Names::LeasesWithPrefix(prefix) => {
-                let found = self.server().ask(|attempt| self.engine().leases(attempt, prefix));
+                let found = self.server().call(|attempt| self.engine().leases(attempt, prefix));
                 let found = found.map_err(|failure| self.failed(format_args!("list the leases"), failure))?;
                 // An entry that can't be read must not hide the others.
                 Ok(found.into_iter().map(|(name, holder)| Held::new(name, holder.ok())).collect())
@@ -195,15 +195,15 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
         let Some(holder) = held.and_then(Held::into_holder) else { return Ok(Broken::NotHeld) };
         // Only this holder is broken, however late the request arrives and however often.
         let end = EndRequest { name: name.clone(), owner: holder.owner(), end: End::Now };
-        let (mut answers, _) = self.server().carry_out(Request::to_end(&[end]));
-        let was_held = answers.ends.remove(0);
+        let (mut ended, _) = self.server().decide(Request::to_end(&[end]));
+        let was_held = ended.answers.remove(0);
         Ok(Broken::if_held(was_held.map_err(|failure| self.failed(format_args!("break {name}"), failure))?))
     }
 
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         let asked = Clock::system().now();
         let (server, engine) = (self.server(), self.engine());
-        let health = server.ask(|attempt| engine.health(attempt));
+        let health = server.call(|attempt| engine.health(attempt));
         let heard = Clock::system().now();
         let failed = |failure| engine.error(format!("check {}", self.address()), failure);
         let Health { time, ahead, mut warnings } = health.map_err(failed)?;

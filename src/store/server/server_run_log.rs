@@ -16,7 +16,7 @@ impl<E: Engine> RunLog for ServerMutex<E> {
         // What would not stay is not written: should the answer be lost, it would come again as something new.
         let new = events.into_values().flat_map(|new| add(Vec::new(), &new, keep).into_iter().rev());
         let new: Vec<RunRecord> = new.map(|run| run.record).collect();
-        let written = self.server().ask(|attempt| {
+        let written = self.server().call(|attempt| {
             self.engine().log_runs(attempt, &new)?;
             let found = self.engine().runs(attempt, &names)?;
             let dropped: Vec<DroppedRuns<'_>> = names.iter().filter_map(|event| surplus(event, &found, keep)).collect();
@@ -26,17 +26,17 @@ impl<E: Engine> RunLog for ServerMutex<E> {
     }
 
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
-        let found = self.server().ask(|attempt| self.engine().runs(attempt, &[event]));
+        let found = self.server().call(|attempt| self.engine().runs(attempt, &[event]));
         found.map(newest_first).map_err(|failure| self.failed(format_args!("read the log of runs"), failure))
     }
 
     fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
-        let counted = self.server().ask(|attempt| self.engine().count_skips(attempt, event, skips));
+        let counted = self.server().call(|attempt| self.engine().count_skips(attempt, event, skips));
         counted.map_err(|failure| self.failed(format_args!("count what is skipped"), failure))
     }
 
     fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
-        let found = self.server().ask(|attempt| self.engine().skips(attempt, event));
+        let found = self.server().call(|attempt| self.engine().skips(attempt, event));
         found.map_err(|failure| self.failed(format_args!("read the log of runs"), failure))
     }
 }

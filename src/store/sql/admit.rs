@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::admission_plan::AdmissionPlan;
-use super::engine::{ROWS_UNTIL_CLEAN_UP, SqlEngine, TRIES, ask, count};
+use super::engine::{ROWS_UNTIL_CLEAN_UP, SqlEngine, TRIES, count, rows};
 use super::row_key::RowKey;
 use super::session::{Session, list};
 use super::snapshot::Snapshot;
@@ -112,7 +112,7 @@ impl<S: Session> SqlEngine<S> {
             return Ok(first);
         }
         let names = list(longer);
-        ask(attempt, |tables| S::shorten(tables, &names)).map_err(Failure::undone)?;
+        rows(attempt, |tables| S::shorten(tables, &names)).map_err(Failure::undone)?;
         look(attempt)
     }
 

@@ -63,9 +63,9 @@ impl<S: Session> SqlEngine<S> {
     }
 
     pub(super) fn create_table(&self, attempt: &mut Attempt<S>) -> Result<(), Failure> {
-        ask(attempt, |tables| self.name.in_schema(S::SCHEMA, tables))?;
+        rows(attempt, |tables| self.name.in_schema(S::SCHEMA, tables))?;
         if let Some(strangers) = S::strangers(attempt.connection.tables()) {
-            let found = ask(attempt, |_| strangers)?;
+            let found = rows(attempt, |_| strangers)?;
             if let Some(what) = values_of(&found, "stranger").first() {
                 let advice = "drop the table while nothing runs, and create it again";
                 return Err(Failure::unusable(what).advised(advice));
@@ -85,7 +85,7 @@ impl<S: Session> SqlEngine<S> {
     }
 
     fn look_where(&self, attempt: &mut Attempt<S>, which: &str) -> Result<Snapshot, Failure> {
-        let rows = ask(attempt, |tables| S::look(tables, which))?;
+        let rows = rows(attempt, |tables| S::look(tables, which))?;
         let look = Snapshot::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::KIND))?;
         self.set_clock(look.clock);
         Ok(look)
@@ -129,8 +129,8 @@ impl<S: Session> SqlEngine<S> {
         let ours = names.iter().map(|[key, owner]| format!("(name = '{key}' AND owner = '{owner}')"));
         let ours = ours.collect::<Vec<_>>().join(" OR ");
         let term = match end {
-            End::Now => return ask(attempt, |tables| S::end(tables, &ours, 0, [0, 0])),
-            End::NowAndRevoked => return ask(attempt, |tables| S::revoke(tables, &ours, names)),
+            End::Now => return rows(attempt, |tables| S::end(tables, &ours, 0, [0, 0])),
+            End::NowAndRevoked => return rows(attempt, |tables| S::revoke(tables, &ours, names)),
             End::After(term) => term.get().as_micros(),
         };
         let known = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,7 +139,7 @@ impl<S: Session> SqlEngine<S> {
             None => self.look_at(attempt, names.iter().map(|[key, _]| key)).map_err(Failure::undone)?.clock,
         };
         let window = clock.window(attempt.until);
-        let rows = ask(attempt, |tables| S::end(tables, &ours, term, window))?;
+        let rows = rows(attempt, |tables| S::end(tables, &ours, term, window))?;
         let time = rows.last().and_then(|row| row.get(1)?.parse().ok());
         let time: i64 = time.ok_or_else(|| Failure::not_understood(&rows, S::KIND))?;
         self.set_clock(ServerClock::read(time));
@@ -149,6 +149,7 @@ impl<S: Session> SqlEngine<S> {
 
 impl<S: Session> Engine for SqlEngine<S> {
     const STORE: &'static str = S::STORE;
+    const NAMESPACE: &'static str = "table";
     const COMMITS_LATE: bool = true;
 
     type Address = S::Address;
@@ -164,10 +165,6 @@ impl<S: Session> Engine for SqlEngine<S> {
 
     fn is_closed(session: &mut S) -> bool {
         session.is_closed()
-    }
-
-    fn namespace(&self) -> [&str; 2] {
-        ["table", self.name.as_str()]
     }
 
     fn carry_out(&self, attempt: &mut Attempt<S>, request: Request<'_>) -> Result<Answers, Failure> {
@@ -199,15 +196,15 @@ impl<S: Session> Engine for SqlEngine<S> {
     }
 
     fn log_runs(&self, attempt: &mut Attempt<S>, records: &[RunRecord]) -> Result<(), Failure> {
-        ask(attempt, |tables| run_rows::write::<S>(tables, records)).map(drop)
+        rows(attempt, |tables| run_rows::write::<S>(tables, records)).map(drop)
     }
 
     fn drop_runs(&self, attempt: &mut Attempt<S>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
-        ask(attempt, |tables| run_rows::drop_runs(tables, dropped)).map(drop)
+        rows(attempt, |tables| run_rows::drop_runs(tables, dropped)).map(drop)
     }
 
     fn count_skips(&self, attempt: &mut Attempt<S>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
-        ask(attempt, |tables| run_rows::count_skips::<S>(tables, event, skips)).map(drop)
+        rows(attempt, |tables| run_rows::count_skips::<S>(tables, event, skips)).map(drop)
     }
 
     fn skips(&self, attempt: &mut Attempt<S>, event: &str) -> Result<Vec<SkipCount>, Failure> {
@@ -218,7 +215,7 @@ impl<S: Session> Engine for SqlEngine<S> {
     fn health(&self, attempt: &mut Attempt<S>) -> Result<Health, Failure> {
         self.look_where(attempt, "FALSE")?;
         let health = |tables: &Tables| S::health(tables, self.name.parts()) + &S::strangers(tables).unwrap_or_default();
-        let health = ask(attempt, health)?;
+        let health = rows(attempt, health)?;
         let micros = |what: &str| values_of(&health, what).first().and_then(|micros| micros.parse().ok());
         Ok(Health {
             time: micros("time").and_then(DateTime::from_timestamp_micros),
@@ -248,7 +245,7 @@ impl<S: Session> Engine for SqlEngine<S> {
 fn together_or_alone<S, Q, A>(
     attempt: &mut Attempt<S>,
     asked: &[Q],
-    ask: impl Fn(&mut Attempt<S>, &[Q]) -> Result<Vec<Result<A, Failure>>, Failure>,
+    decide: impl Fn(&mut Attempt<S>, &[Q]) -> Result<Vec<Result<A, Failure>>, Failure>,
 ) -> Result<Vec<Result<A, Failure>>, Failure> {
     if asked.is_empty() {
         return Ok(Vec::new());
@@ -257,18 +254,18 @@ fn together_or_alone<S, Q, A>(
         return Err(Failure::not_asked(io::ErrorKind::TimedOut.into())); // The call's time is over.
     }
     let began = Clock::system().moment();
-    let locked = match ask(attempt, asked) {
+    let locked = match decide(attempt, asked) {
         Err(failure) if failure.is_of_one_name() => failure,
         answers => return answers,
     };
-    attempt.until = attempt.call_until; // The connection is alive: the attempt gets the rest of the call's time.
+    attempt.take_all_time(); // The connection is alive.
     if locked.may_have_happened {
         attempt.asked_since.get_or_insert(began);
     }
     let mut answers = Vec::with_capacity(asked.len());
     for one in asked {
         let is_time = asked.len() > 1 && !attempt.is_broken && Clock::system().moment() < attempt.until;
-        match is_time.then(|| ask(attempt, slice::from_ref(one))) {
+        match is_time.then(|| decide(attempt, slice::from_ref(one))) {
             None => answers.push(Err(locked.clone())),
             Some(Ok(answer)) => answers.extend(answer),
             Some(Err(failure)) if failure.is_of_one_name() => answers.push(Err(failure)),
@@ -285,7 +282,7 @@ fn together_or_alone<S, Q, A>(
 
 /// Deletes rows that have ended, except those that another transaction has locked. Returns their number.
 pub(super) fn purge<S: Session>(attempt: &mut Attempt<S>) -> Result<u64, Failure> {
-    count::<S>(&ask(attempt, |tables| S::clean_up(tables, "TRUE", PURGED_AT_ONCE))?)
+    count::<S>(&rows(attempt, |tables| S::clean_up(tables, "TRUE", PURGED_AT_ONCE))?)
 }
 
 /// Reads the log of the runs of the events with these keys.
@@ -294,7 +291,7 @@ fn look_at_runs<S: Session>(
     keys: impl IntoIterator<Item = impl Display>,
 ) -> Result<Vec<TextRow>, Failure> {
     let events = list(keys);
-    ask(attempt, |tables| S::look_at_runs(tables, &events))
+    rows(attempt, |tables| S::look_at_runs(tables, &events))
 }
 
 /// Reads the number of rows that the statements wrote or deleted, from the last row that they return.
@@ -304,7 +301,7 @@ pub(super) fn count<S: Session>(rows: &[TextRow]) -> Result<u64, Failure> {
 }
 
 /// Sends statements, and again after a conflict with another transaction.
-pub(super) fn ask<S: Session>(
+pub(super) fn rows<S: Session>(
     attempt: &mut Attempt<S>,
     statements: impl FnOnce(&Tables) -> String,
 ) -> Result<Vec<TextRow>, Failure> {

@@ -1,4 +1,4 @@
-//! The rows of several names as one statement read them, and the server's time.
+//! The rows of several names, and the server's time before they were read.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -108,7 +108,7 @@ impl Flawed {
     }
 
     fn admit(&self, asked: &Admission) -> Result<Admitted, MutexError> {
-        if self.flaw == Flaw::GrantsHalf && asked.lease().is_some_and(|lease| lease.name().is_claim()) {
+        if self.flaw == Flaw::GrantsHalf && asked.lease().is_some_and(|lease| !lease.name().is_lease()) {
             let admitted = asked.ask(&self.memory)?;
             if let Admitted::LeaseTaken(_) = admitted {
                 asked.claim().into_iter().for_each(|claim| drop(self.memory.create(claim)));
@@ -183,7 +183,7 @@ impl Flawed {
             let held = self.memory.held(Names::Exactly(lease.name()))?;
             let current = held.iter().find(|held| held.holder().is_some_and(|holder| holder.owner() == lease.owner()));
             match (current, self.flaw) {
-                (Some(_), _) if lease.name().is_claim() && self.flaw != Flaw::ListsClaims => {}
+                (Some(_), _) if !lease.name().is_lease() && self.flaw != Flaw::ListsClaims => {}
                 (Some(held), Flaw::ListsTwice) => listed.extend([held.clone(), held.clone()]),
                 (Some(held), _) => listed.push(held.clone()),
                 (None, Flaw::ListsTheEnded) => listed.push(Held::new(lease.name().clone(), None)),

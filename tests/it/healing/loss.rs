@@ -369,7 +369,7 @@ fn what_was_granted_too_late_is_given_back_whole_also_to_a_store_that_is_out() {
             let report = schedule(&out.store, &clock, ["e", "f"].map(event)).run_due(noon());
             assert!(report.is_failure(), "{report}");
             // Who runs all the same runs the occurrence for everybody.
-            let is_unused = |name: &MutexName| outage == OutagePolicy::Skip || !name.is_claim();
+            let is_unused = |name: &MutexName| outage == OutagePolicy::Skip || name.is_lease();
             out.assert_asked_back(granted.iter().copied().flat_map(both_of).filter(is_unused));
             assert_eq!(diary.lines().len(), if outage == OutagePolicy::Skip { 0 } else { 2 }, "{report}");
         }

@@ -1,11 +1,12 @@
 //! The ways to a server, and what its user needs to be allowed.
 
 use std::fs;
+use std::time::Duration;
 
 use chrono::Utc;
 use soloist::{
-    Admission, Admitted, Clock, EventMutex, LeaseRequest, MutexName, Names, Owner, RedisMutex, RunRecord, RunResult,
-    Term,
+    Admission, Admitted, Clock, EventMutex, LeaseRequest, MutexError, MutexName, Names, Owner, RedisMutex, RunRecord,
+    RunResult, Term,
 };
 use tokio::runtime::Builder;
 
@@ -33,6 +34,19 @@ fn a_server_is_reached_by_its_socket_by_its_database_and_with_its_password() {
         let counted = server.ask(&["EVAL", &format!("redis.call('SELECT', {database}) {claims}"), "0"]);
         assert_eq!(counted.number(), 1, "database {database}");
     }
+}
+
+#[test]
+fn a_path_whose_server_takes_no_more_connections_is_an_outage_that_says_so() {
+    let server = Redis::with("tcp-backlog 1");
+    let url = format!("redis+unix://{}", server.socket().display());
+    let mutex = RedisMutex::builder(&url).timeout(Duration::from_millis(100)).build().expect("a url");
+    let name = MutexName::lease("report").unwrap();
+    server.pause();
+    // Each call gives a connection up that the server has not taken, until there is no room for another.
+    let errors: Vec<MutexError> = (0..5).map(|_| mutex.exists(&name).expect_err("it is stopped")).collect();
+    assert!(errors.iter().all(MutexError::is_outage), "{errors:?}");
+    assert!(errors[4].to_string().contains("the server's queue of new connections is full"), "{errors:?}");
 }
 
 #[test]

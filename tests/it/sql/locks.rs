@@ -31,9 +31,9 @@ on_both!(
 
 fn advice<S: Trouble>() -> &'static str {
     if S::NOW.starts_with("UTC") {
-        "; somebody's open transaction has locked it: look into information_schema.innodb_trx"
+        "; an open transaction has locked it: look into information_schema.innodb_trx"
     } else {
-        "; somebody's open transaction has locked it: look into pg_stat_activity"
+        "; an open transaction has locked it: look into pg_stat_activity"
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use soloist::{Admission, Admitted, EventMutex, MutexName, Owner, Term};
 
+use super::batches::admit;
 use super::trouble::{Trouble, request, wait_until};
 use super::{COLUMNS, GRANTED, on_both};
 use crate::support::noon;
@@ -16,6 +17,7 @@ const OCCURRENCES: i64 = 100;
 
 on_both!(
     a_gate_that_is_lost_in_a_race_is_no_error_in_the_log_of_the_server,
+    a_batch_of_any_size_that_is_lost_in_a_race_is_no_error_in_the_log_of_the_server,
     who_is_beaten_halfway_by_one_that_does_not_queue_keeps_nothing,
     a_hundred_threads_on_the_claims_of_one_event_hear_of_one_another_and_of_no_lock,
 );
@@ -60,6 +62,37 @@ fn a_gate_that_is_lost_in_a_race_is_no_error_in_the_log_of_the_server<S: Trouble
     let winners = |number: i64| if number % 10 == 0 { THREADS } else { 1 };
     let expected: Vec<i64> = (0..OCCURRENCES).flat_map(|number| vec![number; winners(number)]).collect();
     assert_eq!(won, expected, "one winner each");
+    let errors: Vec<String> = server.errors().split_off(before.len());
+    assert!(errors.is_empty(), "{} errors in the log: {:#?}", errors.len(), &errors[..errors.len().min(3)]);
+}
+
+/// Asks for batches that overlap. Of 50 names and of less, each has a place in the queue of PostgreSQL; of more, one place is for
+/// all.
+fn a_batch_of_any_size_that_is_lost_in_a_race_is_no_error_in_the_log_of_the_server<S: Trouble>() {
+    let server = S::start();
+    let before = server.errors();
+    let mutexes: Vec<_> = (0..THREADS).map(|_| server.mutex()).collect();
+    let all_are_there = Barrier::new(THREADS);
+    for (round, events) in [24, 25, 26].repeat(10).into_iter().enumerate() {
+        let race = |thread: usize, mutex: &S::Mutex| {
+            let asked = (thread..thread + events).map(|number| {
+                let lease = request(&format!("report:{number}:{round}"));
+                let claim = lease.with(lease.name().claim("report", noon()), Term::MAX);
+                Admission::both(lease, claim)
+            });
+            let asked: Vec<Admission> = asked.collect();
+            all_are_there.wait();
+            let granted = |answer: &Admitted| matches!(answer, Admitted::Granted(_));
+            admit(mutex, &asked).into_iter().map(|answer| answer.expect("no error")).filter(granted).count()
+        };
+        let granted: usize = thread::scope(|scope| {
+            let race = &race;
+            let threads: Vec<_> =
+                mutexes.iter().enumerate().map(|(at, mutex)| scope.spawn(move || race(at, mutex))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no error")).sum()
+        });
+        assert_eq!(granted, events + THREADS - 1, "one winner each");
+    }
     let errors: Vec<String> = server.errors().split_off(before.len());
     assert!(errors.is_empty(), "{} errors in the log: {:#?}", errors.len(), &errors[..errors.len().min(3)]);
 }

@@ -5,11 +5,11 @@
 -- excluding:  names of which none may be held, or NULL
 -- owners:     the owners of the rows
 -- looked:     the server's time of the look that came before, in microseconds
--- until:      the server's time up to which somebody waits for the answer, in microseconds
+-- until:      the server's time of the call's deadline, in microseconds
 --
--- Returns how many rows are ours, and their token, behind the commit: no rows if somebody else was granted them in between, or
--- if they have rows of their owners, released or not, because this is a late copy.
--- They are counted by a query: what the server counts as affected rows is the client's choice.
+-- Returns, behind the commit, how many rows it wrote, and their token: no rows if another owner was granted one in between, or if
+-- a name has a row of its owner already, released or not, because this is a late copy.
+-- A query counts them: which rows the server counts as affected is a setting of the client.
 --
 -- The first error ends it, before the commit.
 --
@@ -34,14 +34,12 @@ ON DUPLICATE KEY UPDATE
     term_us = IF(@soloist_takes, VALUES(term_us), term_us),
     occurrence = IF(@soloist_takes, VALUES(occurrence), occurrence);
 -- Makes a transaction fail that wrote something and must not be committed, by inserting rows that the primary key refuses:
--- a row that somebody else was granted in between; or all rows, if the server's time is outside of the window, because it
--- is too late or the clock was set back, or if somebody has taken a name that excludes them. Nothing but these names may be
--- read: what is read is locked. Whoever wrote nothing commits nothing, and lets the next one have the rows without another
--- round trip.
+-- a row that another owner was granted in between; or all rows, if the server's time is outside of the window, or if a name
+-- that excludes them is held. It reads these names only, because it locks what it reads. A transaction that wrote nothing
+-- commits nothing, and needs no other round trip.
 --
--- The names that exclude the rows are read when the rows are written, and locked, whatever the isolation level is. Of two
--- that exclude each other, each would wait for the other: the server ends one, which looks again. Who only reads a name
--- waits for nobody else who does.
+-- The excluding names are read, and locked, after the rows were written, at any isolation level. Two admissions that exclude
+-- each other would wait for each other: the server ends one, which looks again. Locks for reading exclude no other readers.
 INSERT INTO {mutexes} SELECT * FROM {mutexes} FORCE INDEX (PRIMARY)
 WHERE name IN ({names}) AND (
     owner NOT IN ({owners}) OR token <> @soloist_token

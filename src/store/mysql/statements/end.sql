@@ -1,14 +1,14 @@
--- Lets what is ours end at another time, be that now or later.
+-- Moves the end of leases and claims that are ours: to now, or to a later time.
 --
 -- ours:    the names with their owners, as conditions, in the order of the names
--- micros:  how many microseconds from now on it ends; none: it is released
+-- micros:  how many microseconds from now they end; 0: they are released
 -- asked:   the server's time before which it was not asked to end later, in microseconds
--- until:   the server's time up to which somebody waits for that
+-- until:   the server's time of the call's deadline, in microseconds
 --
 -- Returns the name and the owner of each that was ours and had not ended; and a row with no name and the server's time: if
--- that is outside of the window, nothing ends later. The time is read when the rows are locked: one that was read before may
--- be earlier than that at which somebody else has let them end. Whatever is read on the way is locked, so that nothing but
--- these names may be, however small the table is.
+-- that is outside of the window, no end was moved to later. The time is read when the rows are locked: a time that was read
+-- before the wait for the locks may be too early. It reads these names only, because it locks what it reads, however small the
+-- table is.
 START TRANSACTION;
 SELECT COUNT(*) INTO @soloist_locked FROM {mutexes} FORCE INDEX (PRIMARY) WHERE v1 AND ({ours}) FOR UPDATE;
 SET @soloist_now = UTC_TIMESTAMP(6);

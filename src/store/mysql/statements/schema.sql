@@ -26,7 +26,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     pid BIGINT NOT NULL,
     token BIGINT NULL COMMENT 'the fencing token',
     started_at DATETIME(6) NOT NULL,
-    ended_at DATETIME(6) NULL COMMENT 'NULL: it is at work, or its process was killed',
+    ended_at DATETIME(6) NULL COMMENT 'NULL: it is running, or its process was killed',
     result VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NULL COMMENT 'succeeded, failed, timed_out, ...',
     error TEXT CHARACTER SET ascii COLLATE ascii_bin NULL,
     number BIGINT NOT NULL AUTO_INCREMENT COMMENT 'later runs have higher ones, whatever the clocks of their hosts say',

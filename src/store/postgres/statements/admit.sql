@@ -5,12 +5,11 @@
 -- excluding:  names of which none may be held, or NULL
 -- owners:     the owners of the rows
 -- looked:     the server's time of the look that came before, in microseconds
--- until:      the server's time up to which somebody waits for the answer, in microseconds
+-- until:      the server's time of the call's deadline, in microseconds
 --
--- Returns how many rows it wrote, and their token, as the last row: no rows if somebody else was granted one of them in
--- between, or a name that excludes them; if one of them has a row of its owner, released or not, because this is a late copy;
--- or if the server's time is outside of the window, because it is too late or the clock was set back. The token is 0 if
--- somebody else has the turn.
+-- Returns, as the last row, how many rows it wrote, and their token: no rows if another owner was granted one in between, or a
+-- name that excludes them; if a name has a row of its owner already, released or not, because this is a late copy; or if the
+-- server's time is outside of the window. The token is 0 if another process has the turn.
 --
 -- A server that is sent several statements at once carries out all of them or none.
 --
@@ -20,8 +19,8 @@ INSERT INTO {mutexes} (name, owner, token, host, pid, acquired_at, expires_at, r
 SELECT 'advisory-key', md5(concat(random(), clock_timestamp(), random())), 0, '', 0, 'epoch', 'epoch', true, 0
 WHERE NOT EXISTS (SELECT FROM {mutexes} WHERE name = 'advisory-key')
 ON CONFLICT (name) DO NOTHING;
--- One of those who ask for the same first name at the same moment has the turn, and a token for all its rows: after the
--- highest of all, and not before the time. For the others it is 0. The settings last for this transaction.
+-- Of the processes that ask for one first name at one moment, one has the turn. Its rows get a token: after the highest of all,
+-- and not before the time. The other processes get 0. The settings last for this transaction.
 SELECT set_config('soloist.key', owner, true), set_config('soloist.token', CASE
     WHEN pg_try_advisory_xact_lock(hashtextextended(owner || least({names}), 1))
     THEN greatest((SELECT max(token) FROM {mutexes}) + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
@@ -34,12 +33,12 @@ SELECT CASE
     THEN pg_advisory_xact_lock(hashtextextended(current_setting('soloist.key'), 0))::text
     ELSE pg_advisory_xact_lock_shared(hashtextextended(current_setting('soloist.key'), 0))::text
 END
-FROM (SELECT DISTINCT name FROM unnest(ARRAY[{names}, {excluding}]) AS name) AS names;
--- Those who ask for the same names at the same moment queue here, so that each sees what the one before has committed.
--- Those without the turn wait until they can share its place, all at once, and write nothing.
--- For the rows, the queue keeps errors out of the server's log; the promises don't need it. For a name that excludes them it
--- is needed: whoever takes that waits for us, or we for them. Those whom the same name excludes share its place. The locks
--- are taken in the order of their keys.
+FROM (SELECT DISTINCT name FROM unnest(ARRAY[{names}, {excluding}]) AS name WHERE name IS NOT NULL) AS names;
+-- Admissions of one name queue here, so that each sees what the one before has committed. Those without the turn wait until they
+-- can share its place, all at once, and write nothing.
+-- For the names of the rows, the queue only keeps errors out of the server's log. For a name that excludes them the promises need
+-- it: an admission of that name waits for this one, or this one for it. Admissions that one name excludes share its place. The
+-- locks are taken in the order of their keys.
 SELECT CASE
     WHEN asked AND current_setting('soloist.token') <> '0' THEN pg_advisory_xact_lock(key)::text
     ELSE pg_advisory_xact_lock_shared(key)::text
@@ -48,7 +47,7 @@ FROM (
     SELECT hashtextextended(current_setting('soloist.key') || name, 0) AS key, bool_or(asked) AS asked, count(*) OVER () AS keys
     FROM (
         SELECT name, true AS asked FROM unnest(ARRAY[{names}]) AS name
-        UNION ALL SELECT name, false FROM unnest(ARRAY[{excluding}]::text[]) AS name
+        UNION ALL SELECT name, false FROM unnest(ARRAY[{excluding}]::text[]) AS name WHERE name IS NOT NULL
     ) AS names
     GROUP BY key
 ) AS queue WHERE keys <= 50 ORDER BY key;
@@ -75,8 +74,8 @@ WITH written AS (
 )
 SELECT count(*), current_setting('soloist.token') FROM written;
 -- Makes a transaction fail that wrote something and must not be committed, by inserting rows that the primary key refuses:
--- a row that somebody else has after all, who did not queue or renewed it at its last moment; or all rows, if the window
--- has passed.
+-- a row that another owner has after all, because it did not queue or renewed it at its last moment; or all rows, if the window has
+-- passed.
 INSERT INTO {mutexes} SELECT * FROM {mutexes}
 WHERE name IN ({names}) AND (
     owner NOT IN ({owners}) OR token <> current_setting('soloist.token')::bigint

@@ -1,12 +1,12 @@
--- Lets what is ours end at another time, be that now or later.
+-- Moves the end of leases and claims that are ours: to now, or to a later time.
 --
 -- ours:    the names with their owners, as conditions, in the order of the names
--- micros:  how many microseconds from now on it ends; none: it is released
+-- micros:  how many microseconds from now they end; 0: they are released
 -- asked:   the server's time before which it was not asked to end later, in microseconds
--- until:   the server's time up to which somebody waits for that
+-- until:   the server's time of the call's deadline, in microseconds
 --
 -- Returns the name and the owner of each that was ours and had not ended; and a row with no name and the server's time: if
--- that is outside of the window, nothing ends later. What had ended and is ours still is released, too: it would be held
+-- that is outside of the window, no end was moved to later. What had ended and is ours still is released, too: it would be held
 -- again if the clock is set back.
 WITH ours AS (
     SELECT name, expires_at > clock_timestamp() AS lasts FROM {mutexes}

@@ -3,8 +3,8 @@
 -- name:   the name
 -- owner:  its owner
 --
--- A transaction of ours whose client is gone may still be at its commit, and for as long as a replica is waited for. Nobody
--- sees its rows until then, but an insert waits for them. Where there is no row, it leaves one that is free.
+-- A transaction of ours whose client is gone may still be at its commit, which can wait for a replica. Its rows are not seen until
+-- then, but an insert waits for them. Where there is no row, it leaves one that is free.
 INSERT INTO {mutexes} AS held (name, owner, token, host, pid, acquired_at, expires_at, released, term_us, v1)
 VALUES ('{name}', '{owner}', 0, '', 0, clock_timestamp(), clock_timestamp(), true, 0, true)
 ON CONFLICT (name) DO UPDATE SET expires_at = least(held.expires_at, clock_timestamp()), released = true

@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     -- The fencing token.
     token bigint,
     started_at timestamptz NOT NULL,
-    -- NULL: it is at work, or its process was killed.
+    -- NULL: it is running, or its process was killed.
     ended_at timestamptz,
     -- succeeded, failed, timed_out, ...
     result text,

@@ -7,7 +7,7 @@
 -- KEYS     the names to end; then for each admission the names that exclude it, unless they are those of the admission before,
 --          and its claim and its lease, as far as it has them
 -- ARGV[1]  the time of this server, in microseconds with 16 digits, before which this was not sent
--- ARGV[2]  the time from which on nobody waits for the answer
+-- ARGV[2]  the time of the call's deadline
 -- ARGV[3]  how many names to end
 -- ARGV[4]  for how many milliseconds a revoked owner is granted nothing more
 -- ARGV     for each name to end: its owner; and 'now', 'revoke', or the milliseconds from now after which it ends
@@ -20,7 +20,7 @@
 -- exception its number, its kind, an entry, and the milliseconds that the entry has left. The names to end are numbered from 1
 -- on, the admissions behind them.
 --   'not ours'        the name was not its owner's, but has this entry, or none
---   'late'            the end of the name was not moved, because nobody waits for the answer
+--   'late'            the end of the name was not moved, because the call's deadline has passed
 --   'refused'         the end of the name was not moved, because of an error, which stands in the place of the entry
 --   'claim', 'lease'  it was taken; or it is asked for by an owner that has released, whose own entry this is
 --   'excluded'        also says which of the excluding names is held, from 1 on
@@ -68,7 +68,8 @@ for _ = 1, tonumber(args[3]) do
   local key, owner, ending = keys[at], args[arg + 1], args[arg + 2]
   arg = arg + 2
   local entry, moves = entries[key], find(ending, '^%d')
-  if ending == 'revoke' then
+  -- The claim and the lease of a run have one owner.
+  if ending == 'revoke' and not find(spent .. revoked, owner, 1, true) then
     revoked = revoked .. owner
   end
   if moves and is_late then
@@ -133,19 +134,21 @@ local function refuse(kind, key, which)
 end
 
 if arg < #args and is_late then
-  answer[2] = redis.error_reply('LATE nobody waits for the answer any more, or the clock was set back')
+  answer[2] = redis.error_reply('LATE the deadline of the call has passed, or the clock was set back')
   return answer
 end
-local excluding_from, excluding_to, claim_term, lease_term, holder
+
+-- What an admission shares with the one before, unless it says otherwise. `rest` is an entry behind its term.
+local excluding_from, excluding_to, claim_term, lease_term, rest
 
 -- Writes the entry of a name that reads as free. Returns false if something else than a text is at its key.
 local function take(key, owner, term)
   if not key or entries[key] then
     return true
   end
-  local entry = owner .. 'token=' .. answer[2] .. ' term=' .. term .. holder
+  local entry = owner .. 'token=' .. answer[2] .. ' term=' .. term .. rest
   local taken = call('SET', key, entry, 'NX', 'PX', term)
-  entries[key] = taken and entry or 'what is at ' .. key
+  entries[key] = taken and entry or 'no text at ' .. key
   return taken
 end
 
@@ -156,11 +159,11 @@ while arg < #args do
     arg = arg + 2
   else
     excluding_from, excluding_to = at + 1, at + args[arg + 2]
-    at, claim_term, lease_term, holder = excluding_to, args[arg + 3], args[arg + 4], args[arg + 5]
+    at, claim_term, lease_term, rest = excluding_to, args[arg + 3], args[arg + 4], args[arg + 5]
     arg = arg + 5
     for which = excluding_from, excluding_to do
       local key = keys[which]
-      entries[key] = entries[key] or (call('EXISTS', key) == 1 and 'what is at ' .. key)
+      entries[key] = entries[key] or (call('EXISTS', key) == 1 and 'no text at ' .. key)
     end
   end
   local excluding, claim_key, lease_key
@@ -179,7 +182,7 @@ while arg < #args do
   local has_claim, has_lease = is_of(owner, claim), is_of(owner, lease)
 
   if find(spent, owner, 1, true) then
-    local own = owner .. 'token=0 term=' .. (lease_key and lease_term or claim_term) .. holder
+    local own = owner .. 'token=0 term=' .. (lease_key and lease_term or claim_term) .. rest
     except(lease_key and 'lease' or 'claim', own, 0)
   elseif (has_claim or not claim_key) and (has_lease or not lease_key) then
     except('ours', lease or claim, 0) -- It stays granted, whatever excludes it since.

@@ -10,7 +10,7 @@ local answer = { time[1] .. string.sub('000000' .. time[2], -6) }
 for _, key in ipairs(KEYS) do
   local entry = redis.pcall('GET', key)
   if type(entry) == 'table' then
-    entry = 'what is at ' .. key
+    entry = 'no text at ' .. key
   end
   answer[#answer + 1] = entry
   answer[#answer + 1] = entry and redis.call('PTTL', key) or 0
