@@ -69,7 +69,7 @@ use keys::Prefix;
 /// | `{soloist}:mark/reports/reports/seen…`, `{soloist}:mark/shop/shop/paused` | since when an event is known that [catches up](crate::Event::catch_up); that a schedule is [paused](crate::Schedule::pause) | when it ends |
 /// | `{soloist}:runs/reports` | the [log of its runs](crate::Schedule::with_run_log): a hash with a line for each run that is kept | never |
 /// | `{soloist}:token` | the last fencing token | 30 days after it |
-/// | `{soloist}:spent` | owners whose admission was asked for twice, and that have released: a late copy of it is granted nothing | a second after the longest call |
+/// | `{soloist}:revoked` | owners whose admission was asked for twice, and that have released: a late copy of it is granted nothing | a second after the longest call |
 /// | `{soloist}:check` | nothing: [`check`](crate::EventMutex::check) sees whether the server takes writes | a millisecond later |
 ///
 /// The prefix is the hash tag of all its keys, so that they lie on one slot of a cluster.
@@ -220,7 +220,7 @@ impl RedisMutexBuilder {
     pub fn build(self) -> Result<RedisMutex, InvalidOptions> {
         let target = self.options.check(TIMEOUTS)?;
         let prefix = Prefix::new(target.namespace.clone())?;
-        let engine = RedisEngine { prefix, timeout: target.timeout, asked_again: Mutex::default() };
+        let engine = RedisEngine { prefix, timeout: target.timeout, to_revoke: Mutex::default() };
         Ok(RedisMutex(ServerMutex::new(engine, target)))
     }
 }

@@ -43,27 +43,28 @@ pub(super) struct RedisEngine {
     pub(super) prefix: Prefix,
     /// The longest duration of a call.
     pub(super) timeout: Duration,
-    /// The owners whose admissions were granted at a second attempt, and the moment until which the server accepts the first copy.
-    pub(super) asked_again: Mutex<Vec<(Owner, Moment)>>,
+    /// The owners that their release revokes, because their admissions were granted at a second attempt; and the moment until which the
+    /// server accepts the first copy.
+    pub(super) to_revoke: Mutex<Vec<(Owner, Moment)>>,
 }
 
 impl RedisEngine {
     /// Notes the owners of these admissions that were granted.
-    fn remember(&self, admissions: &[&Admission], decided: &[Result<Admitted, Failure>]) {
+    fn revoke_later(&self, admissions: &[&Admission], decided: &[Result<Admitted, Failure>]) {
         let now = Clock::system().moment();
         let until = now.plus(self.timeout + MARGIN);
         let is_granted = |decided: &Result<Admitted, Failure>| matches!(decided, Ok(Admitted::Granted(_)));
         let granted = admissions.iter().zip(decided).filter(|(_, decided)| is_granted(decided));
-        let mut asked_again = self.asked_again.lock().unwrap_or_else(PoisonError::into_inner);
-        asked_again.retain(|(_, until)| now < *until);
-        asked_again.extend(granted.map(|(admission, _)| (admission.owner(), until)));
+        let mut to_revoke = self.to_revoke.lock().unwrap_or_else(PoisonError::into_inner);
+        to_revoke.retain(|(_, until)| now < *until);
+        to_revoke.extend(granted.map(|(admission, _)| (admission.owner(), until)));
     }
 
     /// Returns this request; a release revokes the owner if a copy of its admission may still be on its way.
-    fn revoking(&self, request: &EndRequest) -> EndRequest {
+    fn with_revocation(&self, request: &EndRequest) -> EndRequest {
         let now = Clock::system().moment();
-        let asked_again = self.asked_again.lock().unwrap_or_else(PoisonError::into_inner);
-        let may_come = asked_again.iter().any(|(owner, until)| *owner == request.owner && now < *until);
+        let to_revoke = self.to_revoke.lock().unwrap_or_else(PoisonError::into_inner);
+        let may_come = to_revoke.iter().any(|(owner, until)| *owner == request.owner && now < *until);
         let end = if may_come && request.end == End::Now { End::NowAndRevoked } else { request.end };
         EndRequest { end, ..request.clone() }
     }
@@ -88,9 +89,9 @@ impl Engine for RedisEngine {
 
     /// Puts the last releases and the first admissions into one call of the script: a run in order costs one call.
     fn carry_out(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
-        let ends: Vec<EndRequest> = request.ends.iter().map(|end| self.revoking(end)).collect();
+        let ends: Vec<EndRequest> = request.ends.iter().map(|end| self.with_revocation(end)).collect();
         let mut parts = request.admissions.chunks(CHUNK);
-        let call = Call { ends: &[], admissions: &[], refused_for: self.timeout + MARGIN };
+        let call = Call { ends: &[], admissions: &[], revoked_for: self.timeout + MARGIN };
         let mut calls: Vec<Call<'_>> = ends.chunks(CHUNK).map(|ends| Call { ends, ..call }).collect();
         if let Some(last) = calls.last_mut() {
             last.admissions = parts.next().unwrap_or_default();
@@ -106,7 +107,7 @@ impl Engine for RedisEngine {
             answers.admissions.extend(of_call.admissions);
         }
         if asked_before.is_some() {
-            self.remember(request.admissions, &answers.admissions);
+            self.revoke_later(request.admissions, &answers.admissions);
         }
         Ok(answers)
     }

@@ -1,5 +1,5 @@
 //! The keys of a prefix in Redis: `{PREFIX}:NAME`, where `NAME` is the text of a [`MutexName`], as in
-//! `{soloist}:lease/reports`. Beside the names are the hash `{PREFIX}:runs/EVENT`, `{PREFIX}:token`, `{PREFIX}:spent` and
+//! `{soloist}:lease/reports`. Beside the names are the hash `{PREFIX}:runs/EVENT`, `{PREFIX}:token`, `{PREFIX}:revoked` and
 //! `{PREFIX}:check`.
 //!
 //! The text in the braces is the [hash tag](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags)

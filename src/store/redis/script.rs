@@ -23,16 +23,17 @@ pub(super) struct Call<'a> {
     pub(super) ends: &'a [EndRequest],
     pub(super) admissions: &'a [&'a Admission],
     /// How long a revoked owner is granted nothing more.
-    pub(super) refused_for: Duration,
+    pub(super) revoked_for: Duration,
 }
 
 impl Call<'_> {
     /// Returns the command, whose caller waits for the reply until `until`.
     pub(super) fn command(&self, prefix: &Prefix, clock: ServerClock, until: Moment) -> Cmd {
-        let mut keys = vec![prefix.key("token"), prefix.key("spent")];
-        let mut arguments: Vec<String> = clock.window(until).map(|micros| format!("{micros:016}")).into();
+        let mut keys = vec![prefix.key("token"), prefix.key("revoked")];
+        let mut arguments = Vec::with_capacity(4 + 2 * self.ends.len() + 6 * self.admissions.len());
+        arguments.extend(clock.window(until).map(|micros| format!("{micros:016}")));
         arguments.push(self.ends.len().to_string());
-        arguments.push(self.refused_for.as_millis().to_string());
+        arguments.push(self.revoked_for.as_millis().to_string());
         for EndRequest { name, owner, end } in self.ends {
             keys.push(prefix.key(name));
             arguments.push(beginning_of_entry(*owner));

@@ -90,15 +90,15 @@ fn an_owner_that_asked_twice_and_released_is_granted_nothing_more() {
         let next = theirs.create(&lease()).expect("an answer").expect("it is free for all others");
         assert!(theirs.forget(&next).expect("an answer"));
     }
-    assert!((1..=21_000).contains(&server.ask(&["PTTL", "{soloist}:spent"]).number()), "it goes by itself");
+    assert!((1..=21_000).contains(&server.ask(&["PTTL", "{soloist}:revoked"]).number()), "it goes by itself");
 
     // A process whose calls last longer has revoked an owner before.
-    server.ask(&["PEXPIRE", "{soloist}:spent", "900000"]);
+    server.ask(&["PEXPIRE", "{soloist}:revoked", "900000"]);
     assert!(!ours.exists(&name).expect("an answer"), "and a connection is at rest");
     proxy.fault_once(Fault::Cut);
     let Ok(Admitted::Granted(grant)) = admission(&name, 1).ask(&ours) else { panic!("it is free") };
     assert!(ours.forget(grant.lease().expect("a lease")).expect("an answer"), "its run is over");
-    assert!(server.ask(&["PTTL", "{soloist}:spent"]).number() > 21_000, "that owner stays revoked");
+    assert!(server.ask(&["PTTL", "{soloist}:revoked"]).number() > 21_000, "that owner stays revoked");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn an_admission_that_was_given_up_is_granted_to_nobody_later() {
     admission.ask(&ours).expect_err("nothing is answered");
     proxy.mend();
     assert!(!ours.exists(&lease_of(&admission)).expect("an answer"));
-    assert_eq!(server.ask(&["EXISTS", "{soloist}:spent"]).number(), 1, "it was given back");
+    assert_eq!(server.ask(&["EXISTS", "{soloist}:revoked"]).number(), 1, "it was given back");
     assert_refused(&admission, &theirs);
 }
 

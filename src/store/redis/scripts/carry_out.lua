@@ -61,16 +61,15 @@ local function except(kind, entry, left, which)
   answer[#answer + 1] = { number, kind, entry, left, which }
 end
 
-local spent = entries[keys[2]] or ''
-local ended, revoked = {}, ''
+local revoked, newly_revoked, ended = entries[keys[2]] or '', {}, {}
 for _ = 1, tonumber(args[3]) do
   number, at = number + 1, at + 1
   local key, owner, ending = keys[at], args[arg + 1], args[arg + 2]
   arg = arg + 2
   local entry, moves = entries[key], find(ending, '^%d')
-  -- The claim and the lease of a run have one owner.
-  if ending == 'revoke' and not find(spent .. revoked, owner, 1, true) then
-    revoked = revoked .. owner
+  -- The claim and the lease of a run have one owner, and are adjacent.
+  if ending == 'revoke' and newly_revoked[#newly_revoked] ~= owner then
+    newly_revoked[#newly_revoked + 1] = owner
   end
   if moves and is_late then
     except('late', '', 0)
@@ -94,10 +93,10 @@ end
 if #ended > 0 then
   call('DEL', unpack(ended))
 end
-if revoked ~= '' then
-  spent = string.sub(spent .. revoked, -longest)
+if #newly_revoked > 0 then
+  revoked = string.sub(revoked .. table.concat(newly_revoked), -longest)
   local kept_ms = math.max(call('PTTL', keys[2]), tonumber(args[4])) -- Another process may ask for longer.
-  try('SET', keys[2], spent, 'PX', kept_ms) -- If the server refuses it, the releases still count.
+  try('SET', keys[2], revoked, 'PX', kept_ms) -- If the server refuses it, the releases still count.
 end
 
 -- Takes the token of all that this call grants. Returns false, with an error in the answer, if there is none.
@@ -181,7 +180,8 @@ while arg < #args do
   local claim, lease = claim_key and entries[claim_key], lease_key and entries[lease_key]
   local has_claim, has_lease = is_of(owner, claim), is_of(owner, lease)
 
-  if find(spent, owner, 1, true) then
+  -- In this order: what is over for good, what is granted already, what excludes it, and what is taken.
+  if find(revoked, owner, 1, true) then
     local own = owner .. 'token=0 term=' .. (lease_key and lease_term or claim_term) .. rest
     except(lease_key and 'lease' or 'claim', own, 0)
   elseif (has_claim or not claim_key) and (has_lease or not lease_key) then
