@@ -53,6 +53,12 @@ pub(super) struct Part<T> {
     pub(super) again: bool,
 }
 
+impl<T> Default for Part<T> {
+    fn default() -> Self {
+        Self { answers: Vec::new(), again: false }
+    }
+}
+
 impl<T> Part<T> {
     fn failed(failure: &Failure, count: usize) -> Self {
         Self { answers: iter::repeat_with(|| Err(failure.clone())).take(count).collect(), again: false }
@@ -66,6 +72,9 @@ impl<E: Engine> Server<E> {
 
     /// Ends leases, and decides on admissions.
     pub(super) fn decide(&self, request: Request<'_>) -> (Part<bool>, Part<Admitted>) {
+        if request.ends.is_empty() && request.admissions.is_empty() {
+            return Default::default();
+        }
         let (mut ended, mut decided) = (None, None);
         let outcome = self.call(|attempt| {
             let again = attempt.asked_since.is_some();

@@ -12,7 +12,12 @@ use crate::time::clock::{Clock, moment::Moment};
 
 /// The longest wait of one call for all its locks.
 const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
+
+/// The end of the wait, in which there are no pauses: other processes may lock the file again and again, and leave it free for moments.
+const WITHOUT_PAUSES: Duration = Duration::from_secs(1);
 
 /// A locked file. It is unlocked when this is dropped.
 pub(crate) struct MutexLock(OpenFile);
@@ -42,13 +47,18 @@ impl MutexLock {
             if is_locked {
                 return Ok(Self(file));
             }
-            if Clock::system().moment() >= deadline {
+            let left = deadline.since(Clock::system().moment());
+            if left.is_zero() {
                 let who = who_locks(&file).map_or(String::new(), |pid| format!(" by pid {pid}"));
                 let why = format!("it is locked{who}, and a call waits {} s for all its locks", TIMEOUT.as_secs());
                 return Err(FileError::at(file.path())(io::Error::new(io::ErrorKind::TimedOut, why)));
             }
-            thread::sleep(pause);
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            if left < WITHOUT_PAUSES {
+                thread::yield_now();
+            } else {
+                thread::sleep(pause);
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
         }
     }
 }
