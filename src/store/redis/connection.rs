@@ -101,7 +101,9 @@ impl Pipeline {
 
     fn send(&mut self, commands: &[Cmd]) -> io::Result<()> {
         let mut packed = Vec::new();
-        commands.iter().for_each(|command| command.write_packed_command(&mut packed));
+        for command in commands {
+            command.write_packed_command(&mut packed);
+        }
         self.stream.write_all(&packed)?;
         self.stream.flush()
     }

@@ -22,7 +22,7 @@ pub(super) trait Stream: Read + Write + Send {
 
 /// A socket with a deadline, and with a limit of the bytes that it reads. It is shut down when it is dropped.
 pub(super) struct Socket {
-    socket: socket2::Socket,
+    connected: socket2::Socket,
     until: Moment,
     allowance: usize,
 }
@@ -35,9 +35,9 @@ impl Socket {
 
     /// Returns whether there is something to be read: the end of the connection, or an answer that nothing has asked for.
     pub(super) fn has_input(&self) -> io::Result<bool> {
-        self.socket.set_nonblocking(true)?;
-        let peeked = self.socket.peek(&mut [MaybeUninit::uninit()]);
-        self.socket.set_nonblocking(false)?;
+        self.connected.set_nonblocking(true)?;
+        let peeked = self.connected.peek(&mut [MaybeUninit::uninit()]);
+        self.connected.set_nonblocking(false)?;
         Ok(!peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock))
     }
 }
@@ -58,8 +58,8 @@ impl Stream for rustls::StreamOwned<rustls::ClientConnection, Socket> {
 impl Read for Socket {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let read = until_done(|| {
-            self.socket.set_read_timeout(Some(left(self.until)?))?;
-            self.socket.read(bytes)
+            self.connected.set_read_timeout(Some(left(self.until)?))?;
+            self.connected.read(bytes)
         })?;
         let left = self.allowance.checked_sub(read);
         self.allowance = left.ok_or_else(|| io::Error::other("the answer has no end"))?;
@@ -70,8 +70,8 @@ impl Read for Socket {
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         until_done(|| {
-            self.socket.set_write_timeout(Some(left(self.until)?))?;
-            self.socket.write(bytes)
+            self.connected.set_write_timeout(Some(left(self.until)?))?;
+            self.connected.write(bytes)
         })
     }
 
@@ -83,18 +83,18 @@ impl Write for Socket {
 /// To close the socket is not enough: a forked child may have it open, too.
 impl Drop for Socket {
     fn drop(&mut self) {
-        let _ = self.socket.shutdown(Shutdown::Both); // The server may have closed it first.
+        let _ = self.connected.shutdown(Shutdown::Both); // The server may have closed it first.
     }
 }
 
 /// Connects to the server.
 pub(super) fn connect(target: &Target<Address>, until: Moment) -> io::Result<Box<dyn Stream>> {
-    let socket = match target.address.info.addr() {
+    let connected = match target.address.info.addr() {
         ConnectionAddr::Tcp(host, port) => connect_tcp(host, *port, until)?,
         ConnectionAddr::Unix(path) => connect_unix(&SockAddr::unix(path)?)?,
         _ => return Err(io::Error::new(ErrorKind::Unsupported, "the url names no kind of socket that is known")),
     };
-    let socket = Socket { socket, until, allowance: 0 };
+    let socket = Socket { connected, until, allowance: 0 };
     #[cfg(feature = "redis-tls")]
     if let (true, ConnectionAddr::Tcp(host, _)) = (target.address.is_encrypted, target.address.info.addr()) {
         let name = rustls::pki_types::ServerName::try_from(host.clone()).map_err(io::Error::other)?;

@@ -64,12 +64,11 @@ impl<S: Session> SqlEngine<S> {
             }
             let began = Clock::system().moment();
             match last.take() {
-                None => {}
                 Some((before, Lost::ToLock(failure, _))) if look.is_as(&before) => return Err(failure),
                 Some((_, Lost::ToLock(failure, took))) if began.plus(took) >= until => {
                     return Err(failure.advised(CROWD));
                 }
-                Some((_, Lost::ToLock(..))) => {}
+                None | Some((_, Lost::ToLock(..))) => {}
                 Some((before, Lost::ToAnother { had_turn })) if look.is_as(&before) => tries += u32::from(had_turn),
                 Some((_, Lost::ToAnother { .. })) => tries = 1, // It sees the winners, and goes on until the deadline.
             }
