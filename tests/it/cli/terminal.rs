@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::process::ChildStdin;
+use std::time::Instant;
 
 use soloist::{Event, Schedule};
 
@@ -328,14 +329,16 @@ fn a_program_whose_tasks_print() {
     });
 }
 
-/// Runs a program for four seconds, and ends it by SIGTERM. Returns what it sent to the terminal. On a busy machine this may
-/// be not enough: then it is run for longer.
-fn typescript(program: &str, stty: &str, is_enough: impl Fn(&str) -> bool) -> (usize, String) {
-    let run_for = |seconds: usize| {
+/// Runs a program for four seconds, and ends it by SIGTERM. Returns the seconds that this took, and what the program sent to the
+/// terminal. On a busy machine this may be not enough: then it is run for longer.
+fn typescript(program: &str, stty: &str, is_enough: impl Fn(&str) -> bool) -> (u64, String) {
+    let run_for = |seconds: u64| {
+        let began = Instant::now();
         let line = format!("{stty} timeout --foreground -s TERM {seconds} {program}; stty -a | grep -o 'rows [0-9]*'");
-        (seconds, succeeds(on_a_terminal(&Place::new(), &line).env(PRINTS, "1")).printed)
+        let shown = succeeds(on_a_terminal(&Place::new(), &line).env(PRINTS, "1")).printed;
+        (began.elapsed().as_secs(), shown)
     };
-    let is_enough = |(_, shown): &(usize, String)| is_enough(shown);
+    let is_enough = |(_, shown): &(u64, String)| is_enough(shown);
     [4, 8, 16].into_iter().map(run_for).find(is_enough).unwrap_or_else(|| run_for(32))
 }
 
@@ -355,7 +358,7 @@ fn work_draws_a_picture_in_the_last_lines_of_a_terminal_and_gives_them_back() {
     assert_eq!((screen.scrolls, &*screen.row(0)), ((0, 11), "3 events; Ctrl-C ends this"));
     let below: Vec<String> = (12..24).map(|row| screen.row(row)).collect();
     assert!(below.iter().any(|line| line.starts_with("next: carts:remind, ") && line.contains(", in ")), "{below:?}");
-    let pictures = pictures(&shown);
+    let pictures = pictures(&shown) as u64;
     assert!((2..=seconds + 2).contains(&pictures), "{pictures} in {seconds} seconds: {shown:?}");
     // Nothing of it is left, and the shell goes on below what was printed.
     assert!(!end.contains("\x1b[1;12r"), "{end:?}");
