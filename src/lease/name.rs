@@ -211,7 +211,7 @@ impl MutexName {
         if let Claimed::Period(period) = &self.0.claim.as_ref()?.claimed { Some(period) } else { None }
     }
 
-    /// What a mark says; nothing for anything else.
+    /// Returns what a mark says; nothing for anything else.
     pub fn marked(&self) -> Option<&str> {
         if let Claimed::Mark(mark) = &self.0.claim.as_ref()?.claimed { Some(mark) } else { None }
     }

@@ -39,7 +39,7 @@ fn report(diary: &Diary) -> Event {
     Event::call("report", diary.task("ran")).every_minute().on_one_server().without_overlapping()
 }
 
-/// What one batch of these is answered.
+/// Returns the answers to one batch of these.
 fn carry_out(mutex: &impl EventMutex, releases: Vec<Lease>, admissions: Vec<Admission>) -> Batch {
     let mut batch = Batch::new();
     for lease in releases {

@@ -110,9 +110,13 @@ fn connect_tcp(host: &str, port: u16, until: Moment) -> io::Result<socket2::Sock
     for (at, address) in addresses.iter().enumerate() {
         // An address that swallows everything leaves time for the next.
         let share = left(until)? / u32::try_from(addresses.len() - at).unwrap_or(u32::MAX);
-        let socket = socket2::Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
-        match socket.connect_timeout(&SockAddr::from(*address), share) {
-            Ok(()) => return socket.set_tcp_nodelay(true).map(|()| socket),
+        let connect = || {
+            let socket = socket2::Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
+            socket.connect_timeout(&SockAddr::from(*address), share)?;
+            socket.set_tcp_nodelay(true).map(|()| socket)
+        };
+        match connect() {
+            Ok(socket) => return Ok(socket),
             Err(error) => failed = error,
         }
     }

@@ -15,7 +15,7 @@ use soloist::{
 
 const TOLD: &str = "SOLOIST_TEST_CHILD";
 
-/// What a child is told.
+/// A task for a child.
 pub(super) enum Told<'a> {
     /// Takes a lease of an hour, says so, and waits.
     Hold(&'a Path, &'a str),

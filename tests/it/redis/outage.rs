@@ -25,7 +25,7 @@ use crate::worker_log::read;
 /// One time-out of two seconds and what a busy machine may add to it, and not two of them.
 const IN_TIME: Duration = Duration::from_millis(3_900);
 
-/// The tick runs nothing, because the store did not answer, and is over in time; what it says.
+/// Asserts that the tick runs nothing, because the store did not answer, and is over in time. Returns what it says.
 #[track_caller]
 fn assert_out(schedule: &Schedule, at: DateTime<Utc>, diary: &Diary) -> String {
     let (ran, mut said) = (diary.lines().len(), String::new());
@@ -51,7 +51,7 @@ fn a_server_that_refuses_connections_is_out() {
     assert!(said.starts_with(expected) && said.contains("refused"), "{said}");
 }
 
-/// Whether the schedule has asked the server before.
+/// The acquaintance of a schedule with a server that it has asked before, or not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Acquainted {
     No,
