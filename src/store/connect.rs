@@ -58,9 +58,11 @@ pub fn connect(url: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
         "memory" => memory(rest),
         "file" => file(rest),
         #[cfg(feature = "redis")]
-        "redis" | "redis+unix" => Ok(Arc::new(RedisMutex::new(url).map_err(refused)?)),
+        "redis" | "redis+unix" | "redis+sentinel" | "redis+cluster" => {
+            Ok(Arc::new(RedisMutex::new(url).map_err(refused)?))
+        }
         #[cfg(feature = "redis-tls")]
-        "rediss" => Ok(Arc::new(RedisMutex::new(url).map_err(refused)?)),
+        "rediss" | "rediss+sentinel" | "rediss+cluster" => Ok(Arc::new(RedisMutex::new(url).map_err(refused)?)),
         #[cfg(feature = "mysql")]
         "mysql" | "mariadb" => Ok(Arc::new(MysqlMutex::new(url).map_err(refused)?)),
         #[cfg(feature = "postgres")]
@@ -78,7 +80,8 @@ pub(crate) fn create_table(url: &str) -> Result<Result<(), MutexError>, ConnectE
         "mysql" | "mariadb" => Ok(MysqlMutex::new(url).map_err(refused)?.create_table()),
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => Ok(PostgresMutex::new(url).map_err(refused)?.create_table()),
-        "memory" | "file" | "redis" | "rediss" | "redis+unix" => {
+        "memory" | "file" | "redis" | "rediss" | "redis+unix" | "redis+sentinel" | "rediss+sentinel"
+        | "redis+cluster" | "rediss+cluster" => {
             Err(refused(format!("a store at {scheme}: has no table, and needs none")))
         }
         _ => Err(refused(why_not(&scheme))),
@@ -102,13 +105,14 @@ fn refused(why: impl Into<BoxError>) -> ConnectError {
 }
 
 /// The schemes of all stores, in this build or not.
-const KNOWN: &str = "memory, file, redis, rediss, redis+unix, mysql, mariadb, postgres and postgresql";
+const KNOWN: &str = "memory, file, redis, rediss, redis+unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster, \
+                     mysql, mariadb, postgres and postgresql";
 
 /// Returns why this build has no store of the scheme.
 fn why_not(scheme: &str) -> String {
     let feature = match scheme {
-        "redis" | "redis+unix" => "redis",
-        "rediss" => "redis-tls",
+        "redis" | "redis+unix" | "redis+sentinel" | "redis+cluster" => "redis",
+        "rediss" | "rediss+sentinel" | "rediss+cluster" => "redis-tls",
         "mysql" | "mariadb" => "mysql",
         "postgres" | "postgresql" => "postgres",
         _ => return format!("no store has the scheme {scheme}; there are {KNOWN}"),

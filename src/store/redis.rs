@@ -10,7 +10,9 @@
 //!
 //! A call goes one way, file by file: from here to `server/server_mutex.rs` (the meaning of an answer), `server/attempts.rs` (the
 //! attempts), `engine.rs` (the requests on a connection; `script.rs` writes and reads them), `connection.rs` (the driver's commands
-//! and its parser), and `stream.rs` (the socket).
+//! and its parser), and `stream.rs` (the socket). `topology.rs` finds the server for a new connection: it asks Sentinels for the
+//! primary, or a node of a cluster for the one that has the slot. After a failover a connection breaks, or its server answers
+//! `MOVED` or `READONLY`, and the call is tried on a new one.
 //!
 //! An entry begins with its format, `v1`, and its owner; an entry of another format is neither used nor changed. An entry
 //! records its term. If an admission finds an entry with more time left than its term, the server's clock was set back, and the
@@ -26,6 +28,7 @@
 
 use std::fmt;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use crate::base::error::InvalidOptions;
@@ -43,10 +46,12 @@ mod server_error;
 mod stored_holder;
 mod stored_script;
 mod stream;
+mod topology;
 
 use address::Address;
 use engine::RedisEngine;
 use keys::Prefix;
+use topology::Topology;
 
 /// Mutexes between all processes that reach one Redis server, 6.2 or newer, or Valkey. It can do all that an
 /// [`EventMutex`](crate::EventMutex) can.
@@ -94,9 +99,13 @@ use keys::Prefix;
 ///
 /// Redis copies to its replicas after it has answered: a failover, or a restart without its data, can lose a lease or a
 /// claim that was granted a moment before, and a second holder then gets a higher [fencing token](crate::FencingToken).
-/// The server must not evict: [`check`](crate::EventMutex::check) warns of that. A Redis Cluster is not supported: no redirection is
-/// followed, so that a node works only as long as it has the slot of the prefix, and [`check`](crate::EventMutex::check) warns of
-/// every cluster.
+/// [`wait`](RedisMutexBuilder::wait) makes that rarer, and [`check`](crate::EventMutex::check) warns of replicas without it. The
+/// server must not evict: [`check`](crate::EventMutex::check) warns of that, too.
+///
+/// With `redis+sentinel://`, each new connection asks the Sentinels where the primary is. With `redis+cluster://`, it asks the nodes
+/// for the one that has the slot of the prefix. A call during a failover fails, as one on a server that is away, until there is a
+/// new primary. A slot that is being moved to another node is such an outage, too, until it has been moved: nothing is granted
+/// then.
 ///
 /// A call takes two seconds at most, or what [`timeout`](RedisMutexBuilder::timeout) says, the look-up of the host and the
 /// handshake included; [`break_lease`](crate::EventMutex::break_lease) is two. If an answer is lost, it is asked for once more on
@@ -110,7 +119,7 @@ use keys::Prefix;
 ///
 /// The server's user needs `+@connection +evalsha +script|load +time +get +mget +exists +set +del +pttl +pexpire` on the keys
 /// `~{soloist}:*`, `+hgetall +hget +hmget +hset +hincrby +hdel` for a [log of runs](crate::Schedule::with_run_log), `+info` for
-/// [`check`](crate::EventMutex::check), and `+scan` to list [leases with a prefix](crate::Names::LeasesWithPrefix), which reads
+/// [`check`](crate::EventMutex::check), `+role` with Sentinels, `+wait` with [`wait`](RedisMutexBuilder::wait), and `+scan` to list [leases with a prefix](crate::Names::LeasesWithPrefix), which reads
 /// through all keys of the database.
 ///
 /// If the server has no room for another connection, is being started, refuses connections, or is blocked by a script of another
@@ -140,6 +149,11 @@ impl RedisMutex {
     /// | `redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE]` | over TCP; port 6379, database 0 |
     /// | `rediss://…` | the same over TLS, with the feature `redis-tls` |
     /// | `redis+unix:///PATH[?db=DATABASE&user=USER&pass=PASSWORD]` | over a socket of this host |
+    /// | `redis+sentinel://[[USER]:PASSWORD@]HOST[:PORT][,HOST…]/NAME[/DATABASE]` | the primary that these [Sentinels](https://redis.io/docs/latest/operate/oss_and_stack/management/sentinel/) watch under this name; port 26379; `?sentinel_user=` and `?sentinel_password=` are for the Sentinels, the others for the primary |
+    /// | `redis+cluster://[[USER]:PASSWORD@]HOST[:PORT][,HOST…]` | the node of a [cluster](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/) that has the slot of the prefix; any of its nodes may be listed |
+    /// | `rediss+sentinel://…`, `rediss+cluster://…` | the same over TLS |
+    ///
+    /// With `?wait=1`, a grant [counts when a replica has it](RedisMutexBuilder::wait).
     ///
     /// Without TLS the password goes over the network in plain text, as Redis knows no other way:
     /// [`check`](crate::EventMutex::check) warns of a server without TLS that is not on this host.
@@ -212,6 +226,15 @@ server_builder! {
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(600)];
 
 impl RedisMutexBuilder {
+    /// Lets a grant count when so many replicas have it, none unless it is set: as `wait=1` in the URL. Otherwise it is released, and
+    /// the admission fails. A call waits for half of its time at most.
+    pub fn wait(mut self, replicas: u32) -> Self {
+        if let Ok(address) = &mut self.options.address {
+            address.replicas = replicas;
+        }
+        self
+    }
+
     /// Checks the options, and returns the store, which connects at the first call.
     ///
     /// # Errors
@@ -220,7 +243,14 @@ impl RedisMutexBuilder {
     pub fn build(self) -> Result<RedisMutex, InvalidOptions> {
         let target = self.options.check(TIMEOUTS)?;
         let prefix = Prefix::new(target.namespace.clone())?;
-        let engine = RedisEngine { prefix, timeout: target.timeout, to_revoke: Mutex::default() };
+        let engine = RedisEngine {
+            prefix,
+            timeout: target.timeout,
+            replicas: target.address.replicas,
+            is_cluster: matches!(target.address.topology, Topology::Cluster),
+            answered_last: AtomicUsize::new(0),
+            to_revoke: Mutex::default(),
+        };
         Ok(RedisMutex(ServerMutex::new(engine, target)))
     }
 }

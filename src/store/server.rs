@@ -14,6 +14,7 @@
 //! | --- | --- |
 //! | `Server::attempts` | a connection was dead, a reply was lost (once), or the server has no room or starts (until the deadline) |
 //! | `Server::release_pending` | a reply was lost for good, and the name may be held by this process: with a later call |
+//! | Redis: `topology::connect` | a Sentinel or a node does not answer, or names another server |
 //! | Redis: `Connection::exchange` | the server has no copy of a script |
 //! | SQL: `SqlEngine::admit` | another process was faster (until the deadline), or two transactions were in each other's way (ten times) |
 //! | SQL: `rows` | two transactions were in each other's way (ten times) |

@@ -42,8 +42,14 @@ pub enum StoreWarning {
         /// The number of old versions.
         count: u64,
     },
-    /// The server is a node of a Redis Cluster: no event runs while another node serves the slot of the keys.
+    /// The server is a node of a Redis Cluster, and the URL names this node alone: no event runs while another node has the slot of
+    /// the keys.
     ClusterNode,
+    /// Replicas copy what the server has answered already: a failover can lose the grants of a last moment.
+    CopiesLater {
+        /// The number of connected replicas.
+        replicas: u32,
+    },
     /// The connection to another host is not encrypted, and it carries the password. A server is on this host if the URL names a
     /// socket, `localhost` or a loopback address.
     Plaintext {
@@ -148,8 +154,13 @@ impl fmt::Display for StoreWarning {
                 OneLine(path.display())
             ),
             Self::ClusterNode => f.write_str(
-                "the server is a node of a Redis Cluster, which is not supported: no event runs while another node serves \
-                 the slot of the keys; use a standalone Redis",
+                "the server is a node of a Redis Cluster, and no event runs while another node has the slot of the keys: \
+                 write redis+cluster:// in the url",
+            ),
+            Self::CopiesLater { replicas } => write!(
+                f,
+                "the server has replicas ({replicas}), which copy what it has answered: a failover can lose the grants of a last \
+                 moment, and then an occurrence runs twice; with wait=1 in the url, a grant counts when a replica has it"
             ),
             Self::Plaintext { instead } => write!(
                 f,

@@ -1,64 +1,145 @@
-//! The address of a Redis server: its URL read into place, user, password and database.
+//! The address of a Redis server: its URL read into places, user, password and database.
 
 use std::fmt;
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+use percent_encoding::percent_decode_str;
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
+use super::topology::{Topology, shown};
 use crate::base::error::InvalidOptions;
-use crate::store::server::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
+use crate::store::server::server_url::{ServerAddress, ServerUrl, is_this_host};
 
 const NO_PATH: &str = "has no path, as in redis+unix:///run/redis.sock";
 
-/// The address and the login of a URL.
+const NO_PRIMARY: &str =
+    "has no name of a primary, as in redis+sentinel://host1,host2/NAME: letters, digits, dots, - and _";
+
+const SCHEMES: [&str; 7] =
+    ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster", "redis+unix"];
+
+/// The most replicas that a grant may wait for.
+const MOST_REPLICAS: u32 = 100;
+
+/// The servers of a URL, and the login of the one that has the keys.
 pub(super) struct Address {
-    pub(super) info: ConnectionInfo,
+    pub(super) topology: Topology,
+    pub(super) servers: Vec<ConnectionAddr>,
+    pub(super) login: RedisConnectionInfo,
     pub(super) is_encrypted: bool,
+    /// How many replicas must have a grant before it counts.
+    pub(super) replicas: u32,
+}
+
+/// The options behind the question mark.
+#[derive(Default)]
+struct Options<'a> {
+    replicas: u32,
+    login_of_sentinels: RedisConnectionInfo,
+    /// Those of a path, for the driver.
+    of_path: Vec<&'a str>,
 }
 
 impl ServerAddress for Address {
     const TLS: &'static str = "rediss://";
 
     fn of_url(url: &str) -> Result<Self, InvalidOptions> {
-        let url = ServerUrl::parse(url, "redis", &["redis", "rediss", "redis+unix"])?;
-        let (is_path, is_encrypted) = (url.scheme == "redis+unix", url.scheme == "rediss");
+        let url = ServerUrl::parse(url, "redis", &SCHEMES)?;
+        let (transport, kind) = url.scheme.split_once('+').unwrap_or((&url.scheme, ""));
+        let is_encrypted = transport == "rediss";
         url.check_tls(is_encrypted, cfg!(feature = "redis-tls"))?;
-        url.refuse_if(
-            url.options.is_some() && !is_path,
-            "has options behind a ?, and there are none; in a password, ? is written as %3F",
-        )?;
-        // The driver passes over a user, a password and a host before a path.
-        let before_path = url.place.strip_prefix("//").filter(|place| is_path && !place.starts_with('/'));
-        url.refuse_if(before_path.is_some_and(|place| !place.contains('/')), NO_PATH)?;
-        url.refuse_if(before_path.is_some(), "has something before its path, as in redis+unix:///run/redis.sock")?;
-        // The driver knows `rediss` only when it does the encryption.
-        let scheme = if is_path { "redis+unix" } else { "redis" };
-        let info = format!("{scheme}:{}?{}", url.place, url.options.unwrap_or_default()).into_connection_info();
-        let info = info.map_err(|error| url.wrong(said_by(&error)))?;
-        let login = info.redis_settings();
+        let Options { replicas, login_of_sentinels, of_path } = read_options(&url, kind)?;
+        let (servers, topology) = match kind {
+            "sentinel" => {
+                let (hosts, path) = split_hosts(&url, 26379);
+                let (name, database) = path.split_once('/').unwrap_or((path, ""));
+                let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+                url.refuse_if(name.is_empty() || !name.bytes().all(is_plain), NO_PRIMARY)?;
+                let topology = Topology::Sentinel { primary: name.to_owned(), login: login_of_sentinels };
+                (hosts.map(|host| format!("redis://{host}/{database}")).collect(), topology)
+            }
+            "cluster" => {
+                let (hosts, path) = split_hosts(&url, 6379);
+                url.refuse_if(!matches!(path, "" | "0"), "has another database than 0, and a cluster has no other")?;
+                (hosts.map(|host| format!("redis://{host}")).collect(), Topology::Cluster)
+            }
+            "unix" => {
+                // The driver passes over a user, a password and a host before a path.
+                let before_path = url.place.strip_prefix("//").filter(|place| !place.starts_with('/'));
+                url.refuse_if(before_path.is_some_and(|place| !place.contains('/')), NO_PATH)?;
+                let what = "has something before its path, as in redis+unix:///run/redis.sock";
+                url.refuse_if(before_path.is_some(), what)?;
+                (vec![format!("redis+unix:{}?{}", url.place, of_path.join("&"))], Topology::Standalone)
+            }
+            _ => (vec![format!("redis:{}", url.place)], Topology::Standalone),
+        };
+        let read = |server: String| server.into_connection_info().map_err(|error| url.wrong(said_by(&error)));
+        let servers = servers.into_iter().map(read).collect::<Result<Vec<ConnectionInfo>, _>>()?;
+        let login = servers.first().map(|server| server.redis_settings().clone()).unwrap_or_default();
         url.refuse_if(
             login.username().is_some() && login.password().is_none(),
             "has a user and no password, as in redis://user:password@host",
         )?;
         url.refuse_if(login.db() < 0, "has a database below 0")?;
-        Ok(Self { info, is_encrypted })
+        let servers = servers.iter().map(|server| server.addr().clone()).collect();
+        Ok(Self { topology, servers, login, is_encrypted, replicas })
     }
 
     fn is_overheard(&self) -> bool {
-        !self.is_encrypted && matches!(self.info.addr(), ConnectionAddr::Tcp(host, _) if !is_this_host(host))
+        let is_far = |server: &ConnectionAddr| matches!(server, ConnectionAddr::Tcp(host, _) if !is_this_host(host));
+        !self.is_encrypted && self.servers.iter().any(is_far)
     }
+}
+
+fn read_options<'a>(url: &ServerUrl<'a>, kind: &str) -> Result<Options<'a>, InvalidOptions> {
+    let mut read = Options::default();
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    for option in url.options.unwrap_or_default().split('&').filter(|option| !option.is_empty()) {
+        match (kind, option.split_once('=')) {
+            (_, Some(("wait", count))) => {
+                let count = count.parse().ok().filter(|count| *count <= MOST_REPLICAS);
+                read.replicas =
+                    count.ok_or_else(|| url.wrong("has another wait than a number of replicas, as in wait=1"))?;
+            }
+            ("sentinel", Some(("sentinel_user", user))) => {
+                read.login_of_sentinels = read.login_of_sentinels.set_username(decoded(user));
+            }
+            ("sentinel", Some(("sentinel_password", password))) => {
+                read.login_of_sentinels = read.login_of_sentinels.set_password(decoded(password));
+            }
+            ("unix", _) => read.of_path.push(option),
+            (kind, _) => {
+                let known = if kind == "sentinel" { "wait, sentinel_user and sentinel_password" } else { "wait" };
+                let hint = "in a password, ? is written as %3F";
+                return Err(url.wrong(format_args!("has another option behind the ? than {known}; {hint}")));
+            }
+        }
+    }
+    Ok(read)
+}
+
+/// Returns the hosts of a list, each with the login before the list and with a port, and the path behind it.
+fn split_hosts<'a>(url: &ServerUrl<'a>, port: u16) -> (impl Iterator<Item = String> + 'a, &'a str) {
+    let place = url.place.trim_start_matches('/');
+    let (authority, path) = place.split_once('/').unwrap_or((place, ""));
+    let (login, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
+    let has_port = |host: &str| host.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
+    let server = move |host: &str| {
+        if has_port(host) || host.is_empty() { format!("{login}{host}") } else { format!("{login}{host}:{port}") }
+    };
+    (hosts.split(',').map(server), path)
 }
 
 /// Without user and password.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let database = self.info.redis_settings().db();
-        match self.info.addr() {
-            ConnectionAddr::Tcp(host, port) => {
-                let scheme = if self.is_encrypted { "rediss" } else { "redis" };
-                write!(f, "{scheme}://{}/{database}", host_and_port(host, *port))
-            }
-            path if database == 0 => write!(f, "redis+unix://{path}"),
-            path => write!(f, "redis+unix://{path}?db={database}"),
+        let (database, servers) = (self.login.db(), self.servers.iter().map(shown).collect::<Vec<_>>().join(","));
+        let scheme = if self.is_encrypted { "rediss" } else { "redis" };
+        match (&self.topology, &self.servers[..]) {
+            (Topology::Sentinel { primary, .. }, _) => write!(f, "{scheme}+sentinel://{servers}/{primary}/{database}"),
+            (Topology::Cluster, _) => write!(f, "{scheme}+cluster://{servers}"),
+            (Topology::Standalone, [ConnectionAddr::Unix(_)]) if database == 0 => write!(f, "redis+unix://{servers}"),
+            (Topology::Standalone, [ConnectionAddr::Unix(_)]) => write!(f, "redis+unix://{servers}?db={database}"),
+            (Topology::Standalone, _) => write!(f, "{scheme}://{servers}/{database}"),
         }
     }
 }
@@ -82,30 +163,55 @@ fn said_by(error: &redis::RedisError) -> &'static str {
 mod tests {
     use super::*;
 
-    fn shown(url: &str) -> String {
+    fn read(url: &str) -> String {
         Address::of_url(url).map_or_else(|error| error.to_string(), |address| address.to_string())
     }
 
     #[test]
     fn a_url_says_where_and_who() {
         let address = Address::of_url("redis://us%40er:p%3Fss@cache.example:7000/3").unwrap();
-        let login = address.info.redis_settings();
+        let login = &address.login;
         assert_eq!((login.username(), login.password()), (Some("us@er"), Some("p?ss")));
         assert_eq!(address.to_string(), "redis://cache.example:7000/3");
         let address = Address::of_url("redis+unix:///run/redis.sock?db=2&user=u&pass=p").unwrap();
-        let login = address.info.redis_settings();
+        let login = &address.login;
         assert_eq!((login.username(), login.password()), (Some("u"), Some("p")));
         assert_eq!(address.to_string(), "redis+unix:///run/redis.sock?db=2");
-        assert_eq!(shown("redis+unix:/run/redis.sock?db=2"), "redis+unix:///run/redis.sock?db=2");
-        assert_eq!(shown("redis://:secret@[::1]"), "redis://[::1]:6379/0");
-        assert_eq!(shown("REDIS://localhost"), "redis://localhost:6379/0");
+        assert_eq!(read("redis+unix:/run/redis.sock?db=2"), "redis+unix:///run/redis.sock?db=2");
+        assert_eq!(read("redis://:secret@[::1]"), "redis://[::1]:6379/0");
+        assert_eq!(read("REDIS://localhost"), "redis://localhost:6379/0");
+    }
+
+    #[test]
+    fn a_url_lists_the_sentinels_of_a_primary_or_nodes_of_a_cluster() {
+        let login = |info: &RedisConnectionInfo| {
+            (info.username().map(str::to_owned), info.password().map(str::to_owned), info.db())
+        };
+        let text = |text: &str| Some(text.to_owned());
+        let hosts = "us%40er:p%3Fss@a,b:7000,[::1]";
+        let url = format!("redis+sentinel://{hosts}/my-master.1/3?wait=1&sentinel_user=s&sentinel_password=t%26u");
+        let address = Address::of_url(&url).unwrap();
+        assert_eq!(address.to_string(), "redis+sentinel://a:26379,b:7000,[::1]:26379/my-master.1/3");
+        assert_eq!((login(&address.login), address.replicas), ((text("us@er"), text("p?ss"), 3), 1));
+        let Topology::Sentinel { primary, login: of_sentinels } = &address.topology else { panic!("sentinels") };
+        assert_eq!((&**primary, login(of_sentinels)), ("my-master.1", (text("s"), text("t&u"), 0)));
+
+        let address = Address::of_url(&format!("redis+cluster://{hosts}")).unwrap();
+        assert_eq!(address.to_string(), "redis+cluster://a:6379,b:7000,[::1]:6379");
+        assert_eq!((login(&address.login), address.replicas), ((text("us@er"), text("p?ss"), 0), 0));
+        assert_eq!(read("redis+cluster://a/0"), "redis+cluster://a:6379");
+        assert!(address.is_overheard());
+        assert!(!Address::of_url("redis+cluster://127.0.0.1,localhost").unwrap().is_overheard());
     }
 
     #[test]
     fn what_is_wrong_with_a_url_is_said_without_its_secrets() {
         let cases = [
             ("localhost", "has no scheme"),
-            ("http://localhost", "has another scheme than redis, rediss or redis+unix"),
+            (
+                "http://localhost",
+                "has another scheme than redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster or redis+unix",
+            ),
             ("redis://", "has no host, as in redis://host:6379"),
             ("redis:///0", "has no host, as in redis://host:6379"),
             ("redis://0.0.0.0", "has the host 0.0.0.0 or ::, where nobody can be reached"),
@@ -113,8 +219,18 @@ mod tests {
             ("redis://h/-1", "has a database below 0"),
             ("redis://secret@h", "has a user and no password, as in redis://user:password@host"),
             ("redis://h:secret", "is not well-formed, as in redis://host:6379/0"),
-            ("redis://h/0?secret", "has options behind a ?, and there are none; in a password, ? is written as %3F"),
+            ("redis://h/0?secret", "has another option behind the ? than wait; in a password, ? is written as %3F"),
             ("redis://h/0#secret", "has a fragment; in a password, # is written as %23"),
+            ("redis://h?wait=secret", "has another wait than a number of replicas, as in wait=1"),
+            ("redis+cluster://h/1", "has another database than 0, and a cluster has no other"),
+            ("redis+cluster://h,", "has no host, as in redis://host:6379"),
+            ("redis+sentinel://u:secret@h", NO_PRIMARY),
+            ("redis+sentinel://h/a%20b", NO_PRIMARY),
+            (
+                "redis+sentinel://h/main?sentinel=secret",
+                "has another option behind the ? than wait, sentinel_user and sentinel_password; in a password, ? is \
+                 written as %3F",
+            ),
             ("redis+unix://secret", "has no path, as in redis+unix:///run/redis.sock"),
             ("redis+unix://secret?pass=a/b", "has no path, as in redis+unix:///run/redis.sock"),
             ("redis+unix:secret", "has no path, as in redis+unix:///run/redis.sock"),
@@ -127,7 +243,7 @@ mod tests {
             ),
         ];
         for (url, wrong) in cases {
-            assert_eq!(shown(url), format!("the url of a redis server {wrong}"), "{url}");
+            assert_eq!(read(url), format!("the url of a redis server {wrong}"), "{url}");
         }
     }
 }

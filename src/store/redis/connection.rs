@@ -4,12 +4,13 @@
 
 use std::io;
 
-use redis::{Cmd, Parser, RedisError, Value, cmd};
+use redis::{Cmd, ConnectionAddr, Parser, RedisConnectionInfo, RedisError, Value, cmd};
 
 use super::address::Address;
+use super::script::{self, unless_refused};
 use super::server_error::{is_missing_script, is_unknown};
+use super::stored_script;
 use super::stream::{Stream, connect};
-use super::{script, stored_script};
 use crate::base::catch_panic::contain;
 use crate::store::server::failure::{Failure, makes_no_sense};
 use crate::store::server::server_builder::Target;
@@ -19,6 +20,9 @@ use crate::time::clock::moment::Moment;
 /// The longest reply to one request, in bytes: many times the size of a thousand refusals.
 const LONGEST_ANSWER: usize = 8 * 1024 * 1024;
 
+const IS_A_SENTINEL: &str =
+    "this is a Redis Sentinel: write redis+sentinel://HOST/NAME, with the name of the primary that it watches";
+
 const PANICKED: &str = "the driver panicked at what the server answered";
 
 pub(super) struct Connection {
@@ -27,32 +31,26 @@ pub(super) struct Connection {
 }
 
 /// A stream, and the parser of what it reads.
-struct Pipeline {
+pub(super) struct Pipeline {
     stream: Box<dyn Stream>,
     parser: Parser,
 }
 
 impl Connection {
-    /// Connects and logs in.
-    pub(super) fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
-        let not_connected = |error| Failure::not_asked(error).while_connecting("maxclients");
-        let stream = connect(target, until).map_err(not_connected)?;
-        let mut pipeline = Pipeline { stream, parser: Parser::new() };
-        let login = target.address.info.redis_settings();
-        let auth = login.password().map(|password| cmd("AUTH").arg(login.username()).arg(password).take());
-        let select = (login.db() != 0).then(|| cmd("SELECT").arg(login.db()).take());
-        let commands: Vec<Cmd> = auth.into_iter().chain(select).chain([cmd("TIME")]).collect();
-        let (replies, end) = pipeline.exchange(until, &commands);
-        if replies.iter().any(is_unknown) && pipeline.is_to_a_sentinel(until) {
-            let what = "this is a Redis Sentinel: connect to the primary that it watches";
-            return Err(Failure::not_asked(io::Error::new(io::ErrorKind::InvalidData, what)));
-        }
-        // A server without room says so before it closes the connection.
-        let replies = replies.into_iter().map(script::unless_refused).collect::<Result<Vec<_>, _>>();
-        let replies = replies.map_err(Failure::undone)?;
-        end.map_err(not_connected)?;
-        let time = script::time(replies.last().unwrap_or(&Value::Nil)).map_err(Failure::undone)?;
-        Ok(Self { pipeline, clock: ServerClock::read(time.timestamp_micros()) })
+    /// Connects to this server, logs in, and reads its clock. Returns the reply to `question`, too, which may be an error; without a
+    /// question it is `Value::Nil`.
+    pub(super) fn to(
+        target: &Target<Address>,
+        server: &ConnectionAddr,
+        question: Option<Cmd>,
+        until: Moment,
+    ) -> Result<(Self, Value), Failure> {
+        let commands: Vec<Cmd> = question.into_iter().chain([cmd("TIME")]).collect();
+        let (pipeline, mut replies) = Pipeline::open(target, server, &target.address.login, &commands, until)?;
+        let time = replies.pop().unwrap_or(Value::Nil);
+        let time = unless_refused(&time).and_then(|()| script::time(&time)).map_err(Failure::undone)?;
+        let clock = ServerClock::read(time.timestamp_micros());
+        Ok((Self { pipeline, clock }, replies.pop().unwrap_or(Value::Nil)))
     }
 
     /// Returns whether the server has closed the connection, or has sent something that nothing has asked for, which must not be taken
@@ -86,6 +84,33 @@ impl Connection {
 }
 
 impl Pipeline {
+    /// Connects to this server, logs in, and sends these commands. Returns their replies, which may be errors.
+    pub(super) fn open(
+        target: &Target<Address>,
+        server: &ConnectionAddr,
+        login: &RedisConnectionInfo,
+        commands: &[Cmd],
+        until: Moment,
+    ) -> Result<(Self, Vec<Value>), Failure> {
+        let not_connected = |error| Failure::not_asked(error).while_connecting("maxclients");
+        let stream = connect(target, server, until).map_err(not_connected)?;
+        let mut pipeline = Self { stream, parser: Parser::new() };
+        let auth = login.password().map(|password| cmd("AUTH").arg(login.username()).arg(password).take());
+        let select = (login.db() != 0).then(|| cmd("SELECT").arg(login.db()).take());
+        let mut all: Vec<Cmd> = auth.into_iter().chain(select).collect();
+        let of_login = all.len();
+        all.extend_from_slice(commands);
+        let (mut replies, end) = pipeline.exchange(until, &all);
+        if replies.iter().any(is_unknown) && pipeline.is_to_a_sentinel(until) {
+            return Err(Failure::not_asked(io::Error::new(io::ErrorKind::InvalidData, IS_A_SENTINEL)));
+        }
+        // A server without room says so before it closes the connection.
+        let may_refuse = if end.is_err() { replies.len() } else { of_login };
+        replies[..may_refuse].iter().try_for_each(unless_refused).map_err(Failure::undone)?;
+        end.map_err(not_connected)?;
+        Ok((pipeline, replies.split_off(of_login)))
+    }
+
     /// Sends commands in one round trip. Returns their replies, and the error if one ended the connection before the last reply.
     fn exchange(&mut self, until: Moment, commands: &[Cmd]) -> (Vec<Value>, io::Result<()>) {
         self.stream.socket().allow(until, LONGEST_ANSWER);

@@ -1,6 +1,7 @@
 //! The requests to a Redis server on one connection; scripts carry out the releases, admissions and reads.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::keys::Prefix;
 use super::script::{self, Call, read};
 use super::stored_holder::behind_format;
 use super::stored_script::{COUNT_SKIPS, DROP_RUNS, LOG_RUNS};
-use super::{health, server_error};
+use super::{health, server_error, topology};
 use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, owner::Owner};
 use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord, skip_count::SkipCount};
@@ -43,6 +44,12 @@ pub(super) struct RedisEngine {
     pub(super) prefix: Prefix,
     /// The longest duration of a call.
     pub(super) timeout: Duration,
+    /// How many replicas must have a grant before it counts.
+    pub(super) replicas: u32,
+    /// Whether the URL is one of a cluster.
+    pub(super) is_cluster: bool,
+    /// Which of the servers in the URL answered last: it is asked first.
+    pub(super) answered_last: AtomicUsize,
     /// The owners that their release revokes, because their admissions were granted at a second attempt; and the moment until which the
     /// server accepts the first copy.
     pub(super) to_revoke: Mutex<Vec<(Owner, Moment)>>,
@@ -58,6 +65,33 @@ impl RedisEngine {
         let mut to_revoke = self.to_revoke.lock().unwrap_or_else(PoisonError::into_inner);
         to_revoke.retain(|(_, until)| now < *until);
         to_revoke.extend(granted.map(|(admission, _)| (admission.owner(), until)));
+    }
+
+    /// Waits until enough replicas have these grants, for half of the time that is left, and refuses them if not.
+    fn confirm(
+        &self,
+        attempt: &mut Attempt<Connection>,
+        decided: &mut [Result<Admitted, Failure>],
+    ) -> Result<(), Failure> {
+        let is_granted = |decided: &&mut Result<Admitted, Failure>| matches!(decided, Ok(Admitted::Granted(_)));
+        let mut grants = decided.iter_mut().filter(is_granted).peekable();
+        if self.replicas == 0 || grants.peek().is_none() {
+            return Ok(());
+        }
+        let left = attempt.until.since(Clock::system().moment());
+        let wait = cmd("WAIT").arg(self.replicas).arg((left.as_millis() / 2).max(1)).take();
+        // The server waits for what this connection wrote, and an earlier attempt may have written the grant on another one.
+        let answers = replies(attempt, [self.harmless_write(), wait]).map_err(|failure| failure.perhaps_done(true))?;
+        let copies: u32 = read(&answers[1])?;
+        if copies < self.replicas {
+            let what = format!("it counts when {} replicas have it, and in time {copies} had it", self.replicas);
+            grants.for_each(|grant| *grant = Err(Failure::unconfirmed(what.clone())));
+        }
+        Ok(())
+    }
+
+    fn harmless_write(&self) -> Cmd {
+        cmd("SET").arg(self.prefix.key("check")).arg("").arg("PX").arg(1).take()
     }
 
     /// Returns this request; a release revokes the owner if a copy of its admission may still be on its way.
@@ -79,8 +113,8 @@ impl Engine for RedisEngine {
     type Address = Address;
     type Connection = Connection;
 
-    fn open(target: &Target<Address>, until: Moment) -> Result<Connection, Failure> {
-        Connection::open(target, until)
+    fn open(&self, target: &Target<Address>, until: Moment) -> Result<Connection, Failure> {
+        topology::connect(target, &self.prefix, &self.answered_last, until)
     }
 
     fn is_closed(connection: &mut Connection) -> bool {
@@ -106,6 +140,7 @@ impl Engine for RedisEngine {
             answers.ends.extend(of_call.ends);
             answers.admissions.extend(of_call.admissions);
         }
+        self.confirm(attempt, &mut answers.admissions)?;
         if asked_before.is_some() {
             self.revoke_later(request.admissions, &answers.admissions);
         }
@@ -125,7 +160,9 @@ impl Engine for RedisEngine {
         while cursor.as_deref() != Some("0") {
             let mut scan = cmd("SCAN");
             scan.arg(cursor.as_deref().unwrap_or("0")).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
-            let (next, keys): (String, Vec<Vec<u8>>) = read(&replies(attempt, [scan])?[0])?;
+            // A node of a cluster that has lost our slot answers the one, and redirects the other.
+            let is_here = cmd("EXISTS").arg(self.prefix.key("token")).take();
+            let (next, keys): (String, Vec<Vec<u8>>) = read(&replies(attempt, [scan, is_here])?[0])?;
             // Our keys are text.
             names.extend(keys.iter().filter_map(|key| self.prefix.lease_at(str::from_utf8(key).ok()?)));
             cursor = Some(next);
@@ -184,12 +221,13 @@ impl Engine for RedisEngine {
     }
 
     fn health(&self, attempt: &mut Attempt<Connection>) -> Result<Health, Failure> {
-        let answers = replies(attempt, [cmd("TIME"), cmd("INFO")])?;
-        let (time, mut warnings) = (script::time(&answers[0])?, health::warnings(&answers[1])?);
-        // On a cluster, another node may have these keys.
         let last = cmd("GET").arg(self.prefix.key("token")).take();
-        let write = cmd("SET").arg(self.prefix.key("check")).arg("").arg("PX").arg(1).take();
-        let answers = attempt.connection.exchange(attempt.until, &[last, write])?;
+        // The answers about keys may be errors.
+        let commands = [last, self.harmless_write(), cmd("TIME"), cmd("INFO")];
+        let answers = attempt.connection.exchange(attempt.until, &commands)?;
+        answers[2..].iter().try_for_each(script::unless_refused)?;
+        let (time, mut warnings) =
+            (script::time(&answers[2])?, health::warnings(&answers[3], self.replicas, self.is_cluster)?);
         warnings.extend(health::of_write(&answers[1], &warnings));
         // A token is the server's time of its grant, unless the clock was set back before that.
         let granted = read(&answers[0]).map(instant);
@@ -213,5 +251,5 @@ fn record(event: &str, field: &str, line: &str) -> Result<Option<NumberedRecord>
 /// Sends idempotent commands in one round trip.
 fn replies(attempt: &mut Attempt<Connection>, commands: impl IntoIterator<Item = Cmd>) -> Result<Vec<Value>, Failure> {
     let replies = attempt.connection.exchange(attempt.until, &Vec::from_iter(commands))?;
-    replies.into_iter().map(script::unless_refused).collect()
+    replies.iter().try_for_each(script::unless_refused).map(|()| replies)
 }

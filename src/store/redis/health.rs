@@ -5,17 +5,22 @@ use redis::Value;
 use super::server_error::{not_understood, refused};
 use crate::store::{event_mutex::warning::StoreWarning, server::failure::Failure};
 
-/// Returns the warnings about a server whose `INFO` this is.
-pub(super) fn warnings(info: &Value) -> Result<Vec<StoreWarning>, Failure> {
+/// Returns the warnings about a server whose `INFO` this is. A grant counts when so many replicas have it; `is_cluster` says that the
+/// URL is one of a cluster.
+pub(super) fn warnings(info: &Value, needed: u32, is_cluster: bool) -> Result<Vec<StoreWarning>, Failure> {
     let Value::BulkString(info) = info else { return Err(not_understood(info)) };
     let info = String::from_utf8_lossy(info);
     let field = |name: &str| info.lines().find_map(|pooled| pooled.strip_prefix(name)?.strip_prefix(':'));
     // Every key of ours but the logs of runs expires, so that a policy for those that do (`volatile-…`) is about them too.
     let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction");
+    let replicas = field("connected_slaves").and_then(|count| count.parse().ok()).unwrap_or(0);
+    let why = || format!("wait={needed} in the url asks for {needed} replicas, and {replicas} are connected");
     let warnings = [
         policy.map(|policy| StoreWarning::Evicts { policy: policy.to_owned() }),
         (field("role") == Some("slave")).then_some(StoreWarning::Replica),
-        (field("cluster_enabled") == Some("1")).then_some(StoreWarning::ClusterNode),
+        (field("cluster_enabled") == Some("1") && !is_cluster).then_some(StoreWarning::ClusterNode),
+        (replicas > 0 && needed == 0).then_some(StoreWarning::CopiesLater { replicas }),
+        (replicas < needed).then(|| StoreWarning::TakesNoWrites { why: why() }),
         StoreWarning::if_older(field("redis_version").unwrap_or("unknown"), "6.2"),
     ];
     Ok(warnings.into_iter().flatten().collect())
@@ -34,7 +39,7 @@ mod tests {
     use super::*;
 
     fn told(info: &str) -> Vec<String> {
-        let warnings = warnings(&Value::BulkString(info.into())).unwrap();
+        let warnings = warnings(&Value::BulkString(info.into()), 0, false).unwrap();
         warnings.iter().map(ToString::to_string).collect()
     }
 
@@ -55,10 +60,22 @@ mod tests {
                 "the server evicts keys when its memory is full (maxmemory-policy volatile-lru), also those of live \
                  leases: set it to noeviction, or use a server of its own",
                 "the server is a replica and can't be written to: connect to its primary",
-                "the server is a node of a Redis Cluster, which is not supported: no event runs while another node serves \
-                 the slot of the keys; use a standalone Redis",
+                "the server is a node of a Redis Cluster, and no event runs while another node has the slot of the keys: \
+                 write redis+cluster:// in the url",
                 "the server's version 6.0.16 is older than 6.2, the oldest that this is written for: update it",
             ]
         );
+    }
+
+    #[test]
+    fn replicas_are_warned_of_unless_a_grant_waits_for_them() {
+        let info = Value::BulkString(
+            b"redis_version:7.2.0\r\nrole:master\r\nconnected_slaves:1\r\ncluster_enabled:1\r\n".into(),
+        );
+        let told = |needed| warnings(&info, needed, true).unwrap();
+        assert_eq!(told(0), [StoreWarning::CopiesLater { replicas: 1 }]);
+        assert_eq!(told(1), []);
+        let why = "wait=2 in the url asks for 2 replicas, and 1 are connected".to_owned();
+        assert_eq!(told(2), [StoreWarning::TakesNoWrites { why }]);
     }
 }

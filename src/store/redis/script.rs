@@ -79,7 +79,7 @@ impl Call<'_> {
         asked_before: Option<Duration>,
         clock: &mut ServerClock,
     ) -> Result<Answers, Failure> {
-        let answer = unless_refused(answer)?;
+        unless_refused(&answer)?;
         let Value::Array(parts) = &answer else { return Err(not_understood(answer)) };
         let [time, token, exceptions @ ..] = &parts[..] else { return Err(not_understood(answer)) };
         let time = digits(time)?;
@@ -207,11 +207,11 @@ pub(super) fn read<T: FromRedisValue>(answer: &Value) -> Result<T, Failure> {
     from_redis_value_ref(answer).map_err(|_| not_understood(answer))
 }
 
-/// Returns a reply that is no error.
-pub(super) fn unless_refused(answer: Value) -> Result<Value, Failure> {
+/// Returns the failure if a reply is an error.
+pub(super) fn unless_refused(answer: &Value) -> Result<(), Failure> {
     match answer {
-        Value::ServerError(error) => Err(refused(&error)),
-        answer => Ok(answer),
+        Value::ServerError(error) => Err(refused(error)),
+        _ => Ok(()),
     }
 }
 

@@ -10,9 +10,9 @@ use crate::store::server::failure::{Failure, Retry};
 /// The codes of errors that the server gives before a script starts, or at the first of its writes; and the user's next
 /// step, where the server's own words don't say it.
 const BEFORE_ANY_WRITE: [(&str, Option<&str>); 16] = [
-    ("ASK", Some(CLUSTER)),
+    ("ASK", Some(MOVING)),
     ("BUSY", Some("a script of another client blocks it: wait, or end it with SCRIPT KILL")),
-    ("CLUSTERDOWN", Some(CLUSTER)),
+    ("CLUSTERDOWN", Some("a part of the cluster has no node, until a replica takes its place")),
     ("LOADING", Some("it has just been started and reads its data")),
     ("MASTERDOWN", Some("this is a replica without its primary: connect to the primary")),
     ("MISCONF", Some("it can't save to its disk and is set to refuse writes until it can")),
@@ -26,7 +26,7 @@ const BEFORE_ANY_WRITE: [(&str, Option<&str>); 16] = [
         Some("its memory is full: free some, raise maxmemory, or keep the mutexes on a server of their own"),
     ),
     ("READONLY", Some("this is a replica: connect to the primary")),
-    ("TRYAGAIN", Some(CLUSTER)),
+    ("TRYAGAIN", Some(MOVING)),
     ("WRONGPASS", Some("the user or the password in the url is wrong")),
     ("WRONGTYPE", None),
 ];
@@ -34,7 +34,10 @@ const BEFORE_ANY_WRITE: [(&str, Option<&str>); 16] = [
 /// The code of a write that the server's memory has no room for.
 pub(super) const OUT_OF_MEMORY: &str = "OOM";
 
-const CLUSTER: &str = "it is a node of a Redis Cluster, which is not supported: use a standalone Redis";
+const CLUSTER: &str = "another node of a Redis Cluster has the keys: with redis+cluster:// in the url, it is found";
+
+const MOVING: &str =
+    "the slot of the keys is being moved to another node of the cluster: nothing is granted until it has been";
 
 /// The beginnings of the errors "too many clients" and "unknown command".
 const NO_ROOM: &str = "max number of clients";
@@ -47,7 +50,8 @@ pub(super) fn refused(error: &ServerError) -> Failure {
     let details = error.details().and_then(|details| details.split(", with args beginning").next()).unwrap_or_default();
     let retry = match error.code() {
         "LATE" => return Failure::too_late(),
-        "BUSY" | "LOADING" => Retry::Later,
+        "ASK" | "BUSY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "TRYAGAIN" => Retry::Later,
+        "MOVED" | "READONLY" => Retry::Now, // After a failover, another connection leads to another server.
         _ if details.starts_with(NO_ROOM) => Retry::Later,
         _ => Retry::Never,
     };

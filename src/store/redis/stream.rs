@@ -87,16 +87,16 @@ impl Drop for Socket {
     }
 }
 
-/// Connects to the server.
-pub(super) fn connect(target: &Target<Address>, until: Moment) -> io::Result<Box<dyn Stream>> {
-    let connected = match target.address.info.addr() {
+/// Connects to a server.
+pub(super) fn connect(target: &Target<Address>, server: &ConnectionAddr, until: Moment) -> io::Result<Box<dyn Stream>> {
+    let connected = match server {
         ConnectionAddr::Tcp(host, port) => connect_tcp(host, *port, until)?,
         ConnectionAddr::Unix(path) => connect_unix(&SockAddr::unix(path)?)?,
         _ => return Err(io::Error::new(ErrorKind::Unsupported, "the url names no kind of socket that is known")),
     };
     let socket = Socket { connected, until, allowance: 0 };
     #[cfg(feature = "redis-tls")]
-    if let (true, ConnectionAddr::Tcp(host, _)) = (target.address.is_encrypted, target.address.info.addr()) {
+    if let (true, ConnectionAddr::Tcp(host, _)) = (target.address.is_encrypted, server) {
         let name = rustls::pki_types::ServerName::try_from(host.clone()).map_err(io::Error::other)?;
         let tls = rustls::ClientConnection::new(target.tls.config()?, name).map_err(io::Error::other)?;
         return Ok(Box::new(rustls::StreamOwned::new(tls, socket)));
@@ -107,12 +107,10 @@ pub(super) fn connect(target: &Target<Address>, until: Moment) -> io::Result<Box
 fn connect_tcp(host: &str, port: u16, until: Moment) -> io::Result<socket2::Socket> {
     let addresses = look_up(host, port, until)?;
     let mut failed = io::Error::other("the name of the host has no address");
-    for (at, address) in addresses.iter().enumerate() {
-        // An address that swallows everything leaves time for the next.
-        let share = left(until)? / u32::try_from(addresses.len() - at).unwrap_or(u32::MAX);
+    for (address, until) in addresses.iter().zip(shares(addresses.len(), until)) {
         let connect = || {
             let socket = socket2::Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
-            socket.connect_timeout(&SockAddr::from(*address), share)?;
+            socket.connect_timeout(&SockAddr::from(*address), left(until)?)?;
             socket.set_tcp_nodelay(true).map(|()| socket)
         };
         match connect() {
@@ -149,6 +147,14 @@ fn look_up(host: &str, port: u16, until: Moment) -> io::Result<Vec<SocketAddr>> 
         io::Error::new(error.kind(), format!("no thread could be started to look up the host: {error}"))
     })?;
     receiver.recv_timeout(left(until)?).map_err(|_| io::Error::from(ErrorKind::TimedOut))?
+}
+
+/// Returns the deadlines of so many attempts, one after another: one that is not answered leaves time for the next.
+pub(super) fn shares(attempts: usize, until: Moment) -> impl Iterator<Item = Moment> {
+    (0..attempts).map(move |done| {
+        let now = Clock::system().moment();
+        now.plus(until.since(now) / u32::try_from(attempts - done).unwrap_or(u32::MAX))
+    })
 }
 
 /// Returns the time that is left until a moment.

@@ -132,7 +132,7 @@ impl<E: Engine> Server<E> {
         loop {
             let idle = if may_retry { self.take_idle() } else { None };
             let was_idle = idle.is_some();
-            let connection = idle.map_or_else(|| E::open(&self.target, until), Ok);
+            let connection = idle.map_or_else(|| self.engine.open(&self.target, until), Ok);
             let attempted = connection.and_then(|connection| {
                 // An idle connection may be dead, so that half of the time is kept for a new one.
                 let sooner = if was_idle { now().plus(until.since(now()) / 2) } else { until };

@@ -100,6 +100,12 @@ impl Failure {
         Self::new(MutexErrorKind::Unavailable, Retry::Now, what)
     }
 
+    /// Returns the failure of a grant that too few replicas have confirmed.
+    #[cfg(feature = "redis")]
+    pub(crate) fn unconfirmed(what: String) -> Self {
+        Self { may_have_happened: true, ..Self::new(MutexErrorKind::Unavailable, Retry::Never, what) }
+    }
+
     /// Returns the failure of an admission that lost each race to another process.
     #[cfg(feature = "sql")]
     pub(crate) fn beaten(why: &'static str) -> Self {
@@ -147,6 +153,12 @@ impl Failure {
              a proxy without a server behind it"
         );
         Self { said: said.into(), ..failure }
+    }
+
+    /// Returns this failure of one of several servers.
+    #[cfg(feature = "redis")]
+    pub(crate) fn of_server(self, server: &str) -> Self {
+        Self { said: format!("{server}: {}", self.said).into(), ..self }
     }
 
     pub(crate) fn is_of_one_name(&self) -> bool {

@@ -159,7 +159,7 @@ impl<S: Session> Engine for SqlEngine<S> {
         outside_any_runtime(call)
     }
 
-    fn open(target: &Target<S::Address>, until: Moment) -> Result<S, Failure> {
+    fn open(&self, target: &Target<S::Address>, until: Moment) -> Result<S, Failure> {
         S::open(target, until)
     }
 

@@ -187,7 +187,12 @@ fn a_sentinel_is_told_by_its_name_and_not_by_a_page_of_lua() {
     let error = refused(&sentinel.url());
     let text = error.to_string();
     assert!(error.is_unusable(), "{text}");
-    assert!(text.ends_with(": this is a Redis Sentinel: connect to the primary that it watches"), "{text}");
+    assert!(
+        text.ends_with(
+            ": this is a Redis Sentinel: write redis+sentinel://HOST/NAME, with the name of the primary that it watches"
+        ),
+        "{text}"
+    );
     assert!(!text.contains("redis.call"), "{text}");
 }
 
@@ -220,7 +225,8 @@ fn a_node_of_a_cluster_that_does_not_serve_the_slot_is_out_for_each_event_of_the
         for name in ["one", "two"] {
             let why = skipped(&report, name).to_string();
             assert!(why.starts_with(&format!("the store refused: could not admit lease/{name}")), "{why}");
-            let advice = "; it is a node of a Redis Cluster, which is not supported: use a standalone Redis";
+            let advice =
+                "; another node of a Redis Cluster has the keys: with redis+cluster:// in the url, it is found";
             assert!(why.contains("the server answered MOVED ") && why.ends_with(advice), "{why}");
         }
         let report = run(&RedisMutex::builder(&here.url()).prefix("here").build().unwrap());
