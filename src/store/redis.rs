@@ -75,6 +75,7 @@ use topology::Topology;
 /// | `{soloist}:runs/reports` | the [log of its runs](crate::Schedule::with_run_log): a hash with a line for each run that is kept | never |
 /// | `{soloist}:token` | the last fencing token | 30 days after it |
 /// | `{soloist}:revoked` | owners whose admission was asked for twice, and that have released: a late copy of it is granted nothing | a second after the longest call |
+/// | `{soloist}:none` | nothing, ever: a node of a cluster is asked for it | |
 /// | `{soloist}:check` | nothing: [`check`](crate::EventMutex::check) sees whether the server takes writes | a millisecond later |
 ///
 /// The prefix is the hash tag of all its keys, so that they lie on one slot of a cluster.
@@ -98,8 +99,9 @@ use topology::Topology;
 ///   the second time with a higher [fencing token](crate::FencingToken).
 ///
 /// Redis copies to its replicas after it has answered: a failover, or a restart without its data, can lose a lease or a
-/// claim that was granted a moment before, and a second holder then gets a higher [fencing token](crate::FencingToken).
-/// [`wait`](RedisMutexBuilder::wait) makes that rarer, and [`check`](crate::EventMutex::check) warns of replicas without it. The
+/// claim that was granted a moment before, and there is a second holder then. It has a higher
+/// [fencing token](crate::FencingToken), unless the clock of the new primary is behind.
+/// [`wait_for_replicas`](RedisMutexBuilder::wait_for_replicas) makes that rarer, and [`check`](crate::EventMutex::check) warns of replicas without it. The
 /// server must not evict: [`check`](crate::EventMutex::check) warns of that, too.
 ///
 /// With `redis+sentinel://`, each new connection asks the Sentinels where the primary is. With `redis+cluster://`, it asks the nodes
@@ -119,7 +121,7 @@ use topology::Topology;
 ///
 /// The server's user needs `+@connection +evalsha +script|load +time +get +mget +exists +set +del +pttl +pexpire` on the keys
 /// `~{soloist}:*`, `+hgetall +hget +hmget +hset +hincrby +hdel` for a [log of runs](crate::Schedule::with_run_log), `+info` for
-/// [`check`](crate::EventMutex::check), `+role` with Sentinels, `+wait` with [`wait`](RedisMutexBuilder::wait), and `+scan` to list [leases with a prefix](crate::Names::LeasesWithPrefix), which reads
+/// [`check`](crate::EventMutex::check), `+role` with Sentinels, `+wait` with `?wait=1`, and `+scan` to list [leases with a prefix](crate::Names::LeasesWithPrefix), which reads
 /// through all keys of the database.
 ///
 /// If the server has no room for another connection, is being started, refuses connections, or is blocked by a script of another
@@ -153,7 +155,7 @@ impl RedisMutex {
     /// | `redis+cluster://[[USER]:PASSWORD@]HOST[:PORT][,HOST…]` | the node of a [cluster](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/) that has the slot of the prefix; any of its nodes may be listed |
     /// | `rediss+sentinel://…`, `rediss+cluster://…` | the same over TLS |
     ///
-    /// With `?wait=1`, a grant [counts when a replica has it](RedisMutexBuilder::wait).
+    /// With `?wait=1`, a grant [counts when a replica has it](RedisMutexBuilder::wait_for_replicas).
     ///
     /// Without TLS the password goes over the network in plain text, as Redis knows no other way:
     /// [`check`](crate::EventMutex::check) warns of a server without TLS that is not on this host.
@@ -226,9 +228,10 @@ server_builder! {
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(600)];
 
 impl RedisMutexBuilder {
-    /// Lets a grant count when so many replicas have it, none unless it is set: as `wait=1` in the URL. Otherwise it is released, and
-    /// the admission fails. A call waits for half of its time at most.
-    pub fn wait(mut self, replicas: u32) -> Self {
+    /// Waits after each grant and each renewal until so many replicas have confirmed it: 0 unless it is set, `?wait=1` in the URL.
+    /// A grant that too few have confirmed in time is released with the next call, and the admission fails. A renewal fails, and is
+    /// tried again until the lease ends, and then the run is cancelled: so nothing goes on beside a primary that is cut off.
+    pub fn wait_for_replicas(mut self, replicas: u32) -> Self {
         if let Ok(address) = &mut self.options.address {
             address.replicas = replicas;
         }
@@ -247,7 +250,7 @@ impl RedisMutexBuilder {
             prefix,
             timeout: target.timeout,
             replicas: target.address.replicas,
-            is_cluster: matches!(target.address.topology, Topology::Cluster),
+            fails_over: !matches!(target.address.topology, Topology::Standalone),
             answered_last: AtomicUsize::new(0),
             to_revoke: Mutex::default(),
         };

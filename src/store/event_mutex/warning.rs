@@ -45,8 +45,8 @@ pub enum StoreWarning {
     /// The server is a node of a Redis Cluster, and the URL names this node alone: no event runs while another node has the slot of
     /// the keys.
     ClusterNode,
-    /// Replicas copy what the server has answered already: a failover can lose the grants of a last moment.
-    CopiesLater {
+    /// The server answers before its replicas have the write: a failover can lose the last grants.
+    AsyncReplicas {
         /// The number of connected replicas.
         replicas: u32,
     },
@@ -157,10 +157,10 @@ impl fmt::Display for StoreWarning {
                 "the server is a node of a Redis Cluster, and no event runs while another node has the slot of the keys: \
                  write redis+cluster:// in the url",
             ),
-            Self::CopiesLater { replicas } => write!(
+            Self::AsyncReplicas { replicas } => write!(
                 f,
-                "the server has replicas ({replicas}), which copy what it has answered: a failover can lose the grants of a last \
-                 moment, and then an occurrence runs twice; with wait=1 in the url, a grant counts when a replica has it"
+                "the server answers before its replicas ({replicas}) have the write: a failover can lose the last grants, and an \
+                 occurrence then runs twice; with wait=1 in the url, a grant counts when a replica has it"
             ),
             Self::Plaintext { instead } => write!(
                 f,

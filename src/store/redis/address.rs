@@ -17,9 +17,6 @@ const NO_PRIMARY: &str =
 const SCHEMES: [&str; 7] =
     ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster", "redis+unix"];
 
-/// The most replicas that a grant may wait for.
-const MOST_REPLICAS: u32 = 100;
-
 /// The servers of a URL, and the login of the one that has the keys.
 pub(super) struct Address {
     pub(super) topology: Topology,
@@ -35,7 +32,7 @@ pub(super) struct Address {
 struct Options<'a> {
     replicas: u32,
     login_of_sentinels: RedisConnectionInfo,
-    /// Those of a path, for the driver.
+    /// Those of a `redis+unix` URL, which the driver reads.
     of_path: Vec<&'a str>,
 }
 
@@ -50,17 +47,19 @@ impl ServerAddress for Address {
         let Options { replicas, login_of_sentinels, of_path } = read_options(&url, kind)?;
         let (servers, topology) = match kind {
             "sentinel" => {
-                let (hosts, path) = split_hosts(&url, 26379);
+                let (hosts, path) = split_hosts(&url, 26379)?;
                 let (name, database) = path.split_once('/').unwrap_or((path, ""));
                 let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
                 url.refuse_if(name.is_empty() || !name.bytes().all(is_plain), NO_PRIMARY)?;
+                let has_user_alone = login_of_sentinels.username().is_some() && login_of_sentinels.password().is_none();
+                url.refuse_if(has_user_alone, "has a sentinel_user and no sentinel_password")?;
                 let topology = Topology::Sentinel { primary: name.to_owned(), login: login_of_sentinels };
-                (hosts.map(|host| format!("redis://{host}/{database}")).collect(), topology)
+                (hosts.iter().map(|host| format!("redis://{host}/{database}")).collect(), topology)
             }
             "cluster" => {
-                let (hosts, path) = split_hosts(&url, 6379);
+                let (hosts, path) = split_hosts(&url, 6379)?;
                 url.refuse_if(!matches!(path, "" | "0"), "has another database than 0, and a cluster has no other")?;
-                (hosts.map(|host| format!("redis://{host}")).collect(), Topology::Cluster)
+                (hosts.iter().map(|host| format!("redis://{host}")).collect(), Topology::Cluster)
             }
             "unix" => {
                 // The driver passes over a user, a password and a host before a path.
@@ -92,19 +91,19 @@ impl ServerAddress for Address {
 
 fn read_options<'a>(url: &ServerUrl<'a>, kind: &str) -> Result<Options<'a>, InvalidOptions> {
     let mut read = Options::default();
-    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let decoded =
+        |text| percent_decode_str(text).decode_utf8().map_err(|_| url.wrong("has an option that is not UTF-8"));
     for option in url.options.unwrap_or_default().split('&').filter(|option| !option.is_empty()) {
         match (kind, option.split_once('=')) {
             (_, Some(("wait", count))) => {
-                let count = count.parse().ok().filter(|count| *count <= MOST_REPLICAS);
-                read.replicas =
-                    count.ok_or_else(|| url.wrong("has another wait than a number of replicas, as in wait=1"))?;
+                let what = "has another wait than a number of replicas, as in wait=1";
+                read.replicas = count.parse().map_err(|_| url.wrong(what))?;
             }
             ("sentinel", Some(("sentinel_user", user))) => {
-                read.login_of_sentinels = read.login_of_sentinels.set_username(decoded(user));
+                read.login_of_sentinels = read.login_of_sentinels.set_username(decoded(user)?);
             }
             ("sentinel", Some(("sentinel_password", password))) => {
-                read.login_of_sentinels = read.login_of_sentinels.set_password(decoded(password));
+                read.login_of_sentinels = read.login_of_sentinels.set_password(decoded(password)?);
             }
             ("unix", _) => read.of_path.push(option),
             (kind, _) => {
@@ -118,15 +117,17 @@ fn read_options<'a>(url: &ServerUrl<'a>, kind: &str) -> Result<Options<'a>, Inva
 }
 
 /// Returns the hosts of a list, each with the login before the list and with a port, and the path behind it.
-fn split_hosts<'a>(url: &ServerUrl<'a>, port: u16) -> (impl Iterator<Item = String> + 'a, &'a str) {
-    let place = url.place.trim_start_matches('/');
+fn split_hosts<'a>(url: &ServerUrl<'a>, port: u16) -> Result<(Vec<String>, &'a str), InvalidOptions> {
+    let place = url.place.strip_prefix("//").unwrap_or(url.place);
     let (authority, path) = place.split_once('/').unwrap_or((place, ""));
     let (login, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
+    let what = "has more than one @; where it is part of a user or a password it is written as %40";
+    url.refuse_if(login.matches('@').count() > 1, what)?;
+    url.refuse_if(hosts.split(',').any(str::is_empty), "has no host, as in redis://host:6379")?;
     let has_port = |host: &str| host.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
-    let server = move |host: &str| {
-        if has_port(host) || host.is_empty() { format!("{login}{host}") } else { format!("{login}{host}:{port}") }
-    };
-    (hosts.split(',').map(server), path)
+    let hosts = hosts.split(',').map(|host| host.strip_suffix(':').unwrap_or(host));
+    let server = |host| if has_port(host) { format!("{login}{host}") } else { format!("{login}{host}:{port}") };
+    Ok((hosts.map(server).collect(), path))
 }
 
 /// Without user and password.
@@ -188,7 +189,7 @@ mod tests {
             (info.username().map(str::to_owned), info.password().map(str::to_owned), info.db())
         };
         let text = |text: &str| Some(text.to_owned());
-        let hosts = "us%40er:p%3Fss@a,b:7000,[::1]";
+        let hosts = "us%40er:p%3Fss@a:,b:7000,[::1]";
         let url = format!("redis+sentinel://{hosts}/my-master.1/3?wait=1&sentinel_user=s&sentinel_password=t%26u");
         let address = Address::of_url(&url).unwrap();
         assert_eq!(address.to_string(), "redis+sentinel://a:26379,b:7000,[::1]:26379/my-master.1/3");
@@ -224,6 +225,14 @@ mod tests {
             ("redis://h?wait=secret", "has another wait than a number of replicas, as in wait=1"),
             ("redis+cluster://h/1", "has another database than 0, and a cluster has no other"),
             ("redis+cluster://h,", "has no host, as in redis://host:6379"),
+            ("redis+cluster:///0", "has no host, as in redis://host:6379"),
+            ("redis+sentinel:///main/0", "has no host, as in redis://host:6379"),
+            ("redis+sentinel://h/main?sentinel_user=secret", "has a sentinel_user and no sentinel_password"),
+            ("redis+sentinel://h/main?sentinel_password=secret%FF", "has an option that is not UTF-8"),
+            (
+                "redis+sentinel://u:secret@a,u:secret@b/main",
+                "has more than one @; where it is part of a user or a password it is written as %40",
+            ),
             ("redis+sentinel://u:secret@h", NO_PRIMARY),
             ("redis+sentinel://h/a%20b", NO_PRIMARY),
             (

@@ -48,7 +48,7 @@ impl Connection {
         let commands: Vec<Cmd> = question.into_iter().chain([cmd("TIME")]).collect();
         let (pipeline, mut replies) = Pipeline::open(target, server, &target.address.login, &commands, until)?;
         let time = replies.pop().unwrap_or(Value::Nil);
-        let time = unless_refused(&time).and_then(|()| script::time(&time)).map_err(Failure::undone)?;
+        let time = unless_refused(&time).and_then(|()| script::time(&time))?;
         let clock = ServerClock::read(time.timestamp_micros());
         Ok((Self { pipeline, clock }, replies.pop().unwrap_or(Value::Nil)))
     }
@@ -106,7 +106,7 @@ impl Pipeline {
         }
         // A server without room says so before it closes the connection.
         let may_refuse = if end.is_err() { replies.len() } else { of_login };
-        replies[..may_refuse].iter().try_for_each(unless_refused).map_err(Failure::undone)?;
+        replies[..may_refuse].iter().try_for_each(unless_refused)?;
         end.map_err(not_connected)?;
         Ok((pipeline, replies.split_off(of_login)))
     }

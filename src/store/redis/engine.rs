@@ -22,7 +22,8 @@ use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::server::engine::{
     Answers, Attempt, DroppedRuns, End, EndRequest, Engine, FoundEntry, Health, Request,
 };
-use crate::store::server::{failure::Failure, server_builder::Target, server_clock::instant};
+use crate::store::server::failure::{Failure, Retry};
+use crate::store::server::{server_builder::Target, server_clock::instant};
 use crate::time::clock::{Clock, moment::Moment};
 
 /// The most releases, and the most admissions, of one call of a script, which keeps the server for less than a millisecond.
@@ -46,8 +47,8 @@ pub(super) struct RedisEngine {
     pub(super) timeout: Duration,
     /// How many replicas must have a grant before it counts.
     pub(super) replicas: u32,
-    /// Whether the URL is one of a cluster.
-    pub(super) is_cluster: bool,
+    /// Whether the URL names Sentinels, or nodes of a cluster.
+    pub(super) fails_over: bool,
     /// Which of the servers in the URL answered last: it is asked first.
     pub(super) answered_last: AtomicUsize,
     /// The owners that their release revokes, because their admissions were granted at a second attempt; and the moment until which the
@@ -67,27 +68,30 @@ impl RedisEngine {
         to_revoke.extend(granted.map(|(admission, _)| (admission.owner(), until)));
     }
 
-    /// Waits until enough replicas have these grants, for half of the time that is left, and refuses them if not.
-    fn confirm(
-        &self,
-        attempt: &mut Attempt<Connection>,
-        decided: &mut [Result<Admitted, Failure>],
-    ) -> Result<(), Failure> {
+    /// Waits, for half of the time that is left, until replicas have what was granted and renewed; and takes it back if too few have.
+    fn wait_for_replicas(&self, attempt: &mut Attempt<Connection>, ends: &[EndRequest], answers: &mut Answers) {
+        let is_renewed = |(end, was_ours): &(&EndRequest, &mut Result<bool, Failure>)| {
+            matches!((end.end, was_ours), (End::After(_), Ok(true)))
+        };
         let is_granted = |decided: &&mut Result<Admitted, Failure>| matches!(decided, Ok(Admitted::Granted(_)));
-        let mut grants = decided.iter_mut().filter(is_granted).peekable();
-        if self.replicas == 0 || grants.peek().is_none() {
-            return Ok(());
+        let renewed: Vec<_> = ends.iter().zip(&mut answers.ends).filter(is_renewed).map(|(_, end)| end).collect();
+        let granted: Vec<_> = answers.admissions.iter_mut().filter(is_granted).collect();
+        if self.replicas == 0 || renewed.is_empty() && granted.is_empty() {
+            return;
         }
         let left = attempt.until.since(Clock::system().moment());
         let wait = cmd("WAIT").arg(self.replicas).arg((left.as_millis() / 2).max(1)).take();
         // The server waits for what this connection wrote, and an earlier attempt may have written the grant on another one.
-        let answers = replies(attempt, [self.harmless_write(), wait]).map_err(|failure| failure.perhaps_done(true))?;
-        let copies: u32 = read(&answers[1])?;
-        if copies < self.replicas {
-            let what = format!("it counts when {} replicas have it, and in time {copies} had it", self.replicas);
-            grants.for_each(|grant| *grant = Err(Failure::unconfirmed(what.clone())));
+        let confirmed = replies(attempt, [self.harmless_write(), wait]).and_then(|answers| read::<u32>(&answers[1]));
+        let too_few = |count| {
+            let what = format!("{count} of {} replicas confirmed it in time", self.replicas);
+            if count < self.replicas { Err(Failure::unavailable(what, Retry::Never)) } else { Ok(()) }
+        };
+        if let Err(failure) = confirmed.and_then(too_few) {
+            let failure = failure.perhaps_done(true);
+            renewed.into_iter().for_each(|end| *end = Err(failure.clone()));
+            granted.into_iter().for_each(|grant| *grant = Err(failure.clone()));
         }
-        Ok(())
     }
 
     fn harmless_write(&self) -> Cmd {
@@ -114,7 +118,7 @@ impl Engine for RedisEngine {
     type Connection = Connection;
 
     fn open(&self, target: &Target<Address>, until: Moment) -> Result<Connection, Failure> {
-        topology::connect(target, &self.prefix, &self.answered_last, until)
+        topology::connect(target, &self.prefix, &self.answered_last, until).map_err(Failure::undone)
     }
 
     fn is_closed(connection: &mut Connection) -> bool {
@@ -140,7 +144,7 @@ impl Engine for RedisEngine {
             answers.ends.extend(of_call.ends);
             answers.admissions.extend(of_call.admissions);
         }
-        self.confirm(attempt, &mut answers.admissions)?;
+        self.wait_for_replicas(attempt, &ends, &mut answers);
         if asked_before.is_some() {
             self.revoke_later(request.admissions, &answers.admissions);
         }
@@ -160,9 +164,9 @@ impl Engine for RedisEngine {
         while cursor.as_deref() != Some("0") {
             let mut scan = cmd("SCAN");
             scan.arg(cursor.as_deref().unwrap_or("0")).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
-            // A node of a cluster that has lost our slot answers the one, and redirects the other.
-            let is_here = cmd("EXISTS").arg(self.prefix.key("token")).take();
-            let (next, keys): (String, Vec<Vec<u8>>) = read(&replies(attempt, [scan, is_here])?[0])?;
+            // `SCAN` has no key, so that a node of a cluster answers it also without the slot.
+            let answers = replies(attempt, [scan, topology::is_here(&self.prefix)])?;
+            let (next, keys): (String, Vec<Vec<u8>>) = read(&answers[0])?;
             // Our keys are text.
             names.extend(keys.iter().filter_map(|key| self.prefix.lease_at(str::from_utf8(key).ok()?)));
             cursor = Some(next);
@@ -226,8 +230,13 @@ impl Engine for RedisEngine {
         let commands = [last, self.harmless_write(), cmd("TIME"), cmd("INFO")];
         let answers = attempt.connection.exchange(attempt.until, &commands)?;
         answers[2..].iter().try_for_each(script::unless_refused)?;
+        match script::unless_refused(&answers[1]) {
+            // It was the primary, when the connection was made.
+            Err(failure) if self.fails_over && failure.retry == Retry::Now => return Err(failure),
+            _ => {}
+        }
         let (time, mut warnings) =
-            (script::time(&answers[2])?, health::warnings(&answers[3], self.replicas, self.is_cluster)?);
+            (script::time(&answers[2])?, health::warnings(&answers[3], self.replicas, self.fails_over)?);
         warnings.extend(health::of_write(&answers[1], &warnings));
         // A token is the server's time of its grant, unless the clock was set back before that.
         let granted = read(&answers[0]).map(instant);

@@ -5,21 +5,21 @@ use redis::Value;
 use super::server_error::{not_understood, refused};
 use crate::store::{event_mutex::warning::StoreWarning, server::failure::Failure};
 
-/// Returns the warnings about a server whose `INFO` this is. A grant counts when so many replicas have it; `is_cluster` says that the
-/// URL is one of a cluster.
-pub(super) fn warnings(info: &Value, needed: u32, is_cluster: bool) -> Result<Vec<StoreWarning>, Failure> {
+/// Returns the warnings about a server whose `INFO` this is. A grant needs so many replicas; `fails_over` says that the URL names
+/// Sentinels, or nodes of a cluster.
+pub(super) fn warnings(info: &Value, needed: u32, fails_over: bool) -> Result<Vec<StoreWarning>, Failure> {
     let Value::BulkString(info) = info else { return Err(not_understood(info)) };
     let info = String::from_utf8_lossy(info);
     let field = |name: &str| info.lines().find_map(|pooled| pooled.strip_prefix(name)?.strip_prefix(':'));
     // Every key of ours but the logs of runs expires, so that a policy for those that do (`volatile-…`) is about them too.
     let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction");
     let replicas = field("connected_slaves").and_then(|count| count.parse().ok()).unwrap_or(0);
-    let why = || format!("wait={needed} in the url asks for {needed} replicas, and {replicas} are connected");
+    let why = || format!("the store waits for {needed} replicas, and {replicas} are connected");
     let warnings = [
         policy.map(|policy| StoreWarning::Evicts { policy: policy.to_owned() }),
         (field("role") == Some("slave")).then_some(StoreWarning::Replica),
-        (field("cluster_enabled") == Some("1") && !is_cluster).then_some(StoreWarning::ClusterNode),
-        (replicas > 0 && needed == 0).then_some(StoreWarning::CopiesLater { replicas }),
+        (field("cluster_enabled") == Some("1") && !fails_over).then_some(StoreWarning::ClusterNode),
+        (replicas > 0 && needed == 0).then_some(StoreWarning::AsyncReplicas { replicas }),
         (replicas < needed).then(|| StoreWarning::TakesNoWrites { why: why() }),
         StoreWarning::if_older(field("redis_version").unwrap_or("unknown"), "6.2"),
     ];
@@ -73,9 +73,9 @@ mod tests {
             b"redis_version:7.2.0\r\nrole:master\r\nconnected_slaves:1\r\ncluster_enabled:1\r\n".into(),
         );
         let told = |needed| warnings(&info, needed, true).unwrap();
-        assert_eq!(told(0), [StoreWarning::CopiesLater { replicas: 1 }]);
+        assert_eq!(told(0), [StoreWarning::AsyncReplicas { replicas: 1 }]);
         assert_eq!(told(1), []);
-        let why = "wait=2 in the url asks for 2 replicas, and 1 are connected".to_owned();
+        let why = "the store waits for 2 replicas, and 1 are connected".to_owned();
         assert_eq!(told(2), [StoreWarning::TakesNoWrites { why }]);
     }
 }

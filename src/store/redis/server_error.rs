@@ -25,7 +25,7 @@ const BEFORE_ANY_WRITE: [(&str, Option<&str>); 16] = [
         OUT_OF_MEMORY,
         Some("its memory is full: free some, raise maxmemory, or keep the mutexes on a server of their own"),
     ),
-    ("READONLY", Some("this is a replica: connect to the primary")),
+    ("READONLY", Some("it is a replica: connect to the primary, or wait if a failover is under way")),
     ("TRYAGAIN", Some(MOVING)),
     ("WRONGPASS", Some("the user or the password in the url is wrong")),
     ("WRONGTYPE", None),
@@ -34,7 +34,7 @@ const BEFORE_ANY_WRITE: [(&str, Option<&str>); 16] = [
 /// The code of a write that the server's memory has no room for.
 pub(super) const OUT_OF_MEMORY: &str = "OOM";
 
-const CLUSTER: &str = "another node of a Redis Cluster has the keys: with redis+cluster:// in the url, it is found";
+const CLUSTER: &str = "another node of a Redis Cluster has the keys: redis+cluster:// in the url finds it";
 
 const MOVING: &str =
     "the slot of the keys is being moved to another node of the cluster: nothing is granted until it has been";
@@ -50,8 +50,8 @@ pub(super) fn refused(error: &ServerError) -> Failure {
     let details = error.details().and_then(|details| details.split(", with args beginning").next()).unwrap_or_default();
     let retry = match error.code() {
         "LATE" => return Failure::too_late(),
-        "ASK" | "BUSY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "TRYAGAIN" => Retry::Later,
-        "MOVED" | "READONLY" => Retry::Now, // After a failover, another connection leads to another server.
+        "ASK" | "BUSY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "TRYAGAIN" => Retry::Later,
+        "MOVED" | "READONLY" | "UNBLOCKED" => Retry::Now, // After a failover, another connection leads to another server.
         _ if details.starts_with(NO_ROOM) => Retry::Later,
         _ => Retry::Never,
     };

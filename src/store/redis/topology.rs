@@ -1,9 +1,8 @@
 //! The way to the server that has the keys: it is the one in the URL, or Sentinels name it, or any node of its cluster does.
 
-use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use redis::{ConnectionAddr, RedisConnectionInfo, Value, cmd};
+use redis::{Cmd, ConnectionAddr, RedisConnectionInfo, Value, cmd};
 
 use super::address::Address;
 use super::connection::{Connection, Pipeline};
@@ -14,7 +13,7 @@ use super::stream::shares;
 use crate::store::server::failure::{Failure, Retry};
 use crate::store::server::server_builder::Target;
 use crate::store::server::server_url::host_and_port;
-use crate::time::{clock::Clock, clock::moment::Moment};
+use crate::time::clock::moment::Moment;
 
 /// The servers in a URL.
 pub(super) enum Topology {
@@ -30,7 +29,7 @@ pub(super) enum Topology {
 const REDIRECTIONS: usize = 5;
 
 /// Connects to the server that has the keys of this prefix. Of several servers in a URL, one that does not answer leaves time for the
-/// next.
+/// next; the one that led there last is asked first.
 pub(super) fn connect(
     target: &Target<Address>,
     prefix: &Prefix,
@@ -38,74 +37,73 @@ pub(super) fn connect(
     until: Moment,
 ) -> Result<Connection, Failure> {
     let servers = &target.address.servers;
-    match &target.address.topology {
-        Topology::Standalone => Ok(Connection::to(target, &servers[0], None, until)?.0),
-        Topology::Cluster => {
-            first_answer(servers, answered_last, until, |node, until| connect_to_slot(target, prefix, node, until))
-        }
+    let connect_through = |server: &ConnectionAddr, until| match &target.address.topology {
+        Topology::Standalone => Ok(Connection::to(target, server, None, until)?.0),
+        Topology::Cluster => connect_to_slot(target, prefix, server, until),
         Topology::Sentinel { primary, login } => {
-            let now = Clock::system().moment();
-            let half = now.plus(until.since(now) / 2);
-            let found = first_answer(servers, answered_last, half, |sentinel, until| {
-                ask_sentinel(target, sentinel, login, primary, until)
-            })?;
+            let found = ask_sentinel(target, server, login, primary, until)?;
             connect_to_primary(target, &found, until).map_err(|failure| failure.of_server(&shown(&found)))
         }
+    };
+    if let [server] = &servers[..] {
+        return connect_through(server, until);
     }
-}
-
-/// Asks servers one after another, beginning with the one that answered last, until one answers.
-fn first_answer<T>(
-    servers: &[ConnectionAddr],
-    answered_last: &AtomicUsize,
-    until: Moment,
-    ask: impl Fn(&ConnectionAddr, Moment) -> Result<T, Failure>,
-) -> Result<T, Failure> {
     let (first, mut failed) = (answered_last.load(Ordering::Relaxed), None);
     for (at, until) in (first..).zip(shares(servers.len(), until)) {
         let server = &servers[at % servers.len()];
-        match ask(server, until) {
-            Ok(answer) => {
+        match connect_through(server, until) {
+            Ok(connection) => {
                 answered_last.store(at % servers.len(), Ordering::Relaxed);
-                return Ok(answer);
+                return Ok(connection);
             }
-            // A refusal says more than a server that is away.
-            Err(failure) => {
-                let before = failed.filter(|before: &Failure| before.retry != Retry::Later);
-                failed = before.or_else(|| Some(failure.of_server(&shown(server))));
-            }
+            Err(failure) => failed = Some(more_telling(failed, failure.of_server(&shown(server)))),
         }
     }
     Err(failed.unwrap_or_else(|| Failure::unusable("the url names no server")))
 }
 
-/// Connects to the node that has the slot of the keys; this node knows which one that is.
+/// Returns the failure that says more: what a server answered. It is worth another attempt, if one of them is.
+fn more_telling(before: Option<Failure>, failure: Failure) -> Failure {
+    let is_away = [before.as_ref(), Some(&failure)].into_iter().flatten().any(|failure| failure.retry == Retry::Later);
+    let mut said = before.filter(|before| before.code().is_some()).unwrap_or(failure);
+    said.retry = if is_away { Retry::Later } else { said.retry };
+    said
+}
+
+/// Returns a question that a node answers only if it has the slot of this prefix, and the slot is not being moved: no such key exists.
+pub(super) fn is_here(prefix: &Prefix) -> Cmd {
+    cmd("EXISTS").arg(prefix.key("none")).take()
+}
+
+/// Asks a node for the slot of this prefix, and follows redirections to the node that has it.
 fn connect_to_slot(
     target: &Target<Address>,
     prefix: &Prefix,
     node: &ConnectionAddr,
     until: Moment,
 ) -> Result<Connection, Failure> {
-    let (mut connected, key) = (node.clone(), prefix.key("token"));
+    let mut asked = node.clone();
     for _ in 0..REDIRECTIONS {
-        let question = cmd("EXISTS").arg(&key).take();
-        let asked = Connection::to(target, &connected, Some(question), until);
-        let named = |failure: Failure| if connected == *node { failure } else { failure.of_server(&shown(&connected)) };
-        let (connection, answer) = asked.map_err(named)?;
-        match moved_to(&answer, &connected) {
-            Some(other) => connected = other,
-            None => return unless_refused(&answer).map(|()| connection).map_err(Failure::undone),
+        let named = |failure: Failure| if asked == *node { failure } else { failure.of_server(&shown(&asked)) };
+        let connected = Connection::to(target, &asked, Some(is_here(prefix)), until);
+        let (connection, answer) = connected.map_err(named)?;
+        match moved_to(&answer, &asked) {
+            Some(other) => asked = other,
+            None => return unless_refused(&answer).map(|()| connection).map_err(named),
         }
     }
-    Err(Failure::not_asked(io::Error::new(io::ErrorKind::NotFound, "the nodes of the cluster name one another")))
+    let what = "the nodes of the cluster disagree about the slot of the keys: a failover may be under way";
+    Err(Failure::unavailable(what, Retry::Later))
 }
 
-/// Returns the node that a redirection names, as in `MOVED 866 10.0.0.7:6379`; without a host it is that of the node that was asked.
+/// Returns the node that a redirection names, as in `MOVED 866 10.0.0.7:6379`. No host means that of the node that was asked.
 fn moved_to(answer: &Value, asked: &ConnectionAddr) -> Option<ConnectionAddr> {
     let Value::ServerError(error) = answer else { return None };
     let (host, port) = error.details().filter(|_| error.code() == "MOVED")?.split_once(' ')?.1.rsplit_once(':')?;
     match asked {
-        ConnectionAddr::Tcp(same, _) if host.is_empty() => Some(ConnectionAddr::Tcp(same.clone(), port.parse().ok()?)),
+        ConnectionAddr::Tcp(same, _) if matches!(host, "" | "?") => {
+            Some(ConnectionAddr::Tcp(same.clone(), port.parse().ok()?))
+        }
         _ => Some(ConnectionAddr::Tcp(host.to_owned(), port.parse().ok()?)),
     }
 }
@@ -118,15 +116,21 @@ fn ask_sentinel(
     primary: &str,
     until: Moment,
 ) -> Result<ConnectionAddr, Failure> {
+    let advised = |failure: Failure| match failure.code() {
+        Some("NOAUTH" | "WRONGPASS") => {
+            failure.advised("sentinel_user and sentinel_password in the url are for the Sentinels")
+        }
+        _ => failure,
+    };
     let question = cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(primary).take();
-    let (_, answers) = Pipeline::open(target, sentinel, login, &[question], until)?;
+    let (_, answers) = Pipeline::open(target, sentinel, login, &[question], until).map_err(advised)?;
     match answers.first() {
         Some(answer) if is_unknown(answer) => Err(Failure::unusable("this is no Redis Sentinel")),
         None | Some(Value::Nil) => {
             Err(Failure::unusable(&format!("this Sentinel watches no primary of the name {primary}")))
         }
         Some(answer) => {
-            unless_refused(answer).map_err(Failure::undone)?;
+            unless_refused(answer).map_err(advised)?;
             let (host, port) = read(answer)?;
             Ok(ConnectionAddr::Tcp(host, port))
         }
@@ -136,12 +140,12 @@ fn ask_sentinel(
 /// Connects to the server that the Sentinels name. Until they have all heard of a failover, it may be a replica.
 fn connect_to_primary(target: &Target<Address>, server: &ConnectionAddr, until: Moment) -> Result<Connection, Failure> {
     let (connection, role) = Connection::to(target, server, Some(cmd("ROLE")), until)?;
-    unless_refused(&role).map_err(Failure::undone)?;
+    unless_refused(&role)?;
     match role.as_sequence() {
         Some([Value::BulkString(role), ..]) if role == b"master" => Ok(connection),
         _ => {
-            let what = "the Sentinels name it as the primary, and it is none: a failover is under way";
-            Err(Failure::not_asked(io::Error::new(io::ErrorKind::NotFound, what)))
+            let what = "a Sentinel names this server as the primary, and it is none: a failover may be under way";
+            Err(Failure::unavailable(what, Retry::Later))
         }
     }
 }
@@ -171,6 +175,7 @@ mod tests {
             ("-MOVED 866 10.0.0.7:6379", Some("10.0.0.7:6379")),
             ("-MOVED 866 node-2.example:6379", Some("node-2.example:6379")),
             ("-MOVED 866 2001:db8::1:6379", Some("[2001:db8::1]:6379")),
+            ("-MOVED 866 ?:7001", Some("10.0.0.1:7001")),
             ("-MOVED 866 :7001", Some("10.0.0.1:7001")), // The node does not know by which name its clients reach it.
             ("-MOVED 866 10.0.0.7:", None),
             ("-MOVED 866", None),

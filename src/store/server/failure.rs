@@ -8,6 +8,8 @@ use std::time::Duration;
 use crate::base::error::{Concerns, MutexError, MutexErrorKind};
 use crate::base::escape::OneLine;
 
+const NO_ANSWER: &str = "no answer in time";
+
 /// A request that got no useful answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
@@ -52,7 +54,7 @@ impl Failure {
             _ => MutexErrorKind::Unavailable,
         };
         let said = match error.kind() {
-            TimedOut => "no answer in time".into(),
+            TimedOut => NO_ANSWER.into(),
             UnexpectedEof if error.get_ref().is_none() => "the server closed the connection before it answered".into(),
             _ => error.to_string(),
         };
@@ -62,9 +64,10 @@ impl Failure {
     /// Returns the failure of an attempt to connect: nothing was asked. A server that starts, stops, or has too many clients
     /// closes its port or the connection.
     pub(crate) fn not_asked(error: io::Error) -> Self {
-        use io::ErrorKind::{ConnectionRefused, NotFound};
+        use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, NotFound};
 
-        let is_away = matches!(error.kind(), ConnectionRefused | NotFound) || is_hung_up(error.kind());
+        let is_away = matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | NotFound)
+            || is_hung_up(error.kind());
         let retry = if is_away { Retry::Later } else { Retry::Never };
         Self { retry, may_have_happened: false, ..Self::unanswered(error) }
     }
@@ -100,10 +103,10 @@ impl Failure {
         Self::new(MutexErrorKind::Unavailable, Retry::Now, what)
     }
 
-    /// Returns the failure of a grant that too few replicas have confirmed.
+    /// Returns the failure of servers that together do not do what was asked.
     #[cfg(feature = "redis")]
-    pub(crate) fn unconfirmed(what: String) -> Self {
-        Self { may_have_happened: true, ..Self::new(MutexErrorKind::Unavailable, Retry::Never, what) }
+    pub(crate) fn unavailable(what: impl Into<Cow<'static, str>>, retry: Retry) -> Self {
+        Self::new(MutexErrorKind::Unavailable, retry, what)
     }
 
     /// Returns the failure of an admission that lost each race to another process.
@@ -135,7 +138,6 @@ impl Failure {
     }
 
     /// Returns this failure with advice.
-    #[cfg(feature = "sql")]
     pub(crate) fn advised(self, advice: impl Into<Cow<'static, str>>) -> Self {
         Self { advice: Some(advice.into()), ..self }
     }
@@ -182,7 +184,11 @@ impl Failure {
 
     /// Returns this failure of a whole call; a timeout names the limit of the call.
     pub(crate) fn within(self, timeout: Duration) -> Self {
-        let said = if self.is_timeout() { format!("no answer within {timeout:?}").into() } else { self.said };
+        let said = if self.is_timeout() {
+            self.said.replace(NO_ANSWER, &format!("no answer within {timeout:?}")).into()
+        } else {
+            self.said
+        };
         Self { said, ..self }
     }
 
