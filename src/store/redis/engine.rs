@@ -70,13 +70,16 @@ impl RedisEngine {
 
     /// Waits, for half of the time that is left, until replicas have what was granted and renewed; and takes it back if too few have.
     fn wait_for_replicas(&self, attempt: &mut Attempt<Connection>, ends: &[EndRequest], answers: &mut Answers) {
+        if self.replicas == 0 {
+            return;
+        }
         let is_renewed = |(end, was_ours): &(&EndRequest, &mut Result<bool, Failure>)| {
             matches!((end.end, was_ours), (End::After(_), Ok(true)))
         };
         let is_granted = |decided: &&mut Result<Admitted, Failure>| matches!(decided, Ok(Admitted::Granted(_)));
         let renewed: Vec<_> = ends.iter().zip(&mut answers.ends).filter(is_renewed).map(|(_, end)| end).collect();
         let granted: Vec<_> = answers.admissions.iter_mut().filter(is_granted).collect();
-        if self.replicas == 0 || renewed.is_empty() && granted.is_empty() {
+        if renewed.is_empty() && granted.is_empty() {
             return;
         }
         let left = attempt.until.since(Clock::system().moment());
