@@ -1,9 +1,9 @@
 # Runs a campaign of the fleet: reads its options, plays it, and prints its table and how it ended. Sourced by
-# `tests/under_fire` and `tests/soak` in the top folder of the checkout. They set `usage`, `seconds` (the default) and `all`
-# (the stores to choose from).
+# `tests/under_fire`, `tests/failovers` and `tests/soak` in the top folder of the checkout. They set `usage`, `seconds` (the
+# default) and `all` (the stores to choose from). `tests/failovers` has its own `length`: `failovers` instead of `seconds`.
 # shellcheck shell=bash disable=SC2154
 
-script=tests/${0##*/}
+script=tests/${0##*/} length=seconds
 
 refuse() {
   printf '%s: %s\n' "$script" "$1" >&2
@@ -17,13 +17,13 @@ expect_number() {
   [[ $3 =~ ^[0-9]{1,18}$ ]] || refuse "$2 takes $1, not \"$3\""
 }
 
-# Sets `seconds`, `seed` and `stores`.
+# Sets `seconds` or `failovers`, `seed` and `stores`.
 read_options() {
   local known
   seed=1 stores=()
   while [ $# -gt 0 ]; do
     case $1 in
-    --seconds) expect_number "a whole number of seconds" "$@" && seconds=$2 && shift ;;
+    "--$length") expect_number "a whole number of $length" "$@" && printf -v "$length" %s "$2" && shift ;;
     --seed) expect_number "a whole number" "$@" && seed=$2 && shift ;;
     -h | --help) printf '%s\n' "$usage" && exit ;;
     -*) refuse "there is no option \"$1\"; --help shows them" ;;

@@ -8,7 +8,8 @@
 //!   token is higher, and it was told;
 //! - the same when a lease was broken or the store lost its data, but for that the first is told later;
 //! - a poll of a future is under way when the lease ends, but none begins then;
-//! - an occurrence starts twice when the store lost its data in between;
+//! - an occurrence starts twice when the store lost its data in between, or when a failover in between lost its claim;
+//! - tokens fall when the clock of a replica was behind that became the primary;
 //! - an occurrence starts nowhere when all who were answered met a live lease, when whoever had it was killed, stopped
 //!   or cut off before it started, when the event was paused, or when nobody was answered;
 //! - a paused event starts when the store lost its data meanwhile, or if its run was admitted before the pause was confirmed;
@@ -31,8 +32,8 @@ use std::time::Duration;
 use crate::history::{At, End, Fault, History, Life, nanoseconds};
 use crate::plan::{Kind, Protection};
 
-pub(crate) use verdict::{Count, Verdict};
-use verdict::{Double, Overlap, Why};
+pub(crate) use verdict::{Count, Double, Verdict};
+use verdict::{Overlap, Why};
 
 /// How much later than it should something may happen, or be written down, on a machine that is busy with a fleet.
 const SLACK: Duration = Duration::from_secs(1);
@@ -253,9 +254,14 @@ impl<'a> Case<'a> {
         faults.filter(move |fault| fault.pid == Some(pid) && fault.touches(from, until))
     }
 
-    /// Whether the store lost its data between these moments.
+    /// Returns whether the store lost data between these moments: all, or in a failover what no replica had.
     fn was_emptied(&self, from: At, until: At) -> bool {
-        self.outages(from, until).any(|fault| fault.kind == Kind::ServerEmptied)
+        self.outages(from, until).any(|fault| fault.kind == Kind::ServerEmptied || fault.kind.is_failover())
+    }
+
+    /// Returns whether a replica whose clock is behind became the primary between these moments, so that tokens may have fallen.
+    fn was_set_back(&self, from: At, until: At) -> bool {
+        self.outages(from, until).any(|fault| fault.kind == Kind::PrimaryBehind)
     }
 
     fn has_lease(&self) -> bool {
@@ -272,7 +278,9 @@ impl<'a> Case<'a> {
         let last = run.last.max(run.lost_at.unwrap_or_default());
         let released = last + self.slack();
         let at_the_latest = released + self.term_of_the_dead();
-        if !run.ended || run.failed.is_some() {
+        // A failover may have lost the release.
+        let has_failed_over = self.outages(run.last, released).any(|fault| fault.kind.is_failover());
+        if !run.ended || run.failed.is_some() || has_failed_over {
             return at_the_latest;
         }
         // A release that succeeded late is over all the same when its process goes on.

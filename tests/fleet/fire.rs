@@ -28,6 +28,16 @@ fn redis_keeps_its_promises_under_fire() {
 }
 
 #[test]
+fn sentinel_keeps_its_promises_under_fire() {
+    under_fire("sentinel", || Site::sentinel("?wait=1"));
+}
+
+#[test]
+fn cluster_keeps_its_promises_under_fire() {
+    under_fire("cluster", || Site::cluster("?wait=1"));
+}
+
+#[test]
 fn mariadb_keeps_its_promises_under_fire() {
     under_fire("mariadb", Site::mariadb);
 }
@@ -38,7 +48,8 @@ fn postgres_keeps_its_promises_under_fire() {
 }
 
 /// The seed of the one round that each store has as a part of all tests. A file store has no server.
-const SEEDS: [(&str, u64); 5] = [("memory", 1), ("file", 732), ("redis", 21), ("mariadb", 601), ("postgres", 23)];
+const SEEDS: [(&str, u64); 7] =
+    [("memory", 1), ("file", 732), ("redis", 21), ("sentinel", 4), ("cluster", 5), ("mariadb", 601), ("postgres", 23)];
 
 #[test]
 fn as_a_part_of_all_tests_everything_is_done_to_a_server() {
@@ -97,13 +108,13 @@ pub(crate) fn campaign(store: &'static str, mut perform: impl FnMut(&Round) -> H
     assert!(violations.is_empty(), "{store}: {} promises broken:\n{}", violations.len(), violations.join("\n"));
 }
 
-fn asked_for(variable: &str) -> Option<u64> {
+pub(crate) fn asked_for(variable: &str) -> Option<u64> {
     let text = env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|error| panic!("{variable} is {text:?}: {error}")))
 }
 
 /// What one needs to look into it.
-fn tell(store: &str, round: &Round, history: &History, verdict: &Verdict) {
+pub(crate) fn tell(store: &str, round: &Round, history: &History, verdict: &Verdict) {
     println!("{store}, seed {}: {}", round.seed, verdict.violations.join("\n  "));
     println!("the same round again: tests/under_fire --seconds 1 --seed {} {store}", round.seed);
     println!("{round:#?}");
@@ -134,7 +145,7 @@ fn tell(store: &str, round: &Round, history: &History, verdict: &Verdict) {
     }
 }
 
-fn perform(round: &Round, site: &Site) -> History {
+pub(crate) fn perform(round: &Round, site: &Site) -> History {
     let watch = Watch::start();
     let directory = tempfile::tempdir().expect("a temporary directory");
     site.create_table();
@@ -202,7 +213,7 @@ fn begin(round: &Round, crew: &mut Crew<'_>) -> Vec<Fault> {
         let before = now();
         let pid = crew.start(number, skew);
         if skew != 0 {
-            faults.push(Fault { kind: Kind::Skewed, from: before, until: now(), pid, event: None });
+            faults.push(Fault::since(before, Kind::Skewed, pid));
         }
         if round.start == Start::Staggered {
             thread::sleep(round.minute / u32::try_from(WORKERS).expect("they are few"));
@@ -212,7 +223,7 @@ fn begin(round: &Round, crew: &mut Crew<'_>) -> Vec<Fault> {
         Start::Together => Kind::StartedTogether,
         Start::Staggered => Kind::Staggered,
     };
-    faults.push(Fault { kind, from, until: now(), pid: None, event: None });
+    faults.push(Fault::since(from, kind, None));
     faults
 }
 
@@ -221,7 +232,7 @@ fn attack(crew: &mut Crew<'_>, assault: &Assault) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut note = |kind, from, pid: Option<u32>| {
         if pid.is_some() {
-            faults.push(Fault { kind, from, until: now(), pid, event: None });
+            faults.push(Fault::since(from, kind, pid));
         }
     };
     let from = now();

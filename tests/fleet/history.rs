@@ -96,6 +96,8 @@ pub(crate) struct Fault {
     pub(crate) pid: Option<u32>,
     /// To whose lease, where it was done to one.
     pub(crate) event: Option<String>,
+    /// The tokens of the claims that a failover has lost.
+    pub(crate) lost: Vec<u64>,
 }
 
 /// The pause of one event by an operator.
@@ -115,6 +117,11 @@ pub(crate) struct Pause {
 }
 
 impl Fault {
+    /// Returns a fault that began at this moment and ends now.
+    pub(crate) fn since(from: At, kind: Kind, pid: Option<u32>) -> Self {
+        Self { kind, from, until: now(), pid, event: None, lost: Vec::new() }
+    }
+
     pub(crate) fn touches(&self, from: At, until: At) -> bool {
         self.from <= until && from <= self.until
     }

@@ -14,6 +14,7 @@
 
 mod checker;
 mod crew;
+mod failovers;
 mod fire;
 mod history;
 mod lateness;
@@ -41,12 +42,15 @@ mod support;
 mod servers {
     mod account;
     pub(crate) mod clock;
+    pub(crate) mod cluster;
     pub(crate) mod mariadb;
     pub(crate) mod postgres;
     mod process;
     pub(crate) mod proxy;
     pub(crate) mod redis;
+    pub(crate) mod replication;
     mod resp;
+    pub(crate) mod sentinel;
     mod template;
     mod tls;
 }

@@ -162,6 +162,11 @@ pub(crate) enum Kind {
     Cut,
     HalfClosed,
     ReplyDropped,
+    PrimaryKilled,
+    PrimaryStopped,
+    PrimaryCutOff,
+    /// The primary is cut off, and the clock of the replica that takes its place is behind.
+    PrimaryBehind,
     /// An operator breaks a lease; where there is no process that could be stopped.
     Broken,
     /// A task panics; where there is no process that could be killed.
@@ -180,9 +185,17 @@ pub(crate) const TO_A_SERVER: [Kind; 8] = [
     Kind::ReplyDropped,
 ];
 
+/// What makes a replica the primary.
+pub(crate) const FAILOVERS: [Kind; 4] =
+    [Kind::PrimaryKilled, Kind::PrimaryStopped, Kind::PrimaryCutOff, Kind::PrimaryBehind];
+
 impl Kind {
     pub(crate) fn is_of_the_store(self) -> bool {
-        TO_A_SERVER.contains(&self)
+        TO_A_SERVER.contains(&self) || self.is_failover()
+    }
+
+    pub(crate) fn is_failover(self) -> bool {
+        FAILOVERS.contains(&self)
     }
 
     /// Whether it is no more than the way in which a worker is started.
@@ -207,6 +220,10 @@ impl fmt::Display for Kind {
             Self::Cut => "connections cut, and refused",
             Self::HalfClosed => "connections half closed",
             Self::ReplyDropped => "requests carried out, replies lost",
+            Self::PrimaryKilled => "failover: primary killed",
+            Self::PrimaryStopped => "failover: primary stopped, and continued",
+            Self::PrimaryCutOff => "failover: primary cut off from its replicas",
+            Self::PrimaryBehind => "failover: primary cut off, and its successor's clock five seconds behind",
             Self::Broken => "lease broken by an operator",
             Self::Panicked => "task panicked",
         })

@@ -8,10 +8,13 @@ use std::time::Duration;
 
 use crate::history::{Fault, now};
 use crate::plan::{Kind, Trouble};
+use crate::servers::cluster::Cluster;
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 use crate::servers::proxy::{Behind, Fault as OnTheWay, Proxy};
 use crate::servers::redis::Redis;
+use crate::servers::replication::{Replicated, is_primary, lost_grants};
+use crate::servers::sentinel::Sentinels;
 use crate::support::example;
 
 pub(crate) enum Site {
@@ -22,6 +25,12 @@ pub(crate) enum Site {
         proxy: Proxy,
         /// The URL of the server itself, where the store is a table.
         database: Option<String>,
+    },
+    /// Servers that copy their data. The clients find the primary by themselves.
+    Replicated {
+        servers: Box<dyn Replicated>,
+        /// The options of the URL.
+        options: &'static str,
     },
 }
 
@@ -45,6 +54,14 @@ impl Site {
     pub(crate) fn redis() -> Self {
         // `Redis::with` has it write each command before it answers.
         Self::behind(Redis::with("appendonly yes"), None)
+    }
+
+    pub(crate) fn sentinel(options: &'static str) -> Self {
+        Self::Replicated { servers: Box::new(Sentinels::start()), options }
+    }
+
+    pub(crate) fn cluster(options: &'static str) -> Self {
+        Self::Replicated { servers: Box::new(Cluster::start()), options }
     }
 
     pub(crate) fn mariadb() -> Self {
@@ -78,6 +95,7 @@ impl Site {
         match self {
             Self::File(directory) => format!("file:{}", directory.path().display()),
             Self::Server { proxy, .. } => proxy.url(),
+            Self::Replicated { servers, options } => servers.url() + options,
         }
     }
 
@@ -100,7 +118,11 @@ impl Site {
 
     /// Lets it happen, and returns when it is over. `None`: it met nobody, or can't be done here.
     pub(crate) fn suffer(&self, trouble: &Trouble) -> Option<Fault> {
-        let Self::Server { server, proxy, .. } = self else { return None };
+        let (server, proxy) = match self {
+            Self::File(_) => return None,
+            Self::Server { server, proxy, .. } => (server, proxy),
+            Self::Replicated { servers, .. } => return fail_over(&**servers, trouble),
+        };
         let from = now();
         let has_met = match trouble.kind {
             Kind::ServerRestarted => {
@@ -149,8 +171,51 @@ impl Site {
             }
             _ => false,
         };
-        has_met.then(|| Fault { kind: trouble.kind, from, until: now(), pid: None, event: None })
+        has_met.then(|| Fault::since(from, trouble.kind, None))
     }
+}
+
+/// Lets a replica take the place of the primary, and the primary come back; or does what else can be done here. Returns when all
+/// replicas have a copy again.
+fn fail_over(servers: &dyn Replicated, trouble: &Trouble) -> Option<Fault> {
+    let (from, old) = (now(), servers.primary());
+    let kind = match trouble.kind {
+        Kind::ServerRestarted => Kind::PrimaryKilled,
+        Kind::ServerStopped => Kind::PrimaryStopped,
+        Kind::Cut => Kind::PrimaryCutOff,
+        kind => kind,
+    };
+    match kind {
+        Kind::PrimaryKilled => old.kill(),
+        Kind::PrimaryStopped => old.pause(),
+        Kind::PrimaryCutOff | Kind::PrimaryBehind => {
+            if kind == Kind::PrimaryBehind {
+                let replicas = servers.servers().iter().filter(|server| !is_primary(server));
+                replicas.for_each(|replica| replica.clock().set_ahead(-5));
+            }
+            servers.cut_off_replicas();
+            thread::sleep(trouble.lasts);
+            servers.promote_a_replica();
+        }
+        Kind::ConnectionsKilled => Server::kill_connections(old),
+        Kind::ServerEmptied => Server::empty(old),
+        _ => return None,
+    }
+    if !kind.is_failover() {
+        return Some(Fault::since(from, kind, None));
+    }
+    let new = servers.wait_for_another_primary(old);
+    // The old primary comes back without a copy of what the new one has, so that one can see what was lost.
+    servers.cut_off_replicas();
+    match kind {
+        Kind::PrimaryKilled => old.start_again(),
+        Kind::PrimaryStopped => old.resume(),
+        _ => {}
+    }
+    servers.wait_until("the old primary is a replica", &|| !is_primary(old));
+    let lost = lost_grants(old, new);
+    servers.mend();
+    Some(Fault { lost, ..Fault::since(from, kind, None) })
 }
 
 /// Returns the program of the workers, which is found once: an edit of its source during a campaign does not end it.

@@ -26,7 +26,7 @@ pub(crate) struct Campaign {
 }
 
 /// In the order of the table.
-const STORES: [&str; 5] = ["memory", "file", "redis", "mariadb", "postgres"];
+const STORES: [&str; 7] = ["memory", "file", "redis", "sentinel", "cluster", "mariadb", "postgres"];
 
 impl Campaign {
     pub(crate) fn of(store: &'static str, seed: u64) -> Self {

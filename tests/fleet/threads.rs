@@ -209,15 +209,10 @@ fn perform(round: &Round) -> History {
     let runtime = Runtime::new().expect("the machine has threads for it");
     let members: Vec<Member> = (0..WORKERS).map(|number| Member::new(number, round, &mutex, &runtime)).collect();
     let clock = Instant::now();
-    let mut faults = vec![Fault {
-        kind: if round.start == Start::Together { Kind::StartedTogether } else { Kind::Staggered },
-        from: now(),
-        until: now(),
-        pid: None,
-        event: None,
-    }];
+    let start = if round.start == Start::Together { Kind::StartedTogether } else { Kind::Staggered };
+    let mut faults = vec![Fault::since(now(), start, None)];
     for _ in round.skews.iter().filter(|skew| **skew != 0) {
-        faults.push(Fault { kind: Kind::Skewed, from: now(), until: now(), pid: None, event: None });
+        faults.push(Fault::since(now(), Kind::Skewed, None));
     }
     let operator = || Schedule::new(mutex.clone()).pausable_as(pausable(round)).expect("it is a name");
     let (lives, pauses) = thread::scope(|scope| {
@@ -263,7 +258,7 @@ fn perform(round: &Round) -> History {
 fn attack(victim: Victim, deed: Deed, members: &[Member], mutex: &MemoryMutex, round: &Round) -> Option<Fault> {
     let (Victim::AtWork(number) | Victim::Number(number)) = victim;
     let from = now();
-    let fault = |kind, event| Fault { kind, from, until: now(), pid: Some(std::process::id()), event };
+    let fault = |kind, event| Fault { event, ..Fault::since(from, kind, Some(std::process::id())) };
     match deed {
         Deed::Kill(..) => {
             members[number].panics.fetch_add(1, Ordering::SeqCst);

@@ -11,8 +11,10 @@ use crate::servers::resp::Reply;
 use crate::support::{Diary, PATIENCE, noon};
 
 mod address;
+mod cluster;
 mod commands;
 mod contract;
+mod failover;
 mod fleet;
 mod late_copies;
 mod outage;
@@ -20,6 +22,7 @@ mod pause;
 mod period;
 mod refused;
 mod renewal;
+mod sentinel;
 mod together;
 mod unless;
 
@@ -72,6 +75,15 @@ fn entries(server: &Redis) -> Vec<String> {
 /// The key of what a run of `report` in this minute leaves: its claim.
 fn claim(number: i64) -> String {
     contract::key(&MutexName::lease("report").expect("a name").claim("report", minute(number)))
+}
+
+/// Asserts that the event is skipped because the store is unavailable. Returns the reason as a text.
+#[track_caller]
+fn assert_unavailable(report: &Report) -> String {
+    let reason = crate::support::skipped(report, "report");
+    assert_eq!(reason.keyword(), "store_unavailable", "{report}");
+    assert!(report.is_failure(), "{report}");
+    reason.to_string()
 }
 
 #[track_caller]

@@ -6,12 +6,15 @@
 mod account;
 pub(crate) mod burners;
 pub(crate) mod clock;
+pub(crate) mod cluster;
 pub(crate) mod mariadb;
 pub(crate) mod postgres;
 mod process;
 pub(crate) mod proxy;
 pub(crate) mod redis;
+pub(crate) mod replication;
 pub(crate) mod resp;
 mod self_test;
+pub(crate) mod sentinel;
 mod template;
 mod tls;

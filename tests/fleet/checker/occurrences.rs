@@ -6,8 +6,8 @@ use super::accounts::last_minute;
 use super::answers::{holder_was_at_work, may_have_been_granted};
 use super::queues;
 use super::{Case, Count, Double, Run, Skip, Verdict, Why, beginning, told};
-use crate::history::{Life, written};
-use crate::plan::Kind;
+use crate::history::{Fault, Life, written};
+use crate::plan::{Kind, WORKERS};
 
 pub(super) fn each_starts_once(case: &Case<'_>, verdict: &mut Verdict) {
     if !case.has_claim() {
@@ -19,13 +19,25 @@ pub(super) fn each_starts_once(case: &Case<'_>, verdict: &mut Verdict) {
             verdict.count(Count::StartedUnderAClaim);
             continue;
         };
-        if case.was_emptied(before.since, run.start) {
-            verdict.count(Count::StartedTwice(Double::Emptied));
-        } else {
-            verdict.count(Count::StartedTwice(Double::Unexplained));
+        let tokens = [run.token, before.token].map(|token| token.and_then(|token| i64::try_from(token).ok()));
+        verdict.risen.extend(tokens[0].zip(tokens[1]).map(|(second, first)| second - first));
+        let why = explain_double(case, before, run);
+        verdict.count(Count::StartedTwice(why));
+        if why == Double::Unexplained {
             let began = beginning(case.history);
             verdict.violation(format!("started twice: {}, and {}", told(before, began), told(run, began)));
         }
+    }
+}
+
+fn explain_double(case: &Case<'_>, first: &Run<'_>, second: &Run<'_>) -> Double {
+    let was_met = |by: &dyn Fn(&Fault) -> bool| case.outages(first.since, second.start).any(by);
+    if was_met(&|fault| fault.kind == Kind::ServerEmptied) {
+        Double::Emptied
+    } else if was_met(&|fault| first.token.is_some_and(|token| fault.lost.contains(&token))) {
+        Double::FailedOver
+    } else {
+        Double::Unexplained
     }
 }
 
@@ -37,7 +49,8 @@ pub(super) fn none_is_lost(case: &Case<'_>, verdict: &mut Verdict) {
     // its last minute, and it may have been the only one to tick the next.
     let assaults = |is: fn(Kind) -> bool| case.history.faults.iter().filter(|fault| is(fault.kind)).count();
     let kills = 2 * assaults(|kind| kind == Kind::Killed);
-    let cuts = assaults(|kind| kind == Kind::Stopped || kind.is_of_the_store());
+    // A failover may lose the claims of all.
+    let cuts = assaults(|kind| kind == Kind::Stopped || kind.is_of_the_store()) + WORKERS * assaults(Kind::is_failover);
     for (why, faults) in [(Why::Killed, kills), (Why::CutOff, cuts)] {
         let lost = verdict.of(Count::NotStarted(why));
         if lost > faults * case.history.events.len() {

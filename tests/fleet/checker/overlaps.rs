@@ -31,7 +31,8 @@ pub(super) fn one_at_a_time(case: &Case<'_>, verdict: &mut Verdict) {
             let meanwhile = runs[at + 1..].iter().take_while(|second| second.start < first.last);
             for second in meanwhile {
                 // Whoever was stopped between its grant and its start starts late.
-                let (stale, live) = if first.token <= second.token { (first, second) } else { (second, first) };
+                let is_in_order = first.token <= second.token || case.was_set_back(first.since, second.start);
+                let (stale, live) = if is_in_order { (first, second) } else { (second, first) };
                 let why = explain(case, stale, live);
                 if why == Overlap::Unexplained {
                     verdict.count(Count::Overlapped(why));
@@ -50,7 +51,8 @@ pub(super) fn one_at_a_time(case: &Case<'_>, verdict: &mut Verdict) {
 /// What was done that explains it, where the stale run knew of no right of its own any more when the other began, was
 /// told, and stopped.
 fn explain(case: &Case<'_>, stale: &Run<'_>, live: &Run<'_>) -> Overlap {
-    if live.token <= stale.token || !may_lose_its_lease(case, stale) {
+    let has_risen = live.token > stale.token || case.was_set_back(stale.since, live.start);
+    if !has_risen || !may_lose_its_lease(case, stale) {
         return Overlap::Unexplained;
     }
     let was_taken = case.was_emptied(stale.since, live.start) || case.was_broken(stale.event, stale.since, live.start);
@@ -86,7 +88,7 @@ fn tokens_rise(case: &Case<'_>, runs: &[&Run<'_>], verdict: &mut Verdict) {
             verdict.violation(format!("tokens: one that was there before, {}", told(run, began)));
         }
         if let Some(before) = highest.filter(|before| before.token > run.token) {
-            if !starts_late(case, before, run) {
+            if !starts_late(case, before, run) && !case.was_set_back(before.since, run.start) {
                 verdict.violation(format!("tokens: {}, and then {}", told(before, began), told(run, began)));
             }
         } else {

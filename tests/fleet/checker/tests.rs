@@ -60,8 +60,15 @@ impl Doctored {
 
     fn with(mut self, kind: Kind, from: u64, until: u64, pid: Option<u32>) -> Self {
         let event = (kind == Kind::Broken).then(|| "report".into());
-        self.0.faults.push(Fault { kind, from: at(from), until: at(until), pid, event });
+        self.0.faults.push(Fault { kind, from: at(from), until: at(until), pid, event, lost: Vec::new() });
         self
+    }
+
+    /// Adds a failover, which has lost the claim with this token.
+    fn failed_over(self, kind: Kind, from: u64, until: u64, token: u64) -> Self {
+        let mut history = self.with(kind, from, until, None);
+        history.0.faults.last_mut().expect("it was added").lost.push(token);
+        history
     }
 
     /// Adds a second event, `other`, under the mutex of the first.
@@ -117,9 +124,9 @@ fn overlaps(verdict: &Verdict) -> [usize; 3] {
     [Overlap::Unexplained, Overlap::PastItsTerm, Overlap::TakenAway].map(|why| verdict.of(Count::Overlapped(why)))
 }
 
-/// Those that nothing explains, and those whose store had lost its data.
-fn doubles(verdict: &Verdict) -> [usize; 2] {
-    [Double::Unexplained, Double::Emptied].map(|why| verdict.of(Count::StartedTwice(why)))
+/// Those that nothing explains, those whose store had lost its data, and those whose claim was lost in a failover.
+fn doubles(verdict: &Verdict) -> [usize; 3] {
+    [Double::Unexplained, Double::Emptied, Double::FailedOver].map(|why| verdict.of(Count::StartedTwice(why)))
 }
 
 /// What explains the occurrences that did not start, each in its own words.
@@ -187,7 +194,7 @@ fn a_history_in_which_all_went_well_passes() {
     let [runs, undisturbed, due, started] =
         [Count::Runs, Count::UndisturbedRuns, Count::Due, Count::Started].map(|what| verdict.of(what));
     assert_eq!((runs, undisturbed, due, started), (2, 2, 2, 2));
-    assert_eq!((overlaps(&verdict), doubles(&verdict), lost(&verdict)), ([0, 0, 0], [0, 0], vec![]));
+    assert_eq!((overlaps(&verdict), doubles(&verdict), lost(&verdict)), ([0, 0, 0], [0, 0, 0], vec![]));
     assert!(verdict.recoveries.is_empty());
 }
 

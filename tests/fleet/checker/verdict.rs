@@ -10,6 +10,8 @@ pub(crate) struct Verdict {
     pub(crate) violations: Vec<String>,
     /// How long after a kill the event of the killed process ran again.
     pub(crate) recoveries: Vec<Duration>,
+    /// By how much the token rose from the first start of an occurrence to the second. A token is a time in microseconds.
+    pub(crate) risen: Vec<i64>,
     counts: BTreeMap<Count, usize>,
 }
 
@@ -62,6 +64,8 @@ pub(crate) enum Double {
     Unexplained,
     /// The store had lost its data in between.
     Emptied,
+    /// A failover in between had lost the claim of the first.
+    FailedOver,
 }
 
 /// What explains that an occurrence never started.
@@ -100,6 +104,7 @@ impl Verdict {
     pub(crate) fn add(&mut self, other: Self) {
         self.violations.extend(other.violations);
         self.recoveries.extend(other.recoveries);
+        self.risen.extend(other.risen);
         for (what, count) in other.counts {
             *self.counts.entry(what).or_default() += count;
         }
@@ -107,7 +112,7 @@ impl Verdict {
 }
 
 impl Count {
-    pub(crate) const ALL: [Self; 30] = [
+    pub(crate) const ALL: [Self; 31] = [
         Self::Runs,
         Self::RunsUnderALease,
         Self::UndisturbedRuns,
@@ -128,6 +133,7 @@ impl Count {
         Self::StartedUnderAClaim,
         Self::StartedTwice(Double::Unexplained),
         Self::StartedTwice(Double::Emptied),
+        Self::StartedTwice(Double::FailedOver),
         Self::NotStarted(Why::Unexplained),
         Self::NotStarted(Why::Overlapping),
         Self::NotStarted(Why::Paused),
@@ -164,6 +170,7 @@ impl fmt::Display for Count {
             Self::StartedUnderAClaim => "occurrences started under a claim",
             Self::StartedTwice(Double::Unexplained) => "**started twice, unexplained**",
             Self::StartedTwice(Double::Emptied) => "started twice: the store had lost its data",
+            Self::StartedTwice(Double::FailedOver) => "started twice: a failover had lost the claim",
             Self::NotStarted(Why::Unexplained) => "**not started, unexplained**",
             Self::NotStarted(Why::Overlapping) => "not started: all who asked met a live lease, or a full queue",
             Self::NotStarted(Why::Paused) => "not started: the event was paused",

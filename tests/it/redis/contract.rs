@@ -3,7 +3,10 @@
 use soloist::contract::Harness;
 use soloist::{MutexName, RedisMutex};
 
+use crate::servers::cluster::Cluster;
 use crate::servers::redis::Redis;
+use crate::servers::replication::Replicated;
+use crate::servers::sentinel::Sentinels;
 
 struct OnRedis {
     url: String,
@@ -14,6 +17,11 @@ struct OnRedis {
 impl OnRedis {
     fn on(server: &'static Redis) -> Self {
         Self { url: server.url(), server: Some(server) }
+    }
+
+    /// Returns the harness of a store on these servers, whose primary stays where it is.
+    fn of(servers: &'static impl Replicated, options: &str) -> Self {
+        Self { url: servers.url() + options, server: Some(servers.primary()) }
     }
 }
 
@@ -53,4 +61,12 @@ mod on_a_server {
 
 mod on_the_node_of_a_cluster {
     soloist::contract_tests!(super::OnRedis::on(super::Redis::shared_cluster_node()));
+}
+
+mod on_the_primary_of_sentinels {
+    soloist::contract_tests!(super::OnRedis::of(super::Sentinels::shared(), ""));
+}
+
+mod on_a_cluster_whose_replicas_confirm {
+    soloist::contract_tests!(super::OnRedis::of(super::Cluster::shared(), "?wait=1"));
 }

@@ -15,18 +15,18 @@ use crate::servers::redis::Redis;
 use crate::support::{PATIENCE, noon, ran, skipped, until};
 
 /// Two thirds of it are longer than any thread stalls on a machine that has more to do than this.
-const TERM: Duration = Duration::from_secs(8);
+pub(super) const TERM: Duration = Duration::from_secs(8);
 /// How long a call takes at most; what is admitted is not asked for twice.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// The time-out of a store whose calls are to be answered, however late.
 const LONG: Duration = Duration::from_secs(20);
-const LEASE: &str = "{soloist}:lease/report";
+pub(super) const LEASE: &str = "{soloist}:lease/report";
 
 fn now() -> Moment {
     Clock::system().moment()
 }
 
-fn store(url: &str) -> RedisMutex {
+pub(super) fn store(url: &str) -> RedisMutex {
     store_with(url, TIMEOUT)
 }
 
@@ -35,18 +35,18 @@ fn store_with(url: &str, timeout: Duration) -> RedisMutex {
 }
 
 /// A run of `report` that goes on until it is told to end, also when it is cancelled.
-struct AtWork {
+pub(super) struct AtWork {
     schedule: Arc<Schedule>,
     term: Duration,
-    run: Run,
+    pub(super) run: Run,
     end: mpsc::Sender<()>,
     tick: JoinHandle<Report>,
 }
 
 /// How a run went on from here.
 #[derive(Debug)]
-struct Cancelled {
-    reason: CancelReason,
+pub(super) struct Cancelled {
+    pub(super) reason: CancelReason,
     /// When that was noticed here, which may be a while after it was so.
     at: Moment,
     /// The last that the run knew of its deadline.
@@ -55,13 +55,13 @@ struct Cancelled {
 
 impl AtWork {
     #[track_caller]
-    fn on(store: RedisMutex) -> Self {
+    pub(super) fn on(store: RedisMutex) -> Self {
         Self::with(store, TERM)
     }
 
     /// Under a lease of this term.
     #[track_caller]
-    fn with(store: RedisMutex, term: Duration) -> Self {
+    pub(super) fn with(store: RedisMutex, term: Duration) -> Self {
         let (started, starts) = mpsc::channel();
         let (end, ends) = mpsc::channel::<()>();
         let ends = Mutex::new(ends);
@@ -101,7 +101,7 @@ impl AtWork {
 
     /// Waits until the lease was renewed.
     #[track_caller]
-    fn wait_for_a_renewal(&self) {
+    pub(super) fn wait_for_a_renewal(&self) {
         let before = self.deadline();
         while self.deadline() < before.plus(self.term / 6) {
             assert_eq!(self.run.cancel_reason(), None, "it was to be renewed");
@@ -126,7 +126,7 @@ impl AtWork {
 
     /// Waits until the run is cancelled; fails if it is uncancelled past a deadline.
     #[track_caller]
-    fn wait_until_cancelled(&self) -> Cancelled {
+    pub(super) fn wait_until_cancelled(&self) -> Cancelled {
         let mut deadline = None;
         loop {
             let known = self.known_deadline();
@@ -140,21 +140,21 @@ impl AtWork {
     }
 
     #[track_caller]
-    fn end(self) -> Report {
+    pub(super) fn end(self) -> Report {
         drop(self.end);
         self.tick.join().expect("a tick does not panic")
     }
 }
 
 #[track_caller]
-fn assert_nothing_was_lost(at_work: AtWork) {
+pub(super) fn assert_nothing_was_lost(at_work: AtWork) {
     let report = at_work.end();
     assert!(!report.is_failure(), "{report}");
     assert_eq!(ran(&report, "report").lease_lost_at(), None);
 }
 
 #[track_caller]
-fn assert_lost(report: &Report) {
+pub(super) fn assert_lost(report: &Report) {
     let outcome = ran(report, "report");
     assert!(report.is_failure() && outcome.is_success());
     assert!(outcome.lease_lost_at().is_some());

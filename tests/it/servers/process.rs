@@ -58,6 +58,12 @@ impl Process {
         self.supervisor().server.expect("the server was started")
     }
 
+    /// Returns whether the server was started, and was neither ended nor stopped since.
+    pub(super) fn is_running(&self) -> bool {
+        let server = self.supervisor().server;
+        server.and_then(state).is_some_and(|state| !"TZ".contains(state))
+    }
+
     /// Starts the server and returns when it is `ready`.
     #[track_caller]
     pub(super) fn start(&self, ready: impl Fn() -> bool) {

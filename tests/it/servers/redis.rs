@@ -2,7 +2,11 @@
 
 use std::env;
 use std::fs;
-use std::io;
+use std::io::{
+    self,
+    ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof},
+};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +16,9 @@ use super::clock::{self, WallClock};
 use super::process::{PATIENCE, Process, assert_may_start_servers, free_port};
 use super::resp::{Raw, Reply, is_set_up};
 use super::tls;
+
+/// The number of slots of a cluster.
+pub(super) const SLOTS: u16 = 16_384;
 
 /// A server on a port and a Unix socket of its own, empty, and ended when this is dropped.
 pub(crate) struct Redis {
@@ -55,7 +62,13 @@ impl Redis {
     /// A server whose clock a test can [set](Self::clock).
     #[track_caller]
     pub(crate) fn with_clock() -> Self {
-        Self::prepared("", clock::settable)
+        Self::with_clock_and("")
+    }
+
+    /// Starts a server with these lines in its configuration, whose clock a test can [set](Self::clock).
+    #[track_caller]
+    pub(crate) fn with_clock_and(configuration: &str) -> Self {
+        Self::prepared(configuration, clock::settable)
     }
 
     /// `before`: the words before the server's command line.
@@ -75,17 +88,11 @@ impl Redis {
             let before = before(directory).into_iter().map(PathBuf::from);
             before.chain(prepare(directory, &directives.join("\n"))).collect::<Vec<_>>()
         });
-        let has = |line: &str| configuration.lines().any(|directive| directive == line);
         let password = configuration.lines().find_map(|line| line.strip_prefix("requirepass ")).map(str::to_owned);
-        let is_cluster = has("cluster-enabled yes");
+        let is_cluster = configuration.lines().any(|directive| directive == "cluster-enabled yes");
         let tls_port = configuration.lines().find_map(|line| line.strip_prefix("tls-port ")?.parse().ok());
         let redis = Self { process, port, tls_port, password, is_cluster };
         redis.process.start(|| redis.answers());
-        if is_cluster {
-            let slots: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
-            redis.ask(&[&["CLUSTER", "ADDSLOTS"], &*slots.iter().map(String::as_str).collect::<Vec<_>>()].concat());
-        }
-        redis.wait_for_its_cluster();
         redis.give_script();
         redis
     }
@@ -93,7 +100,17 @@ impl Redis {
     /// The only node of a cluster: it has all slots, and refuses what would need several.
     #[track_caller]
     pub(crate) fn cluster_node() -> Self {
-        Self::with("cluster-enabled yes")
+        let node = Self::with("cluster-enabled yes");
+        node.serve(0..SLOTS);
+        node.wait_for_its_cluster();
+        node
+    }
+
+    /// Gives a node of a cluster these slots, which no node has.
+    #[track_caller]
+    pub(super) fn serve(&self, slots: Range<u16>) {
+        let slots: Vec<String> = slots.map(|slot| slot.to_string()).collect();
+        self.ask(&[&["CLUSTER", "ADDSLOTS"], &*slots.iter().map(String::as_str).collect::<Vec<_>>()].concat());
     }
 
     /// A server that follows another, and takes no writes.
@@ -108,14 +125,14 @@ impl Redis {
     /// A server that speaks TLS too, with a certificate by [`ca`](Self::ca) for 127.0.0.1 and localhost.
     #[track_caller]
     pub(crate) fn with_tls() -> Self {
-        let lines = [
-            &format!("tls-port {}", free_port()),
-            "tls-cert-file server.pem",
-            "tls-key-file server.key",
-            "tls-ca-cert-file ca.pem",
-            "tls-auth-clients no",
-        ];
-        Self::with(&lines.join("\n"))
+        Self::with(&tls_lines(Path::new("")))
+    }
+
+    /// Starts a server that speaks TLS with the certificate of another one, and with these lines in its configuration.
+    #[cfg(feature = "redis-tls")]
+    #[track_caller]
+    pub(crate) fn with_the_certificate_of(other: &Self, configuration: &str) -> Self {
+        Self::with(&format!("{}\n{configuration}", tls_lines(other.directory())))
     }
 
     pub(crate) fn url(&self) -> String {
@@ -148,6 +165,16 @@ impl Redis {
         self.process.pid()
     }
 
+    /// Returns whether the server was neither ended nor stopped.
+    pub(super) fn is_running(&self) -> bool {
+        self.process.is_running()
+    }
+
+    /// Reads what the server has written on its output.
+    pub(super) fn log(&self) -> String {
+        self.process.log()
+    }
+
     pub(crate) fn directory(&self) -> &Path {
         self.process.directory()
     }
@@ -155,7 +182,13 @@ impl Redis {
     /// Asks past every driver; an answer that is an error fails the test.
     #[track_caller]
     pub(crate) fn ask(&self, words: &[&str]) -> Reply {
-        match self.try_ask(words) {
+        let is_cut = |error: &io::Error| matches!(error.kind(), ConnectionReset | UnexpectedEof | BrokenPipe);
+        let reply = match self.try_ask(words) {
+            // Sentinels end all connections of a server to which they give another role.
+            Err(error) if is_cut(&error) => self.try_ask(words),
+            reply => reply,
+        };
+        match reply {
             Ok(Reply::Error(error)) => panic!("{words:.80?}: {error}"),
             Ok(reply) => reply,
             Err(error) => panic!("{words:.80?}: {error}"),
@@ -246,6 +279,9 @@ impl Redis {
         if let Some(password) = &self.password {
             connection.ask(&["AUTH", password])?;
         }
+        if self.is_cluster {
+            connection.ask(&["READONLY"])?; // A replica shows what it has.
+        }
         Ok(connection)
     }
 
@@ -267,11 +303,24 @@ impl Redis {
     }
 }
 
+/// Returns the configuration of a server that speaks TLS with the certificate in this directory.
+fn tls_lines(directory: &Path) -> String {
+    let file = |name: &str| directory.join(name).display().to_string();
+    let lines = [
+        format!("tls-port {}", free_port()),
+        format!("tls-cert-file {}", file("server.pem")),
+        format!("tls-key-file {}", file("server.key")),
+        format!("tls-ca-cert-file {}", file("ca.pem")),
+        "tls-auth-clients no".to_owned(),
+    ];
+    lines.join("\n")
+}
+
 /// Writes what the server reads when it starts; how it is started.
 fn prepare(directory: &Path, configuration: &str) -> Vec<PathBuf> {
     let file = directory.join("configuration");
     let own = format!("dir {}\n", directory.display());
-    if configuration.contains("tls-port") {
+    if configuration.contains("tls-cert-file server.pem") {
         tls::write_certificates(directory);
     }
     fs::write(&file, own + configuration).expect("the directory takes a file");

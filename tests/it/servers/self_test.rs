@@ -4,6 +4,7 @@ mod mariadb;
 mod postgres;
 mod proxy;
 mod redis;
+mod replication;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

@@ -7,11 +7,15 @@ use crate::worker_log::Line;
 #[test]
 fn an_occurrence_that_starts_twice_is_found() {
     let twice = |protection| Doctored::of(protection, TWICE);
-    assert_eq!(doubles(&twice(Protection::Both).fails_with("started twice")), [1, 0]);
-    assert_eq!(doubles(&twice(Protection::Lease).passes()), [0, 0], "nothing speaks against it");
+    assert_eq!(doubles(&twice(Protection::Both).fails_with("started twice")), [1, 0, 0]);
+    assert_eq!(doubles(&twice(Protection::Lease).passes()), [0, 0, 0], "nothing speaks against it");
     let emptied = twice(Protection::Both).with(Kind::ServerEmptied, 150, 250, None).passes();
-    assert_eq!(doubles(&emptied), [0, 1]);
+    assert_eq!(doubles(&emptied), [0, 1, 0]);
     twice(Protection::Both).with(Kind::ServerEmptied, 5000, 6000, None).fails_with("started twice");
+    let failed_over = |from, token| twice(Protection::Both).failed_over(Kind::PrimaryKilled, from, from + 50, token);
+    assert_eq!(doubles(&failed_over(150, 1).passes()), [0, 0, 1]);
+    failed_over(150, 2).fails_with("started twice");
+    failed_over(400, 1).fails_with("started twice");
     twice(Protection::Both).with(Kind::ServerRestarted, 150, 250, None).fails_with("started twice");
 }
 
@@ -56,8 +60,8 @@ fn what_was_granted_after_the_store_had_lost_its_data_is_not_granted_again() {
         )
     };
     let emptied = |since| Doctored::of(Protection::Both, &text(since)).with(Kind::ServerEmptied, 0, 500, None);
-    assert_eq!(doubles(&emptied(490).passes()), [0, 1]);
-    assert_eq!(doubles(&emptied(510).fails_with("started twice")), [1, 0]);
+    assert_eq!(doubles(&emptied(490).passes()), [0, 1, 0]);
+    assert_eq!(doubles(&emptied(510).fails_with("started twice")), [1, 0, 0]);
 }
 
 #[test]

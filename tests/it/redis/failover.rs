@@ -1,0 +1,177 @@
+//! A replica takes the place of a primary: a schedule goes on, and loses no more than what no replica had. Each case is tried
+//! with Sentinels and in a cluster.
+
+use std::time::Duration;
+
+use soloist::{CancelReason, Event, FencingToken, Schedule, Verdict};
+
+use super::renewal::{AtWork, LEASE, assert_lost, assert_nothing_was_lost, store};
+use super::{assert_ran, assert_unavailable, claim, entries, minute, schedule};
+use crate::servers::redis::Redis;
+use crate::servers::replication::{Replicated, lost_grants};
+use crate::support::{Diary, entry, ran, skipped};
+
+/// One test for each case.
+macro_rules! cases {
+    ($servers:path) => {
+        $crate::redis::failover::cases! {
+            $servers:
+            a_schedule_goes_on_when_its_primary_was_killed
+            a_schedule_goes_on_when_its_primary_was_stopped
+            a_claim_that_no_replica_had_is_lost_and_the_second_run_has_the_higher_token
+            a_run_keeps_its_lease
+            a_run_whose_lease_no_replica_had_is_cancelled
+            a_grant_that_no_replica_confirms_is_released_and_does_not_count
+            a_run_in_order_and_one_in_background_wait_for_a_replica
+        }
+    };
+    ($servers:path: $($case:ident)+) => {$(
+        #[test]
+        fn $case() {
+            $crate::redis::failover::$case(&<$servers>::start());
+        }
+    )+};
+}
+pub(super) use cases;
+
+/// Ticks this minute, in which the event runs. Returns its fencing token.
+#[track_caller]
+fn token_of_run(schedule: &Schedule, number: i64) -> FencingToken {
+    let report = schedule.run_due(minute(number));
+    assert_ran(&report);
+    ran(&report, "report").fencing_token().expect("it is protected")
+}
+
+#[track_caller]
+fn assert_ran_elsewhere(schedule: &Schedule, number: i64) {
+    assert_eq!(skipped(&schedule.run_due(minute(number)), "report").keyword(), "ran_elsewhere");
+}
+
+pub(super) fn a_schedule_goes_on_when_its_primary_was_killed(servers: &impl Replicated) {
+    a_schedule_goes_on(servers, Redis::kill, Redis::start_again);
+}
+
+pub(super) fn a_schedule_goes_on_when_its_primary_was_stopped(servers: &impl Replicated) {
+    a_schedule_goes_on(servers, Redis::pause, Redis::resume);
+}
+
+fn a_schedule_goes_on(servers: &impl Replicated, fail: fn(&Redis), come_back: fn(&Redis)) {
+    let diary = Diary::default();
+    let [ours, theirs] = [(), ()].map(|()| schedule(&servers.url(), &diary));
+    let before = token_of_run(&ours, 0);
+    servers.wait_until_copied(&claim(0));
+    let old = servers.primary();
+    fail(old);
+    let meanwhile = ours.run_due(minute(1));
+    if let Verdict::Skipped(_) = entry(&meanwhile, "report").verdict() {
+        assert_unavailable(&meanwhile);
+    }
+    servers.wait_for_another_primary(old);
+    let after = token_of_run(&ours, 2);
+    assert!(after > before, "{after:?} came after {before:?}");
+    assert_ran_elsewhere(&theirs, 0);
+    assert_ran_elsewhere(&theirs, 2);
+    // It comes back as a primary, and hears from the others that it is none.
+    come_back(old);
+    assert!(token_of_run(&ours, 3) > after);
+    servers.mend();
+    assert_ran_elsewhere(&theirs, 3);
+    assert!(token_of_run(&theirs, 4) > after);
+    assert_eq!(lost_grants(old, servers.primary()), [0_u64; 0]);
+}
+
+pub(super) fn a_claim_that_no_replica_had_is_lost_and_the_second_run_has_the_higher_token(servers: &impl Replicated) {
+    let diary = Diary::default();
+    let [ours, theirs] = [(), ()].map(|()| schedule(&servers.url(), &diary));
+    token_of_run(&ours, 0);
+    servers.wait_until_copied(&claim(0));
+    let old = servers.primary();
+    servers.cut_off_replicas();
+    let lost = token_of_run(&ours, 1);
+    servers.promote_a_replica();
+    let new = servers.wait_for_another_primary(old);
+    assert_eq!(lost_grants(old, new), [lost.get()]);
+    servers.mend();
+    assert_ran_elsewhere(&theirs, 0);
+    let second = token_of_run(&theirs, 1);
+    assert!(second > lost, "{second:?} came after {lost:?}");
+    assert_ran_elsewhere(&ours, 1);
+}
+
+pub(super) fn a_run_keeps_its_lease(servers: &impl Replicated) {
+    // A third of the term is longer than a failover, and two thirds are longer than one on a busy machine.
+    let at_work = AtWork::with(store(&servers.url()), Duration::from_secs(24));
+    servers.wait_until_copied(LEASE);
+    let token = at_work.run.fencing_token();
+    let old = servers.primary();
+    old.kill();
+    servers.wait_for_another_primary(old);
+    let theirs = schedule(&servers.url(), &Diary::default());
+    let assert_overlaps = |number| {
+        assert_eq!(skipped(&theirs.run_due(minute(number)), "report").keyword(), "overlapping");
+    };
+    assert_overlaps(1);
+    at_work.wait_for_a_renewal();
+    assert_eq!(at_work.run.fencing_token(), token);
+    assert_overlaps(2);
+    assert_nothing_was_lost(at_work);
+    assert!(Some(token_of_run(&theirs, 3)) > token);
+}
+
+pub(super) fn a_run_whose_lease_no_replica_had_is_cancelled(servers: &impl Replicated) {
+    let old = servers.primary();
+    servers.cut_off_replicas();
+    let at_work = AtWork::on(store(&servers.url()));
+    let token = at_work.run.fencing_token();
+    servers.promote_a_replica();
+    servers.wait_for_another_primary(old);
+    servers.let_replicas_in();
+    assert_eq!(at_work.wait_until_cancelled().reason, CancelReason::LeaseLost);
+    assert_lost(&at_work.end());
+    servers.mend();
+    let theirs = schedule(&servers.url(), &Diary::default());
+    assert!(Some(token_of_run(&theirs, 1)) > token);
+}
+
+pub(super) fn a_grant_that_no_replica_confirms_is_released_and_does_not_count(servers: &impl Replicated) {
+    let diary = Diary::default();
+    let url = servers.url() + "?wait=1";
+    let ours = schedule(&url, &diary);
+    token_of_run(&ours, 0);
+    servers.cut_off_replicas();
+    for _ in 0..2 {
+        assert_unavailable(&ours.run_due(minute(1)));
+        assert_eq!(diary.lines().len(), 1, "a task ran");
+    }
+    servers.mend();
+    token_of_run(&ours, 1);
+    assert_eq!(entries(servers.primary()), [claim(0), claim(1)], "all else was released");
+    // A failover does not lose a claim that the replicas have.
+    servers.wait_until_copied(&claim(1));
+    let old = servers.primary();
+    old.kill();
+    servers.wait_for_another_primary(old);
+    old.start_again();
+    servers.mend();
+    for schedule in [ours, schedule(&url, &diary)] {
+        assert_ran_elsewhere(&schedule, 1);
+    }
+}
+
+pub(super) fn a_run_in_order_and_one_in_background_wait_for_a_replica(servers: &impl Replicated) {
+    let diary = Diary::default();
+    let mut mixed = Schedule::new(soloist::connect(&(servers.url() + "?wait=1")).expect("a url"));
+    for (name, is_in_background) in [("one", false), ("two", false), ("three", true), ("four", true)] {
+        let event = Event::call(name, diary.task(name)).every_minute().on_one_server().without_overlapping();
+        mixed.add(if is_in_background { event.in_background() } else { event }).expect("an event");
+    }
+    servers.cut_off_replicas();
+    let report = mixed.run_due(minute(0));
+    for name in ["one", "two", "three", "four"] {
+        assert_eq!(skipped(&report, name).keyword(), "store_unavailable", "{report}");
+    }
+    servers.mend();
+    let report = mixed.run_due(minute(0));
+    assert!(!report.is_failure(), "{report}");
+    assert_eq!(diary.lines().len(), 4, "{report}");
+}

@@ -1,0 +1,138 @@
+//! A primary and its replicas: when the primary fails, a replica takes its place.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::process::PATIENCE;
+use super::redis::Redis;
+use super::resp::Reply;
+
+/// The password of the servers.
+pub(crate) const PASSWORD: &str = "secret";
+
+/// The configuration of each server. Replicas log in as a user of their own: so a primary can be cut off from its replicas
+/// alone.
+pub(super) const CONFIGURATION: &str = "requirepass secret
+appendonly yes
+user replicator on >copies +psync +replconf +ping
+masteruser replicator
+masterauth copies
+repl-timeout 5
+";
+
+/// Servers that copy their data, and what promotes a replica.
+///
+/// They give their primary another place only when a test lets them: see [`wait_for_another_primary`](Replicated::wait_for_another_primary).
+pub(crate) trait Replicated: Send + Sync {
+    /// Returns the URL of a store. Options can be appended to it.
+    fn url(&self) -> String;
+
+    /// Returns the servers that have data.
+    fn servers(&self) -> &[Redis];
+
+    /// Returns the primary of the keys in the slot of `{soloist}`, if all who know agree on it, and it knows, too.
+    fn named_primary(&self) -> Option<&Redis>;
+
+    /// Makes a replica the primary, although the primary is well, and does not wait until all know of it.
+    fn promote_a_replica(&self);
+
+    /// Returns whether all servers run, and each replica has a copy and can be promoted.
+    fn is_whole(&self) -> bool;
+
+    /// Returns the primary, as soon as all agree on one.
+    #[track_caller]
+    fn primary(&self) -> &Redis {
+        self.wait_until("all agree on a primary", &|| self.named_primary().is_some());
+        self.named_primary().expect("it does not change by itself")
+    }
+
+    /// Waits until the failover is over: all agree on another primary than this. Returns that.
+    #[track_caller]
+    fn wait_for_another_primary(&self, old: &Redis) -> &Redis {
+        let other = || self.named_primary().filter(|primary| primary.port() != old.port());
+        self.wait_until("another server is the primary", &|| other().is_some());
+        other().expect("it does not change by itself")
+    }
+
+    /// Waits until all replicas of the primary have this key.
+    #[track_caller]
+    fn wait_until_copied(&self, key: &str) {
+        let has_it = |server: &&Redis| matches!(server.try_ask(&["EXISTS", key]), Ok(Reply::Number(1)));
+        let all = || 1 + copies(self.primary());
+        self.wait_until("all replicas have it", &|| self.servers().iter().filter(has_it).count() == all());
+    }
+
+    /// Cuts all servers off from one another. A replica keeps what it has copied, and a primary goes on.
+    #[track_caller]
+    fn cut_off_replicas(&self) {
+        for server in self.servers().iter().filter(|server| server.is_running()) {
+            server.ask(&["ACL", "SETUSER", "replicator", "off"]);
+            server.ask(&["CLIENT", "KILL", "TYPE", "replica"]);
+        }
+    }
+
+    /// Lets replicas log in again.
+    #[track_caller]
+    fn let_replicas_in(&self) {
+        for server in self.servers().iter().filter(|server| server.is_running()) {
+            server.ask(&["ACL", "SETUSER", "replicator", "on"]);
+        }
+    }
+
+    /// Lets replicas log in again, and waits until each has a copy and can be promoted.
+    #[track_caller]
+    fn mend(&self) {
+        self.let_replicas_in();
+        self.wait_until("all replicas have a copy", &|| self.is_whole());
+    }
+
+    /// Waits until something happens; fails, with the logs of the servers, when `PATIENCE` has ended.
+    #[track_caller]
+    fn wait_until(&self, what: &str, happens: &dyn Fn() -> bool) {
+        let began = Instant::now();
+        while !happens() {
+            let logs = || self.servers().iter().map(end_of_log).collect::<String>();
+            assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {what}:\n{}", logs());
+            thread::sleep(Duration::from_millis(20)); // between two looks at other processes
+        }
+    }
+}
+
+fn end_of_log(server: &Redis) -> String {
+    let log = server.log();
+    let lines: Vec<&str> = log.lines().rev().take(15).collect();
+    let lines = lines.into_iter().rev().map(|line| format!("{}: {line}\n", server.port()));
+    lines.collect()
+}
+
+/// Returns whether the server says that it is a primary.
+pub(crate) fn is_primary(server: &Redis) -> bool {
+    matches!(server.ask(&["ROLE"]), Reply::Many(role) if role[0].text() == "master")
+}
+
+/// Returns how many replicas have a copy of all that the server has.
+pub(super) fn copies(server: &Redis) -> usize {
+    server.ask(&["INFO", "replication"]).text().matches("state=online").count()
+}
+
+/// Returns the fencing tokens of the claims that a failover has lost: the old primary has them, and the new one has not. The old one
+/// must not have become a replica with a copy.
+#[track_caller]
+pub(crate) fn lost_grants(old: &Redis, new: &Redis) -> Vec<u64> {
+    let kept = claims(new);
+    let lost = claims(old).into_iter().filter(|claim| !kept.contains(claim));
+    let token = |(_, entry): (String, String)| entry.split(" token=").nth(1)?.split(' ').next()?.parse().ok();
+    lost.filter_map(token).collect()
+}
+
+/// Returns the claims with their keys.
+fn claims(server: &Redis) -> Vec<(String, String)> {
+    let Reply::Many(keys) = server.ask(&["KEYS", "{soloist}:claim/*"]) else { panic!("KEYS answers a list") };
+    if keys.is_empty() {
+        return Vec::new();
+    }
+    let words: Vec<&str> = ["MGET"].into_iter().chain(keys.iter().map(Reply::text)).collect();
+    let Reply::Many(entries) = server.ask(&words) else { panic!("MGET answers a list") };
+    let pairs = keys.iter().zip(&entries).filter(|(_, entry)| **entry != Reply::Nothing);
+    pairs.map(|(key, entry)| (key.text().to_owned(), entry.text().to_owned())).collect()
+}
