@@ -48,10 +48,9 @@ mod stored_script;
 mod stream;
 mod topology;
 
-use address::Address;
+use address::{Address, Topology};
 use engine::RedisEngine;
 use keys::Prefix;
-use topology::Topology;
 
 /// Mutexes between all processes that reach one Redis server, 6.2 or newer, or Valkey. It can do all that an
 /// [`EventMutex`](crate::EventMutex) can.

@@ -5,9 +5,8 @@ use std::fmt;
 use percent_encoding::percent_decode_str;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
-use super::topology::{Topology, shown};
 use crate::base::error::InvalidOptions;
-use crate::store::server::server_url::{ServerAddress, ServerUrl, is_this_host};
+use crate::store::server::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
 
 const NO_PATH: &str = "has no path, as in redis+unix:///run/redis.sock";
 
@@ -25,6 +24,16 @@ pub(super) struct Address {
     pub(super) is_encrypted: bool,
     /// How many replicas must have a grant before it counts.
     pub(super) replicas: u32,
+}
+
+/// The servers in a URL.
+pub(super) enum Topology {
+    /// One server, which has the keys.
+    Standalone,
+    /// Nodes of a cluster. Each knows which node has the slot of the keys.
+    Cluster,
+    /// Sentinels, which know where the primary of this name is, and log their clients in with `login`.
+    Sentinel { primary: String, login: RedisConnectionInfo },
 }
 
 /// The options behind the question mark.
@@ -142,6 +151,14 @@ impl fmt::Display for Address {
             (Topology::Standalone, [ConnectionAddr::Unix(_)]) => write!(f, "redis+unix://{servers}?db={database}"),
             (Topology::Standalone, _) => write!(f, "{scheme}://{servers}/{database}"),
         }
+    }
+}
+
+/// Returns the place of a server, for people.
+pub(super) fn shown(server: &ConnectionAddr) -> String {
+    match server {
+        ConnectionAddr::Tcp(host, port) => host_and_port(host, *port),
+        path => path.to_string(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use redis::{Cmd, ConnectionAddr, RedisConnectionInfo, Value, cmd};
 
-use super::address::Address;
+use super::address::{Address, Topology, shown};
 use super::connection::{Connection, Pipeline};
 use super::keys::Prefix;
 use super::script::{read, unless_refused};
@@ -12,18 +12,7 @@ use super::server_error::is_unknown;
 use super::stream::shares;
 use crate::store::server::failure::{Failure, Retry};
 use crate::store::server::server_builder::Target;
-use crate::store::server::server_url::host_and_port;
 use crate::time::clock::moment::Moment;
-
-/// The servers in a URL.
-pub(super) enum Topology {
-    /// One server, which has the keys.
-    Standalone,
-    /// Nodes of a cluster. Each knows which node has the slot of the keys.
-    Cluster,
-    /// Sentinels, which know where the primary of this name is, and log their clients in with `login`.
-    Sentinel { primary: String, login: RedisConnectionInfo },
-}
 
 /// The most redirections of a cluster that are followed. A node that has lost the slot knows its successor, unless nodes disagree.
 const REDIRECTIONS: usize = 5;
@@ -147,14 +136,6 @@ fn connect_to_primary(target: &Target<Address>, server: &ConnectionAddr, until: 
             let what = "a Sentinel names this server as the primary, and it is none: a failover may be under way";
             Err(Failure::unavailable(what, Retry::Later))
         }
-    }
-}
-
-/// Returns the place of a server, for people.
-pub(super) fn shown(server: &ConnectionAddr) -> String {
-    match server {
-        ConnectionAddr::Tcp(host, port) => host_and_port(host, *port),
-        path => path.to_string(),
     }
 }
 
