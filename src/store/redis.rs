@@ -11,7 +11,7 @@
 //! A call goes one way, file by file: from here to `server/server_mutex.rs` (the meaning of an answer), `server/attempts.rs` (the
 //! attempts), `engine.rs` (the requests on a connection; `script.rs` writes and reads them), `connection.rs` (the driver's commands
 //! and its parser), and `stream.rs` (the socket). `topology.rs` finds the server for a new connection: it asks Sentinels for the
-//! primary, or a node of a cluster for the one that has the slot. After a failover a connection breaks, or its server answers
+//! primary, or a node of a cluster which node has the slot. After a failover a connection breaks, or its server answers
 //! `MOVED` or `READONLY`, and the call is tried on a new one.
 //!
 //! An entry begins with its format, `v1`, and its owner; an entry of another format is neither used nor changed. An entry
@@ -104,7 +104,7 @@ use keys::Prefix;
 /// server must not evict: [`check`](crate::EventMutex::check) warns of that, too.
 ///
 /// With `redis+sentinel://`, each new connection asks the Sentinels where the primary is. With `redis+cluster://`, it asks the nodes
-/// for the one that has the slot of the prefix. A call during a failover fails, as one on a server that is away, until there is a
+/// which of them has the slot of the prefix. A call during a failover fails, as if the server did not answer, until there is a
 /// new primary. A slot that is being moved to another node is such an outage, too, until it has been moved: nothing is granted
 /// then.
 ///

@@ -16,7 +16,7 @@ const NO_PRIMARY: &str =
 const SCHEMES: [&str; 7] =
     ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster", "redis+unix"];
 
-/// The servers of a URL, and the login of the one that has the keys.
+/// The servers of a URL, and the login of the server that has the keys.
 pub(super) struct Address {
     pub(super) topology: Topology,
     pub(super) servers: Vec<ConnectionAddr>,

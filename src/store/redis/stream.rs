@@ -149,7 +149,7 @@ fn look_up(host: &str, port: u16, until: Moment) -> io::Result<Vec<SocketAddr>> 
     receiver.recv_timeout(left(until)?).map_err(|_| io::Error::from(ErrorKind::TimedOut))?
 }
 
-/// Returns the deadlines of so many attempts, one after another: one that is not answered leaves time for the next.
+/// Returns the deadline of each attempt, one after another: an attempt without an answer leaves time for the next.
 pub(super) fn shares(attempts: usize, until: Moment) -> impl Iterator<Item = Moment> {
     (0..attempts).map(move |done| {
         let now = Clock::system().moment();

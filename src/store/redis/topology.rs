@@ -17,8 +17,8 @@ use crate::time::clock::moment::Moment;
 /// The most redirections of a cluster that are followed. A node that has lost the slot knows its successor, unless nodes disagree.
 const REDIRECTIONS: usize = 5;
 
-/// Connects to the server that has the keys of this prefix. Of several servers in a URL, one that does not answer leaves time for the
-/// next; the one that led there last is asked first.
+/// Connects to the server that has the keys of this prefix. A server of the URL that does not answer leaves time for the next;
+/// the server that led there last is asked first.
 pub(super) fn connect(
     target: &Target<Address>,
     prefix: &Prefix,
