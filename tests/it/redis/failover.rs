@@ -21,6 +21,7 @@ macro_rules! cases {
             a_claim_that_no_replica_had_is_lost_and_the_second_run_has_the_higher_token
             a_run_keeps_its_lease
             a_run_whose_lease_no_replica_had_is_cancelled
+            a_run_whose_renewals_no_replica_confirms_is_cancelled
             a_grant_that_no_replica_confirms_is_released_and_does_not_count
             a_run_in_order_and_one_in_background_wait_for_a_replica
         }
@@ -131,6 +132,14 @@ pub(super) fn a_run_whose_lease_no_replica_had_is_cancelled(servers: &impl Repli
     servers.mend();
     let theirs = schedule(&servers.url(), &Diary::default());
     assert!(Some(token_of_run(&theirs, 1)) > token);
+}
+
+/// Its primary may have been replaced without knowing it.
+pub(super) fn a_run_whose_renewals_no_replica_confirms_is_cancelled(servers: &impl Replicated) {
+    let at_work = AtWork::on(store(&(servers.url() + "?wait=1")));
+    servers.cut_off_replicas();
+    assert_eq!(at_work.wait_until_cancelled().reason, CancelReason::LeaseLost);
+    assert_lost(&at_work.end());
 }
 
 pub(super) fn a_grant_that_no_replica_confirms_is_released_and_does_not_count(servers: &impl Replicated) {
