@@ -124,11 +124,12 @@ impl AtWork {
         }
     }
 
-    /// Waits until the run is cancelled; fails if it is uncancelled past a deadline.
+    /// Waits until the run is cancelled; fails if it is uncancelled past a deadline, or goes on for long.
     #[track_caller]
     pub(super) fn wait_until_cancelled(&self) -> Cancelled {
-        let mut deadline = None;
+        let (mut deadline, patience) = (None, now().plus(PATIENCE));
         loop {
+            assert!(now() < patience, "it is not cancelled");
             let known = self.known_deadline();
             deadline = deadline.max(known);
             match self.run.cancel_reason() {
