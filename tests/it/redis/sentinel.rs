@@ -85,6 +85,8 @@ fn a_replica_that_the_sentinels_name_is_asked_for_nothing() {
     servers.name_as_primary(replica);
     assert_unavailable(&ours.run_due(minute(0)));
     assert!(entries(primary).is_empty() && diary.lines().is_empty());
+    let errors = replica.ask(&["INFO", "errorstats"]);
+    assert!(!errors.text().contains("errorstat_READONLY:"), "it was asked: {errors:?}");
     servers.name_as_primary(primary);
     assert_ran(&ours.run_due(minute(0)));
 }
