@@ -8,7 +8,8 @@
 //!   token is higher, and it was told;
 //! - the same when a lease was broken or the store lost its data, but for that the first is told later;
 //! - a poll of a future is under way when the lease ends, but none begins then;
-//! - an occurrence starts twice when the store lost its data in between, or when a failover in between lost its claim;
+//! - an occurrence starts twice when the store lost its data in between, or when a failover lost one of the two claims; runs whose
+//!   grants such a failover lost overlap, too;
 //! - tokens fall when the clock of a replica was behind that became the primary;
 //! - an occurrence starts nowhere when all who were answered met a live lease, when whoever had it was killed, stopped
 //!   or cut off before it started, when the event was paused, or when nobody was answered;
@@ -32,8 +33,8 @@ use std::time::Duration;
 use crate::history::{At, End, Fault, History, Life, nanoseconds};
 use crate::plan::{Kind, Protection};
 
-pub(crate) use verdict::{Count, Double, Verdict};
-use verdict::{Overlap, Why};
+use verdict::Why;
+pub(crate) use verdict::{Count, Double, Overlap, Verdict};
 
 /// How much later than it should something may happen, or be written down, on a machine that is busy with a fleet.
 const SLACK: Duration = Duration::from_secs(1);
@@ -262,6 +263,13 @@ impl<'a> Case<'a> {
     /// Returns whether a replica whose clock is behind became the primary between these moments, so that tokens may have fallen.
     fn was_set_back(&self, from: At, until: At) -> bool {
         self.outages(from, until).any(|fault| fault.kind == Kind::PrimaryBehind)
+    }
+
+    /// Returns whether a failover that touched both runs has lost the grant of one of them: two servers were the primary.
+    fn was_granted_by_two(&self, first: &Run<'_>, second: &Run<'_>) -> bool {
+        let tokens = [first, second].map(|run| run.token);
+        let has_lost = |fault: &Fault| fault.lost.iter().any(|lost| tokens.contains(&Some(*lost)));
+        self.outages(first.since, second.start.max(first.start)).any(has_lost)
     }
 
     fn has_lease(&self) -> bool {

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use crate::checker::{Count, Double, Verdict, judge};
+use crate::checker::{Count, Double, Overlap, Verdict, judge};
 use crate::fire::{asked_for, perform, tell};
 use crate::plan::{ALL_RUNS, FAILOVERS, Kind, OnOverlap, Protection, Round, Start, Task, Trouble};
 use crate::site::Site;
@@ -94,8 +94,8 @@ fn play_rounds(store: &str, options: &str, site: &Site, kind: Kind, count: u64) 
 /// Returns a round with one failover. Its workers are up to three minutes behind, which are longer than a failover.
 fn round(kind: Kind, number: u64) -> Round {
     let is_long = number % 2 == 1;
-    let minute = Duration::from_millis(1500);
-    let pause = 2 * minute + Duration::from_millis(number * 271 % 1500);
+    let minute = Duration::from_secs(2);
+    let pause = 2 * minute + Duration::from_millis(number * 271 % 2000);
     Round {
         // Each round has events of its own.
         seed: 1000 * (kind as u64) + number,
@@ -131,8 +131,10 @@ fn table(store: &str, kinds: &[Kind], columns: &[Vec<Rounds>; 2]) -> String {
         row("starts", &count(Count::Runs));
         row("claims that the failovers lost", &|rounds| rounds.lost.to_string());
         row("of these, the occurrence had started", &|rounds| rounds.lost_after_start.to_string());
+        row("overlaps: the lease of the first was lost", &count(Count::Overlapped(Overlap::TakenAway)));
+        row("overlaps: two servers were the primary", &count(Count::Overlapped(Overlap::TwoPrimaries)));
         row("occurrences that started twice", &|rounds| rounds.verdict.risen.len().to_string());
-        row("of these, the claim of the first was lost", &count(Count::StartedTwice(Double::FailedOver)));
+        row("of these, the claim of one of the two was lost", &count(Count::StartedTwice(Double::FailedOver)));
         row("of these, the second had the higher token", &|rounds| {
             rounds.verdict.risen.iter().filter(|risen| **risen > 0).count().to_string()
         });

@@ -13,7 +13,7 @@ use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 use crate::servers::proxy::{Behind, Fault as OnTheWay, Proxy};
 use crate::servers::redis::Redis;
-use crate::servers::replication::{Replicated, is_primary, lost_grants};
+use crate::servers::replication::{Replicated, is_primary};
 use crate::servers::sentinel::Sentinels;
 use crate::support::example;
 
@@ -190,8 +190,9 @@ fn fail_over(servers: &dyn Replicated, trouble: &Trouble) -> Option<Fault> {
         Kind::PrimaryStopped => old.pause(),
         Kind::PrimaryCutOff | Kind::PrimaryBehind => {
             if kind == Kind::PrimaryBehind {
-                let replicas = servers.servers().iter().filter(|server| !is_primary(server));
-                replicas.for_each(|replica| replica.clock().set_ahead(-5));
+                for replica in servers.servers().iter().filter(|server| !is_primary(server)) {
+                    replica.clock().set_ahead(-5);
+                }
             }
             servers.cut_off_replicas();
             thread::sleep(trouble.lasts);
@@ -204,17 +205,12 @@ fn fail_over(servers: &dyn Replicated, trouble: &Trouble) -> Option<Fault> {
     if !kind.is_failover() {
         return Some(Fault::since(from, kind, None));
     }
-    let new = servers.wait_for_another_primary(old);
-    // The old primary comes back without a copy of what the new one has, so that one can see what was lost.
-    servers.cut_off_replicas();
-    match kind {
-        Kind::PrimaryKilled => old.start_again(),
-        Kind::PrimaryStopped => old.resume(),
-        _ => {}
-    }
-    servers.wait_until("the old primary is a replica", &|| !is_primary(old));
-    let lost = lost_grants(old, new);
-    servers.mend();
+    let come_back: fn(&Redis) = match kind {
+        Kind::PrimaryKilled => Redis::start_again,
+        Kind::PrimaryStopped => Redis::resume,
+        _ => |_| {},
+    };
+    let lost = servers.lost_in_failover(old, &come_back);
     Some(Fault { lost, ..Fault::since(from, kind, None) })
 }
 

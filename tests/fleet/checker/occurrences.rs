@@ -6,7 +6,7 @@ use super::accounts::last_minute;
 use super::answers::{holder_was_at_work, may_have_been_granted};
 use super::queues;
 use super::{Case, Count, Double, Run, Skip, Verdict, Why, beginning, told};
-use crate::history::{Fault, Life, written};
+use crate::history::{Life, written};
 use crate::plan::{Kind, WORKERS};
 
 pub(super) fn each_starts_once(case: &Case<'_>, verdict: &mut Verdict) {
@@ -31,10 +31,9 @@ pub(super) fn each_starts_once(case: &Case<'_>, verdict: &mut Verdict) {
 }
 
 fn explain_double(case: &Case<'_>, first: &Run<'_>, second: &Run<'_>) -> Double {
-    let was_met = |by: &dyn Fn(&Fault) -> bool| case.outages(first.since, second.start).any(by);
-    if was_met(&|fault| fault.kind == Kind::ServerEmptied) {
+    if case.outages(first.since, second.start).any(|fault| fault.kind == Kind::ServerEmptied) {
         Double::Emptied
-    } else if was_met(&|fault| first.token.is_some_and(|token| fault.lost.contains(&token))) {
+    } else if case.was_granted_by_two(first, second) {
         Double::FailedOver
     } else {
         Double::Unexplained

@@ -33,7 +33,10 @@ pub(super) fn one_at_a_time(case: &Case<'_>, verdict: &mut Verdict) {
                 // Whoever was stopped between its grant and its start starts late.
                 let is_in_order = first.token <= second.token || case.was_set_back(first.since, second.start);
                 let (stale, live) = if is_in_order { (first, second) } else { (second, first) };
-                let why = explain(case, stale, live);
+                let why = match explain(case, stale, live) {
+                    Overlap::Unexplained if case.was_granted_by_two(first, second) => Overlap::TwoPrimaries,
+                    why => why,
+                };
                 if why == Overlap::Unexplained {
                     verdict.count(Count::Overlapped(why));
                     verdict.violation(format!("overlap: {}, and {}", told(stale, began), told(live, began)));

@@ -56,6 +56,8 @@ pub(crate) enum Overlap {
     PastItsTerm,
     /// Its lease was taken away at the store, which it could not know yet.
     TakenAway,
+    /// During a failover two servers were the primary, and each granted one of the two.
+    TwoPrimaries,
 }
 
 /// What explains that an occurrence started twice.
@@ -64,7 +66,7 @@ pub(crate) enum Double {
     Unexplained,
     /// The store had lost its data in between.
     Emptied,
-    /// A failover in between had lost the claim of the first.
+    /// A failover had lost the claim of one of the two.
     FailedOver,
 }
 
@@ -112,13 +114,14 @@ impl Verdict {
 }
 
 impl Count {
-    pub(crate) const ALL: [Self; 31] = [
+    pub(crate) const ALL: [Self; 32] = [
         Self::Runs,
         Self::RunsUnderALease,
         Self::UndisturbedRuns,
         Self::Overlapped(Overlap::Unexplained),
         Self::Overlapped(Overlap::PastItsTerm),
         Self::Overlapped(Overlap::TakenAway),
+        Self::Overlapped(Overlap::TwoPrimaries),
         Self::Futures,
         Self::LatePolls,
         Self::PollsInFlight,
@@ -156,6 +159,7 @@ impl fmt::Display for Count {
             Self::Overlapped(Overlap::Unexplained) => "**overlaps, unexplained**",
             Self::Overlapped(Overlap::PastItsTerm) => "overlaps: the first was stopped or cut off past its term",
             Self::Overlapped(Overlap::TakenAway) => "overlaps: the lease of the first was taken away at the store",
+            Self::Overlapped(Overlap::TwoPrimaries) => "overlaps: during a failover, two servers were the primary",
             Self::Futures => "runs of futures",
             Self::LatePolls => "**polls of futures that began when the lease was over**",
             Self::PollsInFlight => "polls of futures that were under way when the lease ended",
@@ -170,7 +174,7 @@ impl fmt::Display for Count {
             Self::StartedUnderAClaim => "occurrences started under a claim",
             Self::StartedTwice(Double::Unexplained) => "**started twice, unexplained**",
             Self::StartedTwice(Double::Emptied) => "started twice: the store had lost its data",
-            Self::StartedTwice(Double::FailedOver) => "started twice: a failover had lost the claim",
+            Self::StartedTwice(Double::FailedOver) => "started twice: a failover had lost one of the claims",
             Self::NotStarted(Why::Unexplained) => "**not started, unexplained**",
             Self::NotStarted(Why::Overlapping) => "not started: all who asked met a live lease, or a full queue",
             Self::NotStarted(Why::Paused) => "not started: the event was paused",

@@ -9,9 +9,10 @@ use super::resp::Reply;
 
 const PRIMARIES: usize = 3;
 
-/// The configuration of a node. A replica may be promoted however old its copy is, and stays with its primary.
+/// The configuration of a node. The timeout is so long that no node of a busy machine is taken for dead. A replica may be promoted
+/// however old its copy is, and stays with its primary.
 const OF_A_NODE: &str = "cluster-enabled yes
-cluster-node-timeout 1000
+cluster-node-timeout 3000
 cluster-require-full-coverage no
 cluster-allow-replica-migration no
 cluster-replica-validity-factor 0

@@ -54,6 +54,24 @@ pub(crate) trait Replicated: Send + Sync {
         other().expect("it does not change by itself")
     }
 
+    /// Waits until the failover is over, and lets the old primary come back. Returns the fencing tokens of the claims that the failover
+    /// has lost, when all replicas have a copy.
+    #[track_caller]
+    fn lost_in_failover(&self, old: &Redis, come_back: &dyn Fn(&Redis)) -> Vec<u64> {
+        let new = self.wait_for_another_primary(old);
+        // Without a copy, the old primary shows what it had.
+        self.cut_off_replicas();
+        come_back(old);
+        self.wait_until("the old primary is a replica", &|| !is_primary(old));
+        self.wait_until("both show what they have", &|| claims(old).is_some() && claims(new).is_some());
+        let (had, kept) = (claims(old).unwrap_or_default(), claims(new).unwrap_or_default());
+        let lost =
+            had.into_iter().filter(|claim| !kept.contains(claim)).filter_map(|(_, entry)| token(&entry)).collect();
+        self.mend();
+        assert_eq!(self.primary().port(), new.port(), "the machine was so late that another failover began");
+        lost
+    }
+
     /// Waits until all replicas of the primary have this key.
     #[track_caller]
     fn wait_until_copied(&self, key: &str) {
@@ -115,24 +133,18 @@ pub(super) fn copies(server: &Redis) -> usize {
     server.ask(&["INFO", "replication"]).text().matches("state=online").count()
 }
 
-/// Returns the fencing tokens of the claims that a failover has lost: the old primary has them, and the new one has not. The old one
-/// must not have become a replica with a copy.
-#[track_caller]
-pub(crate) fn lost_grants(old: &Redis, new: &Redis) -> Vec<u64> {
-    let kept = claims(new);
-    let lost = claims(old).into_iter().filter(|claim| !kept.contains(claim));
-    let token = |(_, entry): (String, String)| entry.split(" token=").nth(1)?.split(' ').next()?.parse().ok();
-    lost.filter_map(token).collect()
-}
-
-/// Returns the claims with their keys.
-fn claims(server: &Redis) -> Vec<(String, String)> {
+/// Returns the claims of a server with their keys. `None`: the node has not found its cluster again.
+fn claims(server: &Redis) -> Option<Vec<(String, String)>> {
     let Reply::Many(keys) = server.ask(&["KEYS", "{soloist}:claim/*"]) else { panic!("KEYS answers a list") };
     if keys.is_empty() {
-        return Vec::new();
+        return Some(Vec::new());
     }
     let words: Vec<&str> = ["MGET"].into_iter().chain(keys.iter().map(Reply::text)).collect();
-    let Reply::Many(entries) = server.ask(&words) else { panic!("MGET answers a list") };
+    let Ok(Reply::Many(entries)) = server.try_ask(&words) else { return None };
     let pairs = keys.iter().zip(&entries).filter(|(_, entry)| **entry != Reply::Nothing);
-    pairs.map(|(key, entry)| (key.text().to_owned(), entry.text().to_owned())).collect()
+    Some(pairs.map(|(key, entry)| (key.text().to_owned(), entry.text().to_owned())).collect())
+}
+
+fn token(entry: &str) -> Option<u64> {
+    entry.split(" token=").nth(1)?.split(' ').next()?.parse().ok()
 }

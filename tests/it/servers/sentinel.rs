@@ -44,10 +44,11 @@ impl Sentinels {
         for _ in 0..2 {
             servers.push(Redis::with_clock_and(&format!("{CONFIGURATION}replicaof 127.0.0.1 {port}\n")));
         }
+        // No server of a busy machine is taken for dead.
         let lines = [
             format!("sentinel monitor {NAME} 127.0.0.1 {port} 2"),
             format!("sentinel auth-pass {NAME} {PASSWORD}"),
-            format!("sentinel down-after-milliseconds {NAME} 1000"),
+            format!("sentinel down-after-milliseconds {NAME} 3000"),
             format!("sentinel failover-timeout {NAME} 2000"),
         ];
         let sentinels: Vec<Redis> = (0..3).map(|_| Redis::with(&lines.join("\n"))).collect();

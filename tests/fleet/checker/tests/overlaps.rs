@@ -2,7 +2,7 @@
 
 use super::super::judge;
 use super::{Doctored, TWICE, overlaps, with_line};
-use crate::checker::Count;
+use crate::checker::{Count, Overlap};
 use crate::plan::{Kind, Protection};
 
 #[test]
@@ -214,6 +214,16 @@ fn an_overlap_after_the_store_has_lost_its_data_is_fenced_when_it_is_told_of() {
     emptied(&text.replace("cancelled 0 lease_lost", "end 0").replace("1   955 failed    0 lost 950", ""))
         .fails_with("overlap");
     Doctored::of(Protection::Both, text).with(Kind::ServerRestarted, 100, 500, None).fails_with("overlap");
+}
+
+#[test]
+fn two_primaries_explain_that_two_runs_overlap_if_the_grant_of_one_was_lost() {
+    let text = TWICE.replace("2   300 start", "2    50 start").replace("2   400 end", "2   150 end");
+    let failed_over = |lost| Doctored::of(Protection::Both, &text).failed_over(Kind::PrimaryStopped, 20, 60, lost);
+    for lost in [1, 2] {
+        assert_eq!(failed_over(lost).passes().of(Count::Overlapped(Overlap::TwoPrimaries)), 1);
+    }
+    failed_over(3).fails_with("overlap");
 }
 
 #[test]
