@@ -74,7 +74,8 @@ use keys::Prefix;
 ///
 /// The prefix is the hash tag of all its keys, so that they lie on one slot of a cluster.
 ///
-/// A value reads `v1 OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1`. Bytes of
+/// A value reads `v1 OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1
+/// app=shop`. Bytes of
 /// a name that are not plain ASCII, and `/ % { } " ' \` and the space, are written as `%XX`. To free a name by hand,
 /// delete its key, or call [`break_lease`](crate::EventMutex::break_lease). A value of another format than `v1` is an error of its
 /// name, and stays as it is.
@@ -140,6 +141,7 @@ impl RedisMutex {
     /// | `redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE]` | over TCP; port 6379, database 0 |
     /// | `rediss://…` | the same over TLS, with the feature `redis-tls` |
     /// | `redis+unix:///PATH[?db=DATABASE&user=USER&pass=PASSWORD]` | over a socket of this host |
+    /// | `…?prefix=billing&timeout=500ms` | with these options of the [builder](RedisMutexBuilder) |
     ///
     /// Without TLS the password goes over the network in plain text, as Redis knows no other way:
     /// [`check`](crate::EventMutex::check) warns of a server without TLS that is not on this host.
@@ -154,6 +156,8 @@ impl RedisMutex {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mutex = RedisMutex::new("redis://127.0.0.1/2")?;
     /// assert_eq!(format!("{mutex:?}"), r#"RedisMutex { server: "redis://127.0.0.1:6379/2", prefix: "soloist" }"#);
+    /// let billing = RedisMutex::new("redis://127.0.0.1/2?prefix=billing")?;
+    /// assert_eq!(format!("{billing:?}"), r#"RedisMutex { server: "redis://127.0.0.1:6379/2", prefix: "billing" }"#);
     /// # Ok(())
     /// # }
     /// ```
@@ -200,10 +204,10 @@ server_builder! {
     /// ```
     pub struct RedisMutexBuilder(Address) with "redis-tls";
 
-    /// The hash tag of all keys, `soloist` unless it is set. Programs with different prefixes don't see each other's leases. 1 to 100 visible ASCII characters without braces.
+    /// The hash tag of all keys: that of the URL, or `soloist`, unless it is set. Programs with different prefixes don't see each other's leases. 1 to 100 visible ASCII characters without braces.
     prefix: "soloist";
 
-    /// The longest time of a call, two seconds unless it is set; a millisecond to ten minutes. It includes the
+    /// The longest time of a call: that of the URL, or two seconds, unless it is set; a millisecond to ten minutes. It includes the
     /// look-up of the host, the connecting, the TLS handshake, the login, and a second attempt.
     timeout: Duration::from_secs(2);
 }

@@ -16,15 +16,16 @@ pub(super) struct Address {
 }
 
 impl ServerAddress for Address {
+    const KIND: &'static str = "redis";
     const TLS: &'static str = "rediss://";
 
     fn of_url(url: &str) -> Result<Self, InvalidOptions> {
-        let url = ServerUrl::parse(url, "redis", &["redis", "rediss", "redis+unix"])?;
+        let url = ServerUrl::parse(url, Self::KIND, &["redis", "rediss", "redis+unix"])?;
         let (is_path, is_encrypted) = (url.scheme == "redis+unix", url.scheme == "rediss");
         url.check_tls(is_encrypted, cfg!(feature = "redis-tls"))?;
         url.refuse_if(
             url.options.is_some() && !is_path,
-            "has options behind a ?, and there are none; in a password, ? is written as %3F",
+            "has another option behind the ? than prefix and timeout; in a password, ? is written as %3F",
         )?;
         // The driver passes over a user, a password and a host before a path.
         let before_path = url.place.strip_prefix("//").filter(|place| is_path && !place.starts_with('/'));
@@ -113,7 +114,10 @@ mod tests {
             ("redis://h/-1", "has a database below 0"),
             ("redis://secret@h", "has a user and no password, as in redis://user:password@host"),
             ("redis://h:secret", "is not well-formed, as in redis://host:6379/0"),
-            ("redis://h/0?secret", "has options behind a ?, and there are none; in a password, ? is written as %3F"),
+            (
+                "redis://h/0?secret",
+                "has another option behind the ? than prefix and timeout; in a password, ? is written as %3F",
+            ),
             ("redis://h/0#secret", "has a fragment; in a password, # is written as %23"),
             ("redis+unix://secret", "has no path, as in redis+unix:///run/redis.sock"),
             ("redis+unix://secret?pass=a/b", "has no path, as in redis+unix:///run/redis.sock"),
