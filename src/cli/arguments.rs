@@ -102,10 +102,9 @@ fn store() -> Arg {
 }
 
 fn schedule() -> Arg {
-    option("schedule", "NAME")
-        .env("SOLOIST_SCHEDULE")
-        .default_value("soloist")
-        .help("The name under which `pause` and `resume` find it; that of `pausable_as` in Rust")
+    option("schedule", "NAME").env("SOLOIST_APP").default_value("soloist").help(
+        "The application: `pause` and `resume` find it by this name, and holders have it; `Schedule::named` in Rust",
+    )
 }
 
 /// What `soloist run` understands. The names are `flock`'s where it has one.
