@@ -102,9 +102,10 @@ fn store() -> Arg {
 }
 
 fn schedule() -> Arg {
-    option("schedule", "NAME").env("SOLOIST_APP").default_value("soloist").help(
-        "The application: `pause` and `resume` find it by this name, and holders have it; `Schedule::named` in Rust",
-    )
+    option("schedule", "NAME")
+        .env("SOLOIST_APP")
+        .default_value("soloist")
+        .help("The application, for `locks` and reports, and for pauses; `Schedule::named` in Rust")
 }
 
 /// What `soloist run` understands. The names are `flock`'s where it has one.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use chrono::TimeDelta;
 use soloist::{
     Event, EventMutex, FileMutex, InvalidName, LeaseGuard, ManualClock, MemoryMutex, MutexName, Owner, PauseError, Run,
-    Schedule, SkipReason, StoreWarning, Term, connect,
+    Schedule, SkipReason, StoreWarning, Term,
 };
 
 use crate::support::{HOUR, holder, noon, ran, skipped};
@@ -181,15 +181,17 @@ fn on_files() {
 #[test]
 fn on_redis() {
     let url = crate::servers::redis::Redis::shared().url();
-    let store = connect(&url).unwrap();
+    let store = soloist::connect(&url).unwrap();
     are_told(&store);
     have_instances(&store);
-    are_apart(["shop", "bill%69ng"].map(|prefix| connect(&format!("{url}?prefix={prefix}&timeout=1m")).unwrap()));
+    are_apart(
+        ["shop", "bill%69ng"].map(|prefix| soloist::connect(&format!("{url}?prefix={prefix}&timeout=1m")).unwrap()),
+    );
 }
 
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 mod on_tables {
-    use super::{are_apart, are_told, connect, have_instances};
+    use super::{are_apart, are_told, have_instances};
     use crate::servers::{mariadb::Mariadb, postgres::Postgres};
     use crate::sql::SqlServer;
 
@@ -206,13 +208,13 @@ mod on_tables {
     #[track_caller]
     fn in_tables<S: SqlServer>() {
         let url = S::shared().url();
-        let store = connect(&url).unwrap();
+        let store = soloist::connect(&url).unwrap();
         are_told(&store);
         have_instances(&store);
         are_apart(["shop_mutexes", "billing_mutexes"].map(|table| {
             let url = format!("{url}?timeout=10s&table={table}");
             S::create_table(&S::open(&url, std::time::Duration::from_secs(10))).unwrap();
-            connect(&url).unwrap()
+            soloist::connect(&url).unwrap()
         }));
     }
 }
