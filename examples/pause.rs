@@ -1,4 +1,4 @@
-//! An operator's switch: pauses every schedule that is pausable under a name, before a migration say, or one event, and resumes
+//! An operator's switch: pauses every schedule of a name, before a migration say, or one event, and resumes
 //! it.
 //!
 //! ```text
@@ -30,7 +30,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         }
     };
     let (schedule, event) = name.split_once('/').map_or((name, None), |(schedule, event)| (schedule, Some(event)));
-    let schedule = Schedule::new(soloist::connect(store)?).pausable_as(schedule)?;
+    let schedule = Schedule::new(soloist::connect(store)?).named(schedule)?;
     match order {
         None => {}
         Some("resume") => {

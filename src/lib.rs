@@ -96,7 +96,7 @@
 //! | `tzdata` | yes | zones by name, with their rules compiled in |
 //! | `signals` | yes | `Shutdown::on_signals`, on Unix |
 //! | `chrono-tz` | no | zones by the types of `chrono-tz` |
-//! | `redis`, `redis-tls` | no | `RedisMutex`; over TLS: `rediss://` |
+//! | `redis`, `redis-tls` | no | `RedisMutex`; over TLS: `rediss://`, `rediss+sentinel://`, `rediss+cluster://` |
 //! | `mysql`, `mysql-tls` | no | `MysqlMutex`; over TLS: `?ssl-mode=REQUIRED` |
 //! | `postgres`, `postgres-tls` | no | `PostgresMutex`; over TLS: `?sslmode=require` |
 //! | `tokio` | no | tasks that are futures: `Event::spawn`; the loop as one: `Schedule::run_async`; async stores of your own |

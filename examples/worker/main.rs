@@ -63,7 +63,7 @@ const USAGE: &str = "usage: worker --store URL [options]
   --every-ms N                     how far apart they are in real time (60000)
   --work                           ticks when there is something to do, until a signal ends it, without --now, --ticks
                                    and --every-ms
-  --pausable-as NAME               example `pause` can pause it under this name
+  --named NAME                     the name of its schedule, by which example `pause` pauses it
   --run-log N                      the store keeps a log of the last N runs of each event";
 
 fn main() -> ExitCode {
@@ -136,7 +136,7 @@ struct Options {
     ticks: Option<u64>,
     every: Option<Duration>,
     loops: bool,
-    pausable_as: Option<String>,
+    named: Option<String>,
     run_log: Option<usize>,
 }
 
@@ -179,7 +179,7 @@ impl Options {
             ticks: None,
             every: None,
             loops: false,
-            pausable_as: None,
+            named: None,
             run_log: None,
         };
         let mut arguments = lexopt::Parser::from_env();
@@ -220,7 +220,7 @@ impl Options {
                 Long("every-ms") => options.every = Some(Duration::from_millis(arguments.value()?.parse()?)),
                 Long("work") => options.loops = true,
                 Long("run-log") => options.run_log = Some(arguments.value()?.parse()?),
-                Long("pausable-as") => options.pausable_as = Some(arguments.value()?.string()?),
+                Long("named") => options.named = Some(arguments.value()?.string()?),
                 Long("help") | Short('h') => return Ok(None),
                 _ => return Err(argument.unexpected().into()),
             }
@@ -280,8 +280,8 @@ fn schedule(options: &Options) -> Result<Schedule, Box<dyn Error>> {
     if let Some(keep) = options.run_log {
         schedule = schedule.with_run_log(keep)?;
     }
-    if let Some(name) = &options.pausable_as {
-        schedule = schedule.pausable_as(name.as_str())?;
+    if let Some(name) = &options.named {
+        schedule = schedule.named(name.as_str())?;
     }
     for number in 1..=options.in_background.or(options.events).unwrap_or(1) {
         let name = if number == 1 { options.event.clone() } else { format!("{}-{number}", options.event) };

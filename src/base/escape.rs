@@ -1,7 +1,9 @@
-//! Untrusted text and errors, escaped so that they can't steer a terminal, hide text, or break the line of a log.
+//! Untrusted text and errors, escaped so that they can't steer a terminal, hide text, or break the line of a log; and `%XX`.
 
 use std::error::Error;
 use std::fmt::{self, Write};
+
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Shows a text on one line: whatever steers or hides is escaped, as `\n` and `\u{1b}`.
 pub(crate) struct OneLine<T>(pub(crate) T);
@@ -48,6 +50,25 @@ impl fmt::Write for Escaping<'_, '_> {
 pub(crate) fn steers_or_hides(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Returns the text with `%XX` for each byte of these characters and of `%`; all others stay readable.
+pub(crate) fn percent_encoded(text: &str, is_encoded: impl Fn(char) -> bool) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for char in text.chars() {
+        if char == '%' || is_encoded(char) {
+            encoded.extend(utf8_percent_encode(char.encode_utf8(&mut [0; 4]), NON_ALPHANUMERIC));
+        } else {
+            encoded.push(char);
+        }
+    }
+    encoded
+}
+
+/// Returns the bytes of a text with `%XX`; `None` if two hexadecimal digits do not follow each `%`.
+pub(crate) fn percent_decoded(text: &str) -> Option<Vec<u8>> {
+    let is_byte = |after: &str| after.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    text.split('%').skip(1).all(is_byte).then(|| percent_decode_str(text).collect())
 }
 
 /// An error and what caused it: `could not create lease/reports: permission denied`. Their texts are others', and are

@@ -103,9 +103,9 @@ fn store() -> Arg {
 
 fn schedule() -> Arg {
     option("schedule", "NAME")
-        .env("SOLOIST_SCHEDULE")
+        .env("SOLOIST_APP")
         .default_value("soloist")
-        .help("The name under which `pause` and `resume` find it; that of `pausable_as` in Rust")
+        .help("The application, for `locks` and reports, and for pauses; `Schedule::named` in Rust")
 }
 
 /// What `soloist run` understands. The names are `flock`'s where it has one.

@@ -134,7 +134,7 @@ impl Observer for LiveView {
             Step::Started { token: None } => "started".to_owned(),
             Step::Started { token: Some(token) } => format!("started under token {token}"),
             // Another server has it, which is as it should be.
-            Step::Skipped(SkipReason::RanElsewhere(_)) => return,
+            Step::Skipped(reason @ SkipReason::RanElsewhere(_)) if reason.other_application().is_none() => return,
             Step::Skipped(reason) => format!("skipped, {reason}"),
             Step::Ended(outcome) => outcome.to_string(),
             Step::Cancelled(reason) => format!("told to stop, because {reason}"),
@@ -169,7 +169,7 @@ fn picture(status: &Status, lines: usize) -> String {
         let is_ours = |token| event.running.iter().any(|run| run.token == Some(token));
         for holder in event.held_by.iter().flatten().filter(|holder| !is_ours(holder.token())) {
             let [since, until] = [holder.since(), holder.until()].map(|at| time(at, &event.zone, status.at));
-            let place = format!("{}, pid {}", OneLine(holder.host()), holder.pid());
+            let place = holder.process_and_application();
             rows.push(vec![Named(&event.name).into(), place.into(), since.into(), until.into()]);
         }
     }

@@ -46,7 +46,7 @@ use crate::schedule::service::as_futures::on_a_thread::on_a_thread;
 /// use soloist::{Event, Schedule};
 ///
 /// fn schedule() -> Result<Schedule, Box<dyn std::error::Error>> {
-///     let mut schedule = Schedule::new(soloist::connect("file:/var/lib/myapp/locks")?).pausable_as("shop")?;
+///     let mut schedule = Schedule::new(soloist::connect("file:/var/lib/myapp/locks")?).named("shop")?;
 ///     schedule.add(Event::call("reports", |_| println!("reporting")).hourly().without_overlapping())?;
 ///     Ok(schedule)
 /// }
@@ -190,8 +190,7 @@ pub fn run_tool() -> ExitCode {
 
 /// A schedule on the store that is named, with the event that is named: as far as its store knows it.
 fn schedule_on(arguments: &ArgMatches) -> Result<Schedule, CommandFailure> {
-    let schedule =
-        Schedule::new(store_commands::present_store(arguments)?).pausable_as(arguments::text(arguments, "schedule"));
+    let schedule = store_commands::named(Schedule::new(store_commands::present_store(arguments)?), arguments);
     let mut schedule = schedule.map_err(|error| CommandFailure::usage(&error))?;
     if let Ok(Some(event)) = arguments.try_get_one::<String>("event") {
         let event = Event::call(event.as_str(), |_| {}).every_minute().without_overlapping();

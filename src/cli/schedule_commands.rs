@@ -230,7 +230,11 @@ fn last_run(event: &EventStatus, status: &Status) -> Cell {
     let record = run.record();
     let (ended, is_well) = how_it_ended(run);
     marked(
-        format!("{ended} on {}, {}", OneLine(record.host()), time(record.started_at(), &event.zone, status.at)),
+        format!(
+            "{ended} on {}, {}",
+            OneLine(record.instance().unwrap_or(record.host())),
+            time(record.started_at(), &event.zone, status.at)
+        ),
         is_well,
     )
 }

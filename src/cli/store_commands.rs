@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use clap::ArgMatches;
+use clap::parser::ValueSource;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, STORE, USAGE};
 use super::arguments::{duration_of, parse_duration, text};
@@ -13,6 +14,7 @@ use super::unlock::unlock;
 use crate::base::escape::{OneLine, Quoted};
 use crate::lease::holder::Holder;
 use crate::observe::run_record::skip_count::SkipCount;
+use crate::schedule::pause::pause_error::PauseError;
 use crate::schedule::registry::Schedule;
 use crate::schedule::registry::logged_run::LoggedRun;
 use crate::store::connect::{connect, create_table, missing_directory};
@@ -35,14 +37,15 @@ struct LockForm {
 
 pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule) -> Answered {
     let event = || arguments.get_one::<String>("event").map(String::as_str);
+    let stores = || schedule.stores().into_iter().map(|store| &*store.mutex).collect::<Vec<&dyn EventMutex>>();
     match name {
         "log" => log(schedule, text(arguments, "event"), arguments.get_flag("json")),
-        "locks" => locks(&schedule.stores(), text(arguments, "prefix"), arguments.get_flag("json")),
-        "unlock" => unlock(&schedule.stores(), arguments),
+        "locks" => locks(&stores(), text(arguments, "prefix"), arguments.get_flag("json")),
+        "unlock" => unlock(&stores(), arguments),
         "paused" => paused(schedule, event()),
         "pause" => pause(schedule, event(), duration_of(arguments, "for").unwrap_or_default(), text(arguments, "why")),
         "resume" => resume(schedule, event()),
-        "check" => check(&schedule.stores()),
+        "check" => check(schedule),
         _ => Err(CommandFailure::saying(format_args!("there is no command {name}"))),
     }
 }
@@ -72,6 +75,16 @@ pub(super) fn store_of(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, Co
     Ok(store)
 }
 
+/// Names a schedule as the arguments say. The usual name is only for pauses: it is no application's.
+pub(super) fn named(schedule: Schedule, arguments: &ArgMatches) -> Result<Schedule, PauseError> {
+    let name = text(arguments, "schedule");
+    if arguments.value_source("schedule") == Some(ValueSource::DefaultValue) {
+        schedule.paused_as(name.into())
+    } else {
+        schedule.named(name)
+    }
+}
+
 /// For stores that have one.
 pub(super) fn create_table_of(arguments: &ArgMatches) -> Answered {
     create_table(text(arguments, "store")).map_err(|error| CommandFailure::usage(&error))??;
@@ -97,7 +110,7 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
             time(record.started_at(), zone, now).into(),
             marked(ended, is_well),
             took.map_or_else(String::new, |took| HumanDuration(took).to_string()).into(),
-            format!("{}, pid {}", OneLine(record.host()), record.pid()).into(),
+            record.process().to_string().into(),
             OneLine(record.end().and_then(|end| end.error()).unwrap_or_default()).into(),
         ]
     };
@@ -127,7 +140,7 @@ fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
         };
         let until =
             if holder.has_ended() { until_its_command_ends(holder) } else { time(holder.until(), &Zone::UTC, now) };
-        let by = format!("{}, pid {}", OneLine(holder.host()), holder.pid());
+        let by = holder.process_and_application();
         let since = time(holder.since(), &Zone::UTC, now);
         vec![name, by.into(), since.into(), marked(until, holder.has_ended().then_some(false))]
     };
@@ -190,11 +203,8 @@ fn paused(schedule: &Schedule, event: Option<&str>) -> Answered {
     Ok(CommandAnswer::text(pauses.join("\n")))
 }
 
-fn check(stores: &[&dyn EventMutex]) -> Answered {
-    let mut warnings = Vec::new();
-    for store in stores {
-        warnings.extend(store.check()?);
-    }
+fn check(schedule: &Schedule) -> Answered {
+    let warnings = schedule.check()?;
     if warnings.is_empty() {
         return Ok(CommandAnswer::text("the store answers, and nothing is wrong with it"));
     }

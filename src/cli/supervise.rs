@@ -13,7 +13,7 @@ use clap::ArgMatches;
 use super::answer::say;
 use super::arguments::{duration_of, text};
 use super::schedule_commands::run_when_free;
-use super::store_commands::store_of;
+use super::store_commands::{named, store_of};
 use crate::base::escape::{Chain, Named};
 use crate::event::definition::Event;
 use crate::event::outage_policy::OutagePolicy;
@@ -78,13 +78,13 @@ fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
         schedule = schedule.with_run_log((*keep).into()).map_err(|error| usage(&error))?;
     }
     schedule.add(event(arguments)).map_err(|error| usage(&error))?;
-    let pausable = schedule.clone().pausable_as(text(arguments, "schedule")).map_err(|error| usage(&error))?;
+    let named = named(schedule.clone(), arguments).map_err(|error| usage(&error))?;
     let now = now()?;
-    let mut entry = run_at(now, &pausable, arguments)?;
+    let mut entry = run_at(now, &named, arguments)?;
     let is_out = matches!(entry.verdict(), Verdict::Skipped(SkipReason::StoreUnavailable(_)));
     if is_out && text(arguments, "on-outage") == "run" {
-        // A pausable schedule runs nothing while it is not known whether it is paused.
-        let schedule = if pausable.paused().is_ok() { &pausable } else { &schedule };
+        // A schedule with a name runs nothing while it is not known whether it is paused.
+        let schedule = if named.paused().is_ok() { &named } else { &schedule };
         entry = run_at(now, schedule, arguments)?;
     }
     // Somebody who tries it wants to know why nothing happens.
@@ -214,6 +214,6 @@ fn is_worth_telling(entry: &Entry) -> bool {
                 Some(_) => true,
             }
         }
-        Verdict::Skipped(reason) => reason.is_failure(),
+        Verdict::Skipped(reason) => reason.is_failure() || reason.other_application().is_some(),
     }
 }

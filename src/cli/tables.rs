@@ -94,11 +94,11 @@ pub(super) fn pause_in_words(pause: &Pause, now: DateTime<Utc>) -> String {
     let why = pause.why().map_or_else(String::new, |why| format!(": {}", OneLine(why)));
     let Some(holder) = pause.holder() else { return format!("paused{why}") };
     let until = time_of(holder.until(), &Zone::UTC, now);
-    format!("paused until {until} by {}, pid {}{why}", OneLine(holder.host()), holder.pid())
+    format!("paused until {until} by {}{why}", holder.process())
 }
 
 /// A holder, and for how long it has held: `web-1, pid 17, for 12.3 s`.
 pub(super) fn holding(holder: &Holder, now: DateTime<Utc>) -> String {
     let held_for = HumanDuration((now - holder.since()).to_std().unwrap_or_default());
-    format!("{}, pid {}, for {held_for}", OneLine(holder.host()), holder.pid())
+    format!("{}, for {held_for}", holder.process_and_application())
 }

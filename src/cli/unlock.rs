@@ -10,7 +10,8 @@ use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, say};
 use super::arguments::{duration_of, text};
 use crate::base::error::MutexError;
 use crate::base::escape::OneLine;
-use crate::lease::holder::{Holder, this_host};
+use crate::lease::holder::Holder;
+use crate::lease::label::this_host;
 use crate::lease::name::{MutexName, UNLOCK};
 use crate::lease::{request::LeaseRequest, term::Term};
 use crate::store::event_mutex::{

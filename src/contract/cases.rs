@@ -47,6 +47,7 @@ macro_rules! __contract_cases {
                 looking_never_makes_a_create_fail
                 the_holder_is_told_truly_or_not_at_all
                 the_holder_tells_for_which_occurrence_it_holds
+                the_holder_tells_its_application_and_its_instance
                 each_of_several_names_is_told_that_is_held
                 a_store_lists_the_leases_that_are_held_and_nothing_else
                 a_prefix_is_text_and_no_pattern

@@ -256,12 +256,9 @@ pub enum AddErrorKind {
         "it has a `pause_on_failure(..)` and an `even_when_paused()`, so that it would run on: leave out one of the two"
     )]
     FailuresEvenWhenPaused,
-    /// It is to be paused when it fails, and the schedule can't be paused.
-    #[error(
-        "it has a `pause_on_failure(..)`, and the schedule has no name that it is paused under: call \
-         `schedule.pausable_as(..)` before `add`"
-    )]
-    FailuresNotPausable,
+    /// It is to be paused when it fails, and the schedule has no name.
+    #[error("it has a `pause_on_failure(..)`, and the schedule has no name: call `schedule.named(..)` before `add`")]
+    FailuresUnnamed,
     /// It is to be paused after more failures than the schedule keeps runs.
     #[error(
         "it has a `pause_on_failure({limit})`, and {}: call `schedule.with_run_log(..)` with more than {limit} before `add`",

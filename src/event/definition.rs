@@ -371,7 +371,7 @@ impl Event {
     /// asked after a failure only, by the thread that writes it. So a run may start before the pause begins; while the store is
     /// out, more than one.
     ///
-    /// `add` refuses it in a schedule that is not [pausable](crate::Schedule::pausable_as), or whose log keeps `times` runs or
+    /// `add` refuses it in a schedule without a [name](crate::Schedule::named), or one whose log keeps `times` runs or
     /// fewer: runs that are at work or were cancelled take places there, too, so keep some more.
     ///
     /// ```
@@ -379,7 +379,7 @@ impl Event {
     /// use soloist::{Event, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process().pausable_as("shop")?.with_run_log(20)?;
+    /// let mut schedule = Schedule::in_process().named("shop")?.with_run_log(20)?;
     /// schedule.add(Event::call("import", |_| Err("the supplier is out".into())).every_minute().pause_on_failure(2))?;
     /// for minute in 0..2 {
     ///     assert!(schedule.run_due(Utc::now() + TimeDelta::minutes(minute)).is_failure());

@@ -15,7 +15,7 @@ pub enum OutagePolicy {
     Skip,
     /// It runs all the same, without a lease and without a fencing token, perhaps at the same time as another run of
     /// it. Each such run is logged as a warning and marked in the report, and the process fails, so that somebody
-    /// learns of the outage. A [pausable](crate::Schedule::pausable_as) schedule that can't ask its store whether it is
+    /// learns of the outage. A schedule with a [name](crate::Schedule::named) that can't ask its store whether it is
     /// paused skips the event, unless it is [`even_when_paused`](crate::Event::even_when_paused).
     RunUnprotected,
 }

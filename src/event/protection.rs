@@ -5,12 +5,10 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-
 use super::add_error::AddErrorKind;
 use super::outage_policy::OutagePolicy;
 use crate::lease::term::{Renewal, Term};
-use crate::lease::{name::MutexName, owner::Owner, request::LeaseRequest, token::FencingToken};
+use crate::lease::{label::Label, name::MutexName, owner::Owner, request::LeaseRequest, token::FencingToken};
 use crate::store::event_mutex::admission::Admission;
 use crate::time::{clock::moment::Moment, clock::shown::HumanDuration, period::Period, tick::Tick, zone::Zone};
 
@@ -72,7 +70,7 @@ pub(crate) const CATCH_UP_WINDOWS: RangeInclusive<Duration> = MINUTE..=Duration:
 const MOST_LIVE_CLAIMS: u128 = 50_000;
 
 /// How much longer than its window a claim is kept, for servers whose clocks differ.
-const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
+pub(crate) const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
 
 impl LeaseTerms {
     /// Whether the store must be able to change the end of a granted lease.
@@ -155,18 +153,29 @@ impl Protection {
         Some((name, Term::new(rest + window + CLAIM_MARGIN).unwrap_or(Term::MAX)))
     }
 
-    /// Calls `ask` with each admission that one run asks the store for at `now`, of which it wants one. `claimant`: `None` for a run by hand.
+    /// Calls `ask` with each admission that one run asks the store for at `now`, with this label: the run wants one of them.
+    /// `claimant`: `None` for a run by hand.
     #[inline]
-    pub(crate) fn each_admission(&self, claimant: Option<Claimant<'_>>, now: Moment, mut ask: impl FnMut(Admission)) {
+    pub(crate) fn each_admission(
+        &self,
+        claimant: Option<Claimant<'_>>,
+        label: Option<&Arc<Label>>,
+        now: Moment,
+        mut ask: impl FnMut(Admission),
+    ) {
         let occurrence = claimant.map(|claimant| claimant.tick.occurrence());
+        let request = |name, term| {
+            let request = LeaseRequest::asked_at(name, term, now).labelled(label);
+            if let Some(occurrence) = occurrence { request.for_occurrence(occurrence) } else { request }
+        };
         let claim = claimant.and_then(|claimant| self.claim(claimant));
         if self.slots.is_empty() {
-            return self.admission(&self.mutex, claim, occurrence, now).into_iter().for_each(ask);
+            return self.admission(&self.mutex, claim, request).into_iter().for_each(ask);
         }
         // Where one slot is granted with a claim, no other is.
         let claim = claim.unwrap_or_else(|| self.claim_of_one_attempt());
         for slot in &self.slots {
-            self.admission(slot, Some(claim.clone()), occurrence, now).into_iter().for_each(&mut ask);
+            self.admission(slot, Some(claim.clone()), request).into_iter().for_each(&mut ask);
         }
     }
 
@@ -175,13 +184,8 @@ impl Protection {
         &self,
         lease: &MutexName,
         claim: Option<(MutexName, Term)>,
-        occurrence: Option<DateTime<Utc>>,
-        now: Moment,
+        request: impl Fn(MutexName, Term) -> LeaseRequest,
     ) -> Option<Admission> {
-        let request = |name, term| {
-            let request = LeaseRequest::asked_at(name, term, now);
-            if let Some(occurrence) = occurrence { request.for_occurrence(occurrence) } else { request }
-        };
         match (self.lease.map(|lease| lease.term), claim) {
             (None, None) => None,
             (Some(term), None) => Some(Admission::lease_only(request(lease.clone(), term))),

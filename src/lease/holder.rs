@@ -1,24 +1,29 @@
 //! The holder of a name, as people read it.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use super::label::{self, Label, ProcessInWords, this_host};
 use super::name::MutexName;
 use super::owner::Owner;
 use super::request::Lease;
 use super::term::Term;
 use super::token::FencingToken;
-use crate::base::escape::OneLine;
+use crate::base::escape::Named;
 use crate::time::clock::{LITTLE_STEP, wall_plus};
 use crate::time::{clock::moment::Moment, clock::shown::Reading, clock::shown::to_the_second};
 
-/// Who holds a name, as a person wants to read it. `Display`: `web-1, pid 4242, since 2026-03-01T12:00:00Z`. Of the run of an
-/// occurrence: `web-1, pid 4242, since 2026-03-01T12:00:07Z, for 2026-03-01T12:00:00Z`. Of a process
-/// that was killed and whose command still runs: `web-1, pid 4242, since 2026-03-01T12:00:00Z, which has ended; its
-/// command still runs as process group 4243`.
+/// The holder of a name, as a person wants to read it. `Display` has its known parts:
+///
+/// | holder | text |
+/// | --- | --- |
+/// | any | `web-1, pid 4242, since 2026-03-01T12:00:00Z` |
+/// | an [instance](Self::instance) of an [application](Self::application) | `worker, pid 1, instance web-1, application shop, since 2026-03-01T12:00:00Z` |
+/// | the run of an occurrence | `web-1, pid 4242, since 2026-03-01T12:00:07Z, for 2026-03-01T12:00:00Z` |
+/// | a killed process whose command still runs | `web-1, pid 4242, since 2026-03-01T12:00:00Z, which has ended; its command still runs as process group 4243` |
 ///
 /// ```
 /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Names, Term};
@@ -44,18 +49,19 @@ pub struct Holder(
 struct HolderFields {
     owner: Owner,
     token: FencingToken,
-    /// With its reason behind it, if it said one.
     host: Arc<str>,
+    label: Label,
     since: DateTime<Utc>,
     until: DateTime<Utc>,
     occurrence: Option<DateTime<Utc>>,
     set_back_by: Option<Duration>,
     process_group: Option<u32>,
     has_ended: bool,
+    is_of_another_application: bool,
 }
 
 impl Holder {
-    /// The holder that a store has on record.
+    /// Makes the holder that a store has on record. `text` is that of [`LeaseRequest::holder_text`](crate::LeaseRequest::holder_text), or the name of a host alone.
     ///
     /// ```
     /// use chrono::{DateTime, TimeDelta};
@@ -64,19 +70,53 @@ impl Holder {
     /// let since = DateTime::UNIX_EPOCH;
     /// let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", since, since + TimeDelta::minutes(1));
     /// assert_eq!(holder.host(), "web-1");
+    ///
+    /// let text = "worker instance=web-1 app=shop (the table is migrated)";
+    /// let holder = Holder::new(Owner::unique(), FencingToken::new(7), text, since, since + TimeDelta::minutes(1));
+    /// assert_eq!((holder.host(), holder.instance(), holder.application()), ("worker", Some("web-1"), Some("shop")));
+    /// assert_eq!(holder.reason(), Some("the table is migrated"));
     /// ```
     pub fn new(
         owner: Owner,
         token: FencingToken,
-        host: impl Into<Arc<str>>,
+        text: impl Into<Arc<str>>,
         since: DateTime<Utc>,
         until: DateTime<Utc>,
     ) -> Self {
-        let host = host.into();
-        let (occurrence, set_back_by, process_group, has_ended) = (None, None, None, false);
-        let fields =
-            HolderFields { owner, token, host, since, until, occurrence, set_back_by, process_group, has_ended };
-        Self(Box::new(fields))
+        Self::made(owner, token, label::parse(text.into()), since, until)
+    }
+
+    fn made(
+        owner: Owner,
+        token: FencingToken,
+        (host, label): (Arc<str>, Label),
+        since: DateTime<Utc>,
+        until: DateTime<Utc>,
+    ) -> Self {
+        Self(Box::new(HolderFields {
+            owner,
+            token,
+            host,
+            label,
+            since,
+            until,
+            occurrence: None,
+            set_back_by: None,
+            process_group: None,
+            has_ended: false,
+            is_of_another_application: false,
+        }))
+    }
+
+    /// Makes the holder for an owner of this process.
+    pub(crate) fn of_this_process(
+        owner: Owner,
+        token: FencingToken,
+        label: Option<&Label>,
+        since: DateTime<Utc>,
+        until: DateTime<Utc>,
+    ) -> Self {
+        Self::made(owner, token, (this_host(), Label::of_this_process(label)), since, until)
     }
 
     fn with(mut self, change: impl FnOnce(&mut HolderFields)) -> Self {
@@ -98,7 +138,7 @@ impl Holder {
     /// ```
     pub fn of(lease: &Lease, since: DateTime<Utc>) -> Self {
         let until = wall_plus(since, lease.term().get());
-        let holder = Self::new(lease.owner(), lease.token(), this_host(), since, until);
+        let holder = Self::of_this_process(lease.owner(), lease.token(), lease.label(), since, until);
         holder.with_occurrence(lease.occurrence())
     }
 
@@ -190,26 +230,53 @@ impl Holder {
         self.0.token
     }
 
-    /// The name of its host.
+    /// Returns the name of its host.
     pub fn host(&self) -> &str {
-        self.0.host.split_once(REASON).map_or(&*self.0.host, |(host, _)| host)
+        &self.0.host
     }
 
-    /// What it holds the name for, if it [said](crate::LeaseRequest::because) so, and the store keeps it.
+    /// Returns the [instance](crate::Schedule::with_instance) that it is: a name of its process beside host and process id. `None`: it
+    /// has none, or the store does not keep it.
+    pub fn instance(&self) -> Option<&str> {
+        self.0.label.instance.as_deref()
+    }
+
+    /// Returns the [name of the schedule](crate::Schedule::named) whose run it is. `None`: the schedule has no name, there is none, as
+    /// for a [`LeaseGuard`](crate::LeaseGuard), or the store does not keep it.
+    pub fn application(&self) -> Option<&str> {
+        self.0.label.application.as_deref()
+    }
+
+    /// Returns the reason why it holds the name, if it [gave](crate::LeaseRequest::because) one, and the store keeps it.
     pub fn reason(&self) -> Option<&str> {
-        let (_, reason) = self.0.host.split_once(REASON)?;
-        // The end is cut off where a store has no room.
-        Some(reason.strip_suffix(')').unwrap_or(reason))
+        self.0.label.reason.as_deref()
     }
 
-    pub(crate) fn with_reason(self, reason: Option<&str>) -> Self {
-        match reason {
-            None => self,
-            reason => {
-                let host = host_and_reason(self.host(), reason).into();
-                self.with(|holder| holder.host = host)
-            }
-        }
+    /// Returns the text that a store keeps of its host, instance, application and reason.
+    pub(crate) fn text(&self) -> String {
+        label::text(&self.0.host, &self.0.label)
+    }
+
+    /// Returns its process in words, as in `web-1, pid 4242`.
+    pub(crate) fn process(&self) -> ProcessInWords<'_> {
+        ProcessInWords { host: self.host(), pid: self.pid(), instance: self.instance() }
+    }
+
+    /// Returns its process and its application in words.
+    pub(crate) fn process_and_application(&self) -> String {
+        let application = self.application().map(|application| format!(", application {}", Named(application)));
+        format!("{}{}", self.process(), application.unwrap_or_default())
+    }
+
+    /// Notes whether it is of another application than this one, which met it. A holder or a schedule without a name is of none.
+    pub(crate) fn meet(&mut self, application: Option<&str>) {
+        self.0.is_of_another_application =
+            self.application().zip(application).is_some_and(|(its_own, other)| its_own != other);
+    }
+
+    /// Returns the name of its application, if another application met it.
+    pub(crate) fn other_application(&self) -> Option<&str> {
+        self.application().filter(|_| self.0.is_of_another_application)
     }
 
     /// Its process, as its host counts processes.
@@ -229,16 +296,18 @@ impl Holder {
     }
 }
 
-/// As `{"host": "web-1", "pid": 4242, "token": 7, "since": "…", "until": "…", "occurrence": null, "has_ended": false,
-/// "process_group": null}`.
+/// As `{"host": "web-1", "pid": 4242, "instance": null, "application": "shop", "token": 7, "since": "…", "until": "…",
+/// "occurrence": null, "has_ended": false, "process_group": null}`.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Holder {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct as _;
 
-        let mut fields = serializer.serialize_struct("Holder", 8)?;
+        let mut fields = serializer.serialize_struct("Holder", 10)?;
         fields.serialize_field("host", self.host())?;
         fields.serialize_field("pid", &self.pid())?;
+        fields.serialize_field("instance", &self.instance())?;
+        fields.serialize_field("application", &self.application())?;
         fields.serialize_field("token", &self.0.token.get())?;
         fields.serialize_field("since", &self.0.since)?;
         fields.serialize_field("until", &self.0.until)?;
@@ -258,7 +327,7 @@ impl fmt::Display for Holder {
 impl fmt::Display for Reading<'_, Holder> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(holder, time) = self;
-        write!(f, "{}, pid {}, since {}", OneLine(holder.host()), holder.pid(), time(holder.0.since))?;
+        write!(f, "{}, since {}", holder.process_and_application(), time(holder.0.since))?;
         if let Some(occurrence) = holder.0.occurrence {
             write!(f, ", for {}", time(occurrence))?;
         }
@@ -268,18 +337,4 @@ impl fmt::Display for Reading<'_, Holder> {
             (true, None) => f.write_str(", which has ended; what it started still runs"),
         }
     }
-}
-
-/// What a store keeps of a holder's host, and of its reason: `web-1 (the table is migrated)`.
-pub(crate) fn host_and_reason(host: &str, reason: Option<&str>) -> String {
-    reason.map_or_else(|| host.to_owned(), |reason| format!("{host}{REASON}{reason})"))
-}
-
-/// Between a host and a reason. A host's name has no space.
-const REASON: &str = " (";
-
-/// The name of this host, asked once.
-pub(crate) fn this_host() -> Arc<str> {
-    static HOST: OnceLock<Arc<str>> = OnceLock::new();
-    Arc::clone(HOST.get_or_init(|| gethostname::gethostname().to_string_lossy().into()))
 }

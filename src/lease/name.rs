@@ -80,19 +80,27 @@ impl MutexName {
     /// assert!(MutexName::lease("").is_err());
     /// ```
     pub fn lease(name: impl Into<Arc<str>>) -> Result<Self, InvalidName> {
-        let mutex = name.into();
+        Self::lease_up_to(name.into(), Self::MAX_CHARS)
+    }
+
+    /// Makes the lease, if its name has at most this many characters.
+    fn lease_up_to(mutex: Arc<str>, limit: usize) -> Result<Self, InvalidName> {
         // A character takes at most four bytes, so only a text of more bytes than characters allowed need be counted.
-        let chars = if mutex.len() <= Self::MAX_CHARS { mutex.len() } else { mutex.chars().count() };
+        let chars = if mutex.len() <= limit { mutex.len() } else { mutex.chars().count() };
         match chars {
             0 => Err(InvalidName::Empty),
-            chars if chars > Self::MAX_CHARS => Err(InvalidName::TooLong { chars }),
+            chars if chars > limit => Err(InvalidName::TooLong { chars, limit }),
             _ => Ok(Self(Arc::new(Name { mutex, claim: None }))),
         }
     }
 
-    /// The same for a name that people read in reports and logs, as that of an event: they see all of it, and nothing
-    /// that is not there.
+    /// Makes a lease whose name people read in reports and logs, as that of an event: they see all of it, and nothing that is not there.
     pub(crate) fn readable(name: impl Into<Arc<str>>) -> Result<Self, InvalidName> {
+        Self::readable_up_to(name, Self::MAX_CHARS)
+    }
+
+    /// Makes a lease whose name people read, if it has at most this many characters.
+    pub(crate) fn readable_up_to(name: impl Into<Arc<str>>, limit: usize) -> Result<Self, InvalidName> {
         let name = name.into();
         if let Some(char) = name.chars().find(|char| steers_or_hides(*char)) {
             return Err(InvalidName::Unreadable { char });
@@ -100,7 +108,7 @@ impl MutexName {
         if name.trim() != &*name {
             return Err(InvalidName::SpaceAround);
         }
-        Self::lease(name)
+        Self::lease_up_to(name, limit)
     }
 
     /// The claim on one occurrence of `event`, kept beside this name: events that share a mutex have claims of
@@ -257,11 +265,14 @@ pub enum InvalidName {
     /// It has no character.
     #[error("the name is empty")]
     Empty,
-    /// It has more than [`MutexName::MAX_CHARS`] characters.
-    #[error("the name has {chars} characters, the limit is {}", MutexName::MAX_CHARS)]
+    /// It has too many characters.
+    #[error("the name has {chars} characters, the limit is {limit}")]
+    #[non_exhaustive]
     TooLong {
-        /// How many it has.
+        /// The number of its characters.
         chars: usize,
+        /// The most that it may have: [`MutexName::MAX_CHARS`], or 100 for the name of a schedule and of an instance.
+        limit: usize,
     },
     /// It is shown to people, and has a character that steers a terminal, breaks a line, or can't be seen.
     #[error(

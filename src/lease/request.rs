@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use super::label::{self, Label};
 use super::name::MutexName;
 use super::owner::Owner;
 use super::term::Term;
@@ -32,8 +33,8 @@ pub struct LeaseRequest {
     owner: Owner,
     asked_at: Moment,
     occurrence: Option<DateTime<Utc>>,
-    /// Mostly there is none: it takes little room.
-    reason: Option<Arc<String>>,
+    /// The words for people. Mostly there are none: they take little room. The requests of a schedule share them.
+    label: Option<Arc<Label>>,
 }
 
 impl LeaseRequest {
@@ -59,7 +60,7 @@ impl LeaseRequest {
     /// The same for somebody who has just looked at the clock.
     #[inline]
     pub(crate) fn asked_at(name: MutexName, term: Term, now: Moment) -> Self {
-        Self { name, term, owner: Owner::unique(), asked_at: now, occurrence: None, reason: None }
+        Self { name, term, owner: Owner::unique(), asked_at: now, occurrence: None, label: None }
     }
 
     /// The same asking, by the same owner, for another name and term: the claim beside a lease.
@@ -78,7 +79,7 @@ impl LeaseRequest {
     #[must_use = "the request itself stays as it is"]
     pub fn with(&self, name: MutexName, term: Term) -> Self {
         let Self { owner, asked_at, occurrence, .. } = *self;
-        Self { name, term, owner, asked_at, occurrence, reason: self.reason.clone() }
+        Self { name, term, owner, asked_at, occurrence, label: self.label.clone() }
     }
 
     /// The same, for a reason that people read where they see who [holds](crate::Holder::reason) the name. The stores of this
@@ -97,7 +98,15 @@ impl LeaseRequest {
     /// ```
     #[must_use = "the request itself stays as it is"]
     pub fn because(self, reason: impl Into<String>) -> Self {
-        Self { reason: Some(Arc::new(reason.into())), ..self }
+        let reason: String = reason.into();
+        let label = Label { reason: Some(reason.into()), ..self.label.as_deref().cloned().unwrap_or_default() };
+        Self { label: Some(Arc::new(label)), ..self }
+    }
+
+    /// Returns this request with these words for people.
+    #[inline]
+    pub(crate) fn labelled(self, label: Option<&Arc<Label>>) -> Self {
+        Self { label: label.cloned(), ..self }
     }
 
     /// Returns this request for the run of an occurrence, which the [holder](crate::Holder::occurrence) then shows. A tick asks
@@ -126,9 +135,36 @@ impl LeaseRequest {
         self.occurrence
     }
 
-    /// What its holder wants it for, if that was said.
+    /// Returns the reason, if one was [given](Self::because).
     pub fn reason(&self) -> Option<&str> {
-        self.reason.as_ref().map(|reason| reason.as_str())
+        self.label.as_ref()?.reason.as_deref()
+    }
+
+    /// Returns the text that a store keeps beside the owner, for people: the host of this process and, as far as they are known, the
+    /// [instance](crate::Schedule::with_instance), the [application](crate::Schedule::named) and the [reason](Self::because), as in
+    /// `web-1 instance=blue app=shop (the table is migrated)`. [`Holder::new`](crate::Holder::new) reads it. A store that has no room
+    /// for all of it cuts its end off.
+    ///
+    /// ```
+    /// use soloist::{Clock, FencingToken, Holder, LeaseRequest, MutexName, Term};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let clock = Clock::system();
+    /// let request = LeaseRequest::new(MutexName::lease("orders")?, Term::MAX, &clock).because("the table is migrated");
+    /// let (kept, since) = (request.holder_text(), clock.now());
+    /// assert!(kept.ends_with(" (the table is migrated)"));
+    /// let holder = Holder::new(request.owner(), FencingToken::new(7), kept, since, since + request.term().get());
+    /// assert_eq!(holder.reason(), Some("the table is migrated"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn holder_text(&self) -> Arc<str> {
+        label::text_of_this_process(self.label.as_deref())
+    }
+
+    /// Returns the words for people.
+    pub(crate) fn label(&self) -> Option<&Arc<Label>> {
+        self.label.as_ref()
     }
 
     /// What is asked for.
@@ -160,7 +196,8 @@ impl LeaseRequest {
     /// ```
     pub fn granted(&self, token: FencingToken) -> Lease {
         let deadline = self.asked_at.plus(self.term.get());
-        Lease { occurrence: self.occurrence, ..Lease::new(self.name.clone(), self.owner, token, self.term, deadline) }
+        let lease = Lease::new(self.name.clone(), self.owner, token, self.term, deadline);
+        Lease { occurrence: self.occurrence, label: self.label.clone(), ..lease }
     }
 }
 
@@ -188,6 +225,7 @@ pub struct Lease {
     term: Term,
     deadline: Moment,
     occurrence: Option<DateTime<Utc>>,
+    label: Option<Arc<Label>>,
 }
 
 impl Lease {
@@ -222,7 +260,18 @@ impl Lease {
     }
 
     pub(crate) fn new(name: MutexName, owner: Owner, token: FencingToken, term: Term, deadline: Moment) -> Self {
-        Self { name, owner, token, term, deadline, occurrence: None }
+        Self { name, owner, token, term, deadline, occurrence: None, label: None }
+    }
+
+    /// Returns the words for people.
+    pub(crate) fn label(&self) -> Option<&Label> {
+        self.label.as_deref()
+    }
+
+    /// Returns the text that a store keeps for people.
+    #[cfg(feature = "sql")]
+    pub(crate) fn holder_text(&self) -> Arc<str> {
+        label::text_of_this_process(self.label())
     }
 
     /// The same lease after it was extended.

@@ -1,6 +1,7 @@
 //! The steps of a schedule, each of which is told once: to the log, and to observers.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -34,6 +35,8 @@ pub struct Notice<'a> {
     pub(super) step: &'a Step<'a>,
     pub(super) about: About<'a>,
     pub(super) clock: &'a Clock,
+    /// The name of the process.
+    pub(crate) instance: Option<&'a Arc<str>>,
     pub(super) posted: Option<Posted>,
 }
 
@@ -181,7 +184,7 @@ pub enum Step<'a> {
     /// The schedule, or the event if there is one, was paused by this process.
     #[non_exhaustive]
     Paused {
-        /// The name under which the schedule is [pausable](crate::Schedule::pausable_as).
+        /// The [name](crate::Schedule::named) of the schedule.
         schedule: &'a str,
         /// Until when.
         until: DateTime<Utc>,
@@ -193,7 +196,7 @@ pub enum Step<'a> {
     /// This process ended the pause of the schedule, or of the event if there is one.
     #[non_exhaustive]
     Resumed {
-        /// The name under which the schedule is pausable.
+        /// The name of the schedule.
         schedule: &'a str,
     },
     /// A tick of the loop begins so long after what is due in it, besides its [jitter](crate::Schedule::with_jitter): five

@@ -8,7 +8,7 @@ use crate::base::escape::OneLine;
 use crate::lease::holder::Holder;
 use crate::time::clock::shown::{Reading, to_the_second};
 
-/// What the marks of pauses say, which are kept under the name that a schedule is pausable under.
+/// The texts of the marks of pauses, which are kept under the name of a schedule.
 pub(crate) const PAUSED: &str = "paused";
 pub(crate) const EVENT_PAUSED: &str = "event paused";
 
@@ -20,7 +20,7 @@ pub(crate) const EVENT_PAUSED: &str = "event paused";
 /// use soloist::Schedule;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let schedule = Schedule::in_process().pausable_as("shop")?;
+/// let schedule = Schedule::in_process().named("shop")?;
 /// schedule.pause(Utc::now() + TimeDelta::hours(2), "the orders are migrated")?;
 /// let pause = schedule.paused()?.expect("it was just paused");
 /// assert_eq!(pause.why(), Some("the orders are migrated"));
@@ -74,7 +74,7 @@ impl fmt::Display for Reading<'_, Pause> {
         let Some(holder) = holder else { return f.write_str("paused") };
         // Rounded, because its end was computed from two readings of a clock.
         let until = holder.until().round_subsecs(0);
-        write!(f, "paused by {}, until {}", Reading(holder, time), time(until))?;
+        write!(f, "paused by {}, since {}, until {}", holder.process(), time(holder.since()), time(until))?;
         holder.reason().map_or(Ok(()), |why| write!(f, ": {}", OneLine(why)))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::base::{escape::OneLine, process_id};
-use crate::lease::holder::this_host;
+use crate::lease::label::{self, LONGEST, Label, ProcessInWords, this_host, this_instance};
 use crate::lease::{owner::Owner, token::FencingToken};
 use crate::time::clock::shown::{HumanDuration, to_the_second};
 
@@ -50,6 +50,7 @@ pub struct RunRecord {
     id: Owner,
     occurrence: DateTime<Utc>,
     host: Arc<str>,
+    instance: Option<Arc<str>>,
     pid: u32,
     token: Option<FencingToken>,
     started: DateTime<Utc>,
@@ -68,10 +69,18 @@ impl RunRecord {
     ) -> Self {
         let (occurrence, started) = (kept_time(occurrence), kept_time(started_at));
         let (host, pid) = (one_line(&this_host(), HOST_MAX), process_id::current());
-        Self { event: event.into(), id, occurrence, host, pid, token, started, end: None }
+        let record = Self { event: event.into(), id, occurrence, host, instance: None, pid, token, started, end: None };
+        record.of_instance(this_instance())
     }
 
-    /// The same run on another host, as a store reads it back. Of the host's name, 64 characters are kept.
+    /// Returns this record for a run of an instance.
+    pub(crate) fn of_instance(self, instance: Option<Arc<str>>) -> Self {
+        let instance = instance.map(|instance| one_line(&instance, LONGEST));
+        Self { instance: instance.filter(|instance| !instance.is_empty()), ..self }
+    }
+
+    /// Returns this record for a run on another host, as a store reads it back. `host` is the text that [`host_text`](Self::host_text)
+    /// returned, or the name of a host alone, which is kept up to 64 characters.
     ///
     /// ```
     /// use chrono::DateTime;
@@ -80,10 +89,13 @@ impl RunRecord {
     /// let noon = DateTime::UNIX_EPOCH;
     /// let record = RunRecord::started("reports", Owner::unique(), noon, None, noon).on("web-1", 4242);
     /// assert_eq!(record.to_string(), "1970-01-01T00:00:00Z started at 1970-01-01T00:00:00Z on web-1, pid 4242");
+    /// let record = record.on("worker instance=web-1", 1);
+    /// assert_eq!((record.host(), record.instance()), ("worker", Some("web-1")));
     /// ```
     #[must_use = "the record itself stays as it is"]
     pub fn on(self, host: &str, pid: u32) -> Self {
-        Self { host: one_line(host, HOST_MAX), pid, ..self }
+        let (host, label) = label::parse(host.into());
+        Self { host: one_line(&host, HOST_MAX), pid, ..self }.of_instance(label.instance)
     }
 
     /// The same run when it has ended. The error is kept in one line of at most 200 characters: control characters are
@@ -109,9 +121,24 @@ impl RunRecord {
         self.occurrence
     }
 
-    /// The name of the host on which it ran.
+    /// Returns the name of the host on which it ran.
     pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// Returns the [instance](crate::Schedule::with_instance) that ran it, if that has a name.
+    pub fn instance(&self) -> Option<&str> {
+        self.instance.as_deref()
+    }
+
+    /// Returns the host and the instance as a store keeps them, for [`on`](Self::on): `web-1`, or `worker instance=web-1`.
+    pub fn host_text(&self) -> String {
+        label::text(&self.host, &Label { instance: self.instance.clone(), ..Label::default() })
+    }
+
+    /// Returns its process in words, as in `web-1, pid 4242`.
+    pub(crate) fn process(&self) -> ProcessInWords<'_> {
+        ProcessInWords { host: &self.host, pid: self.pid, instance: self.instance() }
     }
 
     /// Its process, as its host counts processes.
@@ -143,9 +170,9 @@ impl RunRecord {
 impl fmt::Display for RunRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", to_the_second(self.occurrence))?;
-        let (host, pid) = (&self.host, self.pid);
+        let process = self.process();
         let Some(RunEnd { at, result, error }) = &self.end else {
-            return write!(f, "started at {} on {host}, pid {pid}", to_the_second(self.started));
+            return write!(f, "started at {} on {process}", to_the_second(self.started));
         };
         // A clock that was set back meanwhile tells of no time at all.
         let took = HumanDuration((*at - self.started).to_std().unwrap_or_default());
@@ -154,7 +181,7 @@ impl fmt::Display for RunRecord {
             RunResult::Succeeded => write!(f, "{result} in {took}")?,
             _ => write!(f, "{result} after {took}")?,
         }
-        write!(f, " on {host}, pid {pid}")?;
+        write!(f, " on {process}")?;
         error.as_ref().map_or(Ok(()), |error| write!(f, ": {error}"))
     }
 }

@@ -138,6 +138,28 @@ impl SkipReason {
         }
     }
 
+    /// Returns the name of the other [application](crate::Schedule::named) whose run has the lease or the claim, if this and that
+    /// schedule both have a name. The two have events of one name in one store, so that each takes the turns of the other: give each a
+    /// prefix, a table or a folder of its own. A mutex that events [share](crate::Event::mutex_name) on purpose is left out.
+    pub fn other_application(&self) -> Option<&str> {
+        self.holder()?.other_application()
+    }
+
+    /// Returns this reason as the schedule of this name meets it.
+    pub(crate) fn met_by(mut self, application: Option<&str>) -> Self {
+        match &mut self {
+            Self::Overlapping(Some(holder))
+            | Self::Queued(Some(holder))
+            | Self::QueueFull(Some(holder))
+            | Self::QueuedTooLong(Some(holder))
+            | Self::Replaced(Some(holder))
+            | Self::RanElsewhere(Some(holder))
+            | Self::Stuck { holder, .. } => holder.meet(application),
+            _ => {}
+        }
+        self
+    }
+
     /// Who holds what the event asked for, or has paused its schedule, where that is the reason and the store knows it.
     pub fn holder(&self) -> Option<&Holder> {
         match self {
@@ -176,6 +198,15 @@ impl fmt::Display for SkipReason {
 
 impl fmt::Display for Reading<'_, SkipReason> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_reason(f)?;
+        self.0.other_application().map_or(Ok(()), |_| {
+            f.write_str("; two applications share this name: give each a prefix, a table or a folder of its own")
+        })
+    }
+}
+
+impl Reading<'_, SkipReason> {
+    fn write_reason(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(reason, time) = self;
         let taken = |f: &mut fmt::Formatter<'_>, what, holder: &Option<Holder>| match holder {
             None => f.write_str(what),
@@ -209,7 +240,7 @@ impl fmt::Display for Reading<'_, SkipReason> {
             SkipReason::RanElsewhere(Some(holder)) => write!(f, "taken by {}", Reading(holder, time)),
             SkipReason::StoreUnavailable(error) => write!(f, "{}: {}", error.headline(), Chain(error)),
             SkipReason::TooLate => f.write_str("asked too late after its tick began"),
-            SkipReason::Paused(holder) => Reading(&Pause::by(holder.clone()), time).fmt(f),
+            SkipReason::Paused(holder) => write!(f, "{}", Reading(&Pause::by(holder.clone()), time)),
             SkipReason::ShuttingDown => f.write_str("the process is shutting down"),
             SkipReason::NoThread(error) => write!(f, "no thread for its tick: {error}"),
         }

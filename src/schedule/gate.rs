@@ -72,7 +72,7 @@ pub(super) fn add_admissions_unless(
     refuse_without_store(planned)?;
     let now = planned.clock.moment();
     refuse_late_claims(planned, now)?;
-    planned.event.protection.each_admission(planned.claimant(), now, |admission| {
+    planned.event.protection.each_admission(planned.claimant(), planned.context.label, now, |admission| {
         batch.admit(names.iter().cloned().fold(planned.unless_paused(admission), Admission::unless));
     });
     Ok(())

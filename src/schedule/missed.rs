@@ -6,7 +6,7 @@ use super::report::Verdict;
 use crate::base::error::MutexError;
 use crate::event::catch_up::{CatchUp, Missed};
 use crate::event::protection::overlap;
-use crate::lease::{name::MutexName, request::LeaseRequest, term::Term};
+use crate::lease::{name::MutexName, term::Term};
 use crate::observe::skip_reason::SkipReason;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::Batch;
@@ -68,7 +68,7 @@ impl PlannedRun<'_> {
     }
 
     fn mark(&self, mark: &MutexName) -> Admission {
-        Admission::claim_only(LeaseRequest::new(mark.clone(), Term::MAX, self.clock))
+        Admission::claim_only(self.request(mark.clone(), Term::MAX))
     }
 
     /// Remembers that its occurrence was run, or waits elsewhere. The claim of another server does not settle it: a claim is given back if its

@@ -1,7 +1,5 @@
 //! Pausing and resuming a schedule, or one of its events: a mark in the store that every server sees.
 
-use std::sync::Arc;
-
 use chrono::{DateTime, Utc};
 
 pub(crate) mod on_failure;
@@ -13,53 +11,27 @@ use pauser::Pauser;
 
 use super::registry::Schedule;
 use crate::lease::name::MutexName;
-use crate::observe::paused::{EVENT_PAUSED, PAUSED, Pause};
+use crate::observe::paused::{EVENT_PAUSED, Pause};
 
 impl Schedule {
-    /// The same schedule, which can be [paused](Self::pause) under `name`: together with every schedule that is pausable
-    /// under this name on the same store, in this process, on this host or in the fleet, as far as the store reaches.
+    /// Pauses all schedules of this [name](Self::named) on this store, in this process, on this host or in the fleet, as far as the
+    /// store reaches: nothing that is due starts before `until`, for the reason `why`. The pause ends at that time, or with
+    /// [`resume`](Self::resume), and not with this process.
     ///
-    /// While it is paused, due events are skipped as [`Paused`](crate::SkipReason::Paused), before their filters are asked.
-    /// Runs under way go on; runs [by hand](Self::run) and events that are
-    /// [`even_when_paused`](crate::Event::even_when_paused) start as always.
+    /// Due events are skipped as [`Paused`](crate::SkipReason::Paused), before their filters are asked. Runs under way go on; runs
+    /// [by hand](Self::run) and events that are [`even_when_paused`](crate::Event::even_when_paused) start as always.
     ///
     /// The store refuses a protected event without filters while the pause lasts, if that store is the schedule's: a pause
     /// takes effect at once. So does the [pause of one event](Self::pause_event). This costs no request of its own on the stores
-    /// of this crate. For other events, a tick reads in one request
+    /// of this crate. For other events, a tick of a schedule with a name reads in one request
     /// whether the schedule or one of them is paused: once, and again for each minute that it takes. A tick in which nothing is
     /// due asks nothing.
     ///
-    /// If the store does not answer, the schedule may be paused. So all due events are skipped as
+    /// If the store does not answer, a schedule with a name may be paused. So all due events are skipped as
     /// [`StoreUnavailable`](crate::SkipReason::StoreUnavailable), and the report fails. That goes for an event without
     /// a protection, too, and for one that says [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected):
     /// an event that would rather run twice than not at all may still have to wait for a migration. One that need not
     /// says [`even_when_paused`](crate::Event::even_when_paused).
-    ///
-    /// # Errors
-    ///
-    /// The name is empty, or has more than [`MutexName::MAX_CHARS`] characters.
-    ///
-    /// ```
-    /// use soloist::{Event, FileMutex, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let dir = tempfile::tempdir()?;
-    /// # let dir = dir.path();
-    /// let mut schedule = Schedule::new(FileMutex::in_dir(dir)?).pausable_as("shop")?;
-    /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
-    /// assert!(Schedule::in_process().pausable_as("").is_err());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn pausable_as(mut self, name: impl Into<Arc<str>>) -> Result<Self, PauseError> {
-        let name = name.into();
-        let mark = MutexName::readable(Arc::clone(&name)).map_err(PauseError::Name)?.mark(name, PAUSED);
-        self.pause_mark = Some(mark);
-        Ok(self)
-    }
-
-    /// Starts nothing that is due before `until`, for the reason `why`, wherever a schedule is [pausable](Self::pausable_as)
-    /// under the same name on the same store. It ends at that time, or with [`resume`](Self::resume), and not with this process.
     ///
     /// If it is paused already, the pause gets this end instead, later or earlier than before; the last call wins, and
     /// there is no moment between the two pauses. Who paused it, and why, stays as the first call said. (Where a store can't
@@ -72,11 +44,11 @@ impl Schedule {
     /// How long it takes to `until` is read from this schedule's clock, and that time then passes on the store's.
     ///
     /// `why` is for people, who read it in [reports](crate::SkipReason::Paused) and in [`paused`](Self::paused): a line of 200
-    /// characters at most, of which the file store keeps about a hundred. An empty text says nothing.
+    /// characters at most. An empty text says nothing.
     ///
     /// # Errors
     ///
-    /// `until` is not in the future, or more than ten years away; `why` is no such line; the schedule is not pausable. Or the
+    /// `until` is not in the future, or more than ten years away; `why` is no such line; the schedule has no name. Or the
     /// store did not answer: whether it is paused is not known, and another call is in order.
     ///
     /// ```
@@ -84,7 +56,7 @@ impl Schedule {
     /// use soloist::{Event, Schedule, SkipReason, Verdict};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process().pausable_as("shop")?;
+    /// let mut schedule = Schedule::in_process().named("shop")?;
     /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
     /// schedule.pause(Utc::now() + TimeDelta::hours(2), "the orders are migrated")?;
     /// let report = schedule.run_due(Utc::now());
@@ -100,7 +72,7 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// The schedule is not [pausable](Self::pausable_as), its store can't [break](crate::EventMutex::break_lease) a mark, or did
+    /// The schedule has no [name](Self::named), its store can't [break](crate::EventMutex::break_lease) a mark, or did
     /// not answer.
     pub fn resume(&self) -> Result<bool, PauseError> {
         self.pauser(self.pause_mark()?).end()
@@ -110,14 +82,13 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// The schedule is not [pausable](Self::pausable_as), or its store did not answer.
+    /// The schedule has no [name](Self::named), or its store did not answer.
     pub fn paused(&self) -> Result<Option<Pause>, PauseError> {
         self.pauser(self.pause_mark()?).find()
     }
 
-    /// Starts no due occurrence of one event before `until`, for the reason `why`: wherever a schedule is
-    /// [pausable](Self::pausable_as) under the same name on the same store. Otherwise it is like [`pause`](Self::pause), and both
-    /// may last at a time.
+    /// Pauses one event in all schedules of this [name](Self::named) on this store: no due occurrence of it starts before `until`, for
+    /// the reason `why`. Otherwise it is like [`pause`](Self::pause), and both may last at a time.
     ///
     /// What waits in a [queue](crate::Event::on_overlap) leaves it. After the pause, [`catch_up`](crate::Event::catch_up) makes up
     /// for the latest occurrence, if its window is not over, and for no other.
@@ -134,7 +105,7 @@ impl Schedule {
     /// use soloist::{Event, Schedule, SkipReason, Verdict};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process().pausable_as("shop")?;
+    /// let mut schedule = Schedule::in_process().named("shop")?;
     /// schedule.add(Event::call("import", |_| {}).every_minute())?;
     /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
     /// schedule.pause_event("import", Utc::now() + TimeDelta::hours(2), "the supplier is out")?;
@@ -167,7 +138,7 @@ impl Schedule {
     }
 
     fn pause_mark(&self) -> Result<MutexName, PauseError> {
-        self.pause_mark.clone().ok_or(PauseError::NotPausable)
+        self.pause_mark.clone().ok_or(PauseError::Unnamed)
     }
 
     fn event_pause_mark(&self, event: &str) -> Result<MutexName, PauseError> {
@@ -180,6 +151,7 @@ impl Schedule {
     }
 
     fn pauser(&self, mark: MutexName) -> Pauser {
-        Pauser { store: self.mutex.clone(), clock: self.clock.clone(), observers: self.observers.clone(), mark }
+        let (store, clock, observers) = (self.mutex.clone(), self.clock.clone(), self.observers.clone());
+        Pauser { store, clock, observers, mark, label: self.label.clone() }
     }
 }

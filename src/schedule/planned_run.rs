@@ -11,7 +11,7 @@ use super::tick_context::{StartedBy, TickContext};
 use crate::event::protection::overlap::Queue;
 use crate::event::protection::{Claimant, MINUTE};
 use crate::event::{catch_up::Missed, definition::Definition};
-use crate::lease::{name::MutexName, owner::Owner};
+use crate::lease::{name::MutexName, owner::Owner, request::LeaseRequest, term::Term};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::observers::RunObservers;
 use crate::observe::{run_id::RunId, skip_reason::SkipReason};
@@ -44,6 +44,20 @@ impl PlannedRun<'_> {
     pub(crate) fn observers(&self, owner: Owner) -> RunObservers {
         let run = RunId { event: Arc::clone(&self.event.name), occurrence: self.occurrence() };
         RunObservers { observers: self.context.observers.clone(), run, owner }
+    }
+
+    /// Returns a request for its store.
+    pub(crate) fn request(&self, name: MutexName, term: Term) -> LeaseRequest {
+        LeaseRequest::new(name, term, self.clock).labelled(self.context.label)
+    }
+
+    /// Returns this reason to skip it, which notes whether another application has the name. Leases of a mutex that events share on
+    /// purpose are left out.
+    pub(crate) fn note_other_application(&self, reason: SkipReason) -> SkipReason {
+        let Definition { name, protection, .. } = self.event;
+        let is_its_own = matches!(reason, SkipReason::RanElsewhere(_)) || protection.mutex.mutex() == &**name;
+        let application = self.context.label.and_then(|label| label.application.as_deref());
+        reason.met_by(application.filter(|_| is_its_own))
     }
 
     /// The details that name its claim; `None` by hand, because such a run makes no claim.

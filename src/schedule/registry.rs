@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+mod application;
 mod due_between;
 pub(crate) mod event_history;
 pub(crate) mod logged_run;
@@ -35,7 +36,7 @@ use crate::event::add_error::{AddError, AddErrorKind};
 use crate::event::definition::{Definition, Event};
 use crate::event::protection::LeaseTerms;
 use crate::hold::keeper::Keepers;
-use crate::lease::{name::MutexName, store_id::StoreId, term::Term};
+use crate::lease::{label::Label, name::MutexName, store_id::StoreId, term::Term};
 use crate::observe::notice::{About, Step, incident::Incident};
 use crate::observe::paused::EVENT_PAUSED;
 use crate::observe::run_record::MOST_KEPT;
@@ -106,7 +107,9 @@ pub struct Schedule {
     /// How many calls of its operators are under way.
     #[cfg(feature = "tokio")]
     pub(super) calls: Arc<AtomicUsize>,
-    /// The mark in its store that pauses it, if it is pausable.
+    /// Its name and its instance, which stand in its requests.
+    pub(super) label: Option<Arc<Label>>,
+    /// The mark in its store that pauses it, if it has a name.
     pub(super) pause_mark: Option<MutexName>,
     pub(super) observers: Observers,
     /// The one of them that keeps the log of runs.
@@ -144,6 +147,7 @@ impl Schedule {
             runtime: None,
             #[cfg(feature = "tokio")]
             calls: Arc::default(),
+            label: None,
             pause_mark: None,
             observers: Observers::default(),
             run_logger: None,
@@ -171,7 +175,7 @@ impl Schedule {
     #[must_use = "the clock is that of the schedule which is returned"]
     pub fn with_clock(self, clock: impl Into<Clock>) -> Self {
         let clock = clock.into();
-        Self { observers: self.observers.on(&clock), clock, ..self }
+        Self { observers: self.observers.on(&clock, self.instance()), clock, ..self }
     }
 
     /// The same schedule with another default than 60 seconds for the term of leases of
@@ -254,7 +258,7 @@ impl Schedule {
     /// ```
     #[must_use = "who is told observes the schedule which is returned"]
     pub fn observe(self, observer: impl Observer + 'static) -> Self {
-        let observers = self.observers.and(Arc::new(observer), &self.clock);
+        let observers = self.observers.and(Arc::new(observer), &self.clock, self.instance());
         Self { observers, has_begun: Arc::default(), ..self }
     }
 
@@ -347,7 +351,7 @@ impl Schedule {
             let refuse = |kind| Err(AddError::new(&event.name, kind));
             let keep = self.run_logger.as_ref().map_or(0, |logger| logger.keep());
             match () {
-                () if self.pause_mark.is_none() => return refuse(AddErrorKind::FailuresNotPausable),
+                () if self.pause_mark.is_none() => return refuse(AddErrorKind::FailuresUnnamed),
                 () if keep <= limit => return refuse(AddErrorKind::FailuresNotLogged { limit, keep }),
                 () => {}
             }
@@ -525,16 +529,15 @@ impl Schedule {
         self.events.iter().map(|event| &**event)
     }
 
-    /// Its store, and those that events have for themselves.
-    #[cfg(feature = "cli")]
-    pub(crate) fn stores(&self) -> Vec<&dyn EventMutex> {
+    /// Returns its store, and those that events have for themselves.
+    pub(crate) fn stores(&self) -> Vec<&Store> {
         let mut stores = vec![&self.mutex];
         for store in self.events.iter().filter_map(|event| event.mutex.as_ref()) {
             if !stores.iter().any(|known| known.id == store.id) {
                 stores.push(store);
             }
         }
-        stores.into_iter().map(|store| &*store.mutex).collect()
+        stores
     }
 
     /// Returns whether as many runs of this event hold a lease as may run at a time.
@@ -566,6 +569,8 @@ impl Schedule {
             keepers: Keepers::default(),
             shutdown: self.shutdown.as_ref(),
             pauses: pause_mark.map(|mark| PauseCheck::new(&self.mutex, mark.clone())),
+            label: self.label.as_ref(),
+            instance: self.instance(),
             on_failure: self.pause_on_failure(),
             logs_failures: self.drops_reports,
             blocked: OnceLock::new(),
@@ -574,7 +579,8 @@ impl Schedule {
 
     fn pause_on_failure(&self) -> Option<PauseOnFailure<'_>> {
         let (logger, mark) = (self.run_logger.as_ref()?, self.pause_mark.as_ref()?);
-        Some(PauseOnFailure { logger, store: &self.mutex, clock: &self.clock, observers: &self.observers, mark })
+        let Self { mutex: store, clock, observers, label, .. } = self;
+        Some(PauseOnFailure { logger, store, clock, observers, mark, label: label.as_ref() })
     }
 
     pub(crate) fn planned_run<'a>(&'a self, event: usize, tick: Tick, context: &'a TickContext<'a>) -> PlannedRun<'a> {

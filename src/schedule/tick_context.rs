@@ -1,10 +1,11 @@
 //! What the runs of one tick share: why and when it began, outages seen so far, pause, shutdown.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::pause::on_failure::PauseOnFailure;
 use super::shutdown::Shutdown;
 use crate::hold::keeper::Keepers;
+use crate::lease::label::Label;
 use crate::observe::tell::observers::Observers;
 use crate::task::future_task::RuntimeId;
 use crate::time::clock::moment::Moment;
@@ -24,9 +25,13 @@ pub(crate) struct TickContext<'a> {
     pub(crate) observers: &'a Observers,
     pub(crate) keepers: Keepers,
     pub(crate) shutdown: Option<&'a Shutdown>,
-    /// The check for pauses; `None` if the schedule is not pausable, or the run was started by hand.
+    /// The check for pauses; `None` if the schedule has no name, or the run was started by hand.
     pub(crate) pauses: Option<PauseCheck<'a>>,
-    /// What pauses an event that keeps failing, if the schedule is pausable and keeps a log of runs.
+    /// The words of its requests for people.
+    pub(crate) label: Option<&'a Arc<Label>>,
+    /// The name of the process.
+    pub(crate) instance: Option<Arc<str>>,
+    /// Pauses an event that keeps failing, if the schedule has a name and keeps a log of runs.
     pub(crate) on_failure: Option<PauseOnFailure<'a>>,
     /// Whether each failure is written to standard error, because nobody gets the report.
     pub(crate) logs_failures: bool,

@@ -4,8 +4,6 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use percent_encoding::percent_decode_str;
-
 use super::event_mutex::EventMutex;
 use super::file::FileMutex;
 use super::memory::MemoryMutex;
@@ -18,6 +16,7 @@ use super::redis::RedisMutex;
 #[cfg(feature = "cli")]
 use crate::base::error::MutexError;
 use crate::base::error::{BoxError, debug_as_display};
+use crate::base::escape::percent_decoded;
 
 /// Opens the store that `url` names.
 ///
@@ -25,20 +24,31 @@ use crate::base::error::{BoxError, debug_as_display};
 /// | --- | --- |
 /// | `memory:` | a new, empty [`MemoryMutex`] |
 /// | `file:/var/lib/myapp/locks` | the [`FileMutex`] in this directory; `file:///…` and `file://localhost/…` mean the same |
-/// | `redis://user:password@host:6379/0` | the `RedisMutex` on this server, with the feature `redis`; `rediss://…` over TLS, with the feature `redis-tls`; `redis+unix:///run/redis.sock` on this host |
+/// | `redis://user:password@host:6379/0` | the `RedisMutex` on this server, with the feature `redis`; `rediss://…` over TLS, with the feature `redis-tls`; `redis+unix:///run/redis.sock` on this host; `redis+sentinel://…` and `redis+cluster://…` follow a failover |
 /// | `mysql://user:password@host:3306/database` | the `MysqlMutex` in this database, with the feature `mysql`, over TLS with `?ssl-mode=REQUIRED` and `mysql-tls`; `mariadb://…` means the same |
 /// | `postgres://user:password@host:5432/database` | the `PostgresMutex` in this database, with the feature `postgres`, over TLS with `?sslmode=require` and `postgres-tls`; `postgresql://…` means the same |
 ///
 /// A server is not connected yet: if it is down, the first call fails. A database needs a table, which
 /// `MysqlMutex::create_table` and `PostgresMutex::create_table` make.
 ///
+/// The URL of a server takes the options of the store's builder behind a `?`, with an `&` between them. Applications that share a
+/// server keep apart by a namespace of their own: a prefix, a table, or on files a folder.
+///
+/// | option | of | sets |
+/// | --- | --- | --- |
+/// | `prefix=billing` | Redis | the prefix of all keys; `soloist` unless it is set |
+/// | `table=billing_mutexes` | MySQL, PostgreSQL | the table; `soloist_mutexes` unless it is set |
+/// | `timeout=500ms`, `2s`, `1m` | all servers | the longest time of a call |
+///
+/// In a value, `%XX` is the byte `XX`.
+///
 /// The path of a file store is absolute, so that two programs with equal URLs share a store, wherever they were started. `%XX` in it
 /// is the byte `XX`; `%`, `?` and `#` themselves are written as `%25`, `%3F` and `%23`.
 ///
 /// # Errors
 ///
-/// The URL has no scheme, or no store in this build has that scheme; the path is not well-formed; or the store can't be opened. No
-/// error shows a user name, a password or an option of the URL.
+/// The URL has no scheme, or no store in this build has that scheme; the path or an option is not well-formed, or stands there twice;
+/// or the store can't be opened. No error shows a user name, a password or the value of an option.
 ///
 /// ```
 /// use soloist::MutexName;
@@ -158,7 +168,9 @@ pub(crate) fn missing_directory(url: &str) -> Option<PathBuf> {
 
 fn directory(rest: &str) -> Result<PathBuf, ConnectError> {
     if rest.contains(['?', '#']) {
-        return Err(refused("the url of a store on file has no options; in a path, ? is written as %3F and # as %23"));
+        let why = "the url of a store on file has no options: a folder of its own keeps an application apart; in a path, ? is \
+                   written as %3F and # as %23";
+        return Err(refused(why));
     }
     let path = match rest.strip_prefix("//").map(|rest| rest.split_at(rest.find('/').unwrap_or(rest.len()))) {
         Some((host, path)) if matches!(host, "" | "localhost") || path.is_empty() => path,
@@ -170,12 +182,8 @@ fn directory(rest: &str) -> Result<PathBuf, ConnectError> {
     if !path.starts_with('/') {
         return Err(refused("the url of a store on file needs an absolute path, as in file:/var/lib/myapp/locks"));
     }
-    let is_byte = |after: &str| after.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
-    if !path.split('%').skip(1).all(is_byte) {
-        let why = "the path in the url of a store has a % that is not followed by two hexadecimal digits";
-        return Err(refused(why));
-    }
-    path_of(percent_decode_str(path).collect())
+    let why = "the path in the url of a store has a % that is not followed by two hexadecimal digits";
+    path_of(percent_decoded(path).ok_or_else(|| refused(why))?)
 }
 
 #[cfg(unix)]

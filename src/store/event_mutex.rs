@@ -283,7 +283,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// The default reads [each](Names::Each) of several names by [`exists`](Self::exists), and does not know the holders. Override
     /// it if the store can read several names at once: a queue reads its places so, and a server that lost a claim reads the next
-    /// claims.
+    /// claims. Make a holder by [`Holder::new`](crate::Holder::new), with the text that
+    /// [`LeaseRequest::holder_text`](crate::LeaseRequest::holder_text) returned at the grant: it has the host, the instance, the
+    /// application and the reason.
     ///
     /// # Errors
     ///

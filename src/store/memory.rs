@@ -15,7 +15,8 @@ use logged_runs::LoggedRuns;
 
 use super::event_mutex::EventMutex;
 use crate::base::error::MutexError;
-use crate::lease::holder::{Holder, this_host};
+use crate::lease::holder::Holder;
+use crate::lease::label::Label;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, owner::Owner, term::Term, token::FencingToken};
 use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
@@ -59,7 +60,7 @@ struct MemoryEntry {
     since: Moment,
     until: Moment,
     occurrence: Option<DateTime<Utc>>,
-    reason: Option<Box<str>>,
+    label: Option<Arc<Label>>,
 }
 
 impl MemoryMutex {
@@ -154,7 +155,7 @@ impl MemoryState {
             since: now,
             until: now.plus(request.term().get()),
             occurrence: request.occurrence(),
-            reason: request.reason().map(Box::from),
+            label: request.label().cloned(),
         };
         self.entries.insert(request.name().clone(), entry);
     }
@@ -192,8 +193,8 @@ impl MemoryEntry {
     /// Returns the holder for people, with its times on the wall clock as that is set now.
     fn holder(&self, clock: &Clock, now: Moment) -> Holder {
         let (since, until) = (clock.wall_at(self.since), wall_plus(clock.now(), self.until.since(now)));
-        let holder = Holder::new(self.owner, self.token, this_host(), since, until);
-        holder.with_occurrence(self.occurrence).with_reason(self.reason.as_deref())
+        let holder = Holder::of_this_process(self.owner, self.token, self.label.as_deref(), since, until);
+        holder.with_occurrence(self.occurrence)
     }
 }
 

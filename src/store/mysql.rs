@@ -134,13 +134,14 @@ impl MysqlMutex {
     /// ```
     pub const SCHEMA: &'static str = include_str!("mysql/statements/schema.sql");
 
-    /// Returns a store in the table `soloist_mutexes` of a URL's database, and connects at the first call.
+    /// Returns a store in a table of a URL's database, `soloist_mutexes` unless the URL names another, and connects at the first call.
     ///
     /// | URL | server |
     /// | --- | --- |
     /// | `mysql://USER:PASSWORD@HOST[:PORT]/DATABASE` | over TCP; port 3306. `mariadb://…` means the same |
     /// | `…?ssl-mode=REQUIRED` | the same over TLS, with the feature `mysql-tls`; the certificate and the host's name in it are looked at |
     /// | `…?socket=/run/mysqld/mysqld.sock` | over a socket of this host |
+    /// | `…?table=app.mutexes&timeout=2s` | with these options of the [builder](MysqlMutexBuilder) |
     /// | `…?client_found_rows=true` | on a connection that counts rows as `CLIENT_FOUND_ROWS` says, which changes nothing |
     ///
     /// TLS is done by the default provider of `rustls` that the process has installed, because the driver takes no other. A
@@ -192,11 +193,11 @@ server_builder! {
     /// ```
     pub struct MysqlMutexBuilder(Address) with "mysql-tls";
 
-    /// The table, `soloist_mutexes` unless it is set. Programs with different tables don't see each other's leases. 1 to
+    /// The table: that of the URL, or `soloist_mutexes`, unless it is set. Programs with different tables don't see each other's leases. 1 to
     /// 48 of a-z, 0-9 and _, no digit first; the name of its database may stand before it, as in `app.mutexes`.
     table: TABLE;
 
-    /// The longest time of a call, four seconds unless it is set; 100 milliseconds to a minute. It includes the
+    /// The longest time of a call: that of the URL, or four seconds, unless it is set; 100 milliseconds to a minute. It includes the
     /// look-up of the host, the connecting, the TLS handshake, the login, and a second attempt.
     ///
     /// The server waits for a row that another transaction has locked for a second at least. With less than four seconds

@@ -146,13 +146,14 @@ impl PostgresMutex {
     /// ```
     pub const SCHEMA: &'static str = include_str!("postgres/statements/schema.sql");
 
-    /// Returns a store in the table `soloist_mutexes` of a URL's database, and connects at the first call.
+    /// Returns a store in a table of a URL's database, `soloist_mutexes` unless the URL names another, and connects at the first call.
     ///
     /// | URL | server |
     /// | --- | --- |
     /// | `postgres://USER:PASSWORD@HOST[:PORT]/DATABASE` | over TCP; port 5432. `postgresql://…` means the same |
     /// | `…?sslmode=require` | the same over TLS, with the feature `postgres-tls`; the certificate and the host's name in it are looked at |
     /// | `postgres://USER@%2Fvar%2Frun%2Fpostgresql/DATABASE` | over a socket in this directory of this host |
+    /// | `…?table=app.mutexes&timeout=2s` | with these options of the [builder](PostgresMutexBuilder) |
     /// | `postgres://USER:PASSWORD@HOST,HOST/DATABASE?target_session_attrs=read-write` | the first of these hosts that takes writes |
     ///
     /// Without TLS, a server that is not on this host gets no password in plain text: if it asks for one (`password` in its
@@ -203,11 +204,11 @@ server_builder! {
     /// ```
     pub struct PostgresMutexBuilder(Address) with "postgres-tls";
 
-    /// The table, `soloist_mutexes` unless it is set. Programs with different tables don't see each other's leases. 1 to
+    /// The table: that of the URL, or `soloist_mutexes`, unless it is set. Programs with different tables don't see each other's leases. 1 to
     /// 48 of a-z, 0-9 and _, no digit first; the name of its schema may stand before it, as in `app.mutexes`.
     table: TABLE;
 
-    /// The longest time of a call, four seconds unless it is set; 100 milliseconds to a minute. It includes the
+    /// The longest time of a call: that of the URL, or four seconds, unless it is set; 100 milliseconds to a minute. It includes the
     /// look-up of the host, the connecting, the TLS handshake, the login, and a second attempt.
     timeout: DEFAULT_TIMEOUT;
 }

@@ -79,7 +79,8 @@ use keys::Prefix;
 ///
 /// The prefix is the hash tag of all its keys, so that they lie on one slot of a cluster.
 ///
-/// A value reads `v1 OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1`. Bytes of
+/// A value reads `v1 OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1
+/// app=shop`. Bytes of
 /// a name that are not plain ASCII, and `/ % { } " ' \` and the space, are written as `%XX`. To free a name by hand,
 /// delete its key, or call [`break_lease`](crate::EventMutex::break_lease). A value of another format than `v1` is an error of its
 /// name, and stays as it is.
@@ -153,6 +154,7 @@ impl RedisMutex {
     /// | `redis+sentinel://[[USER]:PASSWORD@]HOST[:PORT][,HOST…]/NAME[/DATABASE]` | the primary that these [Sentinels](https://redis.io/docs/latest/operate/oss_and_stack/management/sentinel/) watch under this name; port 26379; `?sentinel_user=` and `?sentinel_password=` are for the Sentinels, the others for the primary |
     /// | `redis+cluster://[[USER]:PASSWORD@]HOST[:PORT][,HOST…]` | the node of a [cluster](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/) that has the slot of the prefix; any of its nodes may be listed |
     /// | `rediss+sentinel://…`, `rediss+cluster://…` | the same over TLS |
+    /// | `…?prefix=billing&timeout=500ms` | with these options of the [builder](RedisMutexBuilder) |
     ///
     /// With `?wait=1`, a grant [counts when a replica has it](RedisMutexBuilder::wait_for_replicas).
     ///
@@ -169,6 +171,8 @@ impl RedisMutex {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mutex = RedisMutex::new("redis://127.0.0.1/2")?;
     /// assert_eq!(format!("{mutex:?}"), r#"RedisMutex { server: "redis://127.0.0.1:6379/2", prefix: "soloist" }"#);
+    /// let billing = RedisMutex::new("redis://127.0.0.1/2?prefix=billing")?;
+    /// assert_eq!(format!("{billing:?}"), r#"RedisMutex { server: "redis://127.0.0.1:6379/2", prefix: "billing" }"#);
     /// # Ok(())
     /// # }
     /// ```
@@ -215,10 +219,10 @@ server_builder! {
     /// ```
     pub struct RedisMutexBuilder(Address) with "redis-tls";
 
-    /// The hash tag of all keys, `soloist` unless it is set. Programs with different prefixes don't see each other's leases. 1 to 100 visible ASCII characters without braces.
+    /// The hash tag of all keys: that of the URL, or `soloist`, unless it is set. Programs with different prefixes don't see each other's leases. 1 to 100 visible ASCII characters without braces.
     prefix: "soloist";
 
-    /// The longest time of a call, two seconds unless it is set; a millisecond to ten minutes. It includes the
+    /// The longest time of a call: that of the URL, or two seconds, unless it is set; a millisecond to ten minutes. It includes the
     /// look-up of the host, the connecting, the TLS handshake, the login, and a second attempt.
     timeout: Duration::from_secs(2);
 }

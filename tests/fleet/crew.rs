@@ -105,7 +105,7 @@ impl<'a> Crew<'a> {
             command.arg("--filtered");
         }
         if !round.pauses.is_empty() {
-            command.args(["--pausable-as", &pausable(round)]);
+            command.args(["--named", &schedule_name(round)]);
         }
         match round.on_overlap {
             OnOverlap::Skip => {}
@@ -229,8 +229,8 @@ pub(crate) fn mutex(round: &Round) -> String {
     format!("mutex-{}", round.seed)
 }
 
-/// Returns the name under which its schedules are pausable.
-pub(crate) fn pausable(round: &Round) -> String {
+/// Returns the name of its schedules, by which they are paused.
+pub(crate) fn schedule_name(round: &Round) -> String {
     format!("schedule-{}", round.seed)
 }
 

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use soloist::Schedule;
 
 use crate::checker::{Verdict, beginning, judge};
-use crate::crew::{Crew, events, pausable};
+use crate::crew::{Crew, events, schedule_name};
 use crate::history::{Fault, History, logged, now};
 use crate::lateness::Watch;
 use crate::operators::pause_events;
@@ -155,7 +155,7 @@ pub(crate) fn perform(round: &Round, site: &Site) -> History {
     let began = Instant::now();
     let is_over = || round.is_over(began);
     let connect = || soloist::connect(&site.url()).expect("the workers use this URL");
-    let operator = || Schedule::new(connect()).pausable_as(pausable(round)).expect("it is a name");
+    let operator = || Schedule::new(connect()).named(schedule_name(round)).expect("it is a name");
     let pauses = thread::scope(|scope| {
         let operators = scope.spawn(|| pause_events(round, began, operator));
         let outages = scope.spawn(|| {

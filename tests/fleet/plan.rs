@@ -52,7 +52,7 @@ pub(crate) struct Round {
     pub(crate) assaults: Vec<Assault>,
     /// What is done to the store and to what leads there, one after another.
     pub(crate) outages: Vec<Trouble>,
-    /// The pauses of the first two events, one pair after another. Without any the schedules are not pausable.
+    /// The pauses of the first two events, one pair after another. Without any the schedules have no name.
     pub(crate) pauses: Vec<Pauses>,
     /// Whether each event has a filter. The store does not refuse such an event while it is paused: its tick reads the pauses.
     pub(crate) is_filtered: bool,

@@ -14,7 +14,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use soloist::{CancelReason, Event, EventMutex, MemoryMutex, MutexName, Overlap, Run, Schedule, TaskOutcome, Verdict};
 use tokio::runtime::Runtime;
 
-use crate::crew::{events, first_minute, mutex as shared, pausable};
+use crate::crew::{events, first_minute, mutex as shared, schedule_name};
 use crate::fire::campaign;
 use crate::history::{End, Fault, History, Life, logged, now, occurrence};
 use crate::lateness::Watch;
@@ -77,7 +77,7 @@ impl Member {
     fn new(number: usize, round: &Round, mutex: &MemoryMutex, runtime: &Runtime) -> Self {
         let job = Job::of(round);
         let schedule = Schedule::new(mutex.clone()).with_runtime(runtime.handle().clone());
-        let schedule = if round.pauses.is_empty() { Ok(schedule) } else { schedule.pausable_as(pausable(round)) };
+        let schedule = if round.pauses.is_empty() { Ok(schedule) } else { schedule.named(schedule_name(round)) };
         let schedule = schedule.expect("it is a name").with_run_log(round.logged_runs);
         let mut schedule = schedule.expect("the store keeps one");
         for name in events(round) {
@@ -214,7 +214,7 @@ fn perform(round: &Round) -> History {
     for _ in round.skews.iter().filter(|skew| **skew != 0) {
         faults.push(Fault::since(now(), Kind::Skewed, None));
     }
-    let operator = || Schedule::new(mutex.clone()).pausable_as(pausable(round)).expect("it is a name");
+    let operator = || Schedule::new(mutex.clone()).named(schedule_name(round)).expect("it is a name");
     let (lives, pauses) = thread::scope(|scope| {
         let operators = scope.spawn(|| pause_events(round, clock, operator));
         let threads: Vec<_> = members

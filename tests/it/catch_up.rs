@@ -243,7 +243,7 @@ fn what_kept_an_occurrence_from_running_does_not_use_it_up() {
 #[test]
 fn what_came_while_the_schedule_was_paused_is_made_up_for() {
     let host = Host::at("11:00");
-    let schedule = host.schedule(host.event()).pausable_as("all").unwrap();
+    let schedule = host.schedule(host.event()).named("all").unwrap();
     let _ = host.tick(&schedule, "11:00");
     host.pass_until(on_the_day("11:30"));
     schedule.pause(on_the_day("12:30"), "").unwrap();

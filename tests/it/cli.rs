@@ -16,6 +16,7 @@ use crate::support::{example, until};
 mod cron_lines;
 mod embedded;
 mod failures;
+mod namespaces;
 mod pauses;
 mod shapes;
 mod signals;
@@ -80,7 +81,7 @@ impl Place {
         let mut command = Command::new("env");
         command.arg("--default-signal=HUP,INT,QUIT,TERM").arg(program).args(words.split_whitespace());
         command.env("SOLOIST_STORE", &self.store).env("SCHEDULE_STORE", &self.store);
-        command.env_remove("SOLOIST_SCHEDULE").env_remove("NO_COLOR").current_dir(self.folder.path());
+        command.env_remove("SOLOIST_APP").env_remove("NO_COLOR").current_dir(self.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -78,7 +78,8 @@ fn a_url_that_is_not_a_plain_path_is_refused() {
     );
     assert_eq!(
         refused("file:/locks?mode=secret"),
-        "the url of a store on file has no options; in a path, ? is written as %3F and # as %23"
+        "the url of a store on file has no options: a folder of its own keeps an application apart; in a path, ? is written as \
+         %3F and # as %23"
     );
     for url in ["file:/locks%", "file:/locks%2", "file:/locks%+1", "file:/locks%é"] {
         let said = "the path in the url of a store has a % that is not followed by two hexadecimal digits";
@@ -126,4 +127,56 @@ fn a_store_on_a_server_is_not_asked_for_anything_when_it_is_opened() {
     });
     let wrong = "the url of a redis server has something else than a number as its database, as in redis://host:6379/0";
     assert_eq!(refused("redis://h/secret"), wrong);
+}
+
+#[cfg(all(feature = "redis", feature = "mysql", feature = "postgres"))]
+#[test]
+fn a_url_has_the_options_of_the_builder_and_a_setter_wins() {
+    use std::time::Duration;
+
+    use soloist::{MysqlMutex, PostgresMutex, RedisMutex};
+
+    let redis = "redis://h/1?prefix=bill%69ng&timeout=500ms";
+    let [mysql, postgres] =
+        ["mysql", "postgres"].map(|kind| format!("{kind}://u:secret@h/app?timeout=3s&table=app.mutexes"));
+    for (url, namespace) in
+        [(redis, r#"prefix: "billing""#), (&*mysql, r#"table: "app.mutexes""#), (&*postgres, r#"table: "app.mutexes""#)]
+    {
+        let shown = format!("{:?}", connect(url).unwrap());
+        assert!(shown.contains(namespace), "{shown}");
+    }
+    let shown = format!("{:?}", RedisMutex::builder(redis));
+    assert!(shown.contains("timeout: 500ms"), "{shown}");
+    let shown = format!("{:?}", RedisMutex::builder(redis).prefix("shop").timeout(Duration::from_secs(7)));
+    assert!(shown.contains(r#"namespace: "shop", timeout: 7s"#), "{shown}");
+    let shown = format!("{:?}", MysqlMutex::builder(&mysql).table("shop"));
+    assert!(shown.contains(r#"namespace: "shop", timeout: 3s"#), "{shown}");
+    let shown = format!("{:?}", PostgresMutex::builder(&postgres).timeout(Duration::from_secs(7)));
+    assert!(shown.contains(r#"namespace: "app.mutexes", timeout: 7s"#), "{shown}");
+
+    let of_redis = "the url of a redis server ";
+    let of_mysql = "the url of a mysql server ";
+    for (url, why) in [
+        ("redis://h?prefix=a&prefix=b", format!("{of_redis}has the option prefix twice")),
+        ("mysql://u@h/app?prefix=a", format!("{of_mysql}has the option prefix; on this kind of server it is table")),
+        (
+            "mysql://u@h/app?table=%zz",
+            format!("{of_mysql}has a table that is not well-formed; % itself is written as %25"),
+        ),
+        (
+            "mysql://u@h/app?tables=a",
+            format!(
+                "{of_mysql}has another option behind the ? than table, timeout, ssl-mode, socket and client_found_rows"
+            ),
+        ),
+        ("redis://h?timeout=1m&timeout=1m", format!("{of_redis}has the option timeout twice")),
+        ("redis://h?timeout=11m", "a time-out of 660s is outside of 1ms to 600s".to_owned()),
+        ("postgres://u@h/app?timeout=99ms", "a time-out of 99ms is outside of 100ms to 60s".to_owned()),
+        (
+            "redis://h?prefix={a}",
+            "the prefix of keys in redis is 1 to 100 visible ASCII characters, and no braces".to_owned(),
+        ),
+    ] {
+        assert_eq!(refused(url), why, "{url}");
+    }
 }

@@ -160,7 +160,7 @@ fn a_child_exits_as_it_is_told() {
 
 /// Makes a schedule that keeps a log.
 fn logged(store: &Arc<dyn EventMutex>) -> Schedule {
-    Schedule::new(Arc::clone(store)).pausable_as("shop").unwrap().with_run_log(10).unwrap()
+    Schedule::new(Arc::clone(store)).named("shop").unwrap().with_run_log(10).unwrap()
 }
 
 fn protect(event: Event, way: &str) -> Event {

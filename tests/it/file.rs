@@ -501,7 +501,7 @@ fn what_is_made_belongs_to_the_owner_of_the_directory() {
     let dir = tempfile::tempdir().unwrap();
     // Anybody else's attempt to give it away fails, and it is theirs.
     let _ = chown(dir.path(), Some(65_534), Some(65_534));
-    let schedule = Schedule::new(FileMutex::in_dir(dir.path()).unwrap()).pausable_as("shop").unwrap();
+    let schedule = Schedule::new(FileMutex::in_dir(dir.path()).unwrap()).named("shop").unwrap();
     schedule.pause(chrono::Utc::now() + chrono::TimeDelta::hours(1), "").unwrap();
     let owner = dir.path().metadata().unwrap().uid();
     let files: Vec<_> = dir.path().read_dir().unwrap().map(|file| file.unwrap().metadata().unwrap().uid()).collect();

@@ -176,8 +176,8 @@ fn several_lines_of_an_assertion_stay_lines_of_a_report() {
 
 #[test]
 fn an_error_of_a_definition_or_of_a_call_shows_what_is_wrong_and_does_not_steer() {
-    let mut schedule = Schedule::in_process().pausable_as("shop").unwrap();
-    let error = Schedule::in_process().pausable_as(HOSTILE).unwrap_err();
+    let mut schedule = Schedule::in_process().named("shop").unwrap();
+    let error = Schedule::in_process().named(HOSTILE).unwrap_err();
     is_clean("no such name", &format!("{error} {error:?}"));
     let without_nul = HOSTILE.replace('\0', "");
     let event = |name: &str| Event::call(name, |_| {});
@@ -200,12 +200,8 @@ fn an_error_of_a_definition_or_of_a_call_shows_what_is_wrong_and_does_not_steer(
     let error = schedule.pause(DateTime::UNIX_EPOCH, "").unwrap_err();
     is_clean("no such pause", &format!("{error} {error:?}"));
     is_shown("a holder", &holder().to_string());
-    let paused = Schedule::new(HostileStore(Says::IsTaken))
-        .pausable_as("shop")
-        .unwrap()
-        .paused()
-        .unwrap()
-        .expect("it is paused");
+    let paused =
+        Schedule::new(HostileStore(Says::IsTaken)).named("shop").unwrap().paused().unwrap().expect("it is paused");
     is_shown("a pause", &paused.to_string());
     is_shown("an error of a store", &out().to_string());
     is_shown("an error of a store, for developers", &format!("{:?}", out()));

@@ -3,6 +3,7 @@
 mod support;
 
 mod allocations;
+mod applications;
 mod auto_traits;
 mod background;
 mod catch_up;

@@ -225,7 +225,7 @@ fn an_observer_that_panics_harms_nobody() {
 #[test]
 fn a_pause_is_told_and_its_end() {
     let listener = Listener::default();
-    let mut schedule = listener.on(Schedule::in_process().pausable_as("shop").unwrap());
+    let mut schedule = listener.on(Schedule::in_process().named("shop").unwrap());
     schedule.add(every_minute("a")).unwrap();
     let in_an_hour = Clock::system().now() + TimeDelta::hours(1);
     schedule.pause(in_an_hour, "").unwrap();

@@ -21,9 +21,9 @@ fn event(name: &str) -> Event {
     Event::call(name, |_| {}).every_minute()
 }
 
-/// A server with these events, which is pausable as `shop`.
+/// A server with these events, which is named `shop`.
 fn server(mutex: impl EventMutex + 'static, events: impl IntoIterator<Item = Event>) -> Schedule {
-    let mut schedule = Schedule::new(mutex).pausable_as("shop").unwrap();
+    let mut schedule = Schedule::new(mutex).named("shop").unwrap();
     for event in events {
         schedule.add(event).unwrap();
     }
@@ -52,7 +52,7 @@ fn assert_paused_until(schedule: &Schedule, end: DateTime<Utc>) {
 #[track_caller]
 pub(crate) fn everybody_minds_a_pause_on(open: &dyn Fn() -> Arc<dyn EventMutex>, name: &str) {
     let server = || {
-        let mut schedule = Schedule::new(open()).pausable_as(name).unwrap();
+        let mut schedule = Schedule::new(open()).named(name).unwrap();
         schedule.add(event("e")).unwrap().add(event("heartbeat").even_when_paused()).unwrap();
         schedule
     };
@@ -87,7 +87,7 @@ pub(crate) fn everybody_minds_a_pause_on(open: &dyn Fn() -> Arc<dyn EventMutex>,
 pub(crate) fn everybody_minds_the_pause_of_an_event_on(open: &dyn Fn() -> Arc<dyn EventMutex>, name: &str) {
     const WHY: &str = "the supplier (in Łódź) is out for 2 days: it's 100 % down";
     let server = || {
-        let mut schedule = Schedule::new(open()).pausable_as(name).unwrap();
+        let mut schedule = Schedule::new(open()).named(name).unwrap();
         let protected = |event: Event| event.without_overlapping().on_one_server();
         schedule.add(protected(event("e"))).unwrap().add(event("other")).unwrap();
         schedule.add(event("heartbeat").even_when_paused()).unwrap();
@@ -123,7 +123,7 @@ pub(crate) fn everybody_minds_the_pause_of_an_event_on(open: &dyn Fn() -> Arc<dy
 #[track_caller]
 pub(crate) fn calls_at_once_replace_one_another_on(open: &dyn Fn() -> Arc<dyn EventMutex>, name: &str) {
     const CALLERS: i64 = 8;
-    let server = || Schedule::new(open()).pausable_as(name).unwrap();
+    let server = || Schedule::new(open()).named(name).unwrap();
     let end = |caller: i64| at("2033-01-01T00:00:00Z") + TimeDelta::days(caller);
     // Whoever comes first, of those who find nothing there.
     let servers: Vec<Schedule> = (0..CALLERS).map(|_| server()).collect();
@@ -236,7 +236,8 @@ fn a_pause_outlives_the_process_that_paused() {
     let report = schedule.run_due(noon());
     let holder = paused(&report, "e").expect("the store says who");
     assert_ne!(holder.pid(), std::process::id());
-    assert!(text.starts_with(&format!("shop is paused by {holder}, until ")), "{text}");
+    assert_eq!(holder.application(), Some("shop"));
+    assert!(text.starts_with(&format!("shop is paused by {}, pid {}, since ", holder.host(), holder.pid())), "{text}");
     assert!(said(&[]).starts_with("shop is paused by "));
     assert_eq!(said(&["resume"]), "resumed\nshop is not paused\n");
     assert_eq!(said(&["resume"]), "there was nothing to resume\nshop is not paused\n");
@@ -259,8 +260,8 @@ fn an_event_that_can_t_be_paused_is_refused() {
     let mut schedule = Schedule::in_process();
     schedule.add(event("e")).unwrap();
     let end = Utc::now() + HOUR;
-    assert!(matches!(schedule.pause_event("e", end, ""), Err(PauseError::NotPausable)));
-    let schedule = schedule.pausable_as("shop").unwrap();
+    assert!(matches!(schedule.pause_event("e", end, ""), Err(PauseError::Unnamed)));
+    let schedule = schedule.named("shop").unwrap();
     for refused in [
         schedule.pause_event("E", end, "").unwrap_err(),
         schedule.resume_event("E").unwrap_err(),
@@ -411,7 +412,7 @@ fn what_follows_a_heartbeat_with_a_lease_is_paused_all_the_same() {
 fn a_pause_is_for_those_who_have_its_name() {
     let memory = MemoryMutex::new();
     let shop = server(memory.clone(), [event("shop")]);
-    let mut others = [Schedule::new(memory.clone()), Schedule::new(memory.clone()).pausable_as("warehouse").unwrap()];
+    let mut others = [Schedule::new(memory.clone()), Schedule::new(memory.clone()).named("warehouse").unwrap()];
     for other in &mut others {
         other.add(event("shop").without_overlapping()).unwrap();
     }
@@ -471,9 +472,9 @@ fn a_tick_looks_once_and_only_for_what_minds_a_pause() {
         assert_eq!(looks_at(&store) - before, looks, "{what}");
     }
     let store = Scripted::default();
-    let mut not_pausable = Schedule::new(store.clone());
-    not_pausable.add(event("e")).unwrap();
-    assert!(!not_pausable.run_due(noon()).is_failure());
+    let mut unnamed = Schedule::new(store.clone());
+    unnamed.add(event("e")).unwrap();
+    assert!(!unnamed.run_due(noon()).is_failure());
     assert_eq!(looks_at(&store), 0);
 }
 
@@ -629,15 +630,15 @@ fn what_can_t_be_paused_says_what_to_do() {
     let until = Utc::now() + HOUR;
     let mut schedule = Schedule::in_process();
     schedule.add(event("e").even_when_paused()).unwrap();
-    let error = "this schedule can't be paused: say under which name it can, with `Schedule::pausable_as(..)`";
+    let error = "a schedule without a name can't be paused: name it with `Schedule::named(..)`";
     assert_eq!(schedule.pause(until, "").unwrap_err().to_string(), error);
     assert_eq!(schedule.resume().unwrap_err().to_string(), error);
     assert_eq!(schedule.paused().unwrap_err().to_string(), error);
     assert!(ran(&schedule.run_due(noon()), "e").is_success());
-    for (name, why) in [("", "the name is empty"), (&*"x".repeat(513), "the name has 513 characters, the limit is 512")]
+    for (name, why) in [("", "the name is empty"), (&*"x".repeat(101), "the name has 101 characters, the limit is 100")]
     {
-        let error = Schedule::in_process().pausable_as(name).unwrap_err();
-        assert_eq!(error.to_string(), format!("nothing can be paused under this name: {why}"));
+        let error = Schedule::in_process().named(name).unwrap_err();
+        assert_eq!(error.to_string(), format!("no schedule and no event can have this name: {why}"));
     }
     let schedule = server(MemoryMutex::new(), [event("e")]);
     for wrong in [at("1999-12-31T23:59:59Z"), Utc::now() + TimeDelta::days(3651)] {

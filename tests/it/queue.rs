@@ -402,7 +402,7 @@ fn a_shutdown_and_a_pause_leave_what_waits_to_others() {
         });
         let run = fleet.takes(&mutex());
         let (shutdown, another) = (Shutdown::new(), fleet.server());
-        let server = fleet.server().with_shutdown(&shutdown).pausable_as("shop").unwrap();
+        let server = fleet.server().with_shutdown(&shutdown).named("shop").unwrap();
         let other = server.clone();
         let waits = thread::spawn(move || server.run_due(minute(0)));
         fleet.waits_at(1);

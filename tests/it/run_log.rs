@@ -183,7 +183,7 @@ fn failing_servers(mutex: &MemoryMutex) -> (Arc<AtomicBool>, [Schedule; 2]) {
     let servers = [(); 2].map(|()| {
         let fails = Arc::clone(&fails);
         let task = move |_: &Run| if fails.load(Ordering::Relaxed) { Err("no paper".into()) } else { Ok(()) };
-        let mut server = Schedule::new(mutex.clone()).pausable_as("shop").unwrap().with_run_log(10).unwrap();
+        let mut server = Schedule::new(mutex.clone()).named("shop").unwrap().with_run_log(10).unwrap();
         server.add(Event::call("a", task).every_minute().on_one_server().pause_on_failure(3)).unwrap();
         server.add(Event::call("b", |_| {}).every_minute()).unwrap();
         server
@@ -277,8 +277,8 @@ fn a_pause_on_failure_that_would_never_come_is_refused() {
         let event = change(Event::call("a", |_| {}).every_minute());
         { schedule }.add(event).unwrap_err().to_string()
     };
-    let pausable = || Schedule::in_process().pausable_as("shop").unwrap();
-    let logs = |keep| pausable().with_run_log(keep).unwrap();
+    let named = || Schedule::in_process().named("shop").unwrap();
+    let logs = |keep| named().with_run_log(keep).unwrap();
     for times in [0, 1000] {
         let event = Event::call("a", |_| {}).every_minute().pause_on_failure(times);
         let said = logs(1000).add(event).unwrap_err().to_string();
@@ -286,8 +286,8 @@ fn a_pause_on_failure_that_would_never_come_is_refused() {
     }
     let three: fn(Event) -> Event = |event| event.pause_on_failure(3);
     let said = refused(Schedule::in_process().with_run_log(10).unwrap(), three);
-    assert!(said.ends_with("call `schedule.pausable_as(..)` before `add`"), "{said}");
-    let said = refused(pausable(), three);
+    assert!(said.ends_with("call `schedule.named(..)` before `add`"), "{said}");
+    let said = refused(named(), three);
     assert!(said.contains("keeps no log of runs: call `schedule.with_run_log(..)` with more than 3 before"), "{said}");
     let said = refused(logs(3), three);
     assert!(said.contains("the log of the schedule keeps 3 runs: call `schedule.with_run_log(..)`"), "{said}");
@@ -308,7 +308,7 @@ fn occurrences_that_ran_nowhere_are_counted_over_the_fleet_by_their_reasons() {
     let clock = ManualClock::at(noon());
     let store = TestStore::new(&clock);
     let server = || {
-        let mut schedule = Schedule::new(store.clone()).pausable_as("shop").unwrap().with_run_log(3).unwrap();
+        let mut schedule = Schedule::new(store.clone()).named("shop").unwrap().with_run_log(3).unwrap();
         schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping().on_one_server()).unwrap();
         schedule
     };

@@ -89,7 +89,7 @@ fn a_last_success_is_known_after_later_failures() {
 fn a_store_that_is_out_costs_the_status_what_only_it_knows() {
     let clock = ManualClock::at(noon());
     let store = TestStore::new(&clock);
-    let mut schedule = Schedule::new(store.clone()).pausable_as("shop").unwrap();
+    let mut schedule = Schedule::new(store.clone()).named("shop").unwrap();
     schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping()).unwrap();
     schedule.add(Event::call("b", |_| {}).every_minute()).unwrap();
     schedule.pause_event("b", noon() + TimeDelta::hours(1), "the supplier is out").unwrap();
@@ -176,14 +176,14 @@ fn the_status_as_json_has_the_documented_form() {
 
     let clock = ManualClock::at(noon());
     let store = TestStore::new(&clock);
-    let mut schedule = Schedule::new(store.clone()).pausable_as("shop").unwrap().with_run_log(3).unwrap();
+    let mut schedule = Schedule::new(store.clone()).named("shop").unwrap().with_run_log(3).unwrap();
     schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping().on_one_server()).unwrap();
     let _ = schedule.run_due(noon());
     let elsewhere = store.run_elsewhere("a").unwrap();
     let _ = schedule.run_due(minute(1));
     schedule.pause(minute(60), "all of it").unwrap();
     let status = serde_json::to_value(schedule.status()).unwrap();
-    assert_eq!(keys(&status), ["at", "events", "host", "paused", "pid", "store_errors"]);
+    assert_eq!(keys(&status), ["application", "at", "events", "host", "instance", "paused", "pid", "store_errors"]);
     assert_eq!(keys(&status["paused"]), ["by", "why"]);
     assert_eq!(status["paused"]["why"], "all of it");
     let event = &status["events"][0];
@@ -195,14 +195,25 @@ fn the_status_as_json_has_the_documented_form() {
     assert_eq!(event["timetable"], "every minute");
     assert_eq!((&event["zone"], &event["mutex"]), (&"UTC".into(), &"lease/a".into()));
     assert_eq!(event["next_due"], "2026-03-01T12:01:00Z");
-    let holder = ["has_ended", "host", "occurrence", "pid", "process_group", "since", "token", "until"];
+    let holder = [
+        "application",
+        "has_ended",
+        "host",
+        "instance",
+        "occurrence",
+        "pid",
+        "process_group",
+        "since",
+        "token",
+        "until",
+    ];
     assert_eq!(keys(&event["held_by"][0]), holder);
     assert_eq!(keys(&event["last_run"]), ["error", "occurrence", "result", "started", "token", "took_ms"]);
     assert_eq!((&event["last_run"]["result"], &event["last_run"]["took_ms"]), (&"succeeded".into(), &0.into()));
     assert!(event["last_run"]["token"].is_u64());
     assert_eq!(
         keys(run),
-        ["ended", "error", "host", "occurrence", "pid", "result", "started", "state", "token"],
+        ["ended", "error", "host", "instance", "occurrence", "pid", "result", "started", "state", "token"],
         "{run}"
     );
     assert_eq!((&run["state"], &run["result"]), (&"ended".into(), &"succeeded".into()));

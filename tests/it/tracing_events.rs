@@ -118,14 +118,19 @@ const MARK: &str = "told | ";
 /// Says to one of them that it is to end.
 const ENDS: &str = "SOLOIST_TEST_ENDS";
 
+/// The name of each of them beside host and process id.
+const INSTANCE: (&str, &str) = ("SOLOIST_INSTANCE", "web-1");
+
 /// Everybody is listened to, also threads that no run lies on: so it happens in processes of its own, and in one of them
 /// no thread can be started.
 #[test]
 fn the_documented_table_is_what_subscribers_are_told() {
     let name = "tracing_events::the_documented_table_is_what_subscribers_are_told";
-    let (Some(with_threads), Some(without), Some(ended)) =
-        (run_alone(name, &[]), run_alone(name, &[NO_THREADS]), output_alone(name, &[(ENDS, "1")]))
-    else {
+    let (Some(with_threads), Some(without), Some(ended)) = (
+        run_alone(name, &[INSTANCE]),
+        run_alone(name, &[INSTANCE, NO_THREADS]),
+        output_alone(name, &[INSTANCE, (ENDS, "1")]),
+    ) else {
         return tell_everything();
     };
     assert_eq!(ended.status.signal(), Some(SIGTERM), "{ended:?}");
@@ -184,6 +189,7 @@ fn tell_what_needs_no_thread() {
     assert!(!schedule.run_due(noon()).is_failure());
     tell_of_a_holder_from_the_future();
     tell_of_a_stuck_run();
+    tell_of_applications();
     let shutdown = Shutdown::new();
     let mut schedule = Schedule::in_process();
     let ends = shutdown.clone();
@@ -227,29 +233,42 @@ fn tell_of_a_loop() {
     });
 }
 
-/// A lease that was granted an hour later than it is now.
+/// Tells of a run during which the clock is set back to before its lease was granted.
 fn tell_of_a_holder_from_the_future() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(noon()));
-    let open = || FileMutex::builder(dir.path()).clock(&clock).open().unwrap();
-    let (name, holder) = (MutexName::lease("a").unwrap(), open());
-    let request = LeaseRequest::new(name, Term::DEFAULT, &Clock::from(&clock));
-    assert!(holder.create(&request).unwrap().is_some());
-    clock.set(noon() - TimeDelta::hours(1));
-    let mut schedule = Schedule::new(open()).with_clock(&clock);
-    schedule.add(event("a").without_overlapping()).unwrap();
-    assert!(schedule.run_due(noon()).is_failure());
+    let store = FileMutex::builder(dir.path()).clock(&clock).open().unwrap();
+    meets_itself(store, &clock, |clock| clock.set(noon() - TimeDelta::hours(1)));
 }
 
-/// Holds the lease as a run elsewhere that does not end.
+/// Tells of a run that lasts for longer than it may.
 fn tell_of_a_stuck_run() {
     let clock = ManualClock::at(noon());
-    let store = TestStore::new(&clock);
-    let mut schedule = Schedule::new(store.clone());
-    schedule.add(event("stuck").without_overlapping().stuck_after(HOUR)).unwrap();
-    let elsewhere = store.run_elsewhere("stuck").unwrap();
-    clock.advance(2 * HOUR);
-    assert!(schedule.run_due(clock.now()).is_failure());
-    drop(elsewhere);
+    meets_itself(MemoryMutex::with_clock(&clock), &clock, |clock| clock.advance(2 * HOUR));
+}
+
+/// Runs an event of an application, and again within its run, after the clock was moved; that fails.
+fn meets_itself(store: impl EventMutex + Clone + 'static, clock: &ManualClock, change: fn(&ManualClock)) {
+    let schedule = || Schedule::new(store.clone()).with_clock(clock).named("shop").unwrap();
+    let protected = |event: Event| event.without_overlapping_for(4 * HOUR).stuck_after(HOUR);
+    let (mut outer, mut inner) = (schedule(), schedule());
+    inner.add(protected(event("a"))).unwrap();
+    let moved = clock.clone();
+    let meets = move |_: &Run| {
+        change(&moved);
+        assert!(inner.run_due(noon()).is_failure());
+    };
+    outer.add(protected(Event::call("a", meets).every_minute())).unwrap();
+    let _ = outer.run_due(noon());
+}
+
+/// Tells of two servers of one application, and of one of another, with one event.
+fn tell_of_applications() {
+    let store = MemoryMutex::new();
+    for application in ["shop", "shop", "billing"] {
+        let mut schedule = Schedule::new(store.clone()).named(application).unwrap();
+        schedule.add(event("cleanup").on_one_server()).unwrap();
+        assert!(!schedule.run_due(noon()).is_failure());
+    }
 }
 
 /// An occurrence that was missed, and is run an hour and ten minutes later.
@@ -327,7 +346,7 @@ fn tell_of_a_late_tick() {
 fn tell_of_a_log_that_is_out() {
     for out in ["write", "runs"] {
         let store = Scripted::default().before(move |call| if call.is(out) { call.times_out() } else { Ok(()) });
-        let mut schedule = Schedule::new(store).pausable_as("shop").unwrap().with_run_log(10).unwrap();
+        let mut schedule = Schedule::new(store).named("shop").unwrap().with_run_log(10).unwrap();
         let fails = |_: &Run| Err("no paper".into());
         schedule.add(Event::call("keeps failing", fails).every_minute().pause_on_failure(1)).unwrap();
         assert!(schedule.run_due(noon()).is_failure());
@@ -396,7 +415,7 @@ fn tell_what_needs_threads(listener: &Listener) {
     tell_of_what_is_observed();
     tell_of_a_late_tick();
     tell_of_a_log_that_is_out();
-    let paused = Schedule::in_process().pausable_as("shop").unwrap();
+    let paused = Schedule::in_process().named("shop").unwrap();
     paused.pause(chrono::Utc::now() + HOUR, "").unwrap();
     assert!(paused.resume().unwrap());
     paused.pause_event("any", chrono::Utc::now() + HOUR, "a reason").unwrap();

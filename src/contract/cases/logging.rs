@@ -55,15 +55,16 @@ fn ended(record: &RunRecord, result: RunResult, error: Option<&str>) -> RunRecor
 pub(super) fn a_record_is_read_back_as_it_was_written<H: Harness>(subject: &Subject<H>) -> CaseResult {
     let log = log_of!(subject);
     let event = subject.name("odd").mutex().to_owned();
-    let unprotected =
-        RunRecord::started(&*event, Owner::unique(), occurrence(0), None, start(0)).on("web 1 é'\\%20", 17);
+    let unprotected = RunRecord::started(&*event, Owner::unique(), occurrence(0), None, start(0))
+        .on("web 1 é'\\%2520 instance=b%20ü%2541", 17);
     let mut records = vec![unprotected, started(&event, 1)];
     let results = RunResult::ALL.into_iter().cycle();
     for (number, (text, result)) in ODD.iter().zip(results).enumerate() {
         records.push(ended(&started(&event, 2 + number).on(text, u32::MAX), result, Some(text)));
     }
     records.push(ended(&started(&event, 1_000), RunResult::Failed, Some(&"\u{1f600} ".repeat(300))));
-    records.push(ended(&started(&event, 1_001).on(&"é".repeat(300), 0), RunResult::Succeeded, None));
+    let longest = format!("{} instance={}", "é".repeat(300), "\u{1f600}".repeat(300));
+    records.push(ended(&started(&event, 1_001).on(&longest, 0), RunResult::Succeeded, None));
     log.write(&records, 1_000);
     log.is(
         &event,

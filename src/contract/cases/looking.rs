@@ -1,11 +1,15 @@
 //! Cases of `exists` and `held`: looking changes nothing, and the answers are true.
 
+use std::sync::Arc;
+
 use chrono::TimeDelta;
 
 use super::naming::ODD;
 use crate::contract::subject::{CaseResult, Subject, answered, broken, long, must, occurrence};
 use crate::contract::{harness::Harness, race::beside};
-use crate::lease::{name::MutexName, request::Lease};
+use crate::lease::label::{LONGEST, Label};
+use crate::lease::{holder::Holder, name::MutexName, request::Lease};
+use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::{EventMutex, held::Held, held::Names};
 
 pub(super) fn looking_at_a_free_name_leaves_it_free<H: Harness>(subject: &Subject<H>) {
@@ -117,6 +121,42 @@ pub(super) fn the_holder_tells_for_which_occurrence_it_holds<H: Harness>(subject
             subject.gives_back(&lease);
         }
     }
+    CaseResult::Passed
+}
+
+pub(super) fn the_holder_tells_its_application_and_its_instance<H: Harness>(subject: &Subject<H>) -> CaseResult {
+    if !subject.keeps_holders() {
+        return CaseResult::DoesNotApply("the store keeps no holders");
+    }
+    let promise = "the holder tells its application and its instance";
+    let (name, longest) = (subject.name("of an application"), "😀".repeat(LONGEST));
+    let claim = name.claim("event", occurrence(0));
+    let labels = [["shop", "blue"], ["my shop (a) app=%41", "instance=b ü"], [&*longest, &*longest]];
+    for [application, instance] in labels {
+        let [application, instance] = [application, instance].map(|part| Some(part.into()));
+        let label = Arc::new(Label { application, instance, reason: Some("a (good) reason".into()) });
+        let lease = subject.request(&name).labelled(Some(&label));
+        let both = Admission::both(lease.clone(), lease.with(claim.clone(), long()));
+        let Admitted::Granted(grant) = subject.admit(&both) else {
+            broken("a free lease and a free claim are granted", &name, "the admission was refused")
+        };
+        for name in [&name, &claim] {
+            let told = subject.holder(name);
+            let parts =
+                |holder: &Holder| [holder.application(), holder.instance()].map(|part| part.map(Arc::<str>::from));
+            let told = told.as_ref().map(parts).unwrap_or_default();
+            if told == [None, None] {
+                return CaseResult::DoesNotApply("the store does not keep the text of a holder");
+            }
+            let expected = [label.application.clone(), label.instance.clone()];
+            must(told == expected, promise, name, format_args!("told {told:?}, it is {expected:?}"));
+        }
+        [grant.lease(), grant.claim()].into_iter().flatten().for_each(|lease| subject.gives_back(lease));
+    }
+    let lease = subject.create(&name);
+    let told = subject.holder(&name).and_then(|holder| holder.application().map(str::to_owned));
+    must(told.is_none(), "a holder without an application tells none", &name, format_args!("told {told:?}"));
+    subject.gives_back(&lease);
     CaseResult::Passed
 }
 

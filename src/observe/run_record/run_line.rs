@@ -1,7 +1,7 @@
 //! A record as a line of text, for the stores that keep it so.
 //!
-//! `occurrence=T started=T token=N pid=N ended=T result=WORD host=NAME error=TEXT`. A run that has not ended has neither
-//! `ended` nor `result`, and one without a token or an error has none of these. The error is the rest of the line.
+//! `occurrence=T started=T token=N pid=N ended=T result=WORD host=NAME instance=NAME error=TEXT`. A run that has not ended has neither
+//! `ended` nor `result`, and a run without a token, an instance or an error has none of these. The error is the rest of the line.
 
 use std::fmt::Write;
 
@@ -9,9 +9,6 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::{RunEnd, RunRecord, run_result::RunResult};
 use crate::lease::{owner::Owner, token::FencingToken};
-
-/// In the place of a space in the name of a host, which would end it.
-const SPACE_IN_A_HOST: char = '\u{a0}';
 
 impl RunRecord {
     /// All but the event and the id.
@@ -23,7 +20,7 @@ impl RunRecord {
         if let Some(RunEnd { at, result, .. }) = &self.end {
             let _ = write!(line, " ended={} result={}", stamp(*at), result.keyword());
         }
-        let _ = write!(line, " host={}", self.host.replace(' ', SPACE_IN_A_HOST.encode_utf8(&mut [0; 2])));
+        let _ = write!(line, " host={}", self.host_text());
         if let Some(error) = self.end.as_ref().and_then(RunEnd::error) {
             let _ = write!(line, " error={error}");
         }
@@ -33,15 +30,15 @@ impl RunRecord {
     /// Returns the record of a line, unless the line is damaged.
     pub(crate) fn of_line(event: &str, id: Owner, line: &str) -> Option<Self> {
         let (fields, error) = line.split_once(" error=").map_or((line, None), |(line, error)| (line, Some(error)));
+        let (fields, host) = fields.split_once(" host=")?;
         let field = |name: &str| fields.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
         let time = |name: &str| field(name).map(parse_stamp);
         let token = match field("token") {
             Some(token) => Some(FencingToken::new(token.parse().ok()?)),
             None => None,
         };
-        let host = field("host")?.replace(SPACE_IN_A_HOST, " ");
         let record = Self::started(event, id, time("occurrence")??, token, time("started")??)
-            .on(&host, field("pid")?.parse().ok()?);
+            .on(host, field("pid")?.parse().ok()?);
         match (time("ended"), field("result")) {
             (None, None) => Some(record),
             (Some(at), Some(result)) => Some(record.ended(at?, RunResult::of_keyword(result)?, error)),
@@ -68,7 +65,7 @@ mod tests {
 
     fn started() -> RunRecord {
         let token = Some(FencingToken::new(u64::MAX));
-        RunRecord::started("reports", Owner::unique(), noon(), token, noon()).on("web 1", u32::MAX)
+        RunRecord::started("reports", Owner::unique(), noon(), token, noon()).on("web 1 instance=a%20b", u32::MAX)
     }
 
     fn read(record: &RunRecord, line: &str) -> Option<RunRecord> {
@@ -84,9 +81,9 @@ mod tests {
             assert_eq!(read(&record, &record.to_line()), Some(record));
         }
         assert_eq!(
-            failed("it broke").to_line().replace(SPACE_IN_A_HOST, "_"),
+            failed("it broke").to_line(),
             "occurrence=2026-03-01T12:00:00.123456Z started=2026-03-01T12:00:00.123456Z token=18446744073709551615 \
-             pid=4294967295 ended=2026-03-01T12:00:00.123456Z result=failed host=web_1 error=it broke"
+             pid=4294967295 ended=2026-03-01T12:00:00.123456Z result=failed host=web%201 instance=a%20b error=it broke"
         );
     }
 

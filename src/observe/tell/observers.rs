@@ -57,29 +57,35 @@ impl<O: Observer + ?Sized> Observer for Arc<O> {
     }
 }
 
-/// The observers of a schedule, on its clock. Without any, it is as good as nothing.
+/// The observers of a schedule, on its clock and with its instance. Without any, it is as good as nothing.
 #[derive(Clone, Default)]
 pub(crate) struct Observers(Option<Arc<Observing>>);
 
 struct Observing {
     observers: Vec<Arc<dyn Observer>>,
     clock: Clock,
+    /// The name of the process.
+    instance: Option<Arc<str>>,
 }
 
 impl Observers {
     /// Nobody.
     pub(crate) const NONE: Self = Self(None);
 
-    /// With this one, too.
-    pub(crate) fn and(&self, observer: Arc<dyn Observer>, clock: &Clock) -> Self {
+    /// Returns these and one more.
+    pub(crate) fn and(&self, observer: Arc<dyn Observer>, clock: &Clock, instance: Option<Arc<str>>) -> Self {
         let observers = self.0.iter().flat_map(|known| known.observers.iter().cloned()).chain([observer]);
-        Self(Some(Arc::new(Observing { observers: observers.collect(), clock: clock.clone() })))
+        Self(Some(Arc::new(Observing { observers: observers.collect(), clock: clock.clone(), instance })))
     }
 
-    /// The same ones, on this clock.
-    pub(crate) fn on(&self, clock: &Clock) -> Self {
+    /// Returns these observers on another clock, or with another instance.
+    pub(crate) fn on(&self, clock: &Clock, instance: Option<Arc<str>>) -> Self {
         let known = self.0.as_ref().filter(|known| !known.observers.is_empty());
-        Self(known.map(|known| Arc::new(Observing { observers: known.observers.clone(), clock: clock.clone() })))
+        let observing = |known: &Arc<Observing>| {
+            let (observers, clock) = (known.observers.clone(), clock.clone());
+            Arc::new(Observing { observers, clock, instance })
+        };
+        Self(known.map(observing))
     }
 
     /// Whether there is any.
@@ -125,7 +131,7 @@ impl Observers {
 
 impl Observing {
     fn tell(&self, about: About<'_>, step: &Step<'_>, posted: Option<Posted>) {
-        let notice = Notice { step, about, clock: &self.clock, posted };
+        let notice = Notice { step, about, clock: &self.clock, instance: self.instance.as_ref(), posted };
         for observer in &self.observers {
             if let Err(message) = contain(|| observer.observe(&notice)) {
                 log(&Incident::ObserverPanicked(&message));

@@ -15,7 +15,8 @@ use tracing::{Dispatch, Span};
 
 use crate::base::escape::{Chain, Named, OneLine};
 use crate::base::{catch_panic::contain, process_id};
-use crate::lease::{holder::Holder, holder::this_host, token::FencingToken};
+use crate::lease::label::{this_host, this_instance};
+use crate::lease::{holder::Holder, token::FencingToken};
 use crate::observe::notice::incident::{Incident, ThreadFor};
 use crate::observe::notice::{About, Step};
 use crate::observe::outcome::{Ended, RunOutcome, hook_failure::HookFailure};
@@ -33,7 +34,7 @@ impl TraceSpan {
 
     /// At the level `error`, so that a filter that lets failures through lets the name of their event through, too.
     #[inline]
-    pub(crate) fn of_run(event: &str, occurrence: DateTime<Utc>) -> Self {
+    pub(crate) fn of_run(event: &str, occurrence: DateTime<Utc>, instance: Option<&str>) -> Self {
         Self(tracing::error_span!(
             target: "soloist",
             "run",
@@ -41,6 +42,7 @@ impl TraceSpan {
             occurrence = %Rfc3339(occurrence),
             host = &*this_host(),
             pid = process_id::current(),
+            instance,
         ))
     }
 
@@ -224,8 +226,8 @@ pub(super) fn trace_incident(incident: &Incident<'_>) {
         }
         Incident::ShutsDown { signal, runs, drain, grace } => {
             let (drain_ms, grace_ms) = (millis(drain), millis(grace));
-            let (host, pid) = (&*this_host(), process_id::current());
-            event!(info, signal, runs, drain_ms, grace_ms, host, pid, "shutting down");
+            let (host, pid, instance) = (&*this_host(), process_id::current(), this_instance());
+            event!(info, signal, runs, drain_ms, grace_ms, host, pid, instance = instance.as_deref(), "shutting down");
         }
         Incident::DrainIsOver { runs, grace } => {
             event!(warn, runs, grace_ms = millis(grace), "drain is over: runs are cancelled");
@@ -267,6 +269,8 @@ fn trace_skip(reason: &SkipReason) {
                 reason = keyword,
                 holder_host = holder.map(Holder::host),
                 holder_pid = holder.map(Holder::pid),
+                holder_instance = holder.and_then(Holder::instance),
+                holder_application = holder.and_then(Holder::application),
                 holder_since = holder.map(|holder| display(Rfc3339(holder.since()))),
                 holder_until = holder.map(|holder| display(Rfc3339(holder.until()))),
                 $($more)*
@@ -288,6 +292,7 @@ fn trace_skip(reason: &SkipReason) {
         SkipReason::Stuck { running_for, .. } => {
             skip!(error, running_ms = millis(*running_for), "skipped: the run is stuck");
         }
+        _ if reason.other_application().is_some() => skip!(warn, "skipped: another application has this name"),
         _ => skip!(info, "skipped"),
     }
 }

@@ -61,7 +61,8 @@ struct BegunRun<'a> {
 impl<'a> Pass<'a> {
     #[inline]
     pub(super) fn new(index: usize, planned: &'a PlannedRun<'a>) -> Self {
-        Self { index, planned, span: TraceSpan::of_run(&planned.event.name, planned.occurrence()) }
+        let instance = planned.context.instance.as_deref();
+        Self { index, planned, span: TraceSpan::of_run(&planned.event.name, planned.occurrence(), instance) }
     }
 
     /// Enters that it did not run.
@@ -72,6 +73,7 @@ impl<'a> Pass<'a> {
             Some(limit) => reason.or_stuck(*limit, self.planned.clock.now()),
             None => reason,
         };
+        let reason = self.planned.note_other_application(reason);
         let entry = self.planned.entry(Arc::clone(name), Verdict::Skipped(reason));
         self.planned.tell_result(&entry, None);
         enter(self.index, entry);

@@ -37,7 +37,7 @@ use crate::base::catch_panic::contain;
 use crate::base::error::MutexError;
 use crate::event::protection::overlap::{self, Queue};
 use crate::hold::guard::LeaseGuard;
-use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::request::Lease;
 use crate::lease::term::{Renewal, Term};
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
 use crate::observe::notice::Step;
@@ -186,7 +186,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     /// Takes this place, and is the waiter of its occurrence. `None`: one of the two is taken.
     fn take_place(&self, place: &MutexName, waiter: &MutexName) -> Result<Option<QueuePlace>, SkipReason> {
         let PlannedRun { clock, store, .. } = self.planned;
-        let place = LeaseRequest::new(place.clone(), self.queue.term, clock).for_occurrence(self.planned.occurrence());
+        let place = self.planned.request(place.clone(), self.queue.term).for_occurrence(self.planned.occurrence());
         let waiter = place.with(waiter.clone(), self.queue.term);
         let admission = self.planned.unless_paused(Admission::both(place, waiter));
         let Grant { lease, claim, .. } = match admission.ask(&*store.mutex) {
@@ -299,7 +299,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let token = run.token();
         if place.cancelled != Some(token) {
             let term = Term::new(self.until.since(clock.moment()) + MARGIN).unwrap_or(Term::MAX);
-            let cancellation = LeaseRequest::new(event.protection.mutex.request_to_stop(token), term, clock);
+            let cancellation = self.planned.request(event.protection.mutex.request_to_stop(token), term);
             if Admission::claim_only(cancellation).ask(&*store.mutex).is_ok() {
                 place.cancelled = Some(token);
             }
@@ -310,10 +310,10 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     /// Claims its occurrence, which does not run. Should it fail, a server that is late may still come with it. A period is left
     /// to the later occurrence.
     fn settle(&self) {
-        let PlannedRun { event, clock, store, .. } = self.planned;
+        let PlannedRun { event, store, .. } = self.planned;
         let claim = self.planned.claimant().and_then(|claimant| event.protection.claim(claimant));
         if let Some((claim, term)) = claim.filter(|(claim, _)| claim.occurrence().is_some()) {
-            let _ = Admission::claim_only(LeaseRequest::new(claim, term, clock)).ask(&*store.mutex);
+            let _ = Admission::claim_only(self.planned.request(claim, term)).ask(&*store.mutex);
         }
     }
 }

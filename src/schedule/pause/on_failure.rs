@@ -7,7 +7,7 @@ use chrono::TimeDelta;
 use super::pause_error::PauseError;
 use super::pauser::Pauser;
 use crate::base::{catch_panic::contain, error::MutexError};
-use crate::lease::{name::MutexName, term::Term};
+use crate::lease::{label::Label, name::MutexName, term::Term};
 use crate::observe::notice::incident::Incident;
 use crate::observe::paused::EVENT_PAUSED;
 use crate::observe::run_record::{RunEnd, RunRecord, run_result::RunResult};
@@ -16,7 +16,7 @@ use crate::schedule::registry::run_logger::{RunLogger, no_log};
 use crate::store::{event_mutex::EventMutex, handle::Store};
 use crate::time::clock::Clock;
 
-/// What a schedule that is pausable, and keeps a log of runs, pauses a failing event with.
+/// The parts of a schedule with a name and a log of runs that pause a failing event.
 #[derive(Clone, Copy)]
 pub(crate) struct PauseOnFailure<'a> {
     pub(crate) logger: &'a Arc<RunLogger>,
@@ -25,6 +25,7 @@ pub(crate) struct PauseOnFailure<'a> {
     pub(crate) observers: &'a Observers,
     /// The mark that pauses the schedule.
     pub(crate) mark: &'a MutexName,
+    pub(crate) label: Option<&'a Arc<Label>>,
 }
 
 impl PauseOnFailure<'_> {
@@ -41,7 +42,8 @@ impl PauseOnFailure<'_> {
     fn pause_if_failing(&self, event: &Arc<str>, limit: usize) -> impl FnOnce() + Send + use<> {
         let mark = self.mark.mark(Arc::clone(event), EVENT_PAUSED);
         let (store, clock, observers) = (self.store.clone(), self.clock.clone(), self.observers.clone());
-        let (pauser, failing) = (Pauser { store, clock, observers, mark }, Arc::clone(event));
+        let pauser = Pauser { store, clock, observers, mark, label: self.label.cloned() };
+        let failing = Arc::clone(event);
         move || {
             let done = contain(|| pauser.pause_if_failing(&failing, limit)).unwrap_or_else(|message| {
                 let error = MutexError::panicked("pause what keeps failing".to_owned(), &message);

@@ -18,8 +18,8 @@ pub(crate) const LONGEST_REASON: usize = 200;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let error = Schedule::in_process().resume().unwrap_err();
-/// assert!(matches!(error, PauseError::NotPausable));
-/// let error = Schedule::in_process().pausable_as("shop")?.pause(DateTime::UNIX_EPOCH, "").unwrap_err();
+/// assert!(matches!(error, PauseError::Unnamed));
+/// let error = Schedule::in_process().named("shop")?.pause(DateTime::UNIX_EPOCH, "").unwrap_err();
 /// assert!(error.to_string().starts_with("a pause until 1970-01-01T00:00:00Z would be over already"));
 /// # Ok(())
 /// # }
@@ -27,8 +27,8 @@ pub(crate) const LONGEST_REASON: usize = 200;
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum PauseError {
-    /// Nothing can be paused under this name.
-    #[error("nothing can be paused under this name: {0}")]
+    /// It is no name of a schedule or of an event.
+    #[error("no schedule and no event can have this name: {0}")]
     Name(InvalidName),
     /// The schedule has no event of this name.
     #[error(transparent)]
@@ -42,9 +42,9 @@ pub enum PauseError {
          around it"
     )]
     Reason,
-    /// The schedule has no name that it is paused under.
-    #[error("this schedule can't be paused: say under which name it can, with `Schedule::pausable_as(..)`")]
-    NotPausable,
+    /// The schedule has no name.
+    #[error("a schedule without a name can't be paused: name it with `Schedule::named(..)`")]
+    Unnamed,
     /// The end of the pause is not in the future.
     #[error("a pause until {} would be over already, since it is {}; `Schedule::resume()` ends one", Rfc3339(*until), Rfc3339(*now))]
     #[non_exhaustive]

@@ -1,13 +1,13 @@
 //! Begins and ends a pause, of a schedule or of one event: puts its mark into the store, and tells of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use super::pause_error::{LONGEST_REASON, PauseError};
 use crate::base::error::MutexError;
-use crate::lease::name::MutexName;
-use crate::lease::{request::LeaseRequest, term::Term};
+use crate::lease::{label::Label, name::MutexName, request::LeaseRequest, term::Term};
 use crate::observe::notice::{About, Step};
 use crate::observe::paused::{EVENT_PAUSED, Pause};
 use crate::observe::tell::observers::Observers;
@@ -23,6 +23,7 @@ pub(crate) struct Pauser {
     pub(crate) clock: Clock,
     pub(crate) observers: Observers,
     pub(crate) mark: MutexName,
+    pub(crate) label: Option<Arc<Label>>,
 }
 
 impl Pauser {
@@ -31,7 +32,7 @@ impl Pauser {
         let Self { clock, observers, mark, .. } = self;
         let why = Some(why).filter(|why| !why.is_empty());
         // What people can read as a name they can read as a reason.
-        let is_line = |why: &str| MutexName::readable(why).is_ok() && why.chars().count() <= LONGEST_REASON;
+        let is_line = |why: &str| MutexName::readable_up_to(why, LONGEST_REASON).is_ok();
         if !why.is_none_or(is_line) {
             return Err(PauseError::Reason);
         }
@@ -74,7 +75,7 @@ impl Pauser {
     }
 
     fn create(&self, mark: &MutexName, term: Term, why: Option<&str>) -> Result<bool, MutexError> {
-        let request = LeaseRequest::new(mark.clone(), term, &self.clock);
+        let request = LeaseRequest::new(mark.clone(), term, &self.clock).labelled(self.label.as_ref());
         let request = match why {
             Some(why) => request.because(why),
             None => request,

@@ -94,7 +94,7 @@ impl fmt::Display for LoggedRun {
     }
 }
 
-/// As `{"occurrence": "…", "host": "web-1", "pid": 4242, "token": 7, "started": "…", "state": "ended", "ended": "…",
+/// As `{"occurrence": "…", "host": "web-1", "pid": 4242, "instance": null, "token": 7, "started": "…", "state": "ended", "ended": "…",
 /// "result": "succeeded", "error": null}`.
 #[cfg(feature = "serde")]
 impl serde::Serialize for LoggedRun {
@@ -103,10 +103,11 @@ impl serde::Serialize for LoggedRun {
 
         let Self { record, state } = self;
         let end = record.end();
-        let mut fields = serializer.serialize_struct("LoggedRun", 9)?;
+        let mut fields = serializer.serialize_struct("LoggedRun", 10)?;
         fields.serialize_field("occurrence", &record.occurrence())?;
         fields.serialize_field("host", record.host())?;
         fields.serialize_field("pid", &record.pid())?;
+        fields.serialize_field("instance", &record.instance())?;
         fields.serialize_field("token", &record.fencing_token().map(FencingToken::get))?;
         fields.serialize_field("started", &record.started_at())?;
         fields.serialize_field("state", state.keyword())?;

@@ -360,7 +360,8 @@ impl Observer for Arc<RunLogger> {
         let (Some(id), Some(event), Some(occurrence)) = (notice.run(), notice.event(), notice.occurrence()) else {
             return;
         };
-        let started = |token| RunRecord::started(event, id, occurrence, token, notice.at());
+        let started =
+            |token| RunRecord::started(event, id, occurrence, token, notice.at()).of_instance(notice.instance.cloned());
         match notice.step() {
             Step::Started { token } => {
                 let record = started(*token);

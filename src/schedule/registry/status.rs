@@ -11,7 +11,8 @@ use super::event_history::{SeenRun, SeenRuns, SeenSkip, SeenStart};
 use super::logged_run::LoggedRun;
 use crate::base::{error::MutexError, process_id};
 use crate::event::definition::Definition;
-use crate::lease::holder::{Holder, this_host};
+use crate::lease::holder::Holder;
+use crate::lease::label::this_host;
 use crate::lease::name::MutexName;
 use crate::lease::{store_id::StoreId, token::FencingToken};
 use crate::observe::paused::{EVENT_PAUSED, Pause};
@@ -49,6 +50,10 @@ pub struct Status {
     pub host: Arc<str>,
     /// This process.
     pub pid: u32,
+    /// The name of this process, if it [has one](Schedule::with_instance).
+    pub instance: Option<Arc<str>>,
+    /// The name of the schedule, if it [has one](Schedule::named).
+    pub application: Option<Arc<str>>,
     /// Who paused the schedule; `None` if nobody did, or it is not known.
     pub paused: Option<Pause>,
     /// What stores did not say, because they gave no answer: then who holds or paused something is not known.
@@ -209,8 +214,9 @@ impl Schedule {
         let at = self.clock.now();
         let events = self.events.iter().zip(&self.histories);
         let events = events.map(|(event, history)| EventStatus::new(event, history.now(), at, &self.clock)).collect();
-        let (host, pid) = (this_host(), process_id::current());
-        Status { at, host, pid, paused: None, store_errors: Vec::new(), events }
+        let (host, pid, instance) = (this_host(), process_id::current(), self.instance());
+        let application = self.application().cloned();
+        Status { at, host, pid, instance, application, paused: None, store_errors: Vec::new(), events }
     }
 
     /// Who paused the schedule, and each of its events.

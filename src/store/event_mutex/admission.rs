@@ -131,10 +131,10 @@ impl Admission {
         self.request().owner()
     }
 
-    /// Returns the reason that the request gives.
+    /// Returns the words for people.
     #[cfg(feature = "redis")]
-    pub(crate) fn reason(&self) -> Option<&str> {
-        self.request().reason()
+    pub(crate) fn label(&self) -> Option<&std::sync::Arc<crate::lease::label::Label>> {
+        self.request().label()
     }
 
     /// Returns the occurrence of the run.

@@ -9,7 +9,8 @@ use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
 /// [`EventMutex::run_log`](crate::EventMutex::run_log).
 ///
 /// The log is best effort: it decides no admission and delays none, and a record that was not written is lost. Names of events are
-/// compared byte by byte. Writing the log changes no lease, claim or mark.
+/// compared byte by byte. Writing the log changes no lease, claim or mark. A log that keeps records as text keeps
+/// [`RunRecord::host_text`], for the host and the instance, and reads it back by [`RunRecord::on`].
 ///
 /// ```
 /// use std::sync::Mutex;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::base::escape::OneLine;
+use crate::base::escape::{Named, OneLine};
 #[cfg(feature = "server")]
 use crate::time::clock::LITTLE_STEP;
 use crate::time::clock::shown::HumanDuration;
@@ -98,6 +98,14 @@ pub enum StoreWarning {
         /// The smallest step that explains it.
         by: Duration,
     },
+    /// Another application has an event of this name in the store, so that each takes the turns of the other;
+    /// [`Schedule::check`](crate::Schedule::check) returns it.
+    SharedName {
+        /// The name of the event.
+        event: String,
+        /// The name of the other application.
+        application: String,
+    },
     /// The store's calls are tasks of the application's runtime.
     SharesRuntime,
     /// The clocks of the server and of this host differ: one of them is wrong, and hosts that disagree tick at
@@ -182,6 +190,13 @@ impl fmt::Display for StoreWarning {
                     OneLine(found)
                 )
             }
+            Self::SharedName { event, application } => write!(
+                f,
+                "the application {} has the event {}, too, so that each takes the turns of the other: give each application a \
+                 prefix, a table or a folder of its own",
+                Named(application),
+                Named(event)
+            ),
             Self::SharesRuntime => f.write_str(
                 "its calls, renewals among them, are tasks of the application's runtime: while that stalls for longer than a \
                  term, leases are lost; give it a runtime of its own, or leases a longer term",

@@ -12,7 +12,7 @@ use super::paths::{MutexPaths, STATE, life};
 use crate::base::process_id;
 use crate::lease::holder::Holder;
 #[cfg(unix)]
-use crate::lease::holder::this_host;
+use crate::lease::label::this_host;
 
 /// The most holders of one mutex that may live after the end of their leases.
 const GENERATIONS: u32 = 1000;

@@ -119,8 +119,7 @@ impl OpenedMutex {
         let token = FencingToken::after(self.state.last(), self.now);
         let grant = admission.granted(token);
         let entry = |request: &LeaseRequest, life: Option<LifeId>| {
-            let holder = Holder::of(&request.granted(token), self.now).with_reason(request.reason());
-            StateEntry::new(holder, life)
+            StateEntry::new(Holder::of(&request.granted(token), self.now), life)
         };
         let lease = admission.lease().map(|lease| (lease.name(), entry(lease, life.as_ref().map(LifeLock::id))));
         let claim = admission.claim().map(|claim| (claim.name(), entry(claim, None)));

@@ -15,10 +15,11 @@ pub(crate) struct Address {
 }
 
 impl ServerAddress for Address {
+    const KIND: &'static str = "mysql";
     const TLS: &'static str = "?ssl-mode=REQUIRED";
 
     fn of_url(url: &str) -> Result<Self, InvalidOptions> {
-        let url = ServerUrl::parse(url, "mysql", &["mysql", "mariadb"])?;
+        let url = ServerUrl::parse(url, Self::KIND, &["mysql", "mariadb"])?;
         // A password with a slash in it ends there for the driver, and its rest would be shown as the database.
         let database = url.place.trim_start_matches('/').split_once('/').map(|(_, database)| database);
         url.refuse_if(
@@ -31,7 +32,7 @@ impl ServerAddress for Address {
         let is_known = |option: &str| matches!(option.split_once('='), Some(("socket" | "client_found_rows", _)));
         url.refuse_if(
             !passed_on.split_terminator('&').all(is_known),
-            "has another option behind the ? than ssl-mode, socket and client_found_rows",
+            "has another option behind the ? than table, timeout, ssl-mode, socket and client_found_rows",
         )?;
         let form = "is not well-formed, as in mysql://user:password@host:3306/database";
         let options = Opts::from_url(&format!("mysql:{}?{passed_on}", url.place)).map_err(|_| url.wrong(form))?;
@@ -104,7 +105,7 @@ mod tests {
             ("mysql://u:sec#ret@h/app", "has a fragment; in a password, # is written as %23"),
             (
                 "mysql://u:p@h/app?pass=secret",
-                "has another option behind the ? than ssl-mode, socket and client_found_rows",
+                "has another option behind the ? than table, timeout, ssl-mode, socket and client_found_rows",
             ),
             (
                 "mysql://u:p@h/app?client_found_rows=secret",

@@ -35,7 +35,6 @@ pub(super) struct Connection {
 impl Session for Connection {
     type Address = Address;
 
-    const KIND: &'static str = "mysql";
     const STORE: &'static str = "MysqlMutex";
     const QUOTE: char = '`';
     const SCHEMA: &'static str = include_str!("statements/schema.sql");

@@ -21,6 +21,7 @@ impl Address {
 }
 
 impl ServerAddress for Address {
+    const KIND: &'static str = "postgres";
     const TLS: &'static str = "?sslmode=require";
 
     fn is_overheard(&self) -> bool {
@@ -33,7 +34,7 @@ impl ServerAddress for Address {
     }
 
     fn of_url(url: &str) -> Result<Self, InvalidOptions> {
-        let url = ServerUrl::parse(url, "postgres", &["postgres", "postgresql"])?;
+        let url = ServerUrl::parse(url, Self::KIND, &["postgres", "postgresql"])?;
         let (is_encrypted, others) = url.encryption("sslmode", ["disable", "require", "verify-ca", "verify-full"])?;
         url.check_tls(is_encrypted, cfg!(feature = "postgres-tls"))?;
         // The driver would take the part of a password behind a question mark for options, and show it.

@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use percent_encoding::percent_decode_str;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
 use crate::base::error::InvalidOptions;
-use crate::store::server::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
+use crate::store::server::server_url::{ServerAddress, ServerUrl, decoded, host_and_port, is_this_host};
 
 const NO_PATH: &str = "has no path, as in redis+unix:///run/redis.sock";
 
@@ -46,10 +45,11 @@ struct Options<'a> {
 }
 
 impl ServerAddress for Address {
+    const KIND: &'static str = "redis";
     const TLS: &'static str = "rediss://";
 
     fn of_url(url: &str) -> Result<Self, InvalidOptions> {
-        let url = ServerUrl::parse(url, "redis", &SCHEMES)?;
+        let url = ServerUrl::parse(url, Self::KIND, &SCHEMES)?;
         let (transport, kind) = url.scheme.split_once('+').unwrap_or((&url.scheme, ""));
         let is_encrypted = transport == "rediss";
         url.check_tls(is_encrypted, cfg!(feature = "redis-tls"))?;
@@ -100,23 +100,25 @@ impl ServerAddress for Address {
 
 fn read_options<'a>(url: &ServerUrl<'a>, kind: &str) -> Result<Options<'a>, InvalidOptions> {
     let mut read = Options::default();
-    let decoded =
-        |text| percent_decode_str(text).decode_utf8().map_err(|_| url.wrong("has an option that is not UTF-8"));
+    let decoded = |name, value| decoded(value).map_err(|why| url.wrong(format_args!("has a {name} {why}")));
     for option in url.options.unwrap_or_default().split('&').filter(|option| !option.is_empty()) {
         match (kind, option.split_once('=')) {
             (_, Some(("wait", count))) => {
                 let what = "has another wait than a number of replicas, as in wait=1";
                 read.replicas = count.parse().map_err(|_| url.wrong(what))?;
             }
-            ("sentinel", Some(("sentinel_user", user))) => {
-                read.login_of_sentinels = read.login_of_sentinels.set_username(decoded(user)?);
+            ("sentinel", Some((name @ "sentinel_user", user))) => {
+                read.login_of_sentinels = read.login_of_sentinels.set_username(decoded(name, user)?);
             }
-            ("sentinel", Some(("sentinel_password", password))) => {
-                read.login_of_sentinels = read.login_of_sentinels.set_password(decoded(password)?);
+            ("sentinel", Some((name @ "sentinel_password", password))) => {
+                read.login_of_sentinels = read.login_of_sentinels.set_password(decoded(name, password)?);
             }
             ("unix", _) => read.of_path.push(option),
             (kind, _) => {
-                let known = if kind == "sentinel" { "wait, sentinel_user and sentinel_password" } else { "wait" };
+                let known = match kind {
+                    "sentinel" => "prefix, timeout, wait, sentinel_user and sentinel_password",
+                    _ => "prefix, timeout and wait",
+                };
                 let hint = "in a password, ? is written as %3F";
                 return Err(url.wrong(format_args!("has another option behind the ? than {known}; {hint}")));
             }
@@ -237,7 +239,10 @@ mod tests {
             ("redis://h/-1", "has a database below 0"),
             ("redis://secret@h", "has a user and no password, as in redis://user:password@host"),
             ("redis://h:secret", "is not well-formed, as in redis://host:6379/0"),
-            ("redis://h/0?secret", "has another option behind the ? than wait; in a password, ? is written as %3F"),
+            (
+                "redis://h/0?secret",
+                "has another option behind the ? than prefix, timeout and wait; in a password, ? is written as %3F",
+            ),
             ("redis://h/0#secret", "has a fragment; in a password, # is written as %23"),
             ("redis://h?wait=secret", "has another wait than a number of replicas, as in wait=1"),
             ("redis+cluster://h/1", "has another database than 0, and a cluster has no other"),
@@ -245,7 +250,10 @@ mod tests {
             ("redis+cluster:///0", "has no host, as in redis://host:6379"),
             ("redis+sentinel:///main/0", "has no host, as in redis://host:6379"),
             ("redis+sentinel://h/main?sentinel_user=secret", "has a sentinel_user and no sentinel_password"),
-            ("redis+sentinel://h/main?sentinel_password=secret%FF", "has an option that is not UTF-8"),
+            (
+                "redis+sentinel://h/main?sentinel_password=secret%FF",
+                "has a sentinel_password that is not well-formed; % itself is written as %25",
+            ),
             (
                 "redis+sentinel://u:secret@a,u:secret@b/main",
                 "has more than one @; where it is part of a user or a password it is written as %40",
@@ -254,8 +262,8 @@ mod tests {
             ("redis+sentinel://h/a%20b", NO_PRIMARY),
             (
                 "redis+sentinel://h/main?sentinel=secret",
-                "has another option behind the ? than wait, sentinel_user and sentinel_password; in a password, ? is \
-                 written as %3F",
+                "has another option behind the ? than prefix, timeout, wait, sentinel_user and sentinel_password; in a \
+                 password, ? is written as %3F",
             ),
             ("redis+unix://secret", "has no path, as in redis+unix:///run/redis.sock"),
             ("redis+unix://secret?pass=a/b", "has no path, as in redis+unix:///run/redis.sock"),

@@ -48,7 +48,7 @@ impl Call<'_> {
         for admission in self.admissions {
             let requests = [admission.claim(), admission.lease()];
             let terms = requests.map(|request| request.map_or(String::new(), |request| millis(request.term())));
-            let asked = (terms, admission.excluded_by(), admission.occurrence(), admission.reason());
+            let asked = (terms, admission.excluded_by(), admission.occurrence(), admission.label());
             arguments.push(beginning_of_entry(admission.owner()));
             if before.as_ref() == Some(&asked) {
                 arguments.push("=".to_owned());
@@ -56,7 +56,7 @@ impl Call<'_> {
                 keys.extend(admission.excluded_by().iter().map(|name| prefix.key(name)));
                 arguments.push(admission.excluded_by().len().to_string());
                 arguments.extend(asked.0.clone());
-                arguments.push(held_since(now, admission.occurrence(), admission.reason()));
+                arguments.push(held_since(now, admission.occurrence(), admission.label().map(|label| &**label)));
                 before = Some(asked);
             }
             keys.extend(requests.into_iter().flatten().map(|request| prefix.key(request.name())));

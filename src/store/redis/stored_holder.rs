@@ -1,5 +1,5 @@
-//! The value of a key: `v1 OWNER token=N term=MS since=INSTANT pid=N for=OCCURRENCE host=NAME`. A holder without an occurrence
-//! leaves that out.
+//! The value of a key: `v1 OWNER token=N term=MS since=INSTANT pid=N for=OCCURRENCE host=TEXT`. A holder without an occurrence
+//! leaves that out. The text is the rest, as in `web-1 instance=blue app=shop (the table is migrated)`.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::base::{escape::Quoted, process_id};
-use crate::lease::holder::{Holder, host_and_reason, this_host};
+use crate::lease::holder::Holder;
+use crate::lease::label::{Label, text_of_this_process};
 use crate::lease::{owner::Owner, term::Term, token::FencingToken};
 use crate::store::server::server_clock::instant;
 use crate::time::clock::wall_plus;
@@ -26,8 +27,8 @@ pub(super) fn beginning_of_entry(owner: Owner) -> String {
 }
 
 /// Returns the part of an entry behind its owner, its token and its term. It has the server's time of the grant, as far as it is known
-/// here, the occurrence and the reason.
-pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>, reason: Option<&str>) -> String {
+/// here, the occurrence and the words for people.
+pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>, label: Option<&Label>) -> String {
     let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
     let mut entry = String::with_capacity(160);
     // A text takes all that is written to it.
@@ -35,7 +36,7 @@ pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>
     if let Some(occurrence) = occurrence {
         let _ = write!(entry, " for={occurrence:?}");
     }
-    let _ = write!(entry, " host={}", host_and_reason(&this_host(), reason));
+    let _ = write!(entry, " host={}", text_of_this_process(label));
     entry
 }
 
@@ -84,17 +85,20 @@ pub(super) fn held_for(entry: &[u8], now: DateTime<Utc>) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lease::label::this_host;
 
     #[test]
     fn an_entry_is_read_back_and_nothing_else_is() {
         let now = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
         let owner = Owner::unique();
-        let entry = format!("v1 {owner} token=17 term=2000{}", held_since(now, Some(now), None));
+        let label = Label { application: Some("my shop".into()), reason: Some("host=a b".into()), instance: None };
+        let entry = format!("v1 {owner} token=17 term=2000{}", held_since(now, Some(now), Some(&label)));
         let holder_of = |entry: &str| holder(entry.as_bytes(), 1_500, now).ok();
         let read = holder_of(&entry).unwrap();
         assert_eq!((read.owner(), read.token().get(), read.since()), (owner, 17, now));
         assert_eq!(read.occurrence(), Some(now));
         assert_eq!((read.host(), read.until()), (&*this_host(), now + Duration::from_millis(1_500)));
+        assert_eq!((read.application(), read.reason()), (Some("my shop"), Some("host=a b")));
         assert_eq!(holder(entry.as_bytes(), -1, now).unwrap().until(), now + Term::MAX.get());
         for wrong in ["", "1", "v1", &entry[4..], &entry.replace("token", "t"), &entry.replace("since=", "since=x")] {
             assert_eq!(holder_of(wrong), None, "{wrong}");

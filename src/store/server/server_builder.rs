@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::server_url::ServerAddress;
+use super::server_url::{ServerAddress, UrlOptions, wrong};
 #[cfg(feature = "server-tls")]
 use super::tls::Tls;
 use crate::base::error::InvalidOptions;
@@ -22,11 +22,16 @@ pub(crate) struct Target<A> {
 pub(crate) type ServerOptions<A> = Target<Result<A, InvalidOptions>>;
 
 impl<A: ServerAddress> ServerOptions<A> {
-    pub(crate) fn new(url: &str, namespace: &str, timeout: Duration) -> Self {
+    /// Returns the options of a URL, and the usual ones in place of those that it does not have. `own` is the name of the namespace.
+    pub(crate) fn new(url: &str, own: &'static str, namespace: &str, timeout: Duration) -> Self {
+        let (of_url, address) = match UrlOptions::take(url, own) {
+            Ok((options, url)) => (options, A::of_url(&url)),
+            Err(what) => (UrlOptions::default(), Err(wrong(A::KIND, what))),
+        };
         Self {
-            address: A::of_url(url),
-            namespace: namespace.to_owned(),
-            timeout,
+            address,
+            namespace: of_url.namespace.unwrap_or_else(|| namespace.to_owned()),
+            timeout: of_url.timeout.unwrap_or(timeout),
             #[cfg(feature = "server-tls")]
             tls: Tls::default(),
         }
@@ -82,7 +87,8 @@ macro_rules! server_builder {
             fn new(url: &str) -> Self {
                 use $crate::store::server::server_builder::ServerOptions;
 
-                Self { options: ServerOptions::new(url, $default_namespace, $default_timeout) }
+                let own = stringify!($namespace);
+                Self { options: ServerOptions::new(url, own, $default_namespace, $default_timeout) }
             }
 
             $(#[$namespace_doc])*

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::Datelike;
 
-use super::row_key::{RowKey, plain};
-use super::run_rows::or_null;
+use super::row_key::RowKey;
+use super::run_rows::{encoded, or_null};
 use super::session::{AskedRows, Session, list};
 use super::snapshot::{MutexRow, Snapshot};
-use crate::lease::holder::{Holder, host_and_reason, this_host};
+use crate::lease::holder::Holder;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted};
@@ -17,8 +17,8 @@ use crate::store::server::failure::Failure;
 use crate::store::server::server_clock::instant;
 use crate::time::clock::moment::Moment;
 
-/// The longest name of a host in the table.
-const LONGEST_HOST: usize = 255;
+/// The longest text of a holder in the table: there is room for the longest names, and the end of a long reason is cut off.
+const LONGEST_TEXT: usize = 3_000;
 
 /// The decisions on several admissions, which hold if the rows can be written.
 #[derive(Default)]
@@ -26,8 +26,6 @@ pub(super) struct AdmissionPlan {
     pub(super) decisions: Vec<Result<Admitted, Failure>>,
     /// The rows to write, in the order of the names; none if no admission needs a row.
     pub(super) rows: BTreeMap<RowKey, Lease>,
-    /// The reasons of requests that give one.
-    reasons: BTreeMap<RowKey, String>,
     /// The names that exclude the rows, and must be free when these are written.
     excluding: BTreeSet<RowKey>,
 }
@@ -79,8 +77,6 @@ impl AdmissionPlan {
             return Ok(refused(request)(Some(row.holder(request.name(), look.now)?)));
         }
         self.excluding.extend(excluding);
-        let reason = |(request, key): &(&LeaseRequest, RowKey)| Some((key.clone(), request.reason()?.to_owned()));
-        self.reasons.extend(asked.iter().filter_map(reason));
         self.rows.extend(asked.into_iter().map(|(request, key)| (key, request.granted(token))));
         Ok(Admitted::Granted(admission.granted(token)))
     }
@@ -94,8 +90,8 @@ impl AdmissionPlan {
         };
         let row = |(key, lease): (&RowKey, &Lease)| {
             let (now, token, owner) = (S::NOW, S::TOKEN, lease.owner());
-            let host = host_and_reason(&this_host(), self.reasons.get(key).map(String::as_str));
-            let (host, pid, term) = (plain(&host, LONGEST_HOST), owner.pid(), lease.term().get().as_micros());
+            let (mut host, pid, term) = (encoded(&lease.holder_text()), owner.pid(), lease.term().get().as_micros());
+            host.truncate(LONGEST_TEXT); // It is ASCII.
             let (until, occurrence) = (S::later(now, &term.to_string()), occurrence(lease));
             format!("('{key}', '{owner}', {token}, '{host}', {pid}, {now}, {until}, FALSE, {term}, {occurrence})")
         };

@@ -14,7 +14,7 @@ use super::snapshot::Snapshot;
 use super::table_names::one_line;
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::server::{engine::Attempt, failure::Failure};
+use crate::store::server::{engine::Attempt, failure::Failure, server_url::ServerAddress};
 use crate::time::clock::{Clock, random_below};
 
 /// The longest pause of an admission that lost a second race. The pause is random, up to four times as long as the lost request, so
@@ -139,6 +139,6 @@ impl<S: Session> SqlEngine<S> {
         if written > 0 {
             self.uncleaned.store(if is_due { 0 } else { uncleaned }, Ordering::Relaxed);
         }
-        Ok((written, FencingToken::new(token.ok_or_else(|| Failure::not_understood(&answer, S::KIND))?)))
+        Ok((written, FencingToken::new(token.ok_or_else(|| Failure::not_understood(&answer, S::Address::KIND))?)))
     }
 }

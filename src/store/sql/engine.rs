@@ -26,6 +26,7 @@ use crate::store::server::engine::{
 use crate::store::server::failure::Failure;
 use crate::store::server::server_builder::Target;
 use crate::store::server::server_clock::ServerClock;
+use crate::store::server::server_url::ServerAddress;
 use crate::time::clock::{Clock, moment::Moment};
 
 /// The most rows that a statement of a purge deletes.
@@ -86,7 +87,7 @@ impl<S: Session> SqlEngine<S> {
 
     fn look_where(&self, attempt: &mut Attempt<S>, which: &str) -> Result<Snapshot, Failure> {
         let rows = rows(attempt, |tables| S::look(tables, which))?;
-        let look = Snapshot::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::KIND))?;
+        let look = Snapshot::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::Address::KIND))?;
         self.set_clock(look.clock);
         Ok(look)
     }
@@ -141,7 +142,7 @@ impl<S: Session> SqlEngine<S> {
         let window = clock.window(attempt.until);
         let rows = rows(attempt, |tables| S::end(tables, &ours, term, window))?;
         let time = rows.last().and_then(|row| row.get(1)?.parse().ok());
-        let time: i64 = time.ok_or_else(|| Failure::not_understood(&rows, S::KIND))?;
+        let time: i64 = time.ok_or_else(|| Failure::not_understood(&rows, S::Address::KIND))?;
         self.set_clock(ServerClock::read(time));
         if (window[0]..=window[1]).contains(&time) { Ok(rows) } else { Err(Failure::too_late()) }
     }
@@ -297,7 +298,7 @@ fn look_at_runs<S: Session>(
 /// Reads the number of rows that the statements wrote or deleted, from the last row that they return.
 pub(super) fn count<S: Session>(rows: &[TextRow]) -> Result<u64, Failure> {
     let count = rows.last().and_then(|row| row.first()?.parse().ok());
-    count.ok_or_else(|| Failure::not_understood(rows, S::KIND))
+    count.ok_or_else(|| Failure::not_understood(rows, S::Address::KIND))
 }
 
 /// Sends statements, and again after a conflict with another transaction.

@@ -63,13 +63,6 @@ impl fmt::Display for RowKey {
     }
 }
 
-/// Encodes a text for a column beside the key, and cuts it to the column's length.
-pub(super) fn plain(text: &str, longest: usize) -> String {
-    let mut plain = utf8_percent_encode(text, NOT_PLAIN).to_string();
-    plain.truncate(longest);
-    plain
-}
-
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;

@@ -74,7 +74,7 @@ fn row<S: Session>(record: &RunRecord) -> String {
     let at = |time: Option<chrono::DateTime<chrono::Utc>>| {
         S::later(S::EPOCH, &or_null(time.map(|time| time.timestamp_micros())))
     };
-    let (occurrence, host, pid) = (at(Some(record.occurrence())), encoded(record.host()), record.pid());
+    let (occurrence, host, pid) = (at(Some(record.occurrence())), encoded(&record.host_text()), record.pid());
     let token = or_null(record.fencing_token().map(FencingToken::get));
     let (started, ended) = (at(Some(record.started_at())), at(end.map(RunEnd::at)));
     let result = or_null(end.map(|end| quoted(end.result().keyword())));
@@ -91,7 +91,8 @@ fn quoted(text: &str) -> String {
     format!("'{}'", encoded(text))
 }
 
-fn encoded(text: &str) -> String {
+/// Encodes a text for a column that people read.
+pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, NOT_PLAIN).to_string()
 }
 

@@ -17,8 +17,7 @@ pub(crate) type TextRow = Vec<String>;
 pub(crate) trait Session: Sized + Send + 'static {
     type Address: ServerAddress;
 
-    /// The kind of server, as in "is it a mysql server?", and the name of the store.
-    const KIND: &'static str;
+    /// The name of the store.
     const STORE: &'static str;
     /// The character around a table's name.
     const QUOTE: char;

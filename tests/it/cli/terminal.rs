@@ -15,7 +15,7 @@ pub(super) fn on_a_terminal(place: &Place, line: &str) -> Command {
     command.args(["--default-signal=HUP,INT,QUIT,TERM,TSTP,TTIN,TTOU,CHLD", "script", "-q", "-e", "-c"]);
     command.arg(format!("stty rows 24 cols 80; {line}")).arg("/dev/null");
     command.env("TERM", "xterm").env("SHELL", "/bin/sh").env("SOLOIST_STORE", &place.store).env("S", SOLOIST);
-    command.env("SCHEDULE_STORE", &place.store).env_remove("NO_COLOR").env_remove("SOLOIST_SCHEDULE");
+    command.env("SCHEDULE_STORE", &place.store).env_remove("NO_COLOR").env_remove("SOLOIST_APP");
     command.current_dir(place.folder.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

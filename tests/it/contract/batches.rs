@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use soloist::contract::Harness;
 use soloist::{
-    Admission, Admitted, Batch, Broken, Clock, Description, EventMutex, Held, Lease, LeaseRequest, ManualClock,
+    Admission, Admitted, Batch, Broken, Clock, Description, EventMutex, Held, Holder, Lease, LeaseRequest, ManualClock,
     MemoryMutex, MutexError, MutexName, Names, Slot, Term,
 };
 
@@ -70,6 +70,8 @@ enum Flaw {
     ListsSometimes,
     /// It does not tell for which occurrence a name is held.
     TellsNoOccurrence,
+    /// It tells of another application than the holder's.
+    TellsAnotherApplication,
     /// Of several names it tells of the first.
     TellsOfTheFirst,
     /// It tells who holds a name, and can't tell of several.
@@ -288,6 +290,16 @@ impl EventMutex for Flawed {
                 };
                 Ok(told.map(without).collect())
             }
+            Names::Exactly(_) if self.flaw == Flaw::TellsAnotherApplication => {
+                let told = self.memory.held(names)?.into_iter();
+                let another = |held: Held| {
+                    let holder = held.holder().map(|holder| {
+                        Holder::new(holder.owner(), holder.token(), "host app=another", holder.since(), holder.until())
+                    });
+                    Held::new(held.name().clone(), holder)
+                };
+                Ok(told.map(another).collect())
+            }
             Names::Each(names) if self.flaw == Flaw::TellsOfTheFirst => {
                 Ok(names.first().map_or(Ok(Vec::new()), |name| self.memory.held(Names::Exactly(name)))?)
             }
@@ -361,6 +373,8 @@ super::finds! { Flawed::with, Flaw;
         TellsOfAnother "who asks for one name is told of that name";
     the_holder_tells_for_which_occurrence_it_holds:
         TellsNoOccurrence "the holder tells for which occurrence it holds a name";
+    the_holder_tells_its_application_and_its_instance:
+        TellsAnotherApplication "the holder tells its application and its instance";
     each_of_several_names_is_told_that_is_held:
         TellsOfTheFirst "who asks for several names is told of those that are held, and of no other",
         TellsOfOneOnly "a store reads several names, one by one if need be";

@@ -55,7 +55,7 @@ impl EventMutex for Hangs {
 #[test]
 fn a_store_that_hangs_costs_a_handler_its_limit_and_stalls_no_worker() {
     let (runtime, store) = (one_thread(), Arc::new(Hangs::default()));
-    let schedule = Schedule::new(Arc::clone(&store)).pausable_as("shop").unwrap();
+    let schedule = Schedule::new(Arc::clone(&store)).named("shop").unwrap();
     let operator = schedule.operator().within(Duration::from_millis(200));
     runtime.block_on(async {
         let error = timeout(PATIENCE, operator.check()).await.expect("it has a limit").unwrap_err();
@@ -93,7 +93,7 @@ fn calls_that_hang_are_not_without_number() {
 #[test]
 fn an_operator_pauses_and_frees() {
     let (runtime, store) = (many_threads(), MemoryMutex::new());
-    let schedule = Schedule::new(store.clone()).pausable_as("shop").unwrap();
+    let schedule = Schedule::new(store.clone()).named("shop").unwrap();
     let operator = schedule.operator().within(PATIENCE);
     let name = MutexName::lease("import").unwrap();
     let _guard =

@@ -35,7 +35,7 @@ const MOST_CALLS: usize = 16;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// let schedule = Schedule::in_process().pausable_as("shop")?;
+/// let schedule = Schedule::in_process().named("shop")?;
 /// let operator = schedule.operator().within(Duration::from_secs(1));
 ///
 /// operator.pause(chrono::Utc::now() + chrono::TimeDelta::hours(1), "the orders are migrated").await?;
@@ -72,13 +72,13 @@ impl Operator {
         Self { limit, ..self }
     }
 
-    /// [`EventMutex::check`] of the schedule's store.
+    /// [`Schedule::check`].
     ///
     /// # Errors
     ///
     /// The store did not answer, or not in time.
     pub async fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
-        self.ask("check the store", |error| error, |schedule| schedule.mutex.mutex.check()).await
+        self.ask("check the store", |error| error, Schedule::check).await
     }
 
     /// [`Schedule::paused`].

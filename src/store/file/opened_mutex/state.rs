@@ -4,7 +4,7 @@
 //! soloist-state v1
 //! name reports
 //! last 1772366407000001
-//! until 2026-03-01T12:01:07.000000000Z alive group -         ⇥lease/reports⇥life 0 inode 131074⇥host web-1⇥pid 4242⇥since …
+//! until 2026-03-01T12:01:07.000000000Z alive group -         ⇥lease/reports⇥life 0 inode 131074⇥host web-1 app=shop⇥pid 4242⇥since …
 //! until 2026-03-01T12:15:07.000000000Z fixed⇥claim/reports/reports/2026-03-01T12:00:00Z⇥host web-1⇥since …
 //! end
 //! ```
@@ -17,8 +17,9 @@ use std::fmt::Write;
 use std::iter;
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::percent_decode_str;
 
+use crate::base::escape::percent_encoded;
 use crate::lease::{holder::Holder, name::MutexName, token::FencingToken};
 use crate::store::file::life_file::LifeId;
 
@@ -176,14 +177,11 @@ impl StateEntry {
         if let Some(LifeId { generation, inode }) = self.life {
             let _ = write!(line, "\tlife {generation} inode {inode}");
         }
-        let (host, since) = (escaped(holder.host()), stamp(holder.since()));
+        let (host, since) = (escaped(&holder.text()), stamp(holder.since()));
         let _ = write!(line, "\thost {host}\tpid {}\tsince {since}", holder.pid());
         let _ = write!(line, "\ttoken {}\towner {}", holder.token(), holder.owner());
         if let Some(occurrence) = holder.occurrence() {
             let _ = write!(line, "\tfor {}", stamp(occurrence));
-        }
-        if let Some(reason) = holder.reason() {
-            let _ = write!(line, "\treason {}", escaped(reason));
         }
         line + "\n"
     }
@@ -202,8 +200,7 @@ impl StateEntry {
         let (owner, token) = (field("owner ")?.parse().ok()?, FencingToken::new(field("token ")?.parse().ok()?));
         let (since, until) = (parse_stamp(field("since ")?)?, parse_stamp(line.get(UNTIL)?)?);
         let mut holder = Holder::new(owner, token, unescaped(field("host ")?)?, since, until)
-            .with_occurrence(field("for ").and_then(parse_stamp))
-            .with_reason(field("reason ").and_then(unescaped).as_deref());
+            .with_occurrence(field("for ").and_then(parse_stamp));
         if let Some(group) = head.split_once(" group ").and_then(|(_, group)| group.trim_end().parse().ok()) {
             holder = holder.with_process_group(group);
         }
@@ -248,15 +245,7 @@ fn may_be_held(line: &str, now: &str) -> bool {
 
 /// Returns `text` on one line: control characters and `%` become the `%XX` of their bytes.
 pub(crate) fn escaped(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for char in text.chars() {
-        if char == '%' || char.is_control() {
-            line.extend(utf8_percent_encode(char.encode_utf8(&mut [0; 4]), NON_ALPHANUMERIC));
-        } else {
-            line.push(char);
-        }
-    }
-    line
+    percent_encoded(text, char::is_control)
 }
 
 /// Returns the text of an [`escaped`] one.
@@ -294,10 +283,9 @@ mod tests {
         let lease = MutexName::lease("reports\n50 %\t").unwrap();
         let claim = lease.claim("import\nall", DateTime::UNIX_EPOCH);
         let life = Some(LifeId { generation: u32::MAX, inode: u64::MAX });
-        let full = holder("web\t1")
+        let full = holder("web%091 instance=a%20b app=50%25 (the table\tis migrated (again))")
             .with_process_group(u32::MAX)
-            .with_occurrence(DateTime::UNIX_EPOCH)
-            .with_reason(Some("the table\tis migrated (again)"));
+            .with_occurrence(DateTime::UNIX_EPOCH);
         for lasts in [Lasts::Alive, Lasts::Bound, Lasts::Fixed, Lasts::Ended] {
             let entry = StateEntry::new(full.clone(), life).lasting(lasts);
             let of_claim = StateEntry::new(holder("web-1"), None);

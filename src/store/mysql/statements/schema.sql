@@ -5,7 +5,8 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes (
     owner VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL
         COMMENT 'who acquired it: a process and which of its acquisitions',
     token BIGINT NOT NULL COMMENT 'the fencing token',
-    host VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    host VARCHAR(3000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL
+        COMMENT 'its host and, if known, instance=, app= and the reason, with %XX for odd bytes',
     pid BIGINT NOT NULL,
     acquired_at DATETIME(6) NOT NULL COMMENT 'UTC',
     expires_at DATETIME(6) NOT NULL COMMENT 'UTC, by the clock of the server: held until then, unless released',
@@ -22,7 +23,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     event VARCHAR(500) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     run VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'the owner of its lease, if it had one',
     occurrence DATETIME(6) NOT NULL COMMENT 'UTC, like all times here, and by the clock of the host',
-    host VARCHAR(768) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    host VARCHAR(2000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'and instance=, if known',
     pid BIGINT NOT NULL,
     token BIGINT NULL COMMENT 'the fencing token',
     started_at DATETIME(6) NOT NULL,

@@ -6,6 +6,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes (
     owner text NOT NULL,
     -- The fencing token.
     token bigint NOT NULL,
+    -- Its host and, if known, instance=, app= and the reason, with %XX for odd bytes.
     host text NOT NULL,
     pid bigint NOT NULL,
     acquired_at timestamptz NOT NULL,
@@ -29,6 +30,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     run text COLLATE "C" NOT NULL,
     -- Times are by the clock of the host.
     occurrence timestamptz NOT NULL,
+    -- And instance=, if known.
     host text NOT NULL,
     pid bigint NOT NULL,
     -- The fencing token.

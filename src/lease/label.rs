@@ -1,0 +1,153 @@
+//! The words of a holder for people: its host, the instance, the application, and the reason; and the text that stores keep of them.
+//!
+//! ```text
+//! web-1 instance=blue app=shop (the table is migrated)
+//! ```
+//!
+//! A part that is not known is left out. In the host, the instance and the application, `%XX` stands for a space, a control character
+//! and `%`. The reason is the rest, as it was given; a store that has no room cuts its end off.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use percent_encoding::percent_decode_str;
+
+use crate::base::escape::{Named, OneLine, percent_encoded};
+
+/// The most characters of the name of an application, and of an instance.
+pub(crate) const LONGEST: usize = 100;
+
+/// The words before the parts of the text. No part contains a space, but for the last.
+const INSTANCE: &str = " instance=";
+const APPLICATION: &str = " app=";
+const REASON: &str = " (";
+
+/// The words of a request or of a holder that are for people, beside the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Label {
+    /// The name of the schedule.
+    pub(crate) application: Option<Arc<str>>,
+    /// The name of the process, where hosts and process ids do not tell processes apart.
+    pub(crate) instance: Option<Arc<str>>,
+    pub(crate) reason: Option<Arc<str>>,
+}
+
+impl Label {
+    /// Returns the label of a request of this process: a request without an instance has that of the process.
+    pub(crate) fn of_this_process(label: Option<&Self>) -> Self {
+        let label = label.cloned().unwrap_or_default();
+        Self { instance: label.instance.or_else(this_instance), ..label }
+    }
+}
+
+/// Returns the text that a store keeps of a request of this process. Without a label it is made once.
+pub(crate) fn text_of_this_process(label: Option<&Label>) -> Arc<str> {
+    static WITHOUT_LABEL: OnceLock<Arc<str>> = OnceLock::new();
+    let made = |label| text(&this_host(), &Label::of_this_process(label)).into();
+    if label.is_some() { made(label) } else { Arc::clone(WITHOUT_LABEL.get_or_init(|| made(None))) }
+}
+
+/// Returns the text of these words.
+pub(crate) fn text(host: &str, Label { application, instance, reason }: &Label) -> String {
+    let encoded = |part: &str| percent_encoded(part, |char| char == ' ' || char.is_control());
+    let mut text = encoded(host);
+    for (word, part) in [(INSTANCE, instance), (APPLICATION, application)] {
+        text.extend(part.iter().flat_map(|part| [word.to_owned(), encoded(part)]));
+    }
+    text.extend(reason.iter().flat_map(|reason| [REASON, &**reason, ")"]));
+    text
+}
+
+/// Returns the host and the other words of a text. The name of a host alone is such a text.
+pub(crate) fn parse(text: Arc<str>) -> (Arc<str>, Label) {
+    if !text.contains([' ', '%']) {
+        return (text, Label::default());
+    }
+    let (rest, reason) = split(&text, REASON);
+    let (rest, application) = split(rest, APPLICATION);
+    let (host, instance) = split(rest, INSTANCE);
+    let decoded = |part: &str| Arc::<str>::from(percent_decode_str(part).decode_utf8_lossy());
+    let label = Label {
+        application: application.map(decoded),
+        instance: instance.map(decoded),
+        reason: reason.map(|reason| reason.strip_suffix(')').unwrap_or(reason).into()),
+    };
+    (decoded(host), label)
+}
+
+/// Splits a text at the word before a part, if it has that part.
+fn split<'t>(text: &'t str, word: &str) -> (&'t str, Option<&'t str>) {
+    text.split_once(word).map_or((text, None), |(before, part)| (before, Some(part)))
+}
+
+/// Returns the name of this host, which is read once.
+pub(crate) fn this_host() -> Arc<str> {
+    static HOST: OnceLock<Arc<str>> = OnceLock::new();
+    Arc::clone(HOST.get_or_init(|| gethostname::gethostname().to_string_lossy().into()))
+}
+
+/// Returns the value of `SOLOIST_INSTANCE`, which is read once: no more of it than a name may have.
+pub(crate) fn this_instance() -> Option<Arc<str>> {
+    static INSTANCE: OnceLock<Option<Arc<str>>> = OnceLock::new();
+    let read = || {
+        let value = std::env::var_os("SOLOIST_INSTANCE")?;
+        let instance: String = value.to_string_lossy().trim().chars().take(LONGEST).collect();
+        (!instance.is_empty()).then(|| instance.into())
+    };
+    INSTANCE.get_or_init(read).clone()
+}
+
+/// A process in words: `web-1, pid 4242`, or `worker, pid 1, instance web-1`.
+pub(crate) struct ProcessInWords<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) pid: u32,
+    pub(crate) instance: Option<&'a str>,
+}
+
+impl fmt::Display for ProcessInWords<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, pid {}", OneLine(self.host), self.pid)?;
+        self.instance.map_or(Ok(()), |instance| write!(f, ", instance {}", Named(instance)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_read_back_whatever_is_in_its_words() {
+        let plain = Label { application: Some("shop".into()), instance: Some("blue".into()), reason: None };
+        assert_eq!(text("web-1", &plain), "web-1 instance=blue app=shop");
+        let reason = Label { reason: Some("the table is migrated".into()), ..plain };
+        assert_eq!(text("web-1", &reason), "web-1 instance=blue app=shop (the table is migrated)");
+        let words = ["a", "a b", " app=x", " (x)", "50%", "%41", "é 😀", "instance=y", "a\nb\u{1b}", "x)"];
+        let all = || words.iter().map(|word| Some(Arc::<str>::from(*word))).chain([None]);
+        for host in words {
+            for (application, instance) in all().flat_map(|application| all().map(move |it| (application.clone(), it)))
+            {
+                for reason in all().chain([Some(" app=x instance=y (z".into())]) {
+                    let label = Label { application: application.clone(), instance: instance.clone(), reason };
+                    assert_eq!(parse(text(host, &label).into()), (host.into(), label));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_reason_may_be_cut_off_and_a_host_alone_is_a_text() {
+        let (host, label) = parse("web-1 app=shop (the table is mi".into());
+        assert_eq!((&*host, label.application.as_deref()), ("web-1", Some("shop")));
+        assert_eq!(label.reason.as_deref(), Some("the table is mi"));
+        assert_eq!(parse("web-1".into()), ("web-1".into(), Label::default()));
+        assert_eq!(parse("the host".into()), ("the host".into(), Label::default()));
+    }
+
+    #[test]
+    fn a_process_in_words_shows_all_of_itself() {
+        let process = |instance| ProcessInWords { host: "worker", pid: 1, instance }.to_string();
+        assert_eq!(process(None), "worker, pid 1");
+        assert_eq!(process(Some("web-1")), "worker, pid 1, instance web-1");
+        assert_eq!(process(Some("web 1\n")), r"worker, pid 1, instance `web 1\n`");
+    }
+}

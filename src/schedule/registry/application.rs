@@ -1,0 +1,175 @@
+//! The application that a schedule is: its name, its instance, and the names that another application has in the store, too.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::Schedule;
+use crate::base::error::MutexError;
+use crate::event::definition::Definition;
+use crate::event::protection::{CLAIM_MARGIN, Claimant};
+use crate::lease::label::{LONGEST, Label};
+use crate::lease::name::{InvalidName, MutexName};
+use crate::observe::paused::PAUSED;
+use crate::schedule::pause::pause_error::PauseError;
+use crate::store::event_mutex::held::Names;
+use crate::store::event_mutex::{EventMutex, warning::StoreWarning};
+use crate::store::handle::Store;
+use crate::time::tick::Tick;
+
+impl Schedule {
+    /// Names the schedule: by the application that it belongs to, and with one name on all servers. The name is for people, and for
+    /// pauses. It keeps nothing apart: for that, give an application a prefix, a table or a folder of its own, see [`connect`].
+    ///
+    /// - A schedule with a name can be [paused](Self::pause), with all schedules of this name on the same store.
+    /// - The holder of its leases and claims [has it](crate::Holder::application).
+    /// - If another application has an event of the same name in the store, each takes the turns of the other. Between two schedules
+    ///   with names, the [report](crate::SkipReason::other_application) of a skipped event says so, and [`check`](Self::check) warns. A
+    ///   schedule without a name is taken for no other application.
+    ///
+    /// # Errors
+    ///
+    /// The name is empty, has more than 100 characters, or has a character that people can't read.
+    ///
+    /// ```
+    /// use soloist::{Event, EventMutex, MemoryMutex, MutexName, Names, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = MemoryMutex::new();
+    /// let mut schedule = Schedule::new(store.clone()).named("shop")?;
+    /// schedule.add(
+    ///     Event::call("reports", move |_| {
+    ///         let held = store.held(Names::Exactly(&MutexName::lease("reports")?))?;
+    ///         assert_eq!(held[0].holder().and_then(|holder| holder.application()), Some("shop"));
+    ///         Ok(())
+    ///     })
+    ///     .every_minute()
+    ///     .without_overlapping(),
+    /// )?;
+    /// assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+    /// assert!(Schedule::in_process().named("").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [`connect`]: crate::connect
+    pub fn named(self, name: impl Into<Arc<str>>) -> Result<Self, PauseError> {
+        let name = name.into();
+        let schedule = self.paused_as(Arc::clone(&name))?;
+        Ok(schedule.with_label(|label| label.application = Some(name)))
+    }
+
+    /// Lets pauses find the schedule by a name that is no application's.
+    pub(crate) fn paused_as(self, name: Arc<str>) -> Result<Self, PauseError> {
+        let lease = MutexName::readable_up_to(Arc::clone(&name), LONGEST).map_err(PauseError::Name)?;
+        Ok(Self { pause_mark: Some(lease.mark(name, PAUSED)), ..self })
+    }
+
+    /// Names this process beside its host and process id, for people: where each server is a container, all of them may be `worker,
+    /// pid 1`. [Holders](crate::Holder::instance), the status, the log of runs and `tracing` show it. It is the value of the variable
+    /// `SOLOIST_INSTANCE` unless it is set.
+    ///
+    /// # Errors
+    ///
+    /// The name is empty, has more than 100 characters, or has a character that people can't read.
+    ///
+    /// ```
+    /// use soloist::Schedule;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let schedule = Schedule::in_process().named("shop")?.with_instance("web-1")?;
+    /// assert_eq!(schedule.status().instance.as_deref(), Some("web-1"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_instance(self, instance: impl Into<Arc<str>>) -> Result<Self, InvalidName> {
+        let instance = instance.into();
+        MutexName::readable_up_to(Arc::clone(&instance), LONGEST)?;
+        let schedule = self.with_label(|label| label.instance = Some(instance));
+        Ok(Self { observers: schedule.observers.on(&schedule.clock, schedule.instance()), ..schedule })
+    }
+
+    fn with_label(self, change: impl FnOnce(&mut Label)) -> Self {
+        let mut label = self.label.as_deref().cloned().unwrap_or_default();
+        change(&mut label);
+        Self { label: Some(Arc::new(label)), ..self }
+    }
+
+    pub(super) fn application(&self) -> Option<&Arc<str>> {
+        self.label.as_ref()?.application.as_ref()
+    }
+
+    /// Returns the instance that is set, or that of the process.
+    pub(crate) fn instance(&self) -> Option<Arc<str>> {
+        Label::of_this_process(self.label.as_deref()).instance
+    }
+
+    /// Checks its stores, and those of its events: [`EventMutex::check`](crate::EventMutex::check). If the schedule has a
+    /// [name](Self::named), it also warns of each event whose lease or latest claim another application has.
+    ///
+    /// # Errors
+    ///
+    /// A store did not answer.
+    ///
+    /// ```
+    /// use soloist::Schedule;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// for warning in Schedule::in_process().named("shop")?.check()? {
+    ///     eprintln!("{warning}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
+        let mut warnings = Vec::new();
+        for store in self.stores() {
+            warnings.extend(store.mutex.check()?);
+            warnings.extend(self.shared_names(store)?);
+        }
+        Ok(warnings)
+    }
+
+    /// Returns a warning for each event of this store of which another application has a name.
+    fn shared_names(&self, store: &Store) -> Result<Vec<StoreWarning>, MutexError> {
+        let Some(application) = self.application() else { return Ok(Vec::new()) };
+        let now = self.clock.now();
+        let events = self.events.iter().filter(|event| self.store_of(event).id == store.id);
+        let names: Vec<MutexName> = events.flat_map(|event| own_names(event, now)).collect();
+        let held = match store.mutex.held(Names::Each(&names)) {
+            Err(error) if error.is_unsupported() => return Ok(Vec::new()),
+            held => held?,
+        };
+        let mut others = BTreeMap::new();
+        for held in &held {
+            let event = held.name().event().unwrap_or(held.name().mutex());
+            let other = held.holder().and_then(|holder| holder.application()).filter(|other| *other != &**application);
+            others.extend(other.map(|other| (event, other)));
+        }
+        let warning = |(event, application): (&str, &str)| StoreWarning::SharedName {
+            event: event.to_owned(),
+            application: application.to_owned(),
+        };
+        Ok(others.into_iter().map(warning).collect())
+    }
+}
+
+/// Returns the leases and the latest claim that are the event's own: those of a mutex that events share on purpose are not.
+fn own_names(event: &Definition, now: DateTime<Utc>) -> impl Iterator<Item = MutexName> + use<> {
+    let protection = &event.protection;
+    let has_own_lease = protection.lease.is_some() && protection.mutex.mutex() == &*event.name;
+    let one = if protection.slots.is_empty() { Some(protection.mutex.clone()) } else { None };
+    let leases: Vec<MutexName> =
+        one.into_iter().chain(protection.slots.iter().cloned()).filter(|_| has_own_lease).collect();
+    let window = event.claim_window;
+    let oldest = TimeDelta::from_std(window + CLAIM_MARGIN).ok().and_then(|age| now.checked_sub_signed(age));
+    let latest = oldest.filter(|_| protection.claim.is_some());
+    let latest = latest.and_then(|oldest| event.upcoming(oldest).take_while(|due| *due <= now).last());
+    let claim = latest.and_then(|due| {
+        let zone = event.zone();
+        let tick = Tick::at(now, zone).for_missed(due, zone);
+        protection.claim(Claimant { event: &event.name, tick: &tick, zone, window })
+    });
+    leases.into_iter().chain(claim.map(|(name, _)| name))
+}
