@@ -163,7 +163,9 @@ impl Replicated for Cluster {
         }
         let is_well = |node: &Redis| {
             let is_ok = node.ask(&["CLUSTER", "INFO"]).text().contains("cluster_state:ok");
-            is_ok && known_by(node).iter().all(|known| !known.has_failed)
+            let known = known_by(node);
+            let replicas = known.iter().filter(|known| known.primary.is_some()).count();
+            is_ok && replicas == PRIMARIES && known.iter().all(|known| !known.has_failed)
         };
         let primaries: Vec<&Redis> = self.nodes.iter().filter(|node| is_primary(node)).collect();
         let have_copies = primaries.len() == PRIMARIES && primaries.into_iter().all(|primary| copies(primary) == 1);

@@ -49,7 +49,7 @@ impl Sentinels {
             format!("sentinel monitor {NAME} 127.0.0.1 {port} 2"),
             format!("sentinel auth-pass {NAME} {PASSWORD}"),
             format!("sentinel down-after-milliseconds {NAME} 3000"),
-            format!("sentinel failover-timeout {NAME} 2000"),
+            format!("sentinel failover-timeout {NAME} 5000"),
         ];
         let sentinels: Vec<Redis> = (0..3).map(|_| Redis::with(&lines.join("\n"))).collect();
         for sentinel in &sentinels {
