@@ -64,7 +64,7 @@ fn a_wrong_option_is_told_and_no_value_of_it() {
         ("table=secret", "has the option table; on this kind of server it is prefix"),
         ("timeout=2secret", "has a timeout that is not a number with ms, s or m, as in timeout=500ms"),
         ("timeout=1h", "has a timeout that is not a number with ms, s or m, as in timeout=500ms"),
-        ("prefixes=secret", "has another option behind the ? than prefix and timeout"),
+        ("prefixes=secret", "has another option behind the ? than prefix, timeout and wait"),
     ] {
         let refused = answer(&mut place_at("redis://:secret@localhost", options).soloist("locks")).exits_with(3);
         assert!(!refused.errors.contains("secret"), "{refused:?}");

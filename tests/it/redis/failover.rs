@@ -7,6 +7,7 @@ use soloist::{CancelReason, Event, FencingToken, Schedule, Verdict};
 
 use super::renewal::{AtWork, LEASE, assert_lost, assert_nothing_was_lost, store};
 use super::{assert_ran, assert_unavailable, claim, entries, minute, schedule};
+use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
 use crate::servers::replication::Replicated;
 use crate::support::{Diary, entry, ran, skipped};
@@ -182,4 +183,21 @@ pub(super) fn a_run_in_order_and_one_in_background_wait_for_a_replica(servers: &
     let report = mixed.run_due(minute(0));
     assert!(!report.is_failure(), "{report}");
     assert_eq!(diary.lines().len(), 4, "{report}");
+}
+
+#[test]
+fn a_grant_whose_answer_was_lost_counts_only_when_a_replica_has_it() {
+    let primary = Redis::start();
+    let replica = Redis::replica_of(&primary);
+    let proxy = Proxy::of(&primary);
+    let diary = Diary::default();
+    let ours = schedule(&(proxy.url() + "?wait=1"), &diary);
+    token_of_run(&ours, 0);
+    replica.pause();
+    // A second connection hears of the grant of the first.
+    proxy.fault_once(Fault::ReplyCut);
+    assert_unavailable(&ours.run_due(minute(1)));
+    assert_eq!(diary.lines().len(), 1, "a task ran");
+    replica.resume();
+    token_of_run(&ours, 1);
 }
