@@ -1,9 +1,11 @@
 //! A replica takes the place of a primary: a schedule goes on, and loses no more than what no replica had. Each case is tried
 //! with Sentinels and in a cluster.
 
+use std::iter;
+use std::thread;
 use std::time::Duration;
 
-use soloist::{CancelReason, Event, FencingToken, Schedule, Verdict};
+use soloist::{CancelReason, Clock, Event, EventMutex, FencingToken, LeaseRequest, MutexName, Schedule, Term, Verdict};
 
 use super::renewal::{AtWork, LEASE, assert_lost, assert_nothing_was_lost, store};
 use super::{assert_ran, assert_unavailable, claim, entries, minute, schedule};
@@ -21,6 +23,7 @@ macro_rules! cases {
             a_schedule_goes_on_when_its_primary_was_stopped
             a_claim_that_no_replica_had_is_lost_and_the_second_run_has_the_higher_token
             a_run_keeps_its_lease
+            the_lease_of_a_process_that_was_killed_ends_with_its_term
             a_run_whose_lease_no_replica_had_is_cancelled
             a_run_whose_renewals_no_replica_confirms_is_cancelled
             a_grant_that_no_replica_confirms_is_released_and_does_not_count
@@ -117,6 +120,29 @@ pub(super) fn a_run_keeps_its_lease(servers: &impl Replicated) {
     assert_overlaps(2);
     assert_nothing_was_lost(at_work);
     assert!(Some(token_of_run(&theirs, 3)) > token);
+}
+
+pub(super) fn the_lease_of_a_process_that_was_killed_ends_with_its_term(servers: &impl Replicated) {
+    let name = MutexName::lease("report").expect("a name");
+    let term = Term::new(Duration::from_secs(24)).expect("a term"); // longer than a failover on a busy machine
+    let request = LeaseRequest::new(name, term, &Clock::system());
+    let lease = store(&servers.url()).create(&request).unwrap().expect("it is free");
+    servers.wait_until_copied(LEASE);
+    let old = servers.primary();
+    old.kill();
+    servers.wait_for_another_primary(old);
+    let theirs = schedule(&servers.url(), &Diary::default());
+    let mut numbers = 0..;
+    let skips = iter::from_fn(|| {
+        let report = theirs.run_due(minute(numbers.next()?));
+        match entry(&report, "report").verdict() {
+            Verdict::Skipped(reason) => Some(reason.keyword().to_owned()),
+            _ => None,
+        }
+    });
+    let skips: Vec<String> = skips.inspect(|_| thread::sleep(Duration::from_millis(100))).collect(); // between two ticks
+    assert!(!skips.is_empty() && skips.iter().all(|skip| skip == "overlapping"), "{skips:?}");
+    assert!(lease.deadline() <= Clock::system().moment(), "it ended early");
 }
 
 pub(super) fn a_run_whose_lease_no_replica_had_is_cancelled(servers: &impl Replicated) {
