@@ -1,5 +1,6 @@
 //! A primary and its replicas: when the primary fails, a replica takes its place.
 
+use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,9 +21,7 @@ masterauth copies
 repl-timeout 5
 ";
 
-/// Servers that copy their data, and what promotes a replica.
-///
-/// They give their primary another place only when a test lets them: see [`wait_for_another_primary`](Replicated::wait_for_another_primary).
+/// Servers that copy their data. A replica is promoted when the primary fails, or when a test promotes it.
 pub(crate) trait Replicated: Send + Sync {
     /// Returns the URL of a store. Options can be appended to it.
     fn url(&self) -> String;
@@ -42,16 +41,24 @@ pub(crate) trait Replicated: Send + Sync {
     /// Returns the primary, as soon as all agree on one.
     #[track_caller]
     fn primary(&self) -> &Redis {
-        self.wait_until("all agree on a primary", &|| self.named_primary().is_some());
-        self.named_primary().expect("it does not change by itself")
+        self.wait_for("all agree on a primary", &|_| true)
     }
 
     /// Waits until the failover is over: all agree on another primary than this. Returns that.
     #[track_caller]
     fn wait_for_another_primary(&self, old: &Redis) -> &Redis {
-        let other = || self.named_primary().filter(|primary| primary.port() != old.port());
-        self.wait_until("another server is the primary", &|| other().is_some());
-        other().expect("it does not change by itself")
+        self.wait_for("another server is the primary", &|primary| primary.port() != old.port())
+    }
+
+    /// Waits until all agree on a primary that is accepted, and returns it.
+    #[track_caller]
+    fn wait_for(&self, what: &str, is_accepted: &dyn Fn(&Redis) -> bool) -> &Redis {
+        let found = Cell::new(None);
+        self.wait_until(what, &|| {
+            found.set(self.named_primary().filter(|primary| is_accepted(primary)));
+            found.get().is_some()
+        });
+        found.get().expect("it was waited for")
     }
 
     /// Waits until the failover is over, and lets the old primary come back. Returns the fencing tokens of the claims that the failover
