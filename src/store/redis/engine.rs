@@ -92,8 +92,12 @@ impl RedisEngine {
         };
         if let Err(failure) = confirmed.and_then(too_few) {
             let failure = failure.perhaps_done(true);
-            renewed.into_iter().for_each(|end| *end = Err(failure.clone()));
-            granted.into_iter().for_each(|grant| *grant = Err(failure.clone()));
+            for end in renewed {
+                *end = Err(failure.clone());
+            }
+            for grant in granted {
+                *grant = Err(failure.clone());
+            }
         }
     }
 
