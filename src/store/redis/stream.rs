@@ -88,6 +88,7 @@ impl Drop for Socket {
 }
 
 /// Connects to a server.
+#[cfg_attr(not(feature = "redis-tls"), expect(unused_variables, reason = "TLS alone needs the target"))]
 pub(super) fn connect(target: &Target<Address>, server: &ConnectionAddr, until: Moment) -> io::Result<Box<dyn Stream>> {
     let connected = match server {
         ConnectionAddr::Tcp(host, port) => connect_tcp(host, *port, until)?,
