@@ -61,44 +61,82 @@ impl RedisEngine {
     fn revoke_later(&self, admissions: &[&Admission], decided: &[Result<Admitted, Failure>]) {
         let now = Clock::system().moment();
         let until = now.plus(self.timeout + MARGIN);
-        let is_granted = |decided: &Result<Admitted, Failure>| matches!(decided, Ok(Admitted::Granted(_)));
         let granted = admissions.iter().zip(decided).filter(|(_, decided)| is_granted(decided));
         let mut to_revoke = self.to_revoke.lock().unwrap_or_else(PoisonError::into_inner);
         to_revoke.retain(|(_, until)| now < *until);
         to_revoke.extend(granted.map(|(admission, _)| (admission.owner(), until)));
     }
 
-    /// Waits, for half of the time that is left, until replicas have what was granted and renewed; and takes it back if too few have.
-    fn wait_for_replicas(&self, attempt: &mut Attempt<Connection>, ends: &[EndRequest], answers: &mut Answers) {
-        if self.replicas == 0 {
-            return;
+    /// Ends these leases and claims, and decides on these admissions. The last ends and the first admissions go into one call of the
+    /// script: a run in order costs one call.
+    fn call_script(
+        &self,
+        attempt: &mut Attempt<Connection>,
+        ends: &[EndRequest],
+        admissions: &[&Admission],
+    ) -> Result<Answers, Failure> {
+        let mut parts = admissions.chunks(CHUNK);
+        let call = Call { ends: &[], admissions: &[], revoked_for: self.timeout + MARGIN };
+        let mut calls: Vec<Call<'_>> = ends.chunks(CHUNK).map(|ends| Call { ends, ..call }).collect();
+        if let Some(last) = calls.last_mut() {
+            last.admissions = parts.next().unwrap_or_default();
         }
-        let is_renewed = |(end, was_ours): &(&EndRequest, &mut Result<bool, Failure>)| {
-            matches!((end.end, was_ours), (End::After(_), Ok(true)))
-        };
-        let is_granted = |decided: &&mut Result<Admitted, Failure>| matches!(decided, Ok(Admitted::Granted(_)));
-        let renewed: Vec<_> = ends.iter().zip(&mut answers.ends).filter(is_renewed).map(|(_, end)| end).collect();
-        let granted: Vec<_> = answers.admissions.iter_mut().filter(is_granted).collect();
+        calls.extend(parts.map(|admissions| Call { admissions, ..call }));
+        let (until, clock) = (attempt.until, attempt.connection.clock);
+        let commands: Vec<Cmd> = calls.iter().map(|call| call.command(&self.prefix, clock, until)).collect();
+        let replies = attempt.connection.exchange(until, &commands)?;
+        let (asked_before, mut answers) = (attempt.asked_before(), Answers::default());
+        for (call, reply) in calls.iter().zip(replies) {
+            let of_call = call.read(reply, asked_before, &mut attempt.connection.clock);
+            answers.ends.extend(of_call.ends);
+            answers.admissions.extend(of_call.admissions);
+        }
+        Ok(answers)
+    }
+
+    /// Waits until replicas have what was granted and renewed. If too few have, a renewal fails, and what was granted is released.
+    fn wait_for_replicas(
+        &self,
+        attempt: &mut Attempt<Connection>,
+        ends: &[EndRequest],
+        admissions: &[&Admission],
+        answers: &mut Answers,
+    ) {
+        let is_renewed = |end: &EndRequest, was_ours: &_| matches!((end.end, was_ours), (End::After(_), Ok(true)));
+        let renewed = ends.iter().zip(&mut answers.ends).filter(|(end, was_ours)| is_renewed(end, was_ours));
+        let renewed: Vec<&mut Result<bool, Failure>> = renewed.map(|(_, was_ours)| was_ours).collect();
+        let granted = admissions.iter().zip(&mut answers.admissions).filter(|(_, decided)| is_granted(decided));
+        let (granted, decided): (Vec<&Admission>, Vec<&mut Result<Admitted, Failure>>) =
+            granted.map(|(admission, decided)| (*admission, decided)).unzip();
         if renewed.is_empty() && granted.is_empty() {
             return;
         }
+        let Err(mut failure) = self.confirm(attempt) else { return };
+        let end = if attempt.asked_since.is_some() { End::NowAndRevoked } else { End::Now };
+        let requests = granted.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
+        let released = requests.map(|request| EndRequest { name: request.name().clone(), owner: request.owner(), end });
+        let is_released = self.call_script(attempt, &Vec::from_iter(released), &[]).is_ok();
+        failure = failure.perhaps_done(!is_released || attempt.asked_since.is_some());
+        for end in renewed {
+            *end = Err(failure.clone());
+        }
+        for decided in decided {
+            *decided = Err(failure.clone());
+        }
+    }
+
+    /// Waits, for half of the time that is left, until enough replicas have what the server has.
+    fn confirm(&self, attempt: &mut Attempt<Connection>) -> Result<(), Failure> {
         let left = attempt.until.since(Clock::system().moment());
         let wait = cmd("WAIT").arg(self.replicas).arg((left.as_millis() / 2).max(1)).take();
         // The server waits for what this connection wrote, and an earlier attempt may have written the grant on another one.
-        let confirmed = replies(attempt, [self.harmless_write(), wait]).and_then(|answers| read::<u32>(&answers[1]));
-        let too_few = |count| {
+        let answers = replies(attempt, [self.harmless_write(), wait])?;
+        let count: u32 = read(&answers[1])?;
+        if count < self.replicas {
             let what = format!("{count} of {} replicas confirmed it in time", self.replicas);
-            if count < self.replicas { Err(Failure::unavailable(what, Retry::Never)) } else { Ok(()) }
-        };
-        if let Err(failure) = confirmed.and_then(too_few) {
-            let failure = failure.perhaps_done(true);
-            for end in renewed {
-                *end = Err(failure.clone());
-            }
-            for grant in granted {
-                *grant = Err(failure.clone());
-            }
+            return Err(Failure::unavailable(what, Retry::Never));
         }
+        Ok(())
     }
 
     fn harmless_write(&self) -> Cmd {
@@ -132,27 +170,13 @@ impl Engine for RedisEngine {
         connection.is_closed()
     }
 
-    /// Puts the last releases and the first admissions into one call of the script: a run in order costs one call.
     fn carry_out(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
         let ends: Vec<EndRequest> = request.ends.iter().map(|end| self.with_revocation(end)).collect();
-        let mut parts = request.admissions.chunks(CHUNK);
-        let call = Call { ends: &[], admissions: &[], revoked_for: self.timeout + MARGIN };
-        let mut calls: Vec<Call<'_>> = ends.chunks(CHUNK).map(|ends| Call { ends, ..call }).collect();
-        if let Some(last) = calls.last_mut() {
-            last.admissions = parts.next().unwrap_or_default();
+        let mut answers = self.call_script(attempt, &ends, request.admissions)?;
+        if self.replicas > 0 {
+            self.wait_for_replicas(attempt, &ends, request.admissions, &mut answers);
         }
-        calls.extend(parts.map(|admissions| Call { admissions, ..call }));
-        let (until, clock) = (attempt.until, attempt.connection.clock);
-        let commands: Vec<Cmd> = calls.iter().map(|call| call.command(&self.prefix, clock, until)).collect();
-        let replies = attempt.connection.exchange(until, &commands)?;
-        let (asked_before, mut answers) = (attempt.asked_before(), Answers::default());
-        for (call, reply) in calls.iter().zip(replies) {
-            let of_call = call.read(reply, asked_before, &mut attempt.connection.clock);
-            answers.ends.extend(of_call.ends);
-            answers.admissions.extend(of_call.admissions);
-        }
-        self.wait_for_replicas(attempt, &ends, &mut answers);
-        if asked_before.is_some() {
+        if attempt.asked_since.is_some() {
             self.revoke_later(request.admissions, &answers.admissions);
         }
         Ok(answers)
@@ -253,6 +277,10 @@ impl Engine for RedisEngine {
     fn error(&self, attempted: String, failure: Failure) -> MutexError {
         server_error::error(attempted, failure)
     }
+}
+
+fn is_granted(decided: &Result<Admitted, Failure>) -> bool {
+    matches!(decided, Ok(Admitted::Granted(_)))
 }
 
 /// Reads the record of a run from a field of a log. `None`: the field is not a run's, or its line is damaged.
