@@ -94,7 +94,8 @@ impl RedisEngine {
         Ok(answers)
     }
 
-    /// Waits until replicas have what was granted and renewed. If too few have, a renewal fails, and what was granted is released.
+    /// Waits until replicas have what was granted and renewed. If too few have, renewals fail, what was granted is released, and all
+    /// admissions fail: one may have been refused because of such a grant.
     fn wait_for_replicas(
         &self,
         attempt: &mut Attempt<Connection>,
@@ -105,24 +106,22 @@ impl RedisEngine {
         let is_renewed = |end: &EndRequest, was_ours: &_| matches!((end.end, was_ours), (End::After(_), Ok(true)));
         let renewed = ends.iter().zip(&mut answers.ends).filter(|(end, was_ours)| is_renewed(end, was_ours));
         let renewed: Vec<&mut Result<bool, Failure>> = renewed.map(|(_, was_ours)| was_ours).collect();
-        let granted = admissions.iter().zip(&mut answers.admissions).filter(|(_, decided)| is_granted(decided));
-        let (granted, decided): (Vec<&Admission>, Vec<&mut Result<Admitted, Failure>>) =
-            granted.map(|(admission, decided)| (*admission, decided)).unzip();
+        let granted = admissions.iter().zip(&answers.admissions).filter(|(_, decided)| is_granted(decided));
+        let granted: Vec<&Admission> = granted.map(|(admission, _)| *admission).collect();
         if renewed.is_empty() && granted.is_empty() {
             return;
         }
-        let Err(mut failure) = self.confirm(attempt) else { return };
+        let Err(failure) = self.confirm(attempt) else { return };
         let end = if attempt.asked_since.is_some() { End::NowAndRevoked } else { End::Now };
         let requests = granted.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
         let released = requests.map(|request| EndRequest { name: request.name().clone(), owner: request.owner(), end });
-        let is_released = self.call_script(attempt, &Vec::from_iter(released), &[]).is_ok();
-        failure = failure.perhaps_done(!is_released || attempt.asked_since.is_some());
+        let released = self.call_script(attempt, &Vec::from_iter(released), &[]);
+        let is_released = released.is_ok_and(|answers| answers.ends.iter().all(Result::is_ok));
+        let failure = failure.perhaps_done(!is_released || attempt.asked_since.is_some());
         for end in renewed {
             *end = Err(failure.clone());
         }
-        for decided in decided {
-            *decided = Err(failure.clone());
-        }
+        answers.admissions.fill(Err(failure));
     }
 
     /// Waits, for half of the time that is left, until enough replicas have what the server has.
