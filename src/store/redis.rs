@@ -232,7 +232,7 @@ const TIMEOUTS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(6
 
 impl RedisMutexBuilder {
     /// Waits after each grant and each renewal until so many replicas have confirmed it: 0 unless it is set, `?wait=1` in the URL.
-    /// A grant that too few have confirmed in time is released with the next call, and the admission fails. A renewal fails, and is
+    /// A grant that too few have confirmed in time is released, and the admission fails. A renewal fails, and is
     /// tried again until the lease ends, and then the run is cancelled: so nothing goes on beside a primary that is cut off.
     pub fn wait_for_replicas(mut self, replicas: u32) -> Self {
         if let Ok(address) = &mut self.options.address {

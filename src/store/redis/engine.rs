@@ -114,8 +114,8 @@ impl RedisEngine {
         let Err(failure) = self.confirm(attempt) else { return };
         let end = if attempt.asked_since.is_some() { End::NowAndRevoked } else { End::Now };
         let requests = granted.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
-        let released = requests.map(|request| EndRequest { name: request.name().clone(), owner: request.owner(), end });
-        let released = self.call_script(attempt, &Vec::from_iter(released), &[]);
+        let given_up = requests.map(|request| EndRequest { name: request.name().clone(), owner: request.owner(), end });
+        let released = self.call_script(attempt, &given_up.collect::<Vec<_>>(), &[]);
         let is_released = released.is_ok_and(|answers| answers.ends.iter().all(Result::is_ok));
         let failure = failure.perhaps_done(!is_released || attempt.asked_since.is_some());
         for end in renewed {
