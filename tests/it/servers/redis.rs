@@ -119,7 +119,8 @@ impl Redis {
         let replica = Self::with(&format!("replicaof 127.0.0.1 {}", other.port));
         let follows = || replica.ask(&["INFO", "replication"]).text().contains("master_link_status:up");
         replica.process.wait_until("it follows the other", follows);
-        // The other counts it when it has said how far it has come.
+        // The other counts it when it has said how far it has come, which is nowhere before the first write.
+        other.ask(&["PUBLISH", "copied", ""]);
         let is_counted = |line: &str| line.contains("state=online") && !line.contains("offset=0,");
         let counts = || other.ask(&["INFO", "replication"]).text().lines().any(is_counted);
         replica.process.wait_until("the other counts it", counts);
