@@ -195,7 +195,7 @@ impl Engine for RedisEngine {
             let mut scan = cmd("SCAN");
             scan.arg(cursor.as_deref().unwrap_or("0")).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
             // `SCAN` has no key, so that a node of a cluster answers it also without the slot.
-            let answers = replies(attempt, [scan, topology::is_here(&self.prefix)])?;
+            let answers = replies(attempt, [scan, topology::question_of_slot(&self.prefix)])?;
             let (next, keys): (String, Vec<Vec<u8>>) = read(&answers[0])?;
             // Our keys are text.
             names.extend(keys.iter().filter_map(|key| self.prefix.lease_at(str::from_utf8(key).ok()?)));

@@ -60,7 +60,7 @@ fn more_telling(before: Option<Failure>, failure: Failure) -> Failure {
 }
 
 /// Returns a question that a node answers only if it has the slot of this prefix, and the slot is not being moved: no such key exists.
-pub(super) fn is_here(prefix: &Prefix) -> Cmd {
+pub(super) fn question_of_slot(prefix: &Prefix) -> Cmd {
     cmd("EXISTS").arg(prefix.key("none")).take()
 }
 
@@ -74,7 +74,7 @@ fn connect_to_slot(
     let mut asked = node.clone();
     for _ in 0..REDIRECTIONS {
         let named = |failure: Failure| if asked == *node { failure } else { failure.of_server(&shown(&asked)) };
-        let connected = Connection::to(target, &asked, Some(is_here(prefix)), until);
+        let connected = Connection::to(target, &asked, Some(question_of_slot(prefix)), until);
         let (connection, answer) = connected.map_err(named)?;
         match moved_to(&answer, &asked) {
             Some(other) => asked = other,
