@@ -156,7 +156,7 @@ impl RedisMutex {
     /// | `rediss+sentinel://…`, `rediss+cluster://…` | the same over TLS |
     /// | `…?prefix=billing&timeout=500ms` | with these options of the [builder](RedisMutexBuilder) |
     ///
-    /// With `?wait=1`, a grant [counts when a replica has it](RedisMutexBuilder::wait_for_replicas).
+    /// With `?wait=1`, a change [counts when a replica has it](RedisMutexBuilder::wait_for_replicas).
     ///
     /// Without TLS the password goes over the network in plain text, as Redis knows no other way:
     /// [`check`](crate::EventMutex::check) warns of a server without TLS that is not on this host.
@@ -231,9 +231,9 @@ server_builder! {
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(600)];
 
 impl RedisMutexBuilder {
-    /// Waits after each grant and each renewal until so many replicas have confirmed it: 0 unless it is set, `?wait=1` in the URL.
-    /// A grant that too few have confirmed in time is released, and the admission fails. A renewal fails, and is
-    /// tried again until the lease ends, and then the run is cancelled: so nothing goes on beside a primary that is cut off.
+    /// Waits after each change until so many replicas have confirmed it: 0 unless it is set, `?wait=1` in the URL. If too few have in
+    /// time, a grant is released, and the admission fails. A renewal fails, and is tried again until the lease ends, and then the run
+    /// is cancelled: so nothing goes on beside a primary that is cut off. The end of a lease or of a pause fails, and may have happened.
     pub fn wait_for_replicas(mut self, replicas: u32) -> Self {
         if let Ok(address) = &mut self.options.address {
             address.replicas = replicas;

@@ -49,7 +49,7 @@ fn pause(operator: &Schedule, event: &str, end: PauseEnd, is_over: impl Fn() -> 
     let mut until = from;
     let answered = repeat(&is_over, || {
         until = now() + nanoseconds(lasts);
-        operator.pause_event(event, instant(until), "the fleet is under fire")
+        operator.pause_event(event, instant(until), "the fleet is under fire").map(|_| true)
     });
     let mut over = now() + nanoseconds(lasts);
     thread::sleep(ends); // as the round has it
@@ -62,11 +62,12 @@ fn pause(operator: &Schedule, event: &str, end: PauseEnd, is_over: impl Fn() -> 
     Pause { event: event.to_owned(), by: std::process::id(), from, confirmed: answered, until, over }
 }
 
-/// Repeats a request until the store has answered in time, and returns when it did. `None`: it did not before the round was over.
-fn repeat<T>(is_over: impl Fn() -> bool, mut request: impl FnMut() -> Result<T, PauseError>) -> Option<At> {
+/// Repeats a request until the store has answered in time, and returns when it did. `None`: it did not before the round was over,
+/// or it had done so before and the answer was lost.
+fn repeat(is_over: impl Fn() -> bool, mut request: impl FnMut() -> Result<bool, PauseError>) -> Option<At> {
     loop {
         match request() {
-            Ok(_) => return Some(now()),
+            Ok(is_done) => return is_done.then(now),
             Err(PauseError::Store(_) | PauseError::Over { .. }) if is_over() => return None,
             // The store was unavailable, perhaps for longer than the pause was to last.
             Err(PauseError::Store(_) | PauseError::Over { .. }) => thread::sleep(Duration::from_millis(20)),

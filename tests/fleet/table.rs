@@ -62,7 +62,7 @@ impl Campaign {
             "seconds": self.took.as_secs(),
             "late": self.late.as_millis(),
             "violations": self.verdict.violations.len(),
-            "counts": Count::ALL.map(|what| self.verdict.of(what)),
+            "counts": Count::ALL.map(|what| self.verdict.of(what)).to_vec(),
             "recoveries": self.verdict.recoveries.iter().map(Duration::as_millis).collect::<Vec<_>>(),
             "faults": done(false),
             "starts": done(true),

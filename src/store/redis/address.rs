@@ -21,7 +21,7 @@ pub(super) struct Address {
     pub(super) servers: Vec<ConnectionAddr>,
     pub(super) login: RedisConnectionInfo,
     pub(super) is_encrypted: bool,
-    /// How many replicas must have a grant before it counts.
+    /// How many replicas must have a change before it counts.
     pub(super) replicas: u32,
 }
 

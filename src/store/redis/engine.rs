@@ -45,7 +45,7 @@ pub(super) struct RedisEngine {
     pub(super) prefix: Prefix,
     /// The longest duration of a call.
     pub(super) timeout: Duration,
-    /// How many replicas must have a grant before it counts.
+    /// How many replicas must have a change before it counts.
     pub(super) replicas: u32,
     /// Whether the URL names Sentinels, or nodes of a cluster.
     pub(super) fails_over: bool,
@@ -94,21 +94,14 @@ impl RedisEngine {
         Ok(answers)
     }
 
-    /// Waits until replicas have what was granted and renewed. If too few have, renewals fail, what was granted is released, and all
+    /// Waits until replicas have what was changed. If too few have, these ends fail, what was granted is released, and then all
     /// admissions fail: one may have been refused because of such a grant.
-    fn wait_for_replicas(
-        &self,
-        attempt: &mut Attempt<Connection>,
-        ends: &[EndRequest],
-        admissions: &[&Admission],
-        answers: &mut Answers,
-    ) {
-        let is_renewed = |end: &EndRequest, was_ours: &_| matches!((end.end, was_ours), (End::After(_), Ok(true)));
-        let renewed = ends.iter().zip(&mut answers.ends).filter(|(end, was_ours)| is_renewed(end, was_ours));
-        let renewed: Vec<&mut Result<bool, Failure>> = renewed.map(|(_, was_ours)| was_ours).collect();
+    fn wait_for_replicas(&self, attempt: &mut Attempt<Connection>, admissions: &[&Admission], answers: &mut Answers) {
         let granted = admissions.iter().zip(&answers.admissions).filter(|(_, decided)| is_granted(decided));
         let granted: Vec<&Admission> = granted.map(|(admission, _)| *admission).collect();
-        if renewed.is_empty() && granted.is_empty() {
+        let ended = answers.ends.iter_mut().filter(|was_ours| matches!(was_ours, Ok(true)));
+        let ended: Vec<&mut Result<bool, Failure>> = ended.collect();
+        if ended.is_empty() && granted.is_empty() {
             return;
         }
         let Err(failure) = self.confirm(attempt) else { return };
@@ -117,11 +110,12 @@ impl RedisEngine {
         let given_up = requests.map(|request| EndRequest { name: request.name().clone(), owner: request.owner(), end });
         let released = self.call_script(attempt, &given_up.collect::<Vec<_>>(), &[]);
         let is_released = released.is_ok_and(|answers| answers.ends.iter().all(Result::is_ok));
-        let failure = failure.perhaps_done(!is_released || attempt.asked_since.is_some());
-        for end in renewed {
-            *end = Err(failure.clone());
+        for was_ours in ended {
+            *was_ours = Err(failure.clone().perhaps_done(true));
         }
-        answers.admissions.fill(Err(failure));
+        if !granted.is_empty() {
+            answers.admissions.fill(Err(failure.perhaps_done(!is_released || attempt.asked_since.is_some())));
+        }
     }
 
     /// Waits, for half of the time that is left, until enough replicas have what the server has.
@@ -173,7 +167,7 @@ impl Engine for RedisEngine {
         let ends: Vec<EndRequest> = request.ends.iter().map(|end| self.with_revocation(end)).collect();
         let mut answers = self.call_script(attempt, &ends, request.admissions)?;
         if self.replicas > 0 {
-            self.wait_for_replicas(attempt, &ends, request.admissions, &mut answers);
+            self.wait_for_replicas(attempt, request.admissions, &mut answers);
         }
         if attempt.asked_since.is_some() {
             self.revoke_later(request.admissions, &answers.admissions);

@@ -7,7 +7,7 @@ use super::answers::{holder_was_at_work, may_have_been_granted};
 use super::queues;
 use super::{Case, Count, Double, Run, Skip, Verdict, Why, beginning, told};
 use crate::history::{Life, written};
-use crate::plan::{Kind, WORKERS};
+use crate::plan::Kind;
 
 pub(super) fn each_starts_once(case: &Case<'_>, verdict: &mut Verdict) {
     if !case.has_claim() {
@@ -48,8 +48,8 @@ pub(super) fn none_is_lost(case: &Case<'_>, verdict: &mut Verdict) {
     // its last minute, and it may have been the only one to tick the next.
     let assaults = |is: fn(Kind) -> bool| case.history.faults.iter().filter(|fault| is(fault.kind)).count();
     let kills = 2 * assaults(|kind| kind == Kind::Killed);
-    // A failover may lose the claims of all.
-    let cuts = assaults(|kind| kind == Kind::Stopped || kind.is_of_the_store()) + WORKERS * assaults(Kind::is_failover);
+    // A failover may lose all that are due meanwhile.
+    let cuts = assaults(|kind| kind == Kind::Stopped || kind.is_of_the_store());
     for (why, faults) in [(Why::Killed, kills), (Why::CutOff, cuts)] {
         let lost = verdict.of(Count::NotStarted(why));
         if lost > faults * case.history.events.len() {
@@ -95,9 +95,12 @@ fn explain(case: &Case<'_>, event: &str, occurrence: &str) -> Why {
     // Whoever met it met what was granted before.
     let lost_by = |skip: &Skip<'_>| {
         let is_holder = |life: &Life| Some(life.pid) == skip.holder;
-        let was_killed = killed.iter().any(|life| is_holder(life));
-        let was_cut_off = cut_off.iter().any(|cut| is_holder(cut.life) && cut.since <= skip.at);
-        was_killed.then_some(Why::Killed).or(was_cut_off.then_some(Why::CutOff))
+        if killed.iter().any(|life| is_holder(life)) {
+            return Some(Why::Killed);
+        }
+        let cut = cut_off.iter().find(|cut| is_holder(cut.life) && cut.since <= skip.at)?;
+        let has_failed_over = case.outages(cut.since, cut.at).any(|fault| fault.kind.is_failover());
+        Some(if has_failed_over { Why::FailedOver } else { Why::CutOff })
     };
     let claimants = || answered.iter().filter(|skip| skip.reason == "ran_elsewhere");
     // Who holds a lease without a run got it for this occurrence.

@@ -84,6 +84,8 @@ pub(crate) enum Why {
     Killed,
     /// Whoever had it, or may have had it, was stopped or cut off before it started.
     CutOff,
+    /// Whoever may have had it asked during a failover, which lost the answer or the claim, or no replica had it in time.
+    FailedOver,
     /// The store answered nobody.
     Unanswered,
     /// Nobody asked: no worker was ticking.
@@ -114,7 +116,7 @@ impl Verdict {
 }
 
 impl Count {
-    pub(crate) const ALL: [Self; 32] = [
+    pub(crate) const ALL: [Self; 33] = [
         Self::Runs,
         Self::RunsUnderALease,
         Self::UndisturbedRuns,
@@ -143,6 +145,7 @@ impl Count {
         Self::NotStarted(Why::Replaced),
         Self::NotStarted(Why::Killed),
         Self::NotStarted(Why::CutOff),
+        Self::NotStarted(Why::FailedOver),
         Self::NotStarted(Why::Unanswered),
         Self::NotStarted(Why::Unasked),
         Self::Logged,
@@ -181,6 +184,7 @@ impl fmt::Display for Count {
             Self::NotStarted(Why::Replaced) => "not started: a later occurrence took its place",
             Self::NotStarted(Why::Killed) => "not started: its worker was killed between gate and start",
             Self::NotStarted(Why::CutOff) => "not started: its worker was stopped or cut off there",
+            Self::NotStarted(Why::FailedOver) => "not started: its worker asked during a failover",
             Self::NotStarted(Why::Unanswered) => "not started: the store answered nobody",
             Self::NotStarted(Why::Unasked) => "not started: nobody was there to ask",
             Self::Logged => "runs in the log of the store",

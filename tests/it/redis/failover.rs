@@ -5,6 +5,7 @@ use std::iter;
 use std::thread;
 use std::time::Duration;
 
+use chrono::Utc;
 use soloist::{CancelReason, Clock, Event, EventMutex, FencingToken, LeaseRequest, MutexName, Schedule, Term, Verdict};
 
 use super::renewal::{AtWork, LEASE, assert_lost, assert_nothing_was_lost, store};
@@ -28,6 +29,7 @@ macro_rules! cases {
             a_run_whose_renewals_no_replica_confirms_is_cancelled
             a_grant_that_no_replica_confirms_is_released_and_does_not_count
             a_run_in_order_and_one_in_background_wait_for_a_replica
+            a_resumed_event_stays_resumed
         }
     };
     ($servers:path: $($case:ident)+) => {$(
@@ -215,6 +217,25 @@ pub(super) fn a_run_in_order_and_one_in_background_wait_for_a_replica(servers: &
     assert!(!report.is_failure(), "{report}");
     assert_eq!(diary.lines().len(), 4, "{report}");
     assert!(!slots.run_due(minute(0)).is_failure());
+}
+
+pub(super) fn a_resumed_event_stays_resumed(servers: &impl Replicated) {
+    let url = servers.url() + "?wait=1";
+    let shop = || schedule(&url, &Diary::default()).named("shop").expect("a name");
+    let pause = || shop().pause_event("report", Utc::now() + Duration::from_secs(600), "a test").expect("it answers");
+    pause();
+    servers.cut_off_replicas();
+    let error = shop().resume_event("report").expect_err("no replica has it");
+    assert!(error.is_unavailable() && error.to_string().contains("0 of 1 replicas confirmed it"), "{error}");
+    servers.mend();
+    pause();
+    assert!(shop().resume_event("report").expect("it answers"));
+    let old = servers.primary();
+    old.kill();
+    servers.wait_for_another_primary(old);
+    old.start_again();
+    servers.mend();
+    token_of_run(&shop(), 0);
 }
 
 #[test]
