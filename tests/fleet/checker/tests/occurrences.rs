@@ -135,4 +135,7 @@ fn more_losses_than_faults_are_found() {
     cut(cut(cut_off(), 4), 60_990).passes();
     let once = cut_off().with(Kind::Cut, 4, 60_990, None);
     once.fails_with("2 occurrences were lost, CutOff, by 1 faults");
+    // A failover lasts for several minutes of the schedule.
+    let failed_over = cut_off().with(Kind::PrimaryKilled, 4, 60_990, None).passes();
+    assert_eq!(lost(&failed_over), [Why::FailedOver; 2]);
 }
