@@ -102,10 +102,31 @@ impl WaitingRecords {
         self.writer == Writer::Writing || (self.writer == Writer::Idle && waits())
     }
 
-    fn take_due_skips(&mut self) -> Option<(Box<str>, Vec<SkipCount>)> {
+    /// Takes out what the writer does next: records, then what waits for them, then numbers of skipped occurrences.
+    fn next_work(&mut self) -> Option<Work> {
+        let count = self.waiting.len().min(BATCH_SIZE);
+        if count > 0 {
+            return Some(Work::Write(self.waiting.drain(..count).collect()));
+        }
+        if !self.once_written.is_empty() {
+            return Some(Work::FollowUp(mem::take(&mut self.once_written).into_values().collect()));
+        }
         let (event, skips) = self.skips.iter_mut().find(|(_, skips)| skips.are_due)?;
         skips.are_due = false;
-        Some((event.clone(), mem::take(&mut skips.counts)))
+        Some(Work::Count(event.clone(), mem::take(&mut skips.counts)))
+    }
+
+    /// Puts back what could not be written. Records that came meanwhile are newer; numbers are written with the next one.
+    fn put_back(&mut self, work: Work) {
+        match work {
+            Work::Write(batch) => {
+                batch.into_iter().rev().for_each(|record| self.waiting.push_front(record));
+                let surplus = self.waiting.len().saturating_sub(MOST_WAITING);
+                self.waiting.drain(..surplus);
+            }
+            Work::Count(event, skips) => add_skips(&mut self.skips.entry(event).or_default().counts, &skips),
+            Work::FollowUp(_) => {}
+        }
     }
 
     /// Lets all that waits be written, because the process ends.
@@ -134,6 +155,14 @@ impl WaitingRecords {
 
 /// What is done about an event when its runs are written.
 type FollowUp = Box<dyn FnOnce() + Send>;
+
+/// What the writer does next, with nothing locked.
+enum Work {
+    Write(Vec<RunRecord>),
+    FollowUp(Vec<FollowUp>),
+    /// Adds to the numbers of skipped occurrences of an event.
+    Count(Box<str>, Vec<SkipCount>),
+}
 
 impl RunLogger {
     pub(super) fn new(store: &Store, keep: usize) -> Arc<Self> {
@@ -190,40 +219,7 @@ impl RunLogger {
             if let Some(thread) = records.exits_on.take() {
                 records.end_runs(thread, &self.clock);
             }
-            let count = records.waiting.len().min(BATCH_SIZE);
-            if count == 0 && !records.once_written.is_empty() {
-                let follow_ups = mem::take(&mut records.once_written);
-                records.writer = Writer::Writing;
-                drop(records);
-                for follow_up in follow_ups.into_values() {
-                    follow_up();
-                }
-                records = self.records();
-                records.writer = Writer::Idle;
-                continue;
-            }
-            if count == 0
-                && let Some((event, skips)) = records.take_due_skips()
-            {
-                records.writer = Writer::Writing;
-                drop(records);
-                let counted = self.count(&event, &skips);
-                records = self.records();
-                records.writer = Writer::Idle;
-                if let Err(error) = counted
-                    && !error.is_unsupported()
-                {
-                    // They are written with the next one.
-                    add_skips(&mut records.skips.entry(event).or_default().counts, &skips);
-                    if !records.is_last {
-                        drop(records);
-                        log(&Incident::RunsNotLogged(&error));
-                        records = self.records();
-                    }
-                }
-                continue;
-            }
-            if count == 0 {
+            let Some(mut work) = records.next_work() else {
                 records.writer = if records.started.is_empty() { Writer::Absent } else { Writer::Idle };
                 self.changed.notify_all();
                 if records.writer == Writer::Absent {
@@ -231,21 +227,19 @@ impl RunLogger {
                 }
                 records = self.changed.wait(records).unwrap_or_else(PoisonError::into_inner);
                 continue;
-            }
-            let batch: Vec<RunRecord> = records.waiting.drain(..count).collect();
+            };
             let was_failing = records.is_failing;
             records.writer = Writer::Writing;
             drop(records);
-            let written = self.write(&batch);
+            let answer = self.carry_out(&mut work);
             records = self.records();
             records.writer = Writer::Idle;
-            records.is_failing = written.is_err();
-            records.attempts += 1;
-            let Err(error) = written else { continue };
-            // What came meanwhile is newer.
-            batch.into_iter().rev().for_each(|record| records.waiting.push_front(record));
-            let surplus = records.waiting.len().saturating_sub(MOST_WAITING);
-            records.waiting.drain(..surplus);
+            if let Work::Write(_) = work {
+                records.is_failing = answer.is_err();
+                records.attempts += 1;
+            }
+            let Err(error) = answer else { continue };
+            records.put_back(work);
             self.changed.notify_all();
             // A subscriber may wait for a lock of the thread that ends the process.
             if !was_failing && !records.is_last {
@@ -253,26 +247,29 @@ impl RunLogger {
                 log(&Incident::RunsNotLogged(&error));
                 records = self.records();
             }
-            (records, _) = self.changed.wait_timeout(records, TRY_AGAIN_AFTER).unwrap_or_else(PoisonError::into_inner);
+            if records.is_failing {
+                (records, _) =
+                    self.changed.wait_timeout(records, TRY_AGAIN_AFTER).unwrap_or_else(PoisonError::into_inner);
+            }
         }
     }
 
-    fn write(&self, batch: &[RunRecord]) -> Result<(), MutexError> {
-        let attempted = || "write the log of runs".to_owned();
-        let written = contain(|| match self.store.mutex.run_log() {
-            Some(log) => log.write(batch, self.keep),
-            None => Err(no_log()),
+    fn carry_out(&self, work: &mut Work) -> Result<(), MutexError> {
+        let done = contain(|| {
+            let log = || self.store.mutex.run_log().ok_or_else(no_log);
+            match work {
+                Work::Write(batch) => log()?.write(batch, self.keep),
+                Work::Count(event, skips) => match log()?.count_skips(event, skips) {
+                    Err(error) if error.is_unsupported() => Ok(()),
+                    answer => answer,
+                },
+                Work::FollowUp(follow_ups) => {
+                    follow_ups.drain(..).for_each(|follow_up| follow_up());
+                    Ok(())
+                }
+            }
         });
-        written.unwrap_or_else(|message| Err(MutexError::panicked(attempted(), &message)))
-    }
-
-    fn count(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
-        let attempted = || "count what is skipped".to_owned();
-        let counted = contain(|| match self.store.mutex.run_log() {
-            Some(log) => log.count_skips(event, skips),
-            None => Err(no_log()),
-        });
-        counted.unwrap_or_else(|message| Err(MutexError::panicked(attempted(), &message)))
+        done.unwrap_or_else(|message| Err(MutexError::panicked("write the log of runs".to_owned(), &message)))
     }
 
     /// Counts a skipped occurrence. The number is written now, or with a later one.
