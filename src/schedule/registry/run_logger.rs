@@ -103,29 +103,29 @@ impl WaitingRecords {
     }
 
     /// Takes out what the writer does next: records, then what waits for them, then numbers of skipped occurrences.
-    fn next_work(&mut self) -> Option<Work> {
+    fn next_work(&mut self) -> Option<LogWork> {
         let count = self.waiting.len().min(BATCH_SIZE);
         if count > 0 {
-            return Some(Work::Write(self.waiting.drain(..count).collect()));
+            return Some(LogWork::Write(self.waiting.drain(..count).collect()));
         }
         if !self.once_written.is_empty() {
-            return Some(Work::FollowUp(mem::take(&mut self.once_written).into_values().collect()));
+            return Some(LogWork::FollowUp(mem::take(&mut self.once_written).into_values().collect()));
         }
         let (event, skips) = self.skips.iter_mut().find(|(_, skips)| skips.are_due)?;
         skips.are_due = false;
-        Some(Work::Count(event.clone(), mem::take(&mut skips.counts)))
+        Some(LogWork::Count(event.clone(), mem::take(&mut skips.counts)))
     }
 
     /// Puts back what could not be written. Records that came meanwhile are newer; numbers are written with the next one.
-    fn put_back(&mut self, work: Work) {
+    fn put_back(&mut self, work: LogWork) {
         match work {
-            Work::Write(batch) => {
+            LogWork::Write(batch) => {
                 batch.into_iter().rev().for_each(|record| self.waiting.push_front(record));
                 let surplus = self.waiting.len().saturating_sub(MOST_WAITING);
                 self.waiting.drain(..surplus);
             }
-            Work::Count(event, skips) => add_skips(&mut self.skips.entry(event).or_default().counts, &skips),
-            Work::FollowUp(_) => {}
+            LogWork::Count(event, skips) => add_skips(&mut self.skips.entry(event).or_default().counts, &skips),
+            LogWork::FollowUp(_) => {}
         }
     }
 
@@ -156,8 +156,8 @@ impl WaitingRecords {
 /// What is done about an event when its runs are written.
 type FollowUp = Box<dyn FnOnce() + Send>;
 
-/// What the writer does next, with nothing locked.
-enum Work {
+/// A piece of work for the writer, which it does with nothing locked.
+enum LogWork {
     Write(Vec<RunRecord>),
     FollowUp(Vec<FollowUp>),
     /// Adds to the numbers of skipped occurrences of an event.
@@ -234,7 +234,7 @@ impl RunLogger {
             let answer = self.carry_out(&mut work);
             records = self.records();
             records.writer = Writer::Idle;
-            if let Work::Write(_) = work {
+            if let LogWork::Write(_) = work {
                 records.is_failing = answer.is_err();
                 records.attempts += 1;
             }
@@ -254,16 +254,16 @@ impl RunLogger {
         }
     }
 
-    fn carry_out(&self, work: &mut Work) -> Result<(), MutexError> {
+    fn carry_out(&self, work: &mut LogWork) -> Result<(), MutexError> {
         let done = contain(|| {
             let log = || self.store.mutex.run_log().ok_or_else(no_log);
             match work {
-                Work::Write(batch) => log()?.write(batch, self.keep),
-                Work::Count(event, skips) => match log()?.count_skips(event, skips) {
+                LogWork::Write(batch) => log()?.write(batch, self.keep),
+                LogWork::Count(event, skips) => match log()?.count_skips(event, skips) {
                     Err(error) if error.is_unsupported() => Ok(()),
                     answer => answer,
                 },
-                Work::FollowUp(follow_ups) => {
+                LogWork::FollowUp(follow_ups) => {
                     follow_ups.drain(..).for_each(|follow_up| follow_up());
                     Ok(())
                 }

@@ -84,7 +84,7 @@ pub(crate) enum Why {
     Killed,
     /// Whoever had it, or may have had it, was stopped or cut off before it started.
     CutOff,
-    /// Whoever may have had it asked during a failover, which lost the answer or the claim, or no replica had it in time.
+    /// Its worker asked during a failover, which lost the answer or the claim; or no replica confirmed it in time.
     FailedOver,
     /// The store answered nobody.
     Unanswered,
