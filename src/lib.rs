@@ -203,7 +203,6 @@ pub use store::redis::RedisMutex;
 #[cfg(feature = "redis")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub use store::redis::RedisMutexBuilder;
-pub use task::command::InvalidCommand;
 pub use task::output::Output;
 pub use task::run::Run;
 pub use task::task_result::{TaskOutcome, TaskResult};
@@ -212,7 +211,6 @@ pub use time::clock::manual::ManualClock;
 pub use time::clock::moment::Moment;
 pub use time::crontab::Crontab;
 pub use time::crontab::error::CrontabError;
-pub use time::frequency::error::FrequencyError;
 pub use time::frequency::one_or_more::OneOrMore;
 pub use time::period::Period;
 pub use time::tick::Tick;

@@ -87,7 +87,9 @@ impl Event {
         match &mut self.work {
             Work::Command(command) => command.grace = grace,
             Work::Future(task) => task.grace = grace,
-            Work::Callback(_) => self.note(AddErrorKind::GraceOfAFunction),
+            Work::Callback(_) => self.note(AddErrorKind::Conflict.because(
+                "`grace(..)` is for commands and futures, and this event calls a function, which ends by itself: leave it out",
+            )),
         }
         self
     }
@@ -102,7 +104,9 @@ impl Event {
     fn of_the_command(mut self, option: &'static str, change: impl FnOnce(&mut Command)) -> Self {
         match &mut self.work {
             Work::Command(command) => change(command),
-            _ => self.note(AddErrorKind::NotACommand(option)),
+            _ => self.note(AddErrorKind::Conflict.because(format_args!(
+                "`{option}(..)` is for commands, and this event has none: use `Event::exec` or `Event::command`"
+            ))),
         }
         self
     }

@@ -10,9 +10,7 @@ use super::filter::Filter;
 use crate::time::crontab::field_set::{Field, FieldSet};
 use crate::time::frequency::timetable_spec::Interval;
 use crate::time::timetable::windows::Window;
-use crate::time::{
-    frequency::error::FrequencyError, frequency::one_or_more::OneOrMore, frequency::time_of_day::window,
-};
+use crate::time::{frequency::one_or_more::OneOrMore, frequency::time_of_day::window};
 
 /// The words without arguments, by section of the guide's page: each with what it means and its expression. Of the
 /// expression it sets the fields in the first list; those in the second hold unless another word sets them.
@@ -295,10 +293,10 @@ impl Event {
         self.timed(|words| words.set_numbers(field, numbers))
     }
 
-    fn in_window(self, window: Result<Window, FrequencyError>) -> Self {
+    fn in_window(self, window: Result<Window, String>) -> Self {
         match window {
             Ok(window) => self.filtered(Filter::Window(window)),
-            Err(error) => self.refused(AddErrorKind::Frequency(error)),
+            Err(error) => self.refused(AddErrorKind::Timetable.because(error)),
         }
     }
 }

@@ -330,30 +330,50 @@ impl Schedule {
     pub fn add(&mut self, event: Event) -> Result<&mut Self, AddError> {
         let event = event.driven_by(self.runtime.as_ref())?;
         let event = event.define(&self.zone, self.lease_term, self.environment.as_deref())?;
+        let refuse = |refusal| Err(AddError::new(&event.name, refusal));
         if self.names.contains_key(&event.name) {
-            return Err(AddError::new(&event.name, AddErrorKind::Duplicate));
+            return refuse(AddErrorKind::Duplicate.because("there is already an event of this name in the schedule"));
         }
         let Store { id, can_extend, scope, .. } = self.store_of(&event);
         if event.protection.lease.is_some_and(LeaseTerms::need_extension) && !can_extend {
-            return Err(AddError::new(&event.name, AddErrorKind::CannotExtend));
+            return refuse(AddErrorKind::Store.because(
+                "its store says that it can't extend a lease (`EventMutex::describe`), so that none is renewed or held \
+                 longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
+                 takes",
+            ));
         }
         let (mutex, asked) = (&event.protection.mutex, event.protection.alternatives());
         if event.protection.lease.is_some()
             && let Some(known) = self.runs_at_a_time.get(&(*id, mutex.clone())).copied().filter(|known| *known != asked)
         {
-            let mutex = mutex.mutex().into();
-            return Err(AddError::new(&event.name, AddErrorKind::OtherAtMost { mutex, asked, known }));
+            let mutex = mutex.mutex();
+            return refuse(AddErrorKind::Conflict.because(format_args!(
+                "of the events that share the mutex {mutex:?}, this one allows {asked} at a time and another one {known}: \
+                 say the same `at_most(..)` for all of them"
+            )));
         }
         if event.protection.queue.is_some() && !can_extend {
-            return Err(AddError::new(&event.name, AddErrorKind::CannotQueue));
+            return refuse(AddErrorKind::Store.because(
+                "its store says that it can't extend a lease (`EventMutex::describe`), so that it can't keep a place in a \
+                 queue: leave out the `on_overlap(..)`",
+            ));
         }
         if let Some(limit) = event.failure_limit {
-            let refuse = |kind| Err(AddError::new(&event.name, kind));
+            if self.pause_mark.is_none() {
+                return refuse(AddErrorKind::Missing.because(
+                    "it has a `pause_on_failure(..)`, and the schedule has no name: call `schedule.named(..)` before `add`",
+                ));
+            }
             let keep = self.run_logger.as_ref().map_or(0, |logger| logger.keep());
-            match () {
-                () if self.pause_mark.is_none() => return refuse(AddErrorKind::FailuresUnnamed),
-                () if keep <= limit => return refuse(AddErrorKind::FailuresNotLogged { limit, keep }),
-                () => {}
+            if keep <= limit {
+                let log = match keep {
+                    0 => "the schedule keeps no log of runs".to_owned(),
+                    _ => format!("the log of the schedule keeps {keep} runs"),
+                };
+                return refuse(AddErrorKind::Missing.because(format_args!(
+                    "it has a `pause_on_failure({limit})`, and {log}: call `schedule.with_run_log(..)` with more than \
+                     {limit} before `add`"
+                )));
             }
         }
         if event.protection.claim.is_some() && *scope == Scope::Process {

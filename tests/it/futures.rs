@@ -191,7 +191,7 @@ fn an_occurrence_is_one_servers() {
 #[test]
 fn an_event_whose_future_nobody_drives_is_refused_and_told_why() {
     let error = Schedule::in_process().add(Event::spawn("e", |_| async {}).daily()).unwrap_err();
-    assert!(matches!(error.kind(), AddErrorKind::NoRuntime));
+    assert_eq!(error.kind(), AddErrorKind::Runtime);
     assert!(error.to_string().ends_with("name one with `Schedule::with_runtime(..)`"), "{error}");
     let runtime = many_threads();
     let _inside = runtime.enter();

@@ -193,7 +193,7 @@ fn an_error_of_a_definition_or_of_a_call_shows_what_is_wrong_and_does_not_steer(
     ] {
         is_clean("an event for developers", &format!("{wrong:?}"));
         let error = schedule.add(wrong).map(drop).unwrap_err();
-        is_shown("refused", &format!("{error} {error:?} {:?} {}", error.kind(), error.kind()));
+        is_shown("refused", &format!("{error} {error:?} {:?}", error.kind()));
     }
     let error = schedule.run(HOSTILE, noon()).unwrap_err();
     is_shown("no such event", &format!("{error} {error:?}"));

@@ -289,7 +289,8 @@ fn what_needs_no_extension_is_accepted_by_a_store_that_has_none() {
         .add(event("claimed").daily().on_one_server().timeout(HOUR).on_outage(OutagePolicy::RunUnprotected))
         .unwrap();
     let error = schedule.add(event("renewed").daily().without_overlapping()).unwrap_err();
-    assert!(matches!(error.kind(), AddErrorKind::CannotExtend));
+    assert_eq!(error.kind(), AddErrorKind::Store);
+    assert!(error.to_string().contains("none is renewed or held longer than its task"), "{error}");
     schedule.add(event("elsewhere").daily().without_overlapping().mutex(MemoryMutex::new())).unwrap();
 }
 
@@ -297,7 +298,8 @@ fn what_needs_no_extension_is_accepted_by_a_store_that_has_none() {
 fn the_term_of_a_schedule_is_refused_where_it_is_too_short_to_be_renewed() {
     let mut schedule = Schedule::in_process().with_lease_term(Term::MIN);
     let error = schedule.add(event("renewed").daily().without_overlapping()).unwrap_err();
-    assert!(matches!(error.kind(), AddErrorKind::TooShortToRenew(Term::MIN)), "{error}");
+    assert_eq!(error.kind(), AddErrorKind::OutOfRange, "{error}");
+    assert!(error.to_string().contains("a renewed lease of 1ms is shorter than 100ms"), "{error}");
     schedule.add(event("its own").daily().without_overlapping().lease_term(HOUR)).unwrap();
     schedule.add(event("fixed").daily().without_overlapping_for(Duration::from_millis(1))).unwrap();
 }

@@ -318,30 +318,34 @@ fn the_first_of_those_who_wait_ask_for_the_slots_and_the_others_read() {
 
 #[test]
 fn a_number_of_runs_that_can_not_be_is_refused() {
-    let kind = |settings: &[fn(Event) -> Event]| {
+    #[track_caller]
+    fn is_refused(settings: &[fn(Event) -> Event], kind: AddErrorKind, message: &str) {
         let mut schedule = Schedule::in_process();
         let named = |number: usize| Event::call(format!("event {number}"), |_| {}).every_minute();
-        let mut added = settings.iter().enumerate().map(|(number, setting)| {
-            schedule.add(setting(named(number))).map(|_| ()).map_err(|error| error.kind().clone())
-        });
-        added.find_map(Result::err).expect("one is refused")
-    };
-    assert!(matches!(kind(&[|event| event.at_most(0)]), AddErrorKind::AtMost(0)));
-    assert!(matches!(kind(&[|event| event.at_most(101)]), AddErrorKind::AtMost(101)));
+        let mut added =
+            settings.iter().enumerate().map(|(number, setting)| schedule.add(setting(named(number))).map(|_| ()));
+        let error = added.find_map(Result::err).expect("one is refused");
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(message), "{error}");
+    }
+    is_refused(&[|event| event.at_most(0)], AddErrorKind::OutOfRange, "`at_most(0)` is none of 1 to 100");
+    is_refused(&[|event| event.at_most(101)], AddErrorKind::OutOfRange, "`at_most(101)` is none of 1 to 100");
     let fixed: fn(Event) -> Event = |event| event.at_most(2).without_overlapping_for(Duration::from_secs(9));
-    assert!(matches!(kind(&[fixed]), AddErrorKind::RenewedAndFixed));
+    is_refused(&[fixed], AddErrorKind::Conflict, "whose lease is renewed, and a `without_overlapping_for(..)`");
     let replaces: fn(Event) -> Event = |event| event.at_most(2).on_overlap(Overlap::Replace);
-    assert!(matches!(kind(&[replaces]), AddErrorKind::ReplaceOfOneOfMany));
+    is_refused(&[replaces], AddErrorKind::Conflict, "which of several runs is to stop");
     let two: fn(Event) -> Event = |event| event.at_most(2).mutex_name("warehouse");
     let three: fn(Event) -> Event = |event| event.at_most(3).mutex_name("warehouse");
     let one: fn(Event) -> Event = |event| event.without_overlapping().mutex_name("warehouse");
-    for other in [three, one] {
-        let kind = kind(&[two, two, other]);
-        assert!(matches!(kind, AddErrorKind::OtherAtMost { known: 2, .. }), "{kind}");
+    for (other, message) in
+        [(three, "allows 3 at a time and another one 2"), (one, "allows 1 at a time and another one 2")]
+    {
+        is_refused(&[two, two, other], AddErrorKind::Conflict, message);
     }
     let fixed = Scripted::default().three_methods();
     let error = Schedule::new(fixed).add(Event::call(EVENT, |_| {}).every_minute().at_most(2)).map(|_| ()).unwrap_err();
-    assert!(matches!(error.kind(), AddErrorKind::CannotExtend), "{error}");
+    assert_eq!(error.kind(), AddErrorKind::Store, "{error}");
+    assert!(error.to_string().contains("it can't extend a lease"), "{error}");
 }
 
 #[test]

@@ -434,5 +434,6 @@ fn who_waits_and_who_is_watched_ask_about_once_a_second() {
 fn a_replacement_that_can_not_be_is_refused() {
     let event = replace(Event::call(EVENT, |_| {}).without_overlapping()).mutex_name("warehouse");
     let refused = Schedule::in_process().add(event).map(|_| ()).unwrap_err();
-    assert!(matches!(refused.kind(), AddErrorKind::ReplaceOfOthers));
+    assert_eq!(refused.kind(), AddErrorKind::Conflict);
+    assert!(refused.to_string().contains("by which it would cancel runs of other events"), "{refused}");
 }
