@@ -125,6 +125,7 @@ impl Audit {
             Some(Ok(Admitted::LeaseTaken(holder))) => denied("overlapping", holder),
             Some(Ok(Admitted::ClaimTaken(holder))) => denied("ran_elsewhere", holder),
             Some(Ok(Admitted::Excluded(held))) => denied("paused", &held.holder().cloned()),
+            Some(Ok(_)) => denied("refused", &None),
             Some(Err(error)) => ("store_unavailable", Some(error.to_string()), None),
             None => ("store_unavailable", Some("no answer".to_owned()), None),
         };

@@ -177,6 +177,15 @@ impl MutexError {
     }
 }
 
+/// Compares the kind and the text.
+impl PartialEq for MutexError {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind(), self.is_outage()) == (other.kind(), other.is_outage()) && self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for MutexError {}
+
 impl fmt::Display for MutexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let attempted = OneLine(&self.0.attempted);

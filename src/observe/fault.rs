@@ -47,6 +47,20 @@ impl Fault {
     }
 }
 
+/// Compares errors by their text.
+impl PartialEq for Fault {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Failed(error), Self::Failed(other)) => Chain(&**error).to_string() == Chain(&**other).to_string(),
+            (Self::Panicked(message), Self::Panicked(other)) => message == other,
+            (Self::Exited(status), Self::Exited(other)) => status == other,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Fault {}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

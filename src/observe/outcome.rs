@@ -39,7 +39,7 @@ use kept_output::KeptOutput;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunOutcome {
     pub(crate) ended: Ended,
     pub(crate) took: Duration,
@@ -51,7 +51,7 @@ pub struct RunOutcome {
 }
 
 /// The fields that few outcomes have.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RestOfOutcome {
     pub(crate) asked_to_stop_by: Option<Holder>,
     pub(crate) hook_failures: Vec<HookFailure>,
@@ -304,7 +304,7 @@ const STOPPED_AT_ONCE: Duration = Duration::from_millis(100);
 /// }
 /// assert_eq!(describe(&Ended::Succeeded), "done");
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ended {
     /// It returned without an error.

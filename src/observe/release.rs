@@ -11,7 +11,7 @@ use crate::time::clock::shown::HumanDuration;
 /// ```
 /// assert_eq!(soloist::Release::Lost.to_string(), "the lease was lost while the task was at work");
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Release {
     /// The name is free.

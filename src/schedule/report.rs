@@ -99,6 +99,15 @@ impl Report {
     }
 }
 
+/// Compares the tick and its entries.
+impl PartialEq for Report {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, &self.entries) == (other.at, &other.entries)
+    }
+}
+
+impl Eq for Report {}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let skipped = self.entries.iter().filter(|entry| matches!(entry.verdict, Verdict::Skipped(_))).count();
@@ -135,7 +144,7 @@ impl Termination for Report {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "an entry says whether the event ran and how that ended: print it, or ask `is_failure()`"]
 pub struct Entry {
     pub(crate) event: Arc<str>,
@@ -152,7 +161,7 @@ pub struct Entry {
 ///
 /// assert!(!Verdict::Skipped(SkipReason::Filtered).is_failure());
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It ran here, and ended so.
     Ran(RunOutcome),

@@ -211,7 +211,7 @@ impl TickThreads<'_, '_> {
             report(schedule.tick(&ticked));
         };
         if let Err(error) = threads::start_in(self.scope, "soloist-tick", move || _ = contain(tick)) {
-            let reason = SkipReason::NoThread(Arc::new(error));
+            let reason = SkipReason::NoThread(error.to_string().into());
             self.notices.tell(move || report(schedule.refuse(&plan, &reason)));
         }
     }

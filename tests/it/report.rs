@@ -87,6 +87,23 @@ fn a_skip_fails_if_the_run_that_it_meets_has_been_running_for_longer_than_it_may
 }
 
 #[test]
+fn reports_that_say_the_same_are_equal() {
+    let report = |message: &'static str| {
+        let clock = ManualClock::at(noon());
+        let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+        schedule
+            .add(Event::call("broken", move |_| Err(message.into())).every_minute().without_overlapping())
+            .unwrap()
+            .add(Event::call("filtered", |_| {}).every_minute().skip(|_| true))
+            .unwrap();
+        schedule.run_due(noon())
+    };
+    assert_eq!(report("no paper"), report("no paper"));
+    assert_ne!(report("no paper"), report("no ink"));
+    assert_eq!(report("no paper").skip("filtered"), Some(&SkipReason::Filtered));
+}
+
+#[test]
 fn a_tick_in_which_nothing_was_due_is_one_line() {
     let report = Schedule::in_process().run_due(at("2026-03-01T12:00:09Z"));
     assert_eq!(report.to_string(), "2026-03-01 12:00:09 UTC: 0 due, 0 ran, 0 skipped, 0 failed");

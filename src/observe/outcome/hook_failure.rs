@@ -17,7 +17,7 @@ use crate::observe::fault::Fault;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookFailure {
     pub(crate) hook: Hook,
     pub(crate) number: usize,

@@ -24,7 +24,7 @@ pub(crate) const LONGEST_REASON: usize = 200;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PauseError {
     /// It is no name of a schedule or of an event.

@@ -202,7 +202,7 @@ impl Schedule {
 /// let error = Schedule::in_process().runs("reports").unwrap_err();
 /// assert_eq!(error.to_string(), "there is no event `reports` in the schedule");
 /// ```
-#[derive(Clone, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunsError {
     /// The schedule has no event of this name.

@@ -40,7 +40,7 @@ use crate::time::{clock::Clock, zone::Zone};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Status {
@@ -73,7 +73,7 @@ pub struct Status {
 /// }
 /// assert!(!Schedule::in_process().status().events.iter().any(is_in_trouble));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct EventStatus {
@@ -170,7 +170,7 @@ pub struct LastRun {
 ///     matches!(skip.reason, SkipReason::RanElsewhere(_))
 /// }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LastSkip {

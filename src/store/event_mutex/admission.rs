@@ -171,11 +171,13 @@ impl Admission {
 ///     Admitted::LeaseTaken(holder) => println!("running already: {holder:?}"),
 ///     Admitted::ClaimTaken(holder) => println!("another run has claimed this occurrence: {holder:?}"),
 ///     Admitted::Excluded(held) => println!("not while {} is held: {:?}", held.name(), held.holder()),
+///     _ => println!("not granted"),
 /// }
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Admitted {
     /// The lease and the claim were granted, as far as they were asked for.
     Granted(Grant),
