@@ -58,9 +58,9 @@
 //! | [`Schedule::run_due`] | a binary that cron starts every minute |
 //! | [`Schedule::run_minute`] | the same, with sub-minute events: it lives for the whole minute |
 //! | [`Schedule::work`] | a service: it ticks when something is due, and sleeps otherwise |
-//! | [`Schedule::run`] | one event by hand, through the same gate |
+//! | [`Schedule::run_event`] | one event by hand, through the same gate |
 //! | `cli::run(schedule)`, with the feature `cli` | a program that is the command line of its schedule |
-//! | `Schedule::run_async`, `run_due_async`, with the feature `tokio` | the same as futures, and tasks that are futures |
+//! | `Schedule::work_async`, `run_due_async`, with the feature `tokio` | the same as futures, and tasks that are futures |
 //!
 //! [`LeaseGuard`] is the protection alone, for a task under another scheduler.
 //!
@@ -99,7 +99,7 @@
 //! | `redis`, `redis-tls` | no | `RedisMutex`; over TLS: `rediss://`, `rediss+sentinel://`, `rediss+cluster://` |
 //! | `mysql`, `mysql-tls` | no | `MysqlMutex`; over TLS: `?ssl-mode=REQUIRED` |
 //! | `postgres`, `postgres-tls` | no | `PostgresMutex`; over TLS: `?sslmode=require` |
-//! | `tokio` | no | tasks that are futures: `Event::spawn`; the loop as one: `Schedule::run_async`; async stores of your own |
+//! | `tokio` | no | tasks that are futures: `Event::spawn`; the loop as one: `Schedule::work_async`; async stores of your own |
 //! | `cli` | no | `soloist::cli`, the command line of a schedule; the program `soloist`, which protects commands without Rust |
 //! | `serde` | no | `Schedule::status` in a form for machines, such as JSON |
 //! | `metrics` | no | `Metrics`: counters, gauges and histograms, for Prometheus and others |
@@ -151,7 +151,7 @@ pub use observe::outcome::kept_output::KeptOutput;
 pub use observe::outcome::{Ended, RunOutcome};
 pub use observe::paused::Pause;
 pub use observe::release::Release;
-pub use observe::run_record::run_result::RunResult;
+pub use observe::run_record::outcome_kind::OutcomeKind;
 pub use observe::run_record::skip_count::SkipCount;
 pub use observe::run_record::{RunEnd, RunRecord};
 pub use observe::skip_reason::SkipReason;
@@ -205,7 +205,7 @@ pub use store::redis::RedisMutex;
 pub use store::redis::RedisMutexBuilder;
 pub use task::output::Output;
 pub use task::run::Run;
-pub use task::task_result::{TaskOutcome, TaskResult};
+pub use task::task_result::{IntoTaskResult, TaskResult};
 pub use time::clock::Clock;
 pub use time::clock::manual::ManualClock;
 pub use time::clock::moment::Moment;

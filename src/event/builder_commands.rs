@@ -80,7 +80,7 @@ impl Event {
     }
 
     /// How long a command may take to stop after it was told to with `SIGTERM`, and a future (`Event::spawn`) after its
-    /// [cancellation](crate::Run::cancellation): from zero, when it is killed or dropped at once, to an hour. The default is
+    /// [cancellation](crate::Run::cancelled): from zero, when it is killed or dropped at once, to an hour. The default is
     /// 5 seconds. During a [`Shutdown`](crate::Shutdown) it is no more than what is left of its grace, less a second. The
     /// lease must last twice as long as the grace and the second that killing may take, or `add` refuses the event.
     pub fn grace(mut self, grace: Duration) -> Self {

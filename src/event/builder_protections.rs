@@ -21,7 +21,7 @@ impl Event {
     /// The store must be able to extend a lease, as all built-in stores are. For one that can't, use
     /// [`without_overlapping_for`](Self::without_overlapping_for); `add` refuses an event with both.
     ///
-    /// A lease is not re-entrant: a task that [runs](crate::Schedule::run) its own event meets its own lease, and that run
+    /// A lease is not re-entrant: a task that [runs](crate::Schedule::run_event) its own event meets its own lease, and that run
     /// is skipped as [`Overlapping`](crate::SkipReason::Overlapping).
     ///
     /// A lease only prevents runs at the same time. Two servers whose clocks differ by two seconds tick two seconds
@@ -106,7 +106,7 @@ impl Event {
     /// If the server that waits is killed, shut down or paused, another one takes the occurrence over in its next tick, if that
     /// process skipped it as `Queued` before. A process that cron starts for each tick has not.
     /// [The guide](crate::guide::queues) says what happens in every case.
-    /// Events that share a [`mutex_name`](Self::mutex_name) share its queue. Runs [by hand](crate::Schedule::run) do not wait.
+    /// Events that share a [`mutex_name`](Self::mutex_name) share its queue. Runs [by hand](crate::Schedule::run_event) do not wait.
     ///
     /// ```
     /// use soloist::{Event, Overlap};
@@ -175,7 +175,7 @@ impl Event {
     /// [`RanElsewhere`](crate::SkipReason::RanElsewhere) with its holder, also in the same process.
     ///
     /// The start uses up the period, not the success: a task that fails, or whose process dies after its admission,
-    /// runs again in the next period. A run [by hand](crate::Schedule::run) needs no permit.
+    /// runs again in the next period. A run [by hand](crate::Schedule::run_event) needs no permit.
     ///
     /// ```
     /// use soloist::{Event, Period, Schedule, Verdict};

@@ -19,7 +19,7 @@ use crate::task::command::{LONGEST_GRACE, stopping::KILLING_TAKES};
 use crate::task::future_task::Runtime;
 use crate::task::run::Run;
 use crate::task::runtime;
-use crate::task::task_result::{TaskOutcome, TaskResult};
+use crate::task::task_result::{IntoTaskResult, TaskResult};
 use crate::task::work::{Task, Work, callback};
 use crate::time::clock::shown::HumanDuration;
 use crate::time::frequency::timetable_spec::TimetableSpec;
@@ -79,14 +79,14 @@ pub(crate) struct AfterHook {
     pub(crate) call: AfterCall,
 }
 
-type AfterCall = Box<dyn Fn(&Run, &RunOutcome) -> TaskOutcome + Send + Sync>;
+type AfterCall = Box<dyn Fn(&Run, &RunOutcome) -> TaskResult + Send + Sync>;
 
 impl Event {
     /// An event that calls `task`. The name is its identity: its lease and its claims are named after it, on every
     /// server. So use a name once in a schedule, and keep it from version to version. It has 1 to 512 characters,
     /// without control and invisible characters, and no space at its ends.
     ///
-    /// The task returns nothing, or a [`TaskOutcome`], as all hooks do.
+    /// The task returns nothing, or a [`TaskResult`], as all hooks do.
     ///
     /// ```
     /// use soloist::Event;
@@ -113,12 +113,12 @@ impl Event {
     /// .hourly();
     /// ```
     ///
-    /// A function returns a [`TaskOutcome`], or is called with `?` where it has an error type of its own:
+    /// A function returns a [`TaskResult`], or is called with `?` where it has an error type of its own:
     ///
     /// ```
-    /// use soloist::{Event, Run, TaskOutcome};
+    /// use soloist::{Event, Run, TaskResult};
     ///
-    /// fn import(run: &Run) -> TaskOutcome {
+    /// fn import(run: &Run) -> TaskResult {
     ///     println!("importing for {}", run.occurrence());
     ///     Ok(std::fs::write("/var/lib/myapp/imported", "")?)
     /// }
@@ -129,7 +129,10 @@ impl Event {
     /// }
     /// let clean_up = Event::call("clean-up", |_| Ok(clean_up()?)).daily();
     /// ```
-    pub fn call<R: TaskResult>(name: impl Into<Arc<str>>, task: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
+    pub fn call<R: IntoTaskResult>(
+        name: impl Into<Arc<str>>,
+        task: impl Fn(&Run) -> R + Send + Sync + 'static,
+    ) -> Self {
         Self::of(name.into(), Work::Callback(callback(task)))
     }
 
@@ -139,7 +142,7 @@ impl Event {
     ///
     /// A future can be ended at its next `await`, and so it keeps a promise that no callback can: **no poll of it begins when
     /// its lease is over**. A run that is cancelled, by the loss of its lease, its [`timeout`](Self::timeout) or a
-    /// [`Shutdown`](crate::Shutdown), is told by [`Run::cancellation`](crate::Run::cancellation); when its
+    /// [`Shutdown`](crate::Shutdown), is told by [`Run::cancelled`](crate::Run::cancelled); when its
     /// [`grace`](Self::grace) is over it is dropped, and at once if another process may hold the lease already. So it is
     /// told before its lease ends, earlier by the grace and a second, and dropped a second before. Its destructors run
     /// when the runtime next has a turn. If it panics, or its runtime ends or aborts it, the run has failed, and the lease
@@ -153,9 +156,9 @@ impl Event {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use soloist::{Event, Run, Schedule, TaskOutcome};
+    /// use soloist::{Event, Run, Schedule, TaskResult};
     ///
-    /// async fn import(run: Run) -> TaskOutcome {
+    /// async fn import(run: Run) -> TaskResult {
     ///     let rows = tokio::fs::read_to_string("/var/lib/myapp/rows").await?;
     ///     println!("{} rows under token {:?}", rows.lines().count(), run.fencing_token());
     ///     Ok(())
@@ -175,13 +178,13 @@ impl Event {
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn spawn<F>(name: impl Into<Arc<str>>, task: impl Fn(Run) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output: TaskResult> + Send + 'static,
+        F: Future<Output: IntoTaskResult> + Send + 'static,
     {
         let task = Arc::new(task);
         let begin = move |run| {
             let task = Arc::clone(&task);
             // Its runtime calls the task, too.
-            Box::pin(async move { task(run).await.into_outcome() }) as _
+            Box::pin(async move { task(run).await.into_task_result() }) as _
         };
         Self::of(
             name.into(),
@@ -295,31 +298,31 @@ impl Event {
 
     /// Called before the task, once the gate has admitted the run. If it fails, the task is not started, and the hooks
     /// after the task run. The occurrence counts as run: no other server tries it again.
-    pub fn before<R: TaskResult>(mut self, hook: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
+    pub fn before<R: IntoTaskResult>(mut self, hook: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
         self.before.push(callback(hook));
         self
     }
 
     /// Called when the task has ended, however it ended, while the lease is still held, unless it was lost:
     /// [`RunOutcome::lease_lost_at`]. A hook that fails keeps no other from running.
-    pub fn then<R: TaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
+    pub fn then<R: IntoTaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
         self.after(Hook::Then, hook)
     }
 
     /// Like [`then`](Self::then), if the task succeeded, even if its lease was lost.
-    pub fn on_success<R: TaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
+    pub fn on_success<R: IntoTaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
         self.after(Hook::OnSuccess, hook)
     }
 
     /// Like [`then`](Self::then), if the task did not succeed.
-    pub fn on_failure<R: TaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
+    pub fn on_failure<R: IntoTaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
         self.after(Hook::OnFailure, hook)
     }
 
     /// Cancels the run when its task has taken this long: from 1 millisecond to ten years. The default is no timeout.
     ///
     /// A [command](Self::exec) is ended. A callback is not ended by force: it sees [`Run::is_cancelled`],
-    /// [`Run::check`] and [`Run::cancelled`], and is waited for. Its lease is held until it has stopped. One that takes
+    /// [`Run::check`] and [`Run::wait_cancelled`], and is waited for. Its lease is held until it has stopped. One that takes
     /// longer than its timeout counts as failed, even if it succeeds then; the report says how much later it stopped,
     /// and subscribers of `tracing` are told as soon as it has gone on for five seconds. Hooks have no timeout.
     ///
@@ -499,12 +502,12 @@ impl Event {
         self
     }
 
-    fn after<R: TaskResult>(
+    fn after<R: IntoTaskResult>(
         mut self,
         hook: Hook,
         call: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static,
     ) -> Self {
-        self.after.push(AfterHook { hook, call: Box::new(move |run, outcome| call(run, outcome).into_outcome()) });
+        self.after.push(AfterHook { hook, call: Box::new(move |run, outcome| call(run, outcome).into_task_result()) });
         self
     }
 

@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use super::cancel::CancelReason;
 use super::fault::Fault;
 use super::release::Release;
-use super::run_record::run_result::RunResult;
+use super::run_record::outcome_kind::OutcomeKind;
 use crate::base::escape::{Chain, Lines};
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::{holder::Holder, token::FencingToken};
@@ -77,14 +77,14 @@ impl RunOutcome {
     }
 
     /// The same in one word, for a page or a metric.
-    pub fn result(&self) -> RunResult {
+    pub fn kind(&self) -> OutcomeKind {
         match &self.ended {
-            Ended::Succeeded => RunResult::Succeeded,
-            Ended::Faulted(Fault::Panicked(_)) => RunResult::Panicked,
-            Ended::Faulted(_) if self.cancelled.is_some() => RunResult::Cancelled,
-            Ended::Faulted(_) => RunResult::Failed,
-            Ended::TimedOut { .. } => RunResult::TimedOut,
-            Ended::NotStarted => RunResult::NotStarted,
+            Ended::Succeeded => OutcomeKind::Succeeded,
+            Ended::Faulted(Fault::Panicked(_)) => OutcomeKind::Panicked,
+            Ended::Faulted(_) if self.cancelled.is_some() => OutcomeKind::Cancelled,
+            Ended::Faulted(_) => OutcomeKind::Failed,
+            Ended::TimedOut { .. } => OutcomeKind::TimedOut,
+            Ended::NotStarted => OutcomeKind::NotStarted,
         }
     }
 

@@ -20,7 +20,7 @@ use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut schedule = Schedule::in_process();
 /// schedule.add(Event::call("reports", |_| {}).every_minute().skip(|_| true))?;
-/// let entry = schedule.run("reports", chrono::Utc::now())?;
+/// let entry = schedule.run_event("reports", chrono::Utc::now())?;
 /// assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered)));
 /// # Ok(())
 /// # }

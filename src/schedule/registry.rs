@@ -461,13 +461,13 @@ impl Schedule {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mut schedule = Schedule::in_process();
     /// schedule.add(Event::call("backup", |_| println!("backing up")).daily_at("02:30").without_overlapping())?;
-    /// let entry = schedule.run("backup", chrono::Utc::now())?;
+    /// let entry = schedule.run_event("backup", chrono::Utc::now())?;
     /// println!("{entry}");
     /// # assert!(!entry.is_failure());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn run(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
+    pub fn run_event(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
         let event = self.index_of(name)?;
         let tick = Tick::at(now, &self.events[event].timetable.zone);
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
@@ -572,7 +572,7 @@ impl Schedule {
 
     #[cfg(feature = "cli")]
     pub(crate) fn is_shutting_down(&self) -> bool {
-        self.shutdown.as_ref().is_some_and(Shutdown::has_begun)
+        self.shutdown.as_ref().is_some_and(Shutdown::is_triggered)
     }
 
     fn index_of(&self, name: &str) -> Result<usize, UnknownEvent> {

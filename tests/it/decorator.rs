@@ -176,7 +176,7 @@ fn all_that_is_taken_and_given_back_leads_through_carry_out() {
     schedule.add(event("a")).unwrap().add(event("b")).unwrap();
     assert!(!schedule.run_due(noon()).is_failure());
     assert_eq!(seen(), [(0, 1), (1, 1), (1, 0)]);
-    assert!(!schedule.run("a", noon()).unwrap().is_failure());
+    assert!(!schedule.run_event("a", noon()).unwrap().is_failure());
     assert_eq!(seen(), [(0, 1), (1, 0)]);
     let acquire = || LeaseGuard::acquire(&store, request().name().clone(), Term::MAX).unwrap();
     assert!(acquire().expect("it is free").release().unwrap());

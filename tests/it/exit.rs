@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use soloist::{
-    Event, EventMutex, FileMutex, LeaseGuard, ManualClock, MutexName, Output, Run, RunResult, RunState, Schedule, Term,
-    connect,
+    Event, EventMutex, FileMutex, LeaseGuard, ManualClock, MutexName, OutcomeKind, Output, Run, RunState, Schedule,
+    Term, connect,
 };
 
 use crate::scripted::Scripted;
@@ -354,7 +354,7 @@ fn a_run_that_ends_its_process_is_on_record_as_a_failure() {
         assert_eq!(ended.len(), runs);
         for run in ended {
             let end = run.record().end().expect("it is known how it ended");
-            assert_eq!(end.result(), RunResult::Failed);
+            assert_eq!(end.result(), OutcomeKind::Failed);
             assert_eq!(end.error(), Some("the process ended by exit while it was running"));
         }
         // What runs on other threads does not end by itself.

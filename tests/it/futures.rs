@@ -156,7 +156,7 @@ fn a_future_never_runs_beside_itself() {
         let entered = entered.clone();
         async move {
             entered.send(()).unwrap();
-            run.cancellation().await;
+            run.cancelled().await;
         }
     };
     let shutdown = Shutdown::new().with_drain(Duration::ZERO);

@@ -195,7 +195,7 @@ fn an_error_of_a_definition_or_of_a_call_shows_what_is_wrong_and_does_not_steer(
         let error = schedule.add(wrong).map(drop).unwrap_err();
         is_shown("refused", &format!("{error} {error:?} {:?}", error.kind()));
     }
-    let error = schedule.run(HOSTILE, noon()).unwrap_err();
+    let error = schedule.run_event(HOSTILE, noon()).unwrap_err();
     is_shown("no such event", &format!("{error} {error:?}"));
     let error = schedule.pause(DateTime::UNIX_EPOCH, "").unwrap_err();
     is_clean("no such pause", &format!("{error} {error:?}"));

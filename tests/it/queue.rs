@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{
     AddErrorKind, Event, EventMutex, FileMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexName, Names,
-    Overlap, Period, Report, Run, Schedule, Shutdown, SkipReason, TaskOutcome, Term, Verdict,
+    Overlap, Period, Report, Run, Schedule, Shutdown, SkipReason, TaskResult, Term, Verdict,
 };
 
 use crate::scripted::Scripted;
@@ -66,7 +66,7 @@ impl Fleet {
 
     fn event(&self) -> Event {
         let fleet = self.clone();
-        let task = move |run: &Run| -> TaskOutcome {
+        let task = move |run: &Run| -> TaskResult {
             let minutes = (run.occurrence() - noon()).num_minutes();
             fleet.diary.note(format!("start {minutes}"));
             until(|| run.is_cancelled() || fleet.ended.lock().unwrap().contains(&run.occurrence()))?;
@@ -511,7 +511,7 @@ fn by_hand_nothing_waits() {
     for policy in POLICIES {
         let fleet = Fleet::on(MemoryMutex::new(), move |event| event.every_minute().on_overlap(policy));
         fleet.takes(&mutex());
-        let entry = fleet.server().run(EVENT, minute(0)).unwrap();
+        let entry = fleet.server().run_event(EVENT, minute(0)).unwrap();
         assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Overlapping(Some(_)))), "{entry}");
     }
 }

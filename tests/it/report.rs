@@ -71,7 +71,7 @@ fn a_skip_fails_if_the_run_that_it_meets_has_been_running_for_longer_than_it_may
     let stuck = report.skip("limited").expect("it was skipped");
     assert_eq!((stuck.keyword(), stuck.holder().map(Holder::pid)), ("stuck", Some(std::process::id())));
     assert!(stuck.to_string().starts_with("still running after 1 h 0 min: "), "{stuck}");
-    assert!(schedule.run("limited", clock.now()).unwrap().is_failure(), "by hand, too");
+    assert!(schedule.run_event("limited", clock.now()).unwrap().is_failure(), "by hand, too");
     drop(elsewhere);
     assert!(!schedule.run_due(clock.now()).is_failure());
 
@@ -113,7 +113,7 @@ fn a_tick_in_which_nothing_was_due_is_one_line() {
 fn one_entry_reads_as_one_line() {
     let mut schedule = Schedule::in_process();
     schedule.add(Event::call("e", |_| {}).every_minute().when(|_| false)).unwrap();
-    let entry = schedule.run("e", DateTime::UNIX_EPOCH + TimeDelta::seconds(7)).unwrap();
+    let entry = schedule.run_event("e", DateTime::UNIX_EPOCH + TimeDelta::seconds(7)).unwrap();
     assert_eq!(entry.to_string(), "e  1970-01-01 00:00:07 UTC  skipped, filtered out");
 }
 

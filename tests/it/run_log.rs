@@ -7,8 +7,8 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::testing::TestStore;
 use soloist::{
-    Event, EventMutex, FileMutex, Holder, LeaseRequest, ManualClock, MemoryMutex, MutexName, Owner, Run, RunRecord,
-    RunResult, RunState, Schedule, Shutdown, SkipReason, Term, Verdict,
+    Event, EventMutex, FileMutex, Holder, LeaseRequest, ManualClock, MemoryMutex, MutexName, OutcomeKind, Owner, Run,
+    RunRecord, RunState, Schedule, Shutdown, SkipReason, Term, Verdict,
 };
 
 use crate::scripted::{Call, Scripted};
@@ -64,7 +64,7 @@ fn a_failure_is_on_record_with_its_error_and_the_last_success_stays() {
     let runs = schedule.runs("a").unwrap();
     assert_eq!(runs.iter().map(|run| run.record().occurrence()).collect::<Vec<_>>(), [5, 4, 0].map(minute));
     let end = runs[0].record().end().unwrap();
-    assert_eq!((end.result(), end.error()), (RunResult::Failed, Some(r"no\npaper")));
+    assert_eq!((end.result(), end.error()), (OutcomeKind::Failed, Some(r"no\npaper")));
     assert!(runs[2].record().is_success());
 }
 
@@ -225,7 +225,7 @@ fn who_paused_an_event_that_keeps_failing_and_until_when_stays_as_it_was() {
     let end = clock.now() + TimeDelta::hours(1);
     here.pause_event("a", end, "a migration").unwrap();
     for number in 0..4 {
-        assert!(here.run("a", minute(number)).unwrap().is_failure(), "by hand it runs all the same");
+        assert!(here.run_event("a", minute(number)).unwrap().is_failure(), "by hand it runs all the same");
     }
     let pause = here.paused_event("a").unwrap().expect("it is paused");
     assert!(pause.to_string().ends_with("a migration"), "{pause}");
@@ -241,8 +241,8 @@ fn what_was_cancelled_is_no_failure_and_no_success() {
         let started = RunRecord::started("a", Owner::unique(), minute(number), None, minute(number));
         log.write(&[started.ended(minute(number), result, None)], 10).unwrap();
     };
-    ended(0, RunResult::Panicked);
-    ended(1, RunResult::Cancelled);
+    ended(0, OutcomeKind::Panicked);
+    ended(1, OutcomeKind::Cancelled);
     let at_work = RunRecord::started("a", Owner::unique(), minute(2), None, minute(2));
     log.write(&[at_work], 10).unwrap();
     assert!(here.run_due(minute(3)).is_failure() && here.paused_event("a").unwrap().is_none(), "the second failure");
@@ -260,14 +260,14 @@ fn failures_are_counted_in_the_order_of_the_log_and_not_by_the_clocks_of_hosts()
         log.write(std::slice::from_ref(&started), 10).unwrap();
         log.write(&[started.ended(at, result, None)], 10).unwrap();
     };
-    run_elsewhere("three minutes ahead", 3, RunResult::Failed);
-    run_elsewhere("three minutes ahead", 3, RunResult::Failed);
-    run_elsewhere("in time", 0, RunResult::Succeeded);
+    run_elsewhere("three minutes ahead", 3, OutcomeKind::Failed);
+    run_elsewhere("three minutes ahead", 3, OutcomeKind::Failed);
+    run_elsewhere("in time", 0, OutcomeKind::Succeeded);
     assert!(here.run_due(minute(1)).is_failure());
     assert!(here.paused_event("a").unwrap().is_none(), "one failure since the last success");
     let hosts: Vec<String> = here.runs("a").unwrap().iter().map(|run| run.record().host().to_owned()).collect();
     assert_eq!(hosts[1..], ["in time", "three minutes ahead", "three minutes ahead"]);
-    run_elsewhere("two minutes behind", -2, RunResult::Failed);
+    run_elsewhere("two minutes behind", -2, OutcomeKind::Failed);
     assert!(here.run_due(minute(2)).is_failure() && here.paused_event("a").unwrap().is_some(), "the third");
 }
 

@@ -25,7 +25,7 @@ fn can_not_extend() -> Scripted {
 /// It tests the compiler, which has to find out what each closure returns.
 #[test]
 fn tasks_and_hooks_with_question_marks_need_no_annotation() {
-    fn import(_: &soloist::Run) -> soloist::TaskOutcome {
+    fn import(_: &soloist::Run) -> soloist::TaskResult {
         Err("no paper".into())
     }
     let none = |_: &soloist::Run| {
@@ -380,7 +380,7 @@ fn a_task_that_runs_its_own_event_meets_its_own_lease() {
         let task = move |run: &soloist::Run| {
             let schedule = seen.get().expect("it was put there");
             for name in [run.name(), "beside"] {
-                said.note(schedule.run(name, noon())?.verdict().to_string());
+                said.note(schedule.run_event(name, noon())?.verdict().to_string());
             }
             Ok(())
         };
@@ -472,7 +472,7 @@ fn an_event_that_is_still_at_work_is_not_started_again() {
     };
     wait_for_entry.recv().unwrap();
     let second = schedule.run_due(at("2026-03-01T12:01:00Z"));
-    let by_hand = schedule.run("e", at("2026-03-01T12:01:00Z")).unwrap();
+    let by_hand = schedule.run_event("e", at("2026-03-01T12:01:00Z")).unwrap();
     go_on.send(()).unwrap();
     let first = first.join().unwrap();
 
@@ -504,7 +504,7 @@ fn an_occurrence_starts_once_however_many_schedules_tick() {
     for report in &reports[1..] {
         assert!(matches!(skipped(report, "e"), SkipReason::RanElsewhere(Some(_))), "{report}");
     }
-    let by_hand = servers[1].run("e", noon()).unwrap();
+    let by_hand = servers[1].run_event("e", noon()).unwrap();
     assert!(matches!(by_hand.verdict(), Verdict::Ran(_)), "by hand no claim is asked for: {by_hand}");
 }
 
@@ -606,8 +606,8 @@ fn a_removed_event_is_gone_and_the_others_keep_their_places() {
     assert!(schedule.remove("b"));
     assert!(!schedule.remove("b"));
     assert_eq!(schedule.due(noon()).collect::<Vec<_>>(), ["a", "c"]);
-    assert_eq!(schedule.run("c", noon()).unwrap().event(), "c");
-    assert_eq!(schedule.run("b", noon()).unwrap_err().to_string(), "there is no event `b` in the schedule");
+    assert_eq!(schedule.run_event("c", noon()).unwrap().event(), "c");
+    assert_eq!(schedule.run_event("b", noon()).unwrap_err().to_string(), "there is no event `b` in the schedule");
     schedule.add(event("b").every_minute()).unwrap();
     assert_eq!(schedule.due(noon()).collect::<Vec<_>>(), ["a", "c", "b"]);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use soloist::{
     CancelReason, Clock, Ended, Event, EventMutex, ManualClock, MemoryMutex, MutexName, Period, Release, Run, Schedule,
-    Scope, Shutdown, SkipReason, TaskOutcome,
+    Scope, Shutdown, SkipReason, TaskResult,
 };
 
 use tracing::Level;
@@ -28,11 +28,11 @@ fn without_drain() -> Shutdown {
 }
 
 /// A task that says that it has begun, and goes on until it is told to stop.
-fn until_told(diary: &Diary, name: &'static str) -> impl Fn(&Run) -> TaskOutcome + Send + Sync + use<> {
+fn until_told(diary: &Diary, name: &'static str) -> impl Fn(&Run) -> TaskResult + Send + Sync + use<> {
     let diary = diary.clone();
     move |run| {
         diary.note(format!("{name} begins"));
-        let reason = run.cancelled(PATIENCE);
+        let reason = run.wait_cancelled(PATIENCE);
         diary.note(format!("{name} is told: {}", reason.map_or("nothing", CancelReason::keyword)));
         Ok(run.check()?)
     }
@@ -71,7 +71,7 @@ fn what_is_due_after_a_shutdown_began_is_skipped_and_its_store_is_not_asked() {
     assert_eq!(skipped(&report, "lease").keyword(), "shutting_down");
     assert_eq!(diary.lines(), <[&str; 0]>::default(), "neither a filter nor a task is called");
     assert_eq!(store.calls(), 0);
-    let by_hand = schedule.run("lease", noon()).unwrap();
+    let by_hand = schedule.run_event("lease", noon()).unwrap();
     assert_eq!(by_hand.verdict().to_string(), "skipped, the process is shutting down");
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{
     AddErrorKind, Event, EventMutex, FileMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Overlap, Report,
-    Run, Schedule, SkipReason, TaskOutcome, Term, Verdict,
+    Run, Schedule, SkipReason, TaskResult, Term, Verdict,
 };
 
 use crate::scripted::Scripted;
@@ -40,7 +40,7 @@ impl Crowd {
     /// Its task ends when so many have begun.
     fn event(&self, begun: usize) -> Event {
         let crowd = self.clone();
-        Event::call(EVENT, move |run: &Run| -> TaskOutcome {
+        Event::call(EVENT, move |run: &Run| -> TaskResult {
             let slot = run.slot().expect("it has one");
             let mut slots = crowd.slots.lock().unwrap();
             assert!(slots.insert(slot) && slot < SLOTS, "slot {slot} is free, of {slots:?}");
@@ -190,7 +190,7 @@ fn all_slots_are_tried_in_one_request_and_the_first_that_is_free_is_taken() {
     take(2);
     assert!(matches!(skipped(&server.run_due(minute(1)), EVENT), SkipReason::Overlapping(Some(_))));
     assert!(shared.forget(&taken[0]).unwrap());
-    let entry = server.run(EVENT, noon()).unwrap();
+    let entry = server.run_event(EVENT, noon()).unwrap();
     let Verdict::Ran(outcome) = entry.verdict() else { panic!("by hand too: {entry}") };
     assert!(outcome.to_string().contains("panicked"), "its slot is 0: {outcome}");
     assert!(!shared.exists(&slot(0)).unwrap());
@@ -203,7 +203,7 @@ fn events_that_share_a_mutex_share_its_slots() {
     let mut schedule = Schedule::new(Arc::clone(&store));
     for number in 0..5 {
         let crowd = crowd.clone();
-        let task = move |run: &Run| -> TaskOutcome {
+        let task = move |run: &Run| -> TaskResult {
             crowd.slots.lock().unwrap().insert(run.slot().unwrap());
             until(|| crowd.may_end.load(Ordering::SeqCst) > 0)
         };

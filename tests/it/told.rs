@@ -253,7 +253,7 @@ fn terminate_while(role: &str, telling: Duration) {
     let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
     let is_cancelled = move |run: &Run| {
         terminate();
-        run.cancelled(PATIENCE);
+        run.wait_cancelled(PATIENCE);
         println!("\n{STOPPED}");
         Ok(run.check()?)
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use soloist::{
     CancelReason, Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Run, Schedule,
-    TaskOutcome, Term,
+    TaskResult, Term,
 };
 
 use crate::scripted::Scripted;
@@ -27,7 +27,7 @@ fn a_run_that_is_unlocked_is_told_at_its_next_renewal_and_by_whom() {
     let store = MemoryMutex::with_clock(&clock);
     let operator = store.clone();
     let mut schedule = Schedule::new(store);
-    let task = move |run: &Run| -> TaskOutcome {
+    let task = move |run: &Run| -> TaskResult {
         ask_to_stop(&operator, &operator.clock(), run.fencing_token().unwrap().get());
         assert_eq!(run.cancel_reason(), None, "nobody has looked yet");
         clock.advance(Duration::from_secs(25));
@@ -71,7 +71,7 @@ fn a_run_that_ends_before_its_first_renewal_is_looked_for_by_nobody() {
     };
     let seen = looks.clone();
     // One more quarter of a minute with each minute; the lease is renewed when a third of its minute is over.
-    let task = move |run: &Run| -> TaskOutcome {
+    let task = move |run: &Run| -> TaskResult {
         let quarters = (run.occurrence() - noon()).num_minutes();
         clock.advance(Duration::from_secs(15) * u32::try_from(quarters)?);
         until(|| seen() > 0 || quarters < 2)

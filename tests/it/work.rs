@@ -285,7 +285,7 @@ fn it_ends_its_runs_when_it_is_told_to_stop() {
     let noted = diary.clone();
     let task = move |run: &Run| {
         sender.lock().unwrap().send(()).ok();
-        noted.note(format!("told to stop: {}", run.cancelled(10 * MINUTE).is_some()));
+        noted.note(format!("told to stop: {}", run.wait_cancelled(10 * MINUTE).is_some()));
     };
     schedule.add(Event::call("e", task).every_second().without_overlapping()).unwrap();
     let noted = diary.clone();

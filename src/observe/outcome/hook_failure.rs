@@ -11,7 +11,7 @@ use crate::observe::fault::Fault;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let mut schedule = Schedule::in_process();
 /// schedule.add(Event::call("reports", |_| {}).every_minute().then(|_, _| Err("nobody to notify".into())))?;
-/// let entry = schedule.run("reports", chrono::Utc::now())?;
+/// let entry = schedule.run_event("reports", chrono::Utc::now())?;
 /// let Verdict::Ran(outcome) = entry.verdict() else { unreachable!("nothing refuses it") };
 /// assert_eq!(outcome.hook_failures()[0].to_string(), "`then` hook 1 failed: nobody to notify");
 /// # Ok(())

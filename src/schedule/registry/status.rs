@@ -16,7 +16,7 @@ use crate::lease::label::this_host;
 use crate::lease::name::MutexName;
 use crate::lease::{store_id::StoreId, token::FencingToken};
 use crate::observe::paused::{EVENT_PAUSED, Pause};
-use crate::observe::run_record::run_result::RunResult;
+use crate::observe::run_record::outcome_kind::OutcomeKind;
 use crate::observe::skip_reason::SkipReason;
 use crate::schedule::tick_context::pause_check::find_pauses;
 use crate::store::event_mutex::held::{Held, Names};
@@ -27,7 +27,7 @@ use crate::time::{clock::Clock, zone::Zone};
 /// feature `serde` it is written as JSON; [the guide](crate::guide::observing) shows its form.
 ///
 /// ```
-/// use soloist::{Event, RunResult, Schedule};
+/// use soloist::{Event, OutcomeKind, Schedule};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut schedule = Schedule::in_process();
@@ -36,7 +36,7 @@ use crate::time::{clock::Clock, zone::Zone};
 /// let status = schedule.status();
 /// let reports = status.event("reports").expect("it was added");
 /// assert_eq!(reports.timetable, "every minute");
-/// assert_eq!(reports.last_run.as_ref().map(|run| run.result), Some(RunResult::Succeeded));
+/// assert_eq!(reports.last_run.as_ref().map(|run| run.result), Some(OutcomeKind::Succeeded));
 /// # Ok(())
 /// # }
 /// ```
@@ -135,10 +135,10 @@ pub struct RunningNow {
 /// A run that has ended; see [`EventStatus`].
 ///
 /// ```
-/// use soloist::{LastRun, RunResult};
+/// use soloist::{LastRun, OutcomeKind};
 ///
 /// fn is_slow(run: &LastRun) -> bool {
-///     run.result == RunResult::Succeeded && run.took.as_secs() > 60
+///     run.result == OutcomeKind::Succeeded && run.took.as_secs() > 60
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,7 +153,7 @@ pub struct LastRun {
     #[cfg_attr(feature = "serde", serde(rename = "took_ms", serialize_with = "as_millis"))]
     pub took: Duration,
     /// How it ended, in one word.
-    pub result: RunResult,
+    pub result: OutcomeKind,
     /// What went wrong, on one line; `None` if it succeeded.
     pub error: Option<Arc<str>>,
     /// The token under which it ran.

@@ -110,7 +110,7 @@ impl ManualClock {
     /// Lets `by` pass on both clocks, for every handle of this one, and returns when all that was due meanwhile is done.
     ///
     /// Time stops at each moment that somebody waits for, and goes on when that turn is over: a lease is renewed every
-    /// third of its term, [`Run::cancelled`](crate::Run::cancelled) returns, a [timeout](crate::Event::timeout) sets in,
+    /// third of its term, [`Run::wait_cancelled`](crate::Run::wait_cancelled) returns, a [timeout](crate::Event::timeout) sets in,
     /// [`Schedule::work`](crate::Schedule::work) starts its ticks. What tasks, hooks and ticks do then is not waited for.
     /// A renewal or an admission that takes longer than five seconds of real time is not waited for either, until it has
     /// ended; nor is one that calls this itself. A thread that begins to wait after this has returned waits for the next call.
@@ -152,7 +152,7 @@ impl ManualClock {
     ///     Ok(run.check()?)
     /// };
     /// schedule.add(Event::call("reports", stopped).every_minute().without_overlapping())?;
-    /// let entry = schedule.run("reports", Utc::now())?;
+    /// let entry = schedule.run_event("reports", Utc::now())?;
     /// assert!(entry.to_string().contains("the lease was lost"));
     /// # Ok(())
     /// # }

@@ -185,7 +185,7 @@ fn a_child_does_as_it_is_told() {
         "run" => {
             let mut schedule = Schedule::new(FileMutex::in_dir(path).unwrap());
             schedule.add(Event::exec("reports", more).every_minute().without_overlapping()).unwrap();
-            let _ = schedule.run("reports", super::noon());
+            let _ = schedule.run_event("reports", super::noon());
         }
         "claims" => {
             wait_for_the_parent();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use chrono::Utc;
 use soloist::{
-    Admission, Admitted, Clock, EventMutex, LeaseRequest, MutexError, MutexName, Names, Owner, RedisMutex, RunRecord,
-    RunResult, Term,
+    Admission, Admitted, Clock, EventMutex, LeaseRequest, MutexError, MutexName, Names, OutcomeKind, Owner, RedisMutex,
+    RunRecord, Term,
 };
 use tokio::runtime::Builder;
 
@@ -114,7 +114,7 @@ fn a_user_needs_no_more_than_the_documentation_says() {
     mutex.check().unwrap();
     let log = mutex.run_log().unwrap();
     let started = || RunRecord::started("report", Owner::unique(), Utc::now(), None, Utc::now());
-    log.write(&[started(), started().ended(Utc::now(), RunResult::Succeeded, None)], 1).unwrap();
+    log.write(&[started(), started().ended(Utc::now(), OutcomeKind::Succeeded, None)], 1).unwrap();
     assert_eq!(log.runs("report").unwrap().len(), 1);
     assert_eq!(server.ask(&["ACL", "LOG"]), crate::servers::resp::Reply::Many(vec![]), "something was refused");
 }

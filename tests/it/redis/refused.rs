@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use soloist::{
-    Admission, Admitted, Batch, Clock, Event, EventMutex, LeaseRequest, MutexError, MutexName, Names, Owner,
-    RedisMutex, RunRecord, RunResult, Schedule, StoreWarning, Term,
+    Admission, Admitted, Batch, Clock, Event, EventMutex, LeaseRequest, MutexError, MutexName, Names, OutcomeKind,
+    Owner, RedisMutex, RunRecord, Schedule, StoreWarning, Term,
 };
 
 use super::{extend, wait_until};
@@ -81,7 +81,7 @@ fn the_logs_of_many_events_are_read_in_parts() {
     let record = |event: &str, number: i64| {
         let at = noon() + TimeDelta::seconds(number);
         let started = RunRecord::started(event, Owner::unique(), at, None, at);
-        started.ended(at, RunResult::Failed, Some(&"\u{1F6D1}".repeat(200)))
+        started.ended(at, OutcomeKind::Failed, Some(&"\u{1F6D1}".repeat(200)))
     };
     let events: Vec<String> = (0..11).map(|number| format!("event {number}")).collect();
     for event in &events {
