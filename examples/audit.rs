@@ -23,10 +23,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use mysql::prelude::Queryable;
-use soloist::{
-    Admission, Admitted, Batch, Event, EventMutex, Holder, Lease, LeaseRequest, MutexError, MutexName, Report,
-    Schedule, Slot,
-};
+use soloist::store::{Admission, Admitted, Batch, Holder, Lease, LeaseRequest, Slot};
+use soloist::{Event, EventMutex, MutexError, MutexName, Report, Schedule};
 
 /// A store whose admissions are told to an audit.
 #[derive(Clone, Debug)]

@@ -17,7 +17,8 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use soloist::{Held, LeaseGuard, MutexName, Names, Term};
+use soloist::store::{Held, Names};
+use soloist::{LeaseGuard, MutexName, Term};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let usual = format!("file:{}", std::env::temp_dir().join("soloist-guarded-job").display());

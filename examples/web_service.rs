@@ -18,7 +18,8 @@ use axum::http::StatusCode;
 use axum::{Json, Router, routing::get, serve};
 use chrono::Utc;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use soloist::{Event, Metrics, Operator, Run, Schedule, Shutdown, Status, TaskResult};
+use soloist::observe::{Metrics, Operator, Status};
+use soloist::{Event, Run, Schedule, Shutdown, TaskResult};
 use tokio::net::TcpListener;
 
 /// What the handlers share.

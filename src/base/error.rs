@@ -45,7 +45,8 @@ struct Trouble {
 /// What sort of a [`MutexError`] it is.
 ///
 /// ```
-/// use soloist::{MutexError, MutexErrorKind};
+/// use soloist::store::MutexErrorKind;
+/// use soloist::MutexError;
 ///
 /// assert_eq!(MutexError::unsupported("extend a lease").kind(), MutexErrorKind::Unsupported);
 /// ```

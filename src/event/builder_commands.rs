@@ -67,7 +67,7 @@ impl Event {
         self.of_the_command("current_dir", |command| command.directory = Some(directory.into()))
     }
 
-    /// Sets a variable of the command's environment, in addition to those of this process or replacing one. The four
+    /// Sets a variable of the command's environment, in addition to those of this process or replacing one. The five
     /// variables that describe the run can't be replaced.
     pub fn env(self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.of_the_command("env", |command| command.environment.push((name.into(), value.into())))

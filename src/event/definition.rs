@@ -214,7 +214,7 @@ impl Event {
         }
     }
 
-    /// Due at the times of these five fields, read as cronie reads them; see [`Crontab`](crate::Crontab). It is a
+    /// Due at the times of these five fields, read as cronie reads them; see [`Crontab`](crate::time::Crontab). It is a
     /// complete timetable: `add` refuses an event that also has [words](crate::guide::frequencies) for when it is due.
     ///
     /// ```

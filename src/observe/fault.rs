@@ -13,7 +13,7 @@ use crate::base::{catch_panic::contain, error::BoxError};
 /// What somebody's code did instead of succeeding.
 ///
 /// ```
-/// use soloist::Fault;
+/// use soloist::observe::Fault;
 ///
 /// assert_eq!(Fault::Panicked("out of range".into()).to_string(), "panicked: out of range");
 /// ```

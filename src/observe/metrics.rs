@@ -23,7 +23,8 @@ use super::tell::observers::Observer;
 /// Several schedules may share one, in an `Arc`: events of one name share their series, and so do the stores.
 ///
 /// ```
-/// use soloist::{Event, Metrics, Schedule};
+/// use soloist::observe::Metrics;
+/// use soloist::{Event, Schedule};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut schedule = Schedule::in_process().observe(Metrics::new());

@@ -291,7 +291,7 @@ const STOPPED_AT_ONCE: Duration = Duration::from_millis(100);
 /// How a task ended.
 ///
 /// ```
-/// use soloist::{Ended, Fault};
+/// use soloist::observe::{Ended, Fault};
 ///
 /// fn describe(ended: &Ended) -> String {
 ///     match ended {

@@ -24,7 +24,7 @@ pub(crate) const MOST_KEPT: usize = 1_000;
 const ERROR_MAX: usize = 200;
 const HOST_MAX: usize = 64;
 
-/// One run, as the [log of a store](crate::RunLog) keeps it. `Display`:
+/// One run, as the [log of a store](crate::store::RunLog) keeps it. `Display`:
 /// `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`, which begins with the occurrence.
 ///
 /// A record is written when the run starts, and again when it has ended. One without an [`end`](Self::end) is of a run that
@@ -34,7 +34,8 @@ const HOST_MAX: usize = 64;
 ///
 /// ```
 /// use chrono::{TimeDelta, Utc};
-/// use soloist::{Owner, RunRecord, OutcomeKind};
+/// use soloist::observe::{RunRecord, OutcomeKind};
+/// use soloist::store::Owner;
 ///
 /// let began = Utc::now();
 /// let record = RunRecord::started("reports", Owner::unique(), began, None, began);
@@ -84,7 +85,8 @@ impl RunRecord {
     ///
     /// ```
     /// use chrono::DateTime;
-    /// use soloist::{Owner, RunRecord};
+    /// use soloist::observe::RunRecord;
+    /// use soloist::store::Owner;
     ///
     /// let noon = DateTime::UNIX_EPOCH;
     /// let record = RunRecord::started("reports", Owner::unique(), noon, None, noon).on("web-1", 4242);
@@ -189,7 +191,8 @@ impl fmt::Display for RunRecord {
 /// How and when a run ended.
 ///
 /// ```
-/// use soloist::{Owner, RunEnd, RunRecord, OutcomeKind};
+/// use soloist::observe::{RunEnd, RunRecord, OutcomeKind};
+/// use soloist::store::Owner;
 ///
 /// let now = chrono::Utc::now();
 /// let record = RunRecord::started("reports", Owner::unique(), now, None, now);

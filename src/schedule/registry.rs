@@ -171,7 +171,7 @@ impl Schedule {
     /// The same schedule on another clock than its store's, which is the machine's. For tests: see [`ManualClock`] for how
     /// to let time pass under a running task.
     ///
-    /// [`ManualClock`]: crate::ManualClock
+    /// [`ManualClock`]: crate::time::ManualClock
     #[must_use = "the clock is that of the schedule which is returned"]
     pub fn with_clock(self, clock: impl Into<Clock>) -> Self {
         let clock = clock.into();
@@ -236,14 +236,15 @@ impl Schedule {
 
     /// The same schedule, which tells this observer of each step from now on: what is due, why it is skipped, when it starts and
     /// how it ends, what becomes of its lease. There may be any number of them, and each is told of everything; see
-    /// [`Step`](crate::Step).
+    /// [`Step`](crate::observe::Step).
     ///
     /// The thread that takes a step calls the observers, in the order in which they were added, and waits for them: the steps of
     /// one run come in their order. What the renewal of leases finds out is told by a thread of its own, so that a slow observer
     /// loses no lease. A panic of an observer is logged. Without observers, nothing is done for them.
     ///
     /// ```
-    /// use soloist::{Event, Notice, Schedule, Step};
+    /// use soloist::observe::{Notice, Step};
+    /// use soloist::{Event, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mut schedule = Schedule::in_process().observe(|notice: &Notice<'_>| match notice.step() {

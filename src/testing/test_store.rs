@@ -28,7 +28,8 @@ use crate::time::clock::{Clock, manual::ManualClock};
 ///
 /// ```
 /// use soloist::testing::TestStore;
-/// use soloist::{Event, ManualClock, Schedule, SkipReason};
+/// use soloist::time::ManualClock;
+/// use soloist::{Event, Schedule, SkipReason};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let clock = ManualClock::at("2026-03-01T12:00:00Z".parse()?);
@@ -92,7 +93,8 @@ impl TestStore {
     ///
     /// ```
     /// use soloist::testing::TestStore;
-    /// use soloist::{Event, ManualClock, Schedule, SkipReason};
+    /// use soloist::time::ManualClock;
+    /// use soloist::{Event, Schedule, SkipReason};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let clock = ManualClock::at("2026-03-01T12:00:00Z".parse()?);
@@ -247,7 +249,8 @@ impl RunLog for TestStore {
 ///
 /// ```
 /// use soloist::testing::{RunElsewhere, TestStore};
-/// use soloist::{EventMutex, ManualClock, MutexName};
+/// use soloist::time::ManualClock;
+/// use soloist::{EventMutex, MutexName};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = TestStore::new(&ManualClock::at(chrono::DateTime::UNIX_EPOCH));

@@ -5,9 +5,11 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Timelike, Utc};
+use soloist::store::{LeaseRequest, Scope};
+use soloist::time::{Clock, ManualClock};
 use soloist::{
-    Clock, Entry, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, OutagePolicy, Period, Report,
-    Schedule, Scope, Shutdown, SkipReason, Verdict,
+    Entry, Event, EventMutex, MemoryMutex, MutexName, OutagePolicy, Period, Report, Schedule, Shutdown, SkipReason,
+    Verdict,
 };
 
 use crate::fleet::{Fleet, succeeded};

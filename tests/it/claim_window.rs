@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use chrono::{Month, TimeDelta};
+use soloist::time::ManualClock;
 use soloist::{
-    AddErrorKind, Event, EventMutex, FileMutex, ManualClock, MemoryMutex, MutexName, Overlap, Period, Schedule,
-    SkipReason, Verdict,
+    AddErrorKind, Event, EventMutex, FileMutex, MemoryMutex, MutexName, Overlap, Period, Schedule, SkipReason, Verdict,
 };
 
 use crate::support::{Diary, at, holder, noon, ran, skipped};

@@ -7,10 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use soloist::{
-    CancelReason, Clock, Event, EventMutex, ManualClock, MemoryMutex, Moment, MutexName, Report, Run, Schedule,
-    Shutdown, SkipReason,
-};
+use soloist::time::{Clock, ManualClock, Moment};
+use soloist::{CancelReason, Event, EventMutex, MemoryMutex, MutexName, Report, Run, Schedule, Shutdown, SkipReason};
 
 use crate::support::{Diary, HOUR, PATIENCE, noon, ran, run_alone, skipped, until};
 

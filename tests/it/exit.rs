@@ -10,10 +10,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use soloist::{
-    Event, EventMutex, FileMutex, LeaseGuard, ManualClock, MutexName, OutcomeKind, Output, Run, RunState, Schedule,
-    Term, connect,
-};
+use soloist::observe::{OutcomeKind, RunState};
+use soloist::time::ManualClock;
+use soloist::{Event, EventMutex, FileMutex, LeaseGuard, MutexName, Output, Run, Schedule, Term, connect};
 
 use crate::scripted::Scripted;
 use crate::support::{HOUR, PATIENCE, group_lives, holder, noon, number_in, until};

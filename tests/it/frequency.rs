@@ -3,7 +3,8 @@
 use std::sync::mpsc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use soloist::{AddErrorKind, ClockChange, Entry, Event, MemoryMutex, Run, Schedule, SkipReason, Verdict, Zone};
+use soloist::time::ClockChange;
+use soloist::{AddErrorKind, Entry, Event, MemoryMutex, Run, Schedule, SkipReason, Verdict, Zone};
 
 use crate::support::{Diary, PATIENCE, at, noon, ran, skipped};
 

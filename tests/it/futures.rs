@@ -8,10 +8,10 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use soloist::{
-    AddErrorKind, Clock, Ended, Event, EventMutex, Fault, ManualClock, MemoryMutex, MutexName, Names, Release, Report,
-    Run, Schedule, Shutdown, SkipReason,
-};
+use soloist::observe::{Ended, Fault, Release};
+use soloist::store::Names;
+use soloist::time::{Clock, ManualClock};
+use soloist::{AddErrorKind, Event, EventMutex, MemoryMutex, MutexName, Report, Run, Schedule, Shutdown, SkipReason};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::{Diary, PATIENCE, entry, noon, ran, run_alone, skipped, until};

@@ -7,10 +7,12 @@ use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use soloist::observe::{Ended, Fault, Notice, Release, Step};
+use soloist::store::{Admission, Admitted, Holder, Lease, LeaseRequest, Scope};
+use soloist::time::{Clock, ManualClock};
 use soloist::{
-    Admission, Admitted, CancelReason, Clock, Ended, Event, EventMutex, Fault, FileMutex, Holder, Lease, LeaseGuard,
-    LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, Notice, OutagePolicy, Period, Release, Report, Run,
-    Schedule, Scope, Shutdown, SkipReason, Step, TaskResult, Term,
+    CancelReason, Event, EventMutex, FileMutex, LeaseGuard, MemoryMutex, MutexError, MutexName, OutagePolicy, Period,
+    Report, Run, Schedule, Shutdown, SkipReason, TaskResult, Term,
 };
 
 use crate::scripted::{Admissions, Scripted, forward};

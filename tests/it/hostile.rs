@@ -5,10 +5,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, TimeDelta};
-use soloist::{
-    Description, Event, EventMutex, FencingToken, Held, Holder, Lease, LeaseRequest, MutexError, MutexName, Names,
-    OutagePolicy, Owner, Schedule, Slot, Term, Verdict,
-};
+use soloist::store::{Description, Held, Holder, Lease, LeaseRequest, Names, Owner, Slot};
+use soloist::{Event, EventMutex, FencingToken, MutexError, MutexName, OutagePolicy, Schedule, Term, Verdict};
 use tracing::Subscriber;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, SubscriberExt};

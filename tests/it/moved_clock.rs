@@ -6,9 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use soloist::time::{Clock, ManualClock};
 use soloist::{
-    CancelReason, Clock, Event, EventMutex, FileMutex, LeaseGuard, ManualClock, MemoryMutex, MutexName, Report, Run,
-    Schedule, SkipReason, TaskResult, Term,
+    CancelReason, Event, EventMutex, FileMutex, LeaseGuard, MemoryMutex, MutexName, Report, Run, Schedule, SkipReason,
+    TaskResult, Term,
 };
 
 use crate::scripted::Scripted;

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::observe::{Notice, Observer, Step};
+use soloist::store::LeaseRequest;
 use soloist::testing::TestStore;
-use soloist::{
-    Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Notice, Observer, Run, Schedule, Step,
-    Term,
-};
+use soloist::time::{Clock, ManualClock};
+use soloist::{Event, EventMutex, MemoryMutex, MutexName, Run, Schedule, Term};
 
 use crate::scripted::Scripted;
 use crate::support::{noon, until};

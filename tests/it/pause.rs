@@ -7,9 +7,12 @@ use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::observe::PauseError;
+use soloist::store::{Held, Holder, Lease, LeaseRequest, Names, Scope};
+use soloist::time::{Clock, ManualClock};
 use soloist::{
-    Clock, Event, EventMutex, FileMutex, Held, Holder, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError,
-    MutexName, Names, OutagePolicy, PauseError, Report, Run, Schedule, Scope, SkipReason, Term, Verdict,
+    Event, EventMutex, FileMutex, MemoryMutex, MutexError, MutexName, OutagePolicy, Report, Run, Schedule, SkipReason,
+    Term, Verdict,
 };
 
 use crate::decorator::Plain;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use soloist::store::LeaseRequest;
+use soloist::time::{Clock, ManualClock};
 use soloist::{
-    Clock, Event, EventMutex, FileMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Period, Report, Schedule,
-    SkipReason, Term, Verdict,
+    Event, EventMutex, FileMutex, MemoryMutex, MutexName, Period, Report, Schedule, SkipReason, Term, Verdict,
 };
 
 use crate::fleet::{Fleet, succeeded};

@@ -7,9 +7,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::store::{Lease, LeaseRequest, Names};
+use soloist::time::ManualClock;
 use soloist::{
-    AddErrorKind, Event, EventMutex, FileMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexName, Names,
-    Overlap, Period, Report, Run, Schedule, Shutdown, SkipReason, TaskResult, Term, Verdict,
+    AddErrorKind, Event, EventMutex, FileMutex, MemoryMutex, MutexName, Overlap, Period, Report, Run, Schedule,
+    Shutdown, SkipReason, TaskResult, Term, Verdict,
 };
 
 use crate::scripted::Scripted;

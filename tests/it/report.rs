@@ -4,11 +4,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta};
+use soloist::store::{Holder, LeaseRequest};
 use soloist::testing::TestStore;
-use soloist::{
-    Clock, Entry, Event, EventMutex, Holder, LeaseRequest, ManualClock, MemoryMutex, MutexName, Report, Schedule,
-    SkipReason, Term,
-};
+use soloist::time::{Clock, ManualClock};
+use soloist::{Entry, Event, EventMutex, MemoryMutex, MutexName, Report, Schedule, SkipReason, Term};
 
 use crate::support::{Unspeakable, at, noon};
 

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::observe::{OutcomeKind, RunRecord, RunState};
+use soloist::store::{Holder, LeaseRequest, Owner};
 use soloist::testing::TestStore;
+use soloist::time::ManualClock;
 use soloist::{
-    Event, EventMutex, FileMutex, Holder, LeaseRequest, ManualClock, MemoryMutex, MutexName, OutcomeKind, Owner, Run,
-    RunRecord, RunState, Schedule, Shutdown, SkipReason, Term, Verdict,
+    Event, EventMutex, FileMutex, MemoryMutex, MutexName, Run, Schedule, Shutdown, SkipReason, Term, Verdict,
 };
 
 use crate::scripted::{Call, Scripted};

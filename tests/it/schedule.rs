@@ -5,9 +5,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use chrono::Weekday;
+use soloist::store::LeaseRequest;
+use soloist::time::{Clock, ClockChange, ManualClock};
 use soloist::{
-    AddErrorKind, Clock, ClockChange, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName,
-    OutagePolicy, Period, Schedule, SkipReason, Term, Verdict,
+    AddErrorKind, Event, EventMutex, MemoryMutex, MutexName, OutagePolicy, Period, Schedule, SkipReason, Term, Verdict,
 };
 
 use crate::scripted::Scripted;
@@ -401,7 +402,7 @@ fn filters_are_asked_in_their_order_until_one_refuses() {
     let diary = Diary::default();
     let filter = |line: &'static str, answer: bool| {
         let diary = diary.clone();
-        move |tick: &soloist::Tick| {
+        move |tick: &soloist::time::Tick| {
             diary.note(format!("{line} at {}", tick.local().format("%H:%M")));
             answer
         }
@@ -592,7 +593,7 @@ fn a_lease_that_ran_out_under_its_task_is_reported_and_its_new_holder_left_alone
     schedule.add(event).unwrap();
     let report = schedule.run_due(noon());
     assert!(ran(&report, "e").is_success());
-    assert!(matches!(ran(&report, "e").release(), Some(soloist::Release::Lost)));
+    assert!(matches!(ran(&report, "e").release(), Some(soloist::observe::Release::Lost)));
     assert!(report.is_failure(), "a lost lease is a failure");
     assert!(mutex.exists(&name).unwrap(), "the new holder still has it");
 }
@@ -683,7 +684,7 @@ fn on_a_fleets_store_an_event_is_released_before_the_next_one_runs_or_is_filtere
     assert_eq!(diary.lines(), ["first", "first is held: false", "second is held: false", "third"]);
     assert!(report.entries().iter().map(soloist::Entry::event).eq(["first", "second", "third"]));
     for event in ["first", "second", "third"] {
-        assert!(matches!(ran(&report, event).release(), Some(soloist::Release::Released)), "{event}");
+        assert!(matches!(ran(&report, event).release(), Some(soloist::observe::Release::Released)), "{event}");
     }
 }
 

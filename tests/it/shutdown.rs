@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use soloist::observe::{Ended, Release};
+use soloist::store::Scope;
+use soloist::time::{Clock, ManualClock};
 use soloist::{
-    CancelReason, Clock, Ended, Event, EventMutex, ManualClock, MemoryMutex, MutexName, Period, Release, Run, Schedule,
-    Scope, Shutdown, SkipReason, TaskResult,
+    CancelReason, Event, EventMutex, MemoryMutex, MutexName, Period, Run, Schedule, Shutdown, SkipReason, TaskResult,
 };
 
 use tracing::Level;
@@ -55,7 +57,7 @@ fn what_is_due_after_a_shutdown_began_is_skipped_and_its_store_is_not_asked() {
     schedule.add(Event::call("first", move |_| triggers.trigger()).every_minute()).unwrap();
     schedule.add(Event::call("lease", diary.task("lease")).every_minute().without_overlapping()).unwrap();
     let filter = diary.clone();
-    let asked = move |_: &soloist::Tick| {
+    let asked = move |_: &soloist::time::Tick| {
         filter.note("asked");
         true
     };

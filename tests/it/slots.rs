@@ -7,9 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::store::LeaseRequest;
+use soloist::time::ManualClock;
 use soloist::{
-    AddErrorKind, Event, EventMutex, FileMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Overlap, Report,
-    Run, Schedule, SkipReason, TaskResult, Term, Verdict,
+    AddErrorKind, Event, EventMutex, FileMutex, MemoryMutex, MutexName, Overlap, Report, Run, Schedule, SkipReason,
+    TaskResult, Term, Verdict,
 };
 
 use crate::scripted::Scripted;

@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::observe::OutcomeKind;
 use soloist::testing::TestStore;
-use soloist::{Event, ManualClock, MemoryMutex, OutcomeKind, Period, Run, Schedule, SkipReason};
+use soloist::time::ManualClock;
+use soloist::{Event, MemoryMutex, Period, Run, Schedule, SkipReason};
 
 use crate::support::noon;
 

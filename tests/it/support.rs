@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Utc};
-use soloist::{
-    Clock, Entry, EventMutex, Held, Holder, MutexName, Names, Report, RunOutcome, SkipReason, TaskResult, Verdict,
-};
+use soloist::store::{Held, Holder, Names};
+use soloist::time::Clock;
+use soloist::{Entry, EventMutex, MutexName, Report, RunOutcome, SkipReason, TaskResult, Verdict};
 
 /// Lets a subscriber hear what this thread tells while `tell` runs.
 ///

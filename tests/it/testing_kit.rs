@@ -3,8 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use soloist::store::Scope;
 use soloist::testing::{TestStore, assert_due, assert_not_due, due_times};
-use soloist::{Event, EventMutex, ManualClock, MutexName, Period, Run, Schedule, Scope, SkipReason};
+use soloist::time::ManualClock;
+use soloist::{Event, EventMutex, MutexName, Period, Run, Schedule, SkipReason};
 
 use crate::support::{at, noon};
 
@@ -113,7 +115,7 @@ fn a_store_that_is_out_renews_nothing_and_admits_nobody_until_it_is_back() {
     assert!(matches!(schedule.run_due(clock.now()).skip("e"), Some(SkipReason::StoreUnavailable(_))));
     let name = MutexName::lease("e").unwrap();
     assert!(store.exists(&name).unwrap_err().is_unavailable());
-    assert!(store.held(soloist::Names::Exactly(&name)).unwrap_err().is_unavailable());
+    assert!(store.held(soloist::store::Names::Exactly(&name)).unwrap_err().is_unavailable());
     assert!(store.break_lease(&name).unwrap_err().is_unavailable());
     store.be_out(false);
     clock.advance(Duration::from_secs(60));
@@ -163,8 +165,8 @@ mod told_nothing {
             self.store.clone()
         }
 
-        fn clock(&self) -> soloist::Clock {
-            soloist::Clock::from(&self.clock)
+        fn clock(&self) -> soloist::time::Clock {
+            soloist::time::Clock::from(&self.clock)
         }
 
         fn let_time_pass(&self, by: Duration) {

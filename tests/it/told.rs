@@ -9,9 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use signal_hook::consts::SIGTERM;
+use soloist::time::ManualClock;
 use soloist::{
-    Event, EventMutex, FileMutex, LeaseGuard, ManualClock, MemoryMutex, MutexName, Period, Run, Schedule, Shutdown,
-    Term,
+    Event, EventMutex, FileMutex, LeaseGuard, MemoryMutex, MutexName, Period, Run, Schedule, Shutdown, Term,
 };
 use tracing::Subscriber;
 use tracing::field::{Field, Visit};

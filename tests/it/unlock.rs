@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use soloist::{
-    CancelReason, Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Run, Schedule,
-    TaskResult, Term,
-};
+use soloist::store::LeaseRequest;
+use soloist::time::{Clock, ManualClock};
+use soloist::{CancelReason, Event, EventMutex, MemoryMutex, MutexName, Run, Schedule, TaskResult, Term};
 
 use crate::scripted::Scripted;
 use crate::support::{noon, until};

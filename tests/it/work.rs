@@ -8,9 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::observe::{Notice, Step};
+use soloist::store::LeaseRequest;
+use soloist::time::{Clock, ManualClock};
 use soloist::{
-    Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Notice, Period, Report, Run, Schedule,
-    Shutdown, SkipReason, Step, Term, Verdict,
+    Event, EventMutex, MemoryMutex, MutexName, Period, Report, Run, Schedule, Shutdown, SkipReason, Term, Verdict,
 };
 
 use crate::scripted::Scripted;

@@ -50,7 +50,7 @@ impl fmt::Display for HookFailure {
 /// The kinds of hooks, by the method of [`Event`](crate::Event) that adds them.
 ///
 /// ```
-/// assert_eq!(soloist::Hook::OnSuccess.to_string(), "on_success");
+/// assert_eq!(soloist::observe::Hook::OnSuccess.to_string(), "on_success");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -5,7 +5,7 @@ use std::fmt;
 /// How a run ended, in one word. `Display` reads it in a sentence: `timed out`.
 ///
 /// ```
-/// use soloist::OutcomeKind;
+/// use soloist::observe::OutcomeKind;
 ///
 /// assert_eq!(OutcomeKind::TimedOut.keyword(), "timed_out");
 /// assert_eq!(OutcomeKind::TimedOut.to_string(), "timed out");

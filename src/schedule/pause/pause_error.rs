@@ -14,7 +14,8 @@ pub(crate) const LONGEST_REASON: usize = 200;
 ///
 /// ```
 /// use chrono::DateTime;
-/// use soloist::{PauseError, Schedule};
+/// use soloist::observe::PauseError;
+/// use soloist::Schedule;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let error = Schedule::in_process().resume().unwrap_err();

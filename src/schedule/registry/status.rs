@@ -27,7 +27,8 @@ use crate::time::{clock::Clock, zone::Zone};
 /// feature `serde` it is written as JSON; [the guide](crate::guide::observing) shows its form.
 ///
 /// ```
-/// use soloist::{Event, OutcomeKind, Schedule};
+/// use soloist::observe::OutcomeKind;
+/// use soloist::{Event, Schedule};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut schedule = Schedule::in_process();
@@ -66,7 +67,8 @@ pub struct Status {
 /// The status of one event; see [`Schedule::status`].
 ///
 /// ```
-/// use soloist::{EventStatus, Schedule};
+/// use soloist::observe::EventStatus;
+/// use soloist::Schedule;
 ///
 /// fn is_in_trouble(event: &EventStatus) -> bool {
 ///     event.consecutive_failures >= 3
@@ -135,7 +137,7 @@ pub struct RunningNow {
 /// A run that has ended; see [`EventStatus`].
 ///
 /// ```
-/// use soloist::{LastRun, OutcomeKind};
+/// use soloist::observe::{LastRun, OutcomeKind};
 ///
 /// fn is_slow(run: &LastRun) -> bool {
 ///     run.result == OutcomeKind::Succeeded && run.took.as_secs() > 60
@@ -164,7 +166,8 @@ pub struct LastRun {
 /// An occurrence that was skipped; see [`EventStatus`].
 ///
 /// ```
-/// use soloist::{LastSkip, SkipReason};
+/// use soloist::observe::LastSkip;
+/// use soloist::SkipReason;
 ///
 /// fn is_of_another_server(skip: &LastSkip) -> bool {
 ///     matches!(skip.reason, SkipReason::RanElsewhere(_))

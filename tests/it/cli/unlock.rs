@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use soloist::{EventMutex, Holder, LeaseGuard, MutexName, Names, Term};
+use soloist::store::{Holder, Names};
+use soloist::{EventMutex, LeaseGuard, MutexName, Term};
 
 use super::*;
 use crate::support::{group_lives, number_in, worker};

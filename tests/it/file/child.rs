@@ -8,10 +8,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use soloist::{
-    Admission, Admitted, Clock, Event, EventMutex, FileMutex, FileMutexBuilder, LeaseRequest, MutexError, MutexName,
-    Names, Run, Schedule, Sharing, Term,
-};
+use soloist::store::{Admission, Admitted, FileMutexBuilder, LeaseRequest, Names, Sharing};
+use soloist::time::Clock;
+use soloist::{Event, EventMutex, FileMutex, MutexError, MutexName, Run, Schedule, Term};
 
 const TOLD: &str = "SOLOIST_TEST_CHILD";
 

@@ -4,10 +4,10 @@ use std::fs;
 use std::time::Duration;
 
 use chrono::Utc;
-use soloist::{
-    Admission, Admitted, Clock, EventMutex, LeaseRequest, MutexError, MutexName, Names, OutcomeKind, Owner, RedisMutex,
-    RunRecord, Term,
-};
+use soloist::observe::{OutcomeKind, RunRecord};
+use soloist::store::{Admission, Admitted, LeaseRequest, Names, Owner};
+use soloist::time::Clock;
+use soloist::{EventMutex, MutexError, MutexName, RedisMutex, Term};
 use tokio::runtime::Builder;
 
 use super::{assert_ran, extend};

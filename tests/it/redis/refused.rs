@@ -5,10 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use soloist::{
-    Admission, Admitted, Batch, Clock, Event, EventMutex, LeaseRequest, MutexError, MutexName, Names, OutcomeKind,
-    Owner, RedisMutex, RunRecord, Schedule, StoreWarning, Term,
-};
+use soloist::observe::{OutcomeKind, RunRecord};
+use soloist::store::{Admission, Admitted, Batch, LeaseRequest, Names, Owner, StoreWarning};
+use soloist::time::Clock;
+use soloist::{Event, EventMutex, MutexError, MutexName, RedisMutex, Schedule, Term};
 
 use super::{extend, wait_until};
 use crate::servers::redis::Redis;
