@@ -63,7 +63,7 @@ impl Report {
         self.entries.iter().find(|entry| entry.event() == event)
     }
 
-    /// How one event ran; `None` if it did not, or was not due.
+    /// Returns the outcome of one event; `None` if it did not, or was not due.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -73,17 +73,17 @@ impl Report {
     /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
     /// schedule.add(Event::call("import", |_| {}).every_minute().skip(|_| true))?;
     /// let report = schedule.run_due(chrono::Utc::now());
-    /// assert!(report.ran("reports").is_some_and(|outcome| outcome.is_success()));
-    /// assert!(report.skip("import").is_some() && report.ran("import").is_none());
+    /// assert!(report.outcome("reports").is_some_and(|outcome| outcome.is_success()));
+    /// assert!(report.skip_reason("import").is_some() && report.outcome("import").is_none());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn ran(&self, event: &str) -> Option<&RunOutcome> {
+    pub fn outcome(&self, event: &str) -> Option<&RunOutcome> {
         if let Verdict::Ran(outcome) = &self.entry(event)?.verdict { Some(outcome) } else { None }
     }
 
-    /// Why one event was skipped; `None` if it ran, or was not due.
-    pub fn skip(&self, event: &str) -> Option<&SkipReason> {
+    /// Returns the reason why one event was skipped; `None` if it ran, or was not due.
+    pub fn skip_reason(&self, event: &str) -> Option<&SkipReason> {
         if let Verdict::Skipped(reason) = &self.entry(event)?.verdict { Some(reason) } else { None }
     }
 

@@ -39,7 +39,7 @@ use crate::time::clock::{Clock, manual::ManualClock};
 ///
 /// store.be_out(true);
 /// let report = schedule.run_due(clock.now());
-/// assert!(matches!(report.skip("reports"), Some(SkipReason::StoreUnavailable(_))) && report.is_failure());
+/// assert!(matches!(report.skip_reason("reports"), Some(SkipReason::StoreUnavailable(_))) && report.is_failure());
 /// # Ok(())
 /// # }
 /// ```
@@ -103,9 +103,9 @@ impl TestStore {
     /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
     ///
     /// let elsewhere = store.run_elsewhere("reports")?;
-    /// assert!(matches!(schedule.run_due(clock.now()).skip("reports"), Some(SkipReason::Overlapping(Some(_)))));
+    /// assert!(matches!(schedule.run_due(clock.now()).skip_reason("reports"), Some(SkipReason::Overlapping(Some(_)))));
     /// drop(elsewhere);
-    /// assert!(schedule.run_due(clock.now()).ran("reports").is_some());
+    /// assert!(schedule.run_due(clock.now()).outcome("reports").is_some());
     /// # Ok(())
     /// # }
     /// ```

@@ -63,11 +63,11 @@ fn a_skip_fails_if_the_run_that_it_meets_has_been_running_for_longer_than_it_may
     let elsewhere = ["limited", "free"].map(|event| store.run_elsewhere(event).unwrap());
     clock.advance(hour);
     let report = schedule.run_due(clock.now());
-    assert!(matches!(report.skip("limited"), Some(SkipReason::Overlapping(Some(_)))) && !report.is_failure());
+    assert!(matches!(report.skip_reason("limited"), Some(SkipReason::Overlapping(Some(_)))) && !report.is_failure());
     clock.advance(Duration::from_millis(500));
     let report = schedule.run_due(clock.now());
     assert_eq!(report.failures().map(Entry::event).collect::<Vec<_>>(), ["limited"]);
-    let stuck = report.skip("limited").expect("it was skipped");
+    let stuck = report.skip_reason("limited").expect("it was skipped");
     assert_eq!((stuck.keyword(), stuck.holder().map(Holder::pid)), ("stuck", Some(std::process::id())));
     assert!(stuck.to_string().starts_with("still running after 1 h 0 min: "), "{stuck}");
     assert!(schedule.run_event("limited", clock.now()).unwrap().is_failure(), "by hand, too");
@@ -99,7 +99,7 @@ fn reports_that_say_the_same_are_equal() {
     };
     assert_eq!(report("no paper"), report("no paper"));
     assert_ne!(report("no paper"), report("no ink"));
-    assert_eq!(report("no paper").skip("filtered"), Some(&SkipReason::Filtered));
+    assert_eq!(report("no paper").skip_reason("filtered"), Some(&SkipReason::Filtered));
 }
 
 #[test]

@@ -43,8 +43,8 @@ fn the_last_runs_of_the_fleet_are_on_record_whichever_server_had_them() {
     for number in 0..5 {
         let (first, second) = if number % 2 == 0 { (&one, &other) } else { (&other, &one) };
         let ran = first.run_due(minute(number));
-        assert!(second.run_due(minute(number)).skip("a").is_some());
-        let token = ran.ran("a").and_then(soloist::RunOutcome::fencing_token);
+        assert!(second.run_due(minute(number)).skip_reason("a").is_some());
+        let token = ran.outcome("a").and_then(soloist::RunOutcome::fencing_token);
         let newest = one.runs("a").unwrap().remove(0);
         assert_eq!((newest.record().occurrence(), newest.record().fencing_token()), (minute(number), token));
     }
@@ -121,11 +121,11 @@ fn a_log_that_is_out_delays_no_run_and_is_written_when_it_is_back() {
     let mut schedule = Schedule::new(store).with_run_log(100).unwrap();
     schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping()).unwrap();
     for number in 0..5 {
-        assert!(schedule.run_due(minute(number)).ran("a").is_some());
+        assert!(schedule.run_due(minute(number)).outcome("a").is_some());
     }
     assert!(schedule.runs("a").unwrap().is_empty());
     out.store(false, Ordering::Relaxed);
-    assert!(schedule.run_due(minute(5)).ran("a").is_some());
+    assert!(schedule.run_due(minute(5)).outcome("a").is_some());
     let runs = schedule.runs("a").unwrap();
     assert!(runs.iter().all(|run| run.state() == RunState::Ended), "a process that ends writes what it has: {runs:?}");
     assert_eq!(runs.iter().map(|run| run.record().occurrence()).collect::<Vec<_>>(), [5, 4, 3, 2, 1, 0].map(minute));
@@ -167,7 +167,7 @@ fn no_gate_waits_for_the_log_of_a_directory_while_somebody_has_locked_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut schedule = Schedule::new(FileMutex::in_dir(folder.path()).unwrap()).with_run_log(3).unwrap();
     schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping().on_one_server()).unwrap();
-    let ran = |number| schedule.run_due(minute(number)).ran("a").is_some();
+    let ran = |number| schedule.run_due(minute(number)).outcome("a").is_some();
     assert!(ran(0));
     let files = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
     let runs = files.filter(|path| path.extension().is_some_and(|kind| kind == "runs-lock")).collect::<Vec<_>>();
@@ -199,8 +199,8 @@ fn an_event_that_fails_so_many_times_in_a_row_is_paused_on_all_servers_until_som
     let (fails, [here, there]) = failing_servers(&mutex);
     let run = |server: &Schedule, number| {
         let report = server.run_due(minute(number));
-        assert!(report.ran("b").is_some(), "other events go on");
-        report.ran("a").is_some()
+        assert!(report.outcome("b").is_some(), "other events go on");
+        report.outcome("a").is_some()
     };
     assert!(run(&here, 0) && run(&there, 1) && here.paused_event("a").unwrap().is_none());
     assert!(run(&here, 2), "a third failure, wherever the others were");
@@ -317,7 +317,7 @@ fn occurrences_that_ran_nowhere_are_counted_over_the_fleet_by_their_reasons() {
     let (here, there) = (server(), server());
     let tick = |server: &Schedule, number: i64| {
         clock.advance((minute(number) - clock.now()).to_std().unwrap());
-        server.run_due(minute(number)).skip("a").map(SkipReason::keyword)
+        server.run_due(minute(number)).skip_reason("a").map(SkipReason::keyword)
     };
     assert_eq!((tick(&here, 0), tick(&there, 0)), (None, Some("ran_elsewhere")));
     assert_eq!(skips(&here), [], "it ran");
@@ -380,7 +380,7 @@ fn what_could_not_be_counted_is_counted_with_the_next() {
     mutex.create(&request).unwrap().expect("nobody holds it");
     let tick = |number: i64| {
         clock.advance(Duration::from_secs(60));
-        assert!(schedule.run_due(minute(number)).skip("a").is_some());
+        assert!(schedule.run_due(minute(number)).skip_reason("a").is_some());
     };
     (1..=2).for_each(tick);
     assert_eq!(skips(&schedule), []);

@@ -109,10 +109,10 @@ fn a_store_that_is_out_renews_nothing_and_admits_nobody_until_it_is_back() {
     };
     let schedule = on(&store, Event::call("e", task).every_minute().without_overlapping());
     let report = schedule.run_due(clock.now());
-    let outcome = report.ran("e").unwrap();
+    let outcome = report.outcome("e").unwrap();
     assert!(outcome.is_success() && outcome.lease_lost_at().is_some(), "{report}");
     store.be_out(true);
-    assert!(matches!(schedule.run_due(clock.now()).skip("e"), Some(SkipReason::StoreUnavailable(_))));
+    assert!(matches!(schedule.run_due(clock.now()).skip_reason("e"), Some(SkipReason::StoreUnavailable(_))));
     let name = MutexName::lease("e").unwrap();
     assert!(store.exists(&name).unwrap_err().is_unavailable());
     assert!(store.held(soloist::store::Names::Exactly(&name)).unwrap_err().is_unavailable());
@@ -132,13 +132,13 @@ fn what_another_server_takes_is_its_own_and_what_is_lost_is_free() {
         Event::call("e", |_| {}).every_minute().once_per(Period::Hour).mutex_name("m").without_overlapping(),
     );
     let elsewhere = store.run_elsewhere("m").unwrap();
-    assert!(matches!(schedule.run_due(clock.now()).skip("e"), Some(SkipReason::Overlapping(Some(_)))));
+    assert!(matches!(schedule.run_due(clock.now()).skip_reason("e"), Some(SkipReason::Overlapping(Some(_)))));
     store.lose_all();
-    assert!(schedule.run_due(clock.now()).ran("e").is_some(), "the store knows nothing of the other server");
+    assert!(schedule.run_due(clock.now()).outcome("e").is_some(), "the store knows nothing of the other server");
     drop(elsewhere);
-    assert!(matches!(schedule.run_due(clock.now()).skip("e"), Some(SkipReason::RanElsewhere(Some(_)))));
+    assert!(matches!(schedule.run_due(clock.now()).skip_reason("e"), Some(SkipReason::RanElsewhere(Some(_)))));
     store.lose_all();
-    assert!(schedule.run_due(clock.now()).ran("e").is_some());
+    assert!(schedule.run_due(clock.now()).outcome("e").is_some());
     assert!(store.run_elsewhere("").is_err() && store.claim_elsewhere("", noon()).is_err());
 }
 

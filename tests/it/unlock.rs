@@ -35,7 +35,7 @@ fn a_run_that_is_unlocked_is_told_at_its_next_renewal_and_by_whom() {
     };
     schedule.add(Event::call("reports", task).every_minute().without_overlapping()).unwrap();
     let report = schedule.run_due(noon());
-    let outcome = report.ran("reports").expect("it ran");
+    let outcome = report.outcome("reports").expect("it ran");
     assert_eq!(outcome.cancel_reason(), Some(CancelReason::Unlocked));
     assert_eq!(
         outcome.asked_to_stop_by().map(|by| (by.pid(), by.reason())),
