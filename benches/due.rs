@@ -89,7 +89,7 @@ fn metrics(criterion: &mut Criterion) {
     metrics::set_global_recorder(recorder).expect("nobody else has");
     let attributes: fn(Event) -> Event = |event| event.without_overlapping().on_one_server();
     let without = Soloist::new(EVENTS, attributes);
-    let with = Soloist::observed(EVENTS, attributes, |schedule| schedule.observe(soloist::Metrics::new()));
+    let with = Soloist::observed(EVENTS, attributes, |schedule| schedule.observe(soloist::observe::Metrics::new()));
     in_turns(criterion, "due", EVENTS, ["without metrics", "with metrics"], [without, with]);
 }
 

@@ -23,10 +23,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use mysql::prelude::Queryable;
-use soloist::{
-    Admission, Admitted, Batch, Event, EventMutex, Holder, Lease, LeaseRequest, MutexError, MutexName, Report,
-    Schedule, Slot,
-};
+use soloist::store::{Admission, Admitted, Batch, Holder, Lease, LeaseRequest, Slot};
+use soloist::{Event, EventMutex, MutexError, MutexName, Report, Schedule};
 
 /// A store whose admissions are told to an audit.
 #[derive(Clone, Debug)]
@@ -125,6 +123,7 @@ impl Audit {
             Some(Ok(Admitted::LeaseTaken(holder))) => denied("overlapping", holder),
             Some(Ok(Admitted::ClaimTaken(holder))) => denied("ran_elsewhere", holder),
             Some(Ok(Admitted::Excluded(held))) => denied("paused", &held.holder().cloned()),
+            Some(Ok(_)) => denied("refused", &None),
             Some(Err(error)) => ("store_unavailable", Some(error.to_string()), None),
             None => ("store_unavailable", Some("no answer".to_owned()), None),
         };

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 use soloist::contract::{self, Harness};
-use soloist::{Clock, EventMutex, FencingToken, Lease, LeaseRequest, MutexError, MutexName, Owner};
+use soloist::store::{Lease, LeaseRequest, Owner};
+use soloist::time::Clock;
+use soloist::{EventMutex, FencingToken, MutexError, MutexName};
 use uuid::Uuid;
 
 /// A file for each name that is held; `cat` shows its owner, until when in microseconds, and the name.

@@ -17,7 +17,8 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use soloist::{Held, LeaseGuard, MutexName, Names, Term};
+use soloist::store::{Held, Names};
+use soloist::{LeaseGuard, MutexName, Term};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let usual = format!("file:{}", std::env::temp_dir().join("soloist-guarded-job").display());
@@ -35,7 +36,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     for page in 1..=3 {
         println!("report: page {page}, under token {}", guard.lease().token());
         // The work; and a look whether it is still ours to do.
-        if guard.lost(Duration::from_millis(500)) {
+        if guard.wait_lost(Duration::from_millis(500)) {
             return Err(format!("the lease was lost: stopped after page {page}").into());
         }
     }

@@ -16,7 +16,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use chrono::{DateTime, TimeDelta, Timelike, Utc};
-use soloist::{Event, EventMutex, Period, Run, Schedule, Scope};
+use soloist::store::Scope;
+use soloist::{Event, EventMutex, Period, Run, Schedule};
 
 const SERVERS: [&str; 3] = ["web-1", "web-2", "web-3"];
 

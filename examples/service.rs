@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut schedule = Schedule::new(store);
     schedule.add(
         Event::call("carts:remind", |run| {
-            run.cancelled(Duration::from_secs(1)); // a task that stops early when the service does
+            run.wait_cancelled(Duration::from_secs(1)); // a task that stops early when the service does
         })
         .every_ten_seconds()
         .without_overlapping(),

@@ -18,7 +18,8 @@ use axum::http::StatusCode;
 use axum::{Json, Router, routing::get, serve};
 use chrono::Utc;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use soloist::{Event, Metrics, Operator, Run, Schedule, Shutdown, Status, TaskOutcome};
+use soloist::observe::{Metrics, Operator, Status};
+use soloist::{Event, Run, Schedule, Shutdown, TaskResult};
 use tokio::net::TcpListener;
 
 /// What the handlers share.
@@ -61,7 +62,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         shutdown.trigger(); // also when the server fails: without it, the schedule would go on
         served
     };
-    let (served, ()) = tokio::join!(serving, schedule.run_async(&shutdown));
+    let (served, ()) = tokio::join!(serving, schedule.work_async(&shutdown));
     served?;
     println!("all requests are answered, and nothing is held any more");
     shutdown.finish(); // ends the process as the signal would have
@@ -71,13 +72,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// It is told when it should stop, and ends early then.
 async fn remind(run: Run) {
     tokio::select! {
-        reason = run.cancellation() => println!("{}: the rest is for the next run: {reason}", run.name()),
+        reason = run.cancelled() => println!("{}: the rest is for the next run: {reason}", run.name()),
         () = tokio::time::sleep(Duration::from_secs(2)) => println!("{}: reminded", run.name()),
     }
 }
 
 /// It knows nothing of its lease. If that is lost, it is dropped at its next `await`.
-async fn import(run: Run) -> TaskOutcome {
+async fn import(run: Run) -> TaskResult {
     let hosts = tokio::fs::read_to_string("/etc/hosts").await?;
     println!("{}: {} lines under token {:?}", run.name(), hosts.lines().count(), run.fencing_token());
     Ok(())

@@ -51,6 +51,20 @@
 //! - [`Event::once_per`] takes a **permit**: the first server that asks in an hour, day, week or month runs the event; the others
 //!   skip it.
 //!
+//! # Names
+//!
+//! | for | names |
+//! | --- | --- |
+//! | a schedule | [`Schedule`], [`Event`], [`Period`], [`Zone`], [`Overlap`], [`OutagePolicy`], [`Output`], [`Shutdown`], [`AddError`], [`AddErrorKind`] |
+//! | a task | [`Run`], [`CancelReason`], [`TaskResult`], [`IntoTaskResult`], [`BoxError`] |
+//! | a report | [`Report`], [`Entry`], [`Verdict`], [`RunOutcome`], [`SkipReason`] |
+//! | a store | [`EventMutex`], [`connect`], [`MemoryMutex`], [`FileMutex`], `RedisMutex`, `MysqlMutex`, `PostgresMutex`, [`MutexError`] |
+//! | a lease alone | [`LeaseGuard`], [`MutexName`], [`Term`], [`FencingToken`] |
+//! | a store of your own, options of a store | [`store`](mod@store) |
+//! | status, pauses, the log of runs, observers, metrics | [`observe`](mod@observe) |
+//! | clocks, crontabs | [`time`](mod@time) |
+//! | tests of a schedule, tests of a store, a command line | `testing`, `contract`, `cli`: each has a feature |
+//!
 //! # Ways to tick
 //!
 //! | call | for |
@@ -58,9 +72,9 @@
 //! | [`Schedule::run_due`] | a binary that cron starts every minute |
 //! | [`Schedule::run_minute`] | the same, with sub-minute events: it lives for the whole minute |
 //! | [`Schedule::work`] | a service: it ticks when something is due, and sleeps otherwise |
-//! | [`Schedule::run`] | one event by hand, through the same gate |
+//! | [`Schedule::run_event`] | one event by hand, through the same gate |
 //! | `cli::run(schedule)`, with the feature `cli` | a program that is the command line of its schedule |
-//! | `Schedule::run_async`, `run_due_async`, with the feature `tokio` | the same as futures, and tasks that are futures |
+//! | `Schedule::work_async`, `run_due_async`, with the feature `tokio` | the same as futures, and tasks that are futures |
 //!
 //! [`LeaseGuard`] is the protection alone, for a task under another scheduler.
 //!
@@ -99,10 +113,10 @@
 //! | `redis`, `redis-tls` | no | `RedisMutex`; over TLS: `rediss://`, `rediss+sentinel://`, `rediss+cluster://` |
 //! | `mysql`, `mysql-tls` | no | `MysqlMutex`; over TLS: `?ssl-mode=REQUIRED` |
 //! | `postgres`, `postgres-tls` | no | `PostgresMutex`; over TLS: `?sslmode=require` |
-//! | `tokio` | no | tasks that are futures: `Event::spawn`; the loop as one: `Schedule::run_async`; async stores of your own |
+//! | `tokio` | no | tasks that are futures: `Event::spawn`; the loop as one: `Schedule::work_async`; async stores of your own |
 //! | `cli` | no | `soloist::cli`, the command line of a schedule; the program `soloist`, which protects commands without Rust |
 //! | `serde` | no | `Schedule::status` in a form for machines, such as JSON |
-//! | `metrics` | no | `Metrics`: counters, gauges and histograms, for Prometheus and others |
+//! | `metrics` | no | `observe::Metrics`: counters, gauges and histograms, for Prometheus and others |
 //! | `contract-tests` | no | the behaviour suite for stores of your own |
 //! | `testing` | no | `soloist::testing`: when events are due, and a store that is told what goes wrong |
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -115,10 +129,10 @@ mod schedule;
 mod event;
 mod task;
 mod hold;
-mod store;
-mod observe;
+pub mod store;
+pub mod observe;
 mod lease;
-mod time;
+pub mod time;
 mod base;
 #[cfg(feature = "contract-tests")]
 #[cfg_attr(docsrs, doc(cfg(feature = "contract-tests")))]
@@ -127,97 +141,47 @@ pub mod contract;
 #[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 pub mod testing;
 
-pub use base::error::{BoxError, InvalidOptions, MutexError, MutexErrorKind};
+// A schedule and its events.
 pub use event::add_error::{AddError, AddErrorKind};
-pub use event::definition::{Definition, Event};
+pub use event::definition::Event;
 pub use event::outage_policy::OutagePolicy;
 pub use event::protection::overlap::Overlap;
-pub use hold::guard::LeaseGuard;
-pub use lease::holder::Holder;
-pub use lease::name::{InvalidName, MutexName};
-pub use lease::owner::{InvalidOwner, Owner};
-pub use lease::request::{Lease, LeaseRequest};
-pub use lease::store_id::StoreId;
-pub use lease::term::{InvalidTerm, Term};
-pub use lease::token::FencingToken;
-pub use observe::cancel::{CancelReason, Cancelled};
-pub use observe::fault::Fault;
-#[cfg(feature = "metrics")]
-#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
-pub use observe::metrics::Metrics;
-pub use observe::notice::{Notice, Step};
-pub use observe::outcome::hook_failure::{Hook, HookFailure};
-pub use observe::outcome::kept_output::KeptOutput;
-pub use observe::outcome::{Ended, RunOutcome};
-pub use observe::paused::Pause;
-pub use observe::release::Release;
-pub use observe::run_record::run_result::RunResult;
-pub use observe::run_record::skip_count::SkipCount;
-pub use observe::run_record::{RunEnd, RunRecord};
-pub use observe::skip_reason::SkipReason;
-pub use observe::tell::observers::Observer;
-pub use schedule::pause::pause_error::PauseError;
 pub use schedule::registry::Schedule;
-pub use schedule::registry::logged_run::{LoggedRun, RunState, RunsError};
-pub use schedule::registry::status::{EventStatus, LastRun, LastSkip, RunningNow, Status};
-pub use schedule::registry::unknown_event::UnknownEvent;
-pub use schedule::report::{Entry, Report, Verdict};
-#[cfg(feature = "tokio")]
-#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
-pub use schedule::service::as_futures::operator::Operator;
 pub use schedule::shutdown::Shutdown;
-pub use store::connect::{ConnectError, connect};
+pub use task::output::Output;
+pub use time::period::Period;
+pub use time::zone::Zone;
+
+// A task and its run.
+pub use base::error::BoxError;
+pub use observe::cancel::CancelReason;
+pub use task::run::Run;
+pub use task::task_result::{IntoTaskResult, TaskResult};
+
+// A report.
+pub use observe::outcome::RunOutcome;
+pub use observe::skip_reason::SkipReason;
+pub use schedule::report::{Entry, Report, Verdict};
+
+// A store, and a lease without a schedule.
+pub use base::error::MutexError;
+pub use hold::guard::LeaseGuard;
+pub use lease::name::MutexName;
+pub use lease::term::Term;
+pub use lease::token::FencingToken;
+pub use store::connect::connect;
 pub use store::event_mutex::EventMutex;
-pub use store::event_mutex::admission::{Admission, Admitted, Grant};
-#[cfg(feature = "tokio")]
-#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
-pub use store::event_mutex::async_mutex::{AsyncEventMutex, AsyncMutex};
-pub use store::event_mutex::batch::{Batch, LeaseRelease};
-pub use store::event_mutex::broken_lease::Broken;
-pub use store::event_mutex::description::{Description, Scope};
-pub use store::event_mutex::held::{Held, Names};
-pub use store::event_mutex::lifeline::Lifeline;
-pub use store::event_mutex::run_log::RunLog;
-pub use store::event_mutex::slot::Slot;
-pub use store::event_mutex::warning::StoreWarning;
 pub use store::file::FileMutex;
-pub use store::file::builder::FileMutexBuilder;
-pub use store::file::filesystem::NetworkFilesystem;
-pub use store::file::sharing::Sharing;
 pub use store::memory::MemoryMutex;
 #[cfg(feature = "mysql")]
 #[cfg_attr(docsrs, doc(cfg(feature = "mysql")))]
 pub use store::mysql::MysqlMutex;
-#[cfg(feature = "mysql")]
-#[cfg_attr(docsrs, doc(cfg(feature = "mysql")))]
-pub use store::mysql::MysqlMutexBuilder;
 #[cfg(feature = "postgres")]
 #[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
 pub use store::postgres::PostgresMutex;
-#[cfg(feature = "postgres")]
-#[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
-pub use store::postgres::PostgresMutexBuilder;
 #[cfg(feature = "redis")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub use store::redis::RedisMutex;
-#[cfg(feature = "redis")]
-#[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
-pub use store::redis::RedisMutexBuilder;
-pub use task::command::InvalidCommand;
-pub use task::output::Output;
-pub use task::run::Run;
-pub use task::task_result::{TaskOutcome, TaskResult};
-pub use time::clock::Clock;
-pub use time::clock::manual::ManualClock;
-pub use time::clock::moment::Moment;
-pub use time::crontab::Crontab;
-pub use time::crontab::error::CrontabError;
-pub use time::frequency::error::FrequencyError;
-pub use time::frequency::one_or_more::OneOrMore;
-pub use time::period::Period;
-pub use time::tick::Tick;
-pub use time::timetable::clock_change::ClockChange;
-pub use time::zone::{UnknownZone, Zone};
 
 /// The README's code, tested as documentation.
 #[cfg(doctest)]

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use chrono::{TimeZone, Utc};
 use clokwerk::{Job, Scheduler, TimeUnits};
-use soloist::{Crontab, Event, Schedule};
+use soloist::time::Crontab;
+use soloist::{Event, Schedule};
 
 use crate::alternate::{LEASE, NOTHING, Unit, Work};
 use crate::race::Race;

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use soloist::{Event, Run, RunOutcome, Schedule, TaskOutcome};
+use soloist::{Event, Run, RunOutcome, Schedule, TaskResult};
 
 /// What is told of an event in the pictures.
 pub(crate) struct Job {
@@ -40,14 +40,14 @@ pub(crate) const TERM: Duration = Duration::from_secs(2);
 /// `tell` hears of each start and each end.
 pub(crate) fn schedule(
     store: &str,
-    tell: impl Fn(&Run, &str) -> TaskOutcome + Clone + Send + Sync + 'static,
+    tell: impl Fn(&Run, &str) -> TaskResult + Clone + Send + Sync + 'static,
 ) -> Result<Schedule, Box<dyn Error>> {
     let event = |job: Job| {
         let (started, ended) = (tell.clone(), tell.clone());
-        let task = move |run: &Run| -> TaskOutcome {
+        let task = move |run: &Run| -> TaskResult {
             let token = run.fencing_token().map_or_else(String::new, |token| token.get().to_string());
             started(run, &format!("started\t{token}"))?;
-            run.cancelled(job.takes); // a sleep that ends early, where the run is cancelled
+            run.wait_cancelled(job.takes); // a sleep that ends early, where the run is cancelled
             Ok(run.check()?)
         };
         let then = move |run: &Run, outcome: &RunOutcome| {

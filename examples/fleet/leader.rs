@@ -10,7 +10,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
-use soloist::{EventMutex, MutexName, Scope};
+use soloist::store::Scope;
+use soloist::{EventMutex, MutexName};
 
 use crate::jobs::{JOBS, VICTIM};
 use crate::pace::{At, Pace};

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::{Write, stdin, stdout};
 use std::thread;
 
-use soloist::{Entry, Run, TaskOutcome, Verdict};
+use soloist::{Entry, Run, TaskResult, Verdict};
 
 use crate::jobs;
 use crate::pace::{At, Pace};
@@ -38,7 +38,7 @@ fn end_with_the_leader() {
 }
 
 /// Told when the tick has ended: what a worker that is killed in it was skipped for is not known.
-fn tell_of_skips(pace: Pace, entry: &Entry) -> TaskOutcome {
+fn tell_of_skips(pace: Pace, entry: &Entry) -> TaskResult {
     let Verdict::Skipped(reason) = entry.verdict() else { return Ok(()) };
     let holder = reason.holder().map_or_else(String::new, |holder| holder.pid().to_string());
     let what = format!("skipped\t{}\t{holder}\t{reason}", reason.keyword());
@@ -46,7 +46,7 @@ fn tell_of_skips(pace: Pace, entry: &Entry) -> TaskOutcome {
 }
 
 /// One line in one write, so that the lines of several threads don't mix.
-fn tell(pace: Pace, minute: u32, event: &str, what: &str) -> TaskOutcome {
+fn tell(pace: Pace, minute: u32, event: &str, what: &str) -> TaskResult {
     let line = format!("{}\t{minute}\t{event}\t{}\n", pace.now().0, what.replace('\n', " "));
     let mut out = stdout().lock();
     out.write_all(line.as_bytes())?;

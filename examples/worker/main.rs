@@ -25,7 +25,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use lexopt::ValueExt;
 use serde_json::{Value, json};
-use soloist::{CancelReason, Entry, Event, Overlap, Period, Report, Run, Schedule, Shutdown, TaskOutcome, Verdict};
+use soloist::{CancelReason, Entry, Event, Overlap, Period, Report, Run, Schedule, Shutdown, TaskResult, Verdict};
 
 const USAGE: &str = "usage: worker --store URL [options]
   --store URL                      memory:, file:/path, or with the feature that is called so redis://host,
@@ -350,10 +350,10 @@ fn event(options: &Options, name: String) -> Event {
 }
 
 /// A task that takes its time, and says when it starts and how it ends.
-fn task(options: &Options) -> impl Fn(&Run) -> TaskOutcome + Send + Sync + 'static {
+fn task(options: &Options) -> impl Fn(&Run) -> TaskResult + Send + Sync + 'static {
     let (log, work, stubborn) = (Arc::clone(&options.log), options.work, options.stubborn);
     let until = options.until.clone();
-    move |run: &Run| -> TaskOutcome {
+    move |run: &Run| -> TaskResult {
         let say = |what, details| log.write(&line(run.name(), run.occurrence(), what, details));
         say("start", run_details(run))?;
         let cancelled = match &until {
@@ -362,7 +362,7 @@ fn task(options: &Options) -> impl Fn(&Run) -> TaskOutcome + Send + Sync + 'stat
                 thread::sleep(work);
                 None
             }
-            None => run.cancelled(work),
+            None => run.wait_cancelled(work),
         };
         if let Some(reason) = cancelled {
             let mut details = run_details(run);
@@ -377,7 +377,7 @@ fn task(options: &Options) -> impl Fn(&Run) -> TaskOutcome + Send + Sync + 'stat
 /// The task as a future.
 #[cfg(feature = "tokio")]
 mod future {
-    use soloist::{Event, Run, TaskOutcome};
+    use soloist::{Event, Run, TaskResult};
 
     use super::watched::Watched;
     use super::{Arc, Duration, Instant, Log, Options, complain, line, run_details};
@@ -398,7 +398,7 @@ mod future {
         Event::spawn(name, task).grace(grace)
     }
 
-    async fn perform(run: Run, log: Arc<Log>, work: Duration) -> TaskOutcome {
+    async fn perform(run: Run, log: Arc<Log>, work: Duration) -> TaskResult {
         let say = |what, details| log.write(&line(run.name(), run.occurrence(), what, details));
         let mut details = run_details(&run);
         details["reason"] = "future".into();
@@ -406,7 +406,7 @@ mod future {
         let until = Instant::now() + work;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
             tokio::select! {
-                reason = run.cancellation() => {
+                reason = run.cancelled() => {
                     let mut details = run_details(&run);
                     details["reason"] = reason.keyword().into();
                     say("cancelled", details)?;
@@ -422,7 +422,7 @@ mod future {
 /// Waits for the file that ends it, and no longer than until the run is cancelled.
 fn cancelled_before_its_end(folder: &Path, run: &Run) -> Option<CancelReason> {
     while folder.exists() && !folder.join(run.name()).exists() {
-        if let Some(reason) = run.cancelled(Duration::from_millis(5)) {
+        if let Some(reason) = run.wait_cancelled(Duration::from_millis(5)) {
             return Some(reason);
         }
     }

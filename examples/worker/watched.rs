@@ -4,7 +4,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use soloist::{Clock, Moment, Run};
+use soloist::Run;
+use soloist::time::{Clock, Moment};
 
 /// How long before its lease ends a future is dropped, whatever its grace.
 const DROPPED_BEFORE: Duration = Duration::from_secs(1);

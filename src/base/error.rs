@@ -45,7 +45,8 @@ struct Trouble {
 /// What sort of a [`MutexError`] it is.
 ///
 /// ```
-/// use soloist::{MutexError, MutexErrorKind};
+/// use soloist::store::MutexErrorKind;
+/// use soloist::MutexError;
 ///
 /// assert_eq!(MutexError::unsupported("extend a lease").kind(), MutexErrorKind::Unsupported);
 /// ```
@@ -176,6 +177,15 @@ impl MutexError {
         }
     }
 }
+
+/// Compares the kind and the text.
+impl PartialEq for MutexError {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind(), self.is_outage()) == (other.kind(), other.is_outage()) && self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for MutexError {}
 
 impl fmt::Display for MutexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -76,7 +76,7 @@ fn print_told(told: &Receiver<ToPrint>, schedule: &Schedule, shutdown: &Shutdown
             continue;
         }
         next = clock.moment().plus(EVERY);
-        if !is_ending && shutdown.has_begun() {
+        if !is_ending && shutdown.is_triggered() {
             is_ending = true;
             print("nothing more starts, and what is at work may finish; Ctrl-C again stops it\n");
         }

@@ -104,7 +104,7 @@ fn run_one(schedule: Schedule, event: &str, claims: bool, wait: Duration) -> Ans
         let wait = wait.min((due + CLAIMED_AFTER - now).to_std().unwrap_or_default());
         run_when_free(&schedule, event, wait, || schedule.run_last_due(event, now)?.ok_or_else(not_due))?
     } else {
-        run_when_free(&schedule, event, wait, || Ok::<_, CommandFailure>(schedule.run(event, now)?))?
+        run_when_free(&schedule, event, wait, || Ok::<_, CommandFailure>(schedule.run_event(event, now)?))?
     };
     let code = if entry.is_failure() || matches!(entry.verdict(), Verdict::Skipped(_)) { FAILED } else { 0 };
     let printed = print_text(&entry.to_string());
@@ -268,7 +268,7 @@ mod tests {
         let (ends, ended) = mpsc::channel();
         thread::spawn(move || {
             let run = || {
-                let entry = schedule.run("resize", DateTime::UNIX_EPOCH);
+                let entry = schedule.run_event("resize", DateTime::UNIX_EPOCH);
                 let _ = store.forget(&slots[1]);
                 entry
             };
@@ -310,7 +310,7 @@ mod tests {
         let attempts = AtomicUsize::new(0);
         let run = || {
             attempts.fetch_add(1, Ordering::SeqCst);
-            schedule.run("job", DateTime::UNIX_EPOCH)
+            schedule.run_event("job", DateTime::UNIX_EPOCH)
         };
         let entry = run_when_free(&schedule, "job", Duration::from_secs(1), run).unwrap();
         assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Overlapping(_))), "{entry}");

@@ -26,7 +26,8 @@ use super::subject::{CaseResult, Subject};
 /// ```
 /// use std::time::Duration;
 /// use soloist::contract::{self, Harness};
-/// use soloist::{Clock, ManualClock, MemoryMutex};
+/// use soloist::time::{Clock, ManualClock};
+/// use soloist::MemoryMutex;
 ///
 /// struct InMemory(ManualClock, MemoryMutex);
 ///

@@ -12,7 +12,8 @@ use crate::time::clock::Clock;
 /// ```
 /// use std::time::Duration;
 /// use soloist::contract::Harness;
-/// use soloist::{Clock, ManualClock, MemoryMutex};
+/// use soloist::time::{Clock, ManualClock};
+/// use soloist::MemoryMutex;
 ///
 /// struct InMemory(ManualClock, MemoryMutex);
 ///

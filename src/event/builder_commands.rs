@@ -67,7 +67,7 @@ impl Event {
         self.of_the_command("current_dir", |command| command.directory = Some(directory.into()))
     }
 
-    /// Sets a variable of the command's environment, in addition to those of this process or replacing one. The four
+    /// Sets a variable of the command's environment, in addition to those of this process or replacing one. The five
     /// variables that describe the run can't be replaced.
     pub fn env(self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.of_the_command("env", |command| command.environment.push((name.into(), value.into())))
@@ -80,14 +80,16 @@ impl Event {
     }
 
     /// How long a command may take to stop after it was told to with `SIGTERM`, and a future (`Event::spawn`) after its
-    /// [cancellation](crate::Run::cancellation): from zero, when it is killed or dropped at once, to an hour. The default is
+    /// [cancellation](crate::Run::cancelled): from zero, when it is killed or dropped at once, to an hour. The default is
     /// 5 seconds. During a [`Shutdown`](crate::Shutdown) it is no more than what is left of its grace, less a second. The
     /// lease must last twice as long as the grace and the second that killing may take, or `add` refuses the event.
     pub fn grace(mut self, grace: Duration) -> Self {
         match &mut self.work {
             Work::Command(command) => command.grace = grace,
             Work::Future(task) => task.grace = grace,
-            Work::Callback(_) => self.note(AddErrorKind::GraceOfAFunction),
+            Work::Callback(_) => self.note(AddErrorKind::Conflict.because(
+                "`grace(..)` is for commands and futures, and this event calls a function, which ends by itself: leave it out",
+            )),
         }
         self
     }
@@ -102,7 +104,9 @@ impl Event {
     fn of_the_command(mut self, option: &'static str, change: impl FnOnce(&mut Command)) -> Self {
         match &mut self.work {
             Work::Command(command) => change(command),
-            _ => self.note(AddErrorKind::NotACommand(option)),
+            _ => self.note(AddErrorKind::Conflict.because(format_args!(
+                "`{option}(..)` is for commands, and this event has none: use `Event::exec` or `Event::command`"
+            ))),
         }
         self
     }

@@ -23,7 +23,7 @@ impl Event {
     ///     .add(Event::call("reports:generate", |_| {}).every_minute().environments(["production", "staging"]))?
     ///     .add(Event::call("invoices:send", |_| {}).every_minute().environments(["production"]))?;
     /// assert!(schedule.due(chrono::Utc::now()).eq(["reports:generate"]));
-    /// let entry = schedule.run("invoices:send", chrono::Utc::now())?;
+    /// let entry = schedule.run_event("invoices:send", chrono::Utc::now())?;
     /// assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered)));
     /// # Ok(())
     /// # }
@@ -31,7 +31,10 @@ impl Event {
     pub fn environments<E: Into<Arc<str>>>(mut self, names: impl IntoIterator<Item = E>) -> Self {
         let names: Arc<[Arc<str>]> = names.into_iter().map(Into::into).collect();
         if names.is_empty() || names.iter().any(|name| name.is_empty()) {
-            self.note(AddErrorKind::Environments);
+            self.note(
+                AddErrorKind::Missing
+                    .because("it has an `environments(..)` with no name, or with an empty one: name where it runs"),
+            );
         }
         self.say("environments", Environments(names), |event| &mut event.environments)
     }

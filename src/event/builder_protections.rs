@@ -21,7 +21,7 @@ impl Event {
     /// The store must be able to extend a lease, as all built-in stores are. For one that can't, use
     /// [`without_overlapping_for`](Self::without_overlapping_for); `add` refuses an event with both.
     ///
-    /// A lease is not re-entrant: a task that [runs](crate::Schedule::run) its own event meets its own lease, and that run
+    /// A lease is not re-entrant: a task that [runs](crate::Schedule::run_event) its own event meets its own lease, and that run
     /// is skipped as [`Overlapping`](crate::SkipReason::Overlapping).
     ///
     /// A lease only prevents runs at the same time. Two servers whose clocks differ by two seconds tick two seconds
@@ -93,7 +93,7 @@ impl Event {
     /// the default, waits for its turn in a [queue](Overlap::QueueOne), or [replaces](Overlap::Replace) the run. It goes with
     /// [`without_overlapping`](Self::without_overlapping), and makes the event run [on one
     /// server](Self::on_one_server). The store must be able to extend a lease, as all built-in stores are, and to say who
-    /// [holds](EventMutex::held) it, for which [occurrence](crate::Holder::occurrence), for `Replace`; if it can't, what would
+    /// [holds](EventMutex::held) it, for which [occurrence](crate::store::Holder::occurrence), for `Replace`; if it can't, what would
     /// replace a run is skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable).
     ///
     /// An occurrence that waits delays no other event: it has a thread of its own, which asks the store about once a second,
@@ -106,7 +106,7 @@ impl Event {
     /// If the server that waits is killed, shut down or paused, another one takes the occurrence over in its next tick, if that
     /// process skipped it as `Queued` before. A process that cron starts for each tick has not.
     /// [The guide](crate::guide::queues) says what happens in every case.
-    /// Events that share a [`mutex_name`](Self::mutex_name) share its queue. Runs [by hand](crate::Schedule::run) do not wait.
+    /// Events that share a [`mutex_name`](Self::mutex_name) share its queue. Runs [by hand](crate::Schedule::run_event) do not wait.
     ///
     /// ```
     /// use soloist::{Event, Overlap};
@@ -175,7 +175,7 @@ impl Event {
     /// [`RanElsewhere`](crate::SkipReason::RanElsewhere) with its holder, also in the same process.
     ///
     /// The start uses up the period, not the success: a task that fails, or whose process dies after its admission,
-    /// runs again in the next period. A run [by hand](crate::Schedule::run) needs no permit.
+    /// runs again in the next period. A run [by hand](crate::Schedule::run_event) needs no permit.
     ///
     /// ```
     /// use soloist::{Event, Period, Schedule, Verdict};
@@ -206,7 +206,7 @@ impl Event {
     /// An occurrence that was skipped, because it overlapped or because the schedule was
     /// [paused](crate::Schedule::pause), counts as missed, too: it is tried again each minute until it runs, the next
     /// one is due, or the window is over. While its filters refuse, it waits, without an entry in the report; filters
-    /// see the time of the tick, and the time of the occurrence in [`Tick::scheduled`](crate::Tick::scheduled). An
+    /// see the time of the tick, and the time of the occurrence in [`Tick::scheduled`](crate::time::Tick::scheduled). An
     /// occurrence that [`between`](Self::between) kept from running was not missed. Nor was one that waits behind other
     /// events in a tick of this process; but another process, such as cron starts each minute, can't know that, and may
     /// run it at the same time as the events that it waits for.
@@ -227,8 +227,8 @@ impl Event {
     /// claim is kept until the next occurrence or the end of the window, and 6 minutes more, and at least for as long
     /// as [without `catch_up`](Self::on_one_server).
     ///
-    /// In a test, give the schedule and its store one [`ManualClock`](crate::ManualClock), and let time pass with
-    /// [`advance`](crate::ManualClock::advance). Tick once before the occurrence that is to be missed, so that the
+    /// In a test, give the schedule and its store one [`ManualClock`](crate::time::ManualClock), and let time pass with
+    /// [`advance`](crate::time::ManualClock::advance). Tick once before the occurrence that is to be missed, so that the
     /// store knows the event.
     ///
     /// ```
@@ -243,7 +243,8 @@ impl Event {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use soloist::{Event, ManualClock, MemoryMutex, Schedule};
+    /// use soloist::time::ManualClock;
+    /// use soloist::{Event, MemoryMutex, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let clock = ManualClock::at("2026-03-01T12:00:00Z".parse()?);
@@ -278,7 +279,7 @@ impl Event {
     }
 
     /// Keeps its lease and claims in a store of its own, instead of the schedule's. Events with handles of one store
-    /// share it, see [`Description::identity`](crate::Description::identity).
+    /// share it, see [`Description::identity`](crate::store::Description::identity).
     pub fn mutex(self, mutex: impl EventMutex + 'static) -> Self {
         self.say("mutex", Store::new(mutex), |event| &mut event.mutex)
     }

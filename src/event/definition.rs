@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::add_error::{AddError, AddErrorKind};
+use super::add_error::{AddError, AddErrorKind, Refusal, checked_term};
 use super::catch_up::CatchUp;
 use super::filter::{Environments, Filter, windows_of};
 use super::protection::protection_request::ProtectionRequest;
@@ -15,16 +15,16 @@ use crate::lease::{name::MutexName, term::Term};
 use crate::observe::run_record::MOST_KEPT;
 use crate::observe::{outcome::RunOutcome, outcome::hook_failure::Hook};
 use crate::store::handle::Store;
-use crate::task::command::LONGEST_GRACE;
+use crate::task::command::{LONGEST_GRACE, stopping::KILLING_TAKES};
 use crate::task::future_task::Runtime;
 use crate::task::run::Run;
 use crate::task::runtime;
-use crate::task::task_result::{TaskOutcome, TaskResult};
+use crate::task::task_result::{IntoTaskResult, TaskResult};
 use crate::task::work::{Task, Work, callback};
 use crate::time::clock::shown::HumanDuration;
 use crate::time::frequency::timetable_spec::TimetableSpec;
 use crate::time::zone::{UnknownZone, Zone};
-use crate::time::{frequency::error::FrequencyError, timetable::Timetable, timetable::clock_change::ClockChange};
+use crate::time::{timetable::Timetable, timetable::clock_change::ClockChange};
 
 /// A named task, its timetable and its protections; [`Schedule::add`](crate::Schedule::add) takes it.
 ///
@@ -70,7 +70,7 @@ pub struct Event {
     failure_limit: Option<usize>,
     stuck_after: Option<Duration>,
     /// The first error of its definition.
-    wrong: Option<AddErrorKind>,
+    wrong: Option<Refusal>,
 }
 
 /// A hook that runs when the task has ended.
@@ -79,14 +79,14 @@ pub(crate) struct AfterHook {
     pub(crate) call: AfterCall,
 }
 
-type AfterCall = Box<dyn Fn(&Run, &RunOutcome) -> TaskOutcome + Send + Sync>;
+type AfterCall = Box<dyn Fn(&Run, &RunOutcome) -> TaskResult + Send + Sync>;
 
 impl Event {
     /// An event that calls `task`. The name is its identity: its lease and its claims are named after it, on every
     /// server. So use a name once in a schedule, and keep it from version to version. It has 1 to 512 characters,
     /// without control and invisible characters, and no space at its ends.
     ///
-    /// The task returns nothing, or a [`TaskOutcome`], as all hooks do.
+    /// The task returns nothing, or a [`TaskResult`], as all hooks do.
     ///
     /// ```
     /// use soloist::Event;
@@ -113,12 +113,12 @@ impl Event {
     /// .hourly();
     /// ```
     ///
-    /// A function returns a [`TaskOutcome`], or is called with `?` where it has an error type of its own:
+    /// A function returns a [`TaskResult`], or is called with `?` where it has an error type of its own:
     ///
     /// ```
-    /// use soloist::{Event, Run, TaskOutcome};
+    /// use soloist::{Event, Run, TaskResult};
     ///
-    /// fn import(run: &Run) -> TaskOutcome {
+    /// fn import(run: &Run) -> TaskResult {
     ///     println!("importing for {}", run.occurrence());
     ///     Ok(std::fs::write("/var/lib/myapp/imported", "")?)
     /// }
@@ -129,7 +129,10 @@ impl Event {
     /// }
     /// let clean_up = Event::call("clean-up", |_| Ok(clean_up()?)).daily();
     /// ```
-    pub fn call<R: TaskResult>(name: impl Into<Arc<str>>, task: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
+    pub fn call<R: IntoTaskResult>(
+        name: impl Into<Arc<str>>,
+        task: impl Fn(&Run) -> R + Send + Sync + 'static,
+    ) -> Self {
         Self::of(name.into(), Work::Callback(callback(task)))
     }
 
@@ -139,7 +142,7 @@ impl Event {
     ///
     /// A future can be ended at its next `await`, and so it keeps a promise that no callback can: **no poll of it begins when
     /// its lease is over**. A run that is cancelled, by the loss of its lease, its [`timeout`](Self::timeout) or a
-    /// [`Shutdown`](crate::Shutdown), is told by [`Run::cancellation`](crate::Run::cancellation); when its
+    /// [`Shutdown`](crate::Shutdown), is told by [`Run::cancelled`](crate::Run::cancelled); when its
     /// [`grace`](Self::grace) is over it is dropped, and at once if another process may hold the lease already. So it is
     /// told before its lease ends, earlier by the grace and a second, and dropped a second before. Its destructors run
     /// when the runtime next has a turn. If it panics, or its runtime ends or aborts it, the run has failed, and the lease
@@ -153,9 +156,9 @@ impl Event {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use soloist::{Event, Run, Schedule, TaskOutcome};
+    /// use soloist::{Event, Run, Schedule, TaskResult};
     ///
-    /// async fn import(run: Run) -> TaskOutcome {
+    /// async fn import(run: Run) -> TaskResult {
     ///     let rows = tokio::fs::read_to_string("/var/lib/myapp/rows").await?;
     ///     println!("{} rows under token {:?}", rows.lines().count(), run.fencing_token());
     ///     Ok(())
@@ -175,13 +178,13 @@ impl Event {
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn spawn<F>(name: impl Into<Arc<str>>, task: impl Fn(Run) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output: TaskResult> + Send + 'static,
+        F: Future<Output: IntoTaskResult> + Send + 'static,
     {
         let task = Arc::new(task);
         let begin = move |run| {
             let task = Arc::clone(&task);
             // Its runtime calls the task, too.
-            Box::pin(async move { task(run).await.into_outcome() }) as _
+            Box::pin(async move { task(run).await.into_task_result() }) as _
         };
         Self::of(
             name.into(),
@@ -211,7 +214,7 @@ impl Event {
         }
     }
 
-    /// Due at the times of these five fields, read as cronie reads them; see [`Crontab`](crate::Crontab). It is a
+    /// Due at the times of these five fields, read as cronie reads them; see [`Crontab`](crate::time::Crontab). It is a
     /// complete timetable: `add` refuses an event that also has [words](crate::guide::frequencies) for when it is due.
     ///
     /// ```
@@ -228,7 +231,7 @@ impl Event {
     pub fn cron(self, expression: &str) -> Self {
         match expression.parse() {
             Ok(crontab) => self.timed(|due| due.set_expression(crontab)),
-            Err(error) => self.refused(AddErrorKind::Crontab(error)),
+            Err(error) => self.refused(AddErrorKind::Timetable.because(error)),
         }
     }
 
@@ -255,7 +258,7 @@ impl Event {
     {
         match zone.try_into() {
             Ok(zone) => self.say("timezone", zone, |event| &mut event.zone),
-            Err(error) => self.refused(AddErrorKind::Zone(error.into())),
+            Err(error) => self.refused(AddErrorKind::Zone.because(Into::<UnknownZone>::into(error))),
         }
     }
 
@@ -295,31 +298,31 @@ impl Event {
 
     /// Called before the task, once the gate has admitted the run. If it fails, the task is not started, and the hooks
     /// after the task run. The occurrence counts as run: no other server tries it again.
-    pub fn before<R: TaskResult>(mut self, hook: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
+    pub fn before<R: IntoTaskResult>(mut self, hook: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
         self.before.push(callback(hook));
         self
     }
 
     /// Called when the task has ended, however it ended, while the lease is still held, unless it was lost:
     /// [`RunOutcome::lease_lost_at`]. A hook that fails keeps no other from running.
-    pub fn then<R: TaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
+    pub fn then<R: IntoTaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
         self.after(Hook::Then, hook)
     }
 
     /// Like [`then`](Self::then), if the task succeeded, even if its lease was lost.
-    pub fn on_success<R: TaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
+    pub fn on_success<R: IntoTaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
         self.after(Hook::OnSuccess, hook)
     }
 
     /// Like [`then`](Self::then), if the task did not succeed.
-    pub fn on_failure<R: TaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
+    pub fn on_failure<R: IntoTaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
         self.after(Hook::OnFailure, hook)
     }
 
     /// Cancels the run when its task has taken this long: from 1 millisecond to ten years. The default is no timeout.
     ///
     /// A [command](Self::exec) is ended. A callback is not ended by force: it sees [`Run::is_cancelled`],
-    /// [`Run::check`] and [`Run::cancelled`], and is waited for. Its lease is held until it has stopped. One that takes
+    /// [`Run::check`] and [`Run::wait_cancelled`], and is waited for. Its lease is held until it has stopped. One that takes
     /// longer than its timeout counts as failed, even if it succeeds then; the report says how much later it stopped,
     /// and subscribers of `tracing` are told as soon as it has gone on for five seconds. Hooks have no timeout.
     ///
@@ -429,20 +432,34 @@ impl Event {
     pub(crate) fn driven_by(mut self, usual: Option<&Runtime>) -> Result<Self, AddError> {
         if let Work::Future(task) = &mut self.work {
             let runtime = usual.cloned().or_else(runtime::current);
-            task.runtime = Some(runtime.ok_or_else(|| AddError::new(&self.name, AddErrorKind::NoRuntime))?);
+            task.runtime = Some(runtime.ok_or_else(|| {
+                let refusal = AddErrorKind::Runtime.because(
+                    "its task is a future, and there is no runtime here to drive it: add it within one, or name one with \
+                     `Schedule::with_runtime(..)`",
+                );
+                AddError::new(&self.name, refusal)
+            })?);
         }
         Ok(self)
     }
 
     /// The timetable as defined so far, or the first error.
-    fn timetable(&self) -> Result<Timetable, AddErrorKind> {
+    fn timetable(&self) -> Result<Timetable, Refusal> {
         if let Some(wrong) = &self.wrong {
             return Err(wrong.clone());
         }
-        let (crontab, seconds) =
-            self.due.timetable().map_err(AddErrorKind::Frequency)?.ok_or(AddErrorKind::NoTimetable)?;
+        let told = self.due.timetable().map_err(|error| AddErrorKind::Timetable.because(error))?;
+        let (crontab, seconds) = told.ok_or_else(|| {
+            AddErrorKind::Timetable.because(
+                "it has no timetable: say when it runs, with `every_minute()`, `daily_at(\"02:30\")`, \
+                 `cron(\"*/5 * * * *\")` …",
+            )
+        })?;
         if !windows_of(&self.filters).leave_any_of(&crontab) {
-            return Err(AddErrorKind::OutsideItsWindows);
+            return Err(AddErrorKind::Timetable.because(
+                "none of its times of the day lies within its `between(..)` and outside of its `unless_between(..)`, so \
+                 that it would never run",
+            ));
         }
         let zone = self.zone.clone().unwrap_or(Zone::UTC);
         Ok(Timetable { crontab, seconds, zone, clock_change: self.clock_change.unwrap_or_default() })
@@ -454,9 +471,9 @@ impl Event {
     }
 
     /// Adds a crontab or frequency words to its timetable.
-    pub(super) fn timed(mut self, say: impl FnOnce(&mut TimetableSpec) -> Result<(), FrequencyError>) -> Self {
+    pub(super) fn timed(mut self, say: impl FnOnce(&mut TimetableSpec) -> Result<(), String>) -> Self {
         if let Err(error) = say(&mut self.due) {
-            self.note(AddErrorKind::Frequency(error));
+            self.note(AddErrorKind::Timetable.because(error));
         }
         self
     }
@@ -470,28 +487,31 @@ impl Event {
     ) -> Self {
         let is_another = |before: T| before != value;
         if place(&mut self).take().is_some_and(is_another) {
-            self.note(AddErrorKind::SaidTwice(word));
+            self.note(
+                AddErrorKind::Conflict
+                    .because(format_args!("`{word}(..)` is called twice with different values: remove one of the two")),
+            );
         }
         *place(&mut self) = Some(value);
         self
     }
 
     /// The same event, which `add` refuses for this reason.
-    pub(crate) fn refused(mut self, wrong: AddErrorKind) -> Self {
+    pub(crate) fn refused(mut self, wrong: Refusal) -> Self {
         self.note(wrong);
         self
     }
 
-    fn after<R: TaskResult>(
+    fn after<R: IntoTaskResult>(
         mut self,
         hook: Hook,
         call: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static,
     ) -> Self {
-        self.after.push(AfterHook { hook, call: Box::new(move |run, outcome| call(run, outcome).into_outcome()) });
+        self.after.push(AfterHook { hook, call: Box::new(move |run, outcome| call(run, outcome).into_task_result()) });
         self
     }
 
-    pub(crate) fn note(&mut self, wrong: AddErrorKind) {
+    pub(crate) fn note(&mut self, wrong: Refusal) {
         self.wrong.get_or_insert(wrong);
     }
 
@@ -504,28 +524,28 @@ impl Event {
         environment: Option<&str>,
     ) -> Result<Definition, AddError> {
         self.zone.get_or_insert_with(|| usual_zone.clone());
-        let refuse = |kind| AddError::new(&self.name, kind);
+        let refuse = |refusal| AddError::new(&self.name, refusal);
         let own_name =
-            MutexName::readable(Arc::clone(&self.name)).map_err(|error| refuse(AddErrorKind::Name(error)))?;
+            MutexName::readable(Arc::clone(&self.name)).map_err(|error| refuse(AddErrorKind::Name.because(error)))?;
         let timetable = self.timetable().map_err(refuse)?;
-        timetable.zone.check().map_err(|error| refuse(AddErrorKind::Zone(error)))?;
-        if let Some(limit) = self.timeout
-            && Term::new(limit).is_err()
-        {
-            return Err(refuse(AddErrorKind::Timeout(limit)));
+        timetable.zone.check().map_err(|error| refuse(AddErrorKind::Zone.because(error)))?;
+        if let Some(limit) = self.timeout {
+            checked_term(limit, format_args!("a timeout of {limit:?}")).map_err(refuse)?;
         }
         if let Some(limit) = self.failure_limit {
             if !(1..MOST_KEPT).contains(&limit) {
-                return Err(refuse(AddErrorKind::FailureLimit(limit)));
+                let message = format_args!("`pause_on_failure({limit})` is none of 1 to {}", MOST_KEPT - 1);
+                return Err(refuse(AddErrorKind::OutOfRange.because(message)));
             }
             if self.even_when_paused {
-                return Err(refuse(AddErrorKind::FailuresEvenWhenPaused));
+                return Err(refuse(AddErrorKind::Conflict.because(
+                    "it has a `pause_on_failure(..)` and an `even_when_paused()`, so that it would run on: leave out one of \
+                     the two",
+                )));
             }
         }
-        if let Some(time) = self.stuck_after
-            && Term::new(time).is_err()
-        {
-            return Err(refuse(AddErrorKind::StuckAfter(time)));
+        if let Some(time) = self.stuck_after {
+            checked_term(time, format_args!("`stuck_after({time:?})`")).map_err(refuse)?;
         }
         let environments = self.environments.as_ref();
         let runs_here = environments.map_or(Ok(true), |them| them.include(environment)).map_err(refuse)?;
@@ -537,11 +557,13 @@ impl Event {
         let protection =
             self.protections.validate(own_name, usual_term, usual_window, self.mutex.is_some()).map_err(refuse)?;
         if let Work::Command(command) = &self.work {
-            command.check().map_err(|error| refuse(AddErrorKind::Command(error)))?;
+            command.check().map_err(|error| refuse(AddErrorKind::Command.because(error)))?;
         }
         check_grace(&self.work, protection.lease).map_err(refuse)?;
         if self.stuck_after.is_some() && protection.lease.is_none() {
-            return Err(refuse(AddErrorKind::StuckAfterWithoutLease));
+            return Err(refuse(
+                AddErrorKind::Missing.because("it has a `stuck_after(..)`, but no lease: add `without_overlapping()`"),
+            ));
         }
         let longest_wait = protection.queue.as_ref().map(|queue| queue.within).unwrap_or_default();
         let claim_window = usual_window.max(longest_wait);
@@ -570,15 +592,17 @@ impl Event {
 }
 
 /// Whether a task can be stopped before its lease ends.
-fn check_grace(work: &Work, lease: Option<LeaseTerms>) -> Result<(), AddErrorKind> {
+fn check_grace(work: &Work, lease: Option<LeaseTerms>) -> Result<(), Refusal> {
     let Some(grace) = work.grace() else { return Ok(()) };
     if grace > LONGEST_GRACE {
-        return Err(AddErrorKind::Grace(grace));
+        return Err(AddErrorKind::OutOfRange.because(format_args!("a grace of {grace:?} is longer than an hour")));
     }
-    match lease {
-        Some(LeaseTerms { term, .. }) if term.get() < work.stopping() * 2 => {
-            Err(AddErrorKind::TooShortToStop { term, grace })
-        }
+    let needed = work.stopping() * 2;
+    match lease.map(|lease| lease.term.get()) {
+        Some(term) if term < needed => Err(AddErrorKind::Conflict.because(format_args!(
+            "a lease of {term:?} is too short to stop its task in: a grace of {grace:?} and {KILLING_TAKES:?} to end it \
+             need twice as long, {needed:?}; let the lease be longer, or the `grace(..)` shorter"
+        ))),
         _ => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::add_error::AddErrorKind;
+use super::add_error::{AddErrorKind, Refusal};
 use crate::base::escape::Quoted;
 use crate::time::tick::Tick;
 use crate::time::timetable::windows::{Window, Windows};
@@ -39,8 +39,13 @@ pub(super) struct Environments(pub(super) Arc<[Arc<str>]>);
 
 impl Environments {
     /// Whether they include the `environment` of the schedule. An error if that has none.
-    pub(super) fn include(&self, environment: Option<&str>) -> Result<bool, AddErrorKind> {
-        let environment = environment.ok_or_else(|| AddErrorKind::NoEnvironment(self.to_string().into()))?;
+    pub(super) fn include(&self, environment: Option<&str>) -> Result<bool, Refusal> {
+        let environment = environment.ok_or_else(|| {
+            AddErrorKind::Missing.because(format_args!(
+                "it runs only in {self}, and the schedule has no environment: call `schedule.with_environment(..)` before \
+                 `add`"
+            ))
+        })?;
         Ok(self.0.iter().any(|name| **name == *environment))
     }
 }

@@ -10,9 +10,7 @@ use super::filter::Filter;
 use crate::time::crontab::field_set::{Field, FieldSet};
 use crate::time::frequency::timetable_spec::Interval;
 use crate::time::timetable::windows::Window;
-use crate::time::{
-    frequency::error::FrequencyError, frequency::one_or_more::OneOrMore, frequency::time_of_day::window,
-};
+use crate::time::{frequency::one_or_more::OneOrMore, frequency::time_of_day::window};
 
 /// The words without arguments, by section of the guide's page: each with what it means and its expression. Of the
 /// expression it sets the fields in the first list; those in the second hold unless another word sets them.
@@ -196,7 +194,7 @@ impl Event {
 /// Days of the week, of the month and of the year.
 ///
 /// Where both a day of the month and a day of the week are said, a day is due when it is *either*: see
-/// [`Crontab`](crate::Crontab). A `time` is written as for [`daily_at`](Self::daily_at). A `day` of the month is from 1 to
+/// [`Crontab`](crate::time::Crontab). A `time` is written as for [`daily_at`](Self::daily_at). A `day` of the month is from 1 to
 /// 31; in a month that has no such day the event is not due, so that 31 means seven times a year.
 /// [`add`](crate::Schedule::add) refuses other days, an empty list, and a date that never comes.
 ///
@@ -263,7 +261,7 @@ impl Event {
     ///
     /// What counts is what the clocks of the event's zone show at the tick; of an occurrence that
     /// [`catch_up`](Self::catch_up) makes up for, both that and its own time have to lie in the window. So a time that
-    /// a change of the clocks left out, and that [is made up for](crate::ClockChange) after it, has to lie in the
+    /// a change of the clocks left out, and that [is made up for](crate::time::ClockChange) after it, has to lie in the
     /// window when it is made up for.
     ///
     /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`; `add` refuses any other text. When it is
@@ -295,10 +293,10 @@ impl Event {
         self.timed(|words| words.set_numbers(field, numbers))
     }
 
-    fn in_window(self, window: Result<Window, FrequencyError>) -> Self {
+    fn in_window(self, window: Result<Window, String>) -> Self {
         match window {
             Ok(window) => self.filtered(Filter::Window(window)),
-            Err(error) => self.refused(AddErrorKind::Frequency(error)),
+            Err(error) => self.refused(AddErrorKind::Timetable.because(error)),
         }
     }
 }

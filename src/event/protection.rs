@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::add_error::AddErrorKind;
+use super::add_error::{AddErrorKind, Refusal};
 use super::outage_policy::OutagePolicy;
 use crate::lease::term::{Renewal, Term};
 use crate::lease::{label::Label, name::MutexName, owner::Owner, request::LeaseRequest, token::FencingToken};
@@ -130,10 +130,13 @@ impl Protection {
     }
 
     /// Refuses an event that would have too many claims at a time: one for each of its occurrences until the claim expires.
-    pub(crate) fn check_live_claims(&self, window: Duration, period: Duration) -> Result<(), AddErrorKind> {
+    pub(crate) fn check_live_claims(&self, window: Duration, period: Duration) -> Result<(), Refusal> {
         let live = (window + CLAIM_MARGIN).as_nanos() / period.as_nanos().max(1);
         match self.claim {
-            Some(Claim::Occurrence) if live > MOST_LIVE_CLAIMS => Err(AddErrorKind::TooManyClaims { window, period }),
+            Some(Claim::Occurrence) if live > MOST_LIVE_CLAIMS => Err(AddErrorKind::Conflict.because(format_args!(
+                "an occurrence every {period:?} that may wait for {window:?} leaves more than 50,000 claims in the store at \
+                 a time: let it wait for less with `within(..)`, or let it be due less often"
+            ))),
             _ => Ok(()),
         }
     }

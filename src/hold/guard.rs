@@ -225,7 +225,7 @@ impl LeaseGuard {
 
     /// Waits until the lease is lost, for `timeout` at most: a sleep that ends early. `false`: the time is over, and it
     /// is still ours.
-    pub fn lost(&self, timeout: Duration) -> bool {
+    pub fn wait_lost(&self, timeout: Duration) -> bool {
         self.held.holding().wait_until_gone(timeout)
     }
 

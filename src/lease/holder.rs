@@ -26,7 +26,9 @@ use crate::time::{clock::moment::Moment, clock::shown::Reading, clock::shown::to
 /// | a killed process whose command still runs | `web-1, pid 4242, since 2026-03-01T12:00:00Z, which has ended; its command still runs as process group 4243` |
 ///
 /// ```
-/// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Names, Term};
+/// use soloist::store::{LeaseRequest, Names};
+/// use soloist::time::Clock;
+/// use soloist::{EventMutex, MemoryMutex, MutexName, Term};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mutex = MemoryMutex::new();
@@ -61,11 +63,12 @@ struct HolderFields {
 }
 
 impl Holder {
-    /// Makes the holder that a store has on record. `text` is that of [`LeaseRequest::holder_text`](crate::LeaseRequest::holder_text), or the name of a host alone.
+    /// Makes the holder that a store has on record. `text` is that of [`LeaseRequest::holder_text`](crate::store::LeaseRequest::holder_text), or the name of a host alone.
     ///
     /// ```
     /// use chrono::{DateTime, TimeDelta};
-    /// use soloist::{FencingToken, Holder, Owner};
+    /// use soloist::store::{Holder, Owner};
+    /// use soloist::FencingToken;
     ///
     /// let since = DateTime::UNIX_EPOCH;
     /// let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", since, since + TimeDelta::minutes(1));
@@ -127,7 +130,9 @@ impl Holder {
     /// This process, which was granted `lease` when its store's clock showed `since`.
     ///
     /// ```
-    /// # use soloist::{Clock, FencingToken, Holder, LeaseRequest, MutexName, Term};
+    /// # use soloist::store::{Holder, LeaseRequest};
+    /// # use soloist::time::Clock;
+    /// # use soloist::{FencingToken, MutexName, Term};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let clock = Clock::system();
     /// let lease = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &clock).granted(FencingToken::new(1));
@@ -148,7 +153,7 @@ impl Holder {
         self.with(|holder| holder.occurrence = occurrence.into())
     }
 
-    /// Returns the [occurrence](crate::LeaseRequest::for_occurrence) whose run holds the name, or waits in it. `None`: it is held
+    /// Returns the [occurrence](crate::store::LeaseRequest::for_occurrence) whose run holds the name, or waits in it. `None`: it is held
     /// for no occurrence, as by a run by hand; or the store does not keep it.
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
         self.0.occurrence
@@ -159,7 +164,8 @@ impl Holder {
     ///
     /// ```
     /// # use chrono::{DateTime, TimeDelta};
-    /// # use soloist::{FencingToken, Holder, Owner};
+    /// # use soloist::store::{Holder, Owner};
+    /// # use soloist::FencingToken;
     /// # use std::time::Duration;
     /// let (since, hour) = (DateTime::UNIX_EPOCH, TimeDelta::hours(1));
     /// let holder = Holder::new(Owner::unique(), FencingToken::new(7), "web-1", since, since + hour);
@@ -247,7 +253,7 @@ impl Holder {
         self.0.label.application.as_deref()
     }
 
-    /// Returns the reason why it holds the name, if it [gave](crate::LeaseRequest::because) one, and the store keeps it.
+    /// Returns the reason why it holds the name, if it [gave](crate::store::LeaseRequest::because) one, and the store keeps it.
     pub fn reason(&self) -> Option<&str> {
         self.0.label.reason.as_deref()
     }

@@ -255,7 +255,8 @@ fn part(text: &str) -> Cow<'_, str> {
 /// Why a text is not the name of a mutex.
 ///
 /// ```
-/// use soloist::{InvalidName, MutexName};
+/// use soloist::store::InvalidName;
+/// use soloist::MutexName;
 ///
 /// assert_eq!(MutexName::lease("").unwrap_err(), InvalidName::Empty);
 /// ```

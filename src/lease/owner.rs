@@ -14,7 +14,7 @@ use crate::base::process_id;
 /// Only the owner of a lease can release or extend it. The host's name plays no part in it.
 ///
 /// ```
-/// use soloist::Owner;
+/// use soloist::store::Owner;
 ///
 /// let owner = Owner::unique();
 /// assert_ne!(owner, Owner::unique());
@@ -84,7 +84,7 @@ impl FromStr for Owner {
 /// The text is not an owner.
 ///
 /// ```
-/// assert_eq!("nobody".parse::<soloist::Owner>().unwrap_err().to_string(), "not the id of an owner");
+/// assert_eq!("nobody".parse::<soloist::store::Owner>().unwrap_err().to_string(), "not the id of an owner");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not the id of an owner")]

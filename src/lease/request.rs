@@ -15,7 +15,9 @@ use crate::time::{clock::Clock, clock::moment::Moment};
 ///
 /// ```
 /// use std::time::Duration;
-/// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+/// use soloist::store::LeaseRequest;
+/// use soloist::time::Clock;
+/// use soloist::{EventMutex, MemoryMutex, MutexName, Term};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mutex = MemoryMutex::new();
@@ -44,7 +46,9 @@ impl LeaseRequest {
     /// give the name back at any later time, so whoever asks again makes a new one.
     ///
     /// ```
-    /// use soloist::{Clock, LeaseRequest, MutexName, Term};
+    /// use soloist::store::LeaseRequest;
+    /// use soloist::time::Clock;
+    /// use soloist::{MutexName, Term};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
@@ -66,7 +70,9 @@ impl LeaseRequest {
     /// The same asking, by the same owner, for another name and term: the claim beside a lease.
     ///
     /// ```
-    /// use soloist::{Clock, LeaseRequest, MutexName, Term};
+    /// use soloist::store::LeaseRequest;
+    /// use soloist::time::Clock;
+    /// use soloist::{MutexName, Term};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let name = MutexName::lease("reports")?;
@@ -82,11 +88,13 @@ impl LeaseRequest {
         Self { name, term, owner, asked_at, occurrence, label: self.label.clone() }
     }
 
-    /// The same, for a reason that people read where they see who [holds](crate::Holder::reason) the name. The stores of this
+    /// The same, for a reason that people read where they see who [holds](crate::store::Holder::reason) the name. The stores of this
     /// crate keep it, as much of it as they have room for; others need not.
     ///
     /// ```
-    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Names, Term};
+    /// use soloist::store::{LeaseRequest, Names};
+    /// use soloist::time::Clock;
+    /// use soloist::{EventMutex, MemoryMutex, MutexName, Term};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("orders")?);
@@ -109,12 +117,14 @@ impl LeaseRequest {
         Self { label: label.cloned(), ..self }
     }
 
-    /// Returns this request for the run of an occurrence, which the [holder](crate::Holder::occurrence) then shows. A tick asks
+    /// Returns this request for the run of an occurrence, which the [holder](crate::store::Holder::occurrence) then shows. A tick asks
     /// so for the lease of each run and for each place in a queue: an earlier occurrence replaces no run of a later one.
     ///
     /// ```
     /// use chrono::DateTime;
-    /// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Names, Term};
+    /// use soloist::store::{LeaseRequest, Names};
+    /// use soloist::time::Clock;
+    /// use soloist::{EventMutex, MemoryMutex, MutexName, Term};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("orders")?);
@@ -142,11 +152,13 @@ impl LeaseRequest {
 
     /// Returns the text that a store keeps beside the owner, for people: the host of this process and, as far as they are known, the
     /// [instance](crate::Schedule::with_instance), the [application](crate::Schedule::named) and the [reason](Self::because), as in
-    /// `web-1 instance=blue app=shop (the table is migrated)`. [`Holder::new`](crate::Holder::new) reads it. A store that has no room
+    /// `web-1 instance=blue app=shop (the table is migrated)`. [`Holder::new`](crate::store::Holder::new) reads it. A store that has no room
     /// for all of it cuts its end off.
     ///
     /// ```
-    /// use soloist::{Clock, FencingToken, Holder, LeaseRequest, MutexName, Term};
+    /// use soloist::store::{Holder, LeaseRequest};
+    /// use soloist::time::Clock;
+    /// use soloist::{FencingToken, MutexName, Term};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let clock = Clock::system();
@@ -186,7 +198,9 @@ impl LeaseRequest {
     /// an answer that took long does not stretch it.
     ///
     /// ```
-    /// # use soloist::{Clock, FencingToken, LeaseRequest, MutexName, Term};
+    /// # use soloist::store::LeaseRequest;
+    /// # use soloist::time::Clock;
+    /// # use soloist::{FencingToken, MutexName, Term};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
     /// let lease = request.granted(FencingToken::new(7));
@@ -207,7 +221,9 @@ impl LeaseRequest {
 /// gives the name back, and [`LeaseGuard`](crate::LeaseGuard) does so by itself.
 ///
 /// ```
-/// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+/// use soloist::store::LeaseRequest;
+/// use soloist::time::Clock;
+/// use soloist::{EventMutex, MemoryMutex, MutexName, Term};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mutex = MemoryMutex::new();

@@ -3,7 +3,7 @@
 use std::any::type_name;
 use std::ptr;
 
-/// Which store a handle leads to, for as long as that lives; see [`Description::identity`](crate::Description::identity).
+/// Which store a handle leads to, for as long as that lives; see [`Description::identity`](crate::store::Description::identity).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -24,7 +24,7 @@ impl StoreId {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use soloist::StoreId;
+    /// use soloist::store::StoreId;
     ///
     /// let pool = Arc::new(String::from("what every clone of a handle has"));
     /// assert_eq!(StoreId::of(&*pool), StoreId::of(&*Arc::clone(&pool)));

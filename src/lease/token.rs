@@ -26,7 +26,7 @@ use chrono::{DateTime, Utc};
 ///     .every_minute()
 ///     .without_overlapping(),
 /// )?;
-/// schedule.run("reports", chrono::Utc::now())?;
+/// schedule.run_event("reports", chrono::Utc::now())?;
 /// # Ok(())
 /// # }
 /// ```

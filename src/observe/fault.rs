@@ -13,7 +13,7 @@ use crate::base::{catch_panic::contain, error::BoxError};
 /// What somebody's code did instead of succeeding.
 ///
 /// ```
-/// use soloist::Fault;
+/// use soloist::observe::Fault;
 ///
 /// assert_eq!(Fault::Panicked("out of range".into()).to_string(), "panicked: out of range");
 /// ```
@@ -46,6 +46,20 @@ impl Fault {
         matches!(self, Self::Failed(error) if error.is::<NotStarted>())
     }
 }
+
+/// Compares errors by their text.
+impl PartialEq for Fault {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Failed(error), Self::Failed(other)) => Chain(&**error).to_string() == Chain(&**other).to_string(),
+            (Self::Panicked(message), Self::Panicked(other)) => message == other,
+            (Self::Exited(status), Self::Exited(other)) => status == other,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Fault {}
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

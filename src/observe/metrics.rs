@@ -11,7 +11,7 @@ use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 use metrics::{describe_counter, describe_gauge, describe_histogram};
 
 use super::notice::{Notice, Step};
-use super::run_record::run_result::RunResult;
+use super::run_record::outcome_kind::OutcomeKind;
 use super::skip_reason::SkipReason;
 use super::tell::observers::Observer;
 
@@ -23,7 +23,8 @@ use super::tell::observers::Observer;
 /// Several schedules may share one, in an `Arc`: events of one name share their series, and so do the stores.
 ///
 /// ```
-/// use soloist::{Event, Metrics, Schedule};
+/// use soloist::observe::Metrics;
+/// use soloist::{Event, Schedule};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut schedule = Schedule::in_process().observe(Metrics::new());
@@ -50,7 +51,7 @@ struct OfAll {
 }
 
 struct OfEvent {
-    runs: [Counter; RunResult::ALL.len()],
+    runs: [Counter; OutcomeKind::ALL.len()],
     skips: [Counter; SkipReason::KEYWORDS.len()],
     duration: Histogram,
     running: Gauge,
@@ -148,7 +149,7 @@ impl OfEvent {
             counter
         };
         let this = Self {
-            runs: RunResult::ALL.map(|result| {
+            runs: OutcomeKind::ALL.map(|result| {
                 counted(counter!("soloist_runs_total", "event" => event.to_owned(), "result" => result.keyword()))
             }),
             skips: SkipReason::KEYWORDS.map(|reason| {
@@ -181,18 +182,18 @@ impl OfEvent {
             }
             Step::LeaseLost { .. } => self.leases_lost.increment(1),
             Step::Ended(outcome) => {
-                let result = outcome.result();
+                let result = outcome.kind();
                 self.runs[result as usize].increment(1);
-                if result != RunResult::NotStarted {
+                if result != OutcomeKind::NotStarted {
                     self.running.decrement(1);
                     self.duration.record(outcome.took());
                 }
                 match result {
-                    RunResult::Succeeded => {
+                    OutcomeKind::Succeeded => {
                         self.last_success.set(timestamp(notice.at()));
                         self.fails_no_more();
                     }
-                    RunResult::Cancelled => {}
+                    OutcomeKind::Cancelled => {}
                     _ => self.consecutive_failures.set(self.failures.fetch_add(1, Ordering::Relaxed) + 1),
                 }
             }

@@ -1,4 +1,13 @@
-//! The words in which a run is reported: outcomes, reasons, faults, records; the steps that are told, and who is told.
+//! The reading side of a schedule: outcomes and faults, notices, the log of runs, the status, pauses.
+//!
+//! | for | names |
+//! | --- | --- |
+//! | the details of an outcome | [`OutcomeKind`], [`Ended`], [`Fault`], [`Cancelled`], [`Hook`], [`HookFailure`], [`KeptOutput`], [`Release`] |
+//! | notices | [`Observer`], [`Notice`], [`Step`], `Metrics` with the feature `metrics` |
+//! | the log of runs | [`LoggedRun`], [`RunState`], [`RunRecord`], [`RunEnd`], [`SkipCount`], [`RunsError`] |
+//! | the status | [`Status`], [`EventStatus`], [`RunningNow`], [`LastRun`], [`LastSkip`] |
+//! | an event of a schedule | [`Definition`], [`UnknownEvent`] |
+//! | pauses | [`Pause`], [`PauseError`]; as futures: `Operator`, with the feature `tokio` |
 
 pub(crate) mod cancel;
 pub(crate) mod fault;
@@ -12,3 +21,27 @@ pub(crate) mod run_id;
 pub(crate) mod run_record;
 pub(crate) mod skip_reason;
 pub(crate) mod tell;
+
+pub use crate::event::definition::Definition;
+pub use crate::schedule::pause::pause_error::PauseError;
+pub use crate::schedule::registry::logged_run::{LoggedRun, RunState, RunsError};
+pub use crate::schedule::registry::status::{EventStatus, LastRun, LastSkip, RunningNow, Status};
+pub use crate::schedule::registry::unknown_event::UnknownEvent;
+#[cfg(feature = "tokio")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+pub use crate::schedule::service::as_futures::operator::Operator;
+pub use cancel::Cancelled;
+pub use fault::Fault;
+#[cfg(feature = "metrics")]
+#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+pub use metrics::Metrics;
+pub use notice::{Notice, Step};
+pub use outcome::Ended;
+pub use outcome::hook_failure::{Hook, HookFailure};
+pub use outcome::kept_output::KeptOutput;
+pub use paused::Pause;
+pub use release::Release;
+pub use run_record::outcome_kind::OutcomeKind;
+pub use run_record::skip_count::SkipCount;
+pub use run_record::{RunEnd, RunRecord};
+pub use tell::observers::Observer;

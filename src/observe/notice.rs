@@ -21,7 +21,7 @@ pub(crate) mod incident;
 /// One step of a schedule, as its [observers](crate::Schedule::observe) are told.
 ///
 /// ```
-/// use soloist::{Notice, Step};
+/// use soloist::observe::{Notice, Step};
 ///
 /// fn count(notice: &Notice<'_>) {
 ///     if let (Some(event), Step::Skipped(reason)) = (notice.event(), notice.step()) {
@@ -81,9 +81,10 @@ impl<'a> Notice<'a> {
 /// `Released`; or `Due` and, after a wait or not, `Skipped`. What is about its lease may come at any time in between.
 ///
 /// ```
-/// use soloist::{Schedule, Step};
+/// use soloist::observe::Step;
+/// use soloist::Schedule;
 ///
-/// let schedule = Schedule::in_process().observe(|notice: &soloist::Notice<'_>| match notice.step() {
+/// let schedule = Schedule::in_process().observe(|notice: &soloist::observe::Notice<'_>| match notice.step() {
 ///     Step::Ended(outcome) => println!("{:?}: {outcome}", notice.event()),
 ///     Step::LeaseLost { .. } => println!("{:?} may run twice", notice.event()),
 ///     _ => {}
@@ -190,7 +191,7 @@ pub enum Step<'a> {
         until: DateTime<Utc>,
         /// Why, in the words of who paused it.
         why: Option<&'a str>,
-        /// How far that reaches: the [`Scope`](crate::Scope) of the store.
+        /// How far that reaches: the [`Scope`](crate::store::Scope) of the store.
         scope: &'a dyn fmt::Debug,
     },
     /// This process ended the pause of the schedule, or of the event if there is one.

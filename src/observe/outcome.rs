@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use super::cancel::CancelReason;
 use super::fault::Fault;
 use super::release::Release;
-use super::run_record::run_result::RunResult;
+use super::run_record::outcome_kind::OutcomeKind;
 use crate::base::escape::{Chain, Lines};
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::{holder::Holder, token::FencingToken};
@@ -39,7 +39,7 @@ use kept_output::KeptOutput;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunOutcome {
     pub(crate) ended: Ended,
     pub(crate) took: Duration,
@@ -51,7 +51,7 @@ pub struct RunOutcome {
 }
 
 /// The fields that few outcomes have.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RestOfOutcome {
     pub(crate) asked_to_stop_by: Option<Holder>,
     pub(crate) hook_failures: Vec<HookFailure>,
@@ -77,14 +77,14 @@ impl RunOutcome {
     }
 
     /// The same in one word, for a page or a metric.
-    pub fn result(&self) -> RunResult {
+    pub fn kind(&self) -> OutcomeKind {
         match &self.ended {
-            Ended::Succeeded => RunResult::Succeeded,
-            Ended::Faulted(Fault::Panicked(_)) => RunResult::Panicked,
-            Ended::Faulted(_) if self.cancelled.is_some() => RunResult::Cancelled,
-            Ended::Faulted(_) => RunResult::Failed,
-            Ended::TimedOut { .. } => RunResult::TimedOut,
-            Ended::NotStarted => RunResult::NotStarted,
+            Ended::Succeeded => OutcomeKind::Succeeded,
+            Ended::Faulted(Fault::Panicked(_)) => OutcomeKind::Panicked,
+            Ended::Faulted(_) if self.cancelled.is_some() => OutcomeKind::Cancelled,
+            Ended::Faulted(_) => OutcomeKind::Failed,
+            Ended::TimedOut { .. } => OutcomeKind::TimedOut,
+            Ended::NotStarted => OutcomeKind::NotStarted,
         }
     }
 
@@ -291,7 +291,7 @@ const STOPPED_AT_ONCE: Duration = Duration::from_millis(100);
 /// How a task ended.
 ///
 /// ```
-/// use soloist::{Ended, Fault};
+/// use soloist::observe::{Ended, Fault};
 ///
 /// fn describe(ended: &Ended) -> String {
 ///     match ended {
@@ -304,7 +304,7 @@ const STOPPED_AT_ONCE: Duration = Duration::from_millis(100);
 /// }
 /// assert_eq!(describe(&Ended::Succeeded), "done");
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ended {
     /// It returned without an error.

@@ -9,9 +9,9 @@ use crate::time::clock::shown::HumanDuration;
 /// How giving a lease back went.
 ///
 /// ```
-/// assert_eq!(soloist::Release::Lost.to_string(), "the lease was lost while the task was at work");
+/// assert_eq!(soloist::observe::Release::Lost.to_string(), "the lease was lost while the task was at work");
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Release {
     /// The name is free.

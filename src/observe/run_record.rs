@@ -12,10 +12,10 @@ use crate::time::clock::shown::{HumanDuration, to_the_second};
 
 pub(crate) mod numbered_record;
 pub(crate) mod run_line;
-pub(crate) mod run_result;
+pub(crate) mod outcome_kind;
 pub(crate) mod skip_count;
 
-use run_result::RunResult;
+use outcome_kind::OutcomeKind;
 
 /// How many runs of an event a schedule keeps at most.
 pub(crate) const MOST_KEPT: usize = 1_000;
@@ -24,7 +24,7 @@ pub(crate) const MOST_KEPT: usize = 1_000;
 const ERROR_MAX: usize = 200;
 const HOST_MAX: usize = 64;
 
-/// One run, as the [log of a store](crate::RunLog) keeps it. `Display`:
+/// One run, as the [log of a store](crate::store::RunLog) keeps it. `Display`:
 /// `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`, which begins with the occurrence.
 ///
 /// A record is written when the run starts, and again when it has ended. One without an [`end`](Self::end) is of a run that
@@ -34,13 +34,14 @@ const HOST_MAX: usize = 64;
 ///
 /// ```
 /// use chrono::{TimeDelta, Utc};
-/// use soloist::{Owner, RunRecord, RunResult};
+/// use soloist::observe::{RunRecord, OutcomeKind};
+/// use soloist::store::Owner;
 ///
 /// let began = Utc::now();
 /// let record = RunRecord::started("reports", Owner::unique(), began, None, began);
 /// assert!(record.end().is_none() && record.pid() == std::process::id());
 ///
-/// let record = record.ended(began + TimeDelta::milliseconds(1_200), RunResult::Failed, Some("the disk is full"));
+/// let record = record.ended(began + TimeDelta::milliseconds(1_200), OutcomeKind::Failed, Some("the disk is full"));
 /// assert!(!record.is_success());
 /// println!("{record}"); // 2026-03-01T12:00:00Z failed after 1.2 s on web-1, pid 4242: the disk is full
 /// ```
@@ -84,7 +85,8 @@ impl RunRecord {
     ///
     /// ```
     /// use chrono::DateTime;
-    /// use soloist::{Owner, RunRecord};
+    /// use soloist::observe::RunRecord;
+    /// use soloist::store::Owner;
     ///
     /// let noon = DateTime::UNIX_EPOCH;
     /// let record = RunRecord::started("reports", Owner::unique(), noon, None, noon).on("web-1", 4242);
@@ -101,7 +103,7 @@ impl RunRecord {
     /// The same run when it has ended. The error is kept in one line of at most 200 characters: control characters are
     /// escaped, and a longer one ends in `…`. One without text is none.
     #[must_use = "the record itself stays as it is"]
-    pub fn ended(self, at: DateTime<Utc>, result: RunResult, error: Option<&str>) -> Self {
+    pub fn ended(self, at: DateTime<Utc>, result: OutcomeKind, error: Option<&str>) -> Self {
         let error = error.map(|error| one_line(error, ERROR_MAX)).filter(|error| !error.is_empty());
         Self { end: Some(RunEnd { at: kept_time(at), result, error }), ..self }
     }
@@ -163,7 +165,7 @@ impl RunRecord {
 
     /// Whether it has ended, and the task did what it was asked to.
     pub fn is_success(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| end.result == RunResult::Succeeded)
+        self.end.as_ref().is_some_and(|end| end.result == OutcomeKind::Succeeded)
     }
 }
 
@@ -177,8 +179,8 @@ impl fmt::Display for RunRecord {
         // A clock that was set back meanwhile tells of no time at all.
         let took = HumanDuration((*at - self.started).to_std().unwrap_or_default());
         match result {
-            RunResult::NotStarted => write!(f, "{result}")?,
-            RunResult::Succeeded => write!(f, "{result} in {took}")?,
+            OutcomeKind::NotStarted => write!(f, "{result}")?,
+            OutcomeKind::Succeeded => write!(f, "{result} in {took}")?,
             _ => write!(f, "{result} after {took}")?,
         }
         write!(f, " on {process}")?;
@@ -189,18 +191,19 @@ impl fmt::Display for RunRecord {
 /// How and when a run ended.
 ///
 /// ```
-/// use soloist::{Owner, RunEnd, RunRecord, RunResult};
+/// use soloist::observe::{RunEnd, RunRecord, OutcomeKind};
+/// use soloist::store::Owner;
 ///
 /// let now = chrono::Utc::now();
 /// let record = RunRecord::started("reports", Owner::unique(), now, None, now);
-/// let record = record.ended(now, RunResult::Failed, Some("no space left\non the device"));
+/// let record = record.ended(now, OutcomeKind::Failed, Some("no space left\non the device"));
 /// let end: &RunEnd = record.end().expect("it has ended");
-/// assert_eq!((end.result(), end.error()), (RunResult::Failed, Some(r"no space left\non the device")));
+/// assert_eq!((end.result(), end.error()), (OutcomeKind::Failed, Some(r"no space left\non the device")));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunEnd {
     at: DateTime<Utc>,
-    result: RunResult,
+    result: OutcomeKind,
     error: Option<Arc<str>>,
 }
 
@@ -211,7 +214,7 @@ impl RunEnd {
     }
 
     /// How it ended, in one word.
-    pub fn result(&self) -> RunResult {
+    pub fn result(&self) -> OutcomeKind {
         self.result
     }
 
@@ -259,16 +262,16 @@ mod tests {
     fn a_record_reads_as_one_line() {
         let ended = |result, error| started().ended(noon() + TimeDelta::milliseconds(1_250), result, error).to_string();
         assert_eq!(started().to_string(), "2026-03-01T12:00:00Z started at 2026-03-01T12:00:00Z on web-1, pid 4242");
-        assert_eq!(ended(RunResult::Succeeded, None), "2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242");
+        assert_eq!(ended(OutcomeKind::Succeeded, None), "2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242");
         assert_eq!(
-            ended(RunResult::TimedOut, Some(" too\nlong ")),
+            ended(OutcomeKind::TimedOut, Some(" too\nlong ")),
             "2026-03-01T12:00:00Z timed out after 1.2 s on web-1, pid 4242: too\\nlong"
         );
         assert_eq!(
-            ended(RunResult::NotStarted, Some("the program is not there")),
+            ended(OutcomeKind::NotStarted, Some("the program is not there")),
             "2026-03-01T12:00:00Z was not started on web-1, pid 4242: the program is not there"
         );
-        let before = started().ended(noon() - TimeDelta::hours(1), RunResult::Cancelled, None);
+        let before = started().ended(noon() - TimeDelta::hours(1), OutcomeKind::Cancelled, None);
         assert_eq!(before.to_string(), "2026-03-01T12:00:00Z was cancelled after 0 µs on web-1, pid 4242");
     }
 
@@ -281,13 +284,13 @@ mod tests {
         for time in [noon(), leap_second, DateTime::<Utc>::MAX_UTC] {
             assert_eq!(kept_time(kept_time(time)), kept_time(time));
         }
-        let end = started().ended(noon(), RunResult::Succeeded, None).end.unwrap();
+        let end = started().ended(noon(), OutcomeKind::Succeeded, None).end.unwrap();
         assert_eq!((end.at(), started().started_at()), (kept_time(noon()), kept_time(noon())));
     }
 
     #[test]
     fn an_error_is_one_line_that_stays_as_it_is() {
-        let kept = |error: &str| started().ended(noon(), RunResult::Failed, Some(error)).end.unwrap().error;
+        let kept = |error: &str| started().ended(noon(), OutcomeKind::Failed, Some(error)).end.unwrap().error;
         assert_eq!(kept(" \n "), None);
         assert_eq!(kept("\u{1b}[2Ja \r\n\u{202e}").as_deref(), Some(r"\u{1b}[2Ja \r\n\u{202e}"));
         let longest = "é".repeat(200);
@@ -303,8 +306,8 @@ mod tests {
     #[test]
     fn only_a_success_is_one() {
         assert!(!started().is_success());
-        for result in RunResult::ALL {
-            assert_eq!(started().ended(noon(), result, None).is_success(), result == RunResult::Succeeded);
+        for result in OutcomeKind::ALL {
+            assert_eq!(started().ended(noon(), result, None).is_success(), result == OutcomeKind::Succeeded);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Why an event that was due did not run.
 
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,12 +20,12 @@ use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut schedule = Schedule::in_process();
 /// schedule.add(Event::call("reports", |_| {}).every_minute().skip(|_| true))?;
-/// let entry = schedule.run("reports", chrono::Utc::now())?;
+/// let entry = schedule.run_event("reports", chrono::Utc::now())?;
 /// assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered)));
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkipReason {
     /// A `when` said no, or a `skip` said yes.
@@ -68,7 +67,7 @@ pub enum SkipReason {
     /// The process is about to end, so that nothing new is started.
     ShuttingDown,
     /// The system had no thread for its tick: too many runs may be hanging in this process.
-    NoThread(Arc<io::Error>),
+    NoThread(Arc<str>),
 }
 
 impl SkipReason {

@@ -19,7 +19,7 @@ impl Schedule {
     /// [`resume`](Self::resume), and not with this process.
     ///
     /// Due events are skipped as [`Paused`](crate::SkipReason::Paused), before their filters are asked. Runs under way go on; runs
-    /// [by hand](Self::run) and events that are [`even_when_paused`](crate::Event::even_when_paused) start as always.
+    /// [by hand](Self::run_event) and events that are [`even_when_paused`](crate::Event::even_when_paused) start as always.
     ///
     /// The store refuses a protected event without filters while the pause lasts, if that store is the schedule's: a pause
     /// takes effect at once. So does the [pause of one event](Self::pause_event). This costs no request of its own on the stores

@@ -171,7 +171,7 @@ impl Schedule {
     /// The same schedule on another clock than its store's, which is the machine's. For tests: see [`ManualClock`] for how
     /// to let time pass under a running task.
     ///
-    /// [`ManualClock`]: crate::ManualClock
+    /// [`ManualClock`]: crate::time::ManualClock
     #[must_use = "the clock is that of the schedule which is returned"]
     pub fn with_clock(self, clock: impl Into<Clock>) -> Self {
         let clock = clock.into();
@@ -236,14 +236,15 @@ impl Schedule {
 
     /// The same schedule, which tells this observer of each step from now on: what is due, why it is skipped, when it starts and
     /// how it ends, what becomes of its lease. There may be any number of them, and each is told of everything; see
-    /// [`Step`](crate::Step).
+    /// [`Step`](crate::observe::Step).
     ///
     /// The thread that takes a step calls the observers, in the order in which they were added, and waits for them: the steps of
     /// one run come in their order. What the renewal of leases finds out is told by a thread of its own, so that a slow observer
     /// loses no lease. A panic of an observer is logged. Without observers, nothing is done for them.
     ///
     /// ```
-    /// use soloist::{Event, Notice, Schedule, Step};
+    /// use soloist::observe::{Notice, Step};
+    /// use soloist::{Event, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mut schedule = Schedule::in_process().observe(|notice: &Notice<'_>| match notice.step() {
@@ -330,30 +331,50 @@ impl Schedule {
     pub fn add(&mut self, event: Event) -> Result<&mut Self, AddError> {
         let event = event.driven_by(self.runtime.as_ref())?;
         let event = event.define(&self.zone, self.lease_term, self.environment.as_deref())?;
+        let refuse = |refusal| Err(AddError::new(&event.name, refusal));
         if self.names.contains_key(&event.name) {
-            return Err(AddError::new(&event.name, AddErrorKind::Duplicate));
+            return refuse(AddErrorKind::Duplicate.because("there is already an event of this name in the schedule"));
         }
         let Store { id, can_extend, scope, .. } = self.store_of(&event);
         if event.protection.lease.is_some_and(LeaseTerms::need_extension) && !can_extend {
-            return Err(AddError::new(&event.name, AddErrorKind::CannotExtend));
+            return refuse(AddErrorKind::Store.because(
+                "its store says that it can't extend a lease (`EventMutex::describe`), so that none is renewed or held \
+                 longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
+                 takes",
+            ));
         }
         let (mutex, asked) = (&event.protection.mutex, event.protection.alternatives());
         if event.protection.lease.is_some()
             && let Some(known) = self.runs_at_a_time.get(&(*id, mutex.clone())).copied().filter(|known| *known != asked)
         {
-            let mutex = mutex.mutex().into();
-            return Err(AddError::new(&event.name, AddErrorKind::OtherAtMost { mutex, asked, known }));
+            let mutex = mutex.mutex();
+            return refuse(AddErrorKind::Conflict.because(format_args!(
+                "of the events that share the mutex {mutex:?}, this one allows {asked} at a time and another one {known}: \
+                 say the same `at_most(..)` for all of them"
+            )));
         }
         if event.protection.queue.is_some() && !can_extend {
-            return Err(AddError::new(&event.name, AddErrorKind::CannotQueue));
+            return refuse(AddErrorKind::Store.because(
+                "its store says that it can't extend a lease (`EventMutex::describe`), so that it can't keep a place in a \
+                 queue: leave out the `on_overlap(..)`",
+            ));
         }
         if let Some(limit) = event.failure_limit {
-            let refuse = |kind| Err(AddError::new(&event.name, kind));
+            if self.pause_mark.is_none() {
+                return refuse(AddErrorKind::Missing.because(
+                    "it has a `pause_on_failure(..)`, and the schedule has no name: call `schedule.named(..)` before `add`",
+                ));
+            }
             let keep = self.run_logger.as_ref().map_or(0, |logger| logger.keep());
-            match () {
-                () if self.pause_mark.is_none() => return refuse(AddErrorKind::FailuresUnnamed),
-                () if keep <= limit => return refuse(AddErrorKind::FailuresNotLogged { limit, keep }),
-                () => {}
+            if keep <= limit {
+                let log = match keep {
+                    0 => "the schedule keeps no log of runs".to_owned(),
+                    _ => format!("the log of the schedule keeps {keep} runs"),
+                };
+                return refuse(AddErrorKind::Missing.because(format_args!(
+                    "it has a `pause_on_failure({limit})`, and {log}: call `schedule.with_run_log(..)` with more than \
+                     {limit} before `add`"
+                )));
             }
         }
         if event.protection.claim.is_some() && *scope == Scope::Process {
@@ -441,13 +462,13 @@ impl Schedule {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mut schedule = Schedule::in_process();
     /// schedule.add(Event::call("backup", |_| println!("backing up")).daily_at("02:30").without_overlapping())?;
-    /// let entry = schedule.run("backup", chrono::Utc::now())?;
+    /// let entry = schedule.run_event("backup", chrono::Utc::now())?;
     /// println!("{entry}");
     /// # assert!(!entry.is_failure());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn run(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
+    pub fn run_event(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
         let event = self.index_of(name)?;
         let tick = Tick::at(now, &self.events[event].timetable.zone);
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
@@ -552,7 +573,7 @@ impl Schedule {
 
     #[cfg(feature = "cli")]
     pub(crate) fn is_shutting_down(&self) -> bool {
-        self.shutdown.as_ref().is_some_and(Shutdown::has_begun)
+        self.shutdown.as_ref().is_some_and(Shutdown::is_triggered)
     }
 
     fn index_of(&self, name: &str) -> Result<usize, UnknownEvent> {

@@ -63,7 +63,7 @@ impl Report {
         self.entries.iter().find(|entry| entry.event() == event)
     }
 
-    /// How one event ran; `None` if it did not, or was not due.
+    /// Returns the outcome of one event; `None` if it did not, or was not due.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -73,17 +73,17 @@ impl Report {
     /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
     /// schedule.add(Event::call("import", |_| {}).every_minute().skip(|_| true))?;
     /// let report = schedule.run_due(chrono::Utc::now());
-    /// assert!(report.ran("reports").is_some_and(|outcome| outcome.is_success()));
-    /// assert!(report.skip("import").is_some() && report.ran("import").is_none());
+    /// assert!(report.outcome("reports").is_some_and(|outcome| outcome.is_success()));
+    /// assert!(report.skip_reason("import").is_some() && report.outcome("import").is_none());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn ran(&self, event: &str) -> Option<&RunOutcome> {
+    pub fn outcome(&self, event: &str) -> Option<&RunOutcome> {
         if let Verdict::Ran(outcome) = &self.entry(event)?.verdict { Some(outcome) } else { None }
     }
 
-    /// Why one event was skipped; `None` if it ran, or was not due.
-    pub fn skip(&self, event: &str) -> Option<&SkipReason> {
+    /// Returns the reason why one event was skipped; `None` if it ran, or was not due.
+    pub fn skip_reason(&self, event: &str) -> Option<&SkipReason> {
         if let Verdict::Skipped(reason) = &self.entry(event)?.verdict { Some(reason) } else { None }
     }
 
@@ -98,6 +98,15 @@ impl Report {
         self.entries.iter().filter(|entry| entry.is_failure())
     }
 }
+
+/// Compares the tick and its entries.
+impl PartialEq for Report {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, &self.entries) == (other.at, &other.entries)
+    }
+}
+
+impl Eq for Report {}
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -135,7 +144,7 @@ impl Termination for Report {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "an entry says whether the event ran and how that ended: print it, or ask `is_failure()`"]
 pub struct Entry {
     pub(crate) event: Arc<str>,
@@ -152,7 +161,7 @@ pub struct Entry {
 ///
 /// assert!(!Verdict::Skipped(SkipReason::Filtered).is_failure());
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It ran here, and ended so.
     Ran(RunOutcome),

@@ -92,7 +92,7 @@ impl Schedule {
             threads.notices.tell(|| schedule.write_all_marks());
             let plan = schedule.plan_tick(now, DateTime::<Utc>::MIN_UTC).only_claimed(&schedule);
             threads.tick(plan, Duration::ZERO);
-            while !shutdown.has_begun() {
+            while !shutdown.is_triggered() {
                 // In this order, so that a delay between the two readings makes the loop wake up early, and not late.
                 let moment = schedule.clock.moment();
                 let now = schedule.clock.now();
@@ -105,7 +105,7 @@ impl Schedule {
                 shutdown.sleep_until(moment.plus(schedule.rest(&progress, now)), &waiting);
             }
             // Marks the shutdown as seen by the application, so that the caller gets the rest of drain and grace.
-            shutdown.is_triggered();
+            shutdown.mark_seen();
         });
         self.finish_run_log_of_loop();
     }
@@ -211,7 +211,7 @@ impl TickThreads<'_, '_> {
             report(schedule.tick(&ticked));
         };
         if let Err(error) = threads::start_in(self.scope, "soloist-tick", move || _ = contain(tick)) {
-            let reason = SkipReason::NoThread(Arc::new(error));
+            let reason = SkipReason::NoThread(error.to_string().into());
             self.notices.tell(move || report(schedule.refuse(&plan, &reason)));
         }
     }

@@ -63,7 +63,7 @@ impl Shutdown {
     /// let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
     /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
     /// shutdown.trigger();
-    /// let entry = schedule.run("reports", chrono::Utc::now())?;
+    /// let entry = schedule.run_event("reports", chrono::Utc::now())?;
     /// assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::ShuttingDown)));
     /// # Ok(())
     /// # }
@@ -76,8 +76,7 @@ impl Shutdown {
     ///
     /// The process ends by the signal itself, as its parent expects: when all ticks have ended and `main` has returned
     /// a [`Report`](crate::Report) or called [`finish`](Self::finish); a second after the last tick has ended, if the
-    /// application has called neither [`wait`](Self::wait) nor [`is_triggered`](Self::is_triggered) by then; and when
-    /// the grace is over, even if runs are still at work, which are then named on standard error.
+    /// application has not called [`wait`](Self::wait) by then; and when the grace is over, even if runs are still at work, which are then named on standard error.
     ///
     /// A second signal ends the drain: runs are cancelled, and have their grace. One more, or a second one if there is no
     /// drain, ends commands and the process at once. Signals within the same tenth of a second count as one: a closed
@@ -86,7 +85,7 @@ impl Shutdown {
     ///
     /// The handlers belong to the process and stay for as long as it lives: another call returns another handle of the
     /// same shutdown. A child process made by `fork` ignores these signals until its first tick, or until it calls
-    /// this, [`wait`](Self::wait) or [`is_triggered`](Self::is_triggered). From then on they shut it down. A signal
+    /// this or [`wait`](Self::wait). From then on they shut it down. A signal
     /// that this process was started to ignore, as by `nohup`, stays ignored. Handlers that others have installed are
     /// called as well. An application that also ends other work handles signals itself, and calls
     /// [`trigger`](Self::trigger).
@@ -179,18 +178,16 @@ impl Shutdown {
         }
     }
 
-    /// Whether it has begun. After `true` the caller has the rest of the drain and the grace to end its own work.
+    /// Returns whether it has begun. A caller that has work of its own to end asks [`wait`](Self::wait), which keeps the
+    /// process from ending too early.
+    #[inline]
     pub fn is_triggered(&self) -> bool {
-        self.listen_after_fork();
-        let triggered = self.has_begun();
-        if triggered {
-            self.state.mark_seen();
-        }
-        triggered
+        self.state.has_begun()
     }
 
     /// Waits until it begins, for `timeout` at most: a sleep between two ticks that ends early. `false`: the time is
-    /// over. After `true` the caller has the rest of the drain and the grace to end its own work.
+    /// over. After `true` the caller has the rest of the drain and the grace to end its own work. With a `timeout` of zero
+    /// it returns at once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -241,8 +238,7 @@ impl Shutdown {
         self.state.begun()
     }
 
-    /// The application has seen that it began, and has the rest of the grace.
-    #[cfg(feature = "tokio")]
+    /// Notes that the application has seen that it began, and has the rest of the grace.
     pub(crate) fn mark_seen(&self) {
         self.state.mark_seen();
     }
@@ -275,13 +271,6 @@ impl Shutdown {
                 signals::end_by(signal);
             }
         }
-    }
-
-    /// Whether it has begun. Unlike [`is_triggered`](Self::is_triggered), this does not say that the application has seen
-    /// it.
-    #[inline]
-    pub(crate) fn has_begun(&self) -> bool {
-        self.state.has_begun()
     }
 
     /// The child of a `fork` has to listen to signals by itself.
@@ -318,6 +307,6 @@ impl Shutdown {
 
 impl fmt::Debug for Shutdown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shutdown").field("triggered", &self.has_begun()).finish_non_exhaustive()
+        f.debug_struct("Shutdown").field("triggered", &self.is_triggered()).finish_non_exhaustive()
     }
 }

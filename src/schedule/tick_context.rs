@@ -39,7 +39,7 @@ pub(crate) struct TickContext<'a> {
     pub(crate) blocked: OnceLock<RuntimeId>,
 }
 
-/// Who starts the runs: the timetables in a tick, or a caller of `Schedule::run`.
+/// Who starts the runs: the timetables in a tick, or a caller of `Schedule::run_event`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StartedBy {
     Timetable,
@@ -50,6 +50,6 @@ impl TickContext<'_> {
     /// Whether nothing new may start.
     #[inline]
     pub(crate) fn is_shutting_down(&self) -> bool {
-        self.shutdown.is_some_and(Shutdown::has_begun)
+        self.shutdown.is_some_and(Shutdown::is_triggered)
     }
 }

@@ -56,7 +56,7 @@ use warning::StoreWarning;
 /// 5. **Everything expires**, on the store's own clock, when its term is over. Only a lease with a [`lifeline`](Self::lifeline)
 ///    outlasts its term, and ends with the processes that have the lifeline open. A released name is free at once, and stays free
 ///    if that clock is set back: store the release itself, not only a date. A store whose clock can be set back calls
-///    [`Holder::seen_at`](crate::Holder::seen_at) on every holder that it returns.
+///    [`Holder::seen_at`](crate::store::Holder::seen_at) on every holder that it returns.
 /// 6. **Tokens rise** strictly with every grant of a name, also after it expired, was forgotten or broken. That holds
 ///    over all leases and claims of one [`MutexName::mutex`].
 /// 7. **`Err` means "not known".** A name held by another owner is `Ok(None)`, `Ok(true)` or `Ok(false)`, never `Err`, except for
@@ -72,7 +72,9 @@ use warning::StoreWarning;
 /// ```
 /// use std::collections::HashMap;
 /// use std::sync::Mutex;
-/// use soloist::{Clock, EventMutex, FencingToken, Lease, LeaseRequest, Moment, MutexError, MutexName, Owner};
+/// use soloist::store::{Lease, LeaseRequest, Owner};
+/// use soloist::time::{Clock, Moment};
+/// use soloist::{EventMutex, FencingToken, MutexError, MutexName};
 ///
 /// /// A store within one process: the owner and the end of each name's lease, and how many were granted.
 /// #[derive(Debug, Default)]
@@ -144,9 +146,8 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-    /// use soloist::{
-    ///     Admitted, Batch, Event, EventMutex, Lease, LeaseRequest, MemoryMutex, MutexError, MutexName, Schedule,
-    /// };
+    /// use soloist::store::{Admitted, Batch, Lease, LeaseRequest};
+    /// use soloist::{Event, EventMutex, MemoryMutex, MutexError, MutexName, Schedule};
     ///
     /// /// Counts how often a store said no.
     /// #[derive(Debug, Default)]
@@ -204,8 +205,8 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// Releases leases, then decides on admissions, and fills the slot of each. A tick asks for up to a hundred of each at
     /// once. They are independent of one another; those of one mutex are carried out in their order.
     ///
-    /// An admission is all or nothing. It is refused if a name that [excludes](crate::Admission::unless) it is held; then if its
-    /// claim is taken; then if its lease is held. A release with a [minimum hold](crate::LeaseRelease::minimum_hold) leaves the name
+    /// An admission is all or nothing. It is refused if a name that [excludes](crate::store::Admission::unless) it is held; then if its
+    /// claim is taken; then if its lease is held. A release with a [minimum hold](crate::store::LeaseRelease::minimum_hold) leaves the name
     /// held for that time, whether or not this process lives. `Ok(false)`: the owner does not hold the lease any more, and nothing
     /// has changed.
     ///
@@ -256,7 +257,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// # #[cfg(unix)]
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, Lifeline, ManualClock, MutexName, Term};
+    /// use soloist::store::{LeaseRequest, Lifeline};
+    /// use soloist::time::{Clock, ManualClock};
+    /// use soloist::{EventMutex, FileMutex, MutexName, Term};
     ///
     /// # let dir = tempfile::tempdir()?;
     /// # let dir = dir.path();
@@ -283,8 +286,8 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// The default reads [each](Names::Each) of several names by [`exists`](Self::exists), and does not know the holders. Override
     /// it if the store can read several names at once: a queue reads its places so, and a server that lost a claim reads the next
-    /// claims. Make a holder by [`Holder::new`](crate::Holder::new), with the text that
-    /// [`LeaseRequest::holder_text`](crate::LeaseRequest::holder_text) returned at the grant: it has the host, the instance, the
+    /// claims. Make a holder by [`Holder::new`](crate::store::Holder::new), with the text that
+    /// [`LeaseRequest::holder_text`](crate::store::LeaseRequest::holder_text) returned at the grant: it has the host, the instance, the
     /// application and the reason.
     ///
     /// # Errors
@@ -330,7 +333,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// The default is that of the [`inner`](Self::inner) store.
     ///
     /// ```
-    /// use soloist::{EventMutex, MemoryMutex, Owner, RunRecord};
+    /// use soloist::observe::RunRecord;
+    /// use soloist::store::Owner;
+    /// use soloist::{EventMutex, MemoryMutex};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mutex = MemoryMutex::new();

@@ -109,7 +109,7 @@ const LOG: &str = "the log of runs";
 /// The state of a process that was killed stays as it was: ignore a line with `alive` once its pid has gone. The number behind
 /// `group` is the process group of its command, and `fuser DIR/*.life` finds processes that left the group. The
 /// [holder](EventMutex::held) and the report say so as well, and [`break_lease`](EventMutex::break_lease) answers
-/// [`FreedWhileRunning`](crate::Broken::FreedWhileRunning).
+/// [`FreedWhileRunning`](crate::store::Broken::FreedWhileRunning).
 ///
 /// The files are small and stay: three for each name that was ever asked for, a lock file for each name that ever excluded
 /// another, and for each event with a [log of runs](crate::Schedule::with_run_log) a file that ends in `.runs`, which may be
@@ -117,7 +117,7 @@ const LOG: &str = "the log of runs";
 /// excludes other processes, and its holder is told so when the lease is extended or released.
 ///
 /// On Unix the files can be opened by their owner alone, or also by the group of a directory that services of several
-/// users share: see [`Sharing`](crate::Sharing). Files with wider modes are narrowed when their owner opens them.
+/// users share: see [`Sharing`](crate::store::Sharing). Files with wider modes are narrowed when their owner opens them.
 /// [`check`](EventMutex::check) narrows all files of this user, and warns of those of others. The store refuses the following,
 /// with an error that names the path and says what to do:
 ///
@@ -146,7 +146,9 @@ const LOG: &str = "the log of runs";
 ///
 /// ```
 /// use std::time::Duration;
-/// use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, MutexName, Owner, Term};
+/// use soloist::store::{LeaseRequest, Owner};
+/// use soloist::time::Clock;
+/// use soloist::{EventMutex, FileMutex, MutexName, Term};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
@@ -182,9 +184,9 @@ impl FileMutex {
     /// # Errors
     ///
     /// - The directory can't be made or opened.
-    /// - It lies on a network filesystem, see [`NetworkFilesystem`](crate::NetworkFilesystem).
+    /// - It lies on a network filesystem, see [`NetworkFilesystem`](crate::store::NetworkFilesystem).
     /// - On Unix, other users could plant or replace files: all users can write to it; or it belongs to another user than
-    ///   this process's or root, and its group does not share it, see [`Sharing`](crate::Sharing); or its path is a
+    ///   this process's or root, and its group does not share it, see [`Sharing`](crate::store::Sharing); or its path is a
     ///   symbolic link that another user made. Root may use every user's directory.
     ///
     /// ```

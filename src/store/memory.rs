@@ -73,7 +73,9 @@ impl MemoryMutex {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use soloist::{Clock, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Term};
+    /// use soloist::store::LeaseRequest;
+    /// use soloist::time::{Clock, ManualClock};
+    /// use soloist::{EventMutex, MemoryMutex, MutexName, Term};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let clock = ManualClock::at(chrono::DateTime::UNIX_EPOCH);

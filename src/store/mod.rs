@@ -1,4 +1,13 @@
-//! Stores of mutexes: the trait `EventMutex`, and those that are here.
+//! Stores: the words of [`EventMutex`](crate::EventMutex) for a store of your own, and the options of the stores that are here.
+//!
+//! | for | names |
+//! | --- | --- |
+//! | a request and its answer | [`LeaseRequest`], [`Lease`], [`Holder`], [`Owner`] |
+//! | an admission | [`Admission`], [`Admitted`], [`Grant`]; several in one request: [`Batch`], [`Slot`], [`LeaseRelease`] |
+//! | the description of a store | [`Description`], [`Scope`], [`StoreId`], [`StoreWarning`], [`MutexErrorKind`] |
+//! | questions of operators | [`Names`], [`Held`], [`Broken`] |
+//! | optional parts of a store | [`RunLog`], [`Lifeline`], `AsyncEventMutex` and `AsyncMutex` with the feature `tokio` |
+//! | opening a store | [`FileMutexBuilder`], [`Sharing`], [`NetworkFilesystem`], and a builder for each server; [`ConnectError`], [`InvalidOptions`] |
 
 pub(crate) mod connect;
 pub(crate) mod event_mutex;
@@ -15,3 +24,36 @@ pub(crate) mod redis;
 pub(crate) mod server;
 #[cfg(feature = "sql")]
 pub(crate) mod sql;
+
+pub use crate::base::error::{InvalidOptions, MutexErrorKind};
+pub use crate::lease::holder::Holder;
+pub use crate::lease::name::InvalidName;
+pub use crate::lease::owner::{InvalidOwner, Owner};
+pub use crate::lease::request::{Lease, LeaseRequest};
+pub use crate::lease::store_id::StoreId;
+pub use crate::lease::term::InvalidTerm;
+pub use connect::ConnectError;
+pub use event_mutex::admission::{Admission, Admitted, Grant};
+#[cfg(feature = "tokio")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+pub use event_mutex::async_mutex::{AsyncEventMutex, AsyncMutex};
+pub use event_mutex::batch::{Batch, LeaseRelease};
+pub use event_mutex::broken_lease::Broken;
+pub use event_mutex::description::{Description, Scope};
+pub use event_mutex::held::{Held, Names};
+pub use event_mutex::lifeline::Lifeline;
+pub use event_mutex::run_log::RunLog;
+pub use event_mutex::slot::Slot;
+pub use event_mutex::warning::StoreWarning;
+pub use file::builder::FileMutexBuilder;
+pub use file::filesystem::NetworkFilesystem;
+pub use file::sharing::Sharing;
+#[cfg(feature = "mysql")]
+#[cfg_attr(docsrs, doc(cfg(feature = "mysql")))]
+pub use mysql::MysqlMutexBuilder;
+#[cfg(feature = "postgres")]
+#[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
+pub use postgres::PostgresMutexBuilder;
+#[cfg(feature = "redis")]
+#[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
+pub use redis::RedisMutexBuilder;

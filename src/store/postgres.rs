@@ -81,7 +81,7 @@ use connection::Connection;
 /// An admission that finds a lease held for longer than its term, after the server's clock was set back, takes two round
 /// trips and a commit more. Those who ask for one name at the same moment queue for a transaction-level advisory lock
 /// (`pg_advisory_xact_lock`, by a hash of the name and of a secret in the table); those whom one name
-/// [excludes](crate::Admission::unless) share that lock. All admissions share one more such lock; an admission of more than 50
+/// [excludes](crate::store::Admission::unless) share that lock. All admissions share one more such lock; an admission of more than 50
 /// names takes that one alone, and waits for all others. One of those who ask for one name has the turn, by another such lock; the others wait for it and then look again, all at once. Who is beaten between its look
 /// and its write looks again: two round trips more. It writes nothing, and no error into the server's log.
 ///

@@ -121,7 +121,7 @@ use keys::Prefix;
 ///
 /// The server's user needs `+@connection +evalsha +script|load +time +get +mget +exists +set +del +pttl +pexpire` on the keys
 /// `~{soloist}:*`, `+hgetall +hget +hmget +hset +hincrby +hdel` for a [log of runs](crate::Schedule::with_run_log), `+info` for
-/// [`check`](crate::EventMutex::check), `+role` with Sentinels, `+wait` with `?wait=1`, and `+scan` to list [leases with a prefix](crate::Names::LeasesWithPrefix), which reads
+/// [`check`](crate::EventMutex::check), `+role` with Sentinels, `+wait` with `?wait=1`, and `+scan` to list [leases with a prefix](crate::store::Names::LeasesWithPrefix), which reads
 /// through all keys of the database.
 ///
 /// If the server has no room for another connection, is being started, refuses connections, or is blocked by a script of another

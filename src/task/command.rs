@@ -22,7 +22,7 @@ use super::process_group::ProcessGroup as Processes;
 #[cfg(not(unix))]
 use super::process_not_unix::{Leader, ProcessAlone as Processes};
 use super::run::Run;
-use crate::base::{error::message_error, escape::Quoted, threads};
+use crate::base::{escape::Quoted, threads};
 use crate::hold::release_on_drop::LeaseInHand;
 use crate::observe::cancel::{CancelReason, Cancelled};
 use crate::observe::{fault::Fault, outcome::command_exit::CommandExit};
@@ -62,33 +62,29 @@ impl Command {
         self.grace + stopping::KILLING_TAKES
     }
 
-    /// Whether it can be run.
-    pub(crate) fn check(&self) -> Result<(), InvalidCommand> {
-        let invalid = |what: String| Err(InvalidCommand::from(what));
+    /// Checks that it can be run, or says why not.
+    pub(crate) fn check(&self) -> Result<(), String> {
         if self.program.to_string_lossy().trim().is_empty() {
-            return invalid("it has nothing to run".into());
+            return Err("it has nothing to run".to_owned());
         }
         let directory = self.directory.as_ref().map(|path| path.as_os_str());
         let file = self.output.file().map(Path::as_os_str);
         if directory.is_some_and(OsStr::is_empty) || file.is_some_and(OsStr::is_empty) {
-            return invalid("a directory or a file that it names has no name".into());
+            return Err("a directory or a file that it names has no name".to_owned());
         }
         let values = self.environment.iter().map(|(_, value)| value.as_os_str());
         let texts = iter::once(&self.program).chain(self.arguments.iter().flatten()).map(OsString::as_os_str);
         if let Some(text) = texts.chain(directory).chain(file).chain(values).find(|text| has(text, 0)) {
-            return invalid(format!(
-                "no process can be given a text with a NUL: {}",
-                Quoted::new(&text.to_string_lossy())
-            ));
+            return Err(format!("no process can be given a text with a NUL: {}", Quoted::new(&text.to_string_lossy())));
         }
         let is_ours = |name: &OsStr| OURS.iter().any(|ours| name == *ours);
         if let Some((name, _)) = self.environment.iter().find(|(name, _)| is_ours(name)) {
-            return invalid(format!("{} is said by the scheduler", name.display()));
+            return Err(format!("{} is said by the scheduler", name.display()));
         }
         let no_name = |name: &&OsString| name.is_empty() || has(name, 0) || has(name, b'=');
         match self.environment.iter().map(|(name, _)| name).find(no_name) {
             Some(name) => {
-                invalid(format!("an environment variable can't be called {}", Quoted::new(&name.to_string_lossy())))
+                Err(format!("an environment variable can't be called {}", Quoted::new(&name.to_string_lossy())))
             }
             None => Ok(()),
         }
@@ -217,16 +213,4 @@ fn no_directory(path: &Path) -> Option<io::Error> {
 
 fn has(text: &OsStr, byte: u8) -> bool {
     text.as_encoded_bytes().contains(&byte)
-}
-
-message_error! {
-    /// The command is not one that can be run, see [`AddErrorKind::Command`](crate::AddErrorKind::Command).
-    ///
-    /// ```
-    /// use soloist::{Event, Schedule};
-    ///
-    /// let error = Schedule::in_process().add(Event::exec("backup", "").daily()).unwrap_err();
-    /// assert_eq!(error.to_string(), "event `backup`: it has nothing to run");
-    /// ```
-    pub struct InvalidCommand;
 }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::run::Run;
-use super::task_result::TaskOutcome;
+use super::task_result::TaskResult;
 use crate::base::catch_panic::contain;
 use crate::base::error::BoxError;
 use crate::hold::{held_lease::HoldsLease, release_on_drop::LeaseInHand, signal::TaskWaiter};
@@ -19,7 +19,7 @@ use crate::time::clock::moment::Moment;
 pub(crate) const DROPPING_TAKES: Duration = Duration::from_secs(1);
 
 /// What a task's function returns.
-pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = TaskOutcome> + Send>>;
+pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = TaskResult> + Send>>;
 
 /// What drives the futures that it is given.
 #[derive(Clone)]

@@ -154,12 +154,12 @@ impl Run {
     /// use soloist::Event;
     ///
     /// let event = Event::call("poll", |run| {
-    ///     while run.cancelled(Duration::from_secs(10)).is_none() {
+    ///     while run.wait_cancelled(Duration::from_secs(10)).is_none() {
     ///         println!("anything new?");
     ///     }
     /// });
     /// ```
-    pub fn cancelled(&self, timeout: Duration) -> Option<CancelReason> {
+    pub fn wait_cancelled(&self, timeout: Duration) -> Option<CancelReason> {
         self.cancellation.wait(timeout)
     }
 
@@ -171,10 +171,10 @@ impl Run {
     /// use soloist::{Event, Run};
     ///
     /// async fn poll(run: Run) {
-    ///     println!("it should stop: {}", run.cancellation().await);
+    ///     println!("it should stop: {}", run.cancelled().await);
     /// }
     /// ```
-    pub fn cancellation(&self) -> impl Future<Output = CancelReason> + Send + use<> {
+    pub fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + use<> {
         self.cancellation.cancelled()
     }
 

@@ -2,21 +2,21 @@
 
 use crate::base::error::BoxError;
 
-/// What a task or a hook returns if it can fail. `?` turns any error that is `Send + Sync` into its own.
+/// The result of a task or a hook that can fail. `?` turns any error that is `Send + Sync` into its own.
 ///
 /// ```
-/// use soloist::{Event, Run, TaskOutcome};
+/// use soloist::{Event, Run, TaskResult};
 ///
-/// fn import(run: &Run) -> TaskOutcome {
+/// fn import(run: &Run) -> TaskResult {
 ///     let rows: u32 = std::fs::read_to_string("/var/lib/myapp/rows")?.trim().parse()?;
 ///     println!("{rows} rows for {}", run.occurrence());
 ///     Ok(())
 /// }
 /// let event = Event::call("import", import);
 /// ```
-pub type TaskOutcome = Result<(), BoxError>;
+pub type TaskResult = Result<(), BoxError>;
 
-/// What a task or a hook may return: nothing, or a [`TaskOutcome`].
+/// The types that a task or a hook may return: nothing, or a [`TaskResult`]. No other type implements this trait.
 ///
 /// ```
 /// use soloist::Event;
@@ -26,33 +26,44 @@ pub type TaskOutcome = Result<(), BoxError>;
 /// let never = Event::call("broken", |_| panic!("not today"));
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a task or a hook returns `()` or `soloist::TaskOutcome`, not `{Self}`",
+    message = "a task or a hook returns `()` or `soloist::TaskResult`, not `{Self}`",
     note = "an error of another type, which must be `Send + Sync`, is passed on with `?`: `|run| Ok(import(run)?)`; \
             or say `Err(\"no paper\".into())`",
     note = "a value that nobody wants is dropped with `;`; a task that is a future is made with `Event::spawn`, by the \
             feature `tokio`"
 )]
 // One error type and no other: only so does the compiler know the type of `Ok(())` at the end of a closure with `?`.
-pub trait TaskResult {
-    /// Success, or what went wrong.
+pub trait IntoTaskResult: Sealed {
+    /// Returns success, or the error of the task.
     ///
     /// # Errors
     ///
-    /// What the task said went wrong.
-    fn into_outcome(self) -> TaskOutcome;
+    /// The task returned an error.
+    fn into_task_result(self) -> TaskResult;
 }
 
-impl TaskResult for () {
-    fn into_outcome(self) -> TaskOutcome {
+impl IntoTaskResult for () {
+    fn into_task_result(self) -> TaskResult {
         Ok(())
     }
 }
 
-impl TaskResult for TaskOutcome {
-    fn into_outcome(self) -> TaskOutcome {
+impl IntoTaskResult for TaskResult {
+    fn into_task_result(self) -> TaskResult {
         self
     }
 }
+
+/// Keeps others from implementing [`IntoTaskResult`].
+mod sealed {
+    pub trait Sealed {}
+}
+
+use sealed::Sealed;
+
+impl Sealed for () {}
+impl Sealed for TaskResult {}
+impl Sealed for Never {}
 
 /// The type of an expression that never ends, which stable Rust can't write elsewhere than as a return type.
 type Never = <fn() -> ! as Returns>::Output;
@@ -65,8 +76,8 @@ impl<T> Returns for fn() -> T {
     type Output = T;
 }
 
-impl TaskResult for Never {
-    fn into_outcome(self) -> TaskOutcome {
+impl IntoTaskResult for Never {
+    fn into_task_result(self) -> TaskResult {
         self
     }
 }

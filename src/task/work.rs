@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::command::Command;
 use super::future_task::FutureTask;
 use super::run::Run;
-use super::task_result::{TaskOutcome, TaskResult};
+use super::task_result::{IntoTaskResult, TaskResult};
 
 /// What an event does.
 pub(crate) enum Work {
@@ -37,8 +37,8 @@ impl Work {
     }
 }
 
-pub(crate) type Task = Box<dyn Fn(&Run) -> TaskOutcome + Send + Sync>;
+pub(crate) type Task = Box<dyn Fn(&Run) -> TaskResult + Send + Sync>;
 
-pub(crate) fn callback<R: TaskResult>(task: impl Fn(&Run) -> R + Send + Sync + 'static) -> Task {
-    Box::new(move |run| task(run).into_outcome())
+pub(crate) fn callback<R: IntoTaskResult>(task: impl Fn(&Run) -> R + Send + Sync + 'static) -> Task {
+    Box::new(move |run| task(run).into_task_result())
 }

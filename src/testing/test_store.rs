@@ -28,7 +28,8 @@ use crate::time::clock::{Clock, manual::ManualClock};
 ///
 /// ```
 /// use soloist::testing::TestStore;
-/// use soloist::{Event, ManualClock, Schedule, SkipReason};
+/// use soloist::time::ManualClock;
+/// use soloist::{Event, Schedule, SkipReason};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let clock = ManualClock::at("2026-03-01T12:00:00Z".parse()?);
@@ -38,7 +39,7 @@ use crate::time::clock::{Clock, manual::ManualClock};
 ///
 /// store.be_out(true);
 /// let report = schedule.run_due(clock.now());
-/// assert!(matches!(report.skip("reports"), Some(SkipReason::StoreUnavailable(_))) && report.is_failure());
+/// assert!(matches!(report.skip_reason("reports"), Some(SkipReason::StoreUnavailable(_))) && report.is_failure());
 /// # Ok(())
 /// # }
 /// ```
@@ -92,7 +93,8 @@ impl TestStore {
     ///
     /// ```
     /// use soloist::testing::TestStore;
-    /// use soloist::{Event, ManualClock, Schedule, SkipReason};
+    /// use soloist::time::ManualClock;
+    /// use soloist::{Event, Schedule, SkipReason};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let clock = ManualClock::at("2026-03-01T12:00:00Z".parse()?);
@@ -101,9 +103,9 @@ impl TestStore {
     /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
     ///
     /// let elsewhere = store.run_elsewhere("reports")?;
-    /// assert!(matches!(schedule.run_due(clock.now()).skip("reports"), Some(SkipReason::Overlapping(Some(_)))));
+    /// assert!(matches!(schedule.run_due(clock.now()).skip_reason("reports"), Some(SkipReason::Overlapping(Some(_)))));
     /// drop(elsewhere);
-    /// assert!(schedule.run_due(clock.now()).ran("reports").is_some());
+    /// assert!(schedule.run_due(clock.now()).outcome("reports").is_some());
     /// # Ok(())
     /// # }
     /// ```
@@ -247,7 +249,8 @@ impl RunLog for TestStore {
 ///
 /// ```
 /// use soloist::testing::{RunElsewhere, TestStore};
-/// use soloist::{EventMutex, ManualClock, MutexName};
+/// use soloist::time::ManualClock;
+/// use soloist::{EventMutex, MutexName};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = TestStore::new(&ManualClock::at(chrono::DateTime::UNIX_EPOCH));

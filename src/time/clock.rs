@@ -25,12 +25,12 @@ use moment::Moment;
 /// steps.
 pub(crate) const LITTLE_STEP: Duration = Duration::from_secs(1);
 
-/// Where the time comes from: the machine, or, in tests, a [`ManualClock`](crate::ManualClock).
+/// Where the time comes from: the machine, or, in tests, a [`ManualClock`](crate::time::ManualClock).
 ///
 /// A cheap handle. Everything that reads a clock takes one, and takes the machine's unless told otherwise.
 ///
 /// ```
-/// use soloist::Clock;
+/// use soloist::time::Clock;
 ///
 /// let clock = Clock::system();
 /// let before = clock.moment();
@@ -46,7 +46,7 @@ impl Clock {
     /// The machine's clocks. This is the default.
     ///
     /// ```
-    /// assert!(soloist::Clock::system().now().timestamp() > 0);
+    /// assert!(soloist::time::Clock::system().now().timestamp() > 0);
     /// ```
     pub fn system() -> Self {
         Self(None)
@@ -55,7 +55,7 @@ impl Clock {
     /// The wall clock, in UTC. It may step in either direction: never measure a duration with it.
     ///
     /// ```
-    /// println!("{}", soloist::Clock::system().now());
+    /// println!("{}", soloist::time::Clock::system().now());
     /// ```
     pub fn now(&self) -> DateTime<Utc> {
         self.0.as_ref().map_or_else(Utc::now, |time| time.now())
@@ -67,8 +67,8 @@ impl Clock {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let started = soloist::Clock::system().moment();
-    /// let took: Duration = soloist::Clock::system().moment().since(started);
+    /// let started = soloist::time::Clock::system().moment();
+    /// let took: Duration = soloist::time::Clock::system().moment().since(started);
     /// ```
     pub fn moment(&self) -> Moment {
         self.0.as_ref().map_or_else(|| Moment::at(since_boot()), |time| time.moment())

@@ -26,7 +26,7 @@ use field_set::{Field, FieldSet, InField};
 /// due only when *both* are met.
 ///
 /// **Clock changes.** It names times as clocks on the wall show them, in the zone of its event. What becomes of a time
-/// that a change to daylight saving leaves out, or that the change back repeats, says [`ClockChange`](crate::ClockChange).
+/// that a change to daylight saving leaves out, or that the change back repeats, says [`ClockChange`](crate::time::ClockChange).
 ///
 /// **Where cronie is not followed**, since it would do something that nobody means, or that differs between servers:
 /// a range that runs backwards, which it reads as no time at all, or up to 7 when it ends with 0, is refused, except
@@ -39,7 +39,7 @@ use field_set::{Field, FieldSet, InField};
 /// `Display` gives the same value in a normalised spelling.
 ///
 /// ```
-/// use soloist::Crontab;
+/// use soloist::time::Crontab;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let crontab: Crontab = "*/15 8-17 * * Mon-Fri".parse()?;
@@ -92,7 +92,7 @@ impl Crontab {
     ///
     /// ```
     /// use chrono::NaiveDate;
-    /// use soloist::Crontab;
+    /// use soloist::time::Crontab;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let fridays_and_13ths: Crontab = "0 9 13 * fri".parse()?;

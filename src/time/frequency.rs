@@ -2,7 +2,6 @@
 //!
 //! No field is set twice, so that the order of the methods makes no difference.
 
-pub(crate) mod error;
 pub(crate) mod one_or_more;
 pub(crate) mod timetable_spec;
 pub(crate) mod time_of_day;

@@ -8,3 +8,13 @@ pub(crate) mod period;
 pub(crate) mod tick;
 pub(crate) mod timetable;
 pub(crate) mod zone;
+
+pub use clock::Clock;
+pub use clock::manual::ManualClock;
+pub use clock::moment::Moment;
+pub use crontab::Crontab;
+pub use crontab::error::CrontabError;
+pub use frequency::one_or_more::OneOrMore;
+pub use tick::Tick;
+pub use timetable::clock_change::ClockChange;
+pub use zone::UnknownZone;

@@ -12,7 +12,8 @@ use crate::time::timetable::seconds::Seconds;
 ///
 /// ```
 /// use chrono::{TimeZone, Utc};
-/// use soloist::{Tick, Zone};
+/// use soloist::time::Tick;
+/// use soloist::Zone;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let zone: Zone = "+01:00".parse()?;
@@ -38,7 +39,8 @@ impl Tick {
     ///
     /// ```
     /// use chrono::{DateTime, Timelike};
-    /// use soloist::{Tick, Zone};
+    /// use soloist::time::Tick;
+    /// use soloist::Zone;
     ///
     /// let at_night = |tick: &Tick| tick.local().hour() < 6;
     /// assert!(at_night(&Tick::at(DateTime::UNIX_EPOCH, &Zone::UTC)));
@@ -52,7 +54,8 @@ impl Tick {
     /// The captured instant, the same for every event of the tick.
     ///
     /// ```
-    /// # use soloist::{Tick, Zone};
+    /// # use soloist::time::Tick;
+    /// # use soloist::Zone;
     /// # use chrono::DateTime;
     /// let tick = Tick::at(DateTime::UNIX_EPOCH, &Zone::UTC);
     /// assert_eq!(tick.now(), DateTime::UNIX_EPOCH);
@@ -64,7 +67,8 @@ impl Tick {
     /// The captured instant, as the clocks in the event's zone show it.
     ///
     /// ```
-    /// # use soloist::{Tick, Zone};
+    /// # use soloist::time::Tick;
+    /// # use soloist::Zone;
     /// # use chrono::{DateTime, Timelike};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let tick = Tick::at(DateTime::UNIX_EPOCH, &"-03:30".parse()?);
@@ -82,7 +86,8 @@ impl Tick {
     /// Servers whose ticks come seconds apart agree on it.
     ///
     /// ```
-    /// # use soloist::{Tick, Zone};
+    /// # use soloist::time::Tick;
+    /// # use soloist::Zone;
     /// # use chrono::{DateTime, TimeDelta};
     /// let tick = Tick::at(DateTime::UNIX_EPOCH + TimeDelta::seconds(59), &Zone::UTC);
     /// assert_eq!(tick.occurrence(), DateTime::UNIX_EPOCH);
@@ -95,7 +100,7 @@ impl Tick {
     /// occurrence was missed, and is [made up for](crate::Event::catch_up) in this tick.
     ///
     /// ```
-    /// # use soloist::Tick;
+    /// # use soloist::time::Tick;
     /// # use chrono::{DateTime, TimeDelta, Timelike};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let tick = Tick::at(DateTime::UNIX_EPOCH + TimeDelta::seconds(59), &"+01:00".parse()?);

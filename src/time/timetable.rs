@@ -107,7 +107,8 @@ impl Crontab {
     /// them: [`ClockChange::AsCron`]. `None` if there is none between the years 1970 and 2100.
     ///
     /// ```
-    /// use soloist::{Crontab, Zone};
+    /// use soloist::time::Crontab;
+    /// use soloist::Zone;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let nightly: Crontab = "30 2 * * *".parse()?;
@@ -125,7 +126,8 @@ impl Crontab {
     /// them: [`ClockChange::AsCron`]. `None` if there is none between the years 1970 and 2100.
     ///
     /// ```
-    /// use soloist::{Crontab, Zone};
+    /// use soloist::time::Crontab;
+    /// use soloist::Zone;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let nightly: Crontab = "30 2 * * *".parse()?;

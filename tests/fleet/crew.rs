@@ -138,7 +138,7 @@ impl<'a> Crew<'a> {
         was_killed.then_some(pid)
     }
 
-    /// Sends this signal; to which process. `None`: nobody is there who would heed it.
+    /// Sends this signal, and returns the process. `None`: no process is there that would heed it.
     pub(crate) fn signal(&mut self, number: usize, signal: Signal) -> Option<u32> {
         let worker = self.at_work.iter_mut().find(|worker| worker.number == number)?;
         if worker.child.try_wait().expect("it is ours").is_some() {

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use soloist::{PauseError, Schedule};
+use soloist::Schedule;
+use soloist::observe::PauseError;
 
 use crate::crew::events;
 use crate::history::{At, Pause, nanoseconds, now};
@@ -49,7 +50,7 @@ fn pause(operator: &Schedule, event: &str, end: PauseEnd, is_over: impl Fn() -> 
     let mut until = from;
     let answered = repeat(&is_over, || {
         until = now() + nanoseconds(lasts);
-        operator.pause_event(event, instant(until), "the fleet is under fire").map(|_| true)
+        operator.pause_event(event, instant(until), "the fleet is under fire").map(|()| true)
     });
     let mut over = now() + nanoseconds(lasts);
     thread::sleep(ends); // as the round has it

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use soloist::{CancelReason, Event, EventMutex, MemoryMutex, MutexName, Overlap, Run, Schedule, TaskOutcome, Verdict};
+use soloist::{CancelReason, Event, EventMutex, MemoryMutex, MutexName, Overlap, Run, Schedule, TaskResult, Verdict};
 use tokio::runtime::Runtime;
 
 use crate::crew::{events, first_minute, mutex as shared, schedule_name};
@@ -154,13 +154,13 @@ impl Job {
         Self { log: Log::default(), takes: round.task.lasts(), panics: Arc::default() }
     }
 
-    fn perform(&self, run: &Run) -> TaskOutcome {
+    fn perform(&self, run: &Run) -> TaskResult {
         self.say(run, "start", None);
-        let cancelled = run.cancelled(self.takes);
+        let cancelled = run.wait_cancelled(self.takes);
         self.end(run, cancelled)
     }
 
-    fn watched(&self, run: Run) -> Watched<impl Future<Output = TaskOutcome> + Send + use<>> {
+    fn watched(&self, run: Run) -> Watched<impl Future<Output = TaskResult> + Send + use<>> {
         let (job, watched) = (self.clone(), self.clone());
         let future = {
             let run = run.clone();
@@ -169,7 +169,7 @@ impl Job {
                 let until = Instant::now() + job.takes;
                 let mut cancelled = None;
                 while let (None, Some(left)) = (cancelled, until.checked_duration_since(Instant::now())) {
-                    cancelled = tokio::time::timeout(left.min(SLICE), run.cancellation()).await.ok();
+                    cancelled = tokio::time::timeout(left.min(SLICE), run.cancelled()).await.ok();
                 }
                 job.end(&run, cancelled)
             }
@@ -177,7 +177,7 @@ impl Job {
         Watched::new(run, GRACE, future, move |run, what| watched.say(run, what, None))
     }
 
-    fn end(&self, run: &Run, cancelled: Option<CancelReason>) -> TaskOutcome {
+    fn end(&self, run: &Run, cancelled: Option<CancelReason>) -> TaskResult {
         let one_less = |left: usize| left.checked_sub(1);
         let panics = self.panics.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok();
         if panics {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use soloist::{Entry, Event, EventMutex, ManualClock, MemoryMutex, Schedule, SkipReason};
+use soloist::time::ManualClock;
+use soloist::{Entry, Event, EventMutex, MemoryMutex, Schedule, SkipReason};
 
 use crate::support::noon;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use chrono::TimeDelta;
-use soloist::{
-    Event, EventMutex, FileMutex, InvalidName, LeaseGuard, ManualClock, MemoryMutex, MutexName, Owner, PauseError, Run,
-    Schedule, SkipReason, StoreWarning, Term,
-};
+use soloist::observe::PauseError;
+use soloist::store::{InvalidName, Owner, StoreWarning};
+use soloist::time::ManualClock;
+use soloist::{Event, EventMutex, FileMutex, LeaseGuard, MemoryMutex, MutexName, Run, Schedule, SkipReason, Term};
 
 use crate::support::{HOUR, holder, noon, ran, skipped};
 

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 
+use soloist::observe::Release;
+use soloist::store::{Admission, Admitted, LeaseRequest, Scope, Slot};
+use soloist::time::Clock;
 use soloist::{
-    Admission, Admitted, Clock, Entry, Event, EventMutex, FencingToken, LeaseRequest, MemoryMutex, MutexError,
-    MutexName, Release, Report, Schedule, Scope, SkipReason, Slot, Verdict,
+    Entry, Event, EventMutex, FencingToken, MemoryMutex, MutexError, MutexName, Report, Schedule, SkipReason, Verdict,
 };
 
 use crate::scripted::{Admissions, Releases, Scripted, forward};

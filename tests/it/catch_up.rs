@@ -5,9 +5,11 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Timelike, Utc};
+use soloist::store::{LeaseRequest, Scope};
+use soloist::time::{Clock, ManualClock};
 use soloist::{
-    Clock, Entry, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, OutagePolicy, Period, Report,
-    Schedule, Scope, Shutdown, SkipReason, Verdict,
+    Entry, Event, EventMutex, MemoryMutex, MutexName, OutagePolicy, Period, Report, Schedule, Shutdown, SkipReason,
+    Verdict,
 };
 
 use crate::fleet::{Fleet, succeeded};
@@ -282,7 +284,7 @@ fn by_hand_nothing_is_made_up_for() {
     let schedule = host.schedule(host.event());
     let _ = host.tick(&schedule, "11:00");
     host.pass_until(on_the_day("12:10"));
-    let entry = schedule.run("e", on_the_day("12:10")).unwrap();
+    let entry = schedule.run_event("e", on_the_day("12:10")).unwrap();
     assert_eq!(entry.missed_by(), None);
     let _ = host.tick(&schedule, "12:11");
     assert_eq!(host.ran(), ["11:00 0s", "12:10 0s", "12:00 660s"]);

@@ -8,9 +8,8 @@ use std::sync::Mutex;
 use std::thread;
 
 use chrono::{DateTime, NaiveTime, TimeDelta, Utc};
-use soloist::{
-    Clock, ClockChange, Crontab, Event, EventMutex, FileMutex, ManualClock, MemoryMutex, Run, Schedule, Zone,
-};
+use soloist::time::{Clock, ClockChange, Crontab, ManualClock};
+use soloist::{Event, EventMutex, FileMutex, MemoryMutex, Run, Schedule, Zone};
 
 use crate::crontab::Oracle;
 use crate::support::{Diary, at};

@@ -11,9 +11,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use soloist::observe::{Cancelled, Ended, Fault, Release};
+use soloist::store::Lease;
+use soloist::time::ManualClock;
 use soloist::{
-    AddErrorKind, CancelReason, Cancelled, Ended, Event, EventMutex, Fault, Lease, ManualClock, MemoryMutex, MutexName,
-    OutagePolicy, Output, Release, Report, Run, RunOutcome, Schedule, Term,
+    AddErrorKind, CancelReason, Event, EventMutex, MemoryMutex, MutexName, OutagePolicy, Output, Report, Run,
+    RunOutcome, Schedule, Term,
 };
 
 use crate::scripted::Scripted;

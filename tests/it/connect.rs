@@ -2,7 +2,9 @@
 
 use std::error::Error;
 
-use soloist::{Clock, LeaseRequest, MutexName, Scope, Term, connect};
+use soloist::store::{LeaseRequest, Scope};
+use soloist::time::Clock;
+use soloist::{MutexName, Term, connect};
 
 #[track_caller]
 fn refused(url: &str) -> String {

@@ -39,8 +39,9 @@ use finds;
 mod memory {
     use std::time::Duration;
 
+    use soloist::MemoryMutex;
     use soloist::contract::Harness;
-    use soloist::{Clock, ManualClock, MemoryMutex};
+    use soloist::time::{Clock, ManualClock};
 
     struct Memory {
         clock: ManualClock,
@@ -78,7 +79,8 @@ mod file {
     use std::path::{Path, PathBuf};
 
     use soloist::contract::Harness;
-    use soloist::{Clock, FileMutex, MutexName};
+    use soloist::time::Clock;
+    use soloist::{FileMutex, MutexName};
 
     /// The directory goes with the harness that made it.
     struct OnFile {
@@ -167,10 +169,9 @@ mod three_methods {
     use std::time::Duration;
 
     use soloist::contract::Harness;
-    use soloist::{
-        Admission, Admitted, Clock, EventMutex, FencingToken, Lease, LeaseRequest, ManualClock, Moment, MutexError,
-        MutexName, Owner, Term,
-    };
+    use soloist::store::{Admission, Admitted, Lease, LeaseRequest, Owner};
+    use soloist::time::{Clock, ManualClock, Moment};
+    use soloist::{EventMutex, FencingToken, MutexError, MutexName, Term};
 
     #[derive(Debug)]
     struct Table {

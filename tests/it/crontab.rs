@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{Datelike, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
 use fastrand::Rng;
-use soloist::Crontab;
+use soloist::time::Crontab;
 
 /// What cronie's manual page says about a text, field by field: sets of numbers, and the day rule by the text.
 pub(crate) struct Oracle {

@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use soloist::contract::Harness;
-use soloist::{
-    Admission, Admitted, Batch, Clock, Description, Event, EventMutex, FencingToken, Held, Lease, LeaseGuard,
-    LeaseRequest, Lifeline, ManualClock, MemoryMutex, MutexError, MutexName, Names, RunLog, RunRecord, Schedule, Scope,
-    Slot, StoreWarning, Term,
+use soloist::observe::RunRecord;
+use soloist::store::{
+    Admission, Admitted, Batch, Description, Held, Lease, LeaseRequest, Lifeline, Names, RunLog, Scope, Slot,
+    StoreWarning,
 };
+use soloist::time::{Clock, ManualClock};
+use soloist::{Event, EventMutex, FencingToken, LeaseGuard, MemoryMutex, MutexError, MutexName, Schedule, Term};
 
 use crate::support::noon;
 
@@ -81,7 +83,7 @@ impl EventMutex for Asked {
     fn held(&self, _: Names<'_>) -> Result<Vec<Held>, MutexError> {
         Err(self.error("held"))
     }
-    fn break_lease(&self, _: &MutexName) -> Result<soloist::Broken, MutexError> {
+    fn break_lease(&self, _: &MutexName) -> Result<soloist::store::Broken, MutexError> {
         Err(self.error("break_lease"))
     }
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
@@ -176,7 +178,7 @@ fn all_that_is_taken_and_given_back_leads_through_carry_out() {
     schedule.add(event("a")).unwrap().add(event("b")).unwrap();
     assert!(!schedule.run_due(noon()).is_failure());
     assert_eq!(seen(), [(0, 1), (1, 1), (1, 0)]);
-    assert!(!schedule.run("a", noon()).unwrap().is_failure());
+    assert!(!schedule.run_event("a", noon()).unwrap().is_failure());
     assert_eq!(seen(), [(0, 1), (1, 0)]);
     let acquire = || LeaseGuard::acquire(&store, request().name().clone(), Term::MAX).unwrap();
     assert!(acquire().expect("it is free").release().unwrap());

@@ -7,10 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use soloist::{
-    CancelReason, Clock, Event, EventMutex, ManualClock, MemoryMutex, Moment, MutexName, Report, Run, Schedule,
-    Shutdown, SkipReason,
-};
+use soloist::time::{Clock, ManualClock, Moment};
+use soloist::{CancelReason, Event, EventMutex, MemoryMutex, MutexName, Report, Run, Schedule, Shutdown, SkipReason};
 
 use crate::support::{Diary, HOUR, PATIENCE, noon, ran, run_alone, skipped, until};
 
@@ -176,7 +174,7 @@ fn of_each_kind() -> (Schedule, AtWork) {
                 };
                 tokio::select! {
                     () = goes => Ok(()),
-                    reason = run.cancellation() => Err(reason.to_string().into()),
+                    reason = run.cancelled() => Err(reason.to_string().into()),
                 }
             }
         };
@@ -293,7 +291,7 @@ fn a_callback_that_sleeps_until_it_is_told_is_woken_at_the_end_of_the_drain() {
     let noted = diary.clone();
     let task = move |run: &Run| {
         noted.note("begins");
-        noted.note(run.cancelled(2 * HOUR).map_or("nothing", CancelReason::keyword));
+        noted.note(run.wait_cancelled(2 * HOUR).map_or("nothing", CancelReason::keyword));
     };
     schedule.add(Event::call("e", task).every_minute().without_overlapping()).unwrap();
     thread::scope(|scope| {
@@ -321,7 +319,7 @@ fn a_future_of_its_own_hears_of_the_end_of_the_drain() {
     let task = move |run: &Run| {
         triggers.trigger();
         let (told, hears) = std::sync::mpsc::channel();
-        let (runtime, cancellation) = (tokio::runtime::Builder::new_current_thread().build()?, run.cancellation());
+        let (runtime, cancellation) = (tokio::runtime::Builder::new_current_thread().build()?, run.cancelled());
         thread::spawn(move || told.send(runtime.block_on(cancellation))); // it has no timer
         assert_eq!(hears.recv_timeout(PATIENCE)?, CancelReason::ShuttingDown);
         Ok(())
@@ -341,13 +339,13 @@ fn a_loop_that_is_dropped_cancels_its_runs_at_once_also_while_it_drains() {
         let (counted, noted) = (Arc::clone(&begun), diary.clone());
         let task = move |run: &Run| {
             counted.fetch_add(1, Ordering::SeqCst);
-            noted.note(run.cancelled(PATIENCE).map_or("nothing", CancelReason::keyword));
+            noted.note(run.wait_cancelled(PATIENCE).map_or("nothing", CancelReason::keyword));
             until(|| noted.lines().len() == 2).expect("the rest is triggered");
             noted.note(format!("cancelled: {}", run.is_cancelled()));
         };
         let mut schedule = Schedule::in_process();
         schedule.add(Event::call("slow", task).every_second().without_overlapping()).unwrap();
-        let work = runtime.spawn(schedule.run_async(&shutdown));
+        let work = runtime.spawn(schedule.work_async(&shutdown));
         until(|| begun.load(Ordering::SeqCst) > 0).expect("it ticks");
         if drains {
             shutdown.trigger();

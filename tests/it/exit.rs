@@ -10,10 +10,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use soloist::{
-    Event, EventMutex, FileMutex, LeaseGuard, ManualClock, MutexName, Output, Run, RunResult, RunState, Schedule, Term,
-    connect,
-};
+use soloist::observe::{OutcomeKind, RunState};
+use soloist::time::ManualClock;
+use soloist::{Event, EventMutex, FileMutex, LeaseGuard, MutexName, Output, Run, Schedule, Term, connect};
 
 use crate::scripted::Scripted;
 use crate::support::{HOUR, PATIENCE, group_lives, holder, noon, number_in, until};
@@ -354,7 +353,7 @@ fn a_run_that_ends_its_process_is_on_record_as_a_failure() {
         assert_eq!(ended.len(), runs);
         for run in ended {
             let end = run.record().end().expect("it is known how it ended");
-            assert_eq!(end.result(), RunResult::Failed);
+            assert_eq!(end.result(), OutcomeKind::Failed);
             assert_eq!(end.error(), Some("the process ended by exit while it was running"));
         }
         // What runs on other threads does not end by itself.

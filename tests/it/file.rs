@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use soloist::{
-    Admission, Admitted, Batch, Clock, Event, EventMutex, FencingToken, FileMutex, Grant, Lease, LeaseRequest,
-    ManualClock, MutexError, MutexErrorKind, MutexName, Names, Schedule, Slot, Term,
-};
+use soloist::store::{Admission, Admitted, Batch, Grant, Lease, LeaseRequest, MutexErrorKind, Names, Slot};
+use soloist::time::{Clock, ManualClock};
+use soloist::{Event, EventMutex, FencingToken, FileMutex, MutexError, MutexName, Schedule, Term};
 use tempfile::TempDir;
 
 use crate::support::holder;
@@ -232,7 +231,7 @@ fn the_holder_is_named_with_host_pid_and_since_and_a_person_reads_it_in_the_file
         let holder = holder(&store.other(), name).unwrap();
         assert_eq!((holder.owner(), holder.token()), (lease.owner(), lease.token()));
         assert_eq!(holder.pid(), std::process::id());
-        assert_eq!(holder.host(), soloist::Holder::of(&lease, now).host());
+        assert_eq!(holder.host(), soloist::store::Holder::of(&lease, now).host());
         assert_eq!((holder.since(), holder.until()), (now, now + TimeDelta::seconds(60)));
     }
     let text = store.text();

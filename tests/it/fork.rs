@@ -13,7 +13,8 @@ use chrono::TimeDelta;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 #[cfg(feature = "redis")]
 use soloist::RedisMutex;
-use soloist::{Event, EventMutex, LeaseGuard, MutexName, Owner, Schedule, SkipReason, Term, Verdict, connect};
+use soloist::store::Owner;
+use soloist::{Event, EventMutex, LeaseGuard, MutexName, Schedule, SkipReason, Term, Verdict, connect};
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 use soloist::{MysqlMutex, PostgresMutex};
 

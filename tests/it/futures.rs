@@ -8,10 +8,10 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use soloist::{
-    AddErrorKind, Clock, Ended, Event, EventMutex, Fault, ManualClock, MemoryMutex, MutexName, Names, Release, Report,
-    Run, Schedule, Shutdown, SkipReason,
-};
+use soloist::observe::{Ended, Fault, Release};
+use soloist::store::Names;
+use soloist::time::{Clock, ManualClock};
+use soloist::{AddErrorKind, Event, EventMutex, MemoryMutex, MutexName, Report, Run, Schedule, Shutdown, SkipReason};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::{Diary, PATIENCE, entry, noon, ran, run_alone, skipped, until};
@@ -156,7 +156,7 @@ fn a_future_never_runs_beside_itself() {
         let entered = entered.clone();
         async move {
             entered.send(()).unwrap();
-            run.cancellation().await;
+            run.cancelled().await;
         }
     };
     let shutdown = Shutdown::new().with_drain(Duration::ZERO);
@@ -191,7 +191,7 @@ fn an_occurrence_is_one_servers() {
 #[test]
 fn an_event_whose_future_nobody_drives_is_refused_and_told_why() {
     let error = Schedule::in_process().add(Event::spawn("e", |_| async {}).daily()).unwrap_err();
-    assert!(matches!(error.kind(), AddErrorKind::NoRuntime));
+    assert_eq!(error.kind(), AddErrorKind::Runtime);
     assert!(error.to_string().ends_with("name one with `Schedule::with_runtime(..)`"), "{error}");
     let runtime = many_threads();
     let _inside = runtime.enter();

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use soloist::{EventMutex, LeaseGuard, ManualClock, MemoryMutex, MutexErrorKind, MutexName, Term};
+use soloist::store::MutexErrorKind;
+use soloist::time::ManualClock;
+use soloist::{EventMutex, LeaseGuard, MemoryMutex, MutexName, Term};
 
 use crate::scripted::Scripted;
 use crate::support::until;

@@ -7,10 +7,12 @@ use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use soloist::observe::{Ended, Fault, Notice, Release, Step};
+use soloist::store::{Admission, Admitted, Holder, Lease, LeaseRequest, Scope};
+use soloist::time::{Clock, ManualClock};
 use soloist::{
-    Admission, Admitted, CancelReason, Clock, Ended, Event, EventMutex, Fault, FileMutex, Holder, Lease, LeaseGuard,
-    LeaseRequest, ManualClock, MemoryMutex, MutexError, MutexName, Notice, OutagePolicy, Period, Release, Report, Run,
-    Schedule, Scope, Shutdown, SkipReason, Step, TaskOutcome, Term,
+    CancelReason, Event, EventMutex, FileMutex, LeaseGuard, MemoryMutex, MutexError, MutexName, OutagePolicy, Period,
+    Report, Run, Schedule, Shutdown, SkipReason, TaskResult, Term,
 };
 
 use crate::scripted::{Admissions, Scripted, forward};
@@ -60,11 +62,11 @@ fn tick(store: &Store, clock: &ManualClock, event: impl FnOnce(Event) -> Event, 
 /// How an event is protected.
 type Way = fn(Event) -> Event;
 
-type Work = fn(&Run) -> TaskOutcome;
+type Work = fn(&Run) -> TaskResult;
 
-trait Task: Fn(&Run) -> TaskOutcome + Send + Sync + 'static {}
+trait Task: Fn(&Run) -> TaskResult + Send + Sync + 'static {}
 
-impl<T: Fn(&Run) -> TaskOutcome + Send + Sync + 'static> Task for T {}
+impl<T: Fn(&Run) -> TaskResult + Send + Sync + 'static> Task for T {}
 
 /// A task that takes so long, and sees nothing of what happens meanwhile.
 fn takes(clock: &ManualClock, long: Duration) -> impl Task {
@@ -94,7 +96,7 @@ fn now(clock: &ManualClock) -> DateTime<Utc> {
 }
 
 /// Lets a third of the term pass, and waits until the lease is renewed.
-fn let_it_be_renewed(store: &dyn EventMutex, clock: &ManualClock, name: &str) -> TaskOutcome {
+fn let_it_be_renewed(store: &dyn EventMutex, clock: &ManualClock, name: &str) -> TaskResult {
     clock.advance(THIRD);
     until(|| held_until(store, name) == Some(now(clock) + TERM))
 }
@@ -126,7 +128,7 @@ impl Drop for Running {
 #[track_caller]
 fn cancelled(run: &Run, timeout: Duration) -> Option<CancelReason> {
     let run = run.clone();
-    let waiting = thread::spawn(move || run.cancelled(timeout));
+    let waiting = thread::spawn(move || run.wait_cancelled(timeout));
     until(|| waiting.is_finished()).expect("the wait has an end");
     waiting.join().expect("it only waits")
 }

@@ -5,10 +5,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, TimeDelta};
-use soloist::{
-    Description, Event, EventMutex, FencingToken, Held, Holder, Lease, LeaseRequest, MutexError, MutexName, Names,
-    OutagePolicy, Owner, Schedule, Slot, Term, Verdict,
-};
+use soloist::store::{Description, Held, Holder, Lease, LeaseRequest, Names, Owner, Slot};
+use soloist::{Event, EventMutex, FencingToken, MutexError, MutexName, OutagePolicy, Schedule, Term, Verdict};
 use tracing::Subscriber;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, SubscriberExt};
@@ -193,9 +191,9 @@ fn an_error_of_a_definition_or_of_a_call_shows_what_is_wrong_and_does_not_steer(
     ] {
         is_clean("an event for developers", &format!("{wrong:?}"));
         let error = schedule.add(wrong).map(drop).unwrap_err();
-        is_shown("refused", &format!("{error} {error:?} {:?} {}", error.kind(), error.kind()));
+        is_shown("refused", &format!("{error} {error:?} {:?}", error.kind()));
     }
-    let error = schedule.run(HOSTILE, noon()).unwrap_err();
+    let error = schedule.run_event(HOSTILE, noon()).unwrap_err();
     is_shown("no such event", &format!("{error} {error:?}"));
     let error = schedule.pause(DateTime::UNIX_EPOCH, "").unwrap_err();
     is_clean("no such pause", &format!("{error} {error:?}"));

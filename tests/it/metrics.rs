@@ -11,8 +11,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use soloist::observe::{Metrics, Notice, Step};
 use soloist::testing::TestStore;
-use soloist::{Event, ManualClock, Metrics, Notice, Run, Schedule, Shutdown, Step};
+use soloist::time::ManualClock;
+use soloist::{Event, Run, Schedule, Shutdown};
 
 use crate::support::{noon, run_alone, until};
 

@@ -6,9 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use soloist::time::{Clock, ManualClock};
 use soloist::{
-    CancelReason, Clock, Event, EventMutex, FileMutex, LeaseGuard, ManualClock, MemoryMutex, MutexName, Report, Run,
-    Schedule, SkipReason, TaskOutcome, Term,
+    CancelReason, Event, EventMutex, FileMutex, LeaseGuard, MemoryMutex, MutexName, Report, Run, Schedule, SkipReason,
+    TaskResult, Term,
 };
 
 use crate::scripted::Scripted;
@@ -31,7 +32,7 @@ impl Scene {
     fn new(clock: ManualClock, store: Store, protect: impl FnOnce(Event) -> Event) -> Self {
         let ((begun, begins), (goes, gone)) = (mpsc::channel(), mpsc::channel());
         let gone = Mutex::new(gone);
-        let task = move |run: &Run| -> TaskOutcome {
+        let task = move |run: &Run| -> TaskResult {
             begun.send(run.clone())?;
             Ok(gone.lock().unwrap().recv_timeout(PATIENCE)?)
         };
@@ -139,7 +140,7 @@ fn whoever_waits_for_a_time_goes_on_when_the_clock_is_moved_over_it() {
     let scene = Scene::in_memory(|event| event);
     let report = scene.while_it_runs(|run| {
         thread::scope(|scope| {
-            let waits = scope.spawn(move || run.cancelled(45 * SECOND));
+            let waits = scope.spawn(move || run.wait_cancelled(45 * SECOND));
             // It may begin to wait after the clock was moved.
             while !waits.is_finished() {
                 scene.clock.advance(MINUTE);
@@ -155,7 +156,7 @@ fn a_timeout_sets_in_at_its_time_under_a_lease_that_is_renewed() {
     let scene = Scene::in_memory(|event| event.timeout(90 * SECOND));
     let report = scene.while_it_runs(|run| {
         thread::scope(|scope| {
-            let waits = scope.spawn(move || run.cancelled(HOUR));
+            let waits = scope.spawn(move || run.wait_cancelled(HOUR));
             scene.clock.advance(Duration::from_millis(89_999));
             assert!(!run.is_cancelled());
             scene.clock.advance(Duration::from_millis(1));

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::observe::{Notice, Observer, Step};
+use soloist::store::LeaseRequest;
 use soloist::testing::TestStore;
-use soloist::{
-    Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Notice, Observer, Run, Schedule, Step,
-    Term,
-};
+use soloist::time::{Clock, ManualClock};
+use soloist::{Event, EventMutex, MemoryMutex, MutexName, Run, Schedule, Term};
 
 use crate::scripted::Scripted;
 use crate::support::{noon, until};
@@ -33,7 +33,7 @@ impl Observer for Listener {
             Step::Started { .. } => "started".into(),
             Step::Cancelled(reason) => format!("cancelled: {}", reason.keyword()),
             Step::LeaseLost { .. } => "lease lost".into(),
-            Step::Ended(outcome) => format!("ended: {}", outcome.result().keyword()),
+            Step::Ended(outcome) => format!("ended: {}", outcome.kind().keyword()),
             Step::HookFailed(failure) => format!("hook failed: {failure}"),
             Step::Released(_) => "released".into(),
             Step::NotRenewed { leases, .. } => format!("{leases} not renewed"),
@@ -75,7 +75,7 @@ fn every_minute(name: &str) -> Event {
 fn a_run_is_told_step_by_step_and_a_skip_with_its_reason() {
     let listener = Listener::default();
     let mut schedule = listener.on(Schedule::in_process());
-    let fails = |_: &Run| -> soloist::TaskOutcome { Err("no paper".into()) };
+    let fails = |_: &Run| -> soloist::TaskResult { Err("no paper".into()) };
     schedule
         .add(Event::call("a", fails).every_minute().without_overlapping().then(|_, _| Err("no ink".into())))
         .unwrap();

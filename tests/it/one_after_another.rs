@@ -88,8 +88,8 @@ fn the_last_run_is_released_before_the_skip_of_an_event_is_told() {
     run_elsewhere(&store, 3, |number| number != 1);
     let held = store.clone();
     let seen = diary.clone();
-    let mut schedule = Schedule::new(store).observe(move |notice: &soloist::Notice<'_>| {
-        if let soloist::Step::Skipped(_) = notice.step() {
+    let mut schedule = Schedule::new(store).observe(move |notice: &soloist::observe::Notice<'_>| {
+        if let soloist::observe::Step::Skipped(_) = notice.step() {
             let lease = MutexName::lease(name(1)).unwrap();
             seen.note(format!(
                 "{} is skipped, event 01 is held: {}",
@@ -141,7 +141,7 @@ fn a_filter_is_asked_when_the_events_before_it_have_run() {
             move |_| diary.note(format!("{name} runs"))
         });
         let asked = diary.clone();
-        let filtered = move |_: &soloist::Tick| {
+        let filtered = move |_: &soloist::time::Tick| {
             asked.note(format!("{} is asked", name(number)));
             true
         };

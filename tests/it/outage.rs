@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use soloist::observe::Release;
+use soloist::store::{Admission, Admitted, Batch, LeaseRequest};
+use soloist::time::ManualClock;
 use soloist::{
-    Admission, Admitted, Batch, Event, EventMutex, FileMutex, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex,
-    MutexError, MutexName, Release, Report, Schedule, SkipReason, Term,
+    Event, EventMutex, FileMutex, LeaseGuard, MemoryMutex, MutexError, MutexName, Report, Schedule, SkipReason, Term,
 };
 
 use crate::scripted::{Call, Scripted};
@@ -208,7 +210,7 @@ fn a_foreign_state_takes_no_other_event_with_it_and_a_missing_directory_does() {
 #[test]
 fn the_answers_of_the_default_end_with_the_outage() {
     let store = Flaky::out();
-    let clock = soloist::Clock::system();
+    let clock = soloist::time::Clock::system();
     let request = |name: &str| LeaseRequest::new(MutexName::lease(name).unwrap(), Term::MAX, &clock);
     let mut batch = Batch::new();
     for name in ["a", "b"] {

@@ -7,9 +7,12 @@ use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::observe::PauseError;
+use soloist::store::{Held, Holder, Lease, LeaseRequest, Names, Scope};
+use soloist::time::{Clock, ManualClock};
 use soloist::{
-    Clock, Event, EventMutex, FileMutex, Held, Holder, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexError,
-    MutexName, Names, OutagePolicy, PauseError, Report, Run, Schedule, Scope, SkipReason, Term, Verdict,
+    Event, EventMutex, FileMutex, MemoryMutex, MutexError, MutexName, OutagePolicy, Report, Run, Schedule, SkipReason,
+    Term, Verdict,
 };
 
 use crate::decorator::Plain;
@@ -114,7 +117,7 @@ pub(crate) fn everybody_minds_the_pause_of_an_event_on(open: &dyn Fn() -> Arc<dy
         let pause = there.paused_event(stopped).unwrap().expect("it is paused");
         assert_eq!(pause.why(), Some(WHY));
         assert!(there.paused().unwrap().is_none(), "its schedule is not");
-        assert!(there.run(stopped, noon()).unwrap().to_string().contains("succeeded"), "by hand it runs");
+        assert!(there.run_event(stopped, noon()).unwrap().to_string().contains("succeeded"), "by hand it runs");
         assert!(there.resume_event(stopped).unwrap() && !here.resume_event(stopped).unwrap());
     }
     assert!(ran(&here.run_due(noon() + TimeDelta::minutes(1)), "e").is_success());
@@ -433,7 +436,7 @@ fn by_hand_an_event_runs_although_the_schedule_is_paused() {
     let store = Scripted::default();
     let schedule = server(store.clone(), [event("e")]);
     schedule.pause(Utc::now() + HOUR, "").unwrap();
-    assert!(matches!(schedule.run("e", noon()).unwrap().verdict(), Verdict::Ran(_)));
+    assert!(matches!(schedule.run_event("e", noon()).unwrap().verdict(), Verdict::Ran(_)));
     assert_eq!(looks_at(&store), 0, "it is not asked whether it is");
 }
 

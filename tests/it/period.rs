@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use soloist::store::LeaseRequest;
+use soloist::time::{Clock, ManualClock};
 use soloist::{
-    Clock, Event, EventMutex, FileMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Period, Report, Schedule,
-    SkipReason, Term, Verdict,
+    Event, EventMutex, FileMutex, MemoryMutex, MutexName, Period, Report, Schedule, SkipReason, Term, Verdict,
 };
 
 use crate::fleet::{Fleet, succeeded};
@@ -208,7 +209,7 @@ fn a_filter_that_refuses_leaves_the_permit_where_it_is() {
 fn by_hand_an_event_runs_whoever_has_the_permit_and_takes_none() {
     let schedule = server(MemoryMutex::new(), hourly());
     let now = at("2026-03-01T15:01:00Z");
-    let ran_by_hand = || matches!(schedule.run("e", now).unwrap().verdict(), Verdict::Ran(_));
+    let ran_by_hand = || matches!(schedule.run_event("e", now).unwrap().verdict(), Verdict::Ran(_));
     assert!(ran_by_hand());
     assert!(did_run(&schedule.run_due(now)), "it has left the permit");
     assert!(ran_by_hand(), "it needs none");

@@ -7,9 +7,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::store::{Lease, LeaseRequest, Names};
+use soloist::time::ManualClock;
 use soloist::{
-    AddErrorKind, Event, EventMutex, FileMutex, Lease, LeaseRequest, ManualClock, MemoryMutex, MutexName, Names,
-    Overlap, Period, Report, Run, Schedule, Shutdown, SkipReason, TaskOutcome, Term, Verdict,
+    AddErrorKind, Event, EventMutex, FileMutex, MemoryMutex, MutexName, Overlap, Period, Report, Run, Schedule,
+    Shutdown, SkipReason, TaskResult, Term, Verdict,
 };
 
 use crate::scripted::Scripted;
@@ -66,7 +68,7 @@ impl Fleet {
 
     fn event(&self) -> Event {
         let fleet = self.clone();
-        let task = move |run: &Run| -> TaskOutcome {
+        let task = move |run: &Run| -> TaskResult {
             let minutes = (run.occurrence() - noon()).num_minutes();
             fleet.diary.note(format!("start {minutes}"));
             until(|| run.is_cancelled() || fleet.ended.lock().unwrap().contains(&run.occurrence()))?;
@@ -511,37 +513,40 @@ fn by_hand_nothing_waits() {
     for policy in POLICIES {
         let fleet = Fleet::on(MemoryMutex::new(), move |event| event.every_minute().on_overlap(policy));
         fleet.takes(&mutex());
-        let entry = fleet.server().run(EVENT, minute(0)).unwrap();
+        let entry = fleet.server().run_event(EVENT, minute(0)).unwrap();
         assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Overlapping(Some(_)))), "{entry}");
     }
 }
 
 #[test]
 fn a_queue_that_can_not_be_is_refused() {
-    let kind = |store: Arc<dyn EventMutex>, setting: fn(Event) -> Event| {
+    #[track_caller]
+    fn is_refused(store: Arc<dyn EventMutex>, setting: fn(Event) -> Event, kind: AddErrorKind, message: &str) {
         let event = setting(Event::call(EVENT, |_| {}));
-        Schedule::new(store).add(event).map(|_| ()).unwrap_err().kind().clone()
-    };
+        let error = Schedule::new(store).add(event).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(message), "{error}");
+    }
     let memory = || -> Arc<dyn EventMutex> { Arc::new(MemoryMutex::new()) };
-    assert!(matches!(kind(memory(), queue_one), AddErrorKind::OverlapWithoutLease));
-    assert!(matches!(
-        kind(memory(), |event| event.every_minute().without_overlapping().within(Duration::from_secs(60))),
-        AddErrorKind::WithinWithoutQueue
-    ));
+    is_refused(memory(), queue_one, AddErrorKind::Missing, "it has an `on_overlap(..)`, but no lease");
+    let in_vain: fn(Event) -> Event =
+        |event| event.every_minute().without_overlapping().within(Duration::from_secs(60));
+    is_refused(memory(), in_vain, AddErrorKind::Missing, "it has a `within(..)`, and nothing to wait for");
     for places in [0, 101] {
         let setting: fn(Event) -> Event = match places {
             0 => |event| event.every_minute().without_overlapping().on_overlap(Overlap::QueueAll(0)),
             _ => |event| event.every_minute().without_overlapping().on_overlap(Overlap::QueueAll(101)),
         };
-        assert!(matches!(kind(memory(), setting), AddErrorKind::QueueLength(refused) if refused == places));
+        let message = format!("a queue of {places} is none of 1 to 100");
+        is_refused(memory(), setting, AddErrorKind::OutOfRange, &message);
     }
     let too_long: fn(Event) -> Event =
         |event| queue_one(event.without_overlapping()).within(Duration::from_secs(86_401));
-    assert!(matches!(kind(memory(), too_long), AddErrorKind::Within(_)));
+    is_refused(memory(), too_long, AddErrorKind::OutOfRange, "a wait within 86401s of its occurrence");
     let fixed = Scripted::default().three_methods();
     let with_fixed_term: fn(Event) -> Event =
         |event| queue_one(event.without_overlapping_for(Duration::from_secs(600)));
-    assert!(matches!(kind(Arc::new(fixed), with_fixed_term), AddErrorKind::CannotQueue));
+    is_refused(Arc::new(fixed), with_fixed_term, AddErrorKind::Store, "it can't keep a place in a queue");
 }
 
 #[test]

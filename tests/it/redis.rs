@@ -4,7 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use soloist::{Admission, Batch, Event, EventMutex, Lease, MutexError, MutexName, Report, Schedule, Slot, Term};
+use soloist::store::{Admission, Batch, Lease, Slot};
+use soloist::{Event, EventMutex, MutexError, MutexName, Report, Schedule, Term};
 
 use crate::servers::redis::Redis;
 use crate::servers::resp::Reply;

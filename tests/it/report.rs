@@ -4,11 +4,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta};
+use soloist::store::{Holder, LeaseRequest};
 use soloist::testing::TestStore;
-use soloist::{
-    Clock, Entry, Event, EventMutex, Holder, LeaseRequest, ManualClock, MemoryMutex, MutexName, Report, Schedule,
-    SkipReason, Term,
-};
+use soloist::time::{Clock, ManualClock};
+use soloist::{Entry, Event, EventMutex, MemoryMutex, MutexName, Report, Schedule, SkipReason, Term};
 
 use crate::support::{Unspeakable, at, noon};
 
@@ -64,14 +63,14 @@ fn a_skip_fails_if_the_run_that_it_meets_has_been_running_for_longer_than_it_may
     let elsewhere = ["limited", "free"].map(|event| store.run_elsewhere(event).unwrap());
     clock.advance(hour);
     let report = schedule.run_due(clock.now());
-    assert!(matches!(report.skip("limited"), Some(SkipReason::Overlapping(Some(_)))) && !report.is_failure());
+    assert!(matches!(report.skip_reason("limited"), Some(SkipReason::Overlapping(Some(_)))) && !report.is_failure());
     clock.advance(Duration::from_millis(500));
     let report = schedule.run_due(clock.now());
     assert_eq!(report.failures().map(Entry::event).collect::<Vec<_>>(), ["limited"]);
-    let stuck = report.skip("limited").expect("it was skipped");
+    let stuck = report.skip_reason("limited").expect("it was skipped");
     assert_eq!((stuck.keyword(), stuck.holder().map(Holder::pid)), ("stuck", Some(std::process::id())));
     assert!(stuck.to_string().starts_with("still running after 1 h 0 min: "), "{stuck}");
-    assert!(schedule.run("limited", clock.now()).unwrap().is_failure(), "by hand, too");
+    assert!(schedule.run_event("limited", clock.now()).unwrap().is_failure(), "by hand, too");
     drop(elsewhere);
     assert!(!schedule.run_due(clock.now()).is_failure());
 
@@ -87,6 +86,23 @@ fn a_skip_fails_if_the_run_that_it_meets_has_been_running_for_longer_than_it_may
 }
 
 #[test]
+fn reports_that_say_the_same_are_equal() {
+    let report = |message: &'static str| {
+        let clock = ManualClock::at(noon());
+        let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+        schedule
+            .add(Event::call("broken", move |_| Err(message.into())).every_minute().without_overlapping())
+            .unwrap()
+            .add(Event::call("filtered", |_| {}).every_minute().skip(|_| true))
+            .unwrap();
+        schedule.run_due(noon())
+    };
+    assert_eq!(report("no paper"), report("no paper"));
+    assert_ne!(report("no paper"), report("no ink"));
+    assert_eq!(report("no paper").skip_reason("filtered"), Some(&SkipReason::Filtered));
+}
+
+#[test]
 fn a_tick_in_which_nothing_was_due_is_one_line() {
     let report = Schedule::in_process().run_due(at("2026-03-01T12:00:09Z"));
     assert_eq!(report.to_string(), "2026-03-01 12:00:09 UTC: 0 due, 0 ran, 0 skipped, 0 failed");
@@ -96,7 +112,7 @@ fn a_tick_in_which_nothing_was_due_is_one_line() {
 fn one_entry_reads_as_one_line() {
     let mut schedule = Schedule::in_process();
     schedule.add(Event::call("e", |_| {}).every_minute().when(|_| false)).unwrap();
-    let entry = schedule.run("e", DateTime::UNIX_EPOCH + TimeDelta::seconds(7)).unwrap();
+    let entry = schedule.run_event("e", DateTime::UNIX_EPOCH + TimeDelta::seconds(7)).unwrap();
     assert_eq!(entry.to_string(), "e  1970-01-01 00:00:07 UTC  skipped, filtered out");
 }
 

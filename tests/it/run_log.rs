@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::observe::{OutcomeKind, RunRecord, RunState};
+use soloist::store::{Holder, LeaseRequest, Owner};
 use soloist::testing::TestStore;
+use soloist::time::ManualClock;
 use soloist::{
-    Event, EventMutex, FileMutex, Holder, LeaseRequest, ManualClock, MemoryMutex, MutexName, Owner, Run, RunRecord,
-    RunResult, RunState, Schedule, Shutdown, SkipReason, Term, Verdict,
+    Event, EventMutex, FileMutex, MemoryMutex, MutexName, Run, Schedule, Shutdown, SkipReason, Term, Verdict,
 };
 
 use crate::scripted::{Call, Scripted};
@@ -41,8 +43,8 @@ fn the_last_runs_of_the_fleet_are_on_record_whichever_server_had_them() {
     for number in 0..5 {
         let (first, second) = if number % 2 == 0 { (&one, &other) } else { (&other, &one) };
         let ran = first.run_due(minute(number));
-        assert!(second.run_due(minute(number)).skip("a").is_some());
-        let token = ran.ran("a").and_then(soloist::RunOutcome::fencing_token);
+        assert!(second.run_due(minute(number)).skip_reason("a").is_some());
+        let token = ran.outcome("a").and_then(soloist::RunOutcome::fencing_token);
         let newest = one.runs("a").unwrap().remove(0);
         assert_eq!((newest.record().occurrence(), newest.record().fencing_token()), (minute(number), token));
     }
@@ -64,7 +66,7 @@ fn a_failure_is_on_record_with_its_error_and_the_last_success_stays() {
     let runs = schedule.runs("a").unwrap();
     assert_eq!(runs.iter().map(|run| run.record().occurrence()).collect::<Vec<_>>(), [5, 4, 0].map(minute));
     let end = runs[0].record().end().unwrap();
-    assert_eq!((end.result(), end.error()), (RunResult::Failed, Some(r"no\npaper")));
+    assert_eq!((end.result(), end.error()), (OutcomeKind::Failed, Some(r"no\npaper")));
     assert!(runs[2].record().is_success());
 }
 
@@ -119,11 +121,11 @@ fn a_log_that_is_out_delays_no_run_and_is_written_when_it_is_back() {
     let mut schedule = Schedule::new(store).with_run_log(100).unwrap();
     schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping()).unwrap();
     for number in 0..5 {
-        assert!(schedule.run_due(minute(number)).ran("a").is_some());
+        assert!(schedule.run_due(minute(number)).outcome("a").is_some());
     }
     assert!(schedule.runs("a").unwrap().is_empty());
     out.store(false, Ordering::Relaxed);
-    assert!(schedule.run_due(minute(5)).ran("a").is_some());
+    assert!(schedule.run_due(minute(5)).outcome("a").is_some());
     let runs = schedule.runs("a").unwrap();
     assert!(runs.iter().all(|run| run.state() == RunState::Ended), "a process that ends writes what it has: {runs:?}");
     assert_eq!(runs.iter().map(|run| run.record().occurrence()).collect::<Vec<_>>(), [5, 4, 3, 2, 1, 0].map(minute));
@@ -165,7 +167,7 @@ fn no_gate_waits_for_the_log_of_a_directory_while_somebody_has_locked_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut schedule = Schedule::new(FileMutex::in_dir(folder.path()).unwrap()).with_run_log(3).unwrap();
     schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping().on_one_server()).unwrap();
-    let ran = |number| schedule.run_due(minute(number)).ran("a").is_some();
+    let ran = |number| schedule.run_due(minute(number)).outcome("a").is_some();
     assert!(ran(0));
     let files = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
     let runs = files.filter(|path| path.extension().is_some_and(|kind| kind == "runs-lock")).collect::<Vec<_>>();
@@ -197,8 +199,8 @@ fn an_event_that_fails_so_many_times_in_a_row_is_paused_on_all_servers_until_som
     let (fails, [here, there]) = failing_servers(&mutex);
     let run = |server: &Schedule, number| {
         let report = server.run_due(minute(number));
-        assert!(report.ran("b").is_some(), "other events go on");
-        report.ran("a").is_some()
+        assert!(report.outcome("b").is_some(), "other events go on");
+        report.outcome("a").is_some()
     };
     assert!(run(&here, 0) && run(&there, 1) && here.paused_event("a").unwrap().is_none());
     assert!(run(&here, 2), "a third failure, wherever the others were");
@@ -225,7 +227,7 @@ fn who_paused_an_event_that_keeps_failing_and_until_when_stays_as_it_was() {
     let end = clock.now() + TimeDelta::hours(1);
     here.pause_event("a", end, "a migration").unwrap();
     for number in 0..4 {
-        assert!(here.run("a", minute(number)).unwrap().is_failure(), "by hand it runs all the same");
+        assert!(here.run_event("a", minute(number)).unwrap().is_failure(), "by hand it runs all the same");
     }
     let pause = here.paused_event("a").unwrap().expect("it is paused");
     assert!(pause.to_string().ends_with("a migration"), "{pause}");
@@ -241,8 +243,8 @@ fn what_was_cancelled_is_no_failure_and_no_success() {
         let started = RunRecord::started("a", Owner::unique(), minute(number), None, minute(number));
         log.write(&[started.ended(minute(number), result, None)], 10).unwrap();
     };
-    ended(0, RunResult::Panicked);
-    ended(1, RunResult::Cancelled);
+    ended(0, OutcomeKind::Panicked);
+    ended(1, OutcomeKind::Cancelled);
     let at_work = RunRecord::started("a", Owner::unique(), minute(2), None, minute(2));
     log.write(&[at_work], 10).unwrap();
     assert!(here.run_due(minute(3)).is_failure() && here.paused_event("a").unwrap().is_none(), "the second failure");
@@ -260,14 +262,14 @@ fn failures_are_counted_in_the_order_of_the_log_and_not_by_the_clocks_of_hosts()
         log.write(std::slice::from_ref(&started), 10).unwrap();
         log.write(&[started.ended(at, result, None)], 10).unwrap();
     };
-    run_elsewhere("three minutes ahead", 3, RunResult::Failed);
-    run_elsewhere("three minutes ahead", 3, RunResult::Failed);
-    run_elsewhere("in time", 0, RunResult::Succeeded);
+    run_elsewhere("three minutes ahead", 3, OutcomeKind::Failed);
+    run_elsewhere("three minutes ahead", 3, OutcomeKind::Failed);
+    run_elsewhere("in time", 0, OutcomeKind::Succeeded);
     assert!(here.run_due(minute(1)).is_failure());
     assert!(here.paused_event("a").unwrap().is_none(), "one failure since the last success");
     let hosts: Vec<String> = here.runs("a").unwrap().iter().map(|run| run.record().host().to_owned()).collect();
     assert_eq!(hosts[1..], ["in time", "three minutes ahead", "three minutes ahead"]);
-    run_elsewhere("two minutes behind", -2, RunResult::Failed);
+    run_elsewhere("two minutes behind", -2, OutcomeKind::Failed);
     assert!(here.run_due(minute(2)).is_failure() && here.paused_event("a").unwrap().is_some(), "the third");
 }
 
@@ -315,7 +317,7 @@ fn occurrences_that_ran_nowhere_are_counted_over_the_fleet_by_their_reasons() {
     let (here, there) = (server(), server());
     let tick = |server: &Schedule, number: i64| {
         clock.advance((minute(number) - clock.now()).to_std().unwrap());
-        server.run_due(minute(number)).skip("a").map(SkipReason::keyword)
+        server.run_due(minute(number)).skip_reason("a").map(SkipReason::keyword)
     };
     assert_eq!((tick(&here, 0), tick(&there, 0)), (None, Some("ran_elsewhere")));
     assert_eq!(skips(&here), [], "it ran");
@@ -378,7 +380,7 @@ fn what_could_not_be_counted_is_counted_with_the_next() {
     mutex.create(&request).unwrap().expect("nobody holds it");
     let tick = |number: i64| {
         clock.advance(Duration::from_secs(60));
-        assert!(schedule.run_due(minute(number)).skip("a").is_some());
+        assert!(schedule.run_due(minute(number)).skip_reason("a").is_some());
     };
     (1..=2).for_each(tick);
     assert_eq!(skips(&schedule), []);

@@ -5,9 +5,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use chrono::Weekday;
+use soloist::store::LeaseRequest;
+use soloist::time::{Clock, ClockChange, ManualClock};
 use soloist::{
-    AddErrorKind, Clock, ClockChange, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName,
-    OutagePolicy, Period, Schedule, SkipReason, Term, Verdict,
+    AddErrorKind, Event, EventMutex, MemoryMutex, MutexName, OutagePolicy, Period, Schedule, SkipReason, Term, Verdict,
 };
 
 use crate::scripted::Scripted;
@@ -25,7 +26,7 @@ fn can_not_extend() -> Scripted {
 /// It tests the compiler, which has to find out what each closure returns.
 #[test]
 fn tasks_and_hooks_with_question_marks_need_no_annotation() {
-    fn import(_: &soloist::Run) -> soloist::TaskOutcome {
+    fn import(_: &soloist::Run) -> soloist::TaskResult {
         Err("no paper".into())
     }
     let none = |_: &soloist::Run| {
@@ -289,7 +290,8 @@ fn what_needs_no_extension_is_accepted_by_a_store_that_has_none() {
         .add(event("claimed").daily().on_one_server().timeout(HOUR).on_outage(OutagePolicy::RunUnprotected))
         .unwrap();
     let error = schedule.add(event("renewed").daily().without_overlapping()).unwrap_err();
-    assert!(matches!(error.kind(), AddErrorKind::CannotExtend));
+    assert_eq!(error.kind(), AddErrorKind::Store);
+    assert!(error.to_string().contains("none is renewed or held longer than its task"), "{error}");
     schedule.add(event("elsewhere").daily().without_overlapping().mutex(MemoryMutex::new())).unwrap();
 }
 
@@ -297,7 +299,8 @@ fn what_needs_no_extension_is_accepted_by_a_store_that_has_none() {
 fn the_term_of_a_schedule_is_refused_where_it_is_too_short_to_be_renewed() {
     let mut schedule = Schedule::in_process().with_lease_term(Term::MIN);
     let error = schedule.add(event("renewed").daily().without_overlapping()).unwrap_err();
-    assert!(matches!(error.kind(), AddErrorKind::TooShortToRenew(Term::MIN)), "{error}");
+    assert_eq!(error.kind(), AddErrorKind::OutOfRange, "{error}");
+    assert!(error.to_string().contains("a renewed lease of 1ms is shorter than 100ms"), "{error}");
     schedule.add(event("its own").daily().without_overlapping().lease_term(HOUR)).unwrap();
     schedule.add(event("fixed").daily().without_overlapping_for(Duration::from_millis(1))).unwrap();
 }
@@ -378,7 +381,7 @@ fn a_task_that_runs_its_own_event_meets_its_own_lease() {
         let task = move |run: &soloist::Run| {
             let schedule = seen.get().expect("it was put there");
             for name in [run.name(), "beside"] {
-                said.note(schedule.run(name, noon())?.verdict().to_string());
+                said.note(schedule.run_event(name, noon())?.verdict().to_string());
             }
             Ok(())
         };
@@ -399,7 +402,7 @@ fn filters_are_asked_in_their_order_until_one_refuses() {
     let diary = Diary::default();
     let filter = |line: &'static str, answer: bool| {
         let diary = diary.clone();
-        move |tick: &soloist::Tick| {
+        move |tick: &soloist::time::Tick| {
             diary.note(format!("{line} at {}", tick.local().format("%H:%M")));
             answer
         }
@@ -470,7 +473,7 @@ fn an_event_that_is_still_at_work_is_not_started_again() {
     };
     wait_for_entry.recv().unwrap();
     let second = schedule.run_due(at("2026-03-01T12:01:00Z"));
-    let by_hand = schedule.run("e", at("2026-03-01T12:01:00Z")).unwrap();
+    let by_hand = schedule.run_event("e", at("2026-03-01T12:01:00Z")).unwrap();
     go_on.send(()).unwrap();
     let first = first.join().unwrap();
 
@@ -502,7 +505,7 @@ fn an_occurrence_starts_once_however_many_schedules_tick() {
     for report in &reports[1..] {
         assert!(matches!(skipped(report, "e"), SkipReason::RanElsewhere(Some(_))), "{report}");
     }
-    let by_hand = servers[1].run("e", noon()).unwrap();
+    let by_hand = servers[1].run_event("e", noon()).unwrap();
     assert!(matches!(by_hand.verdict(), Verdict::Ran(_)), "by hand no claim is asked for: {by_hand}");
 }
 
@@ -590,7 +593,7 @@ fn a_lease_that_ran_out_under_its_task_is_reported_and_its_new_holder_left_alone
     schedule.add(event).unwrap();
     let report = schedule.run_due(noon());
     assert!(ran(&report, "e").is_success());
-    assert!(matches!(ran(&report, "e").release(), Some(soloist::Release::Lost)));
+    assert!(matches!(ran(&report, "e").release(), Some(soloist::observe::Release::Lost)));
     assert!(report.is_failure(), "a lost lease is a failure");
     assert!(mutex.exists(&name).unwrap(), "the new holder still has it");
 }
@@ -604,8 +607,8 @@ fn a_removed_event_is_gone_and_the_others_keep_their_places() {
     assert!(schedule.remove("b"));
     assert!(!schedule.remove("b"));
     assert_eq!(schedule.due(noon()).collect::<Vec<_>>(), ["a", "c"]);
-    assert_eq!(schedule.run("c", noon()).unwrap().event(), "c");
-    assert_eq!(schedule.run("b", noon()).unwrap_err().to_string(), "there is no event `b` in the schedule");
+    assert_eq!(schedule.run_event("c", noon()).unwrap().event(), "c");
+    assert_eq!(schedule.run_event("b", noon()).unwrap_err().to_string(), "there is no event `b` in the schedule");
     schedule.add(event("b").every_minute()).unwrap();
     assert_eq!(schedule.due(noon()).collect::<Vec<_>>(), ["a", "c", "b"]);
 }
@@ -681,7 +684,7 @@ fn on_a_fleets_store_an_event_is_released_before_the_next_one_runs_or_is_filtere
     assert_eq!(diary.lines(), ["first", "first is held: false", "second is held: false", "third"]);
     assert!(report.entries().iter().map(soloist::Entry::event).eq(["first", "second", "third"]));
     for event in ["first", "second", "third"] {
-        assert!(matches!(ran(&report, event).release(), Some(soloist::Release::Released)), "{event}");
+        assert!(matches!(ran(&report, event).release(), Some(soloist::observe::Release::Released)), "{event}");
     }
 }
 

@@ -5,10 +5,13 @@ use std::mem::take;
 use std::slice;
 use std::sync::{Arc, Mutex};
 
-use soloist::{
-    Admission, Admitted, Batch, Broken, Clock, Description, EventMutex, Held, Lease, LeaseRelease, LeaseRequest,
-    MemoryMutex, MutexError, MutexName, Names, RunLog, RunRecord, Scope, SkipCount, Slot, Term,
+use soloist::observe::{RunRecord, SkipCount};
+use soloist::store::{
+    Admission, Admitted, Batch, Broken, Description, Held, Lease, LeaseRelease, LeaseRequest, Names, RunLog, Scope,
+    Slot,
 };
+use soloist::time::Clock;
+use soloist::{EventMutex, MemoryMutex, MutexError, MutexName, Term};
 
 /// Forwards each call to the store in it, unless a hook answers. Clones are one store.
 #[derive(Clone)]

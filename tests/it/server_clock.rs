@@ -8,9 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::store::{Batch, Lease, LeaseRequest, Slot, StoreWarning};
+use soloist::time::Clock;
 use soloist::{
-    Batch, CancelReason, Clock, Event, EventMutex, Lease, LeaseGuard, LeaseRequest, MutexError, MutexName, MysqlMutex,
-    PostgresMutex, RedisMutex, Report, Schedule, SkipReason, Slot, StoreWarning, Term, Verdict,
+    CancelReason, Event, EventMutex, LeaseGuard, MutexError, MutexName, MysqlMutex, PostgresMutex, RedisMutex, Report,
+    Schedule, SkipReason, Term, Verdict,
 };
 
 use crate::servers::clock::WallClock;

@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use soloist::observe::{Ended, Release};
+use soloist::store::Scope;
+use soloist::time::{Clock, ManualClock};
 use soloist::{
-    CancelReason, Clock, Ended, Event, EventMutex, ManualClock, MemoryMutex, MutexName, Period, Release, Run, Schedule,
-    Scope, Shutdown, SkipReason, TaskOutcome,
+    CancelReason, Event, EventMutex, MemoryMutex, MutexName, Period, Run, Schedule, Shutdown, SkipReason, TaskResult,
 };
 
 use tracing::Level;
@@ -28,11 +30,11 @@ fn without_drain() -> Shutdown {
 }
 
 /// A task that says that it has begun, and goes on until it is told to stop.
-fn until_told(diary: &Diary, name: &'static str) -> impl Fn(&Run) -> TaskOutcome + Send + Sync + use<> {
+fn until_told(diary: &Diary, name: &'static str) -> impl Fn(&Run) -> TaskResult + Send + Sync + use<> {
     let diary = diary.clone();
     move |run| {
         diary.note(format!("{name} begins"));
-        let reason = run.cancelled(PATIENCE);
+        let reason = run.wait_cancelled(PATIENCE);
         diary.note(format!("{name} is told: {}", reason.map_or("nothing", CancelReason::keyword)));
         Ok(run.check()?)
     }
@@ -55,7 +57,7 @@ fn what_is_due_after_a_shutdown_began_is_skipped_and_its_store_is_not_asked() {
     schedule.add(Event::call("first", move |_| triggers.trigger()).every_minute()).unwrap();
     schedule.add(Event::call("lease", diary.task("lease")).every_minute().without_overlapping()).unwrap();
     let filter = diary.clone();
-    let asked = move |_: &soloist::Tick| {
+    let asked = move |_: &soloist::time::Tick| {
         filter.note("asked");
         true
     };
@@ -71,7 +73,7 @@ fn what_is_due_after_a_shutdown_began_is_skipped_and_its_store_is_not_asked() {
     assert_eq!(skipped(&report, "lease").keyword(), "shutting_down");
     assert_eq!(diary.lines(), <[&str; 0]>::default(), "neither a filter nor a task is called");
     assert_eq!(store.calls(), 0);
-    let by_hand = schedule.run("lease", noon()).unwrap();
+    let by_hand = schedule.run_event("lease", noon()).unwrap();
     assert_eq!(by_hand.verdict().to_string(), "skipped, the process is shutting down");
 }
 

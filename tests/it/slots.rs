@@ -7,9 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::store::LeaseRequest;
+use soloist::time::ManualClock;
 use soloist::{
-    AddErrorKind, Event, EventMutex, FileMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Overlap, Report,
-    Run, Schedule, SkipReason, TaskOutcome, Term, Verdict,
+    AddErrorKind, Event, EventMutex, FileMutex, MemoryMutex, MutexName, Overlap, Report, Run, Schedule, SkipReason,
+    TaskResult, Term, Verdict,
 };
 
 use crate::scripted::Scripted;
@@ -40,7 +42,7 @@ impl Crowd {
     /// Its task ends when so many have begun.
     fn event(&self, begun: usize) -> Event {
         let crowd = self.clone();
-        Event::call(EVENT, move |run: &Run| -> TaskOutcome {
+        Event::call(EVENT, move |run: &Run| -> TaskResult {
             let slot = run.slot().expect("it has one");
             let mut slots = crowd.slots.lock().unwrap();
             assert!(slots.insert(slot) && slot < SLOTS, "slot {slot} is free, of {slots:?}");
@@ -190,7 +192,7 @@ fn all_slots_are_tried_in_one_request_and_the_first_that_is_free_is_taken() {
     take(2);
     assert!(matches!(skipped(&server.run_due(minute(1)), EVENT), SkipReason::Overlapping(Some(_))));
     assert!(shared.forget(&taken[0]).unwrap());
-    let entry = server.run(EVENT, noon()).unwrap();
+    let entry = server.run_event(EVENT, noon()).unwrap();
     let Verdict::Ran(outcome) = entry.verdict() else { panic!("by hand too: {entry}") };
     assert!(outcome.to_string().contains("panicked"), "its slot is 0: {outcome}");
     assert!(!shared.exists(&slot(0)).unwrap());
@@ -203,7 +205,7 @@ fn events_that_share_a_mutex_share_its_slots() {
     let mut schedule = Schedule::new(Arc::clone(&store));
     for number in 0..5 {
         let crowd = crowd.clone();
-        let task = move |run: &Run| -> TaskOutcome {
+        let task = move |run: &Run| -> TaskResult {
             crowd.slots.lock().unwrap().insert(run.slot().unwrap());
             until(|| crowd.may_end.load(Ordering::SeqCst) > 0)
         };
@@ -318,30 +320,34 @@ fn the_first_of_those_who_wait_ask_for_the_slots_and_the_others_read() {
 
 #[test]
 fn a_number_of_runs_that_can_not_be_is_refused() {
-    let kind = |settings: &[fn(Event) -> Event]| {
+    #[track_caller]
+    fn is_refused(settings: &[fn(Event) -> Event], kind: AddErrorKind, message: &str) {
         let mut schedule = Schedule::in_process();
         let named = |number: usize| Event::call(format!("event {number}"), |_| {}).every_minute();
-        let mut added = settings.iter().enumerate().map(|(number, setting)| {
-            schedule.add(setting(named(number))).map(|_| ()).map_err(|error| error.kind().clone())
-        });
-        added.find_map(Result::err).expect("one is refused")
-    };
-    assert!(matches!(kind(&[|event| event.at_most(0)]), AddErrorKind::AtMost(0)));
-    assert!(matches!(kind(&[|event| event.at_most(101)]), AddErrorKind::AtMost(101)));
+        let mut added =
+            settings.iter().enumerate().map(|(number, setting)| schedule.add(setting(named(number))).map(|_| ()));
+        let error = added.find_map(Result::err).expect("one is refused");
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(message), "{error}");
+    }
+    is_refused(&[|event| event.at_most(0)], AddErrorKind::OutOfRange, "`at_most(0)` is none of 1 to 100");
+    is_refused(&[|event| event.at_most(101)], AddErrorKind::OutOfRange, "`at_most(101)` is none of 1 to 100");
     let fixed: fn(Event) -> Event = |event| event.at_most(2).without_overlapping_for(Duration::from_secs(9));
-    assert!(matches!(kind(&[fixed]), AddErrorKind::RenewedAndFixed));
+    is_refused(&[fixed], AddErrorKind::Conflict, "whose lease is renewed, and a `without_overlapping_for(..)`");
     let replaces: fn(Event) -> Event = |event| event.at_most(2).on_overlap(Overlap::Replace);
-    assert!(matches!(kind(&[replaces]), AddErrorKind::ReplaceOfOneOfMany));
+    is_refused(&[replaces], AddErrorKind::Conflict, "which of several runs is to stop");
     let two: fn(Event) -> Event = |event| event.at_most(2).mutex_name("warehouse");
     let three: fn(Event) -> Event = |event| event.at_most(3).mutex_name("warehouse");
     let one: fn(Event) -> Event = |event| event.without_overlapping().mutex_name("warehouse");
-    for other in [three, one] {
-        let kind = kind(&[two, two, other]);
-        assert!(matches!(kind, AddErrorKind::OtherAtMost { known: 2, .. }), "{kind}");
+    for (other, message) in
+        [(three, "allows 3 at a time and another one 2"), (one, "allows 1 at a time and another one 2")]
+    {
+        is_refused(&[two, two, other], AddErrorKind::Conflict, message);
     }
     let fixed = Scripted::default().three_methods();
     let error = Schedule::new(fixed).add(Event::call(EVENT, |_| {}).every_minute().at_most(2)).map(|_| ()).unwrap_err();
-    assert!(matches!(error.kind(), AddErrorKind::CannotExtend), "{error}");
+    assert_eq!(error.kind(), AddErrorKind::Store, "{error}");
+    assert!(error.to_string().contains("it can't extend a lease"), "{error}");
 }
 
 #[test]

@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::observe::OutcomeKind;
 use soloist::testing::TestStore;
-use soloist::{Event, ManualClock, MemoryMutex, Period, Run, RunResult, Schedule, SkipReason};
+use soloist::time::ManualClock;
+use soloist::{Event, MemoryMutex, Period, Run, Schedule, SkipReason};
 
 use crate::support::noon;
 
@@ -63,7 +65,7 @@ fn failures_in_a_row_are_counted_up_to_the_next_success() {
         let status = schedule.status();
         let event = &status.events[0];
         let run = event.last_run.clone().expect("it ran");
-        assert_eq!(run.error.is_some(), run.result == RunResult::Failed, "{run:?}");
+        assert_eq!(run.error.is_some(), run.result == OutcomeKind::Failed, "{run:?}");
         seen.push((event.consecutive_failures, event.last_success.as_ref().map(|run| run.occurrence)));
     }
     let expected = [(1, None), (2, None), (3, None), (4, None), (0, Some(minute(3))), (0, Some(minute(4)))];

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Utc};
-use soloist::{
-    Clock, Entry, EventMutex, Held, Holder, MutexName, Names, Report, RunOutcome, SkipReason, TaskOutcome, Verdict,
-};
+use soloist::store::{Held, Holder, Names};
+use soloist::time::Clock;
+use soloist::{Entry, EventMutex, MutexName, Report, RunOutcome, SkipReason, TaskResult, Verdict};
 
 /// Lets a subscriber hear what this thread tells while `tell` runs.
 ///
@@ -38,7 +38,7 @@ pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until `done` says so; what is not done within our patience is an error.
-pub(crate) fn until(done: impl Fn() -> bool) -> TaskOutcome {
+pub(crate) fn until(done: impl Fn() -> bool) -> TaskResult {
     let patience = Clock::system().moment().plus(PATIENCE);
     while !done() {
         if Clock::system().moment() > patience {

@@ -3,8 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use soloist::store::Scope;
 use soloist::testing::{TestStore, assert_due, assert_not_due, due_times};
-use soloist::{Event, EventMutex, ManualClock, MutexName, Period, Run, Schedule, Scope, SkipReason};
+use soloist::time::ManualClock;
+use soloist::{Event, EventMutex, MutexName, Period, Run, Schedule, SkipReason};
 
 use crate::support::{at, noon};
 
@@ -107,13 +109,13 @@ fn a_store_that_is_out_renews_nothing_and_admits_nobody_until_it_is_back() {
     };
     let schedule = on(&store, Event::call("e", task).every_minute().without_overlapping());
     let report = schedule.run_due(clock.now());
-    let outcome = report.ran("e").unwrap();
+    let outcome = report.outcome("e").unwrap();
     assert!(outcome.is_success() && outcome.lease_lost_at().is_some(), "{report}");
     store.be_out(true);
-    assert!(matches!(schedule.run_due(clock.now()).skip("e"), Some(SkipReason::StoreUnavailable(_))));
+    assert!(matches!(schedule.run_due(clock.now()).skip_reason("e"), Some(SkipReason::StoreUnavailable(_))));
     let name = MutexName::lease("e").unwrap();
     assert!(store.exists(&name).unwrap_err().is_unavailable());
-    assert!(store.held(soloist::Names::Exactly(&name)).unwrap_err().is_unavailable());
+    assert!(store.held(soloist::store::Names::Exactly(&name)).unwrap_err().is_unavailable());
     assert!(store.break_lease(&name).unwrap_err().is_unavailable());
     store.be_out(false);
     clock.advance(Duration::from_secs(60));
@@ -130,13 +132,13 @@ fn what_another_server_takes_is_its_own_and_what_is_lost_is_free() {
         Event::call("e", |_| {}).every_minute().once_per(Period::Hour).mutex_name("m").without_overlapping(),
     );
     let elsewhere = store.run_elsewhere("m").unwrap();
-    assert!(matches!(schedule.run_due(clock.now()).skip("e"), Some(SkipReason::Overlapping(Some(_)))));
+    assert!(matches!(schedule.run_due(clock.now()).skip_reason("e"), Some(SkipReason::Overlapping(Some(_)))));
     store.lose_all();
-    assert!(schedule.run_due(clock.now()).ran("e").is_some(), "the store knows nothing of the other server");
+    assert!(schedule.run_due(clock.now()).outcome("e").is_some(), "the store knows nothing of the other server");
     drop(elsewhere);
-    assert!(matches!(schedule.run_due(clock.now()).skip("e"), Some(SkipReason::RanElsewhere(Some(_)))));
+    assert!(matches!(schedule.run_due(clock.now()).skip_reason("e"), Some(SkipReason::RanElsewhere(Some(_)))));
     store.lose_all();
-    assert!(schedule.run_due(clock.now()).ran("e").is_some());
+    assert!(schedule.run_due(clock.now()).outcome("e").is_some());
     assert!(store.run_elsewhere("").is_err() && store.claim_elsewhere("", noon()).is_err());
 }
 
@@ -163,8 +165,8 @@ mod told_nothing {
             self.store.clone()
         }
 
-        fn clock(&self) -> soloist::Clock {
-            soloist::Clock::from(&self.clock)
+        fn clock(&self) -> soloist::time::Clock {
+            soloist::time::Clock::from(&self.clock)
         }
 
         fn let_time_pass(&self, by: Duration) {

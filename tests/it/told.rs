@@ -9,9 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use signal_hook::consts::SIGTERM;
+use soloist::time::ManualClock;
 use soloist::{
-    Event, EventMutex, FileMutex, LeaseGuard, ManualClock, MemoryMutex, MutexName, Period, Run, Schedule, Shutdown,
-    Term,
+    Event, EventMutex, FileMutex, LeaseGuard, MemoryMutex, MutexName, Period, Run, Schedule, Shutdown, Term,
 };
 use tracing::Subscriber;
 use tracing::field::{Field, Visit};
@@ -253,7 +253,7 @@ fn terminate_while(role: &str, telling: Duration) {
     let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
     let is_cancelled = move |run: &Run| {
         terminate();
-        run.cancelled(PATIENCE);
+        run.wait_cancelled(PATIENCE);
         println!("\n{STOPPED}");
         Ok(run.check()?)
     };

@@ -8,10 +8,13 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use signal_hook::consts::SIGTERM;
+use soloist::observe::{Notice, Step};
+use soloist::store::LeaseRequest;
 use soloist::testing::TestStore;
+use soloist::time::{Clock, ManualClock};
 use soloist::{
-    Clock, Event, EventMutex, FileMutex, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexName, Notice,
-    OutagePolicy, Overlap, Period, Run, Schedule, Shutdown, Step, Term,
+    Event, EventMutex, FileMutex, LeaseGuard, MemoryMutex, MutexName, OutagePolicy, Overlap, Period, Run, Schedule,
+    Shutdown, Term,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::Attributes;

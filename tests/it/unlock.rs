@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use soloist::{
-    CancelReason, Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Run, Schedule,
-    TaskOutcome, Term,
-};
+use soloist::store::LeaseRequest;
+use soloist::time::{Clock, ManualClock};
+use soloist::{CancelReason, Event, EventMutex, MemoryMutex, MutexName, Run, Schedule, TaskResult, Term};
 
 use crate::scripted::Scripted;
 use crate::support::{noon, until};
@@ -27,7 +26,7 @@ fn a_run_that_is_unlocked_is_told_at_its_next_renewal_and_by_whom() {
     let store = MemoryMutex::with_clock(&clock);
     let operator = store.clone();
     let mut schedule = Schedule::new(store);
-    let task = move |run: &Run| -> TaskOutcome {
+    let task = move |run: &Run| -> TaskResult {
         ask_to_stop(&operator, &operator.clock(), run.fencing_token().unwrap().get());
         assert_eq!(run.cancel_reason(), None, "nobody has looked yet");
         clock.advance(Duration::from_secs(25));
@@ -36,7 +35,7 @@ fn a_run_that_is_unlocked_is_told_at_its_next_renewal_and_by_whom() {
     };
     schedule.add(Event::call("reports", task).every_minute().without_overlapping()).unwrap();
     let report = schedule.run_due(noon());
-    let outcome = report.ran("reports").expect("it ran");
+    let outcome = report.outcome("reports").expect("it ran");
     assert_eq!(outcome.cancel_reason(), Some(CancelReason::Unlocked));
     assert_eq!(
         outcome.asked_to_stop_by().map(|by| (by.pid(), by.reason())),
@@ -71,7 +70,7 @@ fn a_run_that_ends_before_its_first_renewal_is_looked_for_by_nobody() {
     };
     let seen = looks.clone();
     // One more quarter of a minute with each minute; the lease is renewed when a third of its minute is over.
-    let task = move |run: &Run| -> TaskOutcome {
+    let task = move |run: &Run| -> TaskResult {
         let quarters = (run.occurrence() - noon()).num_minutes();
         clock.advance(Duration::from_secs(15) * u32::try_from(quarters)?);
         until(|| seen() > 0 || quarters < 2)

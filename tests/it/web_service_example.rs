@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::Value;
-use soloist::{EventMutex, FileMutex, Names};
+use soloist::store::Names;
+use soloist::{EventMutex, FileMutex};
 
 use crate::support::{PATIENCE, example, until};
 

@@ -8,9 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::observe::{Notice, Step};
+use soloist::store::LeaseRequest;
+use soloist::time::{Clock, ManualClock};
 use soloist::{
-    Clock, Event, EventMutex, LeaseRequest, ManualClock, MemoryMutex, MutexName, Notice, Period, Report, Run, Schedule,
-    Shutdown, SkipReason, Step, Term, Verdict,
+    Event, EventMutex, MemoryMutex, MutexName, Period, Report, Run, Schedule, Shutdown, SkipReason, Term, Verdict,
 };
 
 use crate::scripted::Scripted;
@@ -285,7 +287,7 @@ fn it_ends_its_runs_when_it_is_told_to_stop() {
     let noted = diary.clone();
     let task = move |run: &Run| {
         sender.lock().unwrap().send(()).ok();
-        noted.note(format!("told to stop: {}", run.cancelled(10 * MINUTE).is_some()));
+        noted.note(format!("told to stop: {}", run.wait_cancelled(10 * MINUTE).is_some()));
     };
     schedule.add(Event::call("e", task).every_second().without_overlapping()).unwrap();
     let noted = diary.clone();

@@ -12,6 +12,6 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let event = Event::call("reports:generate", |_| {}).without_overlapping();
     schedule.add(if when == "due" { event.every_minute() } else { event.yearly() })?;
     let report = schedule.run_due(chrono::Utc::now());
-    let ran = report.entries().iter().filter(|entry| report.ran(entry.event()).is_some()).count();
+    let ran = report.entries().iter().filter(|entry| report.outcome(entry.event()).is_some()).count();
     Ok(ExitCode::from(u8::try_from(ran)?))
 }

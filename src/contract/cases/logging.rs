@@ -8,7 +8,7 @@ use crate::contract::harness::Harness;
 use crate::contract::race::exactly;
 use crate::contract::subject::{CaseResult, Subject, answered, must, occurrence};
 use crate::lease::{name::MutexName, owner::Owner, token::FencingToken};
-use crate::observe::run_record::{RunRecord, run_result::RunResult, skip_count::SkipCount};
+use crate::observe::run_record::{RunRecord, outcome_kind::OutcomeKind, skip_count::SkipCount};
 use crate::store::event_mutex::{EventMutex, run_log::RunLog};
 
 const MANY: usize = 100;
@@ -48,7 +48,7 @@ fn started(event: &str, number: usize) -> RunRecord {
     RunRecord::started(event, Owner::unique(), occurrence(number), Some(FencingToken::new(7)), start(number))
 }
 
-fn ended(record: &RunRecord, result: RunResult, error: Option<&str>) -> RunRecord {
+fn ended(record: &RunRecord, result: OutcomeKind, error: Option<&str>) -> RunRecord {
     record.clone().ended(record.started_at() + TimeDelta::milliseconds(1_234), result, error)
 }
 
@@ -58,13 +58,13 @@ pub(super) fn a_record_is_read_back_as_it_was_written<H: Harness>(subject: &Subj
     let unprotected = RunRecord::started(&*event, Owner::unique(), occurrence(0), None, start(0))
         .on("web 1 é'\\%2520 instance=b%20ü%2541", 17);
     let mut records = vec![unprotected, started(&event, 1)];
-    let results = RunResult::ALL.into_iter().cycle();
+    let results = OutcomeKind::ALL.into_iter().cycle();
     for (number, (text, result)) in ODD.iter().zip(results).enumerate() {
         records.push(ended(&started(&event, 2 + number).on(text, u32::MAX), result, Some(text)));
     }
-    records.push(ended(&started(&event, 1_000), RunResult::Failed, Some(&"\u{1f600} ".repeat(300))));
+    records.push(ended(&started(&event, 1_000), OutcomeKind::Failed, Some(&"\u{1f600} ".repeat(300))));
     let longest = format!("{} instance={}", "é".repeat(300), "\u{1f600}".repeat(300));
-    records.push(ended(&started(&event, 1_001).on(&longest, 0), RunResult::Succeeded, None));
+    records.push(ended(&started(&event, 1_001).on(&longest, 0), OutcomeKind::Succeeded, None));
     log.write(&records, 1_000);
     log.is(
         &event,
@@ -81,7 +81,7 @@ pub(super) fn an_end_takes_the_place_of_its_start_and_no_start_that_of_an_end<H:
     let name = subject.name("once");
     let event = name.mutex();
     let start = started(event, 0);
-    let end = ended(&start, RunResult::Succeeded, None);
+    let end = ended(&start, OutcomeKind::Succeeded, None);
     log.is(event, &[], "an event of which nothing was written has no runs");
     log.write(std::slice::from_ref(&start), 5);
     log.is(event, &[&start], "a start is on record");
@@ -100,7 +100,7 @@ pub(super) fn the_newest_runs_stay_and_the_last_success<H: Harness>(subject: &Su
     let event = name.mutex();
     let runs: Vec<RunRecord> = (0..MANY)
         .map(|number| {
-            let result = if number == 3 { RunResult::Succeeded } else { RunResult::Failed };
+            let result = if number == 3 { OutcomeKind::Succeeded } else { OutcomeKind::Failed };
             ended(&started(event, number), result, Some("it broke"))
         })
         .collect();
@@ -123,14 +123,14 @@ pub(super) fn runs_are_in_the_order_in_which_the_store_was_told_of_them<H: Harne
     let event = name.mutex();
     // The clock of one host is ahead, that of another behind, and a third one's is set back again and again.
     let starts: Vec<RunRecord> = [90, 91, 50, 51, 7, 6, 5].iter().map(|number| started(event, *number)).collect();
-    let fails = |record: &RunRecord| ended(record, RunResult::Failed, Some("it broke"));
+    let fails = |record: &RunRecord| ended(record, OutcomeKind::Failed, Some("it broke"));
     let newest_first = |records: &[RunRecord]| records.iter().rev().cloned().collect::<Vec<_>>();
     starts[..2].iter().for_each(|start| log.write(std::slice::from_ref(start), 4));
     log.write(&starts[2..4], 4);
     let is = |expected: &[RunRecord], promise| log.is(event, &expected.iter().collect::<Vec<_>>(), promise);
     is(&newest_first(&starts[..4]), "the run that the store was told of last is the newest");
     let mut records = [&starts[0], &starts[1], &starts[2], &starts[3]].map(fails);
-    records[1] = ended(&starts[1], RunResult::Succeeded, None);
+    records[1] = ended(&starts[1], OutcomeKind::Succeeded, None);
     for at in [3, 0, 2, 1] {
         log.write(std::slice::from_ref(&records[at]), 4);
     }
@@ -208,7 +208,7 @@ pub(super) fn no_run_is_lost_and_none_too_many_stays_where_many_write_at_once<H:
         let log = Log(stores[writer].run_log().expect("the store keeps a log"));
         for (event, keep) in [(all.clone(), WRITERS * ROUNDS), (few(round), 2)] {
             let start = started(event.mutex(), round);
-            let end = ended(&start, RunResult::Succeeded, None);
+            let end = ended(&start, OutcomeKind::Succeeded, None);
             for record in [start, end] {
                 log.write(&[record], keep);
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::overlap::{MOST_PLACES, Overlap, Queue, WAITS};
 use super::{CATCH_UP_WINDOWS, Claim, LeaseTerms, Protection, SLOTS};
-use crate::event::add_error::AddErrorKind;
+use crate::event::add_error::{AddErrorKind, Refusal, checked_term};
 use crate::event::outage_policy::OutagePolicy;
 use crate::lease::name::MutexName;
 use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
@@ -37,24 +37,31 @@ impl ProtectionRequest {
         usual_term: Term,
         claim_window: Duration,
         has_own_mutex: bool,
-    ) -> Result<Protection, AddErrorKind> {
+    ) -> Result<Protection, Refusal> {
         if let Some(count) = self.at_most.filter(|count| !SLOTS.contains(count)) {
-            return Err(AddErrorKind::AtMost(count));
+            return Err(AddErrorKind::OutOfRange.because(format_args!("`at_most({count})` is none of 1 to 100")));
         }
         let lease = self.lease_terms(usual_term)?;
-        let mutex_name = self.mutex_name.map(MutexName::readable).transpose().map_err(AddErrorKind::MutexName)?;
+        let invalid = |error| AddErrorKind::Name.because(format_args!("mutex name: {error}"));
+        let mutex_name = self.mutex_name.map(MutexName::readable).transpose().map_err(invalid)?;
         if mutex_name.is_some() && lease.is_none() {
-            return Err(AddErrorKind::MutexNameWithoutLease);
+            return Err(missing("it has a `mutex_name(..)`, but no lease: add `without_overlapping()`"));
         }
         let is_shared = mutex_name.is_some();
         let mutex = mutex_name.unwrap_or(own_name);
         let queue = queue(self.on_overlap, self.within, claim_window, &mutex, lease)?;
         let replaces = queue.as_ref().is_some_and(|queue| queue.replaces);
         if is_shared && replaces {
-            return Err(AddErrorKind::ReplaceOfOthers);
+            return Err(conflict(
+                "it has an `Overlap::Replace`, and a `mutex_name(..)` by which it would cancel runs of other events: leave \
+                 out one of the two",
+            ));
         }
         if self.at_most.is_some() && replaces {
-            return Err(AddErrorKind::ReplaceOfOneOfMany);
+            return Err(conflict(
+                "it has an `at_most(..)`, and an `Overlap::Replace`, which can't tell which of several runs is to stop: \
+                 leave out one of the two",
+            ));
         }
         let slots = self.at_most.map_or_else(Vec::new, |count| mutex.slots(count));
         let on_outage = self.on_outage.unwrap_or_default();
@@ -62,46 +69,88 @@ impl ProtectionRequest {
         let claim = self.once_per.map(Claim::Period).or(each);
         if let Some(window) = self.catch_up {
             if !CATCH_UP_WINDOWS.contains(&window) {
-                return Err(AddErrorKind::CatchUp(window));
+                let message = format_args!("a catch-up window of {window:?} is outside of a minute to a year");
+                return Err(AddErrorKind::OutOfRange.because(message));
             }
             if claim.is_none() {
-                return Err(AddErrorKind::CatchUpWithoutClaim);
+                return Err(missing(
+                    "it has a `catch_up(..)`, and no claims that say which occurrences were run: add `on_one_server()` or \
+                     `once_per(..)`",
+                ));
             }
             if on_outage == OutagePolicy::RunUnprotected {
-                return Err(AddErrorKind::CatchUpUnprotected);
+                return Err(conflict(
+                    "it has a `catch_up(..)` and `on_outage(OutagePolicy::RunUnprotected)`: a run without a claim would be \
+                     made up for when the store is back, so leave out one of the two",
+                ));
             }
         }
         let protection = Protection { mutex, lease, slots, claim, queue, on_outage };
         match protection.is_some() {
-            false if has_own_mutex => Err(AddErrorKind::MutexWithoutProtection),
-            false if self.on_outage.is_some() => Err(AddErrorKind::OutageWithoutProtection),
+            false if has_own_mutex => Err(missing(
+                "it has a mutex of its own, and no protection that uses it: add `without_overlapping()`, `on_one_server()` \
+                 or `once_per(..)`",
+            )),
+            false if self.on_outage.is_some() => Err(missing(
+                "it has an `on_outage(..)`, and no protection that a store is asked for: add `without_overlapping()`, \
+                 `on_one_server()` or `once_per(..)`",
+            )),
             _ => Ok(protection),
         }
     }
 
-    fn lease_terms(&self, usual_term: Term) -> Result<Option<LeaseTerms>, AddErrorKind> {
-        let at_least = |length| Term::new(length).map_err(|_| AddErrorKind::HoldAtLeast(length));
+    fn lease_terms(&self, usual_term: Term) -> Result<Option<LeaseTerms>, Refusal> {
+        let at_least = |length| checked_term(length, format_args!("a lease that is held for at least {length:?}"));
         let at_least = self.hold_at_least.map(at_least).transpose()?;
-        let term_of = |term| Term::new(term).map_err(AddErrorKind::Term);
+        let term_of = |length| checked_term(length, format_args!("a lease of {length:?}"));
         let (term, renewal) = match (self.renewed || self.at_most.is_some(), self.fixed_term, self.lease_term) {
-            (true, Some(_), _) => return Err(AddErrorKind::RenewedAndFixed),
-            (false, _, Some(_)) => return Err(AddErrorKind::LeaseTermWithoutRenewal),
-            (false, None, None) if at_least.is_some() => return Err(AddErrorKind::HoldAtLeastWithoutLease),
+            (true, Some(_), _) => {
+                return Err(conflict(
+                    "it has a `without_overlapping()` or an `at_most(..)`, whose lease is renewed, and a \
+                     `without_overlapping_for(..)`, whose lease is not: leave one of the two out",
+                ));
+            }
+            (false, _, Some(_)) => {
+                return Err(missing(
+                    "it has a `lease_term(..)`, and no lease that is renewed: add `without_overlapping()`, or say the \
+                     fixed term with `without_overlapping_for(..)` alone",
+                ));
+            }
+            (false, None, None) if at_least.is_some() => {
+                return Err(missing("it has a `hold_at_least(..)`, but no lease: add `without_overlapping()`"));
+            }
             (false, None, None) => return Ok(None),
             (false, Some(term), None) => (term_of(term)?, Renewal::Never),
             (true, None, term) => (term.map_or(Ok(usual_term), term_of)?, Renewal::WhileItRuns),
         };
         if renewal == Renewal::WhileItRuns && term.get() < SHORTEST_RENEWED {
-            return Err(AddErrorKind::TooShortToRenew(term));
+            let term = term.get();
+            return Err(AddErrorKind::OutOfRange.because(format_args!(
+                "a renewed lease of {term:?} is shorter than {SHORTEST_RENEWED:?}: a lease is renewed while its task runs, \
+                 so let the term be what a killed process may block it for"
+            )));
         }
         // A fixed term can end while the task runs, so it has to cover the time for which the lease is held at least.
         if renewal == Renewal::Never
             && let Some(at_least) = at_least.filter(|at_least| *at_least > term)
         {
-            return Err(AddErrorKind::HoldAtLeastBeyondTerm { at_least: at_least.get(), term: term.get() });
+            let (at_least, term) = (at_least.get(), term.get());
+            return Err(AddErrorKind::Conflict.because(format_args!(
+                "it has a `hold_at_least(..)` of {at_least:?}, and its lease is over after {term:?}, however long the task \
+                 takes: let the term of `without_overlapping_for(..)` be {at_least:?} or longer, or use \
+                 `without_overlapping()`, whose lease is renewed"
+            )));
         }
         Ok(Some(LeaseTerms { term, renewal, at_least }))
     }
+}
+
+fn missing(message: &str) -> Refusal {
+    AddErrorKind::Missing.because(message)
+}
+
+fn conflict(message: &str) -> Refusal {
+    AddErrorKind::Conflict.because(message)
 }
 
 fn queue(
@@ -110,18 +159,22 @@ fn queue(
     claim_window: Duration,
     mutex: &MutexName,
     lease: Option<LeaseTerms>,
-) -> Result<Option<Queue>, AddErrorKind> {
+) -> Result<Option<Queue>, Refusal> {
     let on_overlap = on_overlap.unwrap_or_default();
     let Some(places) = on_overlap.places() else {
-        return if within.is_some() { Err(AddErrorKind::WithinWithoutQueue) } else { Ok(None) };
+        let needless = "it has a `within(..)`, and nothing to wait for: add `on_overlap(Overlap::QueueOne)`";
+        return if within.is_some() { Err(missing(needless)) } else { Ok(None) };
     };
     if !(1..=MOST_PLACES).contains(&places) {
-        return Err(AddErrorKind::QueueLength(places));
+        let message = format_args!("a queue of {places} is none of 1 to {MOST_PLACES}");
+        return Err(AddErrorKind::OutOfRange.because(message));
     }
     if let Some(within) = within.filter(|within| !WAITS.contains(within)) {
-        return Err(AddErrorKind::Within(within));
+        let message = format_args!("a wait within {within:?} of its occurrence is outside of a second to a day");
+        return Err(AddErrorKind::OutOfRange.because(message));
     }
-    let lease = lease.ok_or(AddErrorKind::OverlapWithoutLease)?;
+    let lease =
+        lease.ok_or_else(|| missing("it has an `on_overlap(..)`, but no lease: add `without_overlapping()`"))?;
     let term = if lease.renewal == Renewal::WhileItRuns { lease.term } else { Term::DEFAULT };
     let within = within.unwrap_or(claim_window);
     Ok(Some(Queue { places: Queue::places(mutex, places), term, within, replaces: on_overlap == Overlap::Replace }))

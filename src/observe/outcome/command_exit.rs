@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use super::kept_output::KeptOutput;
 
 /// How a command ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommandExit {
     pub(crate) status: ExitStatus,
     pub(crate) output: Option<KeptOutput>,

@@ -11,13 +11,13 @@ use crate::observe::fault::Fault;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let mut schedule = Schedule::in_process();
 /// schedule.add(Event::call("reports", |_| {}).every_minute().then(|_, _| Err("nobody to notify".into())))?;
-/// let entry = schedule.run("reports", chrono::Utc::now())?;
+/// let entry = schedule.run_event("reports", chrono::Utc::now())?;
 /// let Verdict::Ran(outcome) = entry.verdict() else { unreachable!("nothing refuses it") };
 /// assert_eq!(outcome.hook_failures()[0].to_string(), "`then` hook 1 failed: nobody to notify");
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookFailure {
     pub(crate) hook: Hook,
     pub(crate) number: usize,
@@ -50,7 +50,7 @@ impl fmt::Display for HookFailure {
 /// The kinds of hooks, by the method of [`Event`](crate::Event) that adds them.
 ///
 /// ```
-/// assert_eq!(soloist::Hook::OnSuccess.to_string(), "on_success");
+/// assert_eq!(soloist::observe::Hook::OnSuccess.to_string(), "on_success");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -19,7 +19,7 @@ use crate::base::escape::Lines;
 ///         assert_eq!((output.bytes(), output.left_out()), (&b"99\n100\n"[..], 285));
 ///     }),
 /// )?;
-/// # assert!(!schedule.run("count", chrono::Utc::now())?.is_failure());
+/// # assert!(!schedule.run_event("count", chrono::Utc::now())?.is_failure());
 /// # Ok(())
 /// # }
 /// # main().unwrap();

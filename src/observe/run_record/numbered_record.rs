@@ -78,10 +78,10 @@ mod tests {
 
     use super::*;
     use crate::lease::owner::Owner;
-    use crate::observe::run_record::run_result::RunResult;
+    use crate::observe::run_record::outcome_kind::OutcomeKind;
 
     /// A run by a host whose clock is so many minutes ahead; `None`: it has not ended.
-    fn run(ahead: i64, result: Option<RunResult>) -> RunRecord {
+    fn run(ahead: i64, result: Option<OutcomeKind>) -> RunRecord {
         let at = DateTime::UNIX_EPOCH + TimeDelta::minutes(ahead);
         let record = RunRecord::started("reports", Owner::unique(), at, None, at);
         match result {
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_newest_stay_and_the_last_success_among_them_whatever_the_clocks_say() {
-        let (success, failure) = (Some(RunResult::Succeeded), Some(RunResult::Failed));
+        let (success, failure) = (Some(OutcomeKind::Succeeded), Some(OutcomeKind::Failed));
         let runs = [run(9, success), run(3, success), run(7, failure), run(1, failure), run(5, None)];
         assert_eq!(numbers(&runs, 6), [5, 4, 3, 2, 1]);
         assert_eq!(numbers(&runs, 5), [5, 4, 3, 2, 1]);
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(numbers(&runs, 2), [5, 2]);
         assert_eq!(numbers(&runs, 1), [5]);
         assert_eq!(numbers(&runs, 0), [5], "one stays in any case");
-        let failures = [run(3, failure), run(2, None), run(1, Some(RunResult::TimedOut))];
+        let failures = [run(3, failure), run(2, None), run(1, Some(OutcomeKind::TimedOut))];
         assert_eq!(numbers(&failures, 2), [3, 2]);
         let many: Vec<RunRecord> = (0..1001).map(|_| run(0, None)).collect();
         let mut all = add(Vec::new(), &many.iter().collect::<Vec<_>>(), usize::MAX);
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn an_end_takes_the_place_of_its_start_and_a_late_start_does_not_undo_it() {
         let (start, other) = (run(0, None), run(0, None));
-        let end = start.clone().ended(start.started, RunResult::Failed, Some("it broke"));
+        let end = start.clone().ended(start.started, OutcomeKind::Failed, Some("it broke"));
         let number = |number, record: &RunRecord| NumberedRecord { number, record: record.clone() };
         for new in [&[&start, &end, &other][..], &[&end, &start, &other], &[&start, &other, &end]] {
             assert_eq!(add(Vec::new(), new, 5), [number(2, &other), number(1, &end)]);
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_numbered_record_is_read_back_from_its_line() {
-        let numbered = NumberedRecord { number: u64::MAX, record: run(1, Some(RunResult::Failed)) };
+        let numbered = NumberedRecord { number: u64::MAX, record: run(1, Some(OutcomeKind::Failed)) };
         let (line, id) = (numbered.to_line(), numbered.record.id.to_string());
         assert_eq!(NumberedRecord::of_line("reports", &id, &line).as_ref(), Some(&numbered));
         for wrong in [&line[1..], &line.replace("number=", "number=-"), &numbered.record.to_line()] {

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-use super::{RunEnd, RunRecord, run_result::RunResult};
+use super::{RunEnd, RunRecord, outcome_kind::OutcomeKind};
 use crate::lease::{owner::Owner, token::FencingToken};
 
 impl RunRecord {
@@ -41,7 +41,7 @@ impl RunRecord {
             .on(host, field("pid")?.parse().ok()?);
         match (time("ended"), field("result")) {
             (None, None) => Some(record),
-            (Some(at), Some(result)) => Some(record.ended(at?, RunResult::of_keyword(result)?, error)),
+            (Some(at), Some(result)) => Some(record.ended(at?, OutcomeKind::of_keyword(result)?, error)),
             _ => None,
         }
     }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_record_is_read_back_from_its_line_which_a_person_can_read() {
-        let failed = |error| started().ended(noon(), RunResult::Failed, Some(error));
+        let failed = |error| started().ended(noon(), OutcomeKind::Failed, Some(error));
         let unprotected = RunRecord::started("reports", Owner::unique(), noon(), None, noon());
         let confusing = failed("it said host=a error=b ended=c");
         for record in [started(), unprotected, failed("it broke"), failed("%20 50 % é"), confusing] {
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn what_can_not_be_told_is_no_record() {
-        let record = started().ended(noon(), RunResult::Panicked, Some("it broke"));
+        let record = started().ended(noon(), OutcomeKind::Panicked, Some("it broke"));
         let line = record.to_line();
         for wrong in [
             String::new(),

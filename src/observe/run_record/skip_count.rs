@@ -9,7 +9,7 @@ use crate::observe::skip_reason::SkipReason;
 /// [`Schedule::skips`](crate::Schedule::skips).
 ///
 /// ```
-/// use soloist::SkipCount;
+/// use soloist::observe::SkipCount;
 ///
 /// let noon = "2026-03-01T12:00:00Z".parse()?;
 /// let skips = SkipCount::new("overlapping", 4, noon).expect("a log counts these");

@@ -18,7 +18,8 @@ use crate::time::clock::Clock;
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
-/// use soloist::{Event, Notice, Observer, Schedule, Step};
+/// use soloist::observe::{Notice, Observer, Step};
+/// use soloist::{Event, Schedule};
 ///
 /// #[derive(Default)]
 /// struct Failures(AtomicU64);

@@ -24,7 +24,7 @@ use crate::task::{command::Command, orphan_policy::OrphanPolicy, run::Run};
 use crate::time::clock::moment::Moment;
 
 const BLOCKED: &str = "this call blocks the only thread of its runtime; in a task, use `run_due_async`, `run_minute_async` or \
-                       `run_async`";
+                       `work_async`";
 
 /// A planned run, and its place in the plan.
 pub(super) type Planned<'a> = (usize, &'a PlannedRun<'a>);

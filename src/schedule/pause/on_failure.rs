@@ -10,7 +10,7 @@ use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::{label::Label, name::MutexName, term::Term};
 use crate::observe::notice::incident::Incident;
 use crate::observe::paused::EVENT_PAUSED;
-use crate::observe::run_record::{RunEnd, RunRecord, run_result::RunResult};
+use crate::observe::run_record::{RunEnd, RunRecord, outcome_kind::OutcomeKind};
 use crate::observe::tell::{log, observers::Observers};
 use crate::schedule::registry::run_logger::{RunLogger, no_log};
 use crate::store::{event_mutex::EventMutex, handle::Store};
@@ -74,7 +74,8 @@ impl Pauser {
 /// cancelled says nothing.
 fn have_failed(runs: &[RunRecord], limit: usize) -> bool {
     let results = runs.iter().filter_map(|run| run.end().map(RunEnd::result));
-    let failures =
-        results.filter(|result| *result != RunResult::Cancelled).take_while(|result| *result != RunResult::Succeeded);
+    let failures = results
+        .filter(|result| *result != OutcomeKind::Cancelled)
+        .take_while(|result| *result != OutcomeKind::Succeeded);
     failures.take(limit).count() == limit
 }

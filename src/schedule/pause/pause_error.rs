@@ -14,7 +14,8 @@ pub(crate) const LONGEST_REASON: usize = 200;
 ///
 /// ```
 /// use chrono::DateTime;
-/// use soloist::{PauseError, Schedule};
+/// use soloist::observe::PauseError;
+/// use soloist::Schedule;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let error = Schedule::in_process().resume().unwrap_err();
@@ -24,7 +25,7 @@ pub(crate) const LONGEST_REASON: usize = 200;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PauseError {
     /// It is no name of a schedule or of an event.

@@ -23,7 +23,7 @@ impl Schedule {
     /// pauses. It keeps nothing apart: for that, give an application a prefix, a table or a folder of its own, see [`connect`].
     ///
     /// - A schedule with a name can be [paused](Self::pause), with all schedules of this name on the same store.
-    /// - The holder of its leases and claims [has it](crate::Holder::application).
+    /// - The holder of its leases and claims [has it](crate::store::Holder::application).
     /// - If another application has an event of the same name in the store, each takes the turns of the other. Between two schedules
     ///   with names, the [report](crate::SkipReason::other_application) of a skipped event says so, and [`check`](Self::check) warns. A
     ///   schedule without a name is taken for no other application.
@@ -33,7 +33,8 @@ impl Schedule {
     /// The name is empty, has more than 100 characters, or has a character that people can't read.
     ///
     /// ```
-    /// use soloist::{Event, EventMutex, MemoryMutex, MutexName, Names, Schedule};
+    /// use soloist::store::Names;
+    /// use soloist::{Event, EventMutex, MemoryMutex, MutexName, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let store = MemoryMutex::new();
@@ -67,7 +68,7 @@ impl Schedule {
     }
 
     /// Names this process beside its host and process id, for people: where each server is a container, all of them may be `worker,
-    /// pid 1`. [Holders](crate::Holder::instance), the status, the log of runs and `tracing` show it. It is the value of the variable
+    /// pid 1`. [Holders](crate::store::Holder::instance), the status, the log of runs and `tracing` show it. It is the value of the variable
     /// `SOLOIST_INSTANCE` unless it is set.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use crate::base::escape::OneLine;
 use crate::lease::token::FencingToken;
 use crate::observe::outcome::RunOutcome;
-use crate::observe::run_record::run_result::RunResult;
+use crate::observe::run_record::outcome_kind::OutcomeKind;
 use crate::observe::skip_reason::SkipReason;
 use crate::time::clock::moment::Moment;
 
@@ -40,7 +40,7 @@ pub(crate) struct SeenStart {
 pub(super) struct SeenRun {
     pub(super) start: SeenStart,
     pub(super) took: Duration,
-    pub(super) result: RunResult,
+    pub(super) result: OutcomeKind,
     pub(super) error: Option<Arc<str>>,
 }
 
@@ -59,7 +59,7 @@ impl SeenRuns {
 
 impl SeenRun {
     fn is_success(&self) -> bool {
-        self.result == RunResult::Succeeded
+        self.result == OutcomeKind::Succeeded
     }
 }
 
@@ -71,9 +71,9 @@ impl EventHistory {
 
     #[inline]
     pub(crate) fn ended(&self, start: &SeenStart, outcome: &RunOutcome) {
-        let result = outcome.result();
+        let result = outcome.kind();
         // Not while this is locked, because an error is shown by its own code.
-        let error = if result == RunResult::Succeeded { None } else { outcome.error() };
+        let error = if result == OutcomeKind::Succeeded { None } else { outcome.error() };
         let error = error.map(|error| OneLine(error).to_string().into());
         let run = SeenRun { start: *start, took: outcome.took, result, error };
         let mut seen = self.seen();
@@ -81,12 +81,12 @@ impl EventHistory {
             seen.running.swap_remove(at);
         }
         match result {
-            RunResult::Succeeded => seen.failures = 0,
-            RunResult::Cancelled => {}
+            OutcomeKind::Succeeded => seen.failures = 0,
+            OutcomeKind::Cancelled => {}
             _ => seen.failures += 1,
         }
         let before = seen.last.replace(run);
-        if result != RunResult::Succeeded
+        if result != OutcomeKind::Succeeded
             && let Some(success) = before.filter(SeenRun::is_success)
         {
             seen.success_before = Some(success);

@@ -19,7 +19,8 @@ use crate::store::event_mutex::{EventMutex, held::Names};
 /// `2026-03-01T12:00:00Z started at 2026-03-01T12:00:01Z on web-2, pid 17: presumed dead`.
 ///
 /// ```
-/// use soloist::{Event, RunState, Schedule};
+/// use soloist::observe::RunState;
+/// use soloist::{Event, Schedule};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut schedule = Schedule::in_process().with_run_log(20)?;
@@ -42,7 +43,7 @@ pub struct LoggedRun {
 /// Whether a run of the log is over; see [`LoggedRun::state`].
 ///
 /// ```
-/// assert_eq!(soloist::RunState::PresumedDead.keyword(), "presumed_dead");
+/// assert_eq!(soloist::observe::RunState::PresumedDead.keyword(), "presumed_dead");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -202,7 +203,7 @@ impl Schedule {
 /// let error = Schedule::in_process().runs("reports").unwrap_err();
 /// assert_eq!(error.to_string(), "there is no event `reports` in the schedule");
 /// ```
-#[derive(Clone, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunsError {
     /// The schedule has no event of this name.

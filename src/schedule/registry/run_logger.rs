@@ -12,7 +12,7 @@ use crate::hold::process_exit::{self, EndsWithProcess};
 use crate::lease::owner::Owner;
 use crate::observe::notice::{Notice, Step, incident::Incident};
 use crate::observe::run_record::skip_count::{SkipCount, add_skips};
-use crate::observe::run_record::{RunRecord, run_result::RunResult};
+use crate::observe::run_record::{RunRecord, outcome_kind::OutcomeKind};
 use crate::observe::tell::observers::Observer;
 use crate::observe::tell::{delivery::spawn_detached, log};
 use crate::store::{event_mutex::EventMutex, handle::Store};
@@ -148,7 +148,7 @@ impl WaitingRecords {
         for record in ended {
             let follow_up = self.once_exited.remove_entry(record.event());
             self.once_written.extend(follow_up);
-            self.push(record.ended(clock.now(), RunResult::Failed, Some(EXITED)));
+            self.push(record.ended(clock.now(), OutcomeKind::Failed, Some(EXITED)));
         }
     }
 }
@@ -378,7 +378,7 @@ impl Observer for Arc<RunLogger> {
                     records.once_exited.remove(event);
                 }
                 let record = known.unwrap_or_else(|| started(outcome.fencing_token()));
-                self.post(records, record.ended(at, outcome.result(), error.as_deref()));
+                self.post(records, record.ended(at, outcome.kind(), error.as_deref()));
             }
             _ => {}
         }

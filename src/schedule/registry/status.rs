@@ -16,7 +16,7 @@ use crate::lease::label::this_host;
 use crate::lease::name::MutexName;
 use crate::lease::{store_id::StoreId, token::FencingToken};
 use crate::observe::paused::{EVENT_PAUSED, Pause};
-use crate::observe::run_record::run_result::RunResult;
+use crate::observe::run_record::outcome_kind::OutcomeKind;
 use crate::observe::skip_reason::SkipReason;
 use crate::schedule::tick_context::pause_check::find_pauses;
 use crate::store::event_mutex::held::{Held, Names};
@@ -27,7 +27,8 @@ use crate::time::{clock::Clock, zone::Zone};
 /// feature `serde` it is written as JSON; [the guide](crate::guide::observing) shows its form.
 ///
 /// ```
-/// use soloist::{Event, RunResult, Schedule};
+/// use soloist::observe::OutcomeKind;
+/// use soloist::{Event, Schedule};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut schedule = Schedule::in_process();
@@ -36,11 +37,11 @@ use crate::time::{clock::Clock, zone::Zone};
 /// let status = schedule.status();
 /// let reports = status.event("reports").expect("it was added");
 /// assert_eq!(reports.timetable, "every minute");
-/// assert_eq!(reports.last_run.as_ref().map(|run| run.result), Some(RunResult::Succeeded));
+/// assert_eq!(reports.last_run.as_ref().map(|run| run.result), Some(OutcomeKind::Succeeded));
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Status {
@@ -66,14 +67,15 @@ pub struct Status {
 /// The status of one event; see [`Schedule::status`].
 ///
 /// ```
-/// use soloist::{EventStatus, Schedule};
+/// use soloist::observe::EventStatus;
+/// use soloist::Schedule;
 ///
 /// fn is_in_trouble(event: &EventStatus) -> bool {
 ///     event.consecutive_failures >= 3
 /// }
 /// assert!(!Schedule::in_process().status().events.iter().any(is_in_trouble));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct EventStatus {
@@ -135,10 +137,10 @@ pub struct RunningNow {
 /// A run that has ended; see [`EventStatus`].
 ///
 /// ```
-/// use soloist::{LastRun, RunResult};
+/// use soloist::observe::{LastRun, OutcomeKind};
 ///
 /// fn is_slow(run: &LastRun) -> bool {
-///     run.result == RunResult::Succeeded && run.took.as_secs() > 60
+///     run.result == OutcomeKind::Succeeded && run.took.as_secs() > 60
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,7 +155,7 @@ pub struct LastRun {
     #[cfg_attr(feature = "serde", serde(rename = "took_ms", serialize_with = "as_millis"))]
     pub took: Duration,
     /// How it ended, in one word.
-    pub result: RunResult,
+    pub result: OutcomeKind,
     /// What went wrong, on one line; `None` if it succeeded.
     pub error: Option<Arc<str>>,
     /// The token under which it ran.
@@ -164,13 +166,14 @@ pub struct LastRun {
 /// An occurrence that was skipped; see [`EventStatus`].
 ///
 /// ```
-/// use soloist::{LastSkip, SkipReason};
+/// use soloist::observe::LastSkip;
+/// use soloist::SkipReason;
 ///
 /// fn is_of_another_server(skip: &LastSkip) -> bool {
 ///     matches!(skip.reason, SkipReason::RanElsewhere(_))
 /// }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LastSkip {

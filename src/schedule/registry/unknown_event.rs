@@ -7,7 +7,7 @@ use crate::base::{error::debug_as_display, escape::Quoted};
 /// ```
 /// use soloist::Schedule;
 ///
-/// let error = Schedule::in_process().run("reports", chrono::Utc::now()).unwrap_err();
+/// let error = Schedule::in_process().run_event("reports", chrono::Utc::now()).unwrap_err();
 /// assert_eq!(error.to_string(), "there is no event `reports` in the schedule");
 /// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]

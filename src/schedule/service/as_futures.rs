@@ -45,14 +45,14 @@ impl Schedule {
     ///     let mut schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
     ///     let import = |run: Run| async move { println!("{} for {}", run.name(), run.occurrence()) };
     ///     schedule.add(Event::spawn("import", import).every_minute().without_overlapping())?;
-    ///     schedule.run_async(&shutdown).await;
+    ///     schedule.work_async(&shutdown).await;
     ///     shutdown.finish(); // ends the process as the signal would have
     ///     Ok(())
     /// }
     /// # #[cfg(not(feature = "signals"))]
     /// # fn main() {}
     /// ```
-    pub fn run_async(&self, shutdown: &Shutdown) -> impl Future<Output = ()> + Send + use<> {
+    pub fn work_async(&self, shutdown: &Shutdown) -> impl Future<Output = ()> + Send + use<> {
         let (schedule, whole) = (self.clone(), shutdown.clone());
         async move {
             let store = schedule.mutex.clone();
@@ -68,7 +68,7 @@ impl Schedule {
     }
 
     /// [`run_due`](Self::run_due) as a future, for a binary that cron starts. If it is dropped before it is over, its runs
-    /// are cancelled, as by [`run_async`](Self::run_async). It begins when fewer than sixteen dropped calls wait for an answer of
+    /// are cancelled, as by [`work_async`](Self::work_async). It begins when fewer than sixteen dropped calls wait for an answer of
     /// the schedule's store.
     ///
     /// ```
@@ -89,7 +89,7 @@ impl Schedule {
     }
 
     /// [`run_minute`](Self::run_minute) as a future, for a binary that cron starts every minute. If it is dropped before it
-    /// is over, its runs are cancelled, as by [`run_async`](Self::run_async).
+    /// is over, its runs are cancelled, as by [`work_async`](Self::work_async).
     pub fn run_minute_async(&self, now: DateTime<Utc>) -> impl Future<Output = Report> + Send + use<> {
         self.report_async(move |schedule| schedule.run_minute(now))
     }

@@ -221,7 +221,7 @@ impl ShutdownState {
         self.begins.wait_until(move || this.has_begun().then(|| this.mark_seen()))
     }
 
-    /// Whether it has begun. Unlike `is_triggered`, this does not say that the application has seen it.
+    /// Returns whether it has begun.
     #[inline]
     pub(super) fn has_begun(&self) -> bool {
         self.has_begun.load(Ordering::Acquire)

@@ -8,7 +8,9 @@ use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::Fencing
 ///
 /// ```
 /// use chrono::DateTime;
-/// use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+/// use soloist::store::{Admission, Admitted, LeaseRequest};
+/// use soloist::time::Clock;
+/// use soloist::{EventMutex, MemoryMutex, MutexName, Term};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mutex = MemoryMutex::new();
@@ -59,7 +61,9 @@ impl Admission {
     /// If the claim has another mutex or another owner, or is no claim.
     ///
     /// ```
-    /// # use soloist::{Admission, Clock, LeaseRequest, MutexName, Term};
+    /// # use soloist::store::{Admission, LeaseRequest};
+    /// # use soloist::time::Clock;
+    /// # use soloist::{MutexName, Term};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let name = MutexName::lease("reports")?;
     /// let claim = name.claim("reports", chrono::DateTime::UNIX_EPOCH);
@@ -84,11 +88,13 @@ impl Admission {
     /// [`Excluded`](Admitted::Excluded).
     ///
     /// ```
-    /// use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+    /// use soloist::store::{Admission, Admitted, LeaseRequest};
+    /// use soloist::time::Clock;
+    /// use soloist::{EventMutex, MemoryMutex, MutexName, Term};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mutex = MemoryMutex::new();
-    /// let request = |name| Ok::<_, soloist::InvalidName>(LeaseRequest::new(MutexName::lease(name)?, Term::MAX, &Clock::system()));
+    /// let request = |name| Ok::<_, soloist::store::InvalidName>(LeaseRequest::new(MutexName::lease(name)?, Term::MAX, &Clock::system()));
     /// let import = Admission::lease_only(request("import")?).unless(MutexName::lease("migration")?);
     /// mutex.create(&request("migration")?)?;
     /// assert!(matches!(import.ask(&mutex)?, Admitted::Excluded(_)));
@@ -162,7 +168,9 @@ impl Admission {
 /// The answer to an [`Admission`].
 ///
 /// ```
-/// use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+/// use soloist::store::{Admission, Admitted, LeaseRequest};
+/// use soloist::time::Clock;
+/// use soloist::{EventMutex, MemoryMutex, MutexName, Term};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
@@ -171,11 +179,13 @@ impl Admission {
 ///     Admitted::LeaseTaken(holder) => println!("running already: {holder:?}"),
 ///     Admitted::ClaimTaken(holder) => println!("another run has claimed this occurrence: {holder:?}"),
 ///     Admitted::Excluded(held) => println!("not while {} is held: {:?}", held.name(), held.holder()),
+///     _ => println!("not granted"),
 /// }
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Admitted {
     /// The lease and the claim were granted, as far as they were asked for.
     Granted(Grant),
@@ -190,7 +200,9 @@ pub enum Admitted {
 /// The lease and the claim that were granted for one run.
 ///
 /// ```
-/// # use soloist::{Admission, Clock, FencingToken, LeaseRequest, MutexName, Term};
+/// # use soloist::store::{Admission, LeaseRequest};
+/// # use soloist::time::Clock;
+/// # use soloist::{FencingToken, MutexName, Term};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let request = LeaseRequest::new(MutexName::lease("reports")?, Term::MAX, &Clock::system());
 /// let grant = Admission::lease_only(request).granted(FencingToken::new(7));

@@ -23,9 +23,9 @@ use crate::time::clock::Clock;
 ///
 /// ```
 /// use std::collections::HashMap;
-/// use soloist::{
-///     AsyncEventMutex, AsyncMutex, Clock, FencingToken, Lease, LeaseRequest, Moment, MutexError, MutexName, Owner, Schedule,
-/// };
+/// use soloist::store::{AsyncEventMutex, AsyncMutex, Lease, LeaseRequest, Owner};
+/// use soloist::time::{Clock, Moment};
+/// use soloist::{FencingToken, MutexError, MutexName, Schedule};
 /// use tokio::sync::Mutex;
 ///
 /// /// The owner and the end of each name's lease, and the number of grants.
@@ -109,7 +109,8 @@ const USUAL_TIMEOUT: Duration = Duration::from_secs(4);
 ///
 /// ```
 /// use std::time::Duration;
-/// use soloist::{AsyncEventMutex, AsyncMutex, Schedule};
+/// use soloist::store::{AsyncEventMutex, AsyncMutex};
+/// use soloist::Schedule;
 ///
 /// fn schedule_on(store: impl AsyncEventMutex) -> Schedule {
 ///     let runtime = tokio::runtime::Handle::current();

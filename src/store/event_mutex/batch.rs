@@ -12,7 +12,9 @@ use crate::observe::{notice::incident::Incident, release::Release, tell::log};
 /// The releases and the admissions of one call of [`EventMutex::carry_out`](crate::EventMutex::carry_out).
 ///
 /// ```
-/// use soloist::{Admission, Admitted, Batch, Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Term};
+/// use soloist::store::{Admission, Admitted, Batch, LeaseRequest};
+/// use soloist::time::Clock;
+/// use soloist::{EventMutex, MemoryMutex, MutexName, Term};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let request = LeaseRequest::new(MutexName::lease("reports")?, Term::DEFAULT, &Clock::system());
@@ -33,7 +35,9 @@ pub struct Batch {
 ///
 /// ```
 /// use std::time::Duration;
-/// use soloist::{Batch, Clock, EventMutex, FencingToken, LeaseRequest, MutexName, Term};
+/// use soloist::store::{Batch, LeaseRequest};
+/// use soloist::time::Clock;
+/// use soloist::{EventMutex, FencingToken, MutexName, Term};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let request = LeaseRequest::new(MutexName::lease("reports")?, Term::DEFAULT, &Clock::system());

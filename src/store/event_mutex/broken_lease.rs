@@ -5,7 +5,8 @@ use crate::lease::holder::Holder;
 /// The answer to [`break_lease`](crate::EventMutex::break_lease).
 ///
 /// ```
-/// use soloist::{Broken, EventMutex, MemoryMutex, MutexName};
+/// use soloist::store::Broken;
+/// use soloist::{EventMutex, MemoryMutex, MutexName};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// match MemoryMutex::new().break_lease(&MutexName::lease("reports")?)? {

@@ -5,7 +5,8 @@ use crate::lease::store_id::StoreId;
 /// The description of a store, see [`EventMutex::describe`](crate::EventMutex::describe).
 ///
 /// ```
-/// use soloist::{EventMutex, MemoryMutex, Scope};
+/// use soloist::store::Scope;
+/// use soloist::{EventMutex, MemoryMutex};
 ///
 /// let mutex = MemoryMutex::new();
 /// let description = mutex.describe();
@@ -59,7 +60,8 @@ impl Description {
 /// The processes that share a store.
 ///
 /// ```
-/// use soloist::{EventMutex, MemoryMutex, Scope};
+/// use soloist::store::Scope;
+/// use soloist::{EventMutex, MemoryMutex};
 ///
 /// assert_eq!(MemoryMutex::new().describe().scope(), Scope::Process);
 /// ```

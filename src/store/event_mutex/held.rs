@@ -5,7 +5,8 @@ use crate::lease::{holder::Holder, name::MutexName};
 /// The names that [`held`](crate::EventMutex::held) asks about.
 ///
 /// ```
-/// use soloist::{EventMutex, MemoryMutex, MutexName, Names};
+/// use soloist::store::Names;
+/// use soloist::{EventMutex, MemoryMutex, MutexName};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
@@ -29,7 +30,8 @@ impl Names<'_> {
     /// Returns whether this name is among them.
     ///
     /// ```
-    /// use soloist::{MutexName, Names};
+    /// use soloist::store::Names;
+    /// use soloist::MutexName;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let lease = MutexName::lease("reports:daily")?;
@@ -50,7 +52,9 @@ impl Names<'_> {
 /// A name that is held; see [`EventMutex::held`](crate::EventMutex::held).
 ///
 /// ```
-/// use soloist::{Clock, EventMutex, LeaseRequest, MemoryMutex, MutexName, Names, Term};
+/// use soloist::store::{LeaseRequest, Names};
+/// use soloist::time::Clock;
+/// use soloist::{EventMutex, MemoryMutex, MutexName, Term};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mutex = MemoryMutex::new();

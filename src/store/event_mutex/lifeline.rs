@@ -15,7 +15,9 @@ use std::os::fd::OwnedFd;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::os::fd::OwnedFd;
 /// use std::process::Command;
-/// use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, MutexName, Term};
+/// use soloist::store::LeaseRequest;
+/// use soloist::time::Clock;
+/// use soloist::{EventMutex, FileMutex, MutexName, Term};
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let dir = dir.path();
@@ -55,7 +57,7 @@ impl Lifeline {
     /// # #[cfg(unix)]
     /// # fn main() -> std::io::Result<()> {
     /// let (watched, inherited) = std::io::pipe()?;
-    /// let lifeline = soloist::Lifeline::of(inherited);
+    /// let lifeline = soloist::store::Lifeline::of(inherited);
     /// # Ok(())
     /// # }
     /// # #[cfg(not(unix))]
@@ -71,7 +73,7 @@ impl Lifeline {
     /// # #[cfg(unix)]
     /// # fn main() -> std::io::Result<()> {
     /// let (watched, inherited) = std::io::pipe()?;
-    /// let lifeline = soloist::Lifeline::of(inherited).telling(|group| println!("process group {group} works under it"));
+    /// let lifeline = soloist::store::Lifeline::of(inherited).telling(|group| println!("process group {group} works under it"));
     /// # Ok(())
     /// # }
     /// # #[cfg(not(unix))]

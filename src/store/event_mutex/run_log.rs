@@ -14,7 +14,9 @@ use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
 ///
 /// ```
 /// use std::sync::Mutex;
-/// use soloist::{MutexError, Owner, RunLog, RunRecord};
+/// use soloist::observe::RunRecord;
+/// use soloist::store::{Owner, RunLog};
+/// use soloist::MutexError;
 ///
 /// /// Keeps the records of one process, in the order of their first writes.
 /// #[derive(Debug, Default)]

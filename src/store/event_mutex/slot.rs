@@ -5,7 +5,7 @@ use crate::base::{catch_panic::contain, error::MutexError};
 /// A question to a store, with the place for its answer. A slot that the store leaves empty means "not known".
 ///
 /// ```
-/// use soloist::Slot;
+/// use soloist::store::Slot;
 ///
 /// let mut slot: Slot<&str, bool> = Slot::new("is the name held?");
 /// assert!(slot.answer().is_none());

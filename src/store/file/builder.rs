@@ -37,7 +37,9 @@ impl FileMutexBuilder {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use soloist::{Clock, EventMutex, FileMutex, LeaseRequest, ManualClock, MutexName, Term};
+    /// use soloist::store::LeaseRequest;
+    /// use soloist::time::{Clock, ManualClock};
+    /// use soloist::{EventMutex, FileMutex, MutexName, Term};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;

@@ -9,7 +9,8 @@ const OVERLAYFS: u32 = 0x794C_7630;
 /// The choice for a directory on a network filesystem: NFS, SMB, AFS, Coda, 9P, FUSE, Ceph, Lustre or GPFS.
 ///
 /// ```
-/// use soloist::{FileMutex, NetworkFilesystem};
+/// use soloist::store::NetworkFilesystem;
+/// use soloist::FileMutex;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;

@@ -15,7 +15,8 @@
 /// | any other | 0600 | |
 ///
 /// ```
-/// use soloist::{FileMutex, Sharing};
+/// use soloist::store::Sharing;
+/// use soloist::FileMutex;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;

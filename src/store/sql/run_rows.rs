@@ -10,7 +10,7 @@ use super::table_names::Tables;
 use crate::lease::token::FencingToken;
 use crate::observe::run_record::numbered_record::NumberedRecord;
 use crate::observe::run_record::skip_count::SkipCount;
-use crate::observe::run_record::{RunEnd, RunRecord, run_result::RunResult};
+use crate::observe::run_record::{RunEnd, RunRecord, outcome_kind::OutcomeKind};
 use crate::store::server::{engine::DroppedRuns, server_clock::instant};
 
 /// The bytes that need escapes between quotes. Spaces stay, because people read these texts.
@@ -26,7 +26,7 @@ pub(super) fn record(event: &str, row: &[String]) -> Option<NumberedRecord> {
     let record = if ended.is_empty() {
         started
     } else {
-        started.ended(time(ended)?, RunResult::of_keyword(result)?, Some(&decoded(error)?))
+        started.ended(time(ended)?, OutcomeKind::of_keyword(result)?, Some(&decoded(error)?))
     };
     Some(NumberedRecord { number: number.parse().ok()?, record })
 }

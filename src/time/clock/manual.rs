@@ -23,7 +23,8 @@ const LONGEST_TURN: Duration = Duration::from_secs(5);
 /// use std::thread;
 /// use std::time::Duration;
 /// use chrono::{TimeZone, Utc};
-/// use soloist::{Event, ManualClock, MemoryMutex, Schedule, SkipReason, Verdict};
+/// use soloist::time::ManualClock;
+/// use soloist::{Event, MemoryMutex, Schedule, SkipReason, Verdict};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let clock = ManualClock::at(Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 0).unwrap());
@@ -54,7 +55,7 @@ const LONGEST_TURN: Duration = Duration::from_secs(5);
 ///
 /// It moves the deadlines of a [`Schedule`](crate::Schedule::with_clock), and the stores that take their time from it:
 /// [`MemoryMutex::with_clock`](crate::MemoryMutex::with_clock) and, with
-/// [`clock`](crate::FileMutexBuilder::clock), [`FileMutex`](crate::FileMutex). A server goes by its own clock: there a
+/// [`clock`](crate::store::FileMutexBuilder::clock), [`FileMutex`](crate::FileMutex). A server goes by its own clock: there a
 /// lease does not expire because a test moves this one. The process of a command goes by the machine's. A run
 /// is cancelled when so much of its schedule's time has passed as was left of the drain when it heard of the
 /// [`Shutdown`](crate::Shutdown); the process ends by the machine's.
@@ -67,8 +68,8 @@ impl ManualClock {
     /// ```
     /// use chrono::DateTime;
     ///
-    /// let manual = soloist::ManualClock::at(DateTime::UNIX_EPOCH);
-    /// assert_eq!(soloist::Clock::from(&manual).now(), DateTime::UNIX_EPOCH);
+    /// let manual = soloist::time::ManualClock::at(DateTime::UNIX_EPOCH);
+    /// assert_eq!(soloist::time::Clock::from(&manual).now(), DateTime::UNIX_EPOCH);
     /// ```
     pub fn at(start: DateTime<Utc>) -> Self {
         Self(Arc::new(ManualTime {
@@ -84,7 +85,7 @@ impl ManualClock {
     /// ```
     /// use chrono::DateTime;
     ///
-    /// assert_eq!(soloist::ManualClock::at(DateTime::UNIX_EPOCH).now(), DateTime::UNIX_EPOCH);
+    /// assert_eq!(soloist::time::ManualClock::at(DateTime::UNIX_EPOCH).now(), DateTime::UNIX_EPOCH);
     /// ```
     pub fn now(&self) -> DateTime<Utc> {
         self.0.now()
@@ -95,7 +96,7 @@ impl ManualClock {
     ///
     /// ```
     /// use chrono::{DateTime, TimeDelta};
-    /// use soloist::{Clock, ManualClock};
+    /// use soloist::time::{Clock, ManualClock};
     ///
     /// let manual = ManualClock::at(DateTime::UNIX_EPOCH);
     /// let before = Clock::from(&manual).moment();
@@ -110,14 +111,14 @@ impl ManualClock {
     /// Lets `by` pass on both clocks, for every handle of this one, and returns when all that was due meanwhile is done.
     ///
     /// Time stops at each moment that somebody waits for, and goes on when that turn is over: a lease is renewed every
-    /// third of its term, [`Run::cancelled`](crate::Run::cancelled) returns, a [timeout](crate::Event::timeout) sets in,
+    /// third of its term, [`Run::wait_cancelled`](crate::Run::wait_cancelled) returns, a [timeout](crate::Event::timeout) sets in,
     /// [`Schedule::work`](crate::Schedule::work) starts its ticks. What tasks, hooks and ticks do then is not waited for.
     /// A renewal or an admission that takes longer than five seconds of real time is not waited for either, until it has
     /// ended; nor is one that calls this itself. A thread that begins to wait after this has returned waits for the next call.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use soloist::{Clock, ManualClock};
+    /// use soloist::time::{Clock, ManualClock};
     ///
     /// let manual = ManualClock::at(chrono::DateTime::UNIX_EPOCH);
     /// let before = Clock::from(&manual).moment();
@@ -142,7 +143,8 @@ impl ManualClock {
     /// ```
     /// use std::time::Duration;
     /// use chrono::Utc;
-    /// use soloist::{Event, ManualClock, MemoryMutex, Schedule};
+    /// use soloist::time::ManualClock;
+    /// use soloist::{Event, MemoryMutex, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let clock = ManualClock::at(Utc::now());
@@ -152,7 +154,7 @@ impl ManualClock {
     ///     Ok(run.check()?)
     /// };
     /// schedule.add(Event::call("reports", stopped).every_minute().without_overlapping())?;
-    /// let entry = schedule.run("reports", Utc::now())?;
+    /// let entry = schedule.run_event("reports", Utc::now())?;
     /// assert!(entry.to_string().contains("the lease was lost"));
     /// # Ok(())
     /// # }

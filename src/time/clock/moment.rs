@@ -7,7 +7,7 @@ use std::time::Duration;
 /// ```
 /// use std::time::Duration;
 ///
-/// let now = soloist::Clock::system().moment();
+/// let now = soloist::time::Clock::system().moment();
 /// assert_eq!(now.plus(Duration::from_secs(5)).since(now), Duration::from_secs(5));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,7 +23,7 @@ impl Moment {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// let now = soloist::Clock::system().moment();
+    /// let now = soloist::time::Clock::system().moment();
     /// assert!(now.plus(Duration::from_millis(1)) > now);
     /// ```
     #[must_use = "a moment is not changed in place"]
@@ -35,7 +35,7 @@ impl Moment {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// let now = soloist::Clock::system().moment();
+    /// let now = soloist::time::Clock::system().moment();
     /// assert_eq!(now.since(now.plus(Duration::from_secs(1))), Duration::ZERO);
     /// ```
     pub fn since(self, earlier: Self) -> Duration {

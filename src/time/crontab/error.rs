@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use crate::base::{error::debug_as_display, escape::Quoted};
 
-/// A text that is not a [`Crontab`](crate::Crontab). `Display` quotes it, names the field and says what is wrong there.
+/// A text that is not a [`Crontab`](crate::time::Crontab). `Display` quotes it, names the field and says what is wrong there.
 ///
 /// ```
-/// use soloist::Crontab;
+/// use soloist::time::Crontab;
 ///
 /// let error = "0 9 * * mon-fir".parse::<Crontab>().unwrap_err();
 /// assert_eq!(
@@ -43,7 +43,7 @@ impl CrontabError {
     /// particular.
     ///
     /// ```
-    /// use soloist::Crontab;
+    /// use soloist::time::Crontab;
     ///
     /// let text = "0 12,24 * * *";
     /// let error = text.parse::<Crontab>().unwrap_err();

@@ -4,7 +4,8 @@
 /// the week, an array or a [`Vec`] of them.
 ///
 /// ```
-/// use soloist::{Event, OneOrMore};
+/// use soloist::time::OneOrMore;
+/// use soloist::Event;
 ///
 /// let every_hour = |minutes: OneOrMore<u32>| Event::call("reports:generate", |_| {}).hourly_at(minutes);
 /// let event = every_hour(17.into());

@@ -2,23 +2,22 @@
 
 use chrono::NaiveTime;
 
-use super::error::FrequencyError;
 use crate::base::escape::Quoted;
 use crate::time::timetable::windows::{Window, minute_of};
 
 /// `hh:mm`, or `h:mm`.
-pub(crate) fn time_of_day(text: &str) -> Result<NaiveTime, FrequencyError> {
+pub(crate) fn time_of_day(text: &str) -> Result<NaiveTime, String> {
     // Without what `chrono` lets pass besides: spaces, and minutes of one digit.
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
     let two_digits = text.split_once(':').is_some_and(|(_, minute)| minute.len() == 2);
     NaiveTime::parse_from_str(text, "%H:%M").ok().filter(|_| plain && two_digits).ok_or_else(|| {
         let text = Quoted::new(text);
-        format!("{text} is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`").into()
+        format!("{text} is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`")
     })
 }
 
 /// The minutes of the day from `start` to `end`, or all but these.
-pub(crate) fn window(start: &str, end: &str, is_excluded: bool) -> Result<Window, FrequencyError> {
+pub(crate) fn window(start: &str, end: &str, is_excluded: bool) -> Result<Window, String> {
     Ok(Window { first: minute_of(time_of_day(start)?), last: minute_of(time_of_day(end)?), is_excluded })
 }
 
@@ -37,7 +36,7 @@ mod tests {
         ] {
             let error = time_of_day(text).unwrap_err();
             assert_eq!(
-                error.to_string(),
+                error,
                 format!("`{text}` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`")
             );
         }

@@ -2,7 +2,6 @@
 
 use chrono::Timelike;
 
-use super::error::FrequencyError;
 use super::time_of_day::time_of_day;
 use crate::time::crontab::field_set::{Field, FieldSet, InField};
 use crate::time::{crontab::Crontab, timetable::seconds::Seconds};
@@ -19,23 +18,21 @@ pub(crate) struct TimetableSpec {
 }
 
 impl TimetableSpec {
-    pub(crate) fn set_expression(&mut self, crontab: Crontab) -> Result<(), FrequencyError> {
+    pub(crate) fn set_expression(&mut self, crontab: Crontab) -> Result<(), String> {
         match self.expression.replace(crontab) {
             Some(before) if before != crontab => {
-                Err(format!("two crontabs say when it is due, `{before}` and `{crontab}`: leave one of them out")
-                    .into())
+                Err(format!("two crontabs say when it is due, `{before}` and `{crontab}`: leave one of them out"))
             }
             _ => Ok(()),
         }
     }
 
     /// `None`: nothing was said.
-    pub(crate) fn timetable(&self) -> Result<Option<(Crontab, Seconds)>, FrequencyError> {
+    pub(crate) fn timetable(&self) -> Result<Option<(Crontab, Seconds)>, String> {
         match self.expression {
             Some(crontab) if self.has_words() => Err(format!(
                 "both the crontab `{crontab}` and words say when it is due: say all of it in one of the two ways"
-            )
-            .into()),
+            )),
             None if self.has_words() => self.timetable_of_words().map(Some),
             expression => Ok(expression.map(|crontab| (crontab, Seconds::FIRST))),
         }
@@ -58,7 +55,7 @@ pub(crate) enum Interval {
 
 impl Interval {
     /// Refuses an interval of `n` if it does not come out even.
-    fn check(self, n: u32) -> Result<(), FrequencyError> {
+    fn check(self, n: u32) -> Result<(), String> {
         let (units, whole, length, longer) = match self {
             Self::Seconds => ("seconds", "a minute", 60, "minutes"),
             Self::Minutes => ("minutes", "an hour", 60, "hours"),
@@ -76,19 +73,13 @@ impl Interval {
             }
             Self::Minutes => format!("{n} {units} do not divide {whole}{shorter} cron(\"*/{n} * * * *\")"),
             Self::Hours => format!("{n} {units} do not divide {whole}{shorter} cron(\"0 */{n} * * *\")"),
-        }
-        .into())
+        })
     }
 }
 
 impl TimetableSpec {
     /// Sets these fields as the expression has them, and these others if nothing else sets them.
-    pub(crate) fn set_from(
-        &mut self,
-        expression: &str,
-        fields: &[Field],
-        defaults: &[Field],
-    ) -> Result<(), FrequencyError> {
+    pub(crate) fn set_from(&mut self, expression: &str, fields: &[Field], defaults: &[Field]) -> Result<(), String> {
         let crontab: Crontab = expression.parse().expect("the expressions in the table of words are in order");
         for field in defaults {
             self.defaults[*field as usize] = Some(crontab.get(*field));
@@ -96,7 +87,7 @@ impl TimetableSpec {
         fields.iter().try_for_each(|field| self.set(*field, crontab.get(*field)))
     }
 
-    pub(crate) fn set(&mut self, field: Field, set: FieldSet) -> Result<(), FrequencyError> {
+    pub(crate) fn set(&mut self, field: Field, set: FieldSet) -> Result<(), String> {
         let Some(before) = self.fields[field as usize].replace(set).filter(|before| *before != set) else {
             return Ok(());
         };
@@ -107,20 +98,15 @@ impl TimetableSpec {
             _ => "say all of it in one `cron(..)`",
         };
         let name = field.name();
-        Err(format!("its {name} is set twice, as `{before}` and as `{after}`: leave one of them out, or {instead}")
-            .into())
+        Err(format!("its {name} is set twice, as `{before}` and as `{after}`: leave one of them out, or {instead}"))
     }
 
-    pub(crate) fn set_numbers(
-        &mut self,
-        field: Field,
-        numbers: impl IntoIterator<Item = u32>,
-    ) -> Result<(), FrequencyError> {
+    pub(crate) fn set_numbers(&mut self, field: Field, numbers: impl IntoIterator<Item = u32>) -> Result<(), String> {
         let (name, (first, last)) = (field.name(), field.ends());
         let mut set: Option<FieldSet> = None;
         for number in numbers {
             if !(first..=last).contains(&number) {
-                return Err(format!("{name} {number} is outside of {first}-{last}").into());
+                return Err(format!("{name} {number} is outside of {first}-{last}"));
             }
             let one = FieldSet::only(number);
             set = Some(set.map_or(one, |set| set.with(one)));
@@ -130,14 +116,14 @@ impl TimetableSpec {
     }
 
     /// Sets the hour and the minute: `hh:mm`.
-    pub(crate) fn set_time(&mut self, time: &str) -> Result<(), FrequencyError> {
+    pub(crate) fn set_time(&mut self, time: &str) -> Result<(), String> {
         let time = time_of_day(time)?;
         self.set(Field::Hour, FieldSet::only(time.hour()))?;
         self.set(Field::Minute, FieldSet::only(time.minute()))
     }
 
     /// Sets the seconds, the minutes or the hours to every `n`th.
-    pub(crate) fn set_interval(&mut self, interval: Interval, n: u32) -> Result<(), FrequencyError> {
+    pub(crate) fn set_interval(&mut self, interval: Interval, n: u32) -> Result<(), String> {
         interval.check(n)?;
         match interval {
             Interval::Seconds => self.set_seconds(n),
@@ -146,10 +132,10 @@ impl TimetableSpec {
         }
     }
 
-    fn set_seconds(&mut self, n: u32) -> Result<(), FrequencyError> {
+    fn set_seconds(&mut self, n: u32) -> Result<(), String> {
         match self.seconds.replace(Seconds::every_nth(n).unwrap_or(Seconds::FIRST)).map(Seconds::interval) {
             Some(before) if before != n => {
-                Err(format!("it is due every {before} s and every {n} s: leave one of them out").into())
+                Err(format!("it is due every {before} s and every {n} s: leave one of them out"))
             }
             _ => Ok(()),
         }
@@ -171,18 +157,17 @@ impl TimetableSpec {
         self.fields[field as usize].or(self.defaults[field as usize])
     }
 
-    fn timetable_of_words(&self) -> Result<(Crontab, Seconds), FrequencyError> {
+    fn timetable_of_words(&self) -> Result<(Crontab, Seconds), String> {
         let crontab = self.crontab_of_words();
         if self.seconds.is_none() && self.get(Field::Hour).is_none() && self.get(Field::Minute).is_none() {
             return Err(format!(
                 "it says on which days it is due, but not at what time: add `daily_at(\"02:30\")` or `hourly()`; for every \
                  minute of these days (`{crontab}`), add `every_minute()`"
-            )
-            .into());
+            ));
         }
         // Days of the week don't make up for it: who names a date means it.
         if !crontab.day_of_month_comes() {
-            return Err(format!("`{crontab}` names a day of the month that never comes").into());
+            return Err(format!("`{crontab}` names a day of the month that never comes"));
         }
         Ok((crontab, self.seconds.unwrap_or(Seconds::FIRST)))
     }

@@ -22,7 +22,8 @@
 ///
 /// ```
 /// use chrono::{DateTime, Utc};
-/// use soloist::{ClockChange, Event};
+/// use soloist::time::ClockChange;
+/// use soloist::Event;
 ///
 /// # #[cfg(feature = "tzdata")]
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use soloist::{EventMutex, Holder, LeaseGuard, MutexName, Names, Term};
+use soloist::store::{Holder, Names};
+use soloist::{EventMutex, LeaseGuard, MutexName, Term};
 
 use super::*;
 use crate::support::{group_lives, number_in, worker};
@@ -94,7 +95,7 @@ fn a_guard_cannot_be_asked_and_learns_of_force(place: &Place) {
     place.is_free();
     let running = start(&mut place.run("", "until [ -e go ]; do sleep 0.05; done"));
     let next = place.until_held();
-    assert!(guard.lost(Duration::from_secs(30)), "it is told");
+    assert!(guard.wait_lost(Duration::from_secs(30)), "it is told");
     drop(guard);
     assert_eq!(place.holder().map(|now| now["token"].clone()), Some(next["token"].clone()), "it lets go of nothing");
     place.touch("go");

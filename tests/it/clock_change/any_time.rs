@@ -3,7 +3,8 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use chrono_tz::{Europe::Berlin, TZ_VARIANTS};
 use fastrand::Rng;
-use soloist::{Crontab, Event, Schedule, Zone};
+use soloist::time::Crontab;
+use soloist::{Event, Schedule, Zone};
 
 use super::RULES;
 use crate::crontab::{Oracle, Writer};

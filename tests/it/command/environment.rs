@@ -58,7 +58,7 @@ fn a_command_knows_for_what_it_runs() {
 fn an_occurrence_within_a_second_is_told_with_its_fraction() {
     let mut schedule = Schedule::in_process();
     schedule.add(line("echo $SOLOIST_OCCURRENCE").output(Output::Keep(100))).unwrap();
-    let by_hand = schedule.run("e", at("2026-03-01T12:00:00.25Z")).unwrap();
+    let by_hand = schedule.run_event("e", at("2026-03-01T12:00:00.25Z")).unwrap();
     let soloist::Verdict::Ran(outcome) = by_hand.verdict() else { panic!("{by_hand}") };
     assert_eq!(text_of(outcome), "2026-03-01T12:00:00.250Z\n");
 }

@@ -32,7 +32,7 @@ fn a_command_is_told_to_stop_while_its_lease_still_lasts_for_its_grace_and_a_sec
             assert_eq!(run.remaining(), Some(Duration::from_millis(1)));
             assert!(!run.is_cancelled() && group_lives(place.pid("pid")));
             clock.advance(Duration::from_millis(1));
-            assert_eq!(run.cancelled(PATIENCE), Some(CancelReason::LeaseLost));
+            assert_eq!(run.wait_cancelled(PATIENCE), Some(CancelReason::LeaseLost));
             let held = holder(&store.store, &MutexName::lease("e").unwrap());
             if let Some(holder) = held {
                 assert_eq!(holder.until(), at("2026-03-01T12:01:00Z"), "the store keeps it for the whole term");

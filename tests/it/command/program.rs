@@ -204,7 +204,7 @@ fn commands_run_by_hand_and_in_the_background_like_other_tasks() {
     for report in [schedule.run_due(noon()), schedule.run_due(noon())] {
         assert_eq!(ran(&report, "e").exit_status().unwrap().code(), Some(4));
     }
-    let by_hand = schedule.run("e", noon()).unwrap();
+    let by_hand = schedule.run_event("e", noon()).unwrap();
     assert!(by_hand.to_string().starts_with("e  2026-03-01 12:00 UTC  exited with 4 after "), "{by_hand}");
     assert_eq!(place.read("log"), "ran\n".repeat(3));
 }

@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use soloist::contract::Harness;
-use soloist::{
-    Admission, Admitted, Batch, Broken, Clock, Description, EventMutex, Held, Holder, Lease, LeaseRequest, ManualClock,
-    MemoryMutex, MutexError, MutexName, Names, Slot, Term,
-};
+use soloist::store::{Admission, Admitted, Batch, Broken, Description, Held, Holder, Lease, LeaseRequest, Names, Slot};
+use soloist::time::{Clock, ManualClock};
+use soloist::{EventMutex, MemoryMutex, MutexError, MutexName, Term};
 
 /// What is wrong with a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

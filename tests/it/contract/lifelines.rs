@@ -8,9 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use soloist::contract::{Harness, run_as_child};
-use soloist::{
-    Batch, Description, EventMutex, FileMutex, Lease, LeaseRequest, Lifeline, MutexError, MutexName, Slot, Term,
-};
+use soloist::store::{Batch, Description, Lease, LeaseRequest, Lifeline, Slot};
+use soloist::{EventMutex, FileMutex, MutexError, MutexName, Term};
 
 /// What is wrong with a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,9 +187,9 @@ impl EventMutex for Flawed {
         Ok(lifeline)
     }
 
-    fn break_lease(&self, name: &MutexName) -> Result<soloist::Broken, MutexError> {
+    fn break_lease(&self, name: &MutexName) -> Result<soloist::store::Broken, MutexError> {
         if self.flaw == Flaw::BreaksNothing && self.has_lifeline(name) {
-            return Ok(soloist::Broken::Freed);
+            return Ok(soloist::store::Broken::Freed);
         }
         self.file.break_lease(name)
     }

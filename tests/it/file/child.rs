@@ -8,10 +8,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use soloist::{
-    Admission, Admitted, Clock, Event, EventMutex, FileMutex, FileMutexBuilder, LeaseRequest, MutexError, MutexName,
-    Names, Run, Schedule, Sharing, Term,
-};
+use soloist::store::{Admission, Admitted, FileMutexBuilder, LeaseRequest, Names, Sharing};
+use soloist::time::Clock;
+use soloist::{Event, EventMutex, FileMutex, MutexError, MutexName, Run, Schedule, Term};
 
 const TOLD: &str = "SOLOIST_TEST_CHILD";
 
@@ -185,7 +184,7 @@ fn a_child_does_as_it_is_told() {
         "run" => {
             let mut schedule = Schedule::new(FileMutex::in_dir(path).unwrap());
             schedule.add(Event::exec("reports", more).every_minute().without_overlapping()).unwrap();
-            let _ = schedule.run("reports", super::noon());
+            let _ = schedule.run_event("reports", super::noon());
         }
         "claims" => {
             wait_for_the_parent();

@@ -5,8 +5,10 @@ use std::fs;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use soloist::MutexErrorKind::Unusable;
-use soloist::{Admission, Batch, Clock, EventMutex, FileMutex, LeaseRequest, MutexName, Names};
+use soloist::store::MutexErrorKind::Unusable;
+use soloist::store::{Admission, Batch, LeaseRequest, Names};
+use soloist::time::Clock;
+use soloist::{EventMutex, FileMutex, MutexName};
 
 use super::child::{Doing, NAMES, Told, next_said, told};
 use super::{Store, assert_names, files, minute, reports, take};

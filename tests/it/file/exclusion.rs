@@ -3,7 +3,8 @@
 use std::sync::Barrier;
 use std::thread;
 
-use soloist::{Admission, Admitted, EventMutex, FileMutex, MutexName};
+use soloist::store::{Admission, Admitted};
+use soloist::{EventMutex, FileMutex, MutexName};
 
 use super::torn::put;
 use super::{Store, admitted, files, noon, reports, take};

@@ -4,8 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use soloist::MutexErrorKind::{Unavailable, Unusable};
-use soloist::{EventMutex, FileMutex, MutexName, Owner, RunRecord};
+use soloist::observe::RunRecord;
+use soloist::store::MutexErrorKind::{Unavailable, Unusable};
+use soloist::store::Owner;
+use soloist::{EventMutex, FileMutex, MutexName};
 
 use super::child::{Doing, Told, told};
 use super::users::Ground;

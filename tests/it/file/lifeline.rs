@@ -6,8 +6,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use soloist::MutexErrorKind::Unusable;
-use soloist::{Broken, Event, EventMutex, FileMutex, Holder, Lease, MutexName, Schedule};
+use soloist::store::MutexErrorKind::Unusable;
+use soloist::store::{Broken, Holder, Lease};
+use soloist::{Event, EventMutex, FileMutex, MutexName, Schedule};
 
 use super::child::{Doing, Told, told};
 use super::{Store, assert_names, extended, files, noon, reports, rested, take};

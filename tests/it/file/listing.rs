@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
-use soloist::{EventMutex, MutexName, Names};
+use soloist::store::Names;
+use soloist::{EventMutex, MutexName};
 
 use super::{Store, files, noon, reports, rested, take};
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
 use chrono::TimeDelta;
-use soloist::{Admitted, EventMutex, FileMutex, MutexName, Term};
+use soloist::store::Admitted;
+use soloist::{EventMutex, FileMutex, MutexName, Term};
 
 use super::child::{Doing, Told, claims, told};
 use super::{Store, admitted, noon, reports, take};

@@ -3,7 +3,8 @@
 use std::env;
 use std::process::Command;
 
-use soloist::{EventMutex, FileMutex, StoreWarning};
+use soloist::store::StoreWarning;
+use soloist::{EventMutex, FileMutex};
 
 /// Where this is said, the process has mounts of its own, and an overlay is at this path.
 const MOUNTED: &str = "SOLOIST_TEST_OVERLAY";

@@ -5,8 +5,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use soloist::MutexErrorKind::Unusable;
-use soloist::{EventMutex, Names};
+use soloist::EventMutex;
+use soloist::store::MutexErrorKind::Unusable;
+use soloist::store::Names;
 
 use super::{Store, admitted, assert_names, noon, reports, take};
 

@@ -24,7 +24,7 @@ fn the_loop_ticks_until_its_shutdown_begins() {
         let ((schedule, count), token) = (counting(&runtime), CancellationToken::new());
         let shutdown = Shutdown::from(token.clone());
         runtime.block_on(async {
-            let work = tokio::spawn(schedule.run_async(&shutdown));
+            let work = tokio::spawn(schedule.work_async(&shutdown));
             while count.load(Ordering::SeqCst) == 0 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
@@ -43,12 +43,12 @@ fn a_loop_that_is_dropped_cancels_its_runs_and_no_others() {
     let task = move |run: Run| {
         counted.fetch_add(1, Ordering::SeqCst);
         let diary = noted.clone();
-        async move { diary.note(run.cancellation().await.to_string()) }
+        async move { diary.note(run.cancelled().await.to_string()) }
     };
     let mut schedule = Schedule::in_process().with_runtime(runtime.handle().clone());
     schedule.add(Event::spawn("slow", task).every_second().without_overlapping()).unwrap();
     let begins = || until(|| begun.load(Ordering::SeqCst) > 0).expect("it ticks");
-    let work = runtime.spawn(schedule.run_async(&shutdown));
+    let work = runtime.spawn(schedule.work_async(&shutdown));
     begins();
     work.abort();
     until(|| diary.lines() == ["the process is shutting down"]).expect("its run is told");

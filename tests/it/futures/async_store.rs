@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 
 use soloist::contract::Harness;
-use soloist::{
-    AsyncEventMutex, AsyncMutex, FencingToken, Lease, LeaseRequest, Moment, MutexError, Owner, Scope, Slot,
-    StoreWarning, Term,
-};
+use soloist::store::{AsyncEventMutex, AsyncMutex, Lease, LeaseRequest, Owner, Scope, Slot, StoreWarning};
+use soloist::time::Moment;
+use soloist::{FencingToken, MutexError, Term};
 use tokio::sync::{Barrier, Semaphore};
 
 use super::*;

@@ -45,7 +45,7 @@ fn a_future_that_takes_too_long_is_told_and_dropped_when_its_grace_is_over() {
                 let dropped = diary.clone();
                 let _on_drop = OnDrop(move || dropped.note("dropped"));
                 let told = async {
-                    diary.note(run.cancellation().await.to_string());
+                    diary.note(run.cancelled().await.to_string());
                     pending::<()>().await;
                 };
                 tokio::join!(told, spins.spin(run.clone()));
@@ -84,7 +84,7 @@ fn no_poll_begins_in_the_last_second_of_a_lease_and_the_task_is_told_before() {
             let (noted, told, clock) = (Arc::clone(&noted), told.clone(), moved.clone());
             async move {
                 let deadline = run.lease().expect("it is protected").deadline();
-                let tell = async { told.note(run.cancellation().await.to_string()) };
+                let tell = async { told.note(run.cancelled().await.to_string()) };
                 let spin = poll_fn::<(), _>(|context| {
                     noted.lock().unwrap().push(deadline.since(clock.moment()));
                     thread::sleep(Duration::from_millis(1)); // so that it is not called a million times
@@ -262,7 +262,7 @@ fn a_callback_that_waits_in_a_runtime_is_woken_by_its_timeout_and_by_the_loss_of
         let (runtime, diary) = (one_thread(), diary.clone());
         Event::call(name, move |run| {
             diary.note("waits");
-            let reason = runtime.block_on(async { tokio::time::timeout(PATIENCE, run.cancellation()).await });
+            let reason = runtime.block_on(async { tokio::time::timeout(PATIENCE, run.cancelled()).await });
             diary.note(reason.map_or("nobody woke it".to_owned(), |reason| reason.to_string()));
         })
     };

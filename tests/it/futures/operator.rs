@@ -2,7 +2,8 @@
 
 use std::sync::Condvar;
 
-use soloist::{Batch, Lease, LeaseRequest, MutexError, StoreWarning};
+use soloist::MutexError;
+use soloist::store::{Batch, Lease, LeaseRequest, StoreWarning};
 use tokio::time::timeout;
 
 use super::*;
@@ -43,7 +44,7 @@ impl EventMutex for Hangs {
         self.wait();
     }
 
-    fn held(&self, _: Names<'_>) -> Result<Vec<soloist::Held>, MutexError> {
+    fn held(&self, _: Names<'_>) -> Result<Vec<soloist::store::Held>, MutexError> {
         Err(self.wait())
     }
 

@@ -59,11 +59,11 @@ fn a_wait_for_the_cancellation_that_is_dropped_keeps_no_task() {
     let count = Arc::clone(&kept);
     let task = move |run: &Run| {
         let [dropped, waits] = [(); 2].map(|()| Arc::new(CountsWakes::default()));
-        let mut other = run.cancellation();
+        let mut other = run.cancelled();
         poll(&mut other, &waits);
-        poll(&mut run.cancellation(), &dropped);
+        poll(&mut run.cancelled(), &dropped);
         // Two waits in one task: each is one of its own.
-        poll(&mut run.cancellation(), &waits);
+        poll(&mut run.cancelled(), &waits);
         count.lock().unwrap().extend([&dropped, &waits].map(Arc::strong_count));
         drop(other);
         count.lock().unwrap().push(Arc::strong_count(&waits));
@@ -83,11 +83,11 @@ fn a_clone_that_outlives_its_run_is_woken_when_the_run_is_over() {
         let task = move |run: Run| {
             let outlives = Arc::clone(&outlives);
             async move {
-                let mut cancellation = run.cancellation();
+                let mut cancellation = run.cancelled();
                 poll(&mut cancellation, &Arc::default());
                 let thread = {
                     let run = run.clone();
-                    thread::spawn(move || run.cancelled(Duration::MAX))
+                    thread::spawn(move || run.wait_cancelled(Duration::MAX))
                 };
                 outlives.lock().unwrap().push((tokio::spawn(cancellation), thread));
             }

@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use soloist::{Admission, Admitted, Clock, EventMutex, FencingToken, LeaseRequest, MutexError, MutexName, Names};
-use soloist::{MysqlMutex, PostgresMutex, Slot, Term};
+use soloist::store::Slot;
+use soloist::store::{Admission, Admitted, LeaseRequest, Names};
+use soloist::time::Clock;
+use soloist::{EventMutex, FencingToken, MutexError, MutexName};
+use soloist::{MysqlMutex, PostgresMutex, Term};
 
 use super::Rounds;
 use super::bytes::Damage;

@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use soloist::{
-    Admission, Admitted, Batch, Clock, EventMutex, FencingToken, Held, Lease, LeaseRequest, MutexError, MutexName,
-    Names, RedisMutex, Slot, Term,
-};
+use soloist::store::{Admission, Admitted, Batch, Held, Lease, LeaseRequest, Names, Slot};
+use soloist::time::Clock;
+use soloist::{EventMutex, FencingToken, MutexError, MutexName, RedisMutex, Term};
 
 use self::reply::{End, Manners, Turn};
 use self::server::Hostile;

@@ -11,10 +11,9 @@ use chrono::Utc;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use soloist::{
-    Admission, Admitted, Clock, EventMutex, FencingToken, FileMutex, Held, Lease, LeaseRequest, ManualClock,
-    MutexError, MutexErrorKind, MutexName, Names, Slot, Term,
-};
+use soloist::store::{Admission, Admitted, Held, Lease, LeaseRequest, MutexErrorKind, Names, Slot};
+use soloist::time::{Clock, ManualClock};
+use soloist::{EventMutex, FencingToken, FileMutex, MutexError, MutexName, Term};
 use tempfile::TempDir;
 
 use super::Rounds;
@@ -254,7 +253,10 @@ impl Told<'_> {
             }
             Act::Break => {
                 let broken = self.answer(asker.break_lease(&name()));
-                assert!(!self.is_held || broken != Some(soloist::Broken::NotHeld), "a held lease was taken for free");
+                assert!(
+                    !self.is_held || broken != Some(soloist::store::Broken::NotHeld),
+                    "a held lease was taken for free"
+                );
                 self.is_held &= broken.is_none();
             }
         }

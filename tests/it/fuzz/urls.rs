@@ -165,7 +165,7 @@ fn no_text_is_too_strange_to_be_refused_as_a_url() {
     Rounds { rounds: 10, inputs: 200 }.feed(inputs, |text| {
         if let Ok(store) = connect(text) {
             let name = soloist::MutexName::lease("fuzzed").expect("a name");
-            if store.describe().scope() != soloist::Scope::Fleet {
+            if store.describe().scope() != soloist::store::Scope::Fleet {
                 assert!(!store.exists(&name).expect("it answers"));
             }
         }

@@ -24,7 +24,7 @@ fn a_guard_is_renewed_for_as_long_as_it_is_there() {
             }
             assert!(second.is_none(), "one at a time");
             // It is a real lease, on the clock of the machine.
-            assert!(!guard.lost(Duration::from_millis(10)) || guard.is_lost());
+            assert!(!guard.wait_lost(Duration::from_millis(10)) || guard.is_lost());
         }
         Some(guard.release().unwrap())
     };
@@ -65,7 +65,7 @@ fn a_guard_knows_within_a_term_that_another_one_of_its_process_was_granted_its_n
 fn a_guard_that_is_not_lost_waits_for_as_long_as_it_is_told() {
     let guard = acquired(&MemoryMutex::new(), Term::MAX);
     let before = Clock::system().moment();
-    assert!(!guard.lost(Duration::from_millis(20)));
+    assert!(!guard.wait_lost(Duration::from_millis(20)));
     assert!(Clock::system().moment().since(before) >= Duration::from_millis(20));
 }
 
@@ -73,7 +73,7 @@ fn a_guard_that_is_not_lost_waits_for_as_long_as_it_is_told() {
 fn a_fixed_guard_ends_with_its_term() {
     let store = MemoryMutex::new();
     let guard = LeaseGuard::acquire_for(&store, lease("g"), millis(50)).unwrap().expect("nobody holds it");
-    assert!(guard.lost(PATIENCE) && guard.is_lost());
+    assert!(guard.wait_lost(PATIENCE) && guard.is_lost());
     let next = acquired(&store, Term::MAX);
     assert!(!guard.release().unwrap());
     assert!(next.release().unwrap());

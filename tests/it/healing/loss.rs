@@ -8,7 +8,7 @@ fn a_process_that_was_stopped_past_its_term_knows_before_anything_else_that_its_
         let (entered, wait_for_entry) = mpsc::channel();
         let (go_on, wait_to_go_on) = mpsc::channel::<()>();
         let wait_to_go_on = Mutex::new(wait_to_go_on);
-        let second = move |run: &Run| -> TaskOutcome {
+        let second = move |run: &Run| -> TaskResult {
             entered.send(run.clone())?;
             wait_to_go_on.lock().unwrap().recv_timeout(PATIENCE)?;
             Ok(run.check()?)
@@ -20,7 +20,7 @@ fn a_process_that_was_stopped_past_its_term_knows_before_anything_else_that_its_
             let (seen, moved, beside, taken) =
                 (Arc::clone(store), clock.clone(), Arc::clone(&beside), Arc::clone(&taken));
             let wait_for_entry = Mutex::new(wait_for_entry);
-            move |run: &Run| -> TaskOutcome {
+            move |run: &Run| -> TaskResult {
                 // Everything stands still for longer than the term.
                 moved.jump(90 * SECOND);
                 assert_eq!(run.cancel_reason(), Some(CancelReason::LeaseLost));
@@ -183,7 +183,7 @@ fn a_store_of_a_fleet_that_forgot_admits_no_second_run_beside_one_of_this_proces
         let events = ["e", "f"].map(|name| Event::call(name, |_| {}).apply(protect));
         let beside = schedule(&store, &clock, events);
         let (seen, tick_at) = (inner.clone(), at("2026-03-01T12:01:00Z"));
-        let task = move |run: &Run| -> TaskOutcome {
+        let task = move |run: &Run| -> TaskResult {
             assert!(seen.break_lease(&lease("e")).unwrap().is_freed(), "the server has lost its memory");
             let report = beside.run_due(tick_at);
             let SkipReason::Overlapping(Some(holder)) = skipped(&report, "e") else { panic!("{report}") };
@@ -381,7 +381,7 @@ fn what_is_given_back_in_vain_takes_none_of_the_time_of_a_run_without_protection
     let clock = ManualClock::at(noon());
     let moved = clock.clone();
     let out = TakesNothingBack::after(60 * SECOND, &clock, move || moved.advance(TERM));
-    let task = |run: &Run| -> TaskOutcome { Ok(run.check()?) };
+    let task = |run: &Run| -> TaskResult { Ok(run.check()?) };
     let event = Event::call("e", task).every_minute().without_overlapping_for(TERM);
     let event = event.timeout(60 * SECOND).on_outage(OutagePolicy::RunUnprotected);
     let report = schedule(&out.store, &clock, [event]).run_due(noon());

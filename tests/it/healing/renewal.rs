@@ -38,7 +38,7 @@ fn two_hundred_leases_are_renewed_in_one_call_for_each_third_of_their_term() {
     let (end, over) = (Arc::new(AtomicBool::new(false)), |end: &AtomicBool| end.load(Ordering::SeqCst));
     let event = |number: usize| {
         let (at_work, end) = (Arc::clone(&at_work), Arc::clone(&end));
-        let task = move |run: &Run| -> TaskOutcome {
+        let task = move |run: &Run| -> TaskResult {
             at_work.fetch_add(1, Ordering::SeqCst);
             until(|| over(&end))?;
             Ok(run.check()?)

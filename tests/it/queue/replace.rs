@@ -16,7 +16,7 @@ impl Stubborn {
         let fleet = self.0.clone();
         let mut schedule = Schedule::new(Arc::clone(&fleet.store));
         let setting = Arc::clone(&fleet.setting);
-        let task = move |run: &Run| -> TaskOutcome {
+        let task = move |run: &Run| -> TaskResult {
             let minutes = (run.occurrence() - noon()).num_minutes();
             fleet.diary.note(format!("start {minutes}"));
             until(|| run.is_cancelled() || fleet.ended.lock().unwrap().contains(&run.occurrence()))?;
@@ -340,7 +340,7 @@ fn a_future_that_is_replaced_is_dropped_after_its_grace() {
             let minutes = (run.occurrence() - noon()).num_minutes();
             noted.note(format!("start {minutes}"));
             if minutes == 0 {
-                noted.note(format!("told: {}", run.cancellation().await.keyword()));
+                noted.note(format!("told: {}", run.cancelled().await.keyword()));
                 std::future::pending::<()>().await;
             }
         }
@@ -394,9 +394,9 @@ fn without_a_word_of_who_holds_a_lease_nothing_is_replaced_and_the_report_says_s
 fn a_run_by_hand_is_replaced_and_replaces_nothing() {
     let fleet = Fleet::on(MemoryMutex::new(), replace);
     let server = fleet.server();
-    let by_hand = thread::spawn(move || server.run(EVENT, minute(0)).unwrap());
+    let by_hand = thread::spawn(move || server.run_event(EVENT, minute(0)).unwrap());
     fleet.has_noted("start 0");
-    let entry = fleet.server().run(EVENT, minute(1)).unwrap();
+    let entry = fleet.server().run_event(EVENT, minute(1)).unwrap();
     assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Overlapping(Some(_)))), "{entry}");
     fleet.end(minute(1));
     assert!(ran(&fleet.ticks(minute(1)).join().unwrap(), EVENT).is_success());
@@ -434,5 +434,6 @@ fn who_waits_and_who_is_watched_ask_about_once_a_second() {
 fn a_replacement_that_can_not_be_is_refused() {
     let event = replace(Event::call(EVENT, |_| {}).without_overlapping()).mutex_name("warehouse");
     let refused = Schedule::in_process().add(event).map(|_| ()).unwrap_err();
-    assert!(matches!(refused.kind(), AddErrorKind::ReplaceOfOthers));
+    assert_eq!(refused.kind(), AddErrorKind::Conflict);
+    assert!(refused.to_string().contains("by which it would cancel runs of other events"), "{refused}");
 }

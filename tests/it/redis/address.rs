@@ -4,10 +4,10 @@ use std::fs;
 use std::time::Duration;
 
 use chrono::Utc;
-use soloist::{
-    Admission, Admitted, Clock, EventMutex, LeaseRequest, MutexError, MutexName, Names, Owner, RedisMutex, RunRecord,
-    RunResult, Term,
-};
+use soloist::observe::{OutcomeKind, RunRecord};
+use soloist::store::{Admission, Admitted, LeaseRequest, Names, Owner};
+use soloist::time::Clock;
+use soloist::{EventMutex, MutexError, MutexName, RedisMutex, Term};
 use tokio::runtime::Builder;
 
 use super::{assert_ran, extend};
@@ -114,7 +114,7 @@ fn a_user_needs_no_more_than_the_documentation_says() {
     mutex.check().unwrap();
     let log = mutex.run_log().unwrap();
     let started = || RunRecord::started("report", Owner::unique(), Utc::now(), None, Utc::now());
-    log.write(&[started(), started().ended(Utc::now(), RunResult::Succeeded, None)], 1).unwrap();
+    log.write(&[started(), started().ended(Utc::now(), OutcomeKind::Succeeded, None)], 1).unwrap();
     assert_eq!(log.runs("report").unwrap().len(), 1);
     assert_eq!(server.ask(&["ACL", "LOG"]), crate::servers::resp::Reply::Many(vec![]), "something was refused");
 }

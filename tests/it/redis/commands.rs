@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use soloist::{
-    Admission, Admitted, Clock, Event, EventMutex as _, LeaseGuard, LeaseRequest, MutexName, RedisMutex, Slot, Term,
-};
+use soloist::store::{Admission, Admitted, LeaseRequest, Slot};
+use soloist::time::Clock;
+use soloist::{Event, EventMutex as _, LeaseGuard, MutexName, RedisMutex, Term};
 
 use super::{carry_out, minute, schedule};
 use crate::servers::proxy::Proxy;

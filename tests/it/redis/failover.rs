@@ -6,7 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use chrono::Utc;
-use soloist::{CancelReason, Clock, Event, EventMutex, FencingToken, LeaseRequest, MutexName, Schedule, Term, Verdict};
+use soloist::store::LeaseRequest;
+use soloist::time::Clock;
+use soloist::{CancelReason, Event, EventMutex, FencingToken, MutexName, Schedule, Term, Verdict};
 
 use super::renewal::{AtWork, LEASE, assert_lost, assert_nothing_was_lost, store};
 use super::{assert_ran, assert_unavailable, claim, entries, minute, schedule};

@@ -4,7 +4,9 @@
 use std::thread;
 use std::time::Duration;
 
-use soloist::{Admission, Admitted, Clock, EventMutex, LeaseRequest, MutexName, RedisMutex, Term};
+use soloist::store::{Admission, Admitted, LeaseRequest};
+use soloist::time::Clock;
+use soloist::{EventMutex, MutexName, RedisMutex, Term};
 
 use super::{claim, entries, minute};
 use crate::servers::proxy::{Fault, Proxy};

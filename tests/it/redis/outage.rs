@@ -9,10 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use soloist::{
-    Admission, Admitted, Clock, Event, EventMutex, LeaseGuard, LeaseRequest, MutexName, RedisMutex, Schedule,
-    SkipReason, StoreWarning, Term,
-};
+use soloist::store::{Admission, Admitted, LeaseRequest, StoreWarning};
+use soloist::time::Clock;
+use soloist::{Event, EventMutex, LeaseGuard, MutexName, RedisMutex, Schedule, SkipReason, Term};
 
 use super::{assert_ran, carry_out, claim, entries, minute, report, schedule, wait_until};
 use crate::fleet::{Fleet, succeeded};

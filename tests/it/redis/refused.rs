@@ -5,10 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use soloist::{
-    Admission, Admitted, Batch, Clock, Event, EventMutex, LeaseRequest, MutexError, MutexName, Names, Owner,
-    RedisMutex, RunRecord, RunResult, Schedule, StoreWarning, Term,
-};
+use soloist::observe::{OutcomeKind, RunRecord};
+use soloist::store::{Admission, Admitted, Batch, LeaseRequest, Names, Owner, StoreWarning};
+use soloist::time::Clock;
+use soloist::{Event, EventMutex, MutexError, MutexName, RedisMutex, Schedule, Term};
 
 use super::{extend, wait_until};
 use crate::servers::redis::Redis;
@@ -81,7 +81,7 @@ fn the_logs_of_many_events_are_read_in_parts() {
     let record = |event: &str, number: i64| {
         let at = noon() + TimeDelta::seconds(number);
         let started = RunRecord::started(event, Owner::unique(), at, None, at);
-        started.ended(at, RunResult::Failed, Some(&"\u{1F6D1}".repeat(200)))
+        started.ended(at, OutcomeKind::Failed, Some(&"\u{1F6D1}".repeat(200)))
     };
     let events: Vec<String> = (0..11).map(|number| format!("event {number}")).collect();
     for event in &events {

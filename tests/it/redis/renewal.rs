@@ -4,10 +4,9 @@ use std::sync::{Arc, Mutex, RwLock, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use soloist::{
-    CancelReason, Clock, Event, EventMutex, LeaseRequest, Moment, MutexName, RedisMutex, Report, Run, Schedule,
-    SkipReason, Term,
-};
+use soloist::store::LeaseRequest;
+use soloist::time::{Clock, Moment};
+use soloist::{CancelReason, Event, EventMutex, MutexName, RedisMutex, Report, Run, Schedule, SkipReason, Term};
 
 use super::{entries, extend, minute};
 use crate::servers::proxy::{Fault, Proxy};

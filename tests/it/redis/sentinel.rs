@@ -3,7 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use soloist::{Clock, EventMutex, LeaseRequest, MutexError, MutexName, RedisMutex, Term};
+use soloist::store::LeaseRequest;
+use soloist::time::Clock;
+use soloist::{EventMutex, MutexError, MutexName, RedisMutex, Term};
 
 use super::{assert_ran, assert_unavailable, claim, entries, minute, schedule};
 use crate::servers::redis::Redis;

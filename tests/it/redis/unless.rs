@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use soloist::{
-    Admission, Admitted, Clock, EventMutex, Held, Holder, Lease, LeaseRequest, MutexName, Names, RedisMutex, Term,
-};
+use soloist::store::{Admission, Admitted, Held, Holder, Lease, LeaseRequest, Names};
+use soloist::time::Clock;
+use soloist::{EventMutex, MutexName, RedisMutex, Term};
 
 use super::{carry_out, entries};
 use crate::servers::redis::Redis;

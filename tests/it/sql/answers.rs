@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use soloist::{Admission, Admitted, EventMutex, FencingToken, Schedule, Term};
+use soloist::store::{Admission, Admitted};
+use soloist::{EventMutex, FencingToken, Schedule, Term};
 
 use super::batches::extend;
 use super::trouble::{IN_TIME, Trouble, assert_out, assert_ran, claim, minute, report, request, schedule, wait_until};

@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use soloist::contract::Harness;
-use soloist::{
-    Admission, Admitted, Clock, Event, LeaseGuard, LeaseRequest, ManualClock, MemoryMutex, MutexName, Period, Report,
-    Schedule, SkipReason, Term, Verdict,
-};
+use soloist::store::{Admission, Admitted, LeaseRequest};
+use soloist::time::{Clock, ManualClock};
+use soloist::{Event, LeaseGuard, MemoryMutex, MutexName, Period, Report, Schedule, SkipReason, Term, Verdict};
 
 use super::{SqlServer, on_both};
 use crate::servers::mariadb::Mariadb;

@@ -1,6 +1,7 @@
 //! What one batch is answered, in its order.
 
-use soloist::{Admission, Admitted, Batch, EventMutex, Lease, MutexError, Slot, Term};
+use soloist::store::{Admission, Admitted, Batch, Lease, Slot};
+use soloist::{EventMutex, MutexError, Term};
 
 type Answers<A> = Vec<Result<A, MutexError>>;
 

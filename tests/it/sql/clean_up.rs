@@ -4,7 +4,8 @@ use std::any::Any;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use soloist::{EventMutex, Lease};
+use soloist::EventMutex;
+use soloist::store::Lease;
 
 use super::batches::admit;
 use super::cost::{admission, granted, request};

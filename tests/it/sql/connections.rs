@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use soloist::{Batch, Event, EventMutex, Schedule};
+use soloist::store::Batch;
+use soloist::{Event, EventMutex, Schedule};
 
 use super::trouble::{Trouble, assert_ran, minute, request, schedule, wait_until};
 use super::{LONG, SqlServer, on_both};

@@ -8,9 +8,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use soloist::{
-    Admission, Admitted, Clock, Event, EventMutex, Lease, LeaseRequest, MutexError, MutexName, Schedule, Term,
-};
+use soloist::store::{Admission, Admitted, Lease, LeaseRequest};
+use soloist::time::Clock;
+use soloist::{Event, EventMutex, MutexError, MutexName, Schedule, Term};
 
 use super::batches::{admit, extend, release};
 use super::{Ask, SqlServer, on_both};

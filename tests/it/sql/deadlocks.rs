@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Barrier;
 use std::thread;
 
-use soloist::{Admission, Admitted, EventMutex, Lease, MutexName, Owner, Term};
+use soloist::store::{Admission, Admitted, Lease, Owner};
+use soloist::{EventMutex, MutexName, Term};
 
 use super::batches::{admit, extend, release};
 use super::trouble::{Trouble, request};

@@ -2,7 +2,9 @@
 
 use std::process::{Command, Output};
 
-use soloist::{Clock, EventMutex, LeaseRequest, MutexName, Term};
+use soloist::store::LeaseRequest;
+use soloist::time::Clock;
+use soloist::{EventMutex, MutexName, Term};
 
 use super::batches::extend;
 use super::{SqlServer, on_both};

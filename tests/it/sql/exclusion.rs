@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use soloist::{Admission, Admitted, EventMutex, MutexName, Term};
+use soloist::store::{Admission, Admitted};
+use soloist::{EventMutex, MutexName, Term};
 
 use super::batches::admit;
 use super::trouble::{Trouble, request, wait_until};
@@ -49,7 +50,7 @@ fn a_name_that_is_taken_between_the_look_and_the_write_excludes<S: Blocking>() {
             let add_lease = format!(
                 "INSERT INTO soloist_mutexes ({COLUMNS}) SELECT {GRANTED}, 'lease/service', '{}', 7, 'x', 1, {now}, {now} + {} WHERE NOT EXISTS \
                  (SELECT 1 FROM soloist_mutexes WHERE name = 'lease/service')",
-                soloist::Owner::unique(),
+                soloist::store::Owner::unique(),
                 if S::NOW.starts_with("UTC") { "INTERVAL 1 HOUR" } else { "INTERVAL '1 hour'" },
                 now = S::NOW,
             );

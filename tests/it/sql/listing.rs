@@ -1,6 +1,7 @@
 //! The list of the leases that are held: one look at the rows whose names begin so.
 
-use soloist::{EventMutex, MutexName, Names};
+use soloist::store::Names;
+use soloist::{EventMutex, MutexName};
 
 use super::on_both;
 use super::trouble::{Trouble, request};

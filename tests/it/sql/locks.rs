@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use soloist::{Admission, Admitted, Batch, Event, EventMutex, Lease, MutexName, Schedule, Term};
+use soloist::store::{Admission, Admitted, Batch, Lease};
+use soloist::{Event, EventMutex, MutexName, Schedule, Term};
 
 use super::batches::{admit, extend, release};
 use super::trouble::{

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use soloist::{Admission, EventMutex, MutexName, Names};
+use soloist::store::{Admission, Names};
+use soloist::{EventMutex, MutexName};
 
 use super::batches::{admit, extend, release};
 use super::clean_up::{BesideTheStore, hold};

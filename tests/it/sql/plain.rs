@@ -6,7 +6,8 @@ use std::net::TcpListener;
 use std::sync::mpsc;
 use std::thread;
 
-use soloist::{EventMutex, PostgresMutex, StoreWarning};
+use soloist::store::StoreWarning;
+use soloist::{EventMutex, PostgresMutex};
 
 use super::trouble::{Trouble, request, said};
 use super::{LONG, SqlServer, on_both};

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use soloist::{Admission, Admitted, EventMutex, MutexName, Owner, Term};
+use soloist::store::{Admission, Admitted, Owner};
+use soloist::{EventMutex, MutexName, Term};
 
 use super::batches::admit;
 use super::trouble::{Trouble, request, wait_until};

@@ -6,7 +6,8 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use soloist::{EventMutex, MutexError, MutexErrorKind, SkipReason, Term};
+use soloist::store::MutexErrorKind;
+use soloist::{EventMutex, MutexError, SkipReason, Term};
 
 use super::batches::extend;
 use super::trouble::{IN_TIME, TIMEOUT, Trouble, assert_out, assert_ran, claim, minute, request, said, schedule};

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use chrono::Utc;
-use soloist::{Admission, Admitted, EventMutex, Grant, MutexName, Term};
+use soloist::store::{Admission, Admitted, Grant};
+use soloist::{EventMutex, MutexName, Term};
 
 use super::batches::extend;
 use super::trouble::{Trouble, request};

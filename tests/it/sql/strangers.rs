@@ -1,6 +1,7 @@
 //! What another user of a PostgreSQL database can do to the store without any right on its table.
 
-use soloist::{Admission, Admitted, EventMutex, Names, PostgresMutex, StoreWarning, Term};
+use soloist::store::{Admission, Admitted, Names, StoreWarning};
+use soloist::{EventMutex, PostgresMutex, Term};
 
 use super::batches::extend;
 use super::trouble::{Trouble, request, said, wait_until};

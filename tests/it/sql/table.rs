@@ -2,7 +2,10 @@
 
 use std::thread;
 
-use soloist::{Clock, EventMutex, LeaseRequest, MutexError, MutexName, Owner, RunRecord, Term};
+use soloist::observe::RunRecord;
+use soloist::store::{LeaseRequest, Owner};
+use soloist::time::Clock;
+use soloist::{EventMutex, MutexError, MutexName, Term};
 
 use super::batches::extend;
 use super::trouble::Trouble;

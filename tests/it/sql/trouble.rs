@@ -5,9 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::store::LeaseRequest;
+use soloist::time::Clock;
 use soloist::{
-    Clock, Event, EventMutex, LeaseRequest, MutexError, MutexName, MysqlMutex, PostgresMutex, Report, Schedule,
-    SkipReason, Term,
+    Event, EventMutex, MutexError, MutexName, MysqlMutex, PostgresMutex, Report, Schedule, SkipReason, Term,
 };
 
 use super::{SqlServer, key};

@@ -78,12 +78,20 @@ fn tree<'a>(text: &'a str, path: &mut Vec<String>, found: &mut Vec<Vec<String>>)
     left
 }
 
+/// Returns the text of a file without its `pub use` lines, if it is the `mod.rs` of a floor: they hand names out to users.
+fn without_public_names(module: &str, text: &str) -> String {
+    let parts = text.split("\npub use ").enumerate();
+    let rest = parts.map(|(at, part)| part.split_once(';').filter(|_| at > 0).map_or(part, |(_, rest)| rest));
+    if module.contains("::") { text.to_owned() } else { rest.collect() }
+}
+
 /// Who imports whom. `lib.rs` hands names out, and imports nothing that counts.
 fn imports(files: &[(String, String)]) -> Imports {
     let modules: BTreeSet<&str> = files.iter().map(|(module, _)| module.as_str()).collect();
     let mut imports = Imports::new();
     for (module, text) in files.iter().filter(|(module, _)| !module.is_empty()) {
-        let text: String = code(text).map(|(_, line)| bare(line) + "\n").collect();
+        let text = without_public_names(module, text);
+        let text: String = code(&text).map(|(_, line)| bare(line) + "\n").collect();
         let children = modules.iter().filter_map(|other| other.strip_prefix(module.as_str())?.strip_prefix("::"));
         let children = children.filter(|child| !child.contains("::")).map(ToOwned::to_owned);
         let heads: BTreeSet<String> = children.chain(["crate", "super", "self"].map(ToOwned::to_owned)).collect();

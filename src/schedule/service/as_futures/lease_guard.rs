@@ -48,7 +48,7 @@ impl LeaseGuard {
         let store = Store::new(mutex.clone());
         let _wake = BeginOnDrop(dropped.clone());
         let acquire = move || {
-            if dropped.has_begun() {
+            if dropped.is_triggered() {
                 return Ok(None);
             }
             let rest = |clock: &Clock, next: Moment| !dropped.sleep_until(next, &dropped.waiting(clock));

@@ -31,7 +31,8 @@ const MOST_CALLS: usize = 16;
 ///
 /// ```
 /// use std::time::Duration;
-/// use soloist::{Names, Schedule};
+/// use soloist::store::Names;
+/// use soloist::Schedule;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {

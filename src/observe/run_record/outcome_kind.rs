@@ -5,14 +5,14 @@ use std::fmt;
 /// How a run ended, in one word. `Display` reads it in a sentence: `timed out`.
 ///
 /// ```
-/// use soloist::RunResult;
+/// use soloist::observe::OutcomeKind;
 ///
-/// assert_eq!(RunResult::TimedOut.keyword(), "timed_out");
-/// assert_eq!(RunResult::TimedOut.to_string(), "timed out");
+/// assert_eq!(OutcomeKind::TimedOut.keyword(), "timed_out");
+/// assert_eq!(OutcomeKind::TimedOut.to_string(), "timed out");
 /// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RunResult {
+pub enum OutcomeKind {
     /// The task did what it was asked to.
     Succeeded,
     /// The task returned an error, or its command another exit code than 0.
@@ -27,7 +27,7 @@ pub enum RunResult {
     NotStarted,
 }
 
-impl RunResult {
+impl OutcomeKind {
     /// All of them.
     pub(crate) const ALL: [Self; 6] =
         [Self::Succeeded, Self::Failed, Self::Panicked, Self::TimedOut, Self::Cancelled, Self::NotStarted];
@@ -50,7 +50,7 @@ impl RunResult {
     }
 }
 
-impl fmt::Display for RunResult {
+impl fmt::Display for OutcomeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Succeeded => "succeeded",
@@ -63,9 +63,9 @@ impl fmt::Display for RunResult {
     }
 }
 
-/// As its [keyword](RunResult::keyword).
+/// As its [keyword](OutcomeKind::keyword).
 #[cfg(feature = "serde")]
-impl serde::Serialize for RunResult {
+impl serde::Serialize for OutcomeKind {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.keyword())
     }
@@ -77,11 +77,11 @@ mod tests {
 
     #[test]
     fn a_result_is_read_back_by_its_keyword_and_no_other_word_is() {
-        for result in RunResult::ALL {
-            assert_eq!(RunResult::of_keyword(result.keyword()), Some(result));
+        for result in OutcomeKind::ALL {
+            assert_eq!(OutcomeKind::of_keyword(result.keyword()), Some(result));
         }
         for other in ["", "Succeeded", "succeeded ", "skipped"] {
-            assert_eq!(RunResult::of_keyword(other), None, "{other}");
+            assert_eq!(OutcomeKind::of_keyword(other), None, "{other}");
         }
     }
 }
