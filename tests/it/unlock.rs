@@ -11,14 +11,11 @@ use soloist::{
 use crate::scripted::Scripted;
 use crate::support::{noon, until};
 
-/// What an operator writes: a mark with the token of the run, and one that says that there is such a mark.
+/// Writes what an operator writes: a mark with the token of the run.
 fn ask_to_stop(store: &dyn EventMutex, clock: &Clock, token: u64) {
     let mark = MutexName::lease("reports").unwrap().mark("reports", format!("cancel {token}"));
-    let any = MutexName::lease("soloist").unwrap().mark("soloist", "unlock");
-    for mark in [mark, any] {
-        let request = LeaseRequest::new(mark, Term::new(Duration::from_secs(600)).unwrap(), clock).because("unlock");
-        store.create(&request).unwrap().expect("nobody else asks");
-    }
+    let request = LeaseRequest::new(mark, Term::new(Duration::from_secs(600)).unwrap(), clock).because("unlock");
+    store.create(&request).unwrap().expect("nobody else asks");
 }
 
 #[test]
