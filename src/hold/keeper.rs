@@ -82,8 +82,7 @@ impl Keeper {
         })
     }
 
-    /// Keeps a lease that was just granted by `store`, of which this is the keeper, and renews it until it ends, unless its
-    /// term is fixed.
+    /// Keeps a lease that was just granted by this keeper's `store`, and renews it until it ends, unless its term is fixed.
     ///
     /// # Errors
     ///
@@ -300,11 +299,11 @@ mod tests {
         assert_eq!(timer.change(due).1, Need::Thread);
     }
 
-    struct Told(Sender<()>);
+    struct Woken(Sender<()>);
 
-    impl task::Wake for Told {
+    impl task::Wake for Woken {
         fn wake(self: Arc<Self>) {
-            self.0.send(()).expect("somebody listens");
+            self.0.send(()).expect("the test listens");
         }
     }
 
@@ -319,12 +318,12 @@ mod tests {
         let run = Arc::new(HeldLease::new(clock.clone(), grant, clock.moment(), None, Duration::ZERO));
         let keeper = Keeper::of(&store, &clock);
         keeper.keep(&store, &run, Renewal::WhileItRuns).expect("nobody else holds it");
-        let (tell, told) = channel();
-        let waker = Waker::from(Arc::new(Told(tell)));
+        let (wakes, woken) = channel();
+        let waker = Waker::from(Arc::new(Woken(wakes)));
         let (mut context, mut cancelled) = (Context::from_waker(&waker), Box::pin(run.cancelled()));
         assert_eq!(cancelled.as_mut().poll(&mut context), Poll::Pending);
         manual.jump(term.get());
-        told.recv_timeout(Duration::from_secs(30)).expect("it is woken");
+        woken.recv_timeout(Duration::from_secs(30)).expect("it is woken");
         assert_eq!(cancelled.as_mut().poll(&mut context), Poll::Ready(CancelReason::LeaseLost));
     }
 }

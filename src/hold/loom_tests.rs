@@ -1,7 +1,7 @@
 //! Tests with `loom`: threads that wait for each other take their steps in every order that is possible.
 //!
 //! Their source is compiled a second time here, and waits with what `loom` has. There a time-out never comes, so that
-//! whoever is not woken waits for ever, and `loom` tells of it.
+//! a thread that is not woken waits for ever, and `loom` reports it.
 
 use std::sync::Arc;
 use std::task::{self, Context, Poll, Waker};
@@ -101,11 +101,11 @@ mod cancellation;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(60 * 60);
-/// Of the leases here.
+/// The term of the leases here.
 const TERM: Duration = Duration::from_secs(60);
 
 fn in_every_order(model: impl Fn() + Send + Sync + 'static) {
-    // `loom::model` would show what is traced, each time.
+    // `loom::model` would print each trace.
     loom::model::Builder::new().check(model);
 }
 
@@ -116,7 +116,7 @@ fn clock() -> (ManualClock, Clock) {
     (manual, clock)
 }
 
-/// Where nobody waits: each clock is moved by the thread that waits for it.
+/// A place where no thread waits: each clock is moved by the thread that waits for it.
 struct Nowhere;
 
 impl Wake for Nowhere {
@@ -130,7 +130,7 @@ fn run(timer: &TimerThread, clock: &Clock, mut carry_out: impl FnMut(&Moment)) {
     });
 }
 
-fn hand_in(timer: &TimerThread, due: Moment) -> Need {
+fn add(timer: &TimerThread, due: Moment) -> Need {
     timer.change(|plan| (plan.due.push(due), Some(due))).1
 }
 
@@ -147,26 +147,26 @@ fn a_thread_that_waits_is_woken_for_what_is_due_before_that() {
         let (manual, clock) = clock();
         let timer = Arc::new(TimerThread::new(Plan::default()));
         let (soon, late) = (clock.moment(), clock.moment().plus(HOUR));
-        assert_eq!(hand_in(&timer, late), Need::Thread);
+        assert_eq!(add(&timer, late), Need::Thread);
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
-            // What is done soon takes so long that the other is due after it.
+            // The first job takes so long that the other is due after it.
             move || run(&timer, &clock, |_| manual.advance(HOUR))
         });
-        assert_eq!(hand_in(&timer, soon), Need::Nobody);
+        assert_eq!(add(&timer, soon), Need::Nobody);
         runs.join().expect("it ends when all is done");
         assert_done(&timer, &[soon, late]);
     });
 }
 
 #[test]
-fn what_is_handed_in_while_a_thread_is_at_work_is_seen_after_it() {
+fn what_is_planned_while_a_job_runs_is_seen_after_it() {
     in_every_order(|| {
         let (manual, clock) = clock();
         let timer = Arc::new(TimerThread::new(Plan::default()));
         let (now, late) = (clock.moment(), clock.moment().plus(HOUR));
-        assert_eq!(hand_in(&timer, now.minus(MILLISECOND)), Need::Thread);
-        assert_eq!(hand_in(&timer, late), Need::Nobody);
+        assert_eq!(add(&timer, now.minus(MILLISECOND)), Need::Thread);
+        assert_eq!(add(&timer, late), Need::Nobody);
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
             move || {
@@ -177,7 +177,7 @@ fn what_is_handed_in_while_a_thread_is_at_work_is_seen_after_it() {
                 });
             }
         });
-        assert_eq!(hand_in(&timer, now), Need::Nobody);
+        assert_eq!(add(&timer, now), Need::Nobody);
         runs.join().expect("it ends when all is done");
         assert_done(&timer, &[now.minus(MILLISECOND), now, late]);
     });
@@ -189,32 +189,32 @@ fn a_thread_that_was_woken_for_nothing_is_woken_again() {
         let (manual, clock) = clock();
         let timer = Arc::new(TimerThread::new(Plan::default()));
         let (soon, late) = (clock.moment(), clock.moment().plus(HOUR));
-        assert_eq!(hand_in(&timer, late), Need::Thread);
+        assert_eq!(add(&timer, late), Need::Thread);
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
             move || run(&timer, &clock, |_| manual.advance(HOUR))
         });
         let called_off = soon.plus(MILLISECOND);
-        assert_eq!(hand_in(&timer, called_off), Need::Nobody);
+        assert_eq!(add(&timer, called_off), Need::Nobody);
         let ((), _) = timer.change(|plan| (plan.due.retain(|due| *due != called_off), None));
-        assert_eq!(hand_in(&timer, soon), Need::Nobody);
+        assert_eq!(add(&timer, soon), Need::Nobody);
         runs.join().expect("it ends when all is done");
         assert_done(&timer, &[soon, late]);
     });
 }
 
 #[test]
-fn what_is_handed_in_while_a_thread_is_about_to_rest_is_seen_by_it_or_needs_another() {
+fn what_is_planned_while_a_thread_is_about_to_end_is_seen_by_it_or_needs_another() {
     in_every_order(|| {
         let (_manual, clock) = clock();
         let timer = Arc::new(TimerThread::new(Plan::default()));
         let now = clock.moment();
-        assert_eq!(hand_in(&timer, now.minus(MILLISECOND)), Need::Thread);
+        assert_eq!(add(&timer, now.minus(MILLISECOND)), Need::Thread);
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
             move || run(&timer, &clock, |_| ())
         });
-        if hand_in(&timer, now) == Need::Thread {
+        if add(&timer, now) == Need::Thread {
             run(&timer, &clock, |_| ());
         }
         runs.join().expect("it ends when all is done");
@@ -223,16 +223,16 @@ fn what_is_handed_in_while_a_thread_is_about_to_rest_is_seen_by_it_or_needs_anot
 }
 
 #[test]
-fn of_two_that_hand_something_in_one_needs_a_thread() {
+fn of_two_that_plan_something_one_needs_a_thread() {
     in_every_order(|| {
         let (_manual, clock) = clock();
         let timer = Arc::new(TimerThread::new(Plan::default()));
         let now = clock.moment();
         let other = thread::spawn({
             let timer = Arc::clone(&timer);
-            move || hand_in(&timer, now.minus(MILLISECOND))
+            move || add(&timer, now.minus(MILLISECOND))
         });
-        let mut needs = [hand_in(&timer, now), other.join().expect("it hands in")];
+        let mut needs = [add(&timer, now), other.join().expect("it hands in")];
         needs.sort_unstable_by_key(|need| *need == Need::Thread);
         assert_eq!(needs, [Need::Nobody, Need::Thread]);
         run(&timer, &clock, |_| ());
@@ -246,9 +246,9 @@ fn after_a_thread_that_could_not_be_had_another_is_needed() {
         let (_manual, clock) = clock();
         let timer = TimerThread::new(Plan::default());
         let now = clock.moment();
-        assert_eq!(hand_in(&timer, now.minus(MILLISECOND)), Need::Thread);
+        assert_eq!(add(&timer, now.minus(MILLISECOND)), Need::Thread);
         timer.thread_failed();
-        assert_eq!(hand_in(&timer, now), Need::Thread);
+        assert_eq!(add(&timer, now), Need::Thread);
         run(&timer, &clock, |_| ());
         assert_done(&timer, &[now.minus(MILLISECOND), now]);
     });
@@ -266,7 +266,7 @@ fn a_signal_is_handled_by_a_thread_that_starts_or_falls_asleep() {
         let (_manual, clock) = clock();
         let timer = Arc::new(TimerThread::new(Plan::default()));
         let late = clock.moment().plus(HOUR);
-        assert_eq!(hand_in(&timer, late), Need::Thread);
+        assert_eq!(add(&timer, late), Need::Thread);
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
             move || run(&timer, &clock, |_| ())
@@ -278,13 +278,13 @@ fn a_signal_is_handled_by_a_thread_that_starts_or_falls_asleep() {
 }
 
 #[test]
-fn a_signal_to_a_thread_that_is_at_work_is_handled_when_it_is_done() {
+fn a_signal_while_a_job_runs_is_handled_after_it() {
     in_every_order(|| {
         let (_manual, clock) = clock();
         let timer = TimerThread::new(Plan::default());
         let (now, late) = (clock.moment(), clock.moment().plus(HOUR));
-        assert_eq!(hand_in(&timer, now), Need::Thread);
-        assert_eq!(hand_in(&timer, late), Need::Nobody);
+        assert_eq!(add(&timer, now), Need::Thread);
+        assert_eq!(add(&timer, late), Need::Nobody);
         run(&timer, &clock, |job| {
             if *job == now {
                 timer.signal(1);
@@ -296,13 +296,13 @@ fn a_signal_to_a_thread_that_is_at_work_is_handled_when_it_is_done() {
 }
 
 #[test]
-fn whoever_signals_a_thread_that_is_about_to_rest_does_not_wait_for_ever() {
+fn a_signal_to_a_thread_that_is_about_to_end_is_not_waited_for_for_ever() {
     in_every_order(|| {
         let (_manual, clock) = clock();
         let timer = Arc::new(TimerThread::new(Plan::default()));
         let now = clock.moment();
         timer.wait_until_handled(&Waiting::on_the_machine(), Moment::NEVER); // there is nothing to handle
-        assert_eq!(hand_in(&timer, now), Need::Thread);
+        assert_eq!(add(&timer, now), Need::Thread);
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
             move || run(&timer, &clock, |_| ())
@@ -313,9 +313,9 @@ fn whoever_signals_a_thread_that_is_about_to_rest_does_not_wait_for_ever() {
     });
 }
 
-/// A process that ends with nothing in hand does not wait for a thread that may not even have begun.
+// A process that exits without a lease does not wait for a thread that may not even have begun.
 #[test]
-fn whoever_signals_a_thread_that_has_nothing_to_do_does_not_wait_for_it() {
+fn a_signal_to_a_thread_that_has_nothing_to_do_is_not_waited_for() {
     in_every_order(|| {
         let (_manual, clock) = clock();
         let timer = TimerThread::new(Plan::default());
@@ -331,7 +331,7 @@ fn two_signals_are_both_handled_and_the_thread_of_one_stays() {
         let (_manual, clock) = clock();
         let timer = Arc::new(TimerThread::new(Plan::default()));
         let late = clock.moment().plus(HOUR);
-        assert_eq!(hand_in(&timer, late), Need::Thread);
+        assert_eq!(add(&timer, late), Need::Thread);
         let other = thread::spawn({
             let timer = Arc::clone(&timer);
             move || timer.signal(NO_THREAD)
@@ -381,7 +381,7 @@ fn reason_in_a_task(run: &Arc<HeldLease>) -> CancelReason {
     }
 }
 
-/// A thread, and then a task, waits until this has happened, and hears the reason.
+/// Asserts that a thread, and then a task, that waits until this has happened is woken with the reason.
 fn assert_all_are_woken(expected: CancelReason, happens: fn(&HeldLease, Moment)) {
     type Wait = fn(&Arc<HeldLease>) -> Option<CancelReason>;
     let waits: [Wait; 2] = [|run| run.wait(HOUR), |run| Some(reason_in_a_task(run))];
@@ -400,7 +400,7 @@ fn assert_all_are_woken(expected: CancelReason, happens: fn(&HeldLease, Moment))
 }
 
 #[test]
-fn whoever_waits_is_woken_by_the_loss() {
+fn a_waiter_is_woken_by_the_loss() {
     assert_all_are_woken(CancelReason::LeaseLost, |run, now| {
         run.lose(now);
         run.signal().wake(); // as the keeper does
@@ -408,17 +408,17 @@ fn whoever_waits_is_woken_by_the_loss() {
 }
 
 #[test]
-fn whoever_waits_is_woken_by_the_timeout() {
+fn a_waiter_is_woken_by_the_timeout() {
     assert_all_are_woken(CancelReason::TimedOut, HeldLease::limit_task_until);
 }
 
 #[test]
-fn whoever_waits_is_woken_by_the_shutdown() {
+fn a_waiter_is_woken_by_the_shutdown() {
     assert_all_are_woken(CancelReason::ShuttingDown, |run, _| run.shut_down(Duration::ZERO, HOUR, None));
 }
 
 #[test]
-fn whoever_waits_is_woken_by_the_end_of_the_run() {
+fn a_waiter_is_woken_by_the_end_of_the_run() {
     assert_all_are_woken(CancelReason::LeaseLost, |run, _| {
         let _ = run.begin_release();
         run.signal().wake(); // as the release does
@@ -460,7 +460,7 @@ fn two_that_wait_are_both_woken_by_the_loss() {
 }
 
 #[test]
-fn whoever_waits_is_woken_when_the_lease_is_to_end_sooner() {
+fn a_waiter_is_woken_when_the_lease_is_to_end_sooner() {
     in_every_order(|| {
         let (_manual, clock) = clock();
         let run = granted(&clock);
@@ -474,7 +474,7 @@ fn whoever_waits_is_woken_when_the_lease_is_to_end_sooner() {
 }
 
 #[test]
-fn who_waits_at_the_deadline_goes_on_when_it_was_renewed_in_time() {
+fn a_waiter_at_the_deadline_waits_on_when_the_lease_was_renewed_in_time() {
     in_every_order(|| {
         let (manual, clock) = clock();
         let run = granted(&clock);
@@ -491,7 +491,7 @@ fn who_waits_at_the_deadline_goes_on_when_it_was_renewed_in_time() {
 }
 
 #[test]
-fn what_one_has_seen_gone_is_gone_for_all_and_no_renewal_brings_it_back() {
+fn a_lease_that_one_thread_has_seen_gone_is_gone_for_all_and_no_renewal_brings_it_back() {
     in_every_order(|| {
         let (manual, clock) = clock();
         let run = granted(&clock);
@@ -516,7 +516,7 @@ fn what_one_has_seen_gone_is_gone_for_all_and_no_renewal_brings_it_back() {
 }
 
 #[test]
-fn what_is_given_back_stays_so_whatever_is_noted_at_that_moment() {
+fn a_released_lease_stays_released_whatever_is_noted_at_that_moment() {
     in_every_order(|| {
         let (_manual, clock) = clock();
         let run = granted(&clock);
@@ -534,7 +534,7 @@ fn what_is_given_back_stays_so_whatever_is_noted_at_that_moment() {
 }
 
 #[test]
-fn whoever_gives_it_back_waits_for_its_renewal_and_no_other_follows() {
+fn a_release_waits_for_the_renewal_and_no_other_follows() {
     let renewed = |held: &HeldLease, now: Moment| held.renewed_until(now.plus(TERM), now);
     let answers: [fn(&HeldLease, Moment); 3] = [renewed, |held, _| held.renewal_failed(), HeldLease::lose];
     for answer in answers {

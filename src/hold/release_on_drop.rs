@@ -42,8 +42,8 @@ impl ReleaseOnDrop {
         Some(batch.take_release(0))
     }
 
-    /// Ends the run or the guard, with or without a lease, and wakes what still waits for that. Returns the lease, which the
-    /// caller asks the store to release, and what is left of its minimum hold.
+    /// Ends the run or the guard, with or without a lease, and wakes all that still wait for that. Returns the lease, which the
+    /// caller asks the store to release, and the time that is left of its minimum hold.
     #[inline]
     pub(crate) fn begin_release(&self) -> Option<(Lease, Option<Term>)> {
         if self.is_inherited() {

@@ -102,7 +102,7 @@ impl TimerThread {
         self.woken.notify_one();
     }
 
-    /// Does the jobs that are due on this thread, which is `waiting`, until none is planned.
+    /// Runs the jobs that are due on this thread, which is `waiting`, until none is planned.
     pub(super) fn run(&self, waiting: Waiting, mut carry_out: impl FnMut(&PlannedJob) -> RenewalAnswers) {
         let _notice = PanicNotice(self);
         let clock = waiting.clock().clone();
@@ -118,7 +118,7 @@ impl TimerThread {
             }
             match state.plan.next_step(clock.moment()) {
                 PlanStep::Do(job) => {
-                    // The next step sees what is planned meanwhile, so that no change has to wake this thread.
+                    // The next step sees all that was planned meanwhile, so that no change has to wake this thread.
                     state.wakes_at = Moment::BEGINNING;
                     drop(state);
                     let answers = carry_out(&job);

@@ -16,7 +16,7 @@ pub(crate) struct DroppedCalls {
     changed: Arc<Signal>,
 }
 
-/// One side of a call that a future waits for and a thread makes: the future drops its side with itself, and the thread when it
+/// A side of a call that a future waits for and a thread makes: the future drops its side with itself, and the thread when it
 /// ends.
 pub(crate) struct CallSide {
     calls: Arc<DroppedCalls>,

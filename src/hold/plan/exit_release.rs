@@ -18,7 +18,7 @@ pub(in crate::hold) const FEW_SECONDS: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub(in crate::hold) struct ExitRelease {
-    /// Each with what is left of its minimum hold.
+    /// Each with the time that is left of its minimum hold.
     released: Vec<(Lease, Option<Term>)>,
     shortened: HashMap<Term, Vec<Arc<HeldLease>>>,
 }
@@ -141,7 +141,7 @@ mod tests {
         };
         for (panics, expected) in [(false, 1), (true, 3)] {
             let (now, mut release) = (clock.moment(), ExitRelease::default());
-            release.release(&held("given back", None));
+            release.release(&held("released", None));
             release.release(&held("held", Some(Term::MAX)));
             release.shorten(&held("shortened", None), now.plus(Term::MAX.get()), now);
             let store = Out { panics, asked: AtomicUsize::new(0) };

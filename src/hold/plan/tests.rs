@@ -1,4 +1,4 @@
-//! The plan beside a model that knows only what was granted, asked, answered and given back, and what the store has.
+//! Tests of the plan beside a model, which knows only the grants, requests, answers and releases, and the data of the store.
 
 use std::iter;
 use std::sync::{Mutex, mpsc};
@@ -30,7 +30,7 @@ const TERMS: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(1)
 #[test]
 fn what_is_held_is_renewed_and_nothing_else_and_no_run_outlives_its_deadline() {
     for seed in 0..SEQUENCES {
-        let _told = Seed(seed);
+        let _shown = Seed(seed);
         let mut world = World::new(Rng::with_seed(seed));
         for _ in 0..OPERATIONS {
             world.go_on();
@@ -51,10 +51,10 @@ impl Drop for Seed {
     }
 }
 
-/// Who holds each name, and until when.
+/// The owner of each name, and until when.
 type Holders = [Option<(Owner, Moment)>; NAMES.len()];
 
-/// One plan, what its store has, and what is known of its leases.
+/// A plan, the data of its store, and a model of its leases.
 struct World {
     random: Rng,
     manual: ManualClock,
@@ -81,7 +81,7 @@ struct Asked {
     extended: Option<Vec<bool>>,
 }
 
-/// What is known of one lease.
+/// The model of a lease.
 #[expect(clippy::struct_excessive_bools, reason = "each is something that has happened to it, or has not")]
 struct Known {
     run: Arc<HeldLease>,
@@ -95,7 +95,7 @@ struct Known {
     stopping: Duration,
     /// It is performed on the thread of the test.
     here: bool,
-    /// The store was told that the process ends.
+    /// The store was asked to shorten it because the process exits.
     shortened: bool,
     /// Until when the run may go on, counted from before the store was asked, and less what stopping takes.
     deadline: Moment,
@@ -106,10 +106,9 @@ struct Known {
     look_by: Option<Moment>,
     /// It was released, or the store said that it is lost.
     over: bool,
-    /// Somebody has taken it away in the store.
+    /// An operator or another process has taken it away in the store.
     broken: bool,
-    /// When its task is told of.
-    /// When it is woken at its timeout, and when it is told of that it goes on.
+    /// When it is woken at its timeout, and when a warning says that it goes on.
     timeout: Option<Moment>,
     overdue: Option<Moment>,
 }
@@ -130,8 +129,8 @@ impl Known {
         self.due = (due, due);
     }
 
-    /// How long it is held yet.
-    fn rest(&self, now: Moment) -> Option<Duration> {
+    /// Returns the time that is left of its minimum hold.
+    fn hold_left(&self, now: Moment) -> Option<Duration> {
         let rest = self.began.plus(self.at_least?).since(now);
         (!rest.is_zero()).then_some(rest)
     }
@@ -157,7 +156,7 @@ impl World {
         self.clock.moment()
     }
 
-    /// One operation. While a batch is under way, no other is made.
+    /// Takes a step at random. While a batch is under way, no other begins.
     fn go_on(&mut self) {
         match self.random.u8(..19) {
             0..=2 => self.grant(),
@@ -182,7 +181,7 @@ impl World {
         self.manual.advance(most.mul_f64(self.random.f64()));
     }
 
-    /// Until the plan is to be looked at.
+    /// Sleeps until the next step of the plan.
     fn sleep(&mut self) {
         if let Some(alarm) = self.alarm {
             self.manual.advance(alarm.since(self.now()));
@@ -231,7 +230,7 @@ impl World {
         let id = RunId { event: lease.owner().to_string().into(), occurrence: DateTime::UNIX_EPOCH };
         let due = self.plan.keep(&run, no_store(), renewal).expect("it has a lease");
         self.alarm = Some(self.alarm.map_or(due, |alarm| alarm.min(due)));
-        // Whoever has lost it in the store does not know yet.
+        // The earlier holders do not know yet that they have lost it in the store.
         self.known.iter_mut().filter(|known| known.name == name).for_each(|known| known.broken = true);
         let mut known = Known {
             run,
@@ -262,7 +261,7 @@ impl World {
         self.known.push(known);
     }
 
-    /// Passing on a question or an answer takes no time mostly, and sometimes longer than a term.
+    /// Lets time pass for a request or a reply: none mostly, and sometimes more than a term.
     fn hesitate(&mut self) {
         if self.random.u8(..8) == 0 {
             self.let_time_pass();
@@ -282,7 +281,7 @@ impl World {
         if known.is_live(now) {
             let lease = ended.unwrap_or_else(|| known.lease.clone());
             let deadline = known.deadline.plus(known.stopping);
-            assert_eq!(lease.deadline(), deadline, "the lease as it was renewed is given back");
+            assert_eq!(lease.deadline(), deadline, "the lease as it was renewed is released");
         }
         known.over = true;
         known.timeout = None;
@@ -296,7 +295,7 @@ impl World {
         }
     }
 
-    /// Somebody takes the name away, and may give it to another process.
+    /// Breaks a lease in the store, and may grant the name to another process.
     fn break_one(&mut self) {
         let (name, until) = (self.random.usize(..NAMES.len()), self.now().plus(TERMS[1]));
         self.store[name] = self.random.bool().then(|| (Owner::unique(), until));
@@ -313,7 +312,7 @@ impl World {
         }
     }
 
-    /// A run begins to be performed here, or ends to be, or the process ends: here, elsewhere, or nobody knows where.
+    /// Lets a task enter this thread or leave it, or the process exit: on this thread, on another, or on an unknown one.
     fn perform_or_leave(&mut self) {
         if self.random.u8(..4) > 0 {
             let Some(known) = self.known.last_mut() else { return };
@@ -331,7 +330,7 @@ impl World {
         self.alarm = Some(self.now());
     }
 
-    /// What the store is to hold afterwards, and until when the runs are to go on.
+    /// Checks the data of the store after the exit, and until when the runs may go on.
     fn release_at_exit(&mut self, release: &ExitRelease) {
         let (now, ended_by) = (self.now(), self.ended_by.expect("the process goes on"));
         let mut expected = self.store;
@@ -341,7 +340,7 @@ impl World {
             let soon = in_seconds(FEW_SECONDS + known.stopping);
             if known.here && ended_by == this_thread() {
                 known.over = true;
-                match (held, known.rest(now)) {
+                match (held, known.hold_left(now)) {
                     (Some(held), Some(rest)) => held.1 = now.plus(in_seconds(rest)),
                     (Some(_), None) => expected[known.name] = None,
                     (None, _) => {}
@@ -349,7 +348,7 @@ impl World {
             } else if !known.shortened {
                 known.shortened = true;
                 let left = known.deadline.since(now) + known.stopping;
-                let until = match known.rest(now) {
+                let until = match known.hold_left(now) {
                     Some(rest) => now.plus(in_seconds(rest.max(left.min(soon)))),
                     None if left > soon => now.plus(soon),
                     None => continue,
@@ -365,13 +364,13 @@ impl World {
         self.alarm = Some(now);
     }
 
-    /// Whether somebody is in hand whom the store is to be told of because the process ends.
+    /// Returns whether the store is asked for something because the process exits.
     fn has_something_to_release(&self, now: Moment) -> bool {
         let Some(ended_by) = self.ended_by else { return false };
         self.known.iter().filter(|known| known.is_live(now)).any(|known| {
             let soon = in_seconds(FEW_SECONDS + known.stopping);
             let left = known.deadline.since(now) + known.stopping;
-            let is_left = !known.shortened && (known.rest(now).is_some() || left > soon);
+            let is_left = !known.shortened && (known.hold_left(now).is_some() || left > soon);
             is_left || known.here && ended_by == this_thread()
         })
     }
@@ -381,11 +380,7 @@ impl World {
         let releases = self.has_something_to_release(now);
         let overdue = self.known.iter().filter(|known| known.overdue.is_some_and(|overdue| overdue <= now)).count();
         let step = self.plan.next_step(now);
-        assert_eq!(
-            releases,
-            matches!(step, PlanStep::Do(PlannedJob::ReleaseAtExit(_))),
-            "what the store is told comes first"
-        );
+        assert_eq!(releases, matches!(step, PlanStep::Do(PlannedJob::ReleaseAtExit(_))), "the exit comes first");
         match step {
             PlanStep::Do(PlannedJob::ReleaseAtExit(release)) => self.release_at_exit(&release),
             PlanStep::Do(PlannedJob::ReportOverdue(reported)) => {
@@ -439,7 +434,7 @@ impl World {
         }
     }
 
-    /// The leases of a batch, which are all that are held with its term, and of which one is due.
+    /// Returns the leases of a batch, and checks that these are all that are held with its term, and that one is due.
     #[track_caller]
     fn whose(&self, batch: &DueRenewals, now: Moment) -> Vec<usize> {
         let whose: Vec<_> = batch.leases.iter().map(|(held, _)| self.place(held)).collect();
@@ -463,13 +458,13 @@ impl World {
         self.known.iter().position(|known| Arc::ptr_eq(known.run(), held)).expect("it was granted")
     }
 
-    /// The store is asked whether these runs are asked to stop: all that are due, and no others.
+    /// Begins a look for requests to stop, and checks that it is for all runs that are due, and for no others.
     fn look(&mut self, runs: &[Arc<HeldLease>]) {
         let now = self.now();
         assert!(self.ended_by.is_none() && self.looked_for.is_none(), "one look at a time");
         let looked_for: Vec<usize> = runs.iter().map(|run| self.place(run)).collect();
         for which in &looked_for {
-            assert!(self.known[*which].look_by.take().is_some(), "nobody has to look for {which}");
+            assert!(self.known[*which].look_by.take().is_some(), "{which} is not due");
         }
         let is_forgotten = |known: &Known| known.is_live(now) && known.look_by.is_some_and(|look| look <= now);
         assert!(!self.known.iter().any(is_forgotten), "forgotten");
@@ -488,7 +483,7 @@ impl World {
         self.alarm = self.alarm.into_iter().chain(due).min();
     }
 
-    /// The store does what it was asked for.
+    /// Extends the leases in the store.
     fn extend(&mut self, whose: &[usize]) -> Vec<bool> {
         let now = self.now();
         let mut extend = |which: &usize| {
@@ -500,7 +495,7 @@ impl World {
         whose.iter().map(&mut extend).collect()
     }
 
-    /// What the store has answered by now, or an error that tells nothing of what it did.
+    /// Passes on the reply of the store, or an error that says nothing of what it did.
     fn answer(&mut self) {
         let Some(asked) = self.asked.take() else { return };
         let extended = match asked.extended {
@@ -534,7 +529,7 @@ impl World {
         self.alarm = Some(now);
     }
 
-    /// Every run is told the truth, and never relies on more than the store has promised.
+    /// Checks that every run knows the truth, and never relies on more than the store has promised.
     fn check(&self) {
         let now = self.now();
         for (which, known) in self.known.iter().enumerate() {
@@ -552,7 +547,7 @@ impl World {
         }
     }
 
-    /// Nothing is left of it, and the next step says so.
+    /// Ends all runs, and checks that nothing is planned any more.
     fn end(mut self) {
         (0..self.known.len()).for_each(|which| self.release_one(which));
         self.answer();
@@ -563,12 +558,12 @@ impl World {
     }
 }
 
-/// The store, for who asks it itself.
+/// The store as the exit release sees it.
 #[derive(Debug)]
 struct Remote<'a>(Mutex<&'a mut Holders>, Clock);
 
 impl Remote<'_> {
-    /// Lets what is still this lease's end then, or now.
+    /// Lets the name end then, or now, if this lease still holds it.
     fn end(&self, lease: &Lease, until: Option<Moment>) -> bool {
         let mut holders = self.0.lock().expect("nothing panics while it is held");
         let name = NAMES.iter().position(|name| *name == lease.name().mutex()).expect("it has one of the names");
@@ -604,7 +599,7 @@ fn outage() -> MutexError {
     MutexError::unusable("extend lease/a".to_owned(), "no answer".to_owned())
 }
 
-/// A clock, and a plan without leases.
+/// Makes a clock, and a plan without leases.
 fn start() -> (ManualClock, Clock, Plan) {
     let manual = ManualClock::at(DateTime::UNIX_EPOCH);
     manual.advance(Duration::from_secs(1000));
@@ -626,12 +621,12 @@ fn leases_of(batch: &DueRenewals) -> impl Iterator<Item = Lease> {
     batch.leases.iter().filter_map(|(held, _)| held.lease().cloned())
 }
 
-/// No handle of a store.
+/// Returns a handle of no store.
 fn no_store() -> Weak<dyn EventMutex> {
     Weak::<MemoryMutex>::new()
 }
 
-/// The next batch, at its time; `None`: no lease is left.
+/// Returns the next batch, at its time; `None`: no lease is left.
 fn next_batch(plan: &mut Plan, clock: &ManualClock) -> Option<PlannedJob> {
     loop {
         let now = Clock::from(clock).moment();
@@ -697,7 +692,7 @@ fn two_hundred_leases_are_one_batch_for_each_third_of_their_term() {
     for third in 1..=30 {
         let job = next_batch(&mut plan, &manual).expect("they are renewed");
         assert_eq!(clock.moment(), first.plus(term / 3 * third));
-        let PlannedJob::Renew(batch) = &job else { panic!("nothing is told of") };
+        let PlannedJob::Renew(batch) = &job else { panic!("it is a renewal") };
         assert_eq!(leases_of(batch).count(), 200);
         manual.advance(MILLISECOND * 100);
         plan.job_done(&job, iter::repeat_n(Ok(true), 200).collect(), clock.moment());
@@ -705,7 +700,7 @@ fn two_hundred_leases_are_one_batch_for_each_third_of_their_term() {
 }
 
 #[test]
-fn whatever_the_answer_nobody_waits_for_it_any_longer() {
+fn whatever_the_answer_no_release_waits_for_it_any_longer() {
     for answer in [Ok(true), Ok(false), Err(outage())] {
         let (manual, clock, mut plan) = start();
         let run = granted(&mut plan, "reports", TERMS[1], &clock);
@@ -721,7 +716,7 @@ fn whatever_the_answer_nobody_waits_for_it_any_longer() {
 }
 
 #[test]
-fn what_was_given_back_is_not_remembered_for_ever() {
+fn a_released_lease_is_not_remembered_for_ever() {
     let (_manual, clock, mut plan) = start();
     let kept = granted(&mut plan, "reports", TERMS[2], &clock);
     for name in 0..10 * PURGE_NEVER_BELOW {
