@@ -3,7 +3,6 @@
 use std::thread;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use clap::ArgMatches;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, say};
@@ -14,9 +13,7 @@ use crate::lease::holder::Holder;
 use crate::lease::label::this_host;
 use crate::lease::name::{MutexName, UNLOCK};
 use crate::lease::{request::LeaseRequest, term::Term};
-use crate::store::event_mutex::{
-    EventMutex, admission::Admission, broken_lease::Broken, extend_one, held::Held, held::Names,
-};
+use crate::store::event_mutex::{EventMutex, admission::Admission, broken_lease::Broken, held::Held, held::Names};
 #[cfg(unix)]
 use crate::task::process_group::orphans::end_orphans;
 use crate::time::clock::{Clock, shown::HumanDuration};
@@ -82,12 +79,9 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
     let clock = Clock::system();
     let left = |holder: &Holder| (holder.until() - clock.now()).to_std().unwrap_or_default();
     let term = Term::new(left(holder).max(wait) + MARGIN).unwrap_or(Term::MAX);
-    // In this order, so that whoever finds the second finds the first.
-    for mark in [&name.request_to_stop(holder.token()), MutexName::any_request_to_stop()] {
-        // If it is there already, another operator asks for the same.
-        Admission::claim_only(LeaseRequest::new(mark.clone(), term, &clock).because(UNLOCK)).ask(store)?;
-    }
-    prolong_any_request(store, holder.until(), term, &clock)?;
+    let request = LeaseRequest::new(name.request_to_stop(holder.token()), term, &clock).because(UNLOCK);
+    // If it is there already, another operator asks for the same.
+    Admission::claim_only(request).ask(store)?;
     say(format_args!(
         "it is asked to stop, which a run sees when it next renews its lease; waiting for {}",
         HumanDuration(wait)
@@ -105,24 +99,6 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
          lease that only rests, a function that does not look for its cancellation. `--force` frees {name} at once, although its \
          holder may still be at work"
     )))
-}
-
-/// Prolongs the mark that all requests share. Another operator may have made it for a lease that ends before this one is renewed.
-fn prolong_any_request(
-    store: &dyn EventMutex,
-    until: DateTime<Utc>,
-    term: Term,
-    clock: &Clock,
-) -> Result<(), MutexError> {
-    let mark = MutexName::any_request_to_stop();
-    match holder(store, mark)? {
-        // Both are times of the store's clock.
-        Some(there) if there.until() < until => {
-            // `false`: it has ended in between, and the next operator who asks makes it again.
-            extend_one(store, &there.as_lease(mark.clone(), term, clock.moment()), term).map(|_| ())
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Waits until this holder holds it no longer: `None`. Somebody else may hold it then. Otherwise the holder, as it is now. It

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::add_error::{AddErrorKind, Refusal};
 use super::outage_policy::OutagePolicy;
 use crate::lease::term::{Renewal, Term};
-use crate::lease::{label::Label, name::MutexName, owner::Owner, request::LeaseRequest, token::FencingToken};
+use crate::lease::{label::Label, name::MutexName, owner::Owner, request::LeaseRequest};
 use crate::store::event_mutex::admission::Admission;
 use crate::time::{clock::moment::Moment, clock::shown::HumanDuration, period::Period, tick::Tick, zone::Zone};
 
@@ -122,11 +122,10 @@ impl Protection {
         words
     }
 
-    /// Returns the mark that asks the run under this token to stop, if another run may replace it.
+    /// Returns whether another run may replace one of this event.
     #[inline]
-    pub(crate) fn replacement(&self, token: Option<FencingToken>) -> Option<MutexName> {
-        self.queue.as_ref().filter(|queue| queue.replaces)?;
-        Some(self.mutex.request_to_stop(token?))
+    pub(crate) fn is_replaceable(&self) -> bool {
+        self.queue.as_ref().is_some_and(|queue| queue.replaces)
     }
 
     /// Refuses an event that would have too many claims at a time: one for each of its occurrences until the claim expires.

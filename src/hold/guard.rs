@@ -16,17 +16,17 @@ use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::{event_mutex::EventMutex, handle::Store};
 use crate::time::clock::{Clock, about_a_second, moment::Moment};
 
-/// A lease in hand, for a task that runs under some other scheduler; dropping it gives the name back.
+/// A held lease, for a task that runs under another scheduler. A drop releases it.
 ///
-/// It is renewed for as long as it is there, so a short term is enough: a killed process leaves the name blocked for
-/// that long at most. A task that works for longer asks [`is_lost`](Self::is_lost) now and then, and stops if it is.
-/// [`EventMutex::held`] tells who holds a name that is refused. `MutexName::lease("reports")` is also what the
-/// lease of an event `reports` is called. A store that can't be cloned, or a `dyn EventMutex`, goes in as `&Arc<_>`.
+/// It is renewed until it is dropped, so a short term is enough: a killed process blocks the name for its term at most. A task
+/// that runs for longer calls [`is_lost`](Self::is_lost) now and then, and stops if it is. [`EventMutex::held`] returns the
+/// holder of a name that is refused. `MutexName::lease("reports")` is also the lease of an event `reports`. A store that can't
+/// be cloned, or a `dyn EventMutex`, is passed as `&Arc<_>`.
 ///
-/// It is not re-entrant: who holds a name and acquires it again is refused as anybody else is.
+/// It is not re-entrant: a process that holds a name and acquires it again is refused as any other is.
 ///
-/// It belongs to the process that acquired it. The copy of it in a child process that `fork` makes gives nothing back, and
-/// counts as lost from its deadline on, because nobody renews it there.
+/// It belongs to the process that acquired it. The copy of it in a child process that `fork` makes releases nothing, and
+/// counts as lost from its deadline on, because it is not renewed there.
 ///
 /// A drop waits for the reply of the store: for two seconds, the usual limit of a call, if the store is unavailable. A drop in a
 /// task of a runtime blocks the task's worker for that long: call `release_async` (feature `tokio`) there.
@@ -49,22 +49,22 @@ use crate::time::clock::{Clock, about_a_second, moment::Moment};
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "the lease is given back as soon as the guard is dropped"]
+#[must_use = "the lease is released as soon as the guard is dropped"]
 pub struct LeaseGuard {
     lease: Lease,
-    held: ReleaseOnDrop<Arc<dyn EventMutex>, Arc<HeldLease>>,
-    /// Has the lease in hand for as long as it is there.
+    held: ReleaseOnDrop,
+    /// Renews the lease.
     _keeper: Arc<Keeper>,
 }
 
 impl LeaseGuard {
-    /// Takes the name, and renews the lease before its term is over, from 100 milliseconds to ten years. `Ok(None)`:
-    /// somebody else holds it.
+    /// Acquires the name, and renews the lease before its term is over, from 100 milliseconds to ten years. `Ok(None)`:
+    /// another owner holds it.
     ///
     /// # Errors
     ///
-    /// The store did not answer, or not before the term was over; whether the name is held is not known. The term is
-    /// shorter than 100 milliseconds, or the store can't extend a lease: [`acquire_for`](Self::acquire_for) is for that.
+    /// The store did not answer, or not before the term was over: the name may be held or not. The term is shorter than 100
+    /// milliseconds, or the store can't extend a lease: [`acquire_for`](Self::acquire_for) is for that.
     ///
     /// ```
     /// use std::time::Duration;
@@ -89,15 +89,16 @@ impl LeaseGuard {
             let why = format!("a renewed lease is {SHORTEST_RENEWED:?} or longer; use `acquire_for`");
             return Err(MutexError::unusable(format!("create {name}"), why));
         }
-        Self::take(&store, name, term, Renewal::WhileItRuns)
+        Self::acquire_once(&store, name, term, Renewal::WhileItRuns)
     }
 
-    /// [`acquire`](Self::acquire), which waits while somebody else holds the name: for `patience` at most, on the store's clock,
-    /// in which it asks about once a second. Of those who wait, any may be the next. `Ok(None)`: somebody still holds it.
+    /// Acquires as [`acquire`](Self::acquire) does, and waits while another owner holds the name: for `timeout` at most, on the
+    /// store's clock, with an attempt about once a second. Any of the processes that wait may be the next. `Ok(None)`: another
+    /// owner still holds it.
     ///
     /// # Errors
     ///
-    /// Those of [`acquire`](Self::acquire); while it may wait, it asks a store again that did not answer.
+    /// Those of [`acquire`](Self::acquire). A store that did not answer is asked again within `timeout`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -118,26 +119,26 @@ impl LeaseGuard {
         mutex: &M,
         name: MutexName,
         term: Term,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Option<Self>, MutexError>
     where
         M: EventMutex + Clone + 'static,
     {
-        let rest = |clock: &Clock, next| {
+        let pause = |clock: &Clock, next| {
             sleep_until(clock, next);
             true
         };
-        let enough = mutex.clock().moment().plus(patience);
-        Self::acquire_after_rests(mutex, &name, term, enough, rest)
+        let enough = mutex.clock().moment().plus(timeout);
+        Self::acquire_in_attempts(mutex, &name, term, enough, pause)
     }
 
-    /// Acquires before `enough`. `rest` sleeps before the next attempt, and returns whether to make it.
-    pub(crate) fn acquire_after_rests<M>(
+    /// Acquires before `enough`. `pause` sleeps before the next attempt, and returns whether to make it.
+    pub(crate) fn acquire_in_attempts<M>(
         mutex: &M,
         name: &MutexName,
         term: Term,
         enough: Moment,
-        rest: impl Fn(&Clock, Moment) -> bool,
+        pause: impl Fn(&Clock, Moment) -> bool,
     ) -> Result<Option<Self>, MutexError>
     where
         M: EventMutex + Clone + 'static,
@@ -147,18 +148,18 @@ impl LeaseGuard {
             let answer = Self::acquire(mutex, name.clone(), term);
             let is_none = answer.as_ref().map_or_else(MutexError::is_outage, Option::is_none);
             let now = clock.moment();
-            if !is_none || now >= enough || !rest(&clock, now.plus(about_a_second()).min(enough)) {
+            if !is_none || now >= enough || !pause(&clock, now.plus(about_a_second()).min(enough)) {
                 return answer;
             }
         }
     }
 
-    /// Takes the name for a fixed term, which is not renewed: choose one that the task stays within. For stores that
-    /// can't extend a lease.
+    /// Acquires the name for a fixed term, which is not renewed: choose a longer one than the task takes. For stores that can't
+    /// extend a lease.
     ///
     /// # Errors
     ///
-    /// The store did not answer, or not before the term was over; whether the name is held is not known.
+    /// The store did not answer, or not before the term was over: the name may be held or not.
     ///
     /// ```
     /// use std::time::Duration;
@@ -175,10 +176,10 @@ impl LeaseGuard {
     where
         M: EventMutex + Clone + 'static,
     {
-        Self::take(&Store::new(mutex.clone()), name, term, Renewal::Never)
+        Self::acquire_once(&Store::new(mutex.clone()), name, term, Renewal::Never)
     }
 
-    fn take(store: &Store, name: MutexName, term: Term, renewal: Renewal) -> Result<Option<Self>, MutexError> {
+    fn acquire_once(store: &Store, name: MutexName, term: Term, renewal: Renewal) -> Result<Option<Self>, MutexError> {
         let clock = store.mutex.clock();
         let _still = clock.stand_still();
         let request = LeaseRequest::new(name, term, &clock);
@@ -197,45 +198,45 @@ impl LeaseGuard {
         renewal: Renewal,
     ) -> Result<Option<Self>, MutexError> {
         let (keeper, now) = (Keeper::of(store, clock), clock.moment());
-        let held = HeldLease::new(clock.clone(), Some(Grant::of(lease.clone())), now, None, Duration::ZERO);
+        let held = HeldLease::for_guard(clock, lease.clone(), now);
         let held = ReleaseOnDrop::new(Arc::clone(&store.mutex), Arc::new(held));
         if lease.deadline() <= now {
             return Err(MutexError::granted_too_late(format!("admit {}", lease.name())));
         }
-        // Whoever in this process has the name already has the better right.
-        let kept = keeper.keep(store, held.holding(), renewal);
+        // If this process still holds the name, the store has lost its data: the earlier lease counts.
+        let kept = keeper.keep(store, &held, renewal);
         Ok(kept.is_ok().then_some(Self { lease, held, _keeper: keeper }))
     }
 
-    /// What is held, as it was granted. How long it lasts after its renewals says [`remaining`](Self::remaining).
+    /// Returns the lease as it was granted. [`remaining`](Self::remaining) counts its renewals.
     pub fn lease(&self) -> &Lease {
         &self.lease
     }
 
-    /// Whether the lease is not ours any more: it could not be renewed in time, or somebody broke it. Somebody else may
-    /// be at work, so the task should stop. Once it is lost, it stays so.
+    /// Returns whether the lease is lost: it could not be renewed in time, or an operator broke it. Another owner may hold the
+    /// name, so the task should stop. A lost lease stays lost.
     pub fn is_lost(&self) -> bool {
-        self.held.holding().is_gone()
+        self.held.reason().is_some()
     }
 
-    /// How long the lease lasts as things are; it is renewed before. Zero when it is lost.
+    /// Returns how long the lease lasts without another renewal. Zero if it is lost.
     pub fn remaining(&self) -> Duration {
-        self.held.holding().remaining()
+        self.held.remaining().unwrap_or(Duration::MAX)
     }
 
-    /// Waits until the lease is lost, for `timeout` at most: a sleep that ends early. `false`: the time is over, and it
-    /// is still ours.
+    /// Waits until the lease is lost, for `timeout` at most: a sleep that ends early. `false`: the timeout is over, and the lease
+    /// is not lost.
     pub fn wait_lost(&self, timeout: Duration) -> bool {
-        self.held.holding().wait_until_gone(timeout)
+        self.held.wait(timeout).is_some()
     }
 
-    /// Gives the name back and says how that went. `Ok(false)`: it was not ours any more, and was left alone.
+    /// Releases the name. `Ok(false)`: the lease was lost before, and the name was left alone.
     ///
     /// # Errors
     ///
     /// The store did not answer; the lease expires with its term.
     pub fn release(mut self) -> Result<bool, MutexError> {
-        match self.held.release().1 {
+        match self.held.release() {
             Some(Release::Failed(error)) => Err(error),
             Some(Release::Lost) => Ok(false),
             _ => Ok(true),

@@ -1,11 +1,11 @@
-//! What a run, or a lease guard, holds, and until when it may be relied on.
+//! The lease of a run or of a lease guard, from its grant to its release.
 //!
-//! One atomic `u64` holds the deadline, or the time of loss. So a thread that finds the deadline passed and a thread that
+//! One atomic `u64` holds the deadline, or the time of the loss. So a thread that finds the deadline passed and a thread that
 //! moves it after a renewal agree on which of the two happened, and a lost lease never comes back.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::signal::Signal;
@@ -17,124 +17,149 @@ use crate::observe::tell::observers::{Observers, RunObservers};
 use crate::store::event_mutex::admission::Grant;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// A lease from its grant to its release, with the claim that was granted along with it; or nothing, for a run without
-/// protection.
+/// The lease and the claim of a run or a lease guard, or nothing for a run without protection; and all that ends a run early.
+/// `cancellation.rs` has the functions for that.
 pub(crate) struct HeldLease {
     clock: Clock,
     grant: Option<Grant>,
-    /// When the grant was there.
-    began: Moment,
-    /// How long the lease is held from then on, however soon it is given back.
-    at_least: Option<Term>,
-    /// How long before the lease ends it stops being relied on: what it takes to stop the work under it.
+    granted_at: Moment,
+    /// How long the lease is held from the grant on, however soon it is released.
+    minimum_hold: Option<Term>,
+    /// How long the task takes to stop: it is cancelled so long before the lease ends.
     stopping: Duration,
-    right: AtomicU64,
-    /// Whether the store said that it is not ours any more, before its time.
-    taken_away: AtomicBool,
-    loss_is_told: AtomicBool,
-    /// Whether the store is just being asked for a renewal. It changes while the signal is locked.
-    renewing: AtomicBool,
+    /// A [`LeaseState`] as one word.
+    state: AtomicU64,
+    /// Whether the store said before the deadline that another owner holds the name.
+    is_taken_away: AtomicBool,
+    loss_is_reported: AtomicBool,
+    /// Whether the store is being asked for a renewal. The signal is locked while this changes.
+    is_renewing: AtomicBool,
+    /// Wakes the threads and tasks that wait for a change.
     signal: Arc<Signal>,
-    /// `None`: nobody observes the run that holds it, or it is held without a run.
+    /// `None`: no run holds the lease, or the run is not observed.
     observed: Option<Box<RunObservers>>,
+    by: HeldBy,
+    /// The thread on which the task runs, or [`NO_THREAD`].
+    thread: AtomicUsize,
+    /// When the task's timeout is over.
+    pub(super) timeout: AtomicU64,
+    /// When the drain of a shutdown is over.
+    pub(super) drained_by: AtomicU64,
+    /// When the process exits, even if the task still runs.
+    pub(super) exit_by: AtomicU64,
+    /// The signal that shuts the process down; zero: none.
+    pub(super) exit_signal: AtomicI32,
+    /// When another process or an operator asked the run to stop, and who.
+    pub(super) stop_request: OnceLock<Box<(Moment, Option<Holder>)>>,
+    /// Also set where no reason is to be reported: for a guard, and after the end of a task.
+    pub(super) cancel_is_reported: AtomicBool,
 }
 
-/// Whoever has a lease in hand: a run, or the lease guard alone.
-pub(crate) trait HoldsLease: Send + Sync + fmt::Debug {
-    fn held(&self) -> &HeldLease;
-
-    /// Whether the work under it is done on this thread.
-    fn is_at_work_on(&self, thread: usize) -> bool;
-
-    /// Whether it knows the work under it: a lease guard does not.
-    fn has_work(&self) -> bool {
-        false
-    }
-
-    /// Somebody asks for the lease, so that the work under it should stop.
-    fn give_way(&self, _to: Option<Holder>) {}
-
-    /// Whether somebody has asked for it.
-    fn gives_way(&self) -> bool {
-        false
-    }
-
-    /// Tells why the work under it should stop, if it should and nobody was told yet. Observers may take their time, so nobody
-    /// calls this while others wait.
-    fn tell_why_it_stops(&self, posted: Option<Posted>);
-}
-
-/// The right to go on.
+/// A kind of holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Right {
-    Until(Moment),
+pub(crate) enum HeldBy {
+    Guard,
+    Run,
+    /// A run that another one may replace.
+    ReplaceableRun,
+}
+
+/// The state of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LeaseState {
+    HeldUntil(Moment),
+    /// Lost or released.
     GoneSince(Moment),
 }
 
 const GONE: u64 = 1 << 63;
 
-/// It has gone because it was given back. What it lasted until is still known then.
-const GIVEN_BACK: u64 = 1 << 62;
+/// Gone by a release. The moment is still the deadline.
+const RELEASED: u64 = 1 << 62;
 
-impl Right {
-    fn of(word: u64) -> Self {
-        let moment = Moment::from_bits(word & !(GONE | GIVEN_BACK));
-        if word & GONE == 0 { Self::Until(moment) } else { Self::GoneSince(moment) }
+impl LeaseState {
+    fn from_bits(bits: u64) -> Self {
+        let moment = Moment::from_bits(bits & !(GONE | RELEASED));
+        if bits & GONE == 0 { Self::HeldUntil(moment) } else { Self::GoneSince(moment) }
     }
 
-    fn word(self) -> u64 {
+    fn to_bits(self) -> u64 {
         match self {
-            Self::Until(moment) => moment.to_bits(),
+            Self::HeldUntil(moment) => moment.to_bits(),
             Self::GoneSince(moment) => moment.to_bits() | GONE,
         }
     }
 
-    /// What it is at this time, whether or not anybody has found out.
+    /// Returns the state at this time, noticed or not.
     fn at(self, now: Moment) -> Self {
         match self {
-            Self::Until(deadline) if deadline <= now => Self::GoneSince(deadline),
-            right => right,
+            Self::HeldUntil(deadline) if deadline <= now => Self::GoneSince(deadline),
+            state => state,
         }
     }
 }
 
 impl HeldLease {
+    /// Holds for a run what was granted to it.
     #[inline]
     pub(crate) fn new(
         clock: Clock,
         grant: Option<Grant>,
-        began: Moment,
-        at_least: Option<Term>,
+        granted_at: Moment,
+        minimum_hold: Option<Term>,
         stopping: Duration,
     ) -> Self {
-        let until =
-            grant.as_ref().and_then(Grant::lease).map_or(Moment::NEVER, |lease| lease.deadline().minus(stopping));
+        let lease = grant.as_ref().and_then(Grant::lease);
+        let until = lease.map_or(Moment::NEVER, |lease| lease.deadline().minus(stopping));
+        let never = || AtomicU64::new(Moment::NEVER.to_bits());
         Self {
             clock,
             grant,
-            began,
-            at_least,
+            granted_at,
+            minimum_hold,
             stopping,
-            right: AtomicU64::new(Right::Until(until).word()),
-            taken_away: AtomicBool::new(false),
-            loss_is_told: AtomicBool::new(false),
-            renewing: AtomicBool::new(false),
+            state: AtomicU64::new(LeaseState::HeldUntil(until).to_bits()),
+            is_taken_away: AtomicBool::new(false),
+            loss_is_reported: AtomicBool::new(false),
+            is_renewing: AtomicBool::new(false),
             signal: Arc::default(),
             observed: None,
+            by: HeldBy::Run,
+            thread: AtomicUsize::new(NO_THREAD),
+            timeout: never(),
+            drained_by: never(),
+            exit_by: never(),
+            exit_signal: AtomicI32::new(0),
+            stop_request: OnceLock::new(),
+            cancel_is_reported: AtomicBool::new(false),
         }
     }
 
-    /// The run that holds it is observed.
+    /// Holds a lease for a guard: only its loss ends it.
+    pub(crate) fn for_guard(clock: &Clock, lease: Lease, granted_at: Moment) -> Self {
+        let held = Self::new(clock.clone(), Some(Grant::of(lease)), granted_at, None, Duration::ZERO);
+        Self { by: HeldBy::Guard, cancel_is_reported: AtomicBool::new(true), ..held }
+    }
+
+    /// Lets these observers see the run.
     pub(crate) fn observe_by(&mut self, observers: RunObservers) {
         self.observed = Some(Box::new(observers));
     }
 
-    /// Which run it is that holds it, if that is observed.
+    /// Allows another run to replace the run.
+    pub(crate) fn allow_replacement(&mut self) {
+        self.by = HeldBy::ReplaceableRun;
+    }
+
+    pub(super) fn by(&self) -> HeldBy {
+        self.by
+    }
+
+    /// Returns the id of the run, if it is observed.
     pub(crate) fn observed_run(&self) -> Option<Owner> {
         self.observed.as_ref().map(|observed| observed.owner)
     }
 
-    /// The observers of the run that holds it.
     pub(crate) fn observers(&self) -> &Observers {
         self.observed.as_ref().map_or(&Observers::NONE, |observed| &observed.observers)
     }
@@ -143,12 +168,11 @@ impl HeldLease {
         &self.clock
     }
 
-    /// What wakes whoever waits for a change.
     pub(crate) fn signal(&self) -> &Arc<Signal> {
         &self.signal
     }
 
-    /// The lease as it was granted.
+    /// Returns the lease as it was granted.
     pub(crate) fn lease(&self) -> Option<&Lease> {
         self.grant.as_ref()?.lease()
     }
@@ -165,215 +189,212 @@ impl HeldLease {
         self.grant.as_ref().map(Grant::token)
     }
 
-    /// This process, as others are told who holds the lease.
+    /// Returns this process as the holder of the lease.
     pub(crate) fn holder(&self) -> Option<Holder> {
-        self.lease().map(|lease| Holder::of(lease, self.clock.wall_at(self.began)))
+        self.lease().map(|lease| Holder::of(lease, self.clock.wall_at(self.granted_at)))
     }
 
-    /// How long it takes to stop the work under it.
     pub(crate) fn stopping(&self) -> Duration {
         self.stopping
     }
 
-    /// When the grant was there.
     #[inline]
-    pub(crate) fn began(&self) -> Moment {
-        self.began
+    pub(crate) fn granted_at(&self) -> Moment {
+        self.granted_at
     }
 
-    /// Whether it is lost, or given back. A loss is told.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.gone_by(self.clock.moment()).is_some()
+    /// Notes that the task runs on this thread from here on: `process::exit` on it releases the lease.
+    #[inline]
+    pub(crate) fn enter_thread(&self) {
+        self.thread.store(this_thread(), Ordering::Relaxed);
     }
 
-    /// How long it may be relied on, as things are.
-    pub(crate) fn remaining(&self) -> Duration {
-        self.end().since(self.clock.moment())
+    /// Notes that the task runs on no thread.
+    #[inline]
+    pub(crate) fn leave_thread(&self) {
+        self.thread.store(NO_THREAD, Ordering::Relaxed);
     }
 
-    /// Waits until it has gone, for `timeout` at most.
-    pub(crate) fn wait_until_gone(&self, timeout: Duration) -> bool {
-        let enough = self.clock.moment().plus(timeout);
-        let waits = |now| self.gone_at(now).is_none() && now < enough;
-        self.signal.wait_while(&self.clock.waiting(&self.signal), |now, waiting| {
-            waits(now).then(|| waiting.patience(self.end().min(enough)))
-        });
-        self.is_gone()
+    pub(super) fn is_running_on(&self, thread: usize) -> bool {
+        thread != NO_THREAD && self.thread.load(Ordering::Relaxed) == thread
     }
 
-    /// Since when the lease is lost, or given back. A loss is told.
+    /// Returns since when the lease is lost or released. Reports a loss.
     #[inline]
     pub(crate) fn gone_by(&self, now: Moment) -> Option<Moment> {
         let gone = self.gone_at(now);
         if gone.is_some() {
-            self.tell_loss(None);
+            self.report_loss(None);
         }
         gone
     }
 
-    /// The same, without telling anybody.
+    /// Returns since when the lease is lost or released.
     #[inline]
     pub(crate) fn gone_at(&self, now: Moment) -> Option<Moment> {
-        if let Right::GoneSince(moment) = self.right_at(now) { Some(moment) } else { None }
+        if let LeaseState::GoneSince(moment) = self.state_at(now) { Some(moment) } else { None }
     }
 
-    /// Until when the lease may be relied on, and nothing if it has gone.
+    /// Returns until when the lease lasts for the task, unless it is lost or released.
     pub(crate) fn deadline_at(&self, now: Moment) -> Option<Moment> {
-        if let Right::Until(deadline) = self.right_at(now) { Some(deadline) } else { None }
+        if let LeaseState::HeldUntil(deadline) = self.state_at(now) { Some(deadline) } else { None }
     }
 
-    /// When it will have gone, as things are.
-    pub(crate) fn end(&self) -> Moment {
-        match Right::of(self.right.load(Ordering::Acquire)) {
-            Right::Until(deadline) => deadline,
-            Right::GoneSince(_) => Moment::BEGINNING,
+    /// Returns until when the lease lasts for the task; the beginning of time if it is lost or released.
+    pub(super) fn deadline(&self) -> Moment {
+        match self.state() {
+            LeaseState::HeldUntil(deadline) => deadline,
+            LeaseState::GoneSince(_) => Moment::BEGINNING,
         }
     }
 
-    /// Until when the work under it may take to stop: until the lease ends, and not at all if it may be another's already.
+    /// Returns the time by which the task must have stopped: when the lease ends or the process does, or at once if the store
+    /// may have granted the name to another owner.
     pub(crate) fn last_moment(&self) -> Moment {
-        if self.taken_away.load(Ordering::Acquire) {
+        if self.is_taken_away.load(Ordering::Acquire) {
             return Moment::BEGINNING;
         }
-        let (Right::Until(deadline) | Right::GoneSince(deadline)) = Right::of(self.right.load(Ordering::Acquire));
-        deadline.plus(self.stopping)
+        let (LeaseState::HeldUntil(deadline) | LeaseState::GoneSince(deadline)) = self.state();
+        deadline.plus(self.stopping).min(moment(&self.exit_by))
     }
 
     #[inline]
-    pub(crate) fn was_given_back(&self) -> bool {
-        self.right.load(Ordering::Acquire) & GIVEN_BACK != 0
+    pub(crate) fn was_released(&self) -> bool {
+        self.state.load(Ordering::Acquire) & RELEASED != 0
     }
 
-    /// Whether it has gone before it was given back.
+    /// Returns whether the lease was gone before it was released.
     pub(crate) fn is_lost(&self) -> bool {
-        self.right.load(Ordering::Acquire) & (GONE | GIVEN_BACK) == GONE
+        self.state.load(Ordering::Acquire) & (GONE | RELEASED) == GONE
     }
 
-    /// The right at this time. Whoever finds that its deadline has passed makes that final.
-    fn right_at(&self, now: Moment) -> Right {
-        let passed = |word| {
-            let (known, right) = (Right::of(word), Right::of(word).at(now));
-            (known != right).then(|| right.word())
+    fn state(&self) -> LeaseState {
+        LeaseState::from_bits(self.state.load(Ordering::Acquire))
+    }
+
+    /// Returns the state at this time. A deadline that is found passed is final from here on.
+    fn state_at(&self, now: Moment) -> LeaseState {
+        let passed = |bits| {
+            let (known, state) = (LeaseState::from_bits(bits), LeaseState::from_bits(bits).at(now));
+            (known != state).then(|| state.to_bits())
         };
-        let (Ok(word) | Err(word)) = self.right.fetch_update(Ordering::AcqRel, Ordering::Acquire, passed);
-        Right::of(word).at(now)
+        let (Ok(bits) | Err(bits)) = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, passed);
+        LeaseState::from_bits(bits).at(now)
     }
 
-    /// The store is about to be asked for a renewal. `false`: there is nothing to renew any more.
+    /// Notes that the store is about to be asked for a renewal. `false`: the lease is gone, so do not ask.
     pub(crate) fn begin_renewal(&self, now: Moment) -> bool {
         let is_live = self.deadline_at(now).is_some();
         self.signal.change_silently(|| {
-            // It may have ended before this was locked, and whoever ended it waits for a renewal that was asked for earlier.
-            let begins = is_live && matches!(Right::of(self.right.load(Ordering::Acquire)), Right::Until(_));
-            self.renewing.store(begins, Ordering::Release);
+            // A release before the lock waits only for a renewal that began before it.
+            let begins = is_live && matches!(self.state(), LeaseState::HeldUntil(_));
+            self.is_renewing.store(begins, Ordering::Release);
             begins
         })
     }
 
-    /// The store renewed it: it lasts until `deadline`, unless it was over when the answer came.
+    /// Notes that the store has renewed the lease until `deadline`. A lease that is gone stays gone.
     pub(crate) fn renewed_until(&self, deadline: Moment, now: Moment) {
-        self.end_renewal(now, Right::Until(deadline.minus(self.stopping)));
+        self.end_renewal(now, LeaseState::HeldUntil(deadline.minus(self.stopping)));
     }
 
-    /// The store says that the lease is not ours any more. Threads that wait hear of it at once, tasks when the keeper wakes
-    /// them.
+    /// Notes that the store says that another owner holds the name, or none. It wakes the threads that wait, but no task.
     pub(crate) fn lose(&self, now: Moment) {
-        if !self.was_given_back() {
-            // Also when it was lost before: what is being stopped has no more time then.
-            self.taken_away.store(true, Ordering::Release);
+        if !self.was_released() {
+            // Also if the deadline has passed: a task that is being stopped has no more time then.
+            self.is_taken_away.store(true, Ordering::Release);
         }
-        self.end_renewal(now, Right::GoneSince(now));
+        self.end_renewal(now, LeaseState::GoneSince(now));
     }
 
-    /// The store's answer makes this of a right that still lasts.
-    fn end_renewal(&self, now: Moment, answer: Right) {
-        if let right @ Right::Until(_) = self.right_at(now) {
-            // Whoever changed it meanwhile has ended it.
-            let _ = self.right.compare_exchange(right.word(), answer.word(), Ordering::AcqRel, Ordering::Acquire);
+    fn end_renewal(&self, now: Moment, answer: LeaseState) {
+        if let state @ LeaseState::HeldUntil(_) = self.state_at(now) {
+            // If another thread has changed the state meanwhile, the lease is gone.
+            let _ = self.state.compare_exchange(state.to_bits(), answer.to_bits(), Ordering::AcqRel, Ordering::Acquire);
         }
         self.renewal_failed();
     }
 
-    /// The store gave no answer to the renewal: nothing is asked any more.
+    /// Notes that the store did not answer the request for a renewal.
     pub(crate) fn renewal_failed(&self) {
-        self.signal.change(|| self.renewing.store(false, Ordering::Release));
+        self.signal.change(|| self.is_renewing.store(false, Ordering::Release));
     }
 
-    /// The store is about to be asked to let it end at this moment: nobody relies on more than that from here on.
+    /// Notes, before the store is asked for it, that the lease ends at this moment at the latest.
     pub(crate) fn shorten_until(&self, deadline: Moment) {
         let deadline = deadline.minus(self.stopping);
-        let is_later = |word| matches!(Right::of(word), Right::Until(until) if deadline < until);
-        let shorten = |word| is_later(word).then(|| Right::Until(deadline).word());
-        let _ = self.right.fetch_update(Ordering::AcqRel, Ordering::Acquire, shorten);
-        // Whoever is about to wait until the later deadline is told once it does.
+        let is_later = |bits| matches!(LeaseState::from_bits(bits), LeaseState::HeldUntil(until) if deadline < until);
+        let shorten = |bits| is_later(bits).then(|| LeaseState::HeldUntil(deadline).to_bits());
+        let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, shorten);
+        // Threads that wait until the later deadline look again.
         self.signal.change(|| ());
     }
 
-    /// Ends the right to go on, because the run is over or the guard is dropped, and the renewal with it. Returns the lease as
-    /// it is now, if it was renewed. The caller wakes the tasks that wait, with nothing locked.
+    /// Ends the run or the guard, and the renewal with it. Returns the lease with its last deadline, if it was renewed. The
+    /// caller wakes the tasks that wait, with nothing locked.
     #[inline]
     pub(crate) fn begin_release(&self) -> Option<Lease> {
-        let end = |word| (word & GONE == 0).then_some(word | GONE | GIVEN_BACK);
-        let told = match self.right.fetch_update(Ordering::AcqRel, Ordering::Acquire, end) {
-            Err(lost) if lost & GIVEN_BACK == 0 => return None,
-            Ok(word) | Err(word) => Moment::from_bits(word & !(GONE | GIVEN_BACK)),
+        let end = |bits| (bits & GONE == 0).then_some(bits | GONE | RELEASED);
+        let until = match self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, end) {
+            Err(lost) if lost & RELEASED == 0 => return None,
+            Ok(bits) | Err(bits) => Moment::from_bits(bits & !(GONE | RELEASED)),
         };
-        let deadline = told.plus(self.stopping);
+        let deadline = until.plus(self.stopping);
         self.lease().filter(|lease| lease.deadline() != deadline).map(|lease| lease.held_until(deadline))
     }
 
-    /// How much longer the lease is to be held; nothing if it has gone.
-    pub(crate) fn rest(&self) -> Option<Term> {
-        let at_least = self.at_least?.get();
+    /// Returns how much of the minimum hold is left; nothing if the lease is gone.
+    pub(crate) fn minimum_hold_left(&self) -> Option<Term> {
+        let minimum_hold = self.minimum_hold?.get();
         let now = self.clock.moment();
-        let rest = self.began.plus(at_least).since(now);
-        self.deadline_at(now).and_then(|_| Term::new(rest).ok())
+        let left = self.granted_at.plus(minimum_hold).since(now);
+        self.deadline_at(now).and_then(|_| Term::new(left).ok())
     }
 
-    /// Waits for the answer to a renewal that is under way, so that it does not prolong what is shortened after it; not
-    /// for longer than the lease lasts.
-    pub(crate) fn wait_for_its_renewal(&self, deadline: Moment) {
-        let is_under_way = |now| self.renewing.load(Ordering::Acquire) && now < deadline;
+    /// Waits for the answer to a renewal under way, until `deadline` at most: the renewal must not follow a request to shorten
+    /// the lease.
+    pub(crate) fn wait_for_renewal(&self, deadline: Moment) {
+        let is_renewing = |now| self.is_renewing.load(Ordering::Acquire) && now < deadline;
         let waiting = self.clock.waiting(&self.signal);
-        self.signal.wait_while(&waiting, |now, waiting| is_under_way(now).then(|| waiting.patience(deadline)));
+        self.signal.wait_while(&waiting, |now, waiting| is_renewing(now).then(|| waiting.patience(deadline)));
     }
 
-    /// Tells of the loss of the lease, if it is lost, once. A subscriber may take its time, so nobody calls this while
-    /// others wait.
+    /// Reports the loss of the lease, once. Subscribers may be slow, so no thread calls this while others wait for it.
     #[cold]
-    pub(crate) fn tell_loss(&self, posted: Option<Posted>) {
-        if !self.is_lost() || self.loss_is_told.swap(true, Ordering::AcqRel) {
-            return;
+    pub(super) fn report_loss(&self, posted: Option<Posted>) {
+        if self.is_lost() && !self.loss_is_reported.swap(true, Ordering::AcqRel) {
+            self.tell(&Step::LeaseLost { mutex: self.lease().map(Lease::name), token: self.token() }, posted);
         }
-        self.tell(&Step::LeaseLost { mutex: self.lease().map(Lease::name), token: self.token() }, posted);
     }
 
-    /// Tells of a step of the run that holds it.
+    /// Reports a step of the run.
     pub(super) fn tell(&self, step: &Step<'_>, posted: Option<Posted>) {
         let about = self.observed.as_ref().map_or_else(About::default, |observed| observed.about());
         self.observers().tell_as(about, step, posted);
     }
 }
 
-/// A lease guard has nothing else in hand.
-impl HoldsLease for HeldLease {
-    fn held(&self) -> &HeldLease {
-        self
-    }
-
-    /// Nobody knows who works under a guard.
-    fn is_at_work_on(&self, _: usize) -> bool {
-        false
-    }
-
-    fn tell_why_it_stops(&self, posted: Option<Posted>) {
-        self.tell_loss(posted);
+impl fmt::Debug for HeldLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldLease").field("grant", &self.grant).field("state", &self.state()).finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for HeldLease {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let right = Right::of(self.right.load(Ordering::Acquire));
-        f.debug_struct("HeldLease").field("grant", &self.grant).field("right", &right).finish_non_exhaustive()
-    }
+pub(super) fn moment(bits: &AtomicU64) -> Moment {
+    Moment::from_bits(bits.load(Ordering::Acquire))
+}
+
+/// The number of no thread.
+pub(crate) const NO_THREAD: usize = 0;
+
+#[cfg(unix)]
+#[inline]
+pub(crate) fn this_thread() -> usize {
+    crate::base::system::Thread::this().number()
+}
+
+/// Returns no thread: only Unix asks for it.
+#[cfg(not(unix))]
+pub(crate) fn this_thread() -> usize {
+    NO_THREAD
 }

@@ -1,7 +1,7 @@
 //! Tests with `loom`: threads that wait for each other take their steps in every order that is possible.
 //!
 //! Their source is compiled a second time here, and waits with what `loom` has. There a time-out never comes, so that
-//! whoever is not woken waits for ever, and `loom` tells of it.
+//! a thread that is not woken waits for ever, and `loom` reports it.
 
 use std::sync::Arc;
 use std::task::{self, Context, Poll, Waker};
@@ -18,13 +18,66 @@ use crate::store::event_mutex::admission::Grant;
 use crate::time::clock::manual::{ManualClock, Wake};
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting};
-use cancellation::Cancellation;
-use held_lease::{HeldLease, HoldsLease};
-use timer_thread::{NO_VALUE, Need, TimedJobs, TimedStep, TimerThread};
+use held_lease::{HeldLease, NO_THREAD};
+use plan::{Plan, PlannedJob, RenewalAnswers};
+use timer_thread::{Need, TimerThread};
 
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+}
+
+/// In the place of the plan: moments at which there is something to do.
+mod plan {
+    use crate::time::clock::moment::Moment;
+
+    #[derive(Default)]
+    pub(super) struct Plan {
+        pub(super) due: Vec<Moment>,
+        pub(super) is_running: bool,
+        pub(super) done: Vec<Moment>,
+        /// A signal came: the first is done now, whenever it is due.
+        pub(super) exits: bool,
+        pub(super) exits_on: usize,
+    }
+
+    pub(super) enum PlanStep {
+        Do(PlannedJob),
+        SleepUntil(Moment),
+        End,
+    }
+
+    pub(super) struct PlannedJob(pub(super) Moment);
+
+    pub(super) struct RenewalAnswers;
+
+    impl Plan {
+        pub(super) fn next_step(&mut self, now: Moment) -> PlanStep {
+            assert!(!self.is_running, "two threads run it");
+            let exits = std::mem::take(&mut self.exits);
+            match self.due.iter().copied().min() {
+                Some(first) if exits || first <= now => {
+                    self.due.retain(|due| *due != first);
+                    self.is_running = true;
+                    PlanStep::Do(PlannedJob(first))
+                }
+                first => first.map_or(PlanStep::End, PlanStep::SleepUntil),
+            }
+        }
+
+        pub(super) fn begin_exit(&mut self, thread: usize) {
+            (self.exits, self.exits_on) = (true, thread);
+        }
+
+        pub(super) fn has_leases(&self) -> bool {
+            !self.due.is_empty()
+        }
+
+        pub(super) fn job_done(&mut self, job: &PlannedJob, _: RenewalAnswers, _now: Moment) {
+            self.is_running = false;
+            self.done.push(job.0);
+        }
+    }
 }
 
 #[path = "timer_thread.rs"]
@@ -35,11 +88,6 @@ mod timer_thread;
 #[path = "signal.rs"]
 #[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
 mod signal;
-
-#[path = "at_work.rs"]
-#[expect(clippy::duplicate_mod, reason = "a part of what waits with other means here")]
-#[expect(dead_code, reason = "what needs no waiting is tested elsewhere")]
-mod at_work;
 
 #[path = "held_lease.rs"]
 #[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
@@ -53,11 +101,11 @@ mod cancellation;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(60 * 60);
-/// Of the leases here.
+/// The term of the leases here.
 const TERM: Duration = Duration::from_secs(60);
 
 fn in_every_order(model: impl Fn() + Send + Sync + 'static) {
-    // `loom::model` would show what is traced, each time.
+    // `loom::model` would print each trace.
     loom::model::Builder::new().check(model);
 }
 
@@ -68,66 +116,27 @@ fn clock() -> (ManualClock, Clock) {
     (manual, clock)
 }
 
-/// Things to be done, each at its time.
-#[derive(Default)]
-struct Jobs {
-    due: Vec<Moment>,
-    at_work: bool,
-    done: Vec<Moment>,
-    /// A signal came: the first is done now, whenever it is due.
-    hurry: bool,
-    heard: usize,
-}
-
-impl TimedJobs for Jobs {
-    type Job = Moment;
-    type Answer = ();
-
-    fn next_step(&mut self, now: Moment) -> TimedStep<Moment> {
-        assert!(!self.at_work, "two attend to it");
-        let hurry = std::mem::take(&mut self.hurry);
-        match self.due.iter().copied().min() {
-            Some(first) if hurry || first <= now => {
-                self.due.retain(|due| *due != first);
-                self.at_work = true;
-                TimedStep::Do(first)
-            }
-            first => first.map_or(TimedStep::Rest, TimedStep::Wait),
-        }
-    }
-
-    fn on_signal(&mut self, value: usize) {
-        (self.hurry, self.heard) = (true, value);
-    }
-
-    fn heeds_signals(&self) -> bool {
-        !self.due.is_empty()
-    }
-
-    fn job_done(&mut self, job: &Moment, (): (), _now: Moment) {
-        self.at_work = false;
-        self.done.push(*job);
-    }
-}
-
-/// Where nobody waits: each clock is moved by the thread that waits for it.
+/// A place where no thread waits: each clock is moved by the thread that waits for it.
 struct Nowhere;
 
 impl Wake for Nowhere {
     fn wake(&self) {}
 }
 
-fn run(timer: &TimerThread<Jobs>, clock: &Clock, carry_out: impl FnMut(&Moment)) {
-    timer.run(clock.waiting(&Arc::new(Nowhere)), carry_out);
+fn run(timer: &TimerThread, clock: &Clock, mut carry_out: impl FnMut(&Moment)) {
+    timer.run(clock.waiting(&Arc::new(Nowhere)), |PlannedJob(due)| {
+        carry_out(due);
+        RenewalAnswers
+    });
 }
 
-fn hand_in(timer: &TimerThread<Jobs>, due: Moment) -> Need {
-    timer.change(|jobs| (jobs.due.push(due), Some(due))).1
+fn add(timer: &TimerThread, due: Moment) -> Need {
+    timer.change(|plan| (plan.due.push(due), Some(due))).1
 }
 
 #[track_caller]
-fn assert_done(timer: &TimerThread<Jobs>, expected: &[Moment]) {
-    let (mut done, _) = timer.change(|jobs| (jobs.done.clone(), None));
+fn assert_done(timer: &TimerThread, expected: &[Moment]) {
+    let (mut done, _) = timer.change(|plan| (plan.done.clone(), None));
     done.sort_unstable();
     assert_eq!(done, expected);
 }
@@ -136,28 +145,28 @@ fn assert_done(timer: &TimerThread<Jobs>, expected: &[Moment]) {
 fn a_thread_that_waits_is_woken_for_what_is_due_before_that() {
     in_every_order(|| {
         let (manual, clock) = clock();
-        let timer = Arc::new(TimerThread::new(Jobs::default()));
+        let timer = Arc::new(TimerThread::new(Plan::default()));
         let (soon, late) = (clock.moment(), clock.moment().plus(HOUR));
-        assert_eq!(hand_in(&timer, late), Need::Thread);
+        assert_eq!(add(&timer, late), Need::Thread);
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
-            // What is done soon takes so long that the other is due after it.
+            // The first job takes so long that the other is due after it.
             move || run(&timer, &clock, |_| manual.advance(HOUR))
         });
-        assert_eq!(hand_in(&timer, soon), Need::Nobody);
+        assert_eq!(add(&timer, soon), Need::Nobody);
         runs.join().expect("it ends when all is done");
         assert_done(&timer, &[soon, late]);
     });
 }
 
 #[test]
-fn what_is_handed_in_while_a_thread_is_at_work_is_seen_after_it() {
+fn what_is_planned_while_a_job_runs_is_seen_after_it() {
     in_every_order(|| {
         let (manual, clock) = clock();
-        let timer = Arc::new(TimerThread::new(Jobs::default()));
+        let timer = Arc::new(TimerThread::new(Plan::default()));
         let (now, late) = (clock.moment(), clock.moment().plus(HOUR));
-        assert_eq!(hand_in(&timer, now.minus(MILLISECOND)), Need::Thread);
-        assert_eq!(hand_in(&timer, late), Need::Nobody);
+        assert_eq!(add(&timer, now.minus(MILLISECOND)), Need::Thread);
+        assert_eq!(add(&timer, late), Need::Nobody);
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
             move || {
@@ -168,7 +177,7 @@ fn what_is_handed_in_while_a_thread_is_at_work_is_seen_after_it() {
                 });
             }
         });
-        assert_eq!(hand_in(&timer, now), Need::Nobody);
+        assert_eq!(add(&timer, now), Need::Nobody);
         runs.join().expect("it ends when all is done");
         assert_done(&timer, &[now.minus(MILLISECOND), now, late]);
     });
@@ -178,34 +187,34 @@ fn what_is_handed_in_while_a_thread_is_at_work_is_seen_after_it() {
 fn a_thread_that_was_woken_for_nothing_is_woken_again() {
     in_every_order(|| {
         let (manual, clock) = clock();
-        let timer = Arc::new(TimerThread::new(Jobs::default()));
+        let timer = Arc::new(TimerThread::new(Plan::default()));
         let (soon, late) = (clock.moment(), clock.moment().plus(HOUR));
-        assert_eq!(hand_in(&timer, late), Need::Thread);
+        assert_eq!(add(&timer, late), Need::Thread);
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
             move || run(&timer, &clock, |_| manual.advance(HOUR))
         });
         let called_off = soon.plus(MILLISECOND);
-        assert_eq!(hand_in(&timer, called_off), Need::Nobody);
-        let ((), _) = timer.change(|jobs| (jobs.due.retain(|due| *due != called_off), None));
-        assert_eq!(hand_in(&timer, soon), Need::Nobody);
+        assert_eq!(add(&timer, called_off), Need::Nobody);
+        let ((), _) = timer.change(|plan| (plan.due.retain(|due| *due != called_off), None));
+        assert_eq!(add(&timer, soon), Need::Nobody);
         runs.join().expect("it ends when all is done");
         assert_done(&timer, &[soon, late]);
     });
 }
 
 #[test]
-fn what_is_handed_in_while_a_thread_is_about_to_rest_is_seen_by_it_or_needs_another() {
+fn what_is_planned_while_a_thread_is_about_to_end_is_seen_by_it_or_needs_another() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let timer = Arc::new(TimerThread::new(Jobs::default()));
+        let timer = Arc::new(TimerThread::new(Plan::default()));
         let now = clock.moment();
-        assert_eq!(hand_in(&timer, now.minus(MILLISECOND)), Need::Thread);
+        assert_eq!(add(&timer, now.minus(MILLISECOND)), Need::Thread);
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
             move || run(&timer, &clock, |_| ())
         });
-        if hand_in(&timer, now) == Need::Thread {
+        if add(&timer, now) == Need::Thread {
             run(&timer, &clock, |_| ());
         }
         runs.join().expect("it ends when all is done");
@@ -214,16 +223,16 @@ fn what_is_handed_in_while_a_thread_is_about_to_rest_is_seen_by_it_or_needs_anot
 }
 
 #[test]
-fn of_two_that_hand_something_in_one_needs_a_thread() {
+fn of_two_that_plan_something_one_needs_a_thread() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let timer = Arc::new(TimerThread::new(Jobs::default()));
+        let timer = Arc::new(TimerThread::new(Plan::default()));
         let now = clock.moment();
         let other = thread::spawn({
             let timer = Arc::clone(&timer);
-            move || hand_in(&timer, now.minus(MILLISECOND))
+            move || add(&timer, now.minus(MILLISECOND))
         });
-        let mut needs = [hand_in(&timer, now), other.join().expect("it hands in")];
+        let mut needs = [add(&timer, now), other.join().expect("it hands in")];
         needs.sort_unstable_by_key(|need| *need == Need::Thread);
         assert_eq!(needs, [Need::Nobody, Need::Thread]);
         run(&timer, &clock, |_| ());
@@ -235,19 +244,19 @@ fn of_two_that_hand_something_in_one_needs_a_thread() {
 fn after_a_thread_that_could_not_be_had_another_is_needed() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let timer = TimerThread::new(Jobs::default());
+        let timer = TimerThread::new(Plan::default());
         let now = clock.moment();
-        assert_eq!(hand_in(&timer, now.minus(MILLISECOND)), Need::Thread);
+        assert_eq!(add(&timer, now.minus(MILLISECOND)), Need::Thread);
         timer.thread_failed();
-        assert_eq!(hand_in(&timer, now), Need::Thread);
+        assert_eq!(add(&timer, now), Need::Thread);
         run(&timer, &clock, |_| ());
         assert_done(&timer, &[now.minus(MILLISECOND), now]);
     });
 }
 
 /// Signals the thread, and waits until it has handled that.
-fn signal(timer: &TimerThread<Jobs>, value: usize) {
-    timer.signal(value);
+fn signal(timer: &TimerThread, exits_on: usize) {
+    timer.signal(exits_on);
     timer.wait_until_handled(&Waiting::on_the_machine(), Moment::NEVER);
 }
 
@@ -255,9 +264,9 @@ fn signal(timer: &TimerThread<Jobs>, value: usize) {
 fn a_signal_is_handled_by_a_thread_that_starts_or_falls_asleep() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let timer = Arc::new(TimerThread::new(Jobs::default()));
+        let timer = Arc::new(TimerThread::new(Plan::default()));
         let late = clock.moment().plus(HOUR);
-        assert_eq!(hand_in(&timer, late), Need::Thread);
+        assert_eq!(add(&timer, late), Need::Thread);
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
             move || run(&timer, &clock, |_| ())
@@ -269,13 +278,13 @@ fn a_signal_is_handled_by_a_thread_that_starts_or_falls_asleep() {
 }
 
 #[test]
-fn a_signal_to_a_thread_that_is_at_work_is_handled_when_it_is_done() {
+fn a_signal_while_a_job_runs_is_handled_after_it() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let timer = TimerThread::new(Jobs::default());
+        let timer = TimerThread::new(Plan::default());
         let (now, late) = (clock.moment(), clock.moment().plus(HOUR));
-        assert_eq!(hand_in(&timer, now), Need::Thread);
-        assert_eq!(hand_in(&timer, late), Need::Nobody);
+        assert_eq!(add(&timer, now), Need::Thread);
+        assert_eq!(add(&timer, late), Need::Nobody);
         run(&timer, &clock, |job| {
             if *job == now {
                 timer.signal(1);
@@ -287,13 +296,13 @@ fn a_signal_to_a_thread_that_is_at_work_is_handled_when_it_is_done() {
 }
 
 #[test]
-fn whoever_signals_a_thread_that_is_about_to_rest_does_not_wait_for_ever() {
+fn a_signal_to_a_thread_that_is_about_to_end_is_not_waited_for_for_ever() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let timer = Arc::new(TimerThread::new(Jobs::default()));
+        let timer = Arc::new(TimerThread::new(Plan::default()));
         let now = clock.moment();
         timer.wait_until_handled(&Waiting::on_the_machine(), Moment::NEVER); // there is nothing to handle
-        assert_eq!(hand_in(&timer, now), Need::Thread);
+        assert_eq!(add(&timer, now), Need::Thread);
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
             move || run(&timer, &clock, |_| ())
@@ -304,12 +313,12 @@ fn whoever_signals_a_thread_that_is_about_to_rest_does_not_wait_for_ever() {
     });
 }
 
-/// A process that ends with nothing in hand does not wait for a thread that may not even have begun.
+// A process that exits without a lease does not wait for a thread that may not even have begun.
 #[test]
-fn whoever_signals_a_thread_that_has_nothing_to_do_does_not_wait_for_it() {
+fn a_signal_to_a_thread_that_has_nothing_to_do_is_not_waited_for() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let timer = TimerThread::new(Jobs::default());
+        let timer = TimerThread::new(Plan::default());
         let late = clock.moment().plus(HOUR);
         assert_eq!(timer.change(|_| ((), Some(late))).1, Need::Thread);
         signal(&timer, 1);
@@ -317,31 +326,30 @@ fn whoever_signals_a_thread_that_has_nothing_to_do_does_not_wait_for_it() {
 }
 
 #[test]
-fn two_signals_are_both_handled_and_the_value_of_one_stays() {
+fn two_signals_are_both_handled_and_the_thread_of_one_stays() {
     in_every_order(|| {
         let (_manual, clock) = clock();
-        let timer = Arc::new(TimerThread::new(Jobs::default()));
+        let timer = Arc::new(TimerThread::new(Plan::default()));
         let late = clock.moment().plus(HOUR);
-        assert_eq!(hand_in(&timer, late), Need::Thread);
+        assert_eq!(add(&timer, late), Need::Thread);
         let other = thread::spawn({
             let timer = Arc::clone(&timer);
-            move || timer.signal(NO_VALUE)
+            move || timer.signal(NO_THREAD)
         });
         timer.signal(1);
         other.join().expect("it only signals");
         run(&timer, &clock, |_| ());
         timer.wait_until_handled(&Waiting::on_the_machine(), Moment::NEVER);
-        let (heard, _) = timer.change(|jobs| (jobs.heard, None));
-        assert_eq!(heard, 1);
+        let (exits_on, _) = timer.change(|plan| (plan.exits_on, None));
+        assert_eq!(exits_on, 1);
         assert_done(&timer, &[late]);
     });
 }
 
-fn granted(clock: &Clock) -> Arc<Cancellation> {
+fn granted(clock: &Clock) -> Arc<HeldLease> {
     let (name, term) = (MutexName::lease("reports").expect("a name"), Term::new(TERM).expect("a term"));
     let lease = LeaseRequest::new(name, term, clock).granted(FencingToken::new(1));
-    let held = HeldLease::new(clock.clone(), Some(Grant::of(lease)), clock.moment(), None, Duration::ZERO);
-    Arc::new(Cancellation::new(held))
+    Arc::new(HeldLease::new(clock.clone(), Some(Grant::of(lease)), clock.moment(), None, Duration::ZERO))
 }
 
 /// A thread that sleeps until it is woken.
@@ -359,7 +367,7 @@ impl task::Wake for Sleeper {
 }
 
 /// Waits as a task does, which is polled when it was woken, and by itself never.
-fn reason_in_a_task(run: &Arc<Cancellation>) -> CancelReason {
+fn reason_in_a_task(run: &Arc<HeldLease>) -> CancelReason {
     let sleeper = Arc::new(Sleeper::default());
     let (waker, mut cancelled) = (Waker::from(Arc::clone(&sleeper)), Box::pin(run.cancelled()));
     loop {
@@ -373,9 +381,9 @@ fn reason_in_a_task(run: &Arc<Cancellation>) -> CancelReason {
     }
 }
 
-/// A thread, and then a task, waits until this has happened, and hears the reason.
-fn assert_all_are_woken(expected: CancelReason, happens: fn(&Cancellation, Moment)) {
-    type Wait = fn(&Arc<Cancellation>) -> Option<CancelReason>;
+/// Asserts that a thread, and then a task, that waits until this has happened is woken with the reason.
+fn assert_all_are_woken(expected: CancelReason, happens: fn(&HeldLease, Moment)) {
+    type Wait = fn(&Arc<HeldLease>) -> Option<CancelReason>;
     let waits: [Wait; 2] = [|run| run.wait(HOUR), |run| Some(reason_in_a_task(run))];
     for wait in waits {
         in_every_order(move || {
@@ -392,28 +400,28 @@ fn assert_all_are_woken(expected: CancelReason, happens: fn(&Cancellation, Momen
 }
 
 #[test]
-fn whoever_waits_is_woken_by_the_loss() {
+fn a_waiter_is_woken_by_the_loss() {
     assert_all_are_woken(CancelReason::LeaseLost, |run, now| {
-        run.held().lose(now);
-        run.held().signal().wake(); // as the keeper does
+        run.lose(now);
+        run.signal().wake(); // as the keeper does
     });
 }
 
 #[test]
-fn whoever_waits_is_woken_by_the_timeout() {
-    assert_all_are_woken(CancelReason::TimedOut, Cancellation::limit_task_until);
+fn a_waiter_is_woken_by_the_timeout() {
+    assert_all_are_woken(CancelReason::TimedOut, HeldLease::limit_task_until);
 }
 
 #[test]
-fn whoever_waits_is_woken_by_the_shutdown() {
+fn a_waiter_is_woken_by_the_shutdown() {
     assert_all_are_woken(CancelReason::ShuttingDown, |run, _| run.shut_down(Duration::ZERO, HOUR, None));
 }
 
 #[test]
-fn whoever_waits_is_woken_by_the_end_of_the_run() {
+fn a_waiter_is_woken_by_the_end_of_the_run() {
     assert_all_are_woken(CancelReason::LeaseLost, |run, _| {
-        let _ = run.held().begin_release();
-        run.held().signal().wake(); // as the release does
+        let _ = run.begin_release();
+        run.signal().wake(); // as the release does
     });
 }
 
@@ -439,12 +447,12 @@ fn two_that_wait_are_both_woken_by_the_loss() {
     in_every_order(|| {
         let (_manual, clock) = clock();
         let run = granted(&clock);
-        assert!(run.held().begin_renewal(clock.moment()));
+        assert!(run.begin_renewal(clock.moment()));
         let waiters = [0, 1].map(|_| {
             let run = Arc::clone(&run);
             thread::spawn(move || run.wait(HOUR))
         });
-        run.held().lose(clock.moment());
+        run.lose(clock.moment());
         for waiter in waiters {
             assert_eq!(waiter.join().expect("it waits"), Some(CancelReason::LeaseLost));
         }
@@ -452,7 +460,7 @@ fn two_that_wait_are_both_woken_by_the_loss() {
 }
 
 #[test]
-fn whoever_waits_is_woken_when_the_lease_is_to_end_sooner() {
+fn a_waiter_is_woken_when_the_lease_is_to_end_sooner() {
     in_every_order(|| {
         let (_manual, clock) = clock();
         let run = granted(&clock);
@@ -460,13 +468,13 @@ fn whoever_waits_is_woken_when_the_lease_is_to_end_sooner() {
             let run = Arc::clone(&run);
             move || run.wait(HOUR)
         });
-        run.held().shorten_until(clock.moment());
+        run.shorten_until(clock.moment());
         assert_eq!(waiter.join().expect("it waits"), Some(CancelReason::LeaseLost));
     });
 }
 
 #[test]
-fn who_waits_at_the_deadline_goes_on_when_it_was_renewed_in_time() {
+fn a_waiter_at_the_deadline_waits_on_when_the_lease_was_renewed_in_time() {
     in_every_order(|| {
         let (manual, clock) = clock();
         let run = granted(&clock);
@@ -476,14 +484,14 @@ fn who_waits_at_the_deadline_goes_on_when_it_was_renewed_in_time() {
             let run = Arc::clone(&run);
             move || run.wait(HOUR)
         });
-        run.held().renewed_until(asked.plus(TERM * 2), deadline.minus(MILLISECOND));
-        run.held().lose(deadline);
+        run.renewed_until(asked.plus(TERM * 2), deadline.minus(MILLISECOND));
+        run.lose(deadline);
         assert_eq!(waiter.join().expect("it waits"), Some(CancelReason::LeaseLost));
     });
 }
 
 #[test]
-fn what_one_has_seen_gone_is_gone_for_all_and_no_renewal_brings_it_back() {
+fn a_lease_that_one_thread_has_seen_gone_is_gone_for_all_and_no_renewal_brings_it_back() {
     in_every_order(|| {
         let (manual, clock) = clock();
         let run = granted(&clock);
@@ -491,16 +499,16 @@ fn what_one_has_seen_gone_is_gone_for_all_and_no_renewal_brings_it_back() {
         manual.advance(TERM);
         let looks = thread::spawn({
             let (run, clock) = (Arc::clone(&run), clock.clone());
-            move || (run.reason().is_some(), run.held().gone_by(clock.moment()).is_some())
+            move || (run.reason().is_some(), run.gone_by(clock.moment()).is_some())
         });
         let renews = thread::spawn({
             let run = Arc::clone(&run);
-            move || run.held().renewed_until(deadline.plus(TERM), deadline.minus(MILLISECOND))
+            move || run.renewed_until(deadline.plus(TERM), deadline.minus(MILLISECOND))
         });
-        let seen = run.held().gone_by(clock.moment());
+        let seen = run.gone_by(clock.moment());
         let (first, second) = looks.join().expect("it looks");
         renews.join().expect("it renews");
-        let gone = run.held().gone_by(clock.moment()).is_some();
+        let gone = run.gone_by(clock.moment()).is_some();
         assert!(gone || (seen, first, second) == (None, false, false), "it came back");
         assert!(first <= second, "it came back");
         assert_eq!(run.remaining(), Some(if gone { Duration::ZERO } else { TERM }));
@@ -508,25 +516,25 @@ fn what_one_has_seen_gone_is_gone_for_all_and_no_renewal_brings_it_back() {
 }
 
 #[test]
-fn what_is_given_back_stays_so_whatever_is_noted_at_that_moment() {
+fn a_released_lease_stays_released_whatever_is_noted_at_that_moment() {
     in_every_order(|| {
         let (_manual, clock) = clock();
         let run = granted(&clock);
         let asked = clock.moment();
         let renews = thread::spawn({
             let run = Arc::clone(&run);
-            move || run.held().renewed_until(asked.plus(TERM * 2), asked)
+            move || run.renewed_until(asked.plus(TERM * 2), asked)
         });
-        let _ = run.held().begin_release();
-        assert!(run.held().gone_by(clock.moment()).is_some());
+        let _ = run.begin_release();
+        assert!(run.gone_by(clock.moment()).is_some());
         renews.join().expect("it renews");
-        assert!(run.held().gone_by(clock.moment()).is_some(), "it came back");
-        assert!(!run.held().begin_renewal(asked), "it is renewed again");
+        assert!(run.gone_by(clock.moment()).is_some(), "it came back");
+        assert!(!run.begin_renewal(asked), "it is renewed again");
     });
 }
 
 #[test]
-fn whoever_gives_it_back_waits_for_its_renewal_and_no_other_follows() {
+fn a_release_waits_for_the_renewal_and_no_other_follows() {
     let renewed = |held: &HeldLease, now: Moment| held.renewed_until(now.plus(TERM), now);
     let answers: [fn(&HeldLease, Moment); 3] = [renewed, |held, _| held.renewal_failed(), HeldLease::lose];
     for answer in answers {
@@ -538,16 +546,16 @@ fn whoever_gives_it_back_waits_for_its_renewal_and_no_other_follows() {
                 let (run, under_way) = (Arc::clone(&run), Arc::clone(&under_way));
                 move || {
                     for _ in 0..2 {
-                        if run.held().begin_renewal(now) {
+                        if run.begin_renewal(now) {
                             under_way.store(true, Ordering::Release);
                             under_way.store(false, Ordering::Release);
-                            answer(run.held(), now);
+                            answer(&run, now);
                         }
                     }
                 }
             });
-            let _ = run.held().begin_release();
-            run.held().wait_for_its_renewal(Moment::NEVER);
+            let _ = run.begin_release();
+            run.wait_for_renewal(Moment::NEVER);
             assert!(!under_way.load(Ordering::Acquire), "it is being renewed");
             keeper.join().expect("it ends");
         });

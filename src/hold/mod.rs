@@ -1,15 +1,16 @@
 //! What a run holds and until when: the lease, its renewal, its loss and its release.
 
-pub(crate) mod at_work;
 pub(crate) mod cancellation;
 pub(crate) mod guard;
 pub(crate) mod held_lease;
 pub(crate) mod keeper;
-#[cfg(test)]
-mod loom_tests;
+mod plan;
 #[cfg(unix)]
 pub(crate) mod process_exit;
 pub(crate) mod release_on_drop;
 pub(crate) mod signal;
-pub(crate) mod sync;
-pub(crate) mod timer_thread;
+mod sync;
+mod timer_thread;
+
+#[cfg(test)]
+mod loom_tests;

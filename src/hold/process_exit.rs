@@ -1,9 +1,9 @@
-//! Lets go of all leases when this process ends by itself: by `exit`, on whatever thread, or by a return from `main` while
-//! others are at work.
+//! Releases all leases when this process ends by itself: by `exit`, on whatever thread, or by a return from `main` while other
+//! threads run tasks.
 //!
-//! The thread that ends it may hold any lock, of ours or of others, and has no thread-locals any more, which logging and
-//! much else needs. So it asks no store. It tells the keepers, whose threads are there as long as something is in hand,
-//! and waits until they are done, but not for long: a store may be out, or wait for what this thread holds.
+//! The thread that exits may hold any lock, of ours or of others, and has no thread-locals any more, which logging and
+//! much else needs. So it asks no store. It signals the keepers, whose threads are there as long as a lease is held, and waits
+//! until they are done, but not for long: a store may be unavailable, or wait for something that this thread holds.
 
 use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,34 +16,34 @@ use crate::base::system::{Thread, at_exit};
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting};
 
-/// How long the end of a process waits for all stores together.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long the exit of a process waits for all stores together.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Which process has leases in hand, or had some. The other side of a `fork` has none of them, and may find a lock taken by
-/// a thread that it does not have.
+/// The process that holds leases, or held some. The child of a `fork` holds none of them, and may find a lock that a thread of
+/// its parent took.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// What has leases in hand, and lets go of them when the process ends.
+/// Something with work to do before the process ends.
 pub(crate) trait EndsWithProcess: Send + Sync {
-    /// Tells its thread that the process ends, on the thread `by` if that is not zero. It waits for nothing.
+    /// Signals its thread that the process exits on the thread `by`, if that is not zero. It waits for nothing.
     fn begin(&self, by: usize);
 
-    /// Waits until that is done, or `enough` has passed.
+    /// Waits until the work is done, or `enough` has passed.
     fn wait(&self, waiting: &Waiting, enough: Moment);
 }
 
-/// All of this process, and those of the one that it was forked from, with the process of each.
+/// All that this process registered, and the process that it was forked from, each with its process.
 static REGISTERED: Mutex<Vec<(u32, Weak<dyn EndsWithProcess>)>> = Mutex::new(Vec::new());
 
-/// This process is about to have leases in hand, by way of `holder`.
-pub(crate) fn register(holder: Weak<dyn EndsWithProcess>) {
+/// Registers `member` for the end of this process.
+pub(crate) fn register(member: Weak<dyn EndsWithProcess>) {
     static HOOKED: Once = Once::new();
     PROCESS.store(process_id::current(), Ordering::Relaxed);
     let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
-    registered.retain(|(_, holder)| holder.strong_count() > 0);
-    registered.push((process_id::current(), holder));
+    registered.retain(|(_, member)| member.strong_count() > 0);
+    registered.push((process_id::current(), member));
     HOOKED.call_once(|| {
-        // Where there is no room to remember it, leases end with their terms, as those of a killed process do.
+        // If the system has no room for it, leases end with their terms, as those of a killed process do.
         let _ = at_exit(leave_at_exit);
     });
 }
@@ -52,29 +52,30 @@ extern "C" fn leave_at_exit() {
     leave(Some(Thread::this()));
 }
 
-/// This process ends, and nothing is renewed from here on: what a run holds that is performed on the thread `by` is given
-/// back, and the rest in hand ends soon. Returns when the stores were asked for that, after [`PATIENCE`] at the latest.
+/// Ends the renewals of this process, which exits on the thread `by`: the lease of the run on that thread is released, and all
+/// others end soon. Returns when the stores were asked for that, after [`TIMEOUT`] at the latest.
 ///
-/// It may be called again: what was shortened is left alone then.
+/// It may be called again: a lease that was shortened stays so.
 pub(crate) fn leave(by: Option<Thread>) {
     if PROCESS.load(Ordering::Relaxed) != process_id::current() {
         return;
     }
     let waiting = Waiting::on_the_machine();
-    let enough = waiting.clock().moment().plus(PATIENCE);
-    let holders = holders(waiting.clock(), enough);
-    for holder in &holders {
-        holder.begin(by.map_or(0, Thread::number));
+    let enough = waiting.clock().moment().plus(TIMEOUT);
+    let members = members(waiting.clock(), enough);
+    for member in &members {
+        member.begin(by.map_or(0, Thread::number));
     }
-    for holder in &holders {
-        holder.wait(&waiting, enough);
+    for member in &members {
+        member.wait(&waiting, enough);
     }
-    // The last one to have a keeper would close its connections, which a thread without thread-locals can't.
-    mem::forget(holders);
+    // The last drop of a member may close connections, which a thread without thread-locals can't.
+    mem::forget(members);
 }
 
-/// Those of this process. They are locked for an instant, unless a signal has interrupted this thread just then.
-fn holders(clock: &Clock, enough: Moment) -> Vec<Arc<dyn EndsWithProcess>> {
+/// Returns all that this process registered. The list is locked for an instant, unless a signal has interrupted this thread just
+/// then.
+fn members(clock: &Clock, enough: Moment) -> Vec<Arc<dyn EndsWithProcess>> {
     let registered = loop {
         match REGISTERED.try_lock() {
             Ok(registered) => break registered,
@@ -84,5 +85,5 @@ fn holders(clock: &Clock, enough: Moment) -> Vec<Arc<dyn EndsWithProcess>> {
         }
     };
     let own = registered.iter().filter(|(pid, _)| *pid == process_id::current());
-    own.filter_map(|(_, holder)| holder.upgrade()).collect()
+    own.filter_map(|(_, member)| member.upgrade()).collect()
 }

@@ -10,7 +10,7 @@ use super::sync::{Condvar, Mutex, MutexGuard};
 use crate::base::catch_panic::contain;
 use crate::time::clock::{Clock, Waiting, manual::Wake, moment::Moment};
 
-/// One place to wait at. Whatever changes is changed while this is locked, so that no thread misses it that is about to sleep.
+/// A place where threads and tasks wait. It is locked for each change, so that a thread that is about to sleep misses none.
 #[derive(Default)]
 pub(crate) struct Signal {
     waiters: Mutex<Waiters>,
@@ -33,24 +33,17 @@ pub(crate) struct TaskWaiter {
 }
 
 impl TaskWaiter {
-    pub(crate) fn new(signal: &Arc<Signal>, waker: &Waker) -> Self {
+    pub(crate) fn new(signal: &Arc<Signal>) -> Self {
         let mut waiters = signal.lock();
-        let number = waiters.next;
         waiters.next += 1;
-        waiters.tasks.insert(number, waker.clone());
-        drop(waiters);
-        Self { signal: Arc::clone(signal), number }
+        Self { signal: Arc::clone(signal), number: waiters.next }
     }
 
-    /// Lets changes wake `waker` from now on, in the place of the one that this waiter had, if it is there.
-    pub(crate) fn set(waiter: &mut Option<Self>, signal: &Arc<Signal>, waker: &Waker) {
-        let Some(Self { number, .. }) = waiter else {
-            *waiter = Some(Self::new(signal, waker));
-            return;
-        };
-        let mut waiters = signal.lock();
-        let is_known = waiters.tasks.get(number).is_some_and(|known| known.will_wake(waker));
-        let before = if is_known { None } else { waiters.tasks.insert(*number, waker.clone()) };
+    /// Lets each change wake this task from now on.
+    pub(crate) fn set(&self, waker: &Waker) {
+        let mut waiters = self.signal.lock();
+        let is_known = waiters.tasks.get(&self.number).is_some_and(|known| known.will_wake(waker));
+        let before = if is_known { None } else { waiters.tasks.insert(self.number, waker.clone()) };
         drop(waiters);
         drop(before); // It may be the last handle of a task, whose destructors may come back here.
     }
@@ -64,8 +57,8 @@ impl Drop for TaskWaiter {
 }
 
 impl Signal {
-    /// Changes something that may be waited for, and wakes the threads that wait. It calls no code of others, so that it
-    /// may be called while something is locked.
+    /// Changes something that threads may wait for, and wakes them. It calls no code of others, so that it may be called while
+    /// something is locked.
     pub(crate) fn change<T>(&self, change: impl FnOnce() -> T) -> T {
         let waiters = self.lock();
         let changed = change();
@@ -73,13 +66,13 @@ impl Signal {
         changed
     }
 
-    /// Changes something of which nobody needs to be told.
+    /// Changes something, and wakes nothing.
     pub(crate) fn change_silently<T>(&self, change: impl FnOnce() -> T) -> T {
         let _locked = self.lock();
         change()
     }
 
-    /// Wakes all that wait, tasks too. A runtime's code wakes a task, so that nothing may be locked when this is called.
+    /// Wakes all threads and tasks that wait. The code of a runtime wakes a task, so nothing may be locked when this is called.
     pub(crate) fn wake(&self) {
         let waiters = self.lock();
         let wakers: Vec<Waker> = waiters.tasks.values().cloned().collect();
@@ -89,8 +82,7 @@ impl Signal {
         }
     }
 
-    /// Ends the change, and wakes the threads that wait. To wake none costs a call of the system all the same, which a run would
-    /// make at its end.
+    /// Unlocks, and wakes the threads that wait. Each run does this at its end, so it makes no system call if none waits.
     fn wake_threads(&self, waiters: MutexGuard<'_, Waiters>) {
         let some_wait = waiters.threads > 0;
         drop(waiters);
@@ -114,9 +106,9 @@ impl Signal {
     where
         L: Fn() -> Option<T> + Send + Unpin,
     {
-        let (signal, mut waiter) = (Arc::clone(self), None);
+        let waiter = TaskWaiter::new(self);
         poll_fn(move |context| {
-            TaskWaiter::set(&mut waiter, &signal, context.waker()); // Before it looks, so that it misses no change.
+            waiter.set(context.waker()); // Before it looks, so that it misses no change.
             look().map_or(Poll::Pending, Poll::Ready)
         })
     }

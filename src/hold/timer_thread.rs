@@ -1,48 +1,23 @@
-//! A thread that sleeps until the next job is due, and is woken for jobs that are due before that.
+//! The thread that does the jobs of a plan: it sleeps until the next one is due, and is woken for jobs that are due before that.
 //!
 //! It lives only while there are jobs: it ends when it wakes up and finds none, and the next job starts another. So a job
 //! that is called off before it is due costs neither a wake-up nor a thread.
 //!
-//! Some callers must not wait for the lock of the jobs: the thread that holds it may never go on. They send a signal, and
-//! wait until the thread has handled it. Everybody locks the signals only for an instant, and no code that can end the
-//! process runs meanwhile.
+//! A process that exits must not wait for the lock of the plan: the thread that holds it may never go on. It sends a signal, and
+//! waits until the thread has handled it. The signals are locked only for an instant, and no code that can end the process runs
+//! meanwhile.
 
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use super::held_lease::NO_THREAD;
+use super::plan::{Plan, PlanStep, PlannedJob, RenewalAnswers};
 use super::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
 use crate::time::{clock::Waiting, clock::moment::Moment};
 
-/// Jobs, each with its time.
-pub(crate) trait TimedJobs {
-    /// Something that takes a while, and is done while others change the jobs.
-    type Job;
-    type Answer;
-
-    fn next_step(&mut self, now: Moment) -> TimedStep<Self::Job>;
-
-    /// A signal has come with this value. The job of the next step is done before the signal counts as handled.
-    fn on_signal(&mut self, value: usize);
-
-    /// Whether a signal gives it something to do.
-    fn heeds_signals(&self) -> bool;
-
-    fn job_done(&mut self, job: &Self::Job, answer: Self::Answer, now: Moment);
-}
-
-/// What the thread does next.
-#[derive(Debug)]
-pub(crate) enum TimedStep<J> {
-    Do(J),
-    /// Nothing before this moment.
-    Wait(Moment),
-    /// Nothing at all.
-    Rest,
-}
-
-pub(crate) struct TimerThread<J> {
-    state: Mutex<TimerState<J>>,
-    /// It changes while the state is locked. Callers that can't lock the state read it too.
+pub(super) struct TimerThread {
+    state: Mutex<TimerState>,
+    /// The state is locked while this changes. Callers that can't lock the state read it too.
     has_thread: AtomicBool,
     /// Locked after the state, or alone.
     signals: Mutex<Signals>,
@@ -50,41 +25,38 @@ pub(crate) struct TimerThread<J> {
     handled: Condvar,
 }
 
-struct TimerState<J> {
-    jobs: J,
-    /// When the thread looks by itself.
+struct TimerState {
+    plan: Plan,
+    /// When the thread wakes up by itself.
     wakes_at: Moment,
     /// The thread, once it has begun.
     thread: Option<Waiting>,
 }
 
-/// What wakes the thread.
+/// The causes that wake the thread.
 #[derive(Default)]
 struct Signals {
-    /// Whether the thread was woken since it last looked.
+    /// Whether the thread was woken since its last step.
     woken: bool,
-    /// The last value that was not [`NO_VALUE`].
-    value: usize,
+    /// The thread that exits: the number of the last signal that had one.
+    exits_on: usize,
     sent: u64,
     handled: u64,
 }
 
-/// The value of a signal that leaves the value before it.
-pub(crate) const NO_VALUE: usize = 0;
-
-/// Whether a thread has to be started.
+/// Says whether a thread has to be started.
 #[must_use = "without a thread no job is done"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(super) enum Need {
     Nobody,
     /// A thread that calls [`TimerThread::run`].
     Thread,
 }
 
-impl<J: TimedJobs> TimerThread<J> {
-    pub(crate) fn new(jobs: J) -> Self {
+impl TimerThread {
+    pub(super) fn new(plan: Plan) -> Self {
         Self {
-            state: Mutex::new(TimerState { jobs, wakes_at: Moment::NEVER, thread: None }),
+            state: Mutex::new(TimerState { plan, wakes_at: Moment::NEVER, thread: None }),
             has_thread: AtomicBool::new(false),
             signals: Mutex::new(Signals::default()),
             woken: Condvar::new(),
@@ -92,11 +64,11 @@ impl<J: TimedJobs> TimerThread<J> {
         }
     }
 
-    /// Changes the jobs. `change` says when there is something to do because of it, if ever.
+    /// Changes the plan. `change` says when there is something to do because of it, if ever.
     #[inline]
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut J) -> (T, Option<Moment>)) -> (T, Need) {
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Plan) -> (T, Option<Moment>)) -> (T, Need) {
         let mut state = self.state();
-        let (changed, due) = change(&mut state.jobs);
+        let (changed, due) = change(&mut state.plan);
         let Some(due) = due else { return (changed, Need::Nobody) };
         if !self.has_thread.load(Ordering::Relaxed) {
             self.has_thread.store(true, Ordering::Relaxed);
@@ -111,28 +83,27 @@ impl<J: TimedJobs> TimerThread<J> {
         (changed, Need::Nobody)
     }
 
-    /// The thread could not be started, or panics.
-    pub(crate) fn thread_failed(&self) {
-        self.rest(self.state());
+    /// Notes that the thread could not be started, or panics.
+    pub(super) fn thread_failed(&self) {
+        self.end_thread(self.state());
     }
 
-    /// There is no thread from here on.
-    fn rest(&self, mut state: MutexGuard<'_, TimerState<J>>) {
+    fn end_thread(&self, mut state: MutexGuard<'_, TimerState>) {
         state.thread = None;
         self.has_thread.store(false, Ordering::Relaxed);
-        // Whoever waits for the thread looks at that while the signals are locked.
+        // A caller that waits for the thread reads that while the signals are locked.
         drop(self.signals());
         self.handled.notify_all();
     }
 
-    /// Lets the thread look at the clock again.
-    pub(crate) fn wake(&self) {
+    /// Lets the thread read the clock again.
+    pub(super) fn wake(&self) {
         self.signals().woken = true;
         self.woken.notify_one();
     }
 
-    /// Does the jobs that are due, until none is left, on this thread, which is `waiting`.
-    pub(crate) fn run(&self, waiting: Waiting, mut carry_out: impl FnMut(&J::Job) -> J::Answer) {
+    /// Runs the jobs that are due on this thread, which is `waiting`, until none is planned.
+    pub(super) fn run(&self, waiting: Waiting, mut carry_out: impl FnMut(&PlannedJob) -> RenewalAnswers) {
         let _notice = PanicNotice(self);
         let clock = waiting.clock().clone();
         let mut state = self.state();
@@ -140,57 +111,57 @@ impl<J: TimedJobs> TimerThread<J> {
         loop {
             let patience = state.thread.as_ref().map_or(Duration::ZERO, |thread| thread.patience(state.wakes_at));
             drop(state);
-            let (sent, value) = self.wait_for_signals(patience);
+            let (sent, exits_on) = self.wait_for_signals(patience);
             state = self.state();
-            if let Some(value) = value {
-                state.jobs.on_signal(value);
+            if let Some(thread) = exits_on {
+                state.plan.begin_exit(thread);
             }
-            match state.jobs.next_step(clock.moment()) {
-                TimedStep::Do(job) => {
-                    // Jobs that come meanwhile are seen afterwards; nobody has to wake this thread for them.
+            match state.plan.next_step(clock.moment()) {
+                PlanStep::Do(job) => {
+                    // The next step sees all that was planned meanwhile, so that no change has to wake this thread.
                     state.wakes_at = Moment::BEGINNING;
                     drop(state);
-                    let answer = carry_out(&job);
+                    let answers = carry_out(&job);
                     state = self.state();
-                    state.jobs.job_done(&job, answer, clock.moment());
+                    state.plan.job_done(&job, answers, clock.moment());
                 }
-                TimedStep::Wait(until) => state.wakes_at = until,
-                TimedStep::Rest => return self.rest(state),
+                PlanStep::SleepUntil(due) => state.wakes_at = due,
+                PlanStep::End => return self.end_thread(state),
             }
             self.signals().handled = sent;
             self.handled.notify_all();
         }
     }
 
-    /// Returns how many signals were sent, and their value if some are not handled yet.
+    /// Returns how many signals were sent, and the thread that exits if some are not handled yet.
     fn wait_for_signals(&self, patience: Duration) -> (u64, Option<usize>) {
         let mut signals = self.signals();
         if !signals.woken && !patience.is_zero() {
             (signals, _) = self.woken.wait_timeout(signals, patience).unwrap_or_else(PoisonError::into_inner);
         }
         signals.woken = false;
-        (signals.sent, (signals.sent != signals.handled).then_some(signals.value))
+        (signals.sent, (signals.sent != signals.handled).then_some(signals.exits_on))
     }
 
-    fn state(&self) -> MutexGuard<'_, TimerState<J>> {
+    fn state(&self) -> MutexGuard<'_, TimerState> {
         // No code that can panic runs while it is half-changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn signals(&self) -> MutexGuard<'_, Signals> {
-        // The same.
+        // As above.
         self.signals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// For callers that may not wait for the state.
+/// For the exit of the process, which may not wait for the state.
 #[cfg(any(unix, test))]
-impl<J: TimedJobs> TimerThread<J> {
-    /// Signals the thread, if there is one, and does not wait for it.
-    pub(crate) fn signal(&self, value: usize) {
+impl TimerThread {
+    /// Signals the thread, if there is one, that the process exits on this thread, and does not wait for it.
+    pub(super) fn signal(&self, exits_on: usize) {
         let mut signals = self.signals();
-        if value != NO_VALUE {
-            signals.value = value;
+        if exits_on != NO_THREAD {
+            signals.exits_on = exits_on;
         }
         signals.sent += 1;
         signals.woken = true;
@@ -199,8 +170,8 @@ impl<J: TimedJobs> TimerThread<J> {
     }
 
     /// Waits until all signals are handled, or there is nothing to do for them, or the time is `until`.
-    pub(crate) fn wait_until_handled(&self, waiting: &Waiting, until: Moment) {
-        if self.is_seen_to_rest() {
+    pub(super) fn wait_until_handled(&self, waiting: &Waiting, until: Moment) {
+        if self.is_seen_idle() {
             return;
         }
         let mut signals = self.signals();
@@ -213,17 +184,17 @@ impl<J: TimedJobs> TimerThread<J> {
         }
     }
 
-    /// Whether nothing is under way, and a signal changes nothing. `false`: somebody may be changing it just now.
-    fn is_seen_to_rest(&self) -> bool {
+    /// Returns whether no job is under way, and a signal changes nothing. `false`: perhaps, but the state is locked.
+    fn is_seen_idle(&self) -> bool {
         let Ok(state) = self.state.try_lock() else { return false };
-        state.wakes_at != Moment::BEGINNING && !state.jobs.heeds_signals()
+        state.wakes_at != Moment::BEGINNING && !state.plan.has_leases()
     }
 }
 
 /// Notices that the thread panics, so that the next job starts another.
-struct PanicNotice<'a, J: TimedJobs>(&'a TimerThread<J>);
+struct PanicNotice<'a>(&'a TimerThread);
 
-impl<J: TimedJobs> Drop for PanicNotice<'_, J> {
+impl Drop for PanicNotice<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.thread_failed();

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::iter;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
@@ -186,12 +186,6 @@ impl MutexName {
     /// run has another token, so that it is never meant.
     pub(crate) fn request_to_stop(&self, token: FencingToken) -> Self {
         self.mark(self.mutex(), format!("cancel {token}"))
-    }
-
-    /// Says that an operator asks some run on its store to stop. Keepers look for this one first, since mostly nobody does.
-    pub(crate) fn any_request_to_stop() -> &'static Self {
-        static NAME: OnceLock<MutexName> = OnceLock::new();
-        NAME.get_or_init(|| Self::lease("soloist").expect("it is short").mark("soloist", UNLOCK))
     }
 
     /// The name without the kind: what the lease is called, and what a claim is kept beside.

@@ -9,29 +9,22 @@ use crate::base::catch_panic::contain;
 use crate::base::error::MutexError;
 use crate::event::{catch_up::Missed, outage_policy::OutagePolicy};
 use crate::hold::held_lease::HeldLease;
-use crate::hold::release_on_drop::{LeaseInHand, ReleaseOnDrop};
+use crate::hold::release_on_drop::ReleaseOnDrop;
 use crate::lease::{name::MutexName, owner::Owner, request::Lease};
 use crate::observe::{notice::Step, skip_reason::SkipReason};
-use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::batch::Batch;
 use crate::task::run::Run;
 use crate::time::clock::moment::Moment;
 
 /// The run of an admitted event, with all that it holds, which is given back on every way out.
-pub(crate) struct AdmittedRun<'a> {
-    pub(crate) held: ReleaseOnDrop<&'a dyn EventMutex, Run>,
+pub(crate) struct AdmittedRun {
+    pub(crate) run: Run,
+    pub(crate) held: ReleaseOnDrop,
     /// Set if it runs without its protection: the error of the store, which the event's outage policy ignores.
     pub(crate) unprotected: Option<MutexError>,
     /// How long the store took to decide, if that is observed.
     pub(crate) gate: Duration,
-}
-
-impl AdmittedRun<'_> {
-    #[inline]
-    pub(crate) fn run(&self) -> &Run {
-        self.held.holding()
-    }
 }
 
 /// How many admissions a store is asked for at once, at most.
@@ -126,12 +119,12 @@ fn refuse_late_claims(planned: &PlannedRun<'_>, now: Moment) -> Result<(), SkipR
 /// Turns the store's answer, heard at `now`, into a run or a reason to skip it. A grant that is not used goes to
 /// `unused`.
 #[inline]
-pub(crate) fn decide<'a>(
-    planned: &PlannedRun<'a>,
+pub(crate) fn decide(
+    planned: &PlannedRun<'_>,
     answer: Result<Admitted, MutexError>,
     now: Moment,
     unused: &mut Batch,
-) -> Result<AdmittedRun<'a>, SkipReason> {
+) -> Result<AdmittedRun, SkipReason> {
     match answer {
         Ok(Admitted::Granted(grant)) => accept_grant(planned, grant, now, unused),
         Ok(Admitted::LeaseTaken(holder)) => Err(SkipReason::Overlapping(holder)),
@@ -143,7 +136,7 @@ pub(crate) fn decide<'a>(
 }
 
 /// Decides by the event's outage policy whether it runs although the store gave no decision.
-fn apply_outage_policy<'a>(planned: &PlannedRun<'a>, error: MutexError) -> Result<AdmittedRun<'a>, SkipReason> {
+fn apply_outage_policy(planned: &PlannedRun<'_>, error: MutexError) -> Result<AdmittedRun, SkipReason> {
     if planned.event.protection.on_outage != OutagePolicy::RunUnprotected {
         return Err(SkipReason::StoreUnavailable(error));
     }
@@ -153,9 +146,9 @@ fn apply_outage_policy<'a>(planned: &PlannedRun<'a>, error: MutexError) -> Resul
 }
 
 /// Returns the lease and the claim of a run that has not started: `hold_at_least` does not apply to them.
-fn not_started(mut admitted_run: AdmittedRun<'_>) -> impl Iterator<Item = Lease> + use<> {
-    let run = admitted_run.held.take();
-    let held = run.held();
+fn not_started(mut admitted_run: AdmittedRun) -> impl Iterator<Item = Lease> + use<> {
+    admitted_run.held.disarm();
+    let held = admitted_run.run.held();
     let lease = held.lease().cloned().map(|lease| held.begin_release().unwrap_or(lease));
     lease.into_iter().chain(held.claim().cloned())
 }
@@ -163,16 +156,16 @@ fn not_started(mut admitted_run: AdmittedRun<'_>) -> impl Iterator<Item = Lease>
 /// Begins the run and the renewal of its lease, unless the grant came too late, or this process still renews a lease of
 /// that name, which the store has forgotten.
 #[inline]
-fn accept_grant<'a>(
-    planned: &PlannedRun<'a>,
+fn accept_grant(
+    planned: &PlannedRun<'_>,
     grant: Grant,
     now: Moment,
     unused: &mut Batch,
-) -> Result<AdmittedRun<'a>, SkipReason> {
+) -> Result<AdmittedRun, SkipReason> {
     let admitted_run = begin_run(planned, Some(grant), now);
-    let held = admitted_run.run().held();
+    let held = admitted_run.run.held();
     let Some(terms) = planned.event.protection.lease else { return Ok(admitted_run) };
-    if held.lease().is_some() && held.deadline_at(held.began()).is_none() {
+    if held.lease().is_some() && held.deadline_at(held.granted_at()).is_none() {
         let error = MutexError::granted_too_late(format!("admit {}", planned.event.protection.mutex));
         let decision = apply_outage_policy(planned, error);
         // If it runs without a lease, its claim still counts for the other servers.
@@ -181,32 +174,32 @@ fn accept_grant<'a>(
         not_started(admitted_run).filter(|lease| !is_used(lease)).for_each(|lease| unused.release(lease));
         return decision;
     }
-    let kept = planned.context.keepers.with(planned.store, planned.clock, |keeper| {
-        let run = admitted_run.run();
-        keeper.keep(planned.store, run.in_hand(), terms.renewal)?;
-        if let Some(mark) = planned.event.protection.replacement(run.fencing_token()) {
-            keeper.watch_for_replacement(run.in_hand(), mark);
-        }
-        Ok(())
-    });
+    let kept = planned
+        .context
+        .keepers
+        .with(planned.store, planned.clock, |keeper| keeper.keep(planned.store, held, terms.renewal));
     match kept {
         Ok(()) => Ok(admitted_run),
         Err(holder) => {
             not_started(admitted_run).for_each(|lease| unused.release(lease));
-            Err(SkipReason::Overlapping(holder))
+            Err(SkipReason::Overlapping(Some(holder)))
         }
     }
 }
 
 #[inline]
-pub(crate) fn begin_run<'a>(planned: &PlannedRun<'a>, grant: Option<Grant>, now: Moment) -> AdmittedRun<'a> {
+pub(crate) fn begin_run(planned: &PlannedRun<'_>, grant: Option<Grant>, now: Moment) -> AdmittedRun {
     let at_least = planned.event.protection.lease.and_then(|terms| terms.at_least);
     let stopping = planned.event.work.stopping();
     let mut held = HeldLease::new(planned.clock.clone(), grant, now, at_least, stopping);
+    if planned.event.protection.is_replaceable() {
+        held.allow_replacement();
+    }
     if planned.context.observers.is_any() {
         let owner = held.owner().unwrap_or_else(Owner::unique);
         held.observe_by(planned.observers(owner));
     }
     let run = Run::new(Arc::clone(&planned.event.name), planned.occurrence(), planned.lateness(), held);
-    AdmittedRun { held: ReleaseOnDrop::new(&*planned.store.mutex, run), unprotected: None, gate: Duration::ZERO }
+    let held = ReleaseOnDrop::new(Arc::clone(&planned.store.mutex), Arc::clone(run.held()));
+    AdmittedRun { run, held, unprotected: None, gate: Duration::ZERO }
 }

@@ -23,7 +23,6 @@ use super::process_group::ProcessGroup as Processes;
 use super::process_not_unix::{Leader, ProcessAlone as Processes};
 use super::run::Run;
 use crate::base::{escape::Quoted, threads};
-use crate::hold::release_on_drop::LeaseInHand;
 use crate::observe::cancel::{CancelReason, Cancelled};
 use crate::observe::{fault::Fault, outcome::command_exit::CommandExit};
 
@@ -111,19 +110,18 @@ impl Command {
             let listener = self.output.connect(&mut command, scope).map_err(Fault::not_started)?;
             let group = Processes::start(command, orphan, self.grace);
             let mut group = group.map_err(|error| Fault::not_started(self.not_started(&error)))?;
-            let in_hand = Arc::clone(run.in_hand());
+            let held = Arc::clone(run.held());
             // Stopped for longer than its lease lasts, it must not go on. Told to end before that, it is to hear of it.
-            let may_go_on = move || in_hand.now() < in_hand.last_moment();
+            let may_go_on = move || held.now() < held.last_moment();
             let _terminal = if self.in_place { group.lend_terminal(may_go_on) } else { None };
             let mut end = stopping::LeaderEnd { leader: group.leader(), is_told: false, has_come: Arc::default() };
-            let (leader, has_come, cancellation) =
-                (group.leader(), Arc::clone(&end.has_come), Arc::clone(run.in_hand()));
+            let (leader, has_come, held) = (group.leader(), Arc::clone(&end.has_come), Arc::clone(run.held()));
             let wait = move || {
                 leader.wait();
-                cancellation.change(|| has_come.store(true, Ordering::Release));
+                held.change(|| has_come.store(true, Ordering::Release));
             };
             end.is_told = threads::start_in(scope, "soloist-command", wait).is_ok();
-            let stopped = stopping::wait_for_end(&mut group, run.in_hand(), &end, self.grace, self.in_place);
+            let stopped = stopping::wait_for_end(&mut group, run.held(), &end, self.grace, self.in_place);
             let status = group.end();
             let output = listener.map(Listener::heard);
             let unknown = |error| because(&error, format_args!("could not learn how {self} ended"));

@@ -10,7 +10,7 @@ use super::run::Run;
 use super::task_result::TaskResult;
 use crate::base::catch_panic::contain;
 use crate::base::error::BoxError;
-use crate::hold::{held_lease::HoldsLease, release_on_drop::LeaseInHand, signal::TaskWaiter};
+use crate::hold::signal::TaskWaiter;
 use crate::observe::fault::Fault;
 use crate::observe::{cancel::Cancelled, tell::trace::TraceSpan};
 use crate::time::clock::moment::Moment;
@@ -93,9 +93,11 @@ impl PreparedTask {
     /// `on_end` is called once, on the thread where it ends.
     pub(crate) fn start(self, changed: &Waker, on_end: impl FnOnce(TaskEnd) + Send + 'static) -> Arc<TaskControl> {
         let Self { work, control, span, runtime } = self;
-        let waiter = TaskWaiter::new(control.run.held().signal(), changed);
+        let waiter = TaskWaiter::new(control.run.held().signal());
+        waiter.set(changed);
         *control.awaited.lock().unwrap_or_else(PoisonError::into_inner) = Some((Box::new(on_end), waiter));
-        let future = LeasedFuture { work: Some(work), waiter: None, control: Arc::clone(&control), span };
+        let waiter = TaskWaiter::new(control.run.held().signal());
+        let future = LeasedFuture { work: Some(work), waiter, control: Arc::clone(&control), span };
         if let Err(message) = contain(|| (runtime.drive)(future)) {
             control.end(Some(Fault::Panicked(message)), false);
         }
@@ -137,18 +139,18 @@ impl TaskControl {
     /// Looks whether it has to stop, and sees to it: it is told first, and not polled any more when its grace is over. Returns
     /// when to look again, unless a change of its run makes that sooner.
     pub(crate) fn enforce(&self) -> Moment {
-        let cancellation = self.run.in_hand();
-        let now = cancellation.now();
-        let Some(over) = self.over_at(now) else { return cancellation.end() };
+        let held = self.run.held();
+        let now = held.now();
+        let Some(over) = self.over_at(now) else { return held.end() };
         if now < over {
             if !self.is_told.swap(true, Ordering::Relaxed) {
-                cancellation.change(|| ());
+                held.change(|| ());
             }
             return over;
         }
         if self.revoke() {
             self.revoked.store(now.to_bits(), Ordering::Relaxed);
-            cancellation.change(|| ()); // Its runtime drops it at its next turn.
+            held.change(|| ()); // Its runtime drops it at its next turn.
         }
         // One that is being polled looks at the clock when that ends.
         let is_polled = self.phase.load(Ordering::Acquire) == POLLED;
@@ -167,11 +169,11 @@ impl TaskControl {
 
     /// When it is over at the latest, if it should stop.
     fn over_at(&self, now: Moment) -> Option<Moment> {
-        self.run.in_hand().over_at(now, self.grace, DROPPING_TAKES)
+        self.run.held().over_at(now, self.grace, DROPPING_TAKES)
     }
 
     fn is_over(&self) -> bool {
-        let now = self.run.in_hand().now();
+        let now = self.run.held().now();
         self.over_at(now).is_some_and(|over| over <= now)
     }
 
@@ -185,7 +187,7 @@ impl TaskControl {
     }
 
     fn cancelled(&self, now: Moment) -> Option<Fault> {
-        let reason = self.run.in_hand().reason_at(now)?;
+        let reason = self.run.held().reason_at(now)?;
         Some(self.failed(Cancelled::new(reason)))
     }
 
@@ -209,7 +211,7 @@ pub(crate) struct LeasedFuture {
     /// `None` once it has ended, or was dropped.
     work: Option<TaskFuture>,
     /// Wakes it at each change of its run, from its first poll on.
-    waiter: Option<TaskWaiter>,
+    waiter: TaskWaiter,
     control: Arc<TaskControl>,
     span: TraceSpan,
 }
@@ -229,16 +231,16 @@ impl Future for LeasedFuture {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        let cancellation = Arc::clone(this.control.run.in_hand());
+        let held = Arc::clone(this.control.run.held());
         let Some(work) = &mut this.work else { return Poll::Ready(()) };
-        TaskWaiter::set(&mut this.waiter, cancellation.held().signal(), context.waker()); // Before it looks.
+        this.waiter.set(context.waker()); // Before it looks.
         if !this.control.begin_poll() {
-            let fault = this.control.cancelled(cancellation.now());
+            let fault = this.control.cancelled(held.now());
             return this.end(fault);
         }
-        cancellation.at_work().begins_here();
+        held.enter_thread();
         let polled = this.span.in_scope(|| contain(|| work.as_mut().poll(context)));
-        cancellation.at_work().ends();
+        held.leave_thread();
         match polled {
             Err(message) => this.end(Some(Fault::Panicked(message))),
             Ok(Poll::Ready(outcome)) => this.end(outcome.err().map(|error: BoxError| Fault::Failed(error.into()))),
@@ -246,7 +248,7 @@ impl Future for LeasedFuture {
                 this.control.phase.store(WAITING, Ordering::SeqCst);
                 // In this order: whoever looked before found that it was being polled, and does not look again.
                 if this.control.is_over() && this.control.revoke() {
-                    let fault = this.control.cancelled(cancellation.now());
+                    let fault = this.control.cancelled(held.now());
                     return this.end(fault);
                 }
                 Poll::Pending
@@ -259,7 +261,7 @@ impl Future for LeasedFuture {
 impl Drop for LeasedFuture {
     fn drop(&mut self) {
         if self.work.is_some() {
-            let cancelled = self.control.cancelled(self.control.run.in_hand().now());
+            let cancelled = self.control.cancelled(self.control.run.held().now());
             let _ = self.end(cancelled.or_else(|| Some(self.control.failed(DROPPED))));
         }
     }

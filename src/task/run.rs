@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::hold::cancellation::Cancellation;
-use crate::hold::held_lease::{HeldLease, HoldsLease};
-use crate::hold::release_on_drop::LeaseInHand;
+use crate::hold::held_lease::HeldLease;
 use crate::lease::{request::Lease, token::FencingToken};
 use crate::observe::cancel::{CancelReason, Cancelled};
 use crate::observe::notice::{About, Step};
@@ -32,35 +30,30 @@ use crate::observe::run_id::RunId;
 pub struct Run {
     id: RunId,
     lateness: Duration,
-    cancellation: Arc<Cancellation>,
+    held: Arc<HeldLease>,
 }
 
 impl Run {
     #[inline]
     pub(crate) fn new(event: Arc<str>, occurrence: DateTime<Utc>, lateness: Duration, held: HeldLease) -> Self {
-        Self { id: RunId { event, occurrence }, lateness, cancellation: Arc::new(Cancellation::new(held)) }
-    }
-
-    #[inline]
-    pub(crate) fn into_event(self) -> Arc<str> {
-        self.id.event
+        Self { id: RunId { event, occurrence }, lateness, held: Arc::new(held) }
     }
 
     pub(crate) fn id(&self) -> &RunId {
         &self.id
     }
 
-    /// What it was granted, and until when that may be relied on.
+    /// Returns the lease of the run, and all that ends the run early.
     #[inline]
-    pub(crate) fn held(&self) -> &HeldLease {
-        self.cancellation.held()
+    pub(crate) fn held(&self) -> &Arc<HeldLease> {
+        &self.held
     }
 
     /// Tells of a step of it.
     #[inline]
     pub(crate) fn tell(&self, step: &Step<'_>) {
-        let about = About { run: self.held().observed_run(), ..About::from(&self.id) };
-        self.held().observers().tell(about, step);
+        let about = About { run: self.held.observed_run(), ..About::from(&self.id) };
+        self.held.observers().tell(about, step);
     }
 
     /// The event's name.
@@ -84,7 +77,7 @@ impl Run {
     /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is out. How long it lasts after its
     /// renewals says [`remaining`](Self::remaining).
     pub fn lease(&self) -> Option<&Lease> {
-        self.held().lease()
+        self.held.lease()
     }
 
     /// Which of the slots of [`at_most`](crate::Event::at_most) it holds, from 0 on: no other run of its event, or of those that
@@ -96,7 +89,7 @@ impl Run {
     /// The token of what it was granted; `None` without any protection, and in a run that is
     /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is out.
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.held().token()
+        self.held.token()
     }
 
     /// Whether the task should stop: its lease is lost, it took too long, or the process shuts down. Once it is, it stays
@@ -122,7 +115,7 @@ impl Run {
 
     /// Why the task should stop, the first reason there was; `None`: it may go on.
     pub fn cancel_reason(&self) -> Option<CancelReason> {
-        self.cancellation.reason()
+        self.held.reason()
     }
 
     /// Whether the task may go on, for loops that pass errors on.
@@ -160,7 +153,7 @@ impl Run {
     /// });
     /// ```
     pub fn wait_cancelled(&self, timeout: Duration) -> Option<CancelReason> {
-        self.cancellation.wait(timeout)
+        self.held.wait(timeout)
     }
 
     /// Waits until the task should stop, and says why: for `select!` in a task that is a future, see
@@ -175,22 +168,13 @@ impl Run {
     /// }
     /// ```
     pub fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + use<> {
-        self.cancellation.cancelled()
+        self.held.cancelled()
     }
 
     /// How long the task may go on as things are: until its lease ends, its timeout, or the drain of a
     /// [`Shutdown`](crate::Shutdown) that has begun. A lease that is renewed ends later again and again. Zero when it is
     /// cancelled; `None`: nothing limits it.
     pub fn remaining(&self) -> Option<Duration> {
-        self.cancellation.remaining()
-    }
-}
-
-impl LeaseInHand for Run {
-    type Of = Cancellation;
-
-    #[inline]
-    fn in_hand(&self) -> &Arc<Cancellation> {
-        &self.cancellation
+        self.held.remaining()
     }
 }

@@ -1,5 +1,7 @@
 //! A run is asked to stop by a mark, which is looked for when its lease is renewed.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -10,14 +12,11 @@ use soloist::{CancelReason, Event, EventMutex, MemoryMutex, MutexName, Run, Sche
 use crate::scripted::Scripted;
 use crate::support::{noon, until};
 
-/// What an operator writes: a mark with the token of the run, and one that says that there is such a mark.
+/// Writes what an operator writes: a mark with the token of the run.
 fn ask_to_stop(store: &dyn EventMutex, clock: &Clock, token: u64) {
     let mark = MutexName::lease("reports").unwrap().mark("reports", format!("cancel {token}"));
-    let any = MutexName::lease("soloist").unwrap().mark("soloist", "unlock");
-    for mark in [mark, any] {
-        let request = LeaseRequest::new(mark, Term::new(Duration::from_secs(600)).unwrap(), clock).because("unlock");
-        store.create(&request).unwrap().expect("nobody else asks");
-    }
+    let request = LeaseRequest::new(mark, Term::new(Duration::from_secs(600)).unwrap(), clock).because("unlock");
+    store.create(&request).unwrap().expect("nobody else asks");
 }
 
 #[test]
@@ -81,4 +80,30 @@ fn a_run_that_ends_before_its_first_renewal_is_looked_for_by_nobody() {
         assert!(!report.is_failure(), "{report}");
         assert_eq!(looks(), expected, "after a run of {minute} quarters of a minute");
     }
+}
+
+// No call of a store can be cut short, so a look that hangs must not hold up the renewal thread.
+#[test]
+fn a_look_that_hangs_loses_no_lease() {
+    let clock = ManualClock::at(noon());
+    let (end_look, look_ends) = mpsc::channel::<()>();
+    let (look_ends, is_looking) = (Mutex::new(look_ends), Arc::new(AtomicBool::new(false)));
+    let looks = Arc::clone(&is_looking);
+    let store = Scripted::over(MemoryMutex::with_clock(&clock)).before(move |call| {
+        if call.is("held") {
+            looks.store(true, Ordering::SeqCst);
+            let _ = look_ends.lock().unwrap().recv();
+        }
+        Ok(())
+    });
+    let mut schedule = Schedule::new(store);
+    let task = move |run: &Run| {
+        clock.advance(Duration::from_secs(600)); // ten terms
+        assert!(is_looking.load(Ordering::SeqCst), "it was renewed, and the store was asked");
+        assert_eq!(run.cancel_reason(), None);
+        end_look.send(()).expect("the look hangs");
+    };
+    schedule.add(Event::call("reports", task).every_minute().without_overlapping()).unwrap();
+    let report = schedule.run_due(noon());
+    assert!(!report.is_failure(), "{report}");
 }

@@ -16,52 +16,40 @@ pub(crate) struct DroppedCalls {
     changed: Arc<Signal>,
 }
 
-/// A call that a future waits for and a thread makes.
-struct DroppableCall {
-    of: Arc<DroppedCalls>,
-    /// Whether the future was dropped, or the thread has ended.
-    is_half_over: AtomicBool,
+/// A side of a call that a future waits for and a thread makes: the future drops its side with itself, and the thread when it
+/// ends.
+pub(crate) struct CallSide {
+    calls: Arc<DroppedCalls>,
+    is_future: bool,
+    /// Whether the other side was dropped.
+    is_half_over: Arc<AtomicBool>,
 }
-
-/// The part of a call that its future has, and drops with itself.
-pub(crate) struct FutureHalf(Arc<DroppableCall>);
-
-/// The part of a call that its thread has until it ends.
-pub(crate) struct ThreadHalf(Arc<DroppableCall>);
 
 impl DroppedCalls {
-    /// Begins a call as soon as fewer than 16 dropped calls wait for the store.
-    pub(crate) async fn begin(self: &Arc<Self>) -> (FutureHalf, ThreadHalf) {
+    /// Begins a call as soon as fewer than 16 dropped calls wait for the store. Returns the sides of the future and the thread.
+    pub(crate) async fn begin(self: &Arc<Self>) -> [CallSide; 2] {
         let calls = Arc::clone(self);
         self.changed.wait_until(move || (calls.count.load(Ordering::Relaxed) < MOST).then_some(())).await;
-        let call = Arc::new(DroppableCall { of: Arc::clone(self), is_half_over: AtomicBool::new(false) });
-        (FutureHalf(Arc::clone(&call)), ThreadHalf(call))
+        let is_half_over = Arc::new(AtomicBool::new(false));
+        let side = |is_future| CallSide { calls: Arc::clone(self), is_future, is_half_over: Arc::clone(&is_half_over) };
+        [true, false].map(side)
     }
 }
 
-impl Drop for FutureHalf {
+impl Drop for CallSide {
     fn drop(&mut self) {
-        let DroppableCall { of, is_half_over } = &*self.0;
-        of.changed.change_silently(|| {
-            if !is_half_over.swap(true, Ordering::Relaxed) {
-                of.count.fetch_add(1, Ordering::Relaxed);
+        let Self { calls, is_future, is_half_over } = self;
+        let was_dropped = calls.changed.change_silently(|| {
+            let is_over = is_half_over.swap(true, Ordering::Relaxed);
+            if *is_future && !is_over {
+                calls.count.fetch_add(1, Ordering::Relaxed);
             }
-        });
-    }
-}
-
-impl Drop for ThreadHalf {
-    fn drop(&mut self) {
-        let DroppableCall { of, is_half_over } = &*self.0;
-        let was_dropped = of.changed.change_silently(|| {
-            let was_dropped = is_half_over.swap(true, Ordering::Relaxed);
-            if was_dropped {
-                of.count.fetch_sub(1, Ordering::Relaxed);
-            }
+            let was_dropped = !*is_future && is_over;
+            calls.count.fetch_sub(usize::from(was_dropped), Ordering::Relaxed);
             was_dropped
         });
         if was_dropped {
-            of.changed.wake();
+            calls.changed.wake();
         }
     }
 }

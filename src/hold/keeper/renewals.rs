@@ -1,14 +1,14 @@
-//! How a renewal of many leases went, told to the observers of each schedule.
+//! Reports the renewal of many leases to the observers of each schedule.
 
 use std::time::Duration;
 
-use super::plan::DueRenewals;
 use crate::base::error::MutexError;
+use crate::hold::plan::DueRenewals;
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::delivery::Posted;
 use crate::observe::tell::observers::Observers;
 
-/// How the leases of one schedule were renewed.
+/// The renewal of the leases of one schedule.
 pub(super) struct Renewals {
     observers: Observers,
     renewed: usize,
@@ -18,14 +18,10 @@ pub(super) struct Renewals {
     error: Option<MutexError>,
 }
 
-/// How it went for the leases of each schedule, with the time for which each `lasted` before, where there is anything to tell.
-pub(super) fn by_observers(
-    due: &DueRenewals,
-    lasted: &[Duration],
-    answers: &[Result<bool, MutexError>],
-) -> Vec<Renewals> {
+/// Counts the answers for the leases of each schedule. Returns what there is to report.
+pub(super) fn by_schedule(due: &DueRenewals, answers: &[Result<bool, MutexError>]) -> Vec<Renewals> {
     let mut all: Vec<Renewals> = Vec::new();
-    for (((held, _), lasted), answer) in due.held().zip(lasted).zip(answers) {
+    for ((held, lasted), answer) in due.leases.iter().zip(answers) {
         let observers = held.observers();
         let at = all.iter().position(|renewals| renewals.observers.are_those(observers)).unwrap_or_else(|| {
             all.push(Renewals::of(observers));
@@ -34,7 +30,7 @@ pub(super) fn by_observers(
         // A third has passed when a renewal is due.
         all[at].count(answer, *lasted, *lasted < due.term.get().saturating_sub(held.stopping()) / 2);
     }
-    all.retain(Renewals::are_told);
+    all.retain(Renewals::is_reported);
     all
 }
 
@@ -50,7 +46,7 @@ impl Renewals {
                 self.renewed += 1;
                 self.late += usize::from(is_late);
             }
-            // It is told as a lost lease.
+            // It is reported as a lost lease.
             Ok(false) => return,
             Err(error) => {
                 self.failed += 1;
@@ -60,12 +56,12 @@ impl Renewals {
         self.lowest = self.lowest.min(lasted);
     }
 
-    /// What goes as it should is told to observers only.
-    fn are_told(&self) -> bool {
+    /// Returns whether to report it. A renewal in time is reported to observers only.
+    fn is_reported(&self) -> bool {
         self.failed > 0 || self.late > 0 || (self.renewed > 0 && self.observers.is_any())
     }
 
-    pub(super) fn tell(&self, posted: Posted) {
+    pub(super) fn report(&self, posted: Posted) {
         let Self { observers, lowest, .. } = self;
         let tell = |step: &Step<'_>| observers.tell_as(About::default(), step, Some(posted));
         if let Some(error) = &self.error {

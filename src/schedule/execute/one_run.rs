@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::base::catch_panic::contain;
 use crate::event::definition::Definition;
-use crate::hold::release_on_drop::LeaseInHand;
 use crate::lease::{owner::Owner, request::Lease, term::Term};
 use crate::observe::cancel::CancelReason;
 use crate::observe::fault::{Fault, attempt};
@@ -41,7 +40,7 @@ pub(super) struct Pass<'a> {
 /// A run that was admitted, or asks nobody, until its result is entered.
 pub(super) struct ActiveRun<'a> {
     pub(super) pass: Pass<'a>,
-    admitted: AdmittedRun<'a>,
+    admitted: AdmittedRun,
     /// Set while its task, a future, is at work elsewhere.
     begun: Option<Box<BegunRun<'a>>>,
     /// Whether its task may still hold something, although it does not go on: then its lease ends with its term.
@@ -82,7 +81,7 @@ impl<'a> Pass<'a> {
 
 impl<'a> ActiveRun<'a> {
     #[inline]
-    pub(super) fn new(pass: Pass<'a>, admitted: AdmittedRun<'a>) -> Self {
+    pub(super) fn new(pass: Pass<'a>, admitted: AdmittedRun) -> Self {
         Self { pass, admitted, begun: None, is_abandoned: false, outcome: None }
     }
 
@@ -99,18 +98,18 @@ impl<'a> ActiveRun<'a> {
             let _in_span = span.enter();
             if let (Some(begun), Some(outcome)) = (begun.take(), &mut *outcome) {
                 *is_abandoned = begun.end.as_ref().is_some_and(|end| end.is_abandoned);
-                planned.conclude_task(admitted.run(), *begun, outcome);
+                planned.conclude_task(&admitted.run, *begun, outcome);
                 return None;
             }
-            let outcome = outcome.insert(RunOutcome::new(Ended::NotStarted, admitted.run().fencing_token()));
+            let outcome = outcome.insert(RunOutcome::new(Ended::NotStarted, admitted.run.fencing_token()));
             let (task, begun_run) = planned.perform(admitted, outcome)?;
             *begun = Some(begun_run);
-            Some(task.prepare(admitted.run(), span))
+            Some(task.prepare(&admitted.run, span))
         });
         performed.unwrap_or_else(|message| {
             let ended = Ended::Faulted(Fault::Panicked(message));
-            let outcome = outcome.insert(RunOutcome::new(ended, admitted.run().fencing_token()));
-            tell_end(admitted.run(), outcome);
+            let outcome = outcome.insert(RunOutcome::new(ended, admitted.run.fencing_token()));
+            tell_end(&admitted.run, outcome);
             *begun = None;
             None
         })
@@ -140,7 +139,7 @@ impl<'a> ActiveRun<'a> {
     #[inline]
     pub(super) fn unused_claim(&self) -> Option<Lease> {
         let held = &self.admitted.held;
-        held.holding().held().claim().filter(|_| self.is_unused() && !held.is_inherited()).cloned()
+        held.claim().filter(|_| self.is_unused() && !held.is_inherited()).cloned()
     }
 
     /// Ends the renewal of the lease, which the caller asks the store to take back, now or after a rest.
@@ -155,16 +154,25 @@ impl<'a> ActiveRun<'a> {
     #[inline]
     pub(super) fn conclude(&mut self, release: Option<Release>, enter: &mut impl FnMut(usize, Entry)) {
         let Self {
-            pass: Pass { index, planned, span }, admitted: AdmittedRun { held, .. }, is_abandoned, outcome, ..
+            pass: Pass { index, planned, span },
+            admitted: AdmittedRun { run, held, .. },
+            is_abandoned,
+            outcome,
+            ..
         } = self;
         let _in_span = span.enter();
-        let (run, release) = if *is_abandoned || release.is_some() { (held.take(), release) } else { held.release() };
+        let release = if *is_abandoned || release.is_some() {
+            held.disarm();
+            release
+        } else {
+            held.release()
+        };
         let observed = run.held().observed_run();
         let verdict = match outcome.take() {
             Some(outcome) => Verdict::Ran(RunOutcome { release, ..outcome }),
             None => Verdict::Skipped(SkipReason::ShuttingDown),
         };
-        let entry = planned.entry(run.into_event(), verdict);
+        let entry = planned.entry(Arc::clone(&run.id().event), verdict);
         planned.tell_result(&entry, observed);
         enter(*index, entry);
     }
@@ -206,13 +214,13 @@ impl<'a> PlannedRun<'a> {
     /// here, and neither is what follows it.
     fn perform(
         &self,
-        admitted_run: &AdmittedRun<'_>,
+        admitted_run: &AdmittedRun,
         outcome: &mut RunOutcome,
     ) -> Option<(&'a FutureTask, Box<BegunRun<'a>>)> {
-        let run = admitted_run.run();
+        let run = &admitted_run.run;
         run.tell(&Step::Admitted { token: run.fencing_token(), gate: admitted_run.gate });
         let watched = self.context.shutdown.map(|shutdown| shutdown.watch(run));
-        run.in_hand().at_work().begins_here();
+        run.held().enter_thread();
         let is_prepared = self.prepare(run, outcome);
         if let Some(error) = &admitted_run.unprotected {
             outcome.rest_mut().unprotected = Some(error.clone());
@@ -247,7 +255,7 @@ impl<'a> PlannedRun<'a> {
                 Some(Fault::not_started(BLOCKED))
             }
             Work::Future(task) => {
-                run.in_hand().at_work().ends();
+                run.held().leave_thread();
                 return Some((task, Box::new(BegunRun { start, watched, end: None })));
             }
         };
@@ -259,7 +267,7 @@ impl<'a> PlannedRun<'a> {
     /// What follows a task that was a future.
     fn conclude_task(&self, run: &Run, begun: BegunRun<'_>, outcome: &mut RunOutcome) {
         let BegunRun { start, watched, end } = begun;
-        run.in_hand().at_work().begins_here();
+        run.held().enter_thread();
         let TaskEnd { fault, is_abandoned, .. } = end.expect("it is performed further when that is known");
         if is_abandoned {
             run.tell(&Step::LeftBehind);
@@ -273,9 +281,9 @@ impl<'a> PlannedRun<'a> {
         outcome.ended = self.end_timeout(run, start.at, fault);
         let ended = self.clock.moment();
         outcome.took = ended.since(start.at);
-        outcome.cancelled = run.in_hand().reason_at_end(ended);
+        outcome.cancelled = run.held().reason_at_end(ended);
         if outcome.cancelled.is_some_and(CancelReason::gave_way) {
-            outcome.rest_mut().asked_to_stop_by = run.in_hand().asked_by().cloned();
+            outcome.rest_mut().asked_to_stop_by = run.held().asked_by().cloned();
         }
         self.note_loss(ended, run, outcome);
     }
@@ -331,7 +339,7 @@ impl<'a> PlannedRun<'a> {
         if !self.event.after.is_empty() {
             self.note_loss(self.clock.moment(), run, outcome);
         }
-        run.in_hand().at_work().ends();
+        run.held().leave_thread();
         self.history.ended(start, outcome);
         tell_end(run, outcome);
         if let (Some(limit), Some(on_failure)) = (self.event.failure_limit, &self.context.on_failure)

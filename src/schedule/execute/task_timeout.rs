@@ -1,6 +1,5 @@
 //! The timeout of a task: it is cancelled then, has failed however it ends, and a warning is logged if it does not end.
 
-use crate::hold::release_on_drop::LeaseInHand;
 use crate::observe::{fault::Fault, outcome::Ended};
 use crate::schedule::planned_run::PlannedRun;
 use crate::task::run::Run;
@@ -12,8 +11,8 @@ impl PlannedRun<'_> {
     pub(super) fn begin_timeout(&self, run: &Run, began: Moment) {
         if let Some(limit) = self.event.timeout {
             let end = began.plus(limit);
-            run.in_hand().limit_task_until(end);
-            self.context.keepers.with(self.store, self.clock, |keeper| keeper.expect_end(run.in_hand(), run.id(), end));
+            run.held().limit_task_until(end);
+            self.context.keepers.with(self.store, self.clock, |keeper| keeper.expect_end(run.held(), run.id(), end));
         }
     }
 
@@ -21,11 +20,11 @@ impl PlannedRun<'_> {
     #[inline]
     pub(super) fn end_timeout(&self, run: &Run, began: Moment, fault: Option<Fault>) -> Ended {
         if let Some(limit) = self.event.timeout {
-            self.context.keepers.with(self.store, self.clock, |keeper| keeper.has_ended(&**run.in_hand()));
+            self.context.keepers.with(self.store, self.clock, |keeper| keeper.has_ended(run.held()));
             if limit <= self.clock.moment().since(began) {
                 return Ended::TimedOut { limit, fault };
             }
-            run.in_hand().limit_task_until(Moment::NEVER);
+            run.held().limit_task_until(Moment::NEVER);
         }
         fault.map_or(Ended::Succeeded, Ended::Faulted)
     }

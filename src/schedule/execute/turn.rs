@@ -108,14 +108,14 @@ impl QueuePlace {
 
 impl<'p, 'a> QueuedRun<'p, 'a> {
     /// Waits until the run is admitted, or for the reason why it is not.
-    fn take(planned: &'p PlannedRun<'a>) -> Result<AdmittedRun<'a>, SkipReason> {
+    fn take(planned: &'p PlannedRun<'a>) -> Result<AdmittedRun, SkipReason> {
         let queue = planned.queue().expect("only what has a queue comes here");
         let until = planned.context.began.plus(queue.within.saturating_sub(planned.lateness()));
         let shutdown = planned.context.shutdown.cloned().unwrap_or_default();
         Self { planned, queue, until, shutdown }.wait()
     }
 
-    fn wait(&self) -> Result<AdmittedRun<'a>, SkipReason> {
+    fn wait(&self) -> Result<AdmittedRun, SkipReason> {
         let waiting = self.shutdown.waiting(self.planned.clock);
         let (mut place, mut lost): (Option<QueuePlace>, _) = (None, None);
         let (mut is_told, mut why) = (false, SkipReason::QueuedTooLong(None));
@@ -228,7 +228,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     }
 
     /// Asks for the run if it is its turn: if fewer wait before it than may run at a time.
-    fn ask_in_turn(&self, place: &mut QueuePlace) -> Result<AdmittedRun<'a>, SkipReason> {
+    fn ask_in_turn(&self, place: &mut QueuePlace) -> Result<AdmittedRun, SkipReason> {
         if self.queue.replaces {
             return self.ask_as_the_latest(place);
         }
@@ -245,7 +245,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     }
 
     /// Asks for the run unless another one waits. If that is an earlier occurrence, it is about to leave, and does not count.
-    fn ask_as_the_latest(&self, place: &mut QueuePlace) -> Result<AdmittedRun<'a>, SkipReason> {
+    fn ask_as_the_latest(&self, place: &mut QueuePlace) -> Result<AdmittedRun, SkipReason> {
         let mut others = self.queue.places.clone();
         others.retain(|name| name != place.mark.lease().name());
         if let Some(run) = self.ask_for_the_run(place, &others)? {
@@ -259,11 +259,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
 
     /// Asks for lease and claim. `None`: one of these places is held. Without an answer it does not run, whatever its outage
     /// policy is, because what it waits for may still run.
-    fn ask_for_the_run(
-        &self,
-        place: &mut QueuePlace,
-        unless: &[MutexName],
-    ) -> Result<Option<AdmittedRun<'a>>, SkipReason> {
+    fn ask_for_the_run(&self, place: &mut QueuePlace, unless: &[MutexName]) -> Result<Option<AdmittedRun>, SkipReason> {
         let PlannedRun { store, context, clock, .. } = self.planned;
         let (mut batch, mut unused) = (Batch::new(), Batch::new());
         gate::add_admissions_unless(self.planned, unless, &mut batch)?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::base::{catch_panic::contain, error::MutexError, process_id};
-use crate::hold::at_work::this_thread;
+use crate::hold::held_lease::this_thread;
 #[cfg(unix)]
 use crate::hold::process_exit::{self, EndsWithProcess};
 use crate::lease::owner::Owner;

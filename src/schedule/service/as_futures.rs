@@ -113,7 +113,7 @@ impl Schedule {
 /// the store, it begins no other.
 async fn ask<T: Send + 'static>(store: &Store, call: impl FnOnce() -> T + Send + 'static) -> T {
     let keeper = Keeper::of(store, &store.mutex.clock());
-    let (_future, thread) = keeper.dropped_calls.begin().await;
+    let [_future, thread] = keeper.dropped_calls.begin().await;
     on_a_thread(move || {
         let _until_it_ends = (thread, keeper);
         call()

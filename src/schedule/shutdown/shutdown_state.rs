@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use crate::hold::{held_lease::HoldsLease, release_on_drop::LeaseInHand, signal::Signal};
+use crate::hold::signal::Signal;
 use crate::observe::notice::incident::Incident;
 use crate::observe::tell::{delivery::spawn_detached, log};
 use crate::task::run::Run;
@@ -72,7 +72,7 @@ impl Deadlines {
     /// Tells a run until when it may go on, and by which signal it ends.
     fn tell(self, run: &Run, signal: Option<i32>) {
         let now = Clock::system().moment();
-        run.in_hand().shut_down(self.drained_by.since(now), self.exit_by.since(now.max(self.drained_by)), signal);
+        run.held().shut_down(self.drained_by.since(now), self.exit_by.since(now.max(self.drained_by)), signal);
     }
 }
 
@@ -183,7 +183,7 @@ impl ShutdownState {
                 log(&Incident::DrainIsOver { runs: running.len(), grace: deadlines.grace() });
             }
             for run in &running {
-                run.in_hand().tell_why_it_stops(None);
+                run.held().reason();
             }
         });
     }
@@ -317,7 +317,7 @@ impl Drop for RunGuard<'_> {
     fn drop(&mut self) {
         for state in self.shutdown.and_whole() {
             let mut progress = state.lock();
-            let is_it = |run: &Run| Arc::ptr_eq(run.in_hand(), self.run.in_hand());
+            let is_it = |run: &Run| Arc::ptr_eq(run.held(), self.run.held());
             if let Some(at) = progress.running.iter().position(is_it) {
                 progress.running.swap_remove(at);
             }

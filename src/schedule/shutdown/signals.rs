@@ -14,7 +14,6 @@ use crate::base::escape::Named;
 use crate::base::process_id;
 use crate::base::{system, threads};
 use crate::hold::process_exit::leave;
-use crate::hold::release_on_drop::LeaseInHand;
 use crate::observe::notice::{Step, incident::Incident};
 use crate::observe::tell::{delivery::spawn_detached, log, trace::print_line};
 use crate::task::run::Run;
@@ -110,7 +109,7 @@ impl ShutdownState {
     fn end_at_once(&self, signal: i32) {
         let running = self.lock().running.clone();
         for run in &running {
-            run.in_hand().shut_down(Duration::ZERO, Duration::ZERO, Some(signal));
+            run.held().shut_down(Duration::ZERO, Duration::ZERO, Some(signal));
         }
         if running.iter().any(|run| !run.held().stopping().is_zero()) {
             let enough = Clock::system().moment().plus(KILLING);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::hold::cancellation::Cancellation;
+use crate::hold::held_lease::HeldLease;
 use crate::observe::cancel::CancelReason;
 #[cfg(unix)]
 use crate::task::process_group::{Leader, ProcessGroup as Processes};
@@ -25,7 +25,7 @@ const THOROUGH_LOOK: Duration = Duration::from_millis(16);
 /// Waits until nothing is left of the group, and ends it if the run is cancelled. Why it did so, if it did.
 pub(super) fn wait_for_end(
     group: &mut Processes,
-    cancellation: &Arc<Cancellation>,
+    held: &HeldLease,
     end: &LeaderEnd,
     grace: Duration,
     in_place: bool,
@@ -39,15 +39,15 @@ pub(super) fn wait_for_end(
             return stopping.map(|stopping| stopping.reason);
         }
         if stopping.is_none()
-            && let Some(reason) = cancellation.reason()
+            && let Some(reason) = held.reason()
         {
             let is_passed_on = in_place && reason == CancelReason::ShuttingDown;
-            group.ask_to_stop(cancellation.signal().filter(|_| is_passed_on));
+            group.ask_to_stop(held.exit_signal().filter(|_| is_passed_on));
             stopping = Some(Stopping { reason, kill_at: clock.moment().plus(grace), killed: false });
             look = FIRST_LOOK;
         }
         if let Some(stopping) = &mut stopping
-            && stopping.is_over(cancellation)
+            && stopping.is_over(held)
         {
             group.kill();
             if !stopping.killed {
@@ -57,15 +57,13 @@ pub(super) fn wait_for_end(
         let killed = stopping.as_ref().is_some_and(|stopping| stopping.killed);
         let next_look = if has_ended || killed || !end.is_told { clock.moment().plus(look) } else { Moment::NEVER };
         look = (look * 2).min(LAST_LOOK);
-        cancellation.wait_while(|now, waiting| {
+        held.wait_while(|now, waiting| {
             let patience = match &stopping {
-                None if cancellation.reason_at(now).is_some() => return None,
-                None => waiting.patience(cancellation.end()),
+                None if held.reason_at(now).is_some() => return None,
+                None => waiting.patience(held.end()),
                 Some(stopping) if stopping.killed => Duration::MAX,
-                Some(stopping) if stopping.is_over(cancellation) => return None,
-                Some(stopping) => {
-                    waiting.patience(last_moment(cancellation)).min(stopping.kill_at.since(clock.moment()))
-                }
+                Some(stopping) if stopping.is_over(held) => return None,
+                Some(stopping) => waiting.patience(last_moment(held)).min(stopping.kill_at.since(clock.moment())),
             };
             let patience = patience.min(next_look.since(clock.moment()));
             (end.has_come() == has_ended && !patience.is_zero()).then_some(patience)
@@ -83,14 +81,14 @@ struct Stopping {
 
 impl Stopping {
     /// Whether it may not go on any longer.
-    fn is_over(&self, cancellation: &Cancellation) -> bool {
-        self.kill_at <= Clock::system().moment() || last_moment(cancellation) <= cancellation.now()
+    fn is_over(&self, held: &HeldLease) -> bool {
+        self.kill_at <= Clock::system().moment() || last_moment(held) <= held.now()
     }
 }
 
 /// The latest time at which a command that was told to stop is killed, on the clock of its lease.
-fn last_moment(cancellation: &Cancellation) -> Moment {
-    cancellation.last_moment().minus(KILLING_TAKES)
+fn last_moment(held: &HeldLease) -> Moment {
+    held.last_moment().minus(KILLING_TAKES)
 }
 
 /// How the end of the process that was started is learned of.

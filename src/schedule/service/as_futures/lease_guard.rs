@@ -38,21 +38,21 @@ impl LeaseGuard {
         mutex: &M,
         name: MutexName,
         term: Term,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Option<Self>, MutexError>
     where
         M: EventMutex + Clone + 'static,
     {
         let (mutex, dropped) = (mutex.clone(), Shutdown::new());
-        let enough = mutex.clock().moment().plus(patience);
+        let enough = mutex.clock().moment().plus(timeout);
         let store = Store::new(mutex.clone());
         let _wake = BeginOnDrop(dropped.clone());
         let acquire = move || {
             if dropped.is_triggered() {
                 return Ok(None);
             }
-            let rest = |clock: &Clock, next: Moment| !dropped.sleep_until(next, &dropped.waiting(clock));
-            Self::acquire_after_rests(&mutex, &name, term, enough, rest)
+            let pause = |clock: &Clock, next: Moment| !dropped.sleep_until(next, &dropped.waiting(clock));
+            Self::acquire_in_attempts(&mutex, &name, term, enough, pause)
         };
         ask(&store, acquire).await
     }

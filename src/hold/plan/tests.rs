@@ -1,27 +1,28 @@
-//! The plan beside a model that knows only what was granted, asked, answered and given back, and what the store has.
+//! Tests of the plan beside a model, which knows only the grants, requests, answers and releases, and the data of the store.
 
 use std::iter;
-use std::ptr::addr_eq;
 use std::sync::{Mutex, mpsc};
 use std::thread;
 
 use chrono::DateTime;
 use fastrand::Rng;
 
+use super::exit_release::FEW_SECONDS;
 use super::*;
-use crate::hold::at_work::{NO_THREAD, this_thread};
-use crate::hold::cancellation::Cancellation;
-use crate::hold::keeper::exit_release::FEW_SECONDS;
+use crate::hold::held_lease::{NO_THREAD, this_thread};
 use crate::lease::request::Lease;
 use crate::lease::{owner::Owner, request::LeaseRequest, token::FencingToken};
 use crate::store::event_mutex::description::Description;
 use crate::store::event_mutex::{EventMutex, admission::Grant, slot::Slot};
+use crate::store::memory::MemoryMutex;
 use crate::time::{clock::Clock, clock::manual::ManualClock};
 
 const SEQUENCES: u64 = 20_000;
 const OPERATIONS: usize = 40;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
+/// About a second, at most.
+const LOOKS_AT_LATEST_AFTER: Duration = Duration::from_millis(1100);
 /// Few, so that they come again while they are held, and after they were lost.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const TERMS: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(60)];
@@ -29,7 +30,7 @@ const TERMS: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(1)
 #[test]
 fn what_is_held_is_renewed_and_nothing_else_and_no_run_outlives_its_deadline() {
     for seed in 0..SEQUENCES {
-        let _told = Seed(seed);
+        let _shown = Seed(seed);
         let mut world = World::new(Rng::with_seed(seed));
         for _ in 0..OPERATIONS {
             world.go_on();
@@ -50,10 +51,10 @@ impl Drop for Seed {
     }
 }
 
-/// Who holds each name, and until when.
+/// The owner of each name, and until when.
 type Holders = [Option<(Owner, Moment)>; NAMES.len()];
 
-/// One plan, what its store has, and what is known of its leases.
+/// A plan, the data of its store, and a model of its leases.
 struct World {
     random: Rng,
     manual: ManualClock,
@@ -62,6 +63,8 @@ struct World {
     /// When the plan wants to be looked at.
     alarm: Option<Moment>,
     asked: Option<Asked>,
+    /// The runs of a look for requests to stop that was not answered yet.
+    looked_for: Option<Vec<usize>>,
     store: Holders,
     known: Vec<Known>,
     /// On which thread the process ends, once it does.
@@ -70,7 +73,7 @@ struct World {
 
 /// A batch that was not answered yet.
 struct Asked {
-    job: KeeperJob,
+    job: PlannedJob,
     at: Moment,
     /// Which leases, in the batch's order.
     whose: Vec<usize>,
@@ -78,10 +81,10 @@ struct Asked {
     extended: Option<Vec<bool>>,
 }
 
-/// What is known of one lease.
+/// The model of a lease.
 #[expect(clippy::struct_excessive_bools, reason = "each is something that has happened to it, or has not")]
 struct Known {
-    run: Arc<Cancellation>,
+    run: Arc<HeldLease>,
     id: RunId,
     lease: Lease,
     name: usize,
@@ -92,18 +95,20 @@ struct Known {
     stopping: Duration,
     /// It is performed on the thread of the test.
     here: bool,
-    /// The store was told that the process ends.
+    /// The store was asked to shorten it because the process exits.
     shortened: bool,
     /// Until when the run may go on, counted from before the store was asked, and less what stopping takes.
     deadline: Moment,
     /// From when, and by when it is renewed.
     due: (Moment, Moment),
-    /// It was given back, or the store said that it is lost.
+    /// Whether another run may replace it, and when the store is asked for a request to stop at the latest.
+    is_replaceable: bool,
+    look_by: Option<Moment>,
+    /// It was released, or the store said that it is lost.
     over: bool,
-    /// Somebody has taken it away in the store.
+    /// An operator or another process has taken it away in the store.
     broken: bool,
-    /// When its task is told of.
-    /// When it is woken at its timeout, and when it is told of that it goes on.
+    /// When it is woken at its timeout, and when a warning says that it goes on.
     timeout: Option<Moment>,
     overdue: Option<Moment>,
 }
@@ -124,13 +129,13 @@ impl Known {
         self.due = (due, due);
     }
 
-    /// How long it is held yet.
-    fn rest(&self, now: Moment) -> Option<Duration> {
+    /// Returns the time that is left of its minimum hold.
+    fn hold_left(&self, now: Moment) -> Option<Duration> {
         let rest = self.began.plus(self.at_least?).since(now);
         (!rest.is_zero()).then_some(rest)
     }
 
-    fn run(&self) -> &Arc<Cancellation> {
+    fn run(&self) -> &Arc<HeldLease> {
         &self.run
     }
 }
@@ -143,16 +148,17 @@ impl World {
     fn new(random: Rng) -> Self {
         let (manual, clock, plan) = start();
         let store = [None; NAMES.len()];
-        Self { random, manual, clock, plan, alarm: None, asked: None, store, known: Vec::new(), ended_by: None }
+        let (known, alarm, asked, looked_for, ended_by) = (Vec::new(), None, None, None, None);
+        Self { random, manual, clock, plan, alarm, asked, looked_for, store, known, ended_by }
     }
 
     fn now(&self) -> Moment {
         self.clock.moment()
     }
 
-    /// One operation. While a batch is under way, no other is made.
+    /// Takes a step at random. While a batch is under way, no other begins.
     fn go_on(&mut self) {
-        match self.random.u8(..17) {
+        match self.random.u8(..19) {
             0..=2 => self.grant(),
             3..=4 => self.let_time_pass(),
             5..=6 => self.sleep(),
@@ -160,6 +166,7 @@ impl World {
             8 => self.break_one(),
             9 => self.expect_end(),
             10 => self.perform_or_leave(),
+            17..=18 => self.answer_look(),
             _ if self.asked.is_some() => self.answer(),
             11..=12 => self.step(),
             _ => {
@@ -174,7 +181,7 @@ impl World {
         self.manual.advance(most.mul_f64(self.random.f64()));
     }
 
-    /// Until the plan is to be looked at.
+    /// Sleeps until the next step of the plan.
     fn sleep(&mut self) {
         if let Some(alarm) = self.alarm {
             self.manual.advance(alarm.since(self.now()));
@@ -187,7 +194,14 @@ impl World {
         let mutex = MutexName::lease(NAMES[name]).expect("the names are names");
         let renewed = |known: &Known| known.renewal == Renewal::WhileItRuns;
         let held = self.known.iter().any(|known| known.name == name && renewed(known) && known.is_live(self.now()));
-        assert_eq!(self.plan.holder(&mutex, self.now()).is_some(), held, "who holds the name here");
+        let now = self.now();
+        assert_eq!(self.plan.doubt(&mutex, now).is_some(), held, "who holds the name here");
+        if held {
+            let doubted =
+                self.known.iter_mut().filter(|known| known.name == name && renewed(known) && known.is_live(now));
+            doubted.for_each(|known| known.due = (now, now));
+            self.alarm = Some(now);
+        }
         let request = LeaseRequest::new(mutex, term, &self.clock);
         let asked = self.now();
         self.hesitate();
@@ -207,15 +221,16 @@ impl World {
         let stopping = [Duration::ZERO, term.get() / 4][self.random.usize(..2)];
         let (began, grant) = (self.now(), Grant::of(lease.clone()));
         let held_for = at_least.and_then(|at_least| Term::new(at_least).ok());
-        let held = HeldLease::new(self.clock.clone(), Some(grant), began, held_for, stopping);
-        let run = Arc::new(Cancellation::new(held));
-        let id = RunId { event: lease.owner().to_string().into(), occurrence: DateTime::UNIX_EPOCH };
-        if renewal == Renewal::WhileItRuns {
-            self.plan.note_name(&(Arc::clone(&run) as _));
+        let mut held = HeldLease::new(self.clock.clone(), Some(grant), began, held_for, stopping);
+        let is_replaceable = self.random.u8(..3) == 0;
+        if is_replaceable {
+            held.allow_replacement();
         }
-        let due = self.plan.keep(Arc::clone(&run) as _, renewal).expect("it has a lease");
+        let run = Arc::new(held);
+        let id = RunId { event: lease.owner().to_string().into(), occurrence: DateTime::UNIX_EPOCH };
+        let due = self.plan.keep(&run, no_store(), renewal).expect("it has a lease");
         self.alarm = Some(self.alarm.map_or(due, |alarm| alarm.min(due)));
-        // Whoever has lost it in the store does not know yet.
+        // The earlier holders do not know yet that they have lost it in the store.
         self.known.iter_mut().filter(|known| known.name == name).for_each(|known| known.broken = true);
         let mut known = Known {
             run,
@@ -230,17 +245,23 @@ impl World {
             shortened: false,
             deadline: asked,
             due: (asked, asked),
+            is_replaceable,
+            look_by: is_replaceable.then(|| began.plus(LOOKS_AT_LATEST_AFTER)),
             over: false,
             broken: false,
             timeout: None,
             overdue: None,
         };
         known.asked_for(asked);
-        assert_eq!(due, if self.ended_by.is_some() { Moment::BEGINNING } else { known.due.1 });
+        let first_look = known.look_by.unwrap_or(Moment::NEVER);
+        match self.ended_by {
+            Some(_) => assert_eq!(due, Moment::BEGINNING),
+            None => assert!(due == known.due.1 || due < known.due.1 && due <= first_look && is_replaceable),
+        }
         self.known.push(known);
     }
 
-    /// Passing on a question or an answer takes no time mostly, and sometimes longer than a term.
+    /// Lets time pass for a request or a reply: none mostly, and sometimes more than a term.
     fn hesitate(&mut self) {
         if self.random.u8(..8) == 0 {
             self.let_time_pass();
@@ -256,16 +277,16 @@ impl World {
 
     fn release_one(&mut self, which: usize) {
         let (now, known) = (self.now(), &mut self.known[which]);
-        let ended = known.run().held().begin_release();
+        let ended = known.run().begin_release();
         if known.is_live(now) {
             let lease = ended.unwrap_or_else(|| known.lease.clone());
             let deadline = known.deadline.plus(known.stopping);
-            assert_eq!(lease.deadline(), deadline, "the lease as it was renewed is given back");
+            assert_eq!(lease.deadline(), deadline, "the lease as it was renewed is released");
         }
         known.over = true;
         known.timeout = None;
         if known.overdue.take().is_some() {
-            self.plan.has_ended(&*known.run);
+            self.plan.remove_timeout(&known.run);
         }
         // It may be lost on its way, and the lease stays until its term is over.
         let held = &mut self.store[known.name];
@@ -274,7 +295,7 @@ impl World {
         }
     }
 
-    /// Somebody takes the name away, and may give it to another process.
+    /// Breaks a lease in the store, and may grant the name to another process.
     fn break_one(&mut self) {
         let (name, until) = (self.random.usize(..NAMES.len()), self.now().plus(TERMS[1]));
         self.store[name] = self.random.bool().then(|| (Owner::unique(), until));
@@ -285,31 +306,31 @@ impl World {
         let timeout = self.now().plus(TERMS[1].mul_f64(self.random.f64()));
         let overdue = timeout.plus(TERMS[1].mul_f64(self.random.f64()));
         if let Some(known) = self.known.last_mut().filter(|known| known.overdue.is_none()) {
-            self.plan.expect_end(Arc::clone(&known.run) as _, &known.id, timeout, overdue);
+            self.plan.add_timeout(&known.run, &known.id, timeout, overdue);
             (known.timeout, known.overdue) = (Some(timeout), Some(overdue));
             self.alarm = Some(self.alarm.map_or(timeout, |alarm| alarm.min(timeout)));
         }
     }
 
-    /// A run begins to be performed here, or ends to be, or the process ends: here, elsewhere, or nobody knows where.
+    /// Lets a task enter this thread or leave it, or the process exit: on this thread, on another, or on an unknown one.
     fn perform_or_leave(&mut self) {
         if self.random.u8(..4) > 0 {
             let Some(known) = self.known.last_mut() else { return };
             known.here = !known.here;
             if known.here {
-                known.run().at_work().begins_here();
+                known.run().enter_thread();
             } else {
-                known.run().at_work().ends();
+                known.run().leave_thread();
             }
             return;
         }
         let said = [NO_THREAD, this_thread(), this_thread() + 1][self.random.usize(..3)];
-        self.plan.on_signal(said);
+        self.plan.begin_exit(said);
         self.ended_by = Some(said);
         self.alarm = Some(self.now());
     }
 
-    /// What the store is to hold afterwards, and until when the runs are to go on.
+    /// Checks the data of the store after the exit, and until when the runs may go on.
     fn release_at_exit(&mut self, release: &ExitRelease) {
         let (now, ended_by) = (self.now(), self.ended_by.expect("the process goes on"));
         let mut expected = self.store;
@@ -319,7 +340,7 @@ impl World {
             let soon = in_seconds(FEW_SECONDS + known.stopping);
             if known.here && ended_by == this_thread() {
                 known.over = true;
-                match (held, known.rest(now)) {
+                match (held, known.hold_left(now)) {
                     (Some(held), Some(rest)) => held.1 = now.plus(in_seconds(rest)),
                     (Some(_), None) => expected[known.name] = None,
                     (None, _) => {}
@@ -327,7 +348,7 @@ impl World {
             } else if !known.shortened {
                 known.shortened = true;
                 let left = known.deadline.since(now) + known.stopping;
-                let until = match known.rest(now) {
+                let until = match known.hold_left(now) {
                     Some(rest) => now.plus(in_seconds(rest.max(left.min(soon)))),
                     None if left > soon => now.plus(soon),
                     None => continue,
@@ -343,13 +364,13 @@ impl World {
         self.alarm = Some(now);
     }
 
-    /// Whether somebody is in hand whom the store is to be told of because the process ends.
+    /// Returns whether the store is asked for something because the process exits.
     fn has_something_to_release(&self, now: Moment) -> bool {
         let Some(ended_by) = self.ended_by else { return false };
         self.known.iter().filter(|known| known.is_live(now)).any(|known| {
             let soon = in_seconds(FEW_SECONDS + known.stopping);
             let left = known.deadline.since(now) + known.stopping;
-            let is_left = !known.shortened && (known.rest(now).is_some() || left > soon);
+            let is_left = !known.shortened && (known.hold_left(now).is_some() || left > soon);
             is_left || known.here && ended_by == this_thread()
         })
     }
@@ -359,56 +380,53 @@ impl World {
         let releases = self.has_something_to_release(now);
         let overdue = self.known.iter().filter(|known| known.overdue.is_some_and(|overdue| overdue <= now)).count();
         let step = self.plan.next_step(now);
-        assert_eq!(
-            releases,
-            matches!(step, TimedStep::Do(KeeperJob::ReleaseAtExit(_))),
-            "what the store is told comes first"
-        );
+        assert_eq!(releases, matches!(step, PlanStep::Do(PlannedJob::ReleaseAtExit(_))), "the exit comes first");
         match step {
-            TimedStep::Do(KeeperJob::ReleaseAtExit(release)) => self.release_at_exit(&release),
-            TimedStep::Do(KeeperJob::LogOverdue(told)) => {
-                assert_eq!(told.len(), overdue, "all are told of that are overdue");
-                for run in told {
+            PlanStep::Do(PlannedJob::ReleaseAtExit(release)) => self.release_at_exit(&release),
+            PlanStep::Do(PlannedJob::ReportOverdue(reported)) => {
+                assert_eq!(reported.len(), overdue, "all are reported that are overdue");
+                for run in reported {
                     let known = self.known.iter_mut().find(|known| known.id.event == run.1.event);
                     let overdue = known.and_then(|known| known.overdue.take());
-                    assert!(overdue.is_some_and(|overdue| overdue <= now), "told of although it is not overdue");
+                    assert!(overdue.is_some_and(|overdue| overdue <= now), "reported although it is not overdue");
                 }
                 self.alarm = Some(now);
             }
-            TimedStep::Do(KeeperJob::WakeTimedOut(woken)) => {
+            PlanStep::Do(PlannedJob::Cancel(cancelled)) => {
+                let timed_out = cancelled.len() - cancelled.iter().filter(|run| run.is_lost()).count();
                 let is_due = |known: &&mut Known| known.timeout.is_some_and(|timeout| timeout <= now);
                 let due: Vec<&mut Known> = self.known.iter_mut().filter(is_due).collect();
-                assert_eq!(woken.len(), due.len(), "all are woken that have timed out, once");
+                let is_there = |known: &&&mut Known| cancelled.iter().any(|run| Arc::ptr_eq(run, known.run()));
+                assert_eq!(due.iter().filter(is_there).count(), due.len(), "all are cancelled that have timed out");
+                assert!(timed_out <= due.len(), "only what is lost or has timed out is cancelled");
                 for known in due {
                     known.timeout = None;
                 }
                 self.alarm = Some(now);
             }
-            TimedStep::Do(KeeperJob::TellLost(lost)) => {
-                assert!(lost.iter().all(|run| run.held().is_lost()), "what was given back is not lost");
-                self.alarm = Some(now);
-            }
-            TimedStep::Do(KeeperJob::Renew(batch)) => {
+            PlanStep::Do(PlannedJob::LookForStopRequests(runs)) => self.look(&runs),
+            PlanStep::Do(PlannedJob::Renew(batch)) => {
                 assert_eq!(self.ended_by, None, "nothing is renewed any more");
                 let whose = self.whose(&batch, now);
-                let asked = Asked { job: KeeperJob::Renew(batch), at: now, whose, extended: None };
+                let asked = Asked { job: PlannedJob::Renew(batch), at: now, whose, extended: None };
                 let extended = self.random.bool().then(|| self.extend(&asked.whose));
                 self.asked = Some(Asked { extended, ..asked });
                 self.alarm = Some(now);
             }
-            TimedStep::Wait(until) => {
+            PlanStep::SleepUntil(until) => {
                 assert!(now < until, "the thread would not sleep");
                 let looks = |known: &Known| {
                     let due = if self.ended_by.is_some() { known.deadline } else { known.due.1.min(known.deadline) };
-                    let renewal = known.is_live(now).then_some(due);
-                    renewal.into_iter().chain(known.timeout.or(known.overdue)).min()
+                    let look = known.look_by.filter(|_| self.ended_by.is_none() && self.looked_for.is_none());
+                    let due = known.is_live(now).then_some(look.map_or(due, |look| look.min(due)));
+                    due.into_iter().chain(known.timeout.or(known.overdue)).min()
                 };
                 let first = self.known.iter().filter_map(looks).min();
                 assert!(first.is_some(), "there is nothing to wait for");
                 assert!(Some(until) <= first, "forgotten: looked at {until:?}, needed at {first:?}");
                 self.alarm = Some(until);
             }
-            TimedStep::Rest => {
+            PlanStep::End => {
                 let left = self.known.iter().filter(|known| known.is_live(now) || known.overdue.is_some());
                 assert_eq!(left.count(), 0, "forgotten");
                 self.alarm = None;
@@ -416,13 +434,10 @@ impl World {
         }
     }
 
-    /// The leases of a batch, which are all that are held with its term, and of which one is due.
+    /// Returns the leases of a batch, and checks that these are all that are held with its term, and that one is due.
     #[track_caller]
     fn whose(&self, batch: &DueRenewals, now: Moment) -> Vec<usize> {
-        let of = |known: &Known| Arc::as_ptr(known.run());
-        let place =
-            |holder: &Arc<dyn HoldsLease>| self.known.iter().position(|known| addr_eq(of(known), Arc::as_ptr(holder)));
-        let whose: Vec<_> = batch.holders.iter().map(|holder| place(holder).expect("it was granted")).collect();
+        let whose: Vec<_> = batch.leases.iter().map(|(held, _)| self.place(held)).collect();
         let renewed = |known: &Known| known.renewal == Renewal::WhileItRuns && known.lease.term() == batch.term;
         let held = |known: &Known| known.is_live(now) && renewed(known);
         let mut sorted = whose.clone();
@@ -435,11 +450,40 @@ impl World {
         );
         assert!(whose.iter().any(|which| self.known[*which].due.0 <= now), "none of {whose:?} is due");
         let leases = whose.iter().map(|which| self.known[*which].lease.clone());
-        assert!(batch.leases().eq(leases), "the store is asked for these");
+        assert!(leases_of(batch).eq(leases), "the store is asked for these");
         whose
     }
 
-    /// The store does what it was asked for.
+    fn place(&self, held: &Arc<HeldLease>) -> usize {
+        self.known.iter().position(|known| Arc::ptr_eq(known.run(), held)).expect("it was granted")
+    }
+
+    /// Begins a look for requests to stop, and checks that it is for all runs that are due, and for no others.
+    fn look(&mut self, runs: &[Arc<HeldLease>]) {
+        let now = self.now();
+        assert!(self.ended_by.is_none() && self.looked_for.is_none(), "one look at a time");
+        let looked_for: Vec<usize> = runs.iter().map(|run| self.place(run)).collect();
+        for which in &looked_for {
+            assert!(self.known[*which].look_by.take().is_some(), "{which} is not due");
+        }
+        let is_forgotten = |known: &Known| known.is_live(now) && known.look_by.is_some_and(|look| look <= now);
+        assert!(!self.known.iter().any(is_forgotten), "forgotten");
+        self.looked_for = Some(looked_for);
+        self.alarm = Some(now);
+    }
+
+    fn answer_look(&mut self) {
+        let Some(looked_for) = self.looked_for.take() else { return };
+        let (now, is_answered) = (self.now(), self.random.bool());
+        for which in looked_for {
+            let known = &mut self.known[which];
+            known.look_by = (known.is_replaceable || !is_answered).then(|| now.plus(LOOKS_AT_LATEST_AFTER));
+        }
+        let due = self.plan.looked(is_answered, now);
+        self.alarm = self.alarm.into_iter().chain(due).min();
+    }
+
+    /// Extends the leases in the store.
     fn extend(&mut self, whose: &[usize]) -> Vec<bool> {
         let now = self.now();
         let mut extend = |which: &usize| {
@@ -451,7 +495,7 @@ impl World {
         whose.iter().map(&mut extend).collect()
     }
 
-    /// What the store has answered by now, or an error that tells nothing of what it did.
+    /// Passes on the reply of the store, or an error that says nothing of what it did.
     fn answer(&mut self) {
         let Some(asked) = self.asked.take() else { return };
         let extended = match asked.extended {
@@ -466,7 +510,13 @@ impl World {
         for (which, answer) in asked.whose.iter().zip(&answers) {
             let known = &mut self.known[*which];
             match answer {
-                Ok(true) if known.is_live(now) => known.asked_for(asked.at),
+                Ok(true) if known.is_live(now) => {
+                    known.asked_for(asked.at);
+                    if !known.is_replaceable && !self.looked_for.iter().flatten().any(|looked_for| looked_for == which)
+                    {
+                        known.look_by.get_or_insert(now);
+                    }
+                }
                 Ok(true) => {}
                 Ok(false) => known.over = true,
                 Err(_) => {
@@ -479,13 +529,13 @@ impl World {
         self.alarm = Some(now);
     }
 
-    /// Every run is told the truth, and never relies on more than the store has promised.
+    /// Checks that every run knows the truth, and never relies on more than the store has promised.
     fn check(&self) {
         let now = self.now();
         for (which, known) in self.known.iter().enumerate() {
             let live = known.is_live(now);
-            assert_eq!(known.run().held().deadline_at(now), live.then_some(known.deadline), "the deadline of {which}");
-            assert_eq!(known.run().held().gone_by(now).is_none(), live, "whether {which} has gone");
+            assert_eq!(known.run().deadline_at(now), live.then_some(known.deadline), "the deadline of {which}");
+            assert_eq!(known.run().gone_by(now).is_none(), live, "whether {which} has gone");
             assert_eq!(known.run().reason().is_none(), live, "whether {which} may go on");
             if live && !known.broken {
                 let held = self.store[known.name].filter(|(owner, _)| *owner == known.lease.owner());
@@ -497,23 +547,23 @@ impl World {
         }
     }
 
-    /// Nothing is left of it, and the next step says so.
+    /// Ends all runs, and checks that nothing is planned any more.
     fn end(mut self) {
         (0..self.known.len()).for_each(|which| self.release_one(which));
         self.answer();
-        // What was lost before is told of first, at the same look.
+        // What was lost before is reported first.
         (0..2).for_each(|_| self.step());
         assert_eq!(self.alarm, None, "there is nothing to watch");
         self.check();
     }
 }
 
-/// The store, for who asks it itself.
+/// The store as the exit release sees it.
 #[derive(Debug)]
 struct Remote<'a>(Mutex<&'a mut Holders>, Clock);
 
 impl Remote<'_> {
-    /// Lets what is still this lease's end then, or now.
+    /// Lets the name end then, or now, if this lease still holds it.
     fn end(&self, lease: &Lease, until: Option<Moment>) -> bool {
         let mut holders = self.0.lock().expect("nothing panics while it is held");
         let name = NAMES.iter().position(|name| *name == lease.name().mutex()).expect("it has one of the names");
@@ -549,7 +599,7 @@ fn outage() -> MutexError {
     MutexError::unusable("extend lease/a".to_owned(), "no answer".to_owned())
 }
 
-/// A clock, and a plan without leases.
+/// Makes a clock, and a plan without leases.
 fn start() -> (ManualClock, Clock, Plan) {
     let manual = ManualClock::at(DateTime::UNIX_EPOCH);
     manual.advance(Duration::from_secs(1000));
@@ -558,29 +608,39 @@ fn start() -> (ManualClock, Clock, Plan) {
 }
 
 #[track_caller]
-fn granted(plan: &mut Plan, name: &str, term: Duration, clock: &Clock) -> Arc<Cancellation> {
+fn granted(plan: &mut Plan, name: &str, term: Duration, clock: &Clock) -> Arc<HeldLease> {
     let (name, term) = (MutexName::lease(name).expect("a name"), Term::new(term).expect("a term"));
     let lease = LeaseRequest::new(name, term, clock).granted(FencingToken::new(1));
     let grant = Some(Grant::of(lease.clone()));
-    let held = HeldLease::new(clock.clone(), grant, clock.moment(), None, Duration::ZERO);
-    let run = Arc::new(Cancellation::new(held));
-    plan.note_name(&(Arc::clone(&run) as _));
-    plan.keep(Arc::clone(&run) as _, Renewal::WhileItRuns).expect("it has a lease");
+    let run = Arc::new(HeldLease::new(clock.clone(), grant, clock.moment(), None, Duration::ZERO));
+    plan.keep(&run, no_store(), Renewal::WhileItRuns).expect("it has a lease");
     run
 }
 
-/// The next batch, at its time; `None`: no lease is left.
-fn next_batch(plan: &mut Plan, clock: &ManualClock) -> Option<KeeperJob> {
+fn leases_of(batch: &DueRenewals) -> impl Iterator<Item = Lease> {
+    batch.leases.iter().filter_map(|(held, _)| held.lease().cloned())
+}
+
+/// Returns a handle of no store.
+fn no_store() -> Weak<dyn EventMutex> {
+    Weak::<MemoryMutex>::new()
+}
+
+/// Returns the next batch, at its time; `None`: no lease is left.
+fn next_batch(plan: &mut Plan, clock: &ManualClock) -> Option<PlannedJob> {
     loop {
         let now = Clock::from(clock).moment();
         match plan.next_step(now) {
-            TimedStep::Do(KeeperJob::TellLost(_)) => {}
-            TimedStep::Do(job) => return Some(job),
-            TimedStep::Wait(until) => {
+            PlanStep::Do(PlannedJob::Cancel(_)) => {}
+            PlanStep::Do(PlannedJob::LookForStopRequests(_)) => {
+                plan.looked(true, now);
+            }
+            PlanStep::Do(job) => return Some(job),
+            PlanStep::SleepUntil(until) => {
                 assert!(now < until, "the thread would not sleep");
                 clock.advance(until.since(now));
             }
-            TimedStep::Rest => return None,
+            PlanStep::End => return None,
         }
     }
 }
@@ -598,7 +658,7 @@ fn ten_errors_and_then_a_success_keep_the_lease() {
         let asked = clock.moment();
         manual.advance(term / 100);
         plan.job_done(&job, vec![Ok(true)], clock.moment());
-        assert_eq!(run.held().deadline_at(clock.moment()), Some(asked.plus(term)), "{term:?}");
+        assert_eq!(run.deadline_at(clock.moment()), Some(asked.plus(term)), "{term:?}");
     }
 }
 
@@ -613,7 +673,7 @@ fn a_store_that_is_out_is_asked_a_dozen_times_and_more_until_the_deadline_and_no
             assert!(asked.len() < 1000, "{term:?}: it is asked again at once");
             plan.job_done(&job, vec![Err(outage())], clock.moment());
         }
-        assert_eq!(run.held().gone_by(clock.moment()), Some(clock.moment()), "it is found lost at its deadline");
+        assert_eq!(run.gone_by(clock.moment()), Some(clock.moment()), "it is found lost at its deadline");
         assert!((12..30).contains(&asked.len()), "{term:?}: asked {} times", asked.len());
         let pauses: Vec<_> = asked.windows(2).map(|pair| pair[1].since(pair[0])).collect();
         assert!(pauses.is_sorted() && pauses[0] >= MILLISECOND && pauses[11] == term / 30, "{pauses:?}");
@@ -632,15 +692,15 @@ fn two_hundred_leases_are_one_batch_for_each_third_of_their_term() {
     for third in 1..=30 {
         let job = next_batch(&mut plan, &manual).expect("they are renewed");
         assert_eq!(clock.moment(), first.plus(term / 3 * third));
-        let KeeperJob::Renew(batch) = &job else { panic!("nothing is told of") };
-        assert_eq!(batch.leases().count(), 200);
+        let PlannedJob::Renew(batch) = &job else { panic!("it is a renewal") };
+        assert_eq!(leases_of(batch).count(), 200);
         manual.advance(MILLISECOND * 100);
         plan.job_done(&job, iter::repeat_n(Ok(true), 200).collect(), clock.moment());
     }
 }
 
 #[test]
-fn whatever_the_answer_nobody_waits_for_it_any_longer() {
+fn whatever_the_answer_no_release_waits_for_it_any_longer() {
     for answer in [Ok(true), Ok(false), Err(outage())] {
         let (manual, clock, mut plan) = start();
         let run = granted(&mut plan, "reports", TERMS[1], &clock);
@@ -648,7 +708,7 @@ fn whatever_the_answer_nobody_waits_for_it_any_longer() {
         plan.job_done(&job, vec![answer.clone()], clock.moment());
         let (end, ended) = mpsc::channel();
         thread::spawn(move || {
-            run.held().wait_for_its_renewal(Moment::NEVER);
+            run.wait_for_renewal(Moment::NEVER);
             end.send(())
         });
         assert_eq!(ended.recv_timeout(Duration::from_secs(30)), Ok(()), "{answer:?}");
@@ -656,16 +716,15 @@ fn whatever_the_answer_nobody_waits_for_it_any_longer() {
 }
 
 #[test]
-fn what_was_given_back_is_not_remembered_for_ever() {
+fn a_released_lease_is_not_remembered_for_ever() {
     let (_manual, clock, mut plan) = start();
     let kept = granted(&mut plan, "reports", TERMS[2], &clock);
     for name in 0..10 * PURGE_NEVER_BELOW {
-        granted(&mut plan, &format!("report {name}"), TERMS[2], &clock).held().begin_release();
+        granted(&mut plan, &format!("report {name}"), TERMS[2], &clock).begin_release();
     }
-    let entries = plan.entries.len().max(plan.names.len());
-    assert!(entries <= 2 * PURGE_NEVER_BELOW, "{entries} names");
-    let holder = plan.holder(kept.held().lease().expect("it was granted").name(), clock.moment());
-    assert!(holder.is_some_and(|holder| std::ptr::eq(holder, kept.held())));
+    assert!(plan.leases.len() <= 2 * PURGE_NEVER_BELOW, "{} leases", plan.leases.len());
+    let name = kept.lease().expect("it was granted").name();
+    assert_eq!(plan.doubt(name, clock.moment()), kept.holder());
 }
 
 #[test]
@@ -674,12 +733,51 @@ fn a_renewal_that_is_never_answered_is_waited_for_until_the_lease_is_over() {
     let run = granted(&mut plan, "reports", TERMS[1], &clock);
     next_batch(&mut plan, &manual).expect("it is renewed");
     let (end, ended) = mpsc::channel();
-    let deadline = run.held().lease().expect("it was granted").deadline();
+    let deadline = run.lease().expect("it was granted").deadline();
     thread::spawn(move || {
-        run.held().wait_for_its_renewal(deadline);
+        run.wait_for_renewal(deadline);
         end.send(())
     });
     assert!(ended.recv_timeout(MILLISECOND * 50).is_err(), "it is waited for");
     manual.advance(TERMS[1]);
     assert_eq!(ended.recv_timeout(Duration::from_secs(30)), Ok(()));
+}
+
+#[test]
+fn a_run_that_an_operator_asked_to_stop_is_renewed_on_while_the_store_is_out() {
+    let (manual, clock, mut plan) = start();
+    let (asked, other) = (granted(&mut plan, "asked", TERMS[2], &clock), granted(&mut plan, "other", TERMS[2], &clock));
+    let job = next_batch(&mut plan, &manual).expect("both are renewed");
+    plan.job_done(&job, vec![Ok(true), Ok(true)], clock.moment());
+    let looks = |plan: &mut Plan| match plan.next_step(clock.moment()) {
+        PlanStep::Do(PlannedJob::LookForStopRequests(runs)) => runs,
+        step => panic!("{step:?}"),
+    };
+    assert_eq!(looks(&mut plan).len(), 2);
+    asked.ask_to_stop(None);
+    plan.looked(false, clock.moment()).expect("it is asked again"); // the store answered about the first one only
+    manual.advance(LOOKS_AT_LATEST_AFTER);
+    let again = looks(&mut plan);
+    assert!(again.len() == 1 && Arc::ptr_eq(&again[0], &other));
+    assert_eq!(plan.looked(true, clock.moment()), None);
+    assert!(
+        next_batch(&mut plan, &manual)
+            .is_some_and(|job| matches!(job, PlannedJob::Renew(due) if due.leases.len() == 2))
+    );
+}
+
+#[test]
+fn a_look_that_hangs_delays_no_renewal() {
+    let (manual, clock, mut plan) = start();
+    let run = granted(&mut plan, "reports", TERMS[2], &clock);
+    let job = next_batch(&mut plan, &manual).expect("it is renewed");
+    plan.job_done(&job, vec![Ok(true)], clock.moment());
+    assert!(matches!(plan.next_step(clock.moment()), PlanStep::Do(PlannedJob::LookForStopRequests(_))));
+    let renewed = clock.moment();
+    let PlanStep::SleepUntil(due) = plan.next_step(renewed) else { panic!("no second look begins") };
+    assert_eq!(due, renewed.plus(TERMS[2] / 3));
+    manual.advance(due.since(renewed));
+    let PlanStep::Do(job @ PlannedJob::Renew(_)) = plan.next_step(due) else { panic!("it is renewed") };
+    plan.job_done(&job, vec![Ok(true)], clock.moment());
+    assert_eq!(run.deadline_at(clock.moment()), Some(due.plus(TERMS[2])));
 }

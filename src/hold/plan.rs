@@ -1,0 +1,326 @@
+//! The plan of a renewal thread: when each lease is renewed, when the store is asked for requests to stop, when tasks time out,
+//! and what becomes of the leases when the process exits. It knows no thread and no clock, and asks no store.
+//!
+//! For a run that another one may replace, the store is asked for a request to stop about once a second. For any other run it is
+//! asked after each renewal of its lease, for operators: a run that ends before its first renewal costs no request.
+
+use std::mem;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::held_lease::{HeldBy, HeldLease};
+use crate::base::error::MutexError;
+use crate::lease::holder::Holder;
+use crate::lease::name::MutexName;
+use crate::lease::term::{Renewal, Term};
+use crate::observe::run_id::RunId;
+use crate::store::event_mutex::EventMutex;
+use crate::time::clock::{about_a_second, moment::Moment};
+
+pub(super) mod exit_release;
+
+use exit_release::ExitRelease;
+
+/// The leases of one store that this process holds.
+#[derive(Default)]
+pub(super) struct Plan {
+    /// Some were released, and are soon replaced.
+    leases: Vec<PlannedLease>,
+    /// At this many leases, those that were released are removed.
+    purge_above: usize,
+    /// Running tasks that have a timeout.
+    timeouts: Vec<TaskTimeout>,
+    /// Whether a thread asks the store for requests to stop.
+    is_looking: bool,
+    /// Set when the process exits: the number of the thread that called `exit`, or 0. Nothing is renewed from then on.
+    exits_on: Option<usize>,
+}
+
+/// Mostly fewer leases than this are held at once.
+const PURGE_NEVER_BELOW: usize = 256;
+
+struct PlannedLease {
+    held: Arc<HeldLease>,
+    /// Weak, because a store ends with its last user.
+    store: Weak<dyn EventMutex>,
+    /// `None`: it has a fixed term.
+    renewal: Option<NextRenewal>,
+    /// When the store is asked whether its run is asked to stop; `None`: after the next renewal.
+    look: Option<Moment>,
+    /// Whether a thread asks the store for that.
+    is_looked_for: bool,
+    /// Whether the store was asked to shorten the lease because the process exits.
+    is_shortened: bool,
+}
+
+/// A running task that has a timeout, and when a warning says that it did not stop.
+struct TaskTimeout {
+    held: Arc<HeldLease>,
+    run: RunId,
+    /// `None` once the task was cancelled.
+    timeout: Option<Moment>,
+    overdue: Moment,
+}
+
+struct NextRenewal {
+    term: Term,
+    due: Moment,
+    /// How long to wait after the next failure, if there was one.
+    pause: Option<Duration>,
+}
+
+impl NextRenewal {
+    /// Plans a renewal for when a third of the time has passed for which the last one lets the run go on, so that two thirds are
+    /// left for failed attempts. The time for stopping does not count.
+    #[inline]
+    fn after(asked: Moment, term: Term, held: &HeldLease) -> Self {
+        let useful = term.get().saturating_sub(held.stopping());
+        Self { term, due: asked.plus(useful / 3), pause: None }
+    }
+
+    /// Plans the attempt after a failed one: not so soon that it floods a store in trouble, and often enough that the remaining
+    /// term has room for a dozen.
+    fn retry(&mut self, now: Moment) {
+        let first = || (self.term.get() / 300).clamp(Duration::from_millis(1), Duration::from_millis(200));
+        let pause = self.pause.unwrap_or_else(first);
+        self.due = now.plus(pause);
+        self.pause = Some((pause * 2).min(self.term.get() / 30));
+    }
+}
+
+/// The next thing that the renewal thread does.
+#[derive(Debug)]
+pub(super) enum PlanStep {
+    Do(PlannedJob),
+    /// Nothing before this moment.
+    SleepUntil(Moment),
+    /// Nothing at all.
+    End,
+}
+
+/// A job that takes a while: the plan is not locked meanwhile.
+#[derive(Debug)]
+pub(super) enum PlannedJob {
+    Renew(DueRenewals),
+    ReleaseAtExit(ExitRelease),
+    /// Wakes and reports what was lost, or has timed out.
+    Cancel(Vec<Arc<HeldLease>>),
+    /// Reports tasks that did not stop at their timeout.
+    ReportOverdue(Vec<(Arc<HeldLease>, RunId)>),
+    /// Asks the store whether these runs are asked to stop.
+    LookForStopRequests(Vec<Arc<HeldLease>>),
+}
+
+/// Leases that are renewed together, each with the time that it lasted yet when the store was asked.
+#[derive(Debug)]
+pub(super) struct DueRenewals {
+    pub(super) term: Term,
+    asked: Moment,
+    pub(super) leases: Vec<(Arc<HeldLease>, Duration)>,
+}
+
+/// The answers to a renewal, one for each lease; none for another job.
+pub(super) type RenewalAnswers = Vec<Result<bool, MutexError>>;
+
+impl Plan {
+    /// Adds a lease that was just granted, and returns when there is something to do for it.
+    #[inline]
+    pub(super) fn keep(
+        &mut self,
+        held: &Arc<HeldLease>,
+        store: Weak<dyn EventMutex>,
+        renewal: Renewal,
+    ) -> Option<Moment> {
+        let lease = held.lease()?;
+        let granted = lease.deadline().minus(lease.term().get());
+        let renewal = (renewal == Renewal::WhileItRuns).then(|| NextRenewal::after(granted, lease.term(), held));
+        let due = renewal.as_ref().map_or(lease.deadline().minus(held.stopping()), |renewal| renewal.due);
+        let look = (held.by() == HeldBy::ReplaceableRun).then(|| held.granted_at().plus(about_a_second()));
+        let due = look.map_or(due, |look| look.min(due));
+        let held = Arc::clone(held);
+        let planned = PlannedLease { held, store, renewal, look, is_looked_for: false, is_shortened: false };
+        match self.leases.last_mut() {
+            // One run after another needs one place.
+            Some(last) if last.held.was_released() => *last = planned,
+            _ => self.add(planned),
+        }
+        Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due })
+    }
+
+    fn add(&mut self, planned: PlannedLease) {
+        if self.leases.len() >= self.purge_above {
+            self.leases.retain(|planned| !planned.held.was_released());
+            self.purge_above = (self.leases.len() * 2).max(PURGE_NEVER_BELOW);
+        }
+        self.leases.push(planned);
+    }
+
+    /// Returns a handle of the store that a holder of a lease still has.
+    pub(super) fn store(&self) -> Option<Arc<dyn EventMutex>> {
+        self.leases.iter().find_map(|planned| planned.store.upgrade())
+    }
+
+    /// Finds a lease of this name that this process renews, and renews it at once, to learn whether the store still knows it.
+    /// Returns its holder. A lease with a fixed term does not count: the store is never asked whether it is still held.
+    pub(super) fn doubt(&mut self, name: &MutexName, now: Moment) -> Option<Holder> {
+        let mut holder = None;
+        for PlannedLease { held, renewal, .. } in &mut self.leases {
+            if let Some(renewal) = renewal
+                && held.lease().is_some_and(|lease| lease.name() == name)
+                && held.deadline_at(now).is_some()
+            {
+                renewal.due = now;
+                holder = holder.or_else(|| held.holder());
+            }
+        }
+        holder
+    }
+
+    /// Cancels the task at its timeout, and has a warning logged if it has not ended when it is `overdue`.
+    pub(super) fn add_timeout(&mut self, held: &Arc<HeldLease>, run: &RunId, timeout: Moment, overdue: Moment) {
+        let (held, run) = (Arc::clone(held), run.clone());
+        self.timeouts.push(TaskTimeout { held, run, timeout: Some(timeout), overdue });
+    }
+
+    pub(super) fn remove_timeout(&mut self, held: &Arc<HeldLease>) {
+        self.timeouts.retain(|timeout| !Arc::ptr_eq(&timeout.held, held));
+    }
+
+    /// Begins the exit of the process on this thread, or on an unknown one. The job of the next step is for that.
+    pub(super) fn begin_exit(&mut self, thread: usize) {
+        self.exits_on = Some(thread);
+    }
+
+    /// Returns whether there is something to do when the process exits.
+    pub(super) fn has_leases(&self) -> bool {
+        self.leases.iter().any(|planned| !planned.held.was_released())
+    }
+
+    /// Returns the next step. A lease that is due is renewed with all others of its term, so that many leases become one batch
+    /// for each third of the term, whenever they were granted. A lease whose deadline has passed is lost, and not renewed.
+    pub(super) fn next_step(&mut self, now: Moment) -> PlanStep {
+        let job = self.release_at_exit(now).map(PlannedJob::ReleaseAtExit);
+        let job = job.or_else(|| non_empty(self.take_cancelled(now)).map(PlannedJob::Cancel));
+        let job = job.or_else(|| non_empty(self.take_overdue(now)).map(PlannedJob::ReportOverdue));
+        let job = job.or_else(|| self.due_renewals(now).map(PlannedJob::Renew));
+        let job = job.or_else(|| non_empty(self.take_looks(now)).map(PlannedJob::LookForStopRequests));
+        job.map_or_else(|| self.next_due().map_or(PlanStep::End, PlanStep::SleepUntil), PlanStep::Do)
+    }
+
+    /// Returns what the store is asked for because the process exits: it shortens each lease once, and releases those of the
+    /// thread that exits, as often as there are any.
+    fn release_at_exit(&mut self, now: Moment) -> Option<ExitRelease> {
+        let exits_on = self.exits_on?;
+        let mut release = ExitRelease::default();
+        for PlannedLease { held, is_shortened, .. } in &mut self.leases {
+            let Some(deadline) = held.deadline_at(now) else { continue };
+            if held.is_running_on(exits_on) {
+                release.release(held);
+            } else if !mem::replace(is_shortened, true) {
+                release.shorten(held, deadline, now);
+            }
+        }
+        (!release.is_empty()).then_some(release)
+    }
+
+    /// Takes what was lost or has timed out. What was released is removed.
+    fn take_cancelled(&mut self, now: Moment) -> Vec<Arc<HeldLease>> {
+        let gone = self.leases.extract_if(.., |planned| planned.held.deadline_at(now).is_none());
+        let mut cancelled: Vec<_> = gone.map(|planned| planned.held).filter(|held| held.is_lost()).collect();
+        for TaskTimeout { held, timeout, .. } in &mut self.timeouts {
+            if timeout.take_if(|timeout| *timeout <= now).is_some() {
+                cancelled.push(Arc::clone(held));
+            }
+        }
+        cancelled
+    }
+
+    fn take_overdue(&mut self, now: Moment) -> Vec<(Arc<HeldLease>, RunId)> {
+        let overdue = self.timeouts.extract_if(.., |timeout| timeout.overdue <= now);
+        overdue.map(|timeout| (timeout.held, timeout.run)).collect()
+    }
+
+    fn due_renewals(&self, now: Moment) -> Option<DueRenewals> {
+        let renewed = self.leases.iter().filter(|_| self.exits_on.is_none());
+        let renewed = renewed.filter_map(|planned| Some((&planned.held, planned.renewal.as_ref()?)));
+        let first = renewed.clone().map(|(_, renewal)| renewal).min_by_key(|renewal| renewal.due)?;
+        if first.due > now {
+            return None;
+        }
+        let together = renewed.filter(|(held, renewal)| renewal.term == first.term && held.begin_renewal(now));
+        let leases = together.map(|(held, _)| (Arc::clone(held), held.deadline().since(now)));
+        non_empty(leases.collect()).map(|leases| DueRenewals { term: first.term, asked: now, leases })
+    }
+
+    /// Takes the runs for which the store is asked for requests to stop, unless it is being asked.
+    fn take_looks(&mut self, now: Moment) -> Vec<Arc<HeldLease>> {
+        if self.is_looking || self.exits_on.is_some() {
+            return Vec::new();
+        }
+        let mut looks = Vec::new();
+        for PlannedLease { held, look, is_looked_for, .. } in &mut self.leases {
+            *is_looked_for = look.take_if(|look| *look <= now).is_some();
+            if *is_looked_for {
+                looks.push(Arc::clone(held));
+            }
+        }
+        self.is_looking = !looks.is_empty();
+        looks
+    }
+
+    /// Returns when there is something to do. A deadline counts, so that a loss is reported when it passes.
+    fn next_due(&self) -> Option<Moment> {
+        let leases = self.leases.iter().flat_map(|planned| {
+            let renewal = planned.renewal.as_ref().map(|renewal| renewal.due);
+            let look = planned.look.filter(|_| !self.is_looking);
+            let due = renewal.into_iter().chain(look).filter(|_| self.exits_on.is_none());
+            due.chain([planned.held.deadline()])
+        });
+        leases.chain(self.timeouts.iter().map(|timeout| timeout.timeout.unwrap_or(timeout.overdue))).min()
+    }
+
+    /// Notes the answers to a job.
+    pub(super) fn job_done(&mut self, job: &PlannedJob, answers: RenewalAnswers, now: Moment) {
+        let PlannedJob::Renew(DueRenewals { term, asked, leases }) = job else { return };
+        for ((held, _), answer) in leases.iter().zip(answers) {
+            let planned = self.leases.iter_mut().find(|planned| Arc::ptr_eq(&planned.held, held));
+            match answer {
+                Ok(true) => {
+                    held.renewed_until(asked.plus(term.get()), now);
+                    if let Some(PlannedLease { renewal, look, is_looked_for, .. }) = planned {
+                        *renewal = Some(NextRenewal::after(*asked, *term, held));
+                        if held.by() == HeldBy::Run && !held.is_asked_to_stop() && !*is_looked_for {
+                            look.get_or_insert(now);
+                        }
+                    }
+                }
+                Ok(false) => held.lose(now),
+                Err(_) => {
+                    held.renewal_failed();
+                    if let Some(renewal) = planned.and_then(|planned| planned.renewal.as_mut()) {
+                        renewal.retry(now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Notes that the store was asked for requests to stop, and returns when to ask it again, if ever.
+    pub(super) fn looked(&mut self, is_answered: bool, now: Moment) -> Option<Moment> {
+        self.is_looking = false;
+        for PlannedLease { held, look, is_looked_for, .. } in &mut self.leases {
+            let again = !is_answered || held.by() == HeldBy::ReplaceableRun;
+            if mem::take(is_looked_for) && again && !held.is_asked_to_stop() {
+                *look = Some(now.plus(about_a_second()));
+            }
+        }
+        self.leases.iter().filter_map(|planned| planned.look).min()
+    }
+}
+
+fn non_empty<T>(list: Vec<T>) -> Option<Vec<T>> {
+    (!list.is_empty()).then_some(list)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! The requests to a store before its process exits.
+//!
+//! The lease of the run on the thread that exits is released at once. The leases of runs on other threads can't be released,
+//! because those threads run until the process has ended: they are shortened, to end soon after it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::catch_panic::contain;
+use crate::hold::held_lease::HeldLease;
+use crate::lease::{request::Lease, term::Term};
+use crate::store::event_mutex::{EventMutex, batch::Batch, slot::Slot};
+use crate::time::{clock::Clock, clock::moment::Moment};
+
+/// How long a process takes to end, at most.
+pub(in crate::hold) const FEW_SECONDS: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Default)]
+pub(in crate::hold) struct ExitRelease {
+    /// Each with the time that is left of its minimum hold.
+    released: Vec<(Lease, Option<Term>)>,
+    shortened: HashMap<Term, Vec<Arc<HeldLease>>>,
+}
+
+impl ExitRelease {
+    /// Adds a lease whose run has ended.
+    pub(super) fn release(&mut self, held: &HeldLease) {
+        let Some(lease) = held.lease() else { return };
+        let minimum_hold = held.minimum_hold_left().map(|left| full_seconds(left.get()));
+        let lease = held.begin_release().unwrap_or_else(|| lease.clone());
+        self.released.push((lease, minimum_hold));
+    }
+
+    /// Adds a lease whose task runs until the process has ended, and would have to stop at `deadline`. A command may take longer
+    /// to stop than the process to end.
+    pub(super) fn shorten(&mut self, held: &Arc<HeldLease>, deadline: Moment, now: Moment) {
+        let Some(lease) = held.lease() else { return };
+        let left = deadline.since(now) + held.stopping();
+        let soon = full_seconds(FEW_SECONDS + held.stopping());
+        match held.minimum_hold_left() {
+            Some(minimum_hold) => {
+                let term = full_seconds(minimum_hold.get().max(left.min(soon.get())));
+                // A command may outlive the process, and its lease with it: it is not released to end then.
+                if held.stopping().is_zero() {
+                    held.shorten_until(now.plus(term.get()));
+                    self.released.push((lease.clone(), Some(term)));
+                } else {
+                    self.shortened.entry(term).or_default().push(Arc::clone(held));
+                }
+            }
+            // A lease that ends sooner is not prolonged.
+            None if left <= soon.get() => {}
+            None => self.shortened.entry(soon).or_default().push(Arc::clone(held)),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.released.is_empty() && self.shortened.is_empty()
+    }
+
+    /// Sends all requests to the store, up to the first outage. It logs nothing: a subscriber may wait for a lock of the thread
+    /// that exits, which waits for this.
+    pub(in crate::hold) fn send_to(&self, store: &dyn EventMutex, clock: &Clock) {
+        let mut batch = Batch::new();
+        self.released.iter().for_each(|(lease, minimum_hold)| batch.add_release(lease.clone(), *minimum_hold));
+        if !batch.is_empty() {
+            batch.ask(store);
+        }
+        let mut is_out = batch.outage().is_some();
+        let can_extend = || contain(|| store.describe().can_extend()).unwrap_or(false);
+        if self.shortened.is_empty() || !can_extend() {
+            return;
+        }
+        for (term, leases) in &self.shortened {
+            let deadline = clock.moment().plus(term.get());
+            for held in leases {
+                held.shorten_until(deadline);
+            }
+            let leases = leases.iter().filter_map(|held| held.lease().cloned());
+            let mut slots: Vec<Slot<Lease, bool>> = leases.map(Slot::new).collect();
+            is_out = is_out
+                || contain(|| store.extend(&mut slots, *term)).is_ok()
+                    && slots.iter().any(|slot| slot.outage().is_some());
+        }
+    }
+}
+
+/// Rounds up, so that one call asks for many.
+fn full_seconds(time: Duration) -> Term {
+    let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+    Term::new(Duration::from_secs(seconds)).unwrap_or(Term::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::base::error::MutexError;
+    use crate::lease::{name::MutexName, request::LeaseRequest, token::FencingToken};
+    use crate::store::event_mutex::{admission::Grant, description::Description};
+
+    /// A store that can't be reached, or panics; and how often it was asked.
+    #[derive(Debug)]
+    struct Out {
+        panics: bool,
+        asked: AtomicUsize,
+    }
+
+    impl EventMutex for Out {
+        fn create(&self, _: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+            unreachable!("nothing is taken")
+        }
+        fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
+            unreachable!("nobody looks")
+        }
+        fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            assert!(!self.panics, "it panics");
+            Err(MutexError::unavailable(format!("forget {}", lease.name()), "timed out"))
+        }
+        fn describe(&self) -> Description {
+            Description::of(self).with_extension()
+        }
+        fn extend(&self, leases: &mut [Slot<Lease, bool>], _: Term) {
+            for slot in leases {
+                slot.fill(self.forget(slot.asked()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_store_that_is_out_is_asked_once_and_one_that_panics_for_all() {
+        let clock = Clock::system();
+        let held = |name: &str, at_least: Option<Term>| {
+            let name = MutexName::lease(name).expect("a name");
+            let lease = LeaseRequest::new(name, Term::MAX, &clock).granted(FencingToken::new(1));
+            let grant = Some(Grant::of(lease));
+            Arc::new(HeldLease::new(clock.clone(), grant, clock.moment(), at_least, Duration::ZERO))
+        };
+        for (panics, expected) in [(false, 1), (true, 3)] {
+            let (now, mut release) = (clock.moment(), ExitRelease::default());
+            release.release(&held("released", None));
+            release.release(&held("held", Some(Term::MAX)));
+            release.shorten(&held("shortened", None), now.plus(Term::MAX.get()), now);
+            let store = Out { panics, asked: AtomicUsize::new(0) };
+            release.send_to(&store, &clock);
+            assert_eq!(store.asked.into_inner(), expected);
+        }
+    }
+}
