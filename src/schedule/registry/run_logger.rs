@@ -15,7 +15,8 @@ use crate::observe::run_record::skip_count::{SkipCount, add_skips};
 use crate::observe::run_record::{RunRecord, run_result::RunResult};
 use crate::observe::tell::observers::Observer;
 use crate::observe::tell::{delivery::spawn_detached, log};
-use crate::store::{event_mutex::EventMutex, handle::Store};
+use crate::store::event_mutex::{EventMutex, run_log::RunLog};
+use crate::store::handle::Store;
 use crate::time::clock::Clock;
 #[cfg(unix)]
 use crate::time::clock::Waiting;
@@ -146,12 +147,15 @@ impl RunLogger {
         self.begin_to_write(records);
     }
 
-    /// Forgets the runs of the process that this one was forked from, and asks to be told when this one ends.
-    #[cold]
-    fn begin_in_this_process(self: &Arc<Self>, records: &mut WaitingRecords) {
-        *records = WaitingRecords { pid: process_id::current(), ..WaitingRecords::default() };
-        #[cfg(unix)]
-        process_exit::register(Arc::downgrade(self) as _);
+    /// Returns the records, without those of the process that this one was forked from, and asks to be told when this one ends.
+    fn records_of_this_process(self: &Arc<Self>) -> MutexGuard<'_, WaitingRecords> {
+        let mut records = self.records();
+        if records.pid != process_id::current() {
+            *records = WaitingRecords { pid: process_id::current(), ..WaitingRecords::default() };
+            #[cfg(unix)]
+            process_exit::register(Arc::downgrade(self) as _);
+        }
+        records
     }
 
     fn begin_to_write(self: &Arc<Self>, mut records: MutexGuard<'_, WaitingRecords>) {
@@ -205,21 +209,14 @@ impl RunLogger {
             if count == 0
                 && let Some((event, skips)) = records.take_due_skips()
             {
-                records.writer = Writer::Writing;
-                drop(records);
-                let counted = self.count(&event, &skips);
-                records = self.records();
-                records.writer = Writer::Idle;
+                let counted;
+                (records, counted) = self.ask(records, "count what is skipped", |log| log.count_skips(&event, &skips));
                 if let Err(error) = counted
                     && !error.is_unsupported()
                 {
                     // They are written with the next one.
                     add_skips(&mut records.skips.entry(event).or_default().counts, &skips);
-                    if !records.is_last {
-                        drop(records);
-                        log(&Incident::RunsNotLogged(&error));
-                        records = self.records();
-                    }
+                    records = self.log_failure(records, &error);
                 }
                 continue;
             }
@@ -234,11 +231,8 @@ impl RunLogger {
             }
             let batch: Vec<RunRecord> = records.waiting.drain(..count).collect();
             let was_failing = records.is_failing;
-            records.writer = Writer::Writing;
-            drop(records);
-            let written = self.write(&batch);
-            records = self.records();
-            records.writer = Writer::Idle;
+            let written;
+            (records, written) = self.ask(records, "write the log of runs", |log| log.write(&batch, self.keep));
             records.is_failing = written.is_err();
             records.attempts += 1;
             let Err(error) = written else { continue };
@@ -247,41 +241,47 @@ impl RunLogger {
             let surplus = records.waiting.len().saturating_sub(MOST_WAITING);
             records.waiting.drain(..surplus);
             self.changed.notify_all();
-            // A subscriber may wait for a lock of the thread that ends the process.
-            if !was_failing && !records.is_last {
-                drop(records);
-                log(&Incident::RunsNotLogged(&error));
-                records = self.records();
+            if !was_failing {
+                records = self.log_failure(records, &error);
             }
             (records, _) = self.changed.wait_timeout(records, TRY_AGAIN_AFTER).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn write(&self, batch: &[RunRecord]) -> Result<(), MutexError> {
-        let attempted = || "write the log of runs".to_owned();
-        let written = contain(|| match self.store.mutex.run_log() {
-            Some(log) => log.write(batch, self.keep),
-            None => Err(no_log()),
-        });
-        written.unwrap_or_else(|message| Err(MutexError::panicked(attempted(), &message)))
+    /// Asks the log of the store, without the lock, which is taken again.
+    fn ask<'a>(
+        &'a self,
+        mut records: MutexGuard<'a, WaitingRecords>,
+        attempted: &str,
+        ask: impl FnOnce(&dyn RunLog) -> Result<(), MutexError>,
+    ) -> (MutexGuard<'a, WaitingRecords>, Result<(), MutexError>) {
+        records.writer = Writer::Writing;
+        drop(records);
+        let asked = contain(|| self.store.mutex.run_log().ok_or_else(no_log).and_then(ask));
+        let asked = asked.unwrap_or_else(|message| Err(MutexError::panicked(attempted, &message)));
+        let mut records = self.records();
+        records.writer = Writer::Idle;
+        (records, asked)
     }
 
-    fn count(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
-        let attempted = || "count what is skipped".to_owned();
-        let counted = contain(|| match self.store.mutex.run_log() {
-            Some(log) => log.count_skips(event, skips),
-            None => Err(no_log()),
-        });
-        counted.unwrap_or_else(|message| Err(MutexError::panicked(attempted(), &message)))
+    /// Logs a failure. A subscriber may wait for a lock of the thread that ends the process: then the failure is not logged.
+    fn log_failure<'a>(
+        &'a self,
+        records: MutexGuard<'a, WaitingRecords>,
+        error: &MutexError,
+    ) -> MutexGuard<'a, WaitingRecords> {
+        if records.is_last {
+            return records;
+        }
+        drop(records);
+        log(&Incident::RunsNotLogged(error));
+        self.records()
     }
 
     /// Counts a skipped occurrence. The number is written now, or with a later one.
     fn skipped(self: &Arc<Self>, event: &str, skip: SkipCount) {
         let now = self.clock.moment();
-        let mut records = self.records();
-        if records.pid != process_id::current() {
-            self.begin_in_this_process(&mut records);
-        }
+        let mut records = self.records_of_this_process();
         let skips = records.skips.entry(event.into()).or_default();
         add_skips(&mut skips.counts, &[skip]);
         if skips.written_at.is_none_or(|at| now.since(at) >= SKIPS_AT_MOST_EACH) {
@@ -365,10 +365,7 @@ impl Observer for Arc<RunLogger> {
         match notice.step() {
             Step::Started { token } => {
                 let record = started(*token);
-                let mut records = self.records();
-                if records.pid != process_id::current() {
-                    self.begin_in_this_process(&mut records);
-                }
+                let mut records = self.records_of_this_process();
                 records.started.insert(id, (record.clone(), this_thread()));
                 self.post(records, record);
             }
