@@ -92,5 +92,7 @@ fn loops_of<'a>(planned: &'a [PlannedRun<'a>]) -> Vec<Vec<&'a PlannedRun<'a>>> {
 
 /// Skips these for one reason, and enters it for each.
 pub(crate) fn skip_planned(planned: &[PlannedRun<'_>], reason: &SkipReason) {
-    planned.iter().for_each(|run| PendingRun::new(run).skip(reason.clone()));
+    for run in planned {
+        PendingRun::new(run).skip(reason.clone());
+    }
 }

@@ -49,7 +49,7 @@ fn pause(operator: &Schedule, event: &str, end: PauseEnd, is_over: impl Fn() -> 
     let mut until = from;
     let answered = repeat(&is_over, || {
         until = now() + nanoseconds(lasts);
-        operator.pause_event(event, instant(until), "the fleet is under fire").map(|_| true)
+        operator.pause_event(event, instant(until), "the fleet is under fire").map(|()| true)
     });
     let mut over = now() + nanoseconds(lasts);
     thread::sleep(ends); // as the round has it

@@ -154,7 +154,7 @@ struct Pool<'a> {
     max_workers: AtomicUsize,
 }
 
-impl<'a> Pool<'a> {
+impl Pool<'_> {
     /// Starts a worker if runs wait and no worker does. Each worker calls this when it has taken a run, so that a few workers
     /// perform many quick tasks.
     fn grow<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
