@@ -112,7 +112,7 @@ impl<'a> Outages<'a> {
     fn record(&self, store: StoreId, clock: &Clock, outage: Option<&MutexError>) {
         let mut known = self.known();
         let state = match outage {
-            None if matches!(known.get(&store), Some(StoreState::Out { .. })) => return,
+            None if matches!(known.get(&store), Some(StoreState::Answers | StoreState::Out { .. })) => return,
             None => StoreState::Answers,
             Some(first) => StoreState::Out { first: first.clone(), at: clock.moment() },
         };
