@@ -18,9 +18,9 @@ use crate::event::definition::Definition;
 use crate::observe::skip_reason::SkipReason;
 use crate::schedule::registry::logged_run::RunState;
 use crate::schedule::registry::status::{EventStatus, Status};
-use crate::schedule::registry::{CLAIMED_AFTER, Schedule};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::shutdown::Shutdown;
+use crate::schedule::{registry::Schedule, tick_plan::CLAIMED_AFTER};
 use crate::time::clock::Clock;
 
 const NO_EVENTS: &str = "the schedule has no events";

@@ -350,8 +350,7 @@ impl Event {
     /// The background events of a store are admitted in batches of up to a hundred, and released in batches: a lease is
     /// released at once if nothing else is at work, and otherwise a few milliseconds after its run has ended, 50 at
     /// most. Of each store's events, up to two hundred run at once on as many threads, and none of them waits for another's
-    /// task. The next batch is admitted when there are threads for a hundred. If more than two hundred are due at once, this
-    /// is how each half of them runs, beside the other half.
+    /// task. The next batch is admitted when there are threads for a hundred.
     pub fn in_background(mut self) -> Self {
         self.background = true;
         self

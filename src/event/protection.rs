@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,7 +86,7 @@ pub(crate) struct Protection {
     /// The name of the lease. Stores keep the claims beside it.
     pub(crate) mutex: MutexName,
     pub(crate) lease: Option<LeaseTerms>,
-    /// Of which a run holds any where several may run: the lease and what is beside it. Empty where one may.
+    /// The leases, any of which a run may hold, where several runs may be at work: the first is `mutex`. Empty where one run may.
     pub(crate) slots: Vec<MutexName>,
     pub(crate) claim: Option<Claim>,
     /// Where an occurrence waits that meets a run; `None`: it is skipped.
@@ -96,6 +97,15 @@ pub(crate) struct Protection {
 impl Protection {
     pub(crate) fn is_some(&self) -> bool {
         self.lease.is_some() || self.claim.is_some()
+    }
+
+    /// Returns the names of the leases, any of which a run may hold: several where several runs may be at work.
+    pub(crate) fn leases(&self) -> &[MutexName] {
+        match (self.lease, &self.slots[..]) {
+            (None, _) => &[],
+            (Some(_), []) => slice::from_ref(&self.mutex),
+            (Some(_), slots) => slots,
+        }
     }
 
     /// In the words that ask for them, one by one.

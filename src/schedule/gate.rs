@@ -1,6 +1,5 @@
 //! Decides whether an event may run: its filters first, then one request to the store for its lease and claim together.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,24 +64,17 @@ pub(super) fn add_admissions_unless(
     refuse_without_store(planned)?;
     let now = planned.clock.moment();
     refuse_late_claims(planned, now)?;
-    planned.event.protection.each_admission(planned.claimant(), planned.context.label, now, |admission| {
+    let label = planned.context.schedule.label.as_ref();
+    planned.event.protection.each_admission(planned.claimant(), label, now, |admission| {
         batch.admit(names.iter().cloned().fold(planned.unless_paused(admission), Admission::unless));
     });
     Ok(())
 }
 
-/// Takes the answer to what a run has asked for, from this place of the batch on: the grant, if there is one.
+/// Takes the best answer to the admissions of a run, from this place of the batch on. A name that excludes one of them, or a taken
+/// claim, does so for all; the run overlaps only if each lease is held.
 #[inline]
 pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: usize) -> Result<Admitted, MutexError> {
-    match planned.event.protection.alternatives() {
-        1 => batch.take_admission(at),
-        several => take_best_answer(batch, at..at + several),
-    }
-}
-
-/// Takes the best of several answers. A name that excludes one of them, or a taken claim, does so for all; the run overlaps only
-/// if each lease is held.
-fn take_best_answer(batch: &mut Batch, places: Range<usize>) -> Result<Admitted, MutexError> {
     let rank = |answer: &Result<Admitted, MutexError>| match answer {
         Ok(Admitted::Granted(_)) => 0,
         Ok(Admitted::Excluded(_)) => 1,
@@ -90,7 +82,7 @@ fn take_best_answer(batch: &mut Batch, places: Range<usize>) -> Result<Admitted,
         Err(_) => 3,
         Ok(Admitted::LeaseTaken(_)) => 4,
     };
-    let answers = places.map(|at| batch.take_admission(at));
+    let answers = (at..at + planned.event.protection.alternatives()).map(|at| batch.take_admission(at));
     answers.min_by_key(rank).expect("a run asks for something")
 }
 
@@ -195,7 +187,7 @@ pub(crate) fn begin_run(planned: &PlannedRun<'_>, grant: Option<Grant>, now: Mom
     if planned.event.protection.is_replaceable() {
         held.allow_replacement();
     }
-    if planned.context.observers.is_any() {
+    if planned.context.schedule.observers.is_any() {
         let owner = held.owner().unwrap_or_else(Owner::unique);
         held.observe_by(planned.observers(owner));
     }

@@ -1,11 +1,12 @@
 //! One event of a tick, with all that running it needs.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use super::registry::event_history::EventHistory;
+use super::report::Entry;
 use super::tick_context::pause_check::PauseCheck;
 use super::tick_context::{StartedBy, TickContext};
 use crate::event::protection::overlap::Queue;
@@ -13,6 +14,7 @@ use crate::event::protection::{Claimant, MINUTE};
 use crate::event::{catch_up::Missed, definition::Definition};
 use crate::lease::{name::MutexName, owner::Owner, request::LeaseRequest, term::Term};
 use crate::observe::notice::{About, Step};
+use crate::observe::paused::EVENT_PAUSED;
 use crate::observe::tell::observers::RunObservers;
 use crate::observe::{run_id::RunId, skip_reason::SkipReason};
 use crate::store::event_mutex::admission::Admission;
@@ -31,24 +33,41 @@ pub(crate) struct PlannedRun<'a> {
     pub(crate) clock: &'a Clock,
     /// The mark that pauses it alone; `None` if nothing can pause it, or the run was started by hand.
     pub(crate) own_pause: Option<MutexName>,
+    /// The entry of the report, once it has run or was skipped.
+    pub(crate) result: OnceLock<Entry>,
 }
 
-impl PlannedRun<'_> {
+impl<'a> PlannedRun<'a> {
+    /// Plans the run of the event at this place of its schedule.
+    pub(super) fn new(event: usize, tick: Tick, context: &'a TickContext<'a>) -> Self {
+        let schedule = context.schedule;
+        let (event, history) = (&*schedule.events[event], &*schedule.histories[event]);
+        let pauses = context.pauses.as_ref().filter(|_| !event.even_when_paused);
+        let own_pause = pauses.map(|pauses| pauses.of_schedule.mark(Arc::clone(&event.name), EVENT_PAUSED));
+        let (store, clock, result) = (schedule.store_of(event), &schedule.clock, OnceLock::new());
+        Self { event, history, tick, missed: None, context, store, clock, own_pause, result }
+    }
+
+    /// Returns the entry of a run that is over.
+    pub(crate) fn into_entry(self) -> Entry {
+        self.result.into_inner().expect("each run has its entry")
+    }
+
     /// Tells of a step of it.
     #[inline]
     pub(crate) fn tell(&self, step: &Step<'_>) {
-        self.context.observers.tell(About::occurrence(&self.event.name, self.occurrence()), step);
+        self.context.schedule.observers.tell(About::occurrence(&self.event.name, self.occurrence()), step);
     }
 
     /// Who is told of the steps of the run with this owner.
     pub(crate) fn observers(&self, owner: Owner) -> RunObservers {
         let run = RunId { event: Arc::clone(&self.event.name), occurrence: self.occurrence() };
-        RunObservers { observers: self.context.observers.clone(), run, owner }
+        RunObservers { observers: self.context.schedule.observers.clone(), run, owner }
     }
 
     /// Returns a request for its store.
     pub(crate) fn request(&self, name: MutexName, term: Term) -> LeaseRequest {
-        LeaseRequest::new(name, term, self.clock).labelled(self.context.label)
+        LeaseRequest::new(name, term, self.clock).labelled(self.context.schedule.label.as_ref())
     }
 
     /// Returns this reason to skip it, which notes whether another application has the name. Leases of a mutex that events share on
@@ -56,7 +75,7 @@ impl PlannedRun<'_> {
     pub(crate) fn note_other_application(&self, reason: SkipReason) -> SkipReason {
         let Definition { name, protection, .. } = self.event;
         let is_its_own = matches!(reason, SkipReason::RanElsewhere(_)) || protection.mutex.mutex() == &**name;
-        let application = self.context.label.and_then(|label| label.application.as_deref());
+        let application = self.context.schedule.application().map(|name| &**name);
         reason.met_by(application.filter(|_| is_its_own))
     }
 

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 #[cfg(feature = "tokio")]
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -22,23 +22,16 @@ use event_history::EventHistory;
 use run_logger::{RunLogger, no_log};
 use unknown_event::UnknownEvent;
 
-use super::execute::run_planned;
-use super::pause::on_failure::PauseOnFailure;
-use super::planned_run::PlannedRun;
-use super::report::{Entry, Report};
+use super::report::Report;
 use super::shutdown::Shutdown;
-use super::tick_context::outages::{Outages, StoresOut};
-use super::tick_context::pause_check::PauseCheck;
-use super::tick_context::{StartedBy, TickContext};
+use super::tick_context::outages::StoresOut;
 use crate::base::error::MutexError;
 use crate::base::escape::Quoted;
 use crate::event::add_error::{AddError, AddErrorKind};
 use crate::event::definition::{Definition, Event};
 use crate::event::protection::LeaseTerms;
-use crate::hold::keeper::Keepers;
 use crate::lease::{label::Label, name::MutexName, store_id::StoreId, term::Term};
 use crate::observe::notice::{About, Step, incident::Incident};
-use crate::observe::paused::EVENT_PAUSED;
 use crate::observe::run_record::MOST_KEPT;
 use crate::observe::tell::log;
 use crate::observe::tell::observers::{Observer, Observers};
@@ -47,7 +40,7 @@ use crate::store::event_mutex::held::Names;
 use crate::store::{event_mutex::EventMutex, event_mutex::description::Scope};
 use crate::store::{handle::Store, memory::MemoryMutex};
 use crate::task::future_task::Runtime;
-use crate::time::{clock::Clock, due_index::DueIndex, tick::Tick, zone::Zone};
+use crate::time::{clock::Clock, due_index::DueIndex, zone::Zone};
 
 /// Events, and the store whose mutexes protect them.
 ///
@@ -421,80 +414,6 @@ impl Schedule {
         self.due_index.due(now, DateTime::<Utc>::MIN_UTC).into_iter().map(|(event, _)| &*self.events[event].name)
     }
 
-    /// One tick: runs every event that is due in the minute of `now`, and returns when all have ended.
-    ///
-    /// Call it once a minute, from cron; the loop of a service is [`work`](Self::work). It has no memory: called twice
-    /// within a minute, it runs events twice that neither [`on_one_server`](Event::on_one_server) nor
-    /// [`once_per`](Event::once_per) protects. For an event that is due more often than every minute it runs the latest
-    /// occurrence up to `now`: see [`run_minute`](Self::run_minute). Events run one after another in the order in which
-    /// they were added, those [`in_background`](Event::in_background) at the same time. `now` is used for every event
-    /// of the tick, however long it takes.
-    ///
-    /// ```
-    /// use soloist::{Event, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| println!("reporting")).every_minute())?;
-    /// let report = schedule.run_due(chrono::Utc::now());
-    /// assert!(!report.is_failure());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn run_due(&self, now: DateTime<Utc>) -> Report {
-        let report = self.tick(&self.plan_tick(now, DateTime::<Utc>::MIN_UTC));
-        self.finish_run_log();
-        report
-    }
-
-    /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs even if
-    /// another server ran the present occurrence or period, and does not take the permit of
-    /// [`once_per`](Event::once_per). It also runs while the schedule is [paused](Self::pause), because a pause only
-    /// stops what the timetables start.
-    ///
-    /// # Errors
-    ///
-    /// There is no event of this name.
-    ///
-    /// ```
-    /// use soloist::{Event, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("backup", |_| println!("backing up")).daily_at("02:30").without_overlapping())?;
-    /// let entry = schedule.run_event("backup", chrono::Utc::now())?;
-    /// println!("{entry}");
-    /// # assert!(!entry.is_failure());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn run_event(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
-        let event = self.index_of(name)?;
-        let tick = Tick::at(now, &self.events[event].timetable.zone);
-        let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
-        let context = self.tick_context(StartedBy::Caller, false);
-        let mut entries = run_planned(&[self.planned_run(event, tick, &context)], false);
-        self.finish_run_log();
-        Ok(entries.swap_remove(0))
-    }
-
-    /// Runs the [last due time](Self::last_due) of one event, as a tick does: with its claim, and not while it is paused. `None`: it
-    /// was not due.
-    #[cfg(feature = "cli")]
-    pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
-        let (event, due) = (self.index_of(name)?, self.last_due(name, now)?);
-        let report = due.map(|due| self.tick(&self.plan_tick(due, DateTime::<Utc>::MIN_UTC).only(event)));
-        self.finish_run_log();
-        Ok(report.and_then(|report| report.into_entries().pop()))
-    }
-
-    /// When an event was due last, if that was no longer before `now` than [`CLAIMED_AFTER`]: the claim on an earlier time may have
-    /// expired.
-    #[cfg(feature = "cli")]
-    pub(crate) fn last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, UnknownEvent> {
-        Ok(self.upcoming(name, now - CLAIMED_AFTER)?.take_while(|due| *due <= now).last())
-    }
-
     /// When the first event is due after `after`, within its windows and in this environment: see [`Event::next`]. `None`:
     /// none of them is, until the year 2100.
     ///
@@ -565,8 +484,7 @@ impl Schedule {
     #[cfg(feature = "cli")]
     pub(crate) fn is_fully_held(&self, name: &str) -> Result<bool, MutexError> {
         let Some(event) = self.names.get(name).map(|event| &self.events[*event]) else { return Ok(false) };
-        let (slots, lease) = (&event.protection.slots, event.mutex_name().map(std::slice::from_ref));
-        let leases = if slots.is_empty() { lease.unwrap_or_default() } else { slots };
+        let leases = event.protection.leases();
         let held = self.store_of(event).mutex.held(Names::Each(leases))?;
         Ok(!leases.is_empty() && held.len() == leases.len())
     }
@@ -576,50 +494,14 @@ impl Schedule {
         self.shutdown.as_ref().is_some_and(Shutdown::is_triggered)
     }
 
-    fn index_of(&self, name: &str) -> Result<usize, UnknownEvent> {
+    pub(super) fn index_of(&self, name: &str) -> Result<usize, UnknownEvent> {
         self.names.get(name).copied().ok_or_else(|| UnknownEvent { name: Quoted::new(name) })
     }
 
-    pub(crate) fn tick_context(&self, started_by: StartedBy, background: bool) -> TickContext<'_> {
-        let pause_mark = self.pause_mark.as_ref().filter(|_| started_by != StartedBy::Caller);
-        TickContext {
-            started_by,
-            began: self.clock.moment(),
-            outages: Outages::new(background, &self.stores_out, &self.observers),
-            observers: &self.observers,
-            keepers: Keepers::default(),
-            shutdown: self.shutdown.as_ref(),
-            pauses: pause_mark.map(|mark| PauseCheck::new(&self.mutex, mark.clone())),
-            label: self.label.as_ref(),
-            instance: self.instance(),
-            on_failure: self.pause_on_failure(),
-            logs_failures: self.drops_reports,
-            blocked: OnceLock::new(),
-        }
-    }
-
-    fn pause_on_failure(&self) -> Option<PauseOnFailure<'_>> {
-        let (logger, mark) = (self.run_logger.as_ref()?, self.pause_mark.as_ref()?);
-        let Self { mutex: store, clock, observers, label, .. } = self;
-        Some(PauseOnFailure { logger, store, clock, observers, mark, label: label.as_ref() })
-    }
-
-    pub(crate) fn planned_run<'a>(&'a self, event: usize, tick: Tick, context: &'a TickContext<'a>) -> PlannedRun<'a> {
-        let (event, history) = (&*self.events[event], &*self.histories[event]);
-        let pauses = context.pauses.as_ref().filter(|_| !event.even_when_paused);
-        let own_pause = pauses.map(|pauses| pauses.of_schedule.mark(Arc::clone(&event.name), EVENT_PAUSED));
-        let store = self.store_of(event);
-        PlannedRun { event, history, tick, missed: None, context, store, clock: &self.clock, own_pause }
-    }
-
-    fn store_of<'a>(&'a self, event: &'a Definition) -> &'a Store {
+    pub(super) fn store_of<'a>(&'a self, event: &'a Definition) -> &'a Store {
         event.mutex.as_ref().unwrap_or(&self.mutex)
     }
 }
-
-/// How long after its time an occurrence may still be claimed, as by a server whose clock is behind.
-#[cfg(feature = "cli")]
-pub(crate) const CLAIMED_AFTER: chrono::TimeDelta = chrono::TimeDelta::minutes(5);
 
 /// A callback for reports.
 type OnReport = Arc<dyn Fn(&Report) + Send + Sync>;

@@ -11,10 +11,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::missed::write_marks;
+use super::planned_run::PlannedRun;
 use super::registry::Schedule;
 use super::report::Report;
 use super::shutdown::Shutdown;
-use super::tick_context::StartedBy;
+use super::tick_context::{StartedBy, TickContext};
 use super::tick_plan::TickPlan;
 use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::{About, Step};
@@ -178,10 +179,10 @@ impl Schedule {
 
     /// Tells the stores since when they know the events that make up for missed occurrences.
     fn write_all_marks(&self) {
-        let (context, now) = (self.tick_context(StartedBy::Timetable, false), self.clock.now());
+        let (context, now) = (TickContext::new(self, StartedBy::Timetable), self.clock.now());
         let tick = |event: usize| Tick::at(now, &self.events[event].timetable.zone);
         let planned_runs: Vec<_> =
-            self.catch_up_events.iter().map(|event| self.planned_run(*event, tick(*event), &context)).collect();
+            self.catch_up_events.iter().map(|event| PlannedRun::new(*event, tick(*event), &context)).collect();
         write_marks(&planned_runs);
     }
 }

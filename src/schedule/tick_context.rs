@@ -2,11 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::pause::on_failure::PauseOnFailure;
+use super::registry::Schedule;
 use super::shutdown::Shutdown;
 use crate::hold::keeper::Keepers;
-use crate::lease::label::Label;
-use crate::observe::tell::observers::Observers;
 use crate::task::future_task::RuntimeId;
 use crate::time::clock::moment::Moment;
 
@@ -18,23 +16,16 @@ use pause_check::PauseCheck;
 
 /// What the runs of one tick share.
 pub(crate) struct TickContext<'a> {
+    pub(crate) schedule: &'a Schedule,
     pub(crate) started_by: StartedBy,
     /// When the tick began.
     pub(crate) began: Moment,
     pub(crate) outages: Outages<'a>,
-    pub(crate) observers: &'a Observers,
     pub(crate) keepers: Keepers,
-    pub(crate) shutdown: Option<&'a Shutdown>,
     /// The check for pauses; `None` if the schedule has no name, or the run was started by hand.
     pub(crate) pauses: Option<PauseCheck<'a>>,
-    /// The words of its requests for people.
-    pub(crate) label: Option<&'a Arc<Label>>,
     /// The name of the process.
     pub(crate) instance: Option<Arc<str>>,
-    /// Pauses an event that keeps failing, if the schedule has a name and keeps a log of runs.
-    pub(crate) on_failure: Option<PauseOnFailure<'a>>,
-    /// Whether each failure is written to standard error, because nobody gets the report.
-    pub(crate) logs_failures: bool,
     /// The runtime that this tick blocks: it polls no task before the tick ends.
     pub(crate) blocked: OnceLock<RuntimeId>,
 }
@@ -46,10 +37,25 @@ pub(crate) enum StartedBy {
     Caller,
 }
 
-impl TickContext<'_> {
+impl<'a> TickContext<'a> {
+    /// Begins a tick.
+    pub(super) fn new(schedule: &'a Schedule, started_by: StartedBy) -> Self {
+        let pause_mark = schedule.pause_mark.as_ref().filter(|_| started_by != StartedBy::Caller);
+        Self {
+            schedule,
+            started_by,
+            began: schedule.clock.moment(),
+            outages: Outages::new(&schedule.stores_out, &schedule.observers),
+            keepers: Keepers::default(),
+            pauses: pause_mark.map(|mark| PauseCheck::new(&schedule.mutex, mark.clone())),
+            instance: schedule.instance(),
+            blocked: OnceLock::new(),
+        }
+    }
+
     /// Whether nothing new may start.
     #[inline]
     pub(crate) fn is_shutting_down(&self) -> bool {
-        self.shutdown.is_some_and(Shutdown::is_triggered)
+        self.schedule.shutdown.as_ref().is_some_and(Shutdown::is_triggered)
     }
 }

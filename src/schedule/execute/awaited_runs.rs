@@ -1,118 +1,101 @@
 //! The runs whose tasks are futures. They take no thread: the loop that started them looks after them until they end.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::mem;
+use std::sync::Arc;
 use std::task::{self, Waker};
 use std::time::Duration;
 
-use super::loop_signal::LoopSignal;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
 use super::one_run::ActiveRun;
 use crate::task::future_task::{PreparedTask, TaskControl, TaskEnd};
 use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
 /// The runs that one loop awaits.
-#[derive(Default)]
 pub(super) struct AwaitedRuns<'a> {
-    state: Mutex<State<'a>>,
-    arrivals: Arc<Arrivals>,
-}
-
-#[derive(Default)]
-struct State<'a> {
-    /// Each under its place in the plan, with what controls its task once that has started.
-    runs: HashMap<usize, (ActiveRun<'a>, Option<Arc<TaskControl>>)>,
-    /// When to look after them again; `None`: there is no reason to.
-    next_look: Option<Moment>,
+    /// By the numbers of their tasks.
+    runs: HashMap<usize, (ActiveRun<'a>, Arc<TaskControl>)>,
+    started: usize,
+    sender: Arc<ArrivalSender>,
+    arrivals: Receiver<Arrival>,
+    /// Whether something has changed for one of the runs since the last look.
+    has_changes: bool,
+    /// When to look after them again.
+    next_look: Moment,
     /// For as long as there are any.
     waiting: Option<Waiting>,
 }
 
-/// The ends of tasks, each under the place of its run, and whether something has changed for one that has not ended.
-#[derive(Default)]
-struct Arrivals {
-    ended: Mutex<Vec<(usize, TaskEnd)>>,
-    has_changes: AtomicBool,
-    signal: Arc<LoopSignal>,
+/// The end of a task, by its number; or a change for one of the runs.
+pub(super) enum Arrival {
+    Ended(usize, TaskEnd),
+    Changed,
 }
 
-impl State<'_> {
-    fn controls(&self) -> Vec<Arc<TaskControl>> {
-        self.runs.values().filter_map(|(_, control)| control.clone()).collect()
+/// The sender of the loop's arrivals, which runtimes, the renewal of leases and the clock of a test have.
+struct ArrivalSender(Sender<Arrival>);
+
+impl Default for AwaitedRuns<'_> {
+    fn default() -> Self {
+        let (sender, arrivals) = ArrivalSender::new();
+        let (has_changes, next_look) = (false, Moment::NEVER);
+        Self { runs: HashMap::new(), started: 0, sender, arrivals, has_changes, next_look, waiting: None }
     }
 }
 
 impl<'a> AwaitedRuns<'a> {
-    /// What the ends of tasks, and changes, wake.
-    pub(super) fn signal(&self) -> &Arc<LoopSignal> {
-        &self.arrivals.signal
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    pub(super) fn arrivals(&self) -> &Receiver<Arrival> {
+        &self.arrivals
     }
 
     /// Starts the task of a run.
-    pub(super) fn start(&self, run: ActiveRun<'a>, task: PreparedTask) {
-        let (index, clock) = (run.pass.index, run.pass.planned.clock);
-        let mut state = self.state();
-        state.waiting.get_or_insert_with(|| clock.waiting(&self.arrivals));
-        state.runs.insert(index, (run, None));
-        drop(state);
-        let arrivals = Arc::clone(&self.arrivals);
-        let changed = Waker::from(Arc::clone(&self.arrivals));
-        let control = task.start(&changed, move |end| arrivals.push(index, end));
-        // It may have ended and been taken out meanwhile. From here on it is looked after at each change.
-        if let Some((_, of_this)) = self.state().runs.get_mut(&index) {
-            *of_this = Some(Arc::clone(&control));
-        }
-        // Runtimes are woken by this, so nothing is locked meanwhile.
-        let next = control.enforce();
-        let mut state = self.state();
-        state.next_look = Some(state.next_look.map_or(next, |known| known.min(next)));
+    pub(super) fn start(&mut self, run: ActiveRun<'a>, task: PreparedTask) {
+        self.waiting.get_or_insert_with(|| run.planned.clock.waiting(&self.sender));
+        self.started += 1;
+        let control = self.sender.start(self.started, task);
+        self.next_look = self.next_look.min(control.enforce());
+        self.runs.insert(self.started, (run, control));
     }
 
-    /// The runs whose tasks have ended.
-    pub(super) fn take_ended(&self) -> Vec<ActiveRun<'a>> {
-        let ended = self.arrivals.take();
-        let mut state = self.state();
-        let runs = ended.into_iter().filter_map(|(index, end)| {
-            let (mut run, _) = state.runs.remove(&index)?;
-            run.task_has_ended(end);
-            Some(run)
-        });
-        let runs = runs.collect();
-        if state.runs.is_empty() {
-            state.waiting = None;
+    /// Takes out the runs whose tasks have ended.
+    pub(super) fn take_ended(&mut self) -> Vec<ActiveRun<'a>> {
+        let mut ended = Vec::new();
+        for arrival in self.arrivals.try_iter() {
+            match arrival {
+                Arrival::Changed => self.has_changes = true,
+                Arrival::Ended(number, end) => ended.extend(self.runs.remove(&number).map(|(mut run, _)| {
+                    run.task_has_ended(end);
+                    run
+                })),
+            }
         }
-        runs
+        if self.runs.is_empty() {
+            self.waiting = None;
+        }
+        ended
     }
 
-    /// Sees to it that those stop that have to, and says for how long the loop may wait; `None`: there are none.
-    pub(super) fn look_after(&self) -> Option<Duration> {
-        let mut state = self.state();
-        let now = state.waiting.as_ref()?.clock().moment();
-        let is_due = state.next_look.is_some_and(|next| next <= now);
-        if self.arrivals.has_changes.swap(false, Ordering::AcqRel) || is_due {
-            state.next_look = None;
-            let controls = state.controls();
-            drop(state);
-            // Runtimes are woken by this, so nothing is locked meanwhile.
-            let next = controls.iter().map(|control| control.enforce()).min();
-            state = self.state();
-            // Another may have been started meanwhile.
-            state.next_look = state.next_look.into_iter().chain(next).min();
+    /// Stops the tasks that have to stop, and returns for how long the loop may wait.
+    pub(super) fn look_after(&mut self) -> Duration {
+        let Some(waiting) = &self.waiting else { return Duration::MAX };
+        if mem::take(&mut self.has_changes) || self.next_look <= waiting.clock().moment() {
+            let looks = self.runs.values().map(|(_, control)| control.enforce());
+            self.next_look = looks.min().unwrap_or(Moment::NEVER);
         }
-        Some(state.waiting.as_ref()?.patience(state.next_look.unwrap_or(Moment::NEVER)))
-    }
-
-    fn state(&self) -> MutexGuard<'_, State<'a>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        waiting.patience(self.next_look)
     }
 }
 
 /// Performs a run on this thread, up to its release.
 pub(super) fn perform_here(mut run: ActiveRun<'_>) -> ActiveRun<'_> {
     if let Some(task) = run.perform() {
-        let planned = run.pass.planned;
-        run.task_has_ended(await_here(task, planned.clock));
+        run.task_has_ended(await_here(task, run.planned.clock));
         run.perform();
     }
     run
@@ -120,45 +103,44 @@ pub(super) fn perform_here(mut run: ActiveRun<'_>) -> ActiveRun<'_> {
 
 /// Starts a task, and waits here for its end.
 fn await_here(task: PreparedTask, clock: &Clock) -> TaskEnd {
-    let arrivals = Arc::new(Arrivals::default());
-    let (waker, waiting) = (Waker::from(Arc::clone(&arrivals)), clock.waiting(&arrivals));
-    let ends = Arc::clone(&arrivals);
-    let control = task.start(&waker, move |end| ends.push(0, end));
+    let (sender, arrivals) = ArrivalSender::new();
+    let waiting = clock.waiting(&sender);
+    let control = sender.start(0, task);
     loop {
         let patience = waiting.patience(control.enforce());
-        if let Some((_, end)) = arrivals.take().pop() {
+        if let Ok(Arrival::Ended(_, end)) = arrivals.recv_timeout(patience) {
             return end;
         }
-        arrivals.signal.wait(Some(patience));
     }
 }
 
-impl Arrivals {
-    fn push(&self, index: usize, end: TaskEnd) {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner).push((index, end));
-        self.signal.wake();
+impl ArrivalSender {
+    fn new() -> (Arc<Self>, Receiver<Arrival>) {
+        let (sender, arrivals) = unbounded();
+        (Arc::new(Self(sender)), arrivals)
     }
 
-    fn take(&self) -> Vec<(usize, TaskEnd)> {
-        std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Starts a task, of which the end and all changes arrive.
+    fn start(self: &Arc<Self>, number: usize, task: PreparedTask) -> Arc<TaskControl> {
+        let sender = Arc::clone(self);
+        task.start(&Waker::from(Arc::clone(self)), move |end| sender.send(Arrival::Ended(number, end)))
     }
 
-    fn change(&self) {
-        self.has_changes.store(true, Ordering::Release);
-        self.signal.wake();
+    fn send(&self, arrival: Arrival) {
+        let _ = self.0.send(arrival); // After the end of its run, a change is of no interest.
     }
 }
 
 /// Something has changed for one of the runs.
-impl task::Wake for Arrivals {
+impl task::Wake for ArrivalSender {
     fn wake(self: Arc<Self>) {
-        self.change();
+        self.send(Arrival::Changed);
     }
 }
 
 /// The clock of a test has come to the next look.
-impl Wake for Arrivals {
+impl Wake for ArrivalSender {
     fn wake(&self) {
-        self.change();
+        self.send(Arrival::Changed);
     }
 }

@@ -1,63 +1,58 @@
 //! The loop of foreground events: one run after another, on the caller's thread.
 
 use std::collections::HashMap;
-use std::thread;
+use std::thread::{self, Scope};
 use std::time::Duration;
 
 use super::awaited_runs::perform_here;
-use super::one_run::{ActiveRun, Pass, Planned};
+use super::one_run::{ActiveRun, PendingRun};
+use super::queued_run::turn_away;
 use super::store_request::StoreRequest;
-use super::{Wait, turn_away};
 use crate::observe::skip_reason::SkipReason;
 use crate::schedule::gate::{self, BATCH_SIZE};
-use crate::schedule::{planned_run::PlannedRun, report::Entry};
+use crate::schedule::planned_run::PlannedRun;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::random_below;
 
 /// The longest random pause after the first loss to another server. It doubles with each loss in a row, up to eight times this.
 const FIRST_PAUSE: Duration = Duration::from_millis(8);
 
-/// Runs these one after another, and enters a result for each under its place.
+/// Runs these one after another, and enters a result for each.
 ///
 /// A run is released before any code of the next event runs. So the request that admits the next event also carries this release,
 /// if that event has no filter and is of the same store; otherwise the release is a request of its own.
-pub(super) fn run_in_order<'a>(
-    planned: &[Planned<'a>],
-    enter: &mut impl FnMut(usize, Entry),
-    wait: Option<Wait<'_, 'a>>,
-) {
-    let (mut request, mut taken) = (StoreRequest::default(), TakenClaims::default());
-    let (mut ready, mut ended, mut refused) = (Vec::new(), Vec::new(), Vec::new());
-    for (at, &(index, run)) in planned.iter().enumerate() {
-        let claimed = taken.claim(index);
+pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'scope Scope<'scope, '_>) {
+    let (mut request, mut taken, mut ended) = (StoreRequest::default(), TakenClaims::default(), Vec::new());
+    for (at, &run) in planned.iter().enumerate() {
+        let claimed = taken.claims.remove(&at);
         let joins_release = claimed.is_none() && run.asks_store_first() && request.may_include(run);
         if !joins_release {
-            request.ask(enter, &mut ready, &mut refused);
+            request.ask();
         }
-        let pass = Pass::new(index, run);
-        let check = || pass.span.in_scope(|| gate::check_before_store(run)).err();
+        let pending = PendingRun::new(run);
+        let check = || pending.span.in_scope(|| gate::check_before_store(run)).err();
         let elsewhere = |claim: Held| SkipReason::RanElsewhere(claim.into_holder());
         let refusal = if joins_release { None } else { check().or_else(|| claimed.map(elsewhere)) };
         let is_asked = refusal.is_none() && run.asks_store();
         match refusal {
-            Some(reason) => refused.push((pass, reason)),
+            Some(reason) => request.refused.push((pending, reason)),
             None if is_asked => {
-                request.admit(pass);
-                request.ask(enter, &mut ready, &mut refused);
+                request.admit(pending);
+                request.ask();
             }
-            None => ready.push(ActiveRun::new(pass, gate::begin_run(run, None, run.clock.moment()))),
+            None => request.ready.push(ActiveRun::unasked(pending)),
         }
-        let is_lost = is_asked && matches!(refused[..], [(_, SkipReason::RanElsewhere(_))]);
-        refused.drain(..).for_each(|(pass, reason)| turn_away(pass, reason, enter, wait));
+        let is_lost = is_asked && matches!(request.refused[..], [(_, SkipReason::RanElsewhere(_))]);
+        request.refused.drain(..).for_each(|(pending, reason)| turn_away(pending, reason, scope));
         if is_lost {
-            taken.read_after_a_loss(run, &planned[at + 1..]);
+            taken.read_after_a_loss(run, at, planned);
         } else if is_asked {
             taken = TakenClaims::default(); // A run may take long, and a claim may be released meanwhile.
         }
-        ended.extend(ready.drain(..).map(perform_here));
-        request.release(&mut ended, enter);
+        ended.extend(request.ready.drain(..).map(perform_here));
+        request.release(&mut ended);
     }
-    request.ask(enter, &mut ready, &mut refused);
+    request.ask();
 }
 
 /// The claims of later events of the tick that other servers have, as far as the store was asked.
@@ -68,27 +63,22 @@ pub(super) fn run_in_order<'a>(
 /// go ahead meanwhile.
 #[derive(Default)]
 struct TakenClaims {
-    /// By the place of the event in the plan.
+    /// By the place of the event in the list.
     claims: HashMap<usize, Held>,
     /// The losses in a row.
     losses: u32,
 }
 
 impl TakenClaims {
-    /// Returns the claim of the event at this place, if it is known to be taken.
-    fn claim(&mut self, index: usize) -> Option<Held> {
-        self.claims.remove(&index)
-    }
-
     /// Reads claims of the events that follow a lost one. After a failure nothing is known of them; if it is an outage, the store
     /// is not asked again.
-    fn read_after_a_loss(&mut self, lost: &PlannedRun<'_>, next: &[Planned<'_>]) {
+    fn read_after_a_loss(&mut self, lost: &PlannedRun<'_>, at: usize, planned: &[&PlannedRun<'_>]) {
         self.losses += 1;
         // A store that can't read several names at once is asked for one after another.
         let count = 10_usize.saturating_pow(self.losses).min(BATCH_SIZE);
-        let asks = next.iter().filter(|(_, run)| run.claims() && run.store.id == lost.store.id).take(count);
-        let (places, names): (Vec<usize>, Vec<_>) =
-            asks.filter_map(|(index, run)| Some((*index, run.claim_name()?))).unzip();
+        let next = planned.iter().enumerate().skip(at + 1);
+        let asks = next.filter(|(_, run)| run.claims() && run.store.id == lost.store.id).take(count);
+        let (places, names): (Vec<usize>, Vec<_>) = asks.filter_map(|(at, run)| Some((at, run.claim_name()?))).unzip();
         if names.is_empty() {
             return;
         }

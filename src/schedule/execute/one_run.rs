@@ -1,6 +1,10 @@
-//! Runs one event: gate, `before` hooks, task, hooks after it, release.
+//! One run from its turn to its result: `before` hooks, task, hooks after it, and what a release is asked for. The store is asked
+//! in `store_request`.
 
+use std::mem;
 use std::sync::Arc;
+
+use chrono::SubsecRound;
 
 use crate::base::catch_panic::contain;
 use crate::event::definition::Definition;
@@ -12,9 +16,9 @@ use crate::observe::outcome::hook_failure::{Hook, HookFailure};
 use crate::observe::outcome::{Ended, RunOutcome};
 use crate::observe::tell::trace::{TraceSpan, print_unless_logged};
 use crate::observe::{outcome::command_exit::CommandExit, release::Release, skip_reason::SkipReason};
-use crate::schedule::gate::AdmittedRun;
+use crate::schedule::gate::{self, AdmittedRun};
 use crate::schedule::planned_run::PlannedRun;
-use crate::schedule::registry::event_history::SeenStart;
+use crate::schedule::registry::event_history::RunningNow;
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::shutdown::shutdown_state::RunGuard;
 use crate::task::future_task::{FutureTask, PreparedTask, TaskEnd};
@@ -25,106 +29,116 @@ use crate::time::clock::moment::Moment;
 const BLOCKED: &str = "this call blocks the only thread of its runtime; in a task, use `run_due_async`, `run_minute_async` or \
                        `work_async`";
 
-/// A planned run, and its place in the plan.
-pub(super) type Planned<'a> = (usize, &'a PlannedRun<'a>);
-
-/// A planned run on its way through a tick.
-pub(super) struct Pass<'a> {
-    /// Its place in the plan.
-    pub(super) index: usize,
+/// A planned run that has its turn, until the decision on its admission.
+pub(super) struct PendingRun<'a> {
     pub(super) planned: &'a PlannedRun<'a>,
     /// The span for the `tracing` events of this run.
     pub(super) span: TraceSpan,
 }
 
-/// A run that was admitted, or asks nobody, until its result is entered.
+/// A run that was admitted, or asks no store, until its result is entered.
 pub(super) struct ActiveRun<'a> {
-    pub(super) pass: Pass<'a>,
+    pub(super) planned: &'a PlannedRun<'a>,
+    pub(super) span: TraceSpan,
     admitted: AdmittedRun,
-    /// Set while its task, a future, is at work elsewhere.
-    begun: Option<Box<BegunRun<'a>>>,
+    progress: RunProgress<'a>,
     /// Whether its task may still hold something, although it does not go on: then its lease ends with its term.
     is_abandoned: bool,
-    /// `None` until it is performed. It is large: it is filled in where it is.
-    outcome: Option<RunOutcome>,
 }
 
-/// A run whose task, a future, has begun, and perhaps ended.
-struct BegunRun<'a> {
-    start: SeenStart,
+enum RunProgress<'a> {
+    /// Nothing of it has run.
+    Admitted,
+    /// Its task, a future, is at work elsewhere.
+    Begun(Box<BegunTask<'a>>),
+    /// Its task has ended so, and its hooks have run.
+    Over(RunOutcome),
+}
+
+/// A task, a future, that has begun, and perhaps ended.
+struct BegunTask<'a> {
+    running: RunningNow,
+    started: Moment,
     watched: Option<RunGuard<'a>>,
-    /// How its task ended.
+    outcome: RunOutcome,
+    /// How the task ended.
     end: Option<TaskEnd>,
 }
 
-impl<'a> Pass<'a> {
+impl<'a> PendingRun<'a> {
     #[inline]
-    pub(super) fn new(index: usize, planned: &'a PlannedRun<'a>) -> Self {
+    pub(super) fn new(planned: &'a PlannedRun<'a>) -> Self {
         let instance = planned.context.instance.as_deref();
-        Self { index, planned, span: TraceSpan::of_run(&planned.event.name, planned.occurrence(), instance) }
+        Self { planned, span: TraceSpan::of_run(&planned.event.name, planned.occurrence(), instance) }
     }
 
     /// Enters that it did not run.
-    pub(super) fn skip(self, reason: SkipReason, enter: &mut impl FnMut(usize, Entry)) {
-        let _in_span = self.span.enter();
-        let Definition { name, stuck_after, .. } = self.planned.event;
+    pub(super) fn skip(self, reason: SkipReason) {
+        let Self { planned, span } = self;
+        let _in_span = span.enter();
+        let Definition { name, stuck_after, .. } = planned.event;
         let reason = match stuck_after {
-            Some(limit) => reason.or_stuck(*limit, self.planned.clock.now()),
+            Some(limit) => reason.or_stuck(*limit, planned.clock.now()),
             None => reason,
         };
-        let reason = self.planned.note_other_application(reason);
-        let entry = self.planned.entry(Arc::clone(name), Verdict::Skipped(reason));
-        self.planned.tell_result(&entry, None);
-        enter(self.index, entry);
+        let reason = planned.note_other_application(reason);
+        planned.enter(Arc::clone(name), Verdict::Skipped(reason), None);
     }
 }
 
 impl<'a> ActiveRun<'a> {
     #[inline]
-    pub(super) fn new(pass: Pass<'a>, admitted: AdmittedRun) -> Self {
-        Self { pass, admitted, begun: None, is_abandoned: false, outcome: None }
+    pub(super) fn new(PendingRun { planned, span }: PendingRun<'a>, admitted: AdmittedRun) -> Self {
+        Self { planned, span, admitted, progress: RunProgress::Admitted, is_abandoned: false }
+    }
+
+    /// Begins a run that asks no store.
+    pub(super) fn unasked(pending: PendingRun<'a>) -> Self {
+        let admitted = gate::begin_run(pending.planned, None, pending.planned.clock.moment());
+        Self::new(pending, admitted)
     }
 
     /// Performs it, unless the process has begun to shut down since it was admitted. If its task is a future, that is
     /// returned: the run is performed further once [it has ended](Self::task_has_ended).
     #[inline]
     pub(super) fn perform(&mut self) -> Option<PreparedTask> {
-        let Self { pass: Pass { planned, span, .. }, admitted, begun, is_abandoned, outcome } = self;
-        if begun.is_none() && planned.context.is_shutting_down() {
-            return None;
-        }
+        let Self { planned, span, admitted, progress, .. } = self;
+        let begun = match mem::replace(progress, RunProgress::Admitted) {
+            RunProgress::Begun(begun) => Some(*begun),
+            _ if planned.context.is_shutting_down() => return None,
+            _ => None,
+        };
         // Tasks and hooks contain their panics, so this one is of a subscriber of `tracing`. The other runs go on.
         let performed = contain(|| {
             let _in_span = span.enter();
-            if let (Some(begun), Some(outcome)) = (begun.take(), &mut *outcome) {
-                *is_abandoned = begun.end.as_ref().is_some_and(|end| end.is_abandoned);
-                planned.conclude_task(&admitted.run, *begun, outcome);
-                return None;
-            }
-            let outcome = outcome.insert(RunOutcome::new(Ended::NotStarted, admitted.run.fencing_token()));
-            let (task, begun_run) = planned.perform(admitted, outcome)?;
-            *begun = Some(begun_run);
-            Some(task.prepare(&admitted.run, span))
+            let (performed, task) = match begun {
+                Some(begun) => (RunProgress::Over(planned.conclude_task(&admitted.run, begun)), None),
+                None => planned.perform(admitted),
+            };
+            *progress = performed;
+            task.map(|task| task.prepare(&admitted.run, span))
         });
         performed.unwrap_or_else(|message| {
             let ended = Ended::Faulted(Fault::Panicked(message));
-            let outcome = outcome.insert(RunOutcome::new(ended, admitted.run.fencing_token()));
-            tell_end(&admitted.run, outcome);
-            *begun = None;
+            let outcome = RunOutcome::new(ended, admitted.run.fencing_token());
+            tell_end(&admitted.run, &outcome);
+            *progress = RunProgress::Over(outcome);
             None
         })
     }
 
-    /// Whether what is next for it takes no time: to start a future, or to enter how it ended.
+    /// Returns whether the next part takes no time: to start a future, or to enter how it ended.
     pub(super) fn needs_no_thread(&self) -> bool {
-        let event = self.pass.planned.event;
-        let hooks_are_none = if self.begun.is_some() { event.after.is_empty() } else { event.before.is_empty() };
+        let event = self.planned.event;
+        let has_begun = matches!(self.progress, RunProgress::Begun(_));
+        let hooks_are_none = if has_begun { event.after.is_empty() } else { event.before.is_empty() };
         matches!(event.work, Work::Future(_)) && hooks_are_none
     }
 
-    /// Its task, a future, has ended.
+    /// Notes how the task, a future, has ended.
     pub(super) fn task_has_ended(&mut self, end: TaskEnd) {
-        if let Some(begun) = &mut self.begun {
+        if let RunProgress::Begun(begun) = &mut self.progress {
+            self.is_abandoned = end.is_abandoned;
             begun.end = Some(end);
         }
     }
@@ -132,7 +146,7 @@ impl<'a> ActiveRun<'a> {
     /// Returns whether the task did not start, so that another server can run the occurrence.
     #[inline]
     fn is_unused(&self) -> bool {
-        self.outcome.as_ref().is_none_or(RunOutcome::leaves_its_occurrence)
+        !matches!(&self.progress, RunProgress::Over(outcome) if !outcome.leaves_its_occurrence())
     }
 
     /// Returns the claim, if it is unused.
@@ -152,14 +166,8 @@ impl<'a> ActiveRun<'a> {
 
     /// Enters the result, with the answer of the store to the release, if it was asked for one.
     #[inline]
-    pub(super) fn conclude(&mut self, release: Option<Release>, enter: &mut impl FnMut(usize, Entry)) {
-        let Self {
-            pass: Pass { index, planned, span },
-            admitted: AdmittedRun { run, held, .. },
-            is_abandoned,
-            outcome,
-            ..
-        } = self;
+    pub(super) fn conclude(&mut self, release: Option<Release>) {
+        let Self { planned, span, admitted: AdmittedRun { run, held, .. }, progress, is_abandoned } = self;
         let _in_span = span.enter();
         let release = if *is_abandoned || release.is_some() {
             held.disarm();
@@ -168,26 +176,21 @@ impl<'a> ActiveRun<'a> {
             held.release()
         };
         let observed = run.held().observed_run();
-        let verdict = match outcome.take() {
-            Some(outcome) => Verdict::Ran(RunOutcome { release, ..outcome }),
-            None => Verdict::Skipped(SkipReason::ShuttingDown),
+        let verdict = match mem::replace(progress, RunProgress::Admitted) {
+            RunProgress::Over(outcome) => Verdict::Ran(RunOutcome { release, ..outcome }),
+            _ => Verdict::Skipped(SkipReason::ShuttingDown),
         };
-        let entry = planned.entry(Arc::clone(&run.id().event), verdict);
-        planned.tell_result(&entry, observed);
-        enter(*index, entry);
+        planned.enter(Arc::clone(&run.id().event), verdict, observed);
     }
 }
 
 impl<'a> PlannedRun<'a> {
+    /// Enters and tells the result, and notes it for `catch_up`.
     #[inline]
-    fn entry(&self, event: Arc<str>, verdict: Verdict) -> Entry {
+    fn enter(&self, event: Arc<str>, verdict: Verdict, run: Option<Owner>) {
         let zone = self.event.timetable.zone.clone();
         let missed_by = self.missed.is_some().then(|| self.lateness());
-        Entry { event, zone, occurrence: self.occurrence(), missed_by, verdict }
-    }
-
-    /// Tells of the result, and notes it for `catch_up`.
-    fn tell_result(&self, entry: &Entry, run: Option<Owner>) {
+        let entry = Entry { event, zone, occurrence: self.occurrence(), missed_by, verdict };
         self.settle_occurrence(&entry.verdict);
         match &entry.verdict {
             Verdict::Skipped(reason) => {
@@ -196,7 +199,7 @@ impl<'a> PlannedRun<'a> {
             }
             Verdict::Ran(outcome @ RunOutcome { release: Some(release), token, .. }) => {
                 let about = About { run, ..About::occurrence(&self.event.name, entry.occurrence) };
-                let tell = |step: &Step<'_>| self.context.observers.tell(about, step);
+                let tell = |step: &Step<'_>| self.context.schedule.observers.tell(about, step);
                 // The keeper has told of a loss that it noticed.
                 if outcome.lease_lost_at().is_none() && matches!(release, Release::Lost) {
                     tell(&Step::LeaseLost { mutex: None, token: *token });
@@ -205,42 +208,38 @@ impl<'a> PlannedRun<'a> {
             }
             Verdict::Ran(_) => {}
         }
-        if self.context.logs_failures && entry.is_failure() {
-            print_unless_logged(entry);
+        if self.context.schedule.drops_reports && entry.is_failure() {
+            print_unless_logged(&entry);
         }
+        let _ = self.result.set(entry); // Each run is entered once.
     }
 
-    /// `before` hooks, task, hooks after it; the caller holds the lease. A task that is a future is returned and not performed
-    /// here, and neither is what follows it.
-    fn perform(
-        &self,
-        admitted_run: &AdmittedRun,
-        outcome: &mut RunOutcome,
-    ) -> Option<(&'a FutureTask, Box<BegunRun<'a>>)> {
+    /// Runs `before` hooks, task and hooks after it; the caller holds the lease. A task that is a future is returned and not
+    /// performed here, and neither are the hooks that follow it.
+    fn perform(&self, admitted_run: &AdmittedRun) -> (RunProgress<'a>, Option<&'a FutureTask>) {
         let run = &admitted_run.run;
+        let mut outcome = RunOutcome::new(Ended::NotStarted, run.fencing_token());
         run.tell(&Step::Admitted { token: run.fencing_token(), gate: admitted_run.gate });
-        let watched = self.context.shutdown.map(|shutdown| shutdown.watch(run));
+        let watched = self.context.schedule.shutdown.as_ref().map(|shutdown| shutdown.watch(run));
         run.held().enter_thread();
-        let is_prepared = self.prepare(run, outcome);
+        let is_prepared = self.prepare(run, &mut outcome);
         if let Some(error) = &admitted_run.unprotected {
             outcome.rest_mut().unprotected = Some(error.clone());
         }
         let started = self.clock.moment();
-        let start = SeenStart { occurrence: run.occurrence(), token: run.fencing_token(), at: started };
+        let (occurrence, token) = (run.occurrence(), run.fencing_token());
+        let running = RunningNow { occurrence, since: self.clock.now().round_subsecs(3), token };
         // Observers, hooks and the wait for a thread may have taken longer than the lease lasted.
         if !is_prepared || run.held().gone_by(started).is_some() {
-            self.note_loss(started, run, outcome);
-            self.follow_up(run, &start, outcome, watched);
-            return None;
+            self.note_loss(started, run, &mut outcome);
+            return (RunProgress::Over(self.follow_up(run, &running, outcome, watched)), None);
         }
         if self.missed.is_some() {
             run.tell(&Step::CatchesUp(run.lateness()));
         }
-        self.history.started(start);
-        run.tell(&Step::Started { token: start.token });
-        if let (Some(limit), Some(on_failure)) = (self.event.failure_limit, &self.context.on_failure) {
-            on_failure.run_begins(&self.event.name, limit);
-        }
+        self.history.started(running.clone());
+        run.tell(&Step::Started { token });
+        self.context.schedule.pause_if_exited(self.event);
         self.begin_timeout(run, started);
         let fault = match &self.event.work {
             Work::Callback(task) => attempt(|| task(run)).err(),
@@ -256,36 +255,70 @@ impl<'a> PlannedRun<'a> {
             }
             Work::Future(task) => {
                 run.held().leave_thread();
-                return Some((task, Box::new(BegunRun { start, watched, end: None })));
+                return (
+                    RunProgress::Begun(Box::new(BegunTask { running, started, watched, outcome, end: None })),
+                    Some(task),
+                );
             }
         };
-        self.end_task(run, &start, fault, outcome);
-        self.follow_up(run, &start, outcome, watched);
-        None
+        (RunProgress::Over(self.end_task(run, &running, started, fault, outcome, watched)), None)
     }
 
-    /// What follows a task that was a future.
-    fn conclude_task(&self, run: &Run, begun: BegunRun<'_>, outcome: &mut RunOutcome) {
-        let BegunRun { start, watched, end } = begun;
+    /// Ends a run whose task was a future.
+    fn conclude_task(&self, run: &Run, begun: BegunTask<'_>) -> RunOutcome {
+        let BegunTask { running, started, watched, outcome, end } = begun;
         run.held().enter_thread();
         let TaskEnd { fault, is_abandoned, .. } = end.expect("it is performed further when that is known");
         if is_abandoned {
             run.tell(&Step::LeftBehind);
         }
-        self.end_task(run, &start, fault, outcome);
-        self.follow_up(run, &start, outcome, watched);
+        self.end_task(run, &running, started, fault, outcome, watched)
     }
 
+    /// Notes how the task ended, and runs the hooks after it.
     #[inline]
-    fn end_task(&self, run: &Run, start: &SeenStart, fault: Option<Fault>, outcome: &mut RunOutcome) {
-        outcome.ended = self.end_timeout(run, start.at, fault);
+    fn end_task(
+        &self,
+        run: &Run,
+        running: &RunningNow,
+        started: Moment,
+        fault: Option<Fault>,
+        mut outcome: RunOutcome,
+        watched: Option<RunGuard<'_>>,
+    ) -> RunOutcome {
+        outcome.ended = self.end_timeout(run, started, fault);
         let ended = self.clock.moment();
-        outcome.took = ended.since(start.at);
+        outcome.took = ended.since(started);
         outcome.cancelled = run.held().reason_at_end(ended);
         if outcome.cancelled.is_some_and(CancelReason::gave_way) {
             outcome.rest_mut().asked_to_stop_by = run.held().asked_by().cloned();
         }
-        self.note_loss(ended, run, outcome);
+        self.note_loss(ended, run, &mut outcome);
+        self.follow_up(run, running, outcome, watched)
+    }
+
+    /// Begins the timeout of the task: it is cancelled then, has failed however it ends, and a warning is logged if it does not
+    /// end. The hooks after it have none.
+    #[inline]
+    fn begin_timeout(&self, run: &Run, began: Moment) {
+        if let Some(limit) = self.event.timeout {
+            let end = began.plus(limit);
+            run.held().limit_task_until(end);
+            self.context.keepers.with(self.store, self.clock, |keeper| keeper.expect_end(run.held(), run.id(), end));
+        }
+    }
+
+    /// Returns how the task, which began then, has ended with this fault.
+    #[inline]
+    fn end_timeout(&self, run: &Run, began: Moment, fault: Option<Fault>) -> Ended {
+        if let Some(limit) = self.event.timeout {
+            self.context.keepers.with(self.store, self.clock, |keeper| keeper.has_ended(run.held()));
+            if limit <= self.clock.moment().since(began) {
+                return Ended::TimedOut { limit, fault };
+            }
+            run.held().limit_task_until(Moment::NEVER);
+        }
+        fault.map_or(Ended::Succeeded, Ended::Faulted)
     }
 
     /// Notes when the lease was lost, if it is by `now`.
@@ -323,31 +356,36 @@ impl<'a> PlannedRun<'a> {
 
     /// The hooks after the task: each runs even if others fail.
     #[inline]
-    fn follow_up(&self, run: &Run, start: &SeenStart, outcome: &mut RunOutcome, watched: Option<RunGuard<'_>>) {
+    fn follow_up(
+        &self,
+        run: &Run,
+        running: &RunningNow,
+        mut outcome: RunOutcome,
+        watched: Option<RunGuard<'_>>,
+    ) -> RunOutcome {
         for (at, after) in self.event.after.iter().enumerate() {
             let wanted = match after.hook {
                 Hook::OnSuccess => outcome.is_success(),
                 Hook::OnFailure => !outcome.is_success(),
                 Hook::Before | Hook::Then => true,
             };
-            if wanted && let Err(fault) = attempt(|| (after.call)(run, outcome)) {
+            if wanted && let Err(fault) = attempt(|| (after.call)(run, &outcome)) {
                 let earlier = self.event.after[..at].iter().filter(|earlier| earlier.hook == after.hook).count();
                 let failure = HookFailure { hook: after.hook, number: earlier + 1, fault };
                 outcome.rest_mut().hook_failures.push(failure);
             }
         }
         if !self.event.after.is_empty() {
-            self.note_loss(self.clock.moment(), run, outcome);
+            self.note_loss(self.clock.moment(), run, &mut outcome);
         }
         run.held().leave_thread();
-        self.history.ended(start, outcome);
-        tell_end(run, outcome);
-        if let (Some(limit), Some(on_failure)) = (self.event.failure_limit, &self.context.on_failure)
-            && !outcome.is_success()
-        {
-            on_failure.run_failed(&self.event.name, limit);
+        self.history.ended(running, &outcome);
+        tell_end(run, &outcome);
+        if !outcome.is_success() {
+            self.context.schedule.pause_if_failing(self.event);
         }
         drop(watched);
+        outcome
     }
 }
 

@@ -4,11 +4,11 @@ use std::mem;
 use std::time::Duration;
 
 use super::awaited_runs::perform_here;
-use super::one_run::{ActiveRun, Pass};
+use super::one_run::{ActiveRun, PendingRun};
 use crate::lease::request::Lease;
 use crate::observe::skip_reason::SkipReason;
 use crate::schedule::gate::{self, AdmittedRun};
-use crate::schedule::{planned_run::PlannedRun, report::Entry};
+use crate::schedule::planned_run::PlannedRun;
 use crate::store::event_mutex::batch::Batch;
 use crate::time::clock::moment::Moment;
 
@@ -20,24 +20,28 @@ pub(super) struct StoreRequest<'a> {
     /// The claims of runs that did not start.
     unused_claims: Vec<Lease>,
     /// The run behind each admission of the batch, or that is about to ask for one.
-    admitting: Vec<Pass<'a>>,
+    admitting: Vec<PendingRun<'a>>,
     /// Releases of grants that are not used.
     unused: Batch,
     /// A run of the store that is asked.
     of: Option<&'a PlannedRun<'a>>,
+    /// The runs that may start, for the loop to take.
+    pub(super) ready: Vec<ActiveRun<'a>>,
+    /// The runs that may not.
+    pub(super) refused: Vec<(PendingRun<'a>, SkipReason)>,
 }
 
 impl<'a> StoreRequest<'a> {
     /// Performs a run that was admitted already, on this thread, and gives back what it holds.
-    pub(super) fn run_alone(run: ActiveRun<'a>, enter: &mut impl FnMut(usize, Entry)) {
+    pub(super) fn run_alone(run: ActiveRun<'a>) {
         let mut request = Self::default();
-        request.release(&mut vec![perform_here(run)], enter);
-        request.ask(enter, &mut Vec::new(), &mut Vec::new());
+        request.release(&mut vec![perform_here(run)]);
+        request.ask();
     }
 
     /// Returns how many admissions it asks for.
     pub(super) fn admissions(&self) -> usize {
-        self.admitting.iter().map(|pass| pass.planned.event.protection.alternatives()).sum()
+        self.admitting.iter().map(|pending| pending.planned.event.protection.alternatives()).sum()
     }
 
     /// Returns whether the run can be admitted in this request: it asks the same store.
@@ -48,24 +52,24 @@ impl<'a> StoreRequest<'a> {
 
     /// Asks for the admission of this run.
     #[inline]
-    pub(super) fn admit(&mut self, pass: Pass<'a>) {
-        self.of = Some(pass.planned);
-        self.admitting.push(pass);
+    pub(super) fn admit(&mut self, pending: PendingRun<'a>) {
+        self.of = Some(pending.planned);
+        self.admitting.push(pending);
     }
 
     /// Asks for the release of what these hold. The result of a run without a lease is entered at once.
     #[inline]
-    pub(super) fn release(&mut self, ended: &mut Vec<ActiveRun<'a>>, enter: &mut impl FnMut(usize, Entry)) {
+    pub(super) fn release(&mut self, ended: &mut Vec<ActiveRun<'a>>) {
         let mut at = 0;
         while let Some(run) = ended.get_mut(at) {
             let (claim, lease) = (run.unused_claim(), run.begin_release());
             if claim.is_some() || lease.is_some() {
-                self.of = Some(run.pass.planned);
+                self.of = Some(run.planned);
             }
             self.unused_claims.extend(claim);
             match lease {
                 None => {
-                    run.conclude(None, enter);
+                    run.conclude(None);
                     ended.swap_remove(at);
                 }
                 Some((lease, rest)) => {
@@ -79,24 +83,19 @@ impl<'a> StoreRequest<'a> {
 
     /// Asks the store, enters the results of what was released, and sorts the others into those that are ready and those
     /// that were refused.
-    pub(super) fn ask(
-        &mut self,
-        enter: &mut impl FnMut(usize, Entry),
-        ready: &mut Vec<ActiveRun<'a>>,
-        refused: &mut Vec<(Pass<'a>, SkipReason)>,
-    ) {
+    pub(super) fn ask(&mut self) {
         let Some(PlannedRun { store, clock, context, .. }) = self.of.take() else { return };
         let _still = clock.stand_still();
         self.unused_claims.drain(..).for_each(|claim| self.batch.release(claim));
-        self.add_all_admissions(refused);
-        let asked = context.observers.is_any().then(|| clock.moment());
+        self.add_all_admissions();
+        let asked = context.schedule.observers.is_any().then(|| clock.moment());
         match &self.admitting[..] {
             [alone] => alone.span.in_scope(|| context.outages.carry_out(store, clock, &mut self.batch)),
             _ => context.outages.carry_out(store, clock, &mut self.batch),
         }
         let gate = asked.map_or(Duration::ZERO, |asked| clock.moment().since(asked));
-        self.conclude_releases(enter);
-        self.take_answers(gate, clock.moment(), ready, refused);
+        self.conclude_releases();
+        self.take_answers(gate, clock.moment());
         self.batch.clear();
         // A grant that came too late, for example, is released before anything starts.
         if !self.unused.is_empty() {
@@ -108,23 +107,23 @@ impl<'a> StoreRequest<'a> {
 
     /// Adds the admissions right before they are sent: from here on their leases run down.
     #[inline]
-    fn add_all_admissions(&mut self, refused: &mut Vec<(Pass<'a>, SkipReason)>) {
+    fn add_all_admissions(&mut self) {
         let mut at = 0;
-        while let Some(pass) = self.admitting.get(at) {
-            match gate::add_admissions(pass.planned, &mut self.batch) {
+        while let Some(pending) = self.admitting.get(at) {
+            match gate::add_admissions(pending.planned, &mut self.batch) {
                 Ok(()) => at += 1,
-                Err(reason) => refused.push((self.admitting.remove(at), reason)),
+                Err(reason) => self.refused.push((self.admitting.remove(at), reason)),
             }
         }
     }
 
     /// Enters the results of what was released.
     #[inline]
-    fn conclude_releases(&mut self, enter: &mut impl FnMut(usize, Entry)) {
+    fn conclude_releases(&mut self) {
         let released = self.releasing.len();
         for (at, run) in self.releasing.iter_mut().enumerate() {
-            let release = run.pass.span.in_scope(|| self.batch.take_release(at));
-            run.conclude(Some(release), enter);
+            let release = run.span.in_scope(|| self.batch.take_release(at));
+            run.conclude(Some(release));
         }
         self.releasing.clear();
         // Claims, of which nobody waits for the release.
@@ -133,23 +132,18 @@ impl<'a> StoreRequest<'a> {
 
     /// Takes the answers to the runs that have asked.
     #[inline]
-    fn take_answers(
-        &mut self,
-        gate: Duration,
-        answered: Moment,
-        ready: &mut Vec<ActiveRun<'a>>,
-        refused: &mut Vec<(Pass<'a>, SkipReason)>,
-    ) {
+    fn take_answers(&mut self, gate: Duration, answered: Moment) {
         let mut at = 0;
-        for pass in self.admitting.drain(..) {
-            let in_span = pass.span.enter();
-            let answer = gate::take_answer(pass.planned, &mut self.batch, at);
-            at += pass.planned.event.protection.alternatives();
-            let decision = gate::decide(pass.planned, answer, answered, &mut self.unused);
-            drop(in_span);
+        for pending in self.admitting.drain(..) {
+            let PendingRun { planned, span } = &pending;
+            let decision = span.in_scope(|| {
+                let answer = gate::take_answer(planned, &mut self.batch, at);
+                gate::decide(planned, answer, answered, &mut self.unused)
+            });
+            at += planned.event.protection.alternatives();
             match decision {
-                Ok(admitted) => ready.push(ActiveRun::new(pass, AdmittedRun { gate, ..admitted })),
-                Err(reason) => refused.push((pass, reason)),
+                Ok(admitted) => self.ready.push(ActiveRun::new(pending, AdmittedRun { gate, ..admitted })),
+                Err(reason) => self.refused.push((pending, reason)),
             }
         }
     }

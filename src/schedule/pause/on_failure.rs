@@ -7,44 +7,35 @@ use chrono::TimeDelta;
 use super::pause_error::PauseError;
 use super::pauser::Pauser;
 use crate::base::{catch_panic::contain, error::MutexError};
-use crate::lease::{label::Label, name::MutexName, term::Term};
+use crate::event::definition::Definition;
+use crate::lease::term::Term;
 use crate::observe::notice::incident::Incident;
-use crate::observe::paused::EVENT_PAUSED;
 use crate::observe::run_record::{RunEnd, RunRecord, outcome_kind::OutcomeKind};
-use crate::observe::tell::{log, observers::Observers};
+use crate::observe::tell::log;
+use crate::schedule::registry::Schedule;
 use crate::schedule::registry::run_logger::{RunLogger, no_log};
-use crate::store::{event_mutex::EventMutex, handle::Store};
-use crate::time::clock::Clock;
+use crate::store::event_mutex::EventMutex;
 
-/// The parts of a schedule with a name and a log of runs that pause a failing event.
-#[derive(Clone, Copy)]
-pub(crate) struct PauseOnFailure<'a> {
-    pub(crate) logger: &'a Arc<RunLogger>,
-    pub(crate) store: &'a Store,
-    pub(crate) clock: &'a Clock,
-    pub(crate) observers: &'a Observers,
-    /// The mark that pauses the schedule.
-    pub(crate) mark: &'a MutexName,
-    pub(crate) label: Option<&'a Arc<Label>>,
-}
-
-impl PauseOnFailure<'_> {
+impl Schedule {
     /// Prepares for a run that ends the process: when the log has that, the event is paused if it was the last of so many.
-    pub(crate) fn run_begins(&self, event: &Arc<str>, limit: usize) {
-        self.logger.once_exited(event, self.pause_if_failing(event, limit));
+    pub(crate) fn pause_if_exited(&self, event: &Definition) {
+        if let Some((logger, pause)) = self.pause_on_failure(event) {
+            logger.once_exited(&event.name, pause);
+        }
     }
 
     /// A run has failed. When the log has it, the event is paused if that was the last of so many.
-    pub(crate) fn run_failed(&self, event: &Arc<str>, limit: usize) {
-        self.logger.once_written(event, self.pause_if_failing(event, limit));
+    pub(crate) fn pause_if_failing(&self, event: &Definition) {
+        if let Some((logger, pause)) = self.pause_on_failure(event) {
+            logger.once_written(&event.name, pause);
+        }
     }
 
-    fn pause_if_failing(&self, event: &Arc<str>, limit: usize) -> impl FnOnce() + Send + use<> {
-        let mark = self.mark.mark(Arc::clone(event), EVENT_PAUSED);
-        let (store, clock, observers) = (self.store.clone(), self.clock.clone(), self.observers.clone());
-        let pauser = Pauser { store, clock, observers, mark, label: self.label.cloned() };
-        let failing = Arc::clone(event);
-        move || {
+    /// Returns what pauses the event, unless nothing is to.
+    fn pause_on_failure(&self, event: &Definition) -> Option<(&Arc<RunLogger>, impl FnOnce() + Send + use<>)> {
+        let (limit, logger) = (event.failure_limit?, self.run_logger.as_ref()?);
+        let (pauser, failing) = (self.pauser(self.event_pause_mark(&event.name).ok()?), Arc::clone(&event.name));
+        let pause = move || {
             let done = contain(|| pauser.pause_if_failing(&failing, limit)).unwrap_or_else(|message| {
                 let error = MutexError::panicked("pause what keeps failing".to_owned(), &message);
                 Err(PauseError::Store(error))
@@ -52,7 +43,8 @@ impl PauseOnFailure<'_> {
             if let Err(error) = done {
                 log(&Incident::FailingNotPaused { event: &failing, error: &error });
             }
-        }
+        };
+        Some((logger, pause))
     }
 }
 

@@ -97,7 +97,7 @@ impl Schedule {
         Self { label: Some(Arc::new(label)), ..self }
     }
 
-    pub(super) fn application(&self) -> Option<&Arc<str>> {
+    pub(in crate::schedule) fn application(&self) -> Option<&Arc<str>> {
         self.label.as_ref()?.application.as_ref()
     }
 
@@ -159,10 +159,8 @@ impl Schedule {
 /// Returns the leases and the latest claim that are the event's own: those of a mutex that events share on purpose are not.
 fn own_names(event: &Definition, now: DateTime<Utc>) -> impl Iterator<Item = MutexName> + use<> {
     let protection = &event.protection;
-    let has_own_lease = protection.lease.is_some() && protection.mutex.mutex() == &*event.name;
-    let one = if protection.slots.is_empty() { Some(protection.mutex.clone()) } else { None };
-    let leases: Vec<MutexName> =
-        one.into_iter().chain(protection.slots.iter().cloned()).filter(|_| has_own_lease).collect();
+    let is_its_own = protection.mutex.mutex() == &*event.name;
+    let leases = if is_its_own { protection.leases().to_vec() } else { Vec::new() };
     let window = event.claim_window;
     let oldest = TimeDelta::from_std(window + CLAIM_MARGIN).ok().and_then(|age| now.checked_sub_signed(age));
     let latest = oldest.filter(|_| protection.claim.is_some());

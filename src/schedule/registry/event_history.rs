@@ -1,4 +1,4 @@
-//! What this process knows of the runs of one event. The clones of a schedule share it.
+//! What this process has seen of the runs of one event. The clones of a schedule share it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,6 @@ use crate::lease::token::FencingToken;
 use crate::observe::outcome::RunOutcome;
 use crate::observe::run_record::outcome_kind::OutcomeKind;
 use crate::observe::skip_reason::SkipReason;
-use crate::time::clock::moment::Moment;
 
 /// The runs of one event, as far as this process has seen them.
 #[derive(Default)]
@@ -18,46 +17,94 @@ pub(crate) struct EventHistory(Mutex<SeenRuns>);
 
 #[derive(Clone, Default)]
 pub(super) struct SeenRuns {
-    pub(super) running: Vec<SeenStart>,
-    pub(super) last: Option<SeenRun>,
+    pub(super) running: Vec<RunningNow>,
+    pub(super) last: Option<LastRun>,
     /// The last one that succeeded, unless that is `last`.
-    success_before: Option<SeenRun>,
+    success_before: Option<LastRun>,
     /// How many in a row have failed, up to now. One that was cancelled does not count.
     pub(super) failures: u32,
-    pub(super) last_skip: Option<SeenSkip>,
+    pub(super) last_skip: Option<LastSkip>,
 }
 
-/// A run that has started.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SeenStart {
-    pub(crate) occurrence: DateTime<Utc>,
-    pub(crate) token: Option<FencingToken>,
-    pub(crate) at: Moment,
+/// A run that is at work; see [`EventStatus`].
+///
+/// ```
+/// use soloist::Schedule;
+///
+/// for event in Schedule::in_process().status().events {
+///     event.running.iter().for_each(|run| println!("{} runs since {}", event.name, run.since));
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct RunningNow {
+    /// The instant it was scheduled for.
+    pub occurrence: DateTime<Utc>,
+    /// Since when its task is at work.
+    pub since: DateTime<Utc>,
+    /// The token under which it runs.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "as_number"))]
+    pub token: Option<FencingToken>,
 }
 
-/// A run that has ended.
-#[derive(Clone)]
-pub(super) struct SeenRun {
-    pub(super) start: SeenStart,
-    pub(super) took: Duration,
-    pub(super) result: OutcomeKind,
-    pub(super) error: Option<Arc<str>>,
+/// A run that has ended; see [`EventStatus`].
+///
+/// ```
+/// use soloist::observe::{LastRun, OutcomeKind};
+///
+/// fn is_slow(run: &LastRun) -> bool {
+///     run.result == OutcomeKind::Succeeded && run.took.as_secs() > 60
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct LastRun {
+    /// The instant it was scheduled for.
+    pub occurrence: DateTime<Utc>,
+    /// When its task started.
+    pub started: DateTime<Utc>,
+    /// How long that took.
+    #[cfg_attr(feature = "serde", serde(rename = "took_ms", serialize_with = "as_millis"))]
+    pub took: Duration,
+    /// How it ended, in one word.
+    pub result: OutcomeKind,
+    /// What went wrong, on one line; `None` if it succeeded.
+    pub error: Option<Arc<str>>,
+    /// The token under which it ran.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "as_number"))]
+    pub token: Option<FencingToken>,
 }
 
-/// An occurrence that did not run here.
-#[derive(Clone)]
-pub(super) struct SeenSkip {
-    pub(super) occurrence: DateTime<Utc>,
-    pub(super) reason: SkipReason,
+/// An occurrence that was skipped; see [`EventStatus`].
+///
+/// ```
+/// use soloist::SkipReason;
+/// use soloist::observe::LastSkip;
+///
+/// fn is_of_another_server(skip: &LastSkip) -> bool {
+///     matches!(skip.reason, SkipReason::RanElsewhere(_))
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct LastSkip {
+    /// The instant it was scheduled for.
+    pub occurrence: DateTime<Utc>,
+    /// Why.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub reason: SkipReason,
 }
 
 impl SeenRuns {
-    pub(super) fn last_success(&self) -> Option<&SeenRun> {
+    pub(super) fn last_success(&self) -> Option<&LastRun> {
         self.last.as_ref().filter(|run| run.is_success()).or(self.success_before.as_ref())
     }
 }
 
-impl SeenRun {
+impl LastRun {
     fn is_success(&self) -> bool {
         self.result == OutcomeKind::Succeeded
     }
@@ -65,19 +112,20 @@ impl SeenRun {
 
 impl EventHistory {
     #[inline]
-    pub(crate) fn started(&self, start: SeenStart) {
-        self.seen().running.push(start);
+    pub(crate) fn started(&self, run: RunningNow) {
+        self.seen().running.push(run);
     }
 
     #[inline]
-    pub(crate) fn ended(&self, start: &SeenStart, outcome: &RunOutcome) {
+    pub(crate) fn ended(&self, run: &RunningNow, outcome: &RunOutcome) {
         let result = outcome.kind();
         // Not while this is locked, because an error is shown by its own code.
         let error = if result == OutcomeKind::Succeeded { None } else { outcome.error() };
         let error = error.map(|error| OneLine(error).to_string().into());
-        let run = SeenRun { start: *start, took: outcome.took, result, error };
+        let RunningNow { occurrence, since: started, token } = *run;
+        let ended = LastRun { occurrence, started, took: outcome.took, result, error, token };
         let mut seen = self.seen();
-        if let Some(at) = seen.running.iter().position(|running| running == start) {
+        if let Some(at) = seen.running.iter().position(|running| running == run) {
             seen.running.swap_remove(at);
         }
         match result {
@@ -85,16 +133,16 @@ impl EventHistory {
             OutcomeKind::Cancelled => {}
             _ => seen.failures += 1,
         }
-        let before = seen.last.replace(run);
+        let before = seen.last.replace(ended);
         if result != OutcomeKind::Succeeded
-            && let Some(success) = before.filter(SeenRun::is_success)
+            && let Some(success) = before.filter(LastRun::is_success)
         {
             seen.success_before = Some(success);
         }
     }
 
     pub(crate) fn skipped(&self, occurrence: DateTime<Utc>, reason: &SkipReason) {
-        self.seen().last_skip = Some(SeenSkip { occurrence, reason: reason.clone() });
+        self.seen().last_skip = Some(LastSkip { occurrence, reason: reason.clone() });
     }
 
     pub(super) fn now(&self) -> SeenRuns {
@@ -105,4 +153,18 @@ impl EventHistory {
         // No code that can panic runs while it is half-changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+#[cfg(feature = "serde")]
+#[expect(clippy::ref_option, reason = "serde calls it so")]
+fn as_number<S: serde::Serializer>(token: &Option<FencingToken>, serializer: S) -> Result<S::Ok, S::Error> {
+    match token {
+        Some(token) => serializer.serialize_u64(token.get()),
+        None => serializer.serialize_none(),
+    }
+}
+
+#[cfg(feature = "serde")]
+fn as_millis<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(duration.as_millis().try_into().unwrap_or(u64::MAX))
 }

@@ -13,7 +13,7 @@ use crate::lease::token::FencingToken;
 #[cfg(feature = "serde")]
 use crate::observe::run_record::RunEnd;
 use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
-use crate::store::event_mutex::{EventMutex, held::Names};
+use crate::store::event_mutex::{EventMutex, held::Held, held::Names};
 
 /// A run of the fleet, see [`Schedule::runs`]. `Display`: `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`, or
 /// `2026-03-01T12:00:00Z started at 2026-03-01T12:00:01Z on web-2, pid 17: presumed dead`.
@@ -181,17 +181,11 @@ impl Schedule {
         Ok(records.into_iter().map(|record| LoggedRun { state: state(&record), record }).collect())
     }
 
-    /// Who holds its lease, or its slots; `None`: it has none, or that is not known.
+    /// Returns the holders of its lease, or of its slots. `None`: it has none, or they are not known.
     fn holders_of(&self, event: &Definition) -> Option<Vec<Holder>> {
-        let mutex = event.mutex_name()?;
-        let store = &*self.store_of(event).mutex;
-        let mut holders = Vec::new();
-        for name in [mutex].into_iter().chain(event.protection.slots.iter().skip(1)) {
-            for held in store.held(Names::Exactly(name)).ok()? {
-                holders.push(held.into_holder()?);
-            }
-        }
-        Some(holders)
+        let leases = Some(event.protection.leases()).filter(|leases| !leases.is_empty())?;
+        let held = self.store_of(event).mutex.held(Names::Each(leases)).ok()?;
+        held.into_iter().map(Held::into_holder).collect()
     }
 }
 

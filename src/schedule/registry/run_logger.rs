@@ -175,12 +175,15 @@ impl RunLogger {
         self.begin_to_write(records);
     }
 
-    /// Forgets the runs of the process that this one was forked from, and asks to be told when this one ends.
-    #[cold]
-    fn begin_in_this_process(self: &Arc<Self>, records: &mut WaitingRecords) {
-        *records = WaitingRecords { pid: process_id::current(), ..WaitingRecords::default() };
-        #[cfg(unix)]
-        process_exit::register(Arc::downgrade(self) as _);
+    /// Returns the records, without those of the process that this one was forked from, and asks to be told when this one ends.
+    fn records_of_this_process(self: &Arc<Self>) -> MutexGuard<'_, WaitingRecords> {
+        let mut records = self.records();
+        if records.pid != process_id::current() {
+            *records = WaitingRecords { pid: process_id::current(), ..WaitingRecords::default() };
+            #[cfg(unix)]
+            process_exit::register(Arc::downgrade(self) as _);
+        }
+        records
     }
 
     fn begin_to_write(self: &Arc<Self>, mut records: MutexGuard<'_, WaitingRecords>) {
@@ -275,10 +278,7 @@ impl RunLogger {
     /// Counts a skipped occurrence. The number is written now, or with a later one.
     fn skipped(self: &Arc<Self>, event: &str, skip: SkipCount) {
         let now = self.clock.moment();
-        let mut records = self.records();
-        if records.pid != process_id::current() {
-            self.begin_in_this_process(&mut records);
-        }
+        let mut records = self.records_of_this_process();
         let skips = records.skips.entry(event.into()).or_default();
         add_skips(&mut skips.counts, &[skip]);
         if skips.written_at.is_none_or(|at| now.since(at) >= SKIPS_AT_MOST_EACH) {
@@ -362,10 +362,7 @@ impl Observer for Arc<RunLogger> {
         match notice.step() {
             Step::Started { token } => {
                 let record = started(*token);
-                let mut records = self.records();
-                if records.pid != process_id::current() {
-                    self.begin_in_this_process(&mut records);
-                }
+                let mut records = self.records_of_this_process();
                 records.started.insert(id, (record.clone(), this_thread()));
                 self.post(records, record);
             }

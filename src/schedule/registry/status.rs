@@ -2,26 +2,22 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use chrono::{DateTime, SubsecRound, Utc};
+use chrono::{DateTime, Utc};
 
 use super::Schedule;
-use super::event_history::{SeenRun, SeenRuns, SeenSkip, SeenStart};
+use super::event_history::SeenRuns;
+pub use super::event_history::{LastRun, LastSkip, RunningNow};
 use super::logged_run::LoggedRun;
 use crate::base::{error::MutexError, process_id};
 use crate::event::definition::Definition;
 use crate::lease::holder::Holder;
 use crate::lease::label::this_host;
 use crate::lease::name::MutexName;
-use crate::lease::{store_id::StoreId, token::FencingToken};
 use crate::observe::paused::{EVENT_PAUSED, Pause};
-use crate::observe::run_record::outcome_kind::OutcomeKind;
-use crate::observe::skip_reason::SkipReason;
 use crate::schedule::tick_context::pause_check::find_pauses;
 use crate::store::event_mutex::held::{Held, Names};
-use crate::store::handle::Store;
-use crate::time::{clock::Clock, zone::Zone};
+use crate::time::zone::Zone;
 
 /// What a schedule does and did, as far as this process knows, and what its stores hold; see [`Schedule::status`]. With the
 /// feature `serde` it is written as JSON; [the guide](crate::guide::observing) shows its form.
@@ -112,78 +108,6 @@ pub struct EventStatus {
     pub log: Option<Vec<LoggedRun>>,
 }
 
-/// A run that is at work; see [`EventStatus`].
-///
-/// ```
-/// use soloist::Schedule;
-///
-/// for event in Schedule::in_process().status().events {
-///     event.running.iter().for_each(|run| println!("{} runs since {}", event.name, run.since));
-/// }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct RunningNow {
-    /// The instant it was scheduled for.
-    pub occurrence: DateTime<Utc>,
-    /// Since when its task is at work.
-    pub since: DateTime<Utc>,
-    /// The token under which it runs.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "as_number"))]
-    pub token: Option<FencingToken>,
-}
-
-/// A run that has ended; see [`EventStatus`].
-///
-/// ```
-/// use soloist::observe::{LastRun, OutcomeKind};
-///
-/// fn is_slow(run: &LastRun) -> bool {
-///     run.result == OutcomeKind::Succeeded && run.took.as_secs() > 60
-/// }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct LastRun {
-    /// The instant it was scheduled for.
-    pub occurrence: DateTime<Utc>,
-    /// When its task started.
-    pub started: DateTime<Utc>,
-    /// How long that took.
-    #[cfg_attr(feature = "serde", serde(rename = "took_ms", serialize_with = "as_millis"))]
-    pub took: Duration,
-    /// How it ended, in one word.
-    pub result: OutcomeKind,
-    /// What went wrong, on one line; `None` if it succeeded.
-    pub error: Option<Arc<str>>,
-    /// The token under which it ran.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "as_number"))]
-    pub token: Option<FencingToken>,
-}
-
-/// An occurrence that was skipped; see [`EventStatus`].
-///
-/// ```
-/// use soloist::observe::LastSkip;
-/// use soloist::SkipReason;
-///
-/// fn is_of_another_server(skip: &LastSkip) -> bool {
-///     matches!(skip.reason, SkipReason::RanElsewhere(_))
-/// }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct LastSkip {
-    /// The instant it was scheduled for.
-    pub occurrence: DateTime<Utc>,
-    /// Why.
-    #[cfg_attr(feature = "serde", serde(flatten))]
-    pub reason: SkipReason,
-}
-
 impl Status {
     /// That of the event of this name.
     pub fn event(&self, name: &str) -> Option<&EventStatus> {
@@ -195,7 +119,7 @@ impl Schedule {
     /// What the schedule does and did in this process, while runs are at work too; and what its stores say: who holds each lease,
     /// and who paused what. For a page, a health check, or a test.
     ///
-    /// A store is asked twice; and about each event alone while one is paused, and where there is [a log](Self::with_run_log).
+    /// A store is asked twice; and about each event alone where there is [a log](Self::with_run_log).
     /// That may take as long as a store takes to answer. If it gives no answer, [`Status::store_errors`] says so; the rest is
     /// there all the same.
     ///
@@ -216,7 +140,7 @@ impl Schedule {
     pub(crate) fn status_here(&self) -> Status {
         let at = self.clock.now();
         let events = self.events.iter().zip(&self.histories);
-        let events = events.map(|(event, history)| EventStatus::new(event, history.now(), at, &self.clock)).collect();
+        let events = events.map(|(event, history)| EventStatus::new(event, history.now(), at)).collect();
         let (host, pid, instance) = (this_host(), process_id::current(), self.instance());
         let application = self.application().cloned();
         Status { at, host, pid, instance, application, paused: None, store_errors: Vec::new(), events }
@@ -236,20 +160,28 @@ impl Schedule {
     }
 
     fn ask_who_holds(&self, status: &mut Status) {
-        let Status { events, store_errors, .. } = status;
-        let mut asked: Vec<(StoreId, Result<Vec<Held>, MutexError>)> = Vec::new();
-        let protected = self.events.iter().zip(events).filter(|(event, _)| event.protection.lease.is_some());
-        for (event, status) in protected {
-            let store = self.store_of(event);
-            let at = asked.iter().position(|(id, _)| *id == store.id).unwrap_or_else(|| {
-                asked.push((store.id, store.mutex.held(Names::LeasesWithPrefix(&self.common_prefix(store)))));
-                asked.len() - 1
-            });
-            let held = &asked[at].1;
-            status.held_by = held.as_ref().ok().map(|held| holders(event, store, held));
+        let Status { events: statuses, store_errors, .. } = status;
+        for store in self.stores() {
+            let is_here = |event: &Definition| event.protection.lease.is_some() && self.store_of(event).id == store.id;
+            let protected = || self.events.iter().zip(0..).filter(|(event, _)| is_here(event));
+            let leases: Vec<MutexName> =
+                protected().flat_map(|(event, _)| event.protection.leases()).cloned().collect();
+            if leases.is_empty() {
+                continue;
+            }
+            match store.mutex.held(Names::Each(&leases)) {
+                Ok(held) => {
+                    let holder = |held: Held| Some((held.name().clone(), held.into_holder()?));
+                    let holders: HashMap<MutexName, Holder> = held.into_iter().filter_map(holder).collect();
+                    for (event, at) in protected() {
+                        let leases = event.protection.leases().iter();
+                        statuses[at].held_by = Some(leases.filter_map(|lease| holders.get(lease).cloned()).collect());
+                    }
+                }
+                Err(error) if error.is_unsupported() => {}
+                Err(error) => store_errors.push(error),
+            }
         }
-        let errors = asked.into_iter().filter_map(|(_, held)| held.err());
-        store_errors.extend(errors.filter(|error| !error.is_unsupported()));
     }
 
     fn read_log(&self, status: &mut Status) {
@@ -264,31 +196,10 @@ impl Schedule {
             }
         }
     }
-
-    /// What the names of all leases of this schedule in a store begin with.
-    fn common_prefix(&self, store: &Store) -> String {
-        let protected = self.events.iter().filter(|event| event.protection.lease.is_some());
-        let mut names =
-            protected.filter(|event| self.store_of(event).id == store.id).map(|event| event.protection.mutex.mutex());
-        let first = names.next().unwrap_or_default();
-        let shared = |shared: &str, name: &str| {
-            shared.chars().zip(name.chars()).take_while(|(a, b)| a == b).map(|(char, _)| char).collect()
-        };
-        names.fold(first.to_owned(), |prefix, name| shared(&prefix, name))
-    }
-}
-
-/// Who holds the lease of this event, or one of its slots.
-fn holders(event: &Definition, store: &Store, held: &[Held]) -> Vec<Holder> {
-    let is_lease = |held: &&Held| *held.name() == event.protection.mutex;
-    let leases = held.iter().filter(is_lease).cloned();
-    let other_slots = event.protection.slots.iter().skip(1);
-    let others = other_slots.flat_map(|slot| store.mutex.held(Names::Exactly(slot)).unwrap_or_default());
-    leases.chain(others).filter_map(Held::into_holder).collect()
 }
 
 impl EventStatus {
-    fn new(event: &Definition, seen: SeenRuns, at: DateTime<Utc>, clock: &Clock) -> Self {
+    fn new(event: &Definition, seen: SeenRuns, at: DateTime<Utc>) -> Self {
         let last_success = seen.last_success().cloned();
         let SeenRuns { running, last, failures, last_skip, .. } = seen;
         Self {
@@ -298,35 +209,16 @@ impl EventStatus {
             next_due: event.upcoming(at).next(),
             protections: event.protections(),
             mutex: event.mutex_name().cloned(),
-            running: running.iter().map(|start| RunningNow::new(start, clock)).collect(),
+            running,
             held_by: None,
-            last_run: last.map(|run| LastRun::new(run, clock)),
-            last_success: last_success.map(|run| LastRun::new(run, clock)),
+            last_run: last,
+            last_success,
             consecutive_failures: failures,
-            last_skip: last_skip.map(|SeenSkip { occurrence, reason }| LastSkip { occurrence, reason }),
+            last_skip,
             paused: None,
             log: None,
         }
     }
-}
-
-impl RunningNow {
-    fn new(start: &SeenStart, clock: &Clock) -> Self {
-        Self { occurrence: start.occurrence, since: wall_time(start, clock), token: start.token }
-    }
-}
-
-impl LastRun {
-    fn new(run: SeenRun, clock: &Clock) -> Self {
-        let SeenRun { start, took, result, error } = run;
-        let started = wall_time(&start, clock);
-        Self { occurrence: start.occurrence, started, took, result, error, token: start.token }
-    }
-}
-
-/// To the millisecond, because it is computed from two readings of a clock.
-fn wall_time(start: &SeenStart, clock: &Clock) -> DateTime<Utc> {
-    clock.wall_at(start.at).round_subsecs(3)
 }
 
 #[cfg(feature = "serde")]
@@ -334,12 +226,10 @@ mod form {
     //! How values are written that have no form of their own.
 
     use std::fmt::Display;
-    use std::time::Duration;
 
     use serde::Serializer;
 
     use crate::base::{error::MutexError, escape::Chain};
-    use crate::lease::token::FencingToken;
 
     pub(super) fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(value)
@@ -359,19 +249,7 @@ mod form {
     pub(super) fn as_texts<S: Serializer>(errors: &[MutexError], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(errors.iter().map(|error| Chain(error).to_string()))
     }
-
-    #[expect(clippy::ref_option, reason = "serde calls it so")]
-    pub(super) fn as_number<S: Serializer>(token: &Option<FencingToken>, serializer: S) -> Result<S::Ok, S::Error> {
-        match token {
-            Some(token) => serializer.serialize_u64(token.get()),
-            None => serializer.serialize_none(),
-        }
-    }
-
-    pub(super) fn as_millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(duration.as_millis().try_into().unwrap_or(u64::MAX))
-    }
 }
 
 #[cfg(feature = "serde")]
-use form::{as_millis, as_number, as_optional_text, as_text, as_texts};
+use form::{as_optional_text, as_text, as_texts};

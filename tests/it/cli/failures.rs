@@ -208,7 +208,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$S resume --store $nowhere", 3, "Connection refused"),
     ("$S check --store $nowhere", 3, "Connection refused"),
     ("$S paused --store $nowhere", 3, "Connection refused"),
-    ("SCHEDULE_STORE=$nowhere $C status", 3, "store: could not list the leases in redis://127.0.0.1:1"),
+    ("SCHEDULE_STORE=$nowhere $C status", 3, "store: could not look up the holder of lease/carts:remind in redis"),
     ("foreign; $S unlock j", 3, ".state"),
     ("used; full $S pause", 3, "File too large"),
     // Standard output that takes nothing.

@@ -1,4 +1,4 @@
-//! The wait of an occurrence for its turn, because it met a run of its event, or another occurrence that waits.
+//! The queue of an event: an occurrence that meets a run of its event, or another occurrence that waits, waits until it may run.
 //!
 //! The queue needs nothing but a store, and every name in it is a mark of the event's mutex:
 //!
@@ -27,12 +27,14 @@
 
 use std::mem;
 use std::sync::Arc;
+use std::thread::Scope;
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::one_run::{ActiveRun, Pass};
+use super::one_run::{ActiveRun, PendingRun};
 use super::store_request::StoreRequest;
+use super::workers::start_thread;
 use crate::base::catch_panic::contain;
 use crate::base::error::MutexError;
 use crate::event::protection::overlap::{self, Queue};
@@ -44,7 +46,6 @@ use crate::observe::notice::Step;
 use crate::observe::skip_reason::SkipReason;
 use crate::schedule::gate::{self, AdmittedRun};
 use crate::schedule::planned_run::PlannedRun;
-use crate::schedule::report::Entry;
 use crate::schedule::shutdown::Shutdown;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::batch::Batch;
@@ -58,19 +59,33 @@ const MARGIN: Duration = Duration::from_secs(5 * 60);
 /// places are held.
 const MOST_RACES: usize = 20;
 
-/// Waits until the run may start, performs it, and gives back what it holds; or enters why it does not run.
-pub(super) fn run_in_turn(pass: Pass<'_>, enter: &mut impl FnMut(usize, Entry)) {
-    // The store's panics are contained where it is asked, so this one is of a subscriber of `tracing`. The other runs go on.
-    let admitted = contain(|| pass.span.in_scope(|| QueuedRun::take(pass.planned)));
-    let panicked =
-        |message: Arc<str>| Err(SkipReason::StoreUnavailable(MutexError::panicked("wait in a queue", &message)));
-    match admitted.unwrap_or_else(panicked) {
-        Ok(admitted) => StoreRequest::run_alone(ActiveRun::new(pass, admitted), enter),
-        Err(reason) => pass.skip(reason, enter),
+/// Enters why a run did not start, or lets it wait in the queue of its event, on a thread of its own, so that it delays no other.
+pub(super) fn turn_away<'scope, 'a: 'scope>(
+    pending: PendingRun<'a>,
+    reason: SkipReason,
+    scope: &'scope Scope<'scope, '_>,
+) {
+    let planned = pending.planned;
+    if !matches!(reason, SkipReason::Overlapping(_)) || planned.queue().is_none() {
+        pending.skip(reason);
+    } else if !start_thread(scope, "soloist-queue", move || run_from_queue(pending)) {
+        PendingRun::new(planned).skip(SkipReason::Overlapping(None));
     }
 }
 
-/// A wait for the turn of a planned run.
+/// Waits until the run may start, performs it, and gives back what it holds; or enters why it does not run.
+fn run_from_queue(pending: PendingRun<'_>) {
+    // The store's panics are contained where it is asked, so this one is of a subscriber of `tracing`. The other runs go on.
+    let admitted = contain(|| pending.span.in_scope(|| QueuedRun::take(pending.planned)));
+    let panicked =
+        |message: Arc<str>| Err(SkipReason::StoreUnavailable(MutexError::panicked("wait in a queue", &message)));
+    match admitted.unwrap_or_else(panicked) {
+        Ok(admitted) => StoreRequest::run_alone(ActiveRun::new(pending, admitted)),
+        Err(reason) => pending.skip(reason),
+    }
+}
+
+/// A planned run that waits in the queue of its event.
 struct QueuedRun<'p, 'a> {
     planned: &'p PlannedRun<'a>,
     queue: &'p Queue,
@@ -111,7 +126,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     fn take(planned: &'p PlannedRun<'a>) -> Result<AdmittedRun, SkipReason> {
         let queue = planned.queue().expect("only what has a queue comes here");
         let until = planned.context.began.plus(queue.within.saturating_sub(planned.lateness()));
-        let shutdown = planned.context.shutdown.cloned().unwrap_or_default();
+        let shutdown = planned.context.schedule.shutdown.clone().unwrap_or_default();
         Self { planned, queue, until, shutdown }.wait()
     }
 
@@ -128,7 +143,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
                 lost = Some(place.owner());
             }
             let joined = place.take().map_or_else(|| self.join(lost), Ok);
-            let asked = joined.and_then(|joined| self.ask_in_turn(place.insert(joined)));
+            let asked = joined.and_then(|joined| self.ask_if_next(place.insert(joined)));
             match asked {
                 Err(SkipReason::Overlapping(holder)) => why = SkipReason::QueuedTooLong(holder),
                 Err(SkipReason::StoreUnavailable(error)) if !error.is_unsupported() => {
@@ -227,8 +242,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             .map_or(Ok(()), |later| Err(SkipReason::Replaced(Some(later.clone()))))
     }
 
-    /// Asks for the run if it is its turn: if fewer wait before it than may run at a time.
-    fn ask_in_turn(&self, place: &mut QueuePlace) -> Result<AdmittedRun, SkipReason> {
+    /// Asks for the run if it is next: if fewer wait before it than may run at a time.
+    fn ask_if_next(&self, place: &mut QueuePlace) -> Result<AdmittedRun, SkipReason> {
         if self.queue.replaces {
             return self.ask_as_the_latest(place);
         }
