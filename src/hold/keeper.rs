@@ -121,7 +121,7 @@ impl Keeper {
     #[cold]
     fn start(self: &Arc<Self>) {
         let run = |keeper: &Arc<Self>, waiting| keeper.timer.run(waiting, |job| keeper.carry_out(job));
-        if !self.start_thread("soloist-keeper", ThreadFor::Renewals, run) {
+        if !self.start_thread("soloist-keeper", &[ThreadFor::Renewals, ThreadFor::RequestsToStop], run) {
             self.timer.thread_failed();
         }
     }
@@ -130,7 +130,7 @@ impl Keeper {
     fn start_thread(
         self: &Arc<Self>,
         name: &str,
-        what_for: ThreadFor,
+        purposes: &[ThreadFor],
         work: impl FnOnce(&Arc<Self>, Waiting) + Send + 'static,
     ) -> bool {
         let keeper = Arc::clone(self);
@@ -139,7 +139,9 @@ impl Keeper {
         waiting.is_needed();
         let started = threads::start(name, move || work(&keeper, waiting));
         if let Err(error) = &started {
-            log(&Incident::NoThread(what_for, error));
+            for purpose in purposes {
+                log(&Incident::NoThread(*purpose, error));
+            }
         }
         started.is_ok()
     }
@@ -171,7 +173,7 @@ impl Keeper {
                 // On a thread of its own: a store that hangs for its timeout must not delay the next renewal.
                 let runs = runs.clone();
                 let look = move |keeper: &Arc<Self>, _: Waiting| keeper.look_for_stop_requests(&runs);
-                if !self.start_thread("soloist-stop", ThreadFor::RequestsToStop, look) {
+                if !self.start_thread("soloist-stop", &[ThreadFor::RequestsToStop], look) {
                     self.looked(false);
                 }
             }
@@ -318,8 +320,8 @@ mod tests {
         let run = Arc::new(HeldLease::new(clock.clone(), grant, clock.moment(), None, Duration::ZERO));
         let keeper = Keeper::of(&store, &clock);
         keeper.keep(&store, &run, Renewal::WhileItRuns).expect("nobody else holds it");
-        let (wakes, woken) = channel();
-        let waker = Waker::from(Arc::new(Woken(wakes)));
+        let (sender, woken) = channel();
+        let waker = Waker::from(Arc::new(Woken(sender)));
         let (mut context, mut cancelled) = (Context::from_waker(&waker), Box::pin(run.cancelled()));
         assert_eq!(cancelled.as_mut().poll(&mut context), Poll::Pending);
         manual.jump(term.get());
