@@ -29,9 +29,9 @@ fn both(check: impl Fn(fn(Event) -> Event)) {
     check(Event::in_background);
 }
 
-/// Another event in the background, so that there are two.
+/// Another background event that asks the store, so that the two share a loop.
 fn beside() -> Event {
-    Event::spawn("beside", |_| async {}).in_background()
+    Event::spawn("beside", |_| async {}).without_overlapping().in_background()
 }
 
 #[test]
@@ -198,6 +198,42 @@ fn a_shutdown_drops_what_does_not_stop_and_gives_its_lease_back() {
         });
         assert!(entry(&report, "slow").to_string().contains("the process is shutting down"), "{report}");
         assert!(matches!(ran(&report, "slow").release(), Some(Release::Released)), "{report}");
+    });
+}
+
+#[test]
+fn a_future_that_waits_for_good_is_dropped_when_the_grace_of_a_shutdown_is_over() {
+    both(|place| {
+        let (runtime, diary, shutdown) = (many_threads(), Diary::default(), Shutdown::new());
+        let clock = ManualClock::at(noon());
+        let noted = diary.clone();
+        let task = move |run: Run| {
+            let diary = noted.clone();
+            async move {
+                let dropped = diary.clone();
+                let _on_drop = OnDrop(move || dropped.note("dropped"));
+                diary.note("begun");
+                diary.note(run.cancellation().await.to_string());
+                pending::<()>().await;
+            }
+        };
+        let shutdown = shutdown.with_drain(Duration::ZERO).with_grace(60 * SECOND);
+        let event = Event::spawn("slow", task).without_overlapping().grace(5 * SECOND).apply(place);
+        let store = MemoryMutex::with_clock(&clock);
+        let schedule = schedule(store, &runtime, [event, beside()]).with_shutdown(&shutdown);
+        let report = thread::scope(|scope| {
+            let tick = scope.spawn(|| schedule.run_due(noon()));
+            until(|| !diary.lines().is_empty()).expect("it begins");
+            shutdown.trigger();
+            until(|| diary.lines().len() == 2).expect("it is cancelled");
+            clock.advance(5 * SECOND + SECOND / 2); // its runtime has a second from then on to drop it
+            let ended = until(|| tick.is_finished());
+            clock.advance(600 * SECOND); // or the run would not end
+            ended.expect("nothing but its loop wakes it");
+            tick.join().expect("no panic")
+        });
+        assert!(matches!(ran(&report, "slow").release(), Some(Release::Released)), "{report}");
+        assert_eq!(diary.lines()[2..], ["dropped"]);
     });
 }
 
