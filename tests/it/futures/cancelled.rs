@@ -213,7 +213,7 @@ fn a_future_that_waits_for_good_is_dropped_when_the_grace_of_a_shutdown_is_over(
                 let dropped = diary.clone();
                 let _on_drop = OnDrop(move || dropped.note("dropped"));
                 diary.note("begun");
-                diary.note(run.cancellation().await.to_string());
+                diary.note(run.cancelled().await.to_string());
                 pending::<()>().await;
             }
         };
