@@ -26,7 +26,7 @@ pub(super) struct SeenRuns {
     pub(super) last_skip: Option<LastSkip>,
 }
 
-/// A run that is at work; see [`EventStatus`].
+/// A run that is at work; see [`EventStatus`](super::status::EventStatus).
 ///
 /// ```
 /// use soloist::Schedule;
@@ -48,7 +48,7 @@ pub struct RunningNow {
     pub token: Option<FencingToken>,
 }
 
-/// A run that has ended; see [`EventStatus`].
+/// A run that has ended; see [`EventStatus`](super::status::EventStatus).
 ///
 /// ```
 /// use soloist::observe::{LastRun, OutcomeKind};
@@ -77,7 +77,7 @@ pub struct LastRun {
     pub token: Option<FencingToken>,
 }
 
-/// An occurrence that was skipped; see [`EventStatus`].
+/// An occurrence that was skipped; see [`EventStatus`](super::status::EventStatus).
 ///
 /// ```
 /// use soloist::SkipReason;
