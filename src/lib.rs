@@ -131,6 +131,7 @@ mod task;
 mod hold;
 pub mod store;
 pub mod observe;
+mod outcome;
 mod lease;
 pub mod time;
 mod base;
@@ -154,13 +155,13 @@ pub use time::zone::Zone;
 
 // A task and its run.
 pub use base::error::BoxError;
-pub use observe::cancel::CancelReason;
+pub use outcome::cancel::CancelReason;
 pub use task::run::Run;
 pub use task::task_result::{IntoTaskResult, TaskResult};
 
 // A report.
-pub use observe::outcome::RunOutcome;
-pub use observe::skip_reason::SkipReason;
+pub use outcome::run_outcome::RunOutcome;
+pub use outcome::skip_reason::SkipReason;
 pub use schedule::report::{Entry, Report, Verdict};
 
 // A store, and a lease without a schedule.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use crate::base::error::MutexError;
 use crate::base::escape::Chain;
-use crate::observe::tell::trace::print_line;
+use crate::base::standard_error::print_line;
 use crate::schedule::pause::pause_error::PauseError;
 use crate::schedule::registry::{logged_run::RunsError, unknown_event::UnknownEvent};
 

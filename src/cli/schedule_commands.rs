@@ -15,7 +15,7 @@ use super::store_commands;
 use super::tables::{holding, how_it_ended, marked, pause_in_words, table_or, time};
 use crate::base::escape::{Chain, Named, OneLine};
 use crate::event::definition::Definition;
-use crate::observe::skip_reason::SkipReason;
+use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::registry::logged_run::RunState;
 use crate::schedule::registry::status::{EventStatus, Status};
 use crate::schedule::report::{Entry, Verdict};

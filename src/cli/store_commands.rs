@@ -13,7 +13,7 @@ use super::tables::{how_it_ended, marked, pause_in_words, table_or, time, time_o
 use super::unlock::unlock;
 use crate::base::escape::{OneLine, Quoted};
 use crate::lease::holder::Holder;
-use crate::observe::run_record::skip_count::SkipCount;
+use crate::outcome::run_record::skip_count::SkipCount;
 use crate::schedule::pause::pause_error::PauseError;
 use crate::schedule::registry::Schedule;
 use crate::schedule::registry::logged_run::LoggedRun;

@@ -15,7 +15,7 @@ use chrono::{DateTime, Utc};
 
 use super::protection::{MINUTE, Protection, overlap::Queue};
 use crate::lease::name::MutexName;
-use crate::observe::skip_reason::SkipReason;
+use crate::outcome::skip_reason::SkipReason;
 use crate::time::{clock::Clock, clock::moment::Moment, timetable::Timetable};
 
 /// How an event makes up for missed occurrences, and what this process knows of them.

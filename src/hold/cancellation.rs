@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::held_lease::{HeldLease, moment};
 use super::sync::Ordering;
 use crate::lease::{holder::Holder, name::UNLOCK};
-use crate::observe::cancel::CancelReason;
 use crate::observe::notice::Step;
 use crate::observe::tell::delivery::Posted;
+use crate::outcome::cancel::CancelReason;
 use crate::time::{clock::Waiting, clock::moment::Moment};
 
 impl HeldLease {

@@ -11,7 +11,7 @@ use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
-use crate::observe::release::Release;
+use crate::outcome::release::Release;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::{event_mutex::EventMutex, handle::Store};
 use crate::time::clock::{Clock, about_a_second, moment::Moment};

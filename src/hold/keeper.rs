@@ -18,8 +18,8 @@ use crate::base::{catch_panic::contain, threads};
 use crate::lease::{holder::Holder, name::MutexName, request::Lease, store_id::StoreId, term::Renewal};
 use crate::observe::notice::incident::{Incident, ThreadFor};
 use crate::observe::notice::{About, Step};
-use crate::observe::run_id::RunId;
-use crate::observe::tell::{delivery::Delivery, log};
+use crate::observe::{tell::delivery::Delivery, tell::log};
+use crate::outcome::run_id::RunId;
 use crate::store::event_mutex::held::Names;
 use crate::store::event_mutex::{batch::no_answer, description::Scope, slot::Slot};
 use crate::store::handle::Store;
@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
     use crate::lease::{request::LeaseRequest, term::Term};
-    use crate::observe::cancel::CancelReason;
+    use crate::outcome::cancel::CancelReason;
     use crate::store::event_mutex::EventMutex;
     use crate::store::{event_mutex::admission::Grant, memory::MemoryMutex};
     use crate::time::clock::manual::ManualClock;

@@ -13,7 +13,7 @@ use loom::sync::{Condvar, Mutex};
 use loom::thread;
 
 use crate::lease::{name::MutexName, request::LeaseRequest, term::Term, token::FencingToken};
-use crate::observe::cancel::CancelReason;
+use crate::outcome::cancel::CancelReason;
 use crate::store::event_mutex::admission::Grant;
 use crate::time::clock::manual::{ManualClock, Wake};
 use crate::time::clock::moment::Moment;

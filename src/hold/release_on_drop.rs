@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::held_lease::HeldLease;
 use crate::base::process_id;
 use crate::lease::{owner::Owner, request::Lease, term::Term};
-use crate::observe::{release::Release, tell::trace::print_unless_logged};
+use crate::observe::tell::trace::print_unless_logged;
+use crate::outcome::release::Release;
 use crate::store::{event_mutex::EventMutex, event_mutex::batch::Batch};
 
 /// A held lease that is released when this is dropped.

@@ -11,9 +11,9 @@ use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 use metrics::{describe_counter, describe_gauge, describe_histogram};
 
 use super::notice::{Notice, Step};
-use super::run_record::outcome_kind::OutcomeKind;
-use super::skip_reason::SkipReason;
 use super::tell::observers::Observer;
+use crate::outcome::run_record::outcome_kind::OutcomeKind;
+use crate::outcome::skip_reason::SkipReason;
 
 /// Counts and measures a schedule for [the recorder](https://docs.rs/metrics) that the application installs, such as
 /// [Prometheus' exporter](https://docs.rs/metrics-exporter-prometheus). [The guide](crate::guide::observing) lists the metrics;

@@ -9,20 +9,22 @@
 //! | an event of a schedule | [`Definition`], [`UnknownEvent`] |
 //! | pauses | [`Pause`], [`PauseError`]; as futures: `Operator`, with the feature `tokio` |
 
-pub(crate) mod cancel;
-pub(crate) mod fault;
 #[cfg(feature = "metrics")]
 pub(crate) mod metrics;
 pub(crate) mod notice;
-pub(crate) mod outcome;
-pub(crate) mod paused;
-pub(crate) mod release;
-pub(crate) mod run_id;
-pub(crate) mod run_record;
-pub(crate) mod skip_reason;
 pub(crate) mod tell;
 
 pub use crate::event::definition::Definition;
+pub use crate::outcome::cancel::Cancelled;
+pub use crate::outcome::fault::Fault;
+pub use crate::outcome::hook_failure::{Hook, HookFailure};
+pub use crate::outcome::kept_output::KeptOutput;
+pub use crate::outcome::paused::Pause;
+pub use crate::outcome::release::Release;
+pub use crate::outcome::run_outcome::Ended;
+pub use crate::outcome::run_record::outcome_kind::OutcomeKind;
+pub use crate::outcome::run_record::skip_count::SkipCount;
+pub use crate::outcome::run_record::{RunEnd, RunRecord};
 pub use crate::schedule::pause::pause_error::PauseError;
 pub use crate::schedule::registry::logged_run::{LoggedRun, RunState, RunsError};
 pub use crate::schedule::registry::status::{EventStatus, LastRun, LastSkip, RunningNow, Status};
@@ -30,18 +32,8 @@ pub use crate::schedule::registry::unknown_event::UnknownEvent;
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use crate::schedule::service::as_futures::operator::Operator;
-pub use cancel::Cancelled;
-pub use fault::Fault;
 #[cfg(feature = "metrics")]
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 pub use metrics::Metrics;
 pub use notice::{Notice, Step};
-pub use outcome::Ended;
-pub use outcome::hook_failure::{Hook, HookFailure};
-pub use outcome::kept_output::KeptOutput;
-pub use paused::Pause;
-pub use release::Release;
-pub use run_record::outcome_kind::OutcomeKind;
-pub use run_record::skip_count::SkipCount;
-pub use run_record::{RunEnd, RunRecord};
 pub use tell::observers::Observer;

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::cancel::CancelReason;
-use super::outcome::{RunOutcome, hook_failure::HookFailure};
-use super::release::Release;
-use super::run_id::RunId;
-use super::skip_reason::SkipReason;
 use super::tell::delivery::Posted;
 use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, owner::Owner, token::FencingToken};
+use crate::outcome::cancel::CancelReason;
+use crate::outcome::release::Release;
+use crate::outcome::run_id::RunId;
+use crate::outcome::skip_reason::SkipReason;
+use crate::outcome::{hook_failure::HookFailure, run_outcome::RunOutcome};
 use crate::time::clock::Clock;
 
 pub(crate) mod incident;

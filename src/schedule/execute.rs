@@ -27,7 +27,7 @@
 use std::thread;
 
 use super::planned_run::PlannedRun;
-use crate::observe::skip_reason::SkipReason;
+use crate::outcome::skip_reason::SkipReason;
 use crate::task::{runtime, work::Work};
 
 mod awaited_runs;

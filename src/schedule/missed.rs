@@ -7,7 +7,7 @@ use crate::base::error::MutexError;
 use crate::event::catch_up::{CatchUp, Missed};
 use crate::event::protection::overlap;
 use crate::lease::{name::MutexName, term::Term};
-use crate::observe::skip_reason::SkipReason;
+use crate::outcome::skip_reason::SkipReason;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::Batch;
 

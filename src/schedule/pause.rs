@@ -11,7 +11,7 @@ use pauser::Pauser;
 
 use super::registry::Schedule;
 use crate::lease::name::MutexName;
-use crate::observe::paused::{EVENT_PAUSED, Pause};
+use crate::outcome::paused::{EVENT_PAUSED, Pause};
 
 impl Schedule {
     /// Pauses all schedules of this [name](Self::named) on this store, in this process, on this host or in the fleet, as far as the

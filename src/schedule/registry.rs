@@ -31,10 +31,13 @@ use crate::event::add_error::{AddError, AddErrorKind};
 use crate::event::definition::{Definition, Event};
 use crate::event::protection::LeaseTerms;
 use crate::lease::{label::Label, name::MutexName, store_id::StoreId, term::Term};
-use crate::observe::notice::{About, Step, incident::Incident};
-use crate::observe::run_record::MOST_KEPT;
 use crate::observe::tell::log;
 use crate::observe::tell::observers::{Observer, Observers};
+use crate::observe::{
+    notice::incident::Incident,
+    notice::{About, Step},
+};
+use crate::outcome::run_record::MOST_KEPT;
 #[cfg(feature = "cli")]
 use crate::store::event_mutex::held::Names;
 use crate::store::{event_mutex::EventMutex, event_mutex::description::Scope};

@@ -10,8 +10,9 @@ use chrono::{DateTime, Utc};
 use super::shutdown::Shutdown;
 use crate::base::catch_panic::contain;
 use crate::base::escape::{Lines, Named};
-use crate::observe::outcome::RunOutcome;
-use crate::observe::{skip_reason::SkipReason, tell::trace::print_line};
+use crate::base::standard_error::print_line;
+use crate::outcome::run_outcome::RunOutcome;
+use crate::outcome::skip_reason::SkipReason;
 use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 use crate::time::zone::Zone;
 

@@ -19,7 +19,7 @@ use super::tick_context::{StartedBy, TickContext};
 use super::tick_plan::TickPlan;
 use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::{About, Step};
-use crate::observe::skip_reason::SkipReason;
+use crate::outcome::skip_reason::SkipReason;
 use crate::time::clock::{random_below, wall_plus};
 use crate::time::{tick::Tick, zone::Zone};
 

@@ -15,9 +15,12 @@ use super::shutdown::Shutdown;
 use super::tick_context::{StartedBy, TickContext};
 use crate::base::catch_panic::contain;
 use crate::event::definition::Definition;
-use crate::observe::notice::{About, Step, incident::Incident};
-use crate::observe::skip_reason::SkipReason;
-use crate::observe::tell::{log, trace::TraceSpan};
+use crate::observe::{
+    notice::incident::Incident,
+    notice::{About, Step},
+};
+use crate::observe::{tell::log, tell::trace::TraceSpan};
+use crate::outcome::skip_reason::SkipReason;
 use crate::time::tick::Tick;
 
 /// The events to run in a tick, by their index, in ascending order.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{holder::Holder, name::MutexName, term::Term, token::FencingToken};
-use crate::observe::{release::Release, tell::trace::print_unless_logged};
+use crate::observe::tell::trace::print_unless_logged;
+use crate::outcome::release::Release;
 use crate::time::clock::Clock;
 
 pub(crate) mod admission;

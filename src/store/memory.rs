@@ -19,7 +19,7 @@ use crate::lease::holder::Holder;
 use crate::lease::label::Label;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, owner::Owner, term::Term, token::FencingToken};
-use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
+use crate::outcome::{run_record::RunRecord, run_record::skip_count::SkipCount};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};

@@ -23,8 +23,8 @@ use super::process_group::ProcessGroup as Processes;
 use super::process_not_unix::{Leader, ProcessAlone as Processes};
 use super::run::Run;
 use crate::base::{escape::Quoted, threads};
-use crate::observe::cancel::{CancelReason, Cancelled};
-use crate::observe::{fault::Fault, outcome::command_exit::CommandExit};
+use crate::outcome::cancel::{CancelReason, Cancelled};
+use crate::outcome::{command_exit::CommandExit, fault::Fault};
 
 /// What is run, and how.
 #[derive(Debug)]

@@ -11,8 +11,9 @@ use super::task_result::TaskResult;
 use crate::base::catch_panic::contain;
 use crate::base::error::BoxError;
 use crate::hold::signal::TaskWaiter;
-use crate::observe::fault::Fault;
-use crate::observe::{cancel::Cancelled, tell::trace::TraceSpan};
+use crate::observe::tell::trace::TraceSpan;
+use crate::outcome::cancel::Cancelled;
+use crate::outcome::fault::Fault;
 use crate::time::clock::moment::Moment;
 
 /// How long before its lease ends a future is dropped, whatever its grace: the poll that is under way has this long.
@@ -280,7 +281,7 @@ mod tests {
     use super::*;
     use crate::hold::held_lease::HeldLease;
     use crate::lease::{name::MutexName, request::LeaseRequest, term::Term};
-    use crate::observe::cancel::CancelReason;
+    use crate::outcome::cancel::CancelReason;
     use crate::store::event_mutex::{EventMutex, admission::Grant};
     use crate::store::memory::MemoryMutex;
     use crate::time::clock::manual::ManualClock;

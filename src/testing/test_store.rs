@@ -10,7 +10,7 @@ use crate::base::error::MutexError;
 use crate::lease::name::{InvalidName, MutexName};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::Term;
-use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
+use crate::outcome::{run_record::RunRecord, run_record::skip_count::SkipCount};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::Admission;
 use crate::store::event_mutex::batch::{Batch, LeaseRelease};

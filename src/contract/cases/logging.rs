@@ -8,7 +8,7 @@ use crate::contract::harness::Harness;
 use crate::contract::race::exactly;
 use crate::contract::subject::{CaseResult, Subject, answered, must, occurrence};
 use crate::lease::{name::MutexName, owner::Owner, token::FencingToken};
-use crate::observe::run_record::{RunRecord, outcome_kind::OutcomeKind, skip_count::SkipCount};
+use crate::outcome::{run_record::RunRecord, run_record::outcome_kind::OutcomeKind, run_record::skip_count::SkipCount};
 use crate::store::event_mutex::{EventMutex, run_log::RunLog};
 
 const MANY: usize = 100;

@@ -8,8 +8,11 @@ use super::trace::{is_subscribed, may_be_logged, trace};
 use super::{log, log_by};
 use crate::base::catch_panic::contain;
 use crate::lease::owner::Owner;
-use crate::observe::notice::{About, Notice, Step, incident::Incident};
-use crate::observe::run_id::RunId;
+use crate::observe::{
+    notice::incident::Incident,
+    notice::{About, Notice, Step},
+};
+use crate::outcome::run_id::RunId;
 use crate::time::clock::Clock;
 
 /// Is told of each [step](Step) of a schedule; see [`Schedule::observe`](crate::Schedule::observe).

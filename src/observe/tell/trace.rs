@@ -2,7 +2,6 @@
 //! No other file names `tracing`.
 
 use std::fmt;
-use std::io::{self, Write};
 use std::sync::Once;
 use std::time::Duration;
 
@@ -14,13 +13,16 @@ use tracing::subscriber::NoSubscriber;
 use tracing::{Dispatch, Span};
 
 use crate::base::escape::{Chain, Named, OneLine};
-use crate::base::{catch_panic::contain, process_id};
+use crate::base::{catch_panic::contain, process_id, standard_error::print_line};
 use crate::lease::label::{this_host, this_instance};
 use crate::lease::{holder::Holder, token::FencingToken};
 use crate::observe::notice::incident::{Incident, ThreadFor};
 use crate::observe::notice::{About, Step};
-use crate::observe::outcome::{Ended, RunOutcome, hook_failure::HookFailure};
-use crate::observe::{cancel::CancelReason, fault::Fault, release::Release, skip_reason::SkipReason};
+use crate::outcome::{cancel::CancelReason, fault::Fault, release::Release, skip_reason::SkipReason};
+use crate::outcome::{
+    hook_failure::HookFailure,
+    run_outcome::{Ended, RunOutcome},
+};
 use crate::time::clock::shown::Rfc3339;
 
 /// The span of a tick, or of a run.
@@ -318,15 +320,9 @@ fn trace_run(outcome: &RunOutcome) {
     }
 }
 
-/// Prints the line, unless a subscriber hears of what it says.
+/// Prints the line on standard error, unless a subscriber hears of what it says.
 pub(crate) fn print_unless_logged(line: impl fmt::Display) {
     if get_default(Dispatch::is::<NoSubscriber>) {
         let _ = contain(|| print_line(format_args!("soloist: {line}")));
     }
-}
-
-/// Prints a line on standard error. If that fails, nobody could read it anyway.
-pub(crate) fn print_line(line: impl fmt::Display) {
-    // In one piece, so that the lines of several processes don't mix.
-    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }

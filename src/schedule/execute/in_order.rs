@@ -8,7 +8,7 @@ use super::awaited_runs::perform_here;
 use super::one_run::{ActiveRun, PendingRun};
 use super::queued_run::turn_away;
 use super::store_request::StoreRequest;
-use crate::observe::skip_reason::SkipReason;
+use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::gate::{self, BATCH_SIZE};
 use crate::schedule::planned_run::PlannedRun;
 use crate::store::event_mutex::held::{Held, Names};

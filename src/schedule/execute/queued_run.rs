@@ -43,7 +43,7 @@ use crate::lease::request::Lease;
 use crate::lease::term::{Renewal, Term};
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
 use crate::observe::notice::Step;
-use crate::observe::skip_reason::SkipReason;
+use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::gate::{self, AdmittedRun};
 use crate::schedule::planned_run::PlannedRun;
 use crate::schedule::shutdown::Shutdown;

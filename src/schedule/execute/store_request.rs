@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::awaited_runs::perform_here;
 use super::one_run::{ActiveRun, PendingRun};
 use crate::lease::request::Lease;
-use crate::observe::skip_reason::SkipReason;
+use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::gate::{self, AdmittedRun};
 use crate::schedule::planned_run::PlannedRun;
 use crate::store::event_mutex::batch::Batch;

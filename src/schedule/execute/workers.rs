@@ -10,7 +10,7 @@ use super::awaited_runs::AwaitedRuns;
 use super::one_run::ActiveRun;
 use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::incident::{Incident, ThreadFor};
-use crate::observe::tell::{log, trace::TraceSpan};
+use crate::observe::{tell::log, tell::trace::TraceSpan};
 use crate::schedule::gate::BATCH_SIZE;
 use crate::task::future_task::PreparedTask;
 use crate::time::clock::Clock;

@@ -10,8 +10,11 @@ use crate::base::{catch_panic::contain, error::MutexError};
 use crate::event::definition::Definition;
 use crate::lease::term::Term;
 use crate::observe::notice::incident::Incident;
-use crate::observe::run_record::{RunEnd, RunRecord, outcome_kind::OutcomeKind};
 use crate::observe::tell::log;
+use crate::outcome::{
+    run_record::outcome_kind::OutcomeKind,
+    run_record::{RunEnd, RunRecord},
+};
 use crate::schedule::registry::Schedule;
 use crate::schedule::registry::run_logger::{RunLogger, no_log};
 use crate::store::event_mutex::EventMutex;

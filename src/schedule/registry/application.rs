@@ -11,7 +11,7 @@ use crate::event::definition::Definition;
 use crate::event::protection::{CLAIM_MARGIN, Claimant};
 use crate::lease::label::{LONGEST, Label};
 use crate::lease::name::{InvalidName, MutexName};
-use crate::observe::paused::PAUSED;
+use crate::outcome::paused::PAUSED;
 use crate::schedule::pause::pause_error::PauseError;
 use crate::store::event_mutex::held::Names;
 use crate::store::event_mutex::{EventMutex, warning::StoreWarning};

@@ -7,9 +7,9 @@ use chrono::{DateTime, Utc};
 
 use crate::base::escape::OneLine;
 use crate::lease::token::FencingToken;
-use crate::observe::outcome::RunOutcome;
-use crate::observe::run_record::outcome_kind::OutcomeKind;
-use crate::observe::skip_reason::SkipReason;
+use crate::outcome::run_outcome::RunOutcome;
+use crate::outcome::run_record::outcome_kind::OutcomeKind;
+use crate::outcome::skip_reason::SkipReason;
 
 /// The runs of one event, as far as this process has seen them.
 #[derive(Default)]

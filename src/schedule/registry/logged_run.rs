@@ -11,8 +11,8 @@ use crate::lease::holder::Holder;
 #[cfg(feature = "serde")]
 use crate::lease::token::FencingToken;
 #[cfg(feature = "serde")]
-use crate::observe::run_record::RunEnd;
-use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
+use crate::outcome::run_record::RunEnd;
+use crate::outcome::{run_record::RunRecord, run_record::skip_count::SkipCount};
 use crate::store::event_mutex::{EventMutex, held::Held, held::Names};
 
 /// A run of the fleet, see [`Schedule::runs`]. `Display`: `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`, or

@@ -10,11 +10,14 @@ use crate::hold::held_lease::this_thread;
 #[cfg(unix)]
 use crate::hold::process_exit::{self, EndsWithProcess};
 use crate::lease::owner::Owner;
-use crate::observe::notice::{Notice, Step, incident::Incident};
-use crate::observe::run_record::skip_count::{SkipCount, add_skips};
-use crate::observe::run_record::{RunRecord, outcome_kind::OutcomeKind};
 use crate::observe::tell::observers::Observer;
-use crate::observe::tell::{delivery::spawn_detached, log};
+use crate::observe::{
+    notice::incident::Incident,
+    notice::{Notice, Step},
+};
+use crate::observe::{tell::delivery::spawn_detached, tell::log};
+use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
+use crate::outcome::{run_record::RunRecord, run_record::outcome_kind::OutcomeKind};
 use crate::store::{event_mutex::EventMutex, handle::Store};
 use crate::time::clock::Clock;
 #[cfg(unix)]

@@ -14,7 +14,7 @@ use crate::event::definition::Definition;
 use crate::lease::holder::Holder;
 use crate::lease::label::this_host;
 use crate::lease::name::MutexName;
-use crate::observe::paused::{EVENT_PAUSED, Pause};
+use crate::outcome::paused::{EVENT_PAUSED, Pause};
 use crate::schedule::tick_context::pause_check::find_pauses;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::zone::Zone;

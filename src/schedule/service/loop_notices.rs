@@ -8,7 +8,7 @@ use std::thread::Scope;
 use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::incident::{Incident, ThreadFor};
 use crate::observe::notice::{About, Step};
-use crate::observe::tell::{log, observers::Observers};
+use crate::observe::{tell::log, tell::observers::Observers};
 
 /// The notices of a loop, which a thread tells one after another. It starts with the loop: where no more threads are to be had, it
 /// tells of the ticks that have none. By default there is no thread, and the caller tells what there is to tell.

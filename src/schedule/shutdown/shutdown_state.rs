@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::hold::signal::Signal;
 use crate::observe::notice::incident::Incident;
-use crate::observe::tell::{delivery::spawn_detached, log};
+use crate::observe::{tell::delivery::spawn_detached, tell::log};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::moment::Moment};
 

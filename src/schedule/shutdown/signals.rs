@@ -12,10 +12,11 @@ use signal_hook::low_level;
 use super::shutdown_state::ShutdownState;
 use crate::base::escape::Named;
 use crate::base::process_id;
+use crate::base::standard_error::print_line;
 use crate::base::{system, threads};
 use crate::hold::process_exit::leave;
-use crate::observe::notice::{Step, incident::Incident};
-use crate::observe::tell::{delivery::spawn_detached, log, trace::print_line};
+use crate::observe::tell::{delivery::spawn_detached, log};
+use crate::observe::{notice::Step, notice::incident::Incident};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::moment::Moment};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::outages::Outages;
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
-use crate::observe::{paused::Pause, skip_reason::SkipReason};
+use crate::outcome::{paused::Pause, skip_reason::SkipReason};
 use crate::store::{event_mutex::EventMutex, event_mutex::held::Names, handle::Store};
 use crate::time::{clock::Clock, clock::moment::Moment};
 

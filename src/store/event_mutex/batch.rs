@@ -7,7 +7,8 @@ use super::admission::{Admission, Admitted};
 use super::slot::{Slot, answer_each};
 use crate::base::error::MutexError;
 use crate::lease::{request::Lease, term::Term};
-use crate::observe::{notice::incident::Incident, release::Release, tell::log};
+use crate::observe::{notice::incident::Incident, tell::log};
+use crate::outcome::release::Release;
 
 /// The releases and the admissions of one call of [`EventMutex::carry_out`](crate::EventMutex::carry_out).
 ///

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::base::error::MutexError;
-use crate::observe::run_record::{RunRecord, skip_count::SkipCount};
+use crate::outcome::{run_record::RunRecord, run_record::skip_count::SkipCount};
 
 /// The log of the last runs of each event, over the whole fleet. A store has one beside its mutexes, see
 /// [`EventMutex::run_log`](crate::EventMutex::run_log).

@@ -8,8 +8,8 @@ use super::error::FileError;
 use super::opened_mutex::mutex_lock::{LockKind, MutexLock, lock_deadline};
 use super::opened_mutex::state::escaped;
 use super::paths::{MutexPaths, RUNS, RUNS_LOCK};
-use crate::observe::run_record::numbered_record::NumberedRecord;
-use crate::observe::run_record::skip_count::SkipCount;
+use crate::outcome::run_record::numbered_record::NumberedRecord;
+use crate::outcome::run_record::skip_count::SkipCount;
 
 /// The format: the first line of every log.
 const MAGIC: &str = "soloist-runs v1\n";

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::observe::run_record::RunRecord;
-use crate::observe::run_record::numbered_record::{NumberedRecord, add, by_event, newest_first};
-use crate::observe::run_record::skip_count::{SkipCount, add_skips};
+use crate::outcome::run_record::RunRecord;
+use crate::outcome::run_record::numbered_record::{NumberedRecord, add, by_event, newest_first};
+use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
 
 /// The log of each event.
 #[derive(Default)]

@@ -16,8 +16,10 @@ use super::stored_script::{COUNT_SKIPS, DROP_RUNS, LOG_RUNS};
 use super::{health, server_error, topology};
 use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, owner::Owner};
-use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord, skip_count::SkipCount};
-use crate::observe::skip_reason::SkipReason;
+use crate::outcome::skip_reason::SkipReason;
+use crate::outcome::{
+    run_record::RunRecord, run_record::numbered_record::NumberedRecord, run_record::skip_count::SkipCount,
+};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::server::engine::{
     Answers, Attempt, DroppedRuns, End, EndRequest, Engine, FoundEntry, Health, Request,

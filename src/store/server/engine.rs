@@ -12,7 +12,9 @@ use super::server_builder::Target;
 use super::server_url::ServerAddress;
 use crate::base::error::MutexError;
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, request::Lease, term::Term};
-use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord, skip_count::SkipCount};
+use crate::outcome::{
+    run_record::RunRecord, run_record::numbered_record::NumberedRecord, run_record::skip_count::SkipCount,
+};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::time::{clock::Clock, clock::moment::Moment};

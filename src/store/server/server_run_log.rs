@@ -3,9 +3,9 @@
 use super::engine::{DroppedRuns, Engine};
 use super::server_mutex::ServerMutex;
 use crate::base::error::MutexError;
-use crate::observe::run_record::RunRecord;
-use crate::observe::run_record::numbered_record::{NumberedRecord, add, by_event, newest_first, split_surplus};
-use crate::observe::run_record::skip_count::SkipCount;
+use crate::outcome::run_record::RunRecord;
+use crate::outcome::run_record::numbered_record::{NumberedRecord, add, by_event, newest_first, split_surplus};
+use crate::outcome::run_record::skip_count::SkipCount;
 use crate::store::event_mutex::run_log::RunLog;
 
 impl<E: Engine> RunLog for ServerMutex<E> {

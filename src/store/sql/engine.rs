@@ -19,7 +19,9 @@ use super::snapshot::Snapshot;
 use super::table_names::{TABLE, TableName, Tables, one_line};
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
-use crate::observe::run_record::{RunRecord, numbered_record::NumberedRecord, skip_count::SkipCount};
+use crate::outcome::{
+    run_record::RunRecord, run_record::numbered_record::NumberedRecord, run_record::skip_count::SkipCount,
+};
 use crate::store::server::engine::{
     Answers, Attempt, DroppedRuns, End, EndRequest, Engine, FoundEntry, Health, Request,
 };

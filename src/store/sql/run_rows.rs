@@ -8,9 +8,12 @@ use super::row_key::RowKey;
 use super::session::{Session, list};
 use super::table_names::Tables;
 use crate::lease::token::FencingToken;
-use crate::observe::run_record::numbered_record::NumberedRecord;
-use crate::observe::run_record::skip_count::SkipCount;
-use crate::observe::run_record::{RunEnd, RunRecord, outcome_kind::OutcomeKind};
+use crate::outcome::run_record::numbered_record::NumberedRecord;
+use crate::outcome::run_record::skip_count::SkipCount;
+use crate::outcome::{
+    run_record::outcome_kind::OutcomeKind,
+    run_record::{RunEnd, RunRecord},
+};
 use crate::store::server::{engine::DroppedRuns, server_clock::instant};
 
 /// The bytes that need escapes between quotes. Spaces stay, because people read these texts.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::hold::held_lease::HeldLease;
-use crate::observe::cancel::CancelReason;
+use crate::outcome::cancel::CancelReason;
 #[cfg(unix)]
 use crate::task::process_group::{Leader, ProcessGroup as Processes};
 #[cfg(not(unix))]

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, Read};
 
-use crate::observe::outcome::kept_output::KeptOutput;
+use crate::outcome::kept_output::KeptOutput;
 
 /// The end of a stream.
 pub(super) struct KeptTail {

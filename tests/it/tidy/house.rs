@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use super::{code, sources};
 
 /// From the top down. A file imports its own floor and those below it.
-const FLOORS: [&str; 12] =
-    ["cli", "testing", "schedule", "event", "task", "hold", "contract", "store", "observe", "lease", "time", "base"];
+const FLOORS: [&str; 13] = [
+    "cli", "testing", "schedule", "event", "task", "hold", "contract", "store", "observe", "outcome", "lease", "time",
+    "base",
+];
 
 /// A file by its module, such as `time::clock`, and the modules of the files that it imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;

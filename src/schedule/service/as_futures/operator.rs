@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use super::on_a_thread::on_a_thread;
 use crate::base::{error::MutexError, threads};
 use crate::lease::name::MutexName;
-use crate::observe::paused::Pause;
+use crate::outcome::paused::Pause;
 use crate::schedule::pause::pause_error::PauseError;
 use crate::schedule::registry::{Schedule, status::Status};
 use crate::store::event_mutex::EventMutex;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::observe::fault::Fault;
+use crate::outcome::fault::Fault;
 
 /// A hook that failed.
 ///

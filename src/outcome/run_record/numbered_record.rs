@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
     use crate::lease::owner::Owner;
-    use crate::observe::run_record::outcome_kind::OutcomeKind;
+    use crate::outcome::run_record::outcome_kind::OutcomeKind;
 
     /// A run by a host whose clock is so many minutes ahead; `None`: it has not ended.
     fn run(ahead: i64, result: Option<OutcomeKind>) -> RunRecord {

@@ -7,21 +7,16 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::cancel::CancelReason;
+use super::command_exit::{CommandExit, Exited};
 use super::fault::Fault;
+use super::hook_failure::{Hook, HookFailure};
+use super::kept_output::KeptOutput;
 use super::release::Release;
 use super::run_record::outcome_kind::OutcomeKind;
 use crate::base::escape::{Chain, Lines};
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::{holder::Holder, token::FencingToken};
 use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
-
-pub(crate) mod command_exit;
-pub(crate) mod hook_failure;
-pub(crate) mod kept_output;
-
-use command_exit::{CommandExit, Exited};
-use hook_failure::{Hook, HookFailure};
-use kept_output::KeptOutput;
 
 /// How one run ended; `then` and its kin receive it, and the report keeps it.
 ///

@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use super::cancel::{CancelReason, Cancelled};
-use super::outcome::command_exit::Exited;
+use super::command_exit::Exited;
 use crate::base::escape::{Chain, Lines};
 use crate::base::{catch_panic::contain, error::BoxError};
 

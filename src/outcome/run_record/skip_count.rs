@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::kept_time;
-use crate::observe::skip_reason::SkipReason;
+use crate::outcome::skip_reason::SkipReason;
 
 /// The occurrences of an event that were skipped for one reason, over the whole fleet; see
 /// [`Schedule::skips`](crate::Schedule::skips).

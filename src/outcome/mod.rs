@@ -1,0 +1,13 @@
+//! The words of a result: how a run ended, why a due event did not run, the record of a run in a log, a pause.
+
+pub(crate) mod cancel;
+pub(crate) mod command_exit;
+pub(crate) mod fault;
+pub(crate) mod hook_failure;
+pub(crate) mod kept_output;
+pub(crate) mod paused;
+pub(crate) mod release;
+pub(crate) mod run_id;
+pub(crate) mod run_outcome;
+pub(crate) mod run_record;
+pub(crate) mod skip_reason;
