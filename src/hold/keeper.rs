@@ -5,6 +5,7 @@
 //! admission waits for. Its thread lives while the process holds a lease of that store.
 
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -62,24 +63,28 @@ impl Keeper {
         let is_it = |keeper: &Arc<Self>| {
             keeper.store == store.id && keeper.scope == store.scope && keeper.clock.is_same(clock) && keeper.pid == pid
         };
+        // The last reference to one of these may be here. It is dropped after the lock: that runs the code of observers and stores.
+        let mut found = Vec::new();
         let mut keepers = KEEPERS.lock().unwrap_or_else(PoisonError::into_inner);
-        keepers.iter().filter_map(Weak::upgrade).find(is_it).unwrap_or_else(|| {
-            let keeper = Arc::new(Self {
-                store: store.id,
-                scope: store.scope,
-                clock: clock.clone(),
-                pid,
-                timer: TimerThread::new(Plan::default()),
-                delivery: Arc::default(),
-                #[cfg(feature = "tokio")]
-                dropped_calls: Arc::default(),
-            });
-            #[cfg(unix)]
-            process_exit::register(Arc::downgrade(&keeper) as _);
-            keepers.retain(|keeper| keeper.strong_count() > 0);
-            keepers.push(Arc::downgrade(&keeper));
-            keeper
-        })
+        found.extend(keepers.iter().filter_map(Weak::upgrade));
+        if let Some(keeper) = found.iter().find(|keeper| is_it(keeper)) {
+            return Arc::clone(keeper);
+        }
+        let keeper = Arc::new(Self {
+            store: store.id,
+            scope: store.scope,
+            clock: clock.clone(),
+            pid,
+            timer: TimerThread::new(Plan::default()),
+            delivery: Arc::default(),
+            #[cfg(feature = "tokio")]
+            dropped_calls: Arc::default(),
+        });
+        #[cfg(unix)]
+        process_exit::register(Arc::downgrade(&keeper) as _);
+        keepers.retain(|keeper| keeper.strong_count() > 0);
+        keepers.push(Arc::downgrade(&keeper));
+        keeper
     }
 
     /// Keeps a lease that was just granted by this keeper's `store`, and renews it until it ends, unless its term is fixed.
@@ -121,29 +126,24 @@ impl Keeper {
     #[cold]
     fn start(self: &Arc<Self>) {
         let run = |keeper: &Arc<Self>, waiting| keeper.timer.run(waiting, |job| keeper.carry_out(job));
-        if !self.start_thread("soloist-keeper", &[ThreadFor::Renewals, ThreadFor::RequestsToStop], run) {
+        if let Err(error) = self.start_thread("soloist-keeper", run) {
+            for purpose in [ThreadFor::Renewals, ThreadFor::RequestsToStop] {
+                log(&Incident::NoThread(purpose, &error));
+            }
             self.timer.thread_failed();
         }
     }
 
-    /// Starts a thread. `false`: there is none.
     fn start_thread(
         self: &Arc<Self>,
         name: &str,
-        purposes: &[ThreadFor],
         work: impl FnOnce(&Arc<Self>, Waiting) + Send + 'static,
-    ) -> bool {
+    ) -> io::Result<()> {
         let keeper = Arc::clone(self);
         // From here on time waits for the thread, where a test moves it.
         let waiting = self.clock.waiting(self);
         waiting.is_needed();
-        let started = threads::start(name, move || work(&keeper, waiting));
-        if let Err(error) = &started {
-            for purpose in purposes {
-                log(&Incident::NoThread(*purpose, error));
-            }
-        }
-        started.is_ok()
+        threads::start(name, move || work(&keeper, waiting))
     }
 
     /// Returns the answers to a renewal, one for each lease; nothing for another job.
@@ -172,8 +172,13 @@ impl Keeper {
             PlannedJob::LookForStopRequests(runs) => {
                 // On a thread of its own: a store that hangs for its timeout must not delay the next renewal.
                 let runs = runs.clone();
-                let look = move |keeper: &Arc<Self>, _: Waiting| keeper.look_for_stop_requests(&runs);
-                if !self.start_thread("soloist-stop", &[ThreadFor::RequestsToStop], look) {
+                let look = move |keeper: &Arc<Self>, _: Waiting| {
+                    let is_answered = contain(|| keeper.look_for_stop_requests(&runs)).unwrap_or(false);
+                    keeper.looked(is_answered);
+                };
+                if let Err(error) = self.start_thread("soloist-stop", look) {
+                    let log_it = move |_| log(&Incident::NoThread(ThreadFor::RequestsToStop, &error));
+                    self.delivery.post(self.clock.now(), log_it);
                     self.looked(false);
                 }
             }
@@ -202,31 +207,30 @@ impl Keeper {
         answers
     }
 
-    /// Cancels the runs whose markers are held.
-    fn look_for_stop_requests(self: &Arc<Self>, runs: &[Arc<HeldLease>]) {
+    /// Cancels the runs whose markers are held. Returns whether the store has answered.
+    fn look_for_stop_requests(&self, runs: &[Arc<HeldLease>]) -> bool {
         let marker = |held: &Arc<HeldLease>| {
             let lease = held.lease().expect("a run is looked for because of its lease");
             lease.name().request_to_stop(lease.token())
         };
         let markers: Vec<MutexName> = runs.iter().map(marker).collect();
-        let answer =
-            self.change(|plan| (plan.store(), None)).map(|store| contain(|| store.held(Names::Each(&markers))));
-        let is_answered = match answer {
-            Some(Ok(Ok(found))) => {
-                for request in found {
-                    let asked = runs.iter().zip(&markers).filter(|(_, marker)| *marker == request.name());
-                    for (held, _) in asked {
-                        held.ask_to_stop(request.holder().cloned());
-                        self.post_reason(held);
-                    }
-                }
-                true
+        let Some(store) = self.timer.change(|plan| (plan.store(), None)).0 else { return true };
+        let found = match store.held(Names::Each(&markers)) {
+            Err(error) if error.is_unsupported() => return true,
+            Err(error) if error.is_outage() => return false,
+            // A marker that can't be read hides no other.
+            Err(_) => {
+                markers.iter().flat_map(|marker| store.held(Names::Exactly(marker)).unwrap_or_default()).collect()
             }
-            Some(Ok(Err(error))) => error.is_unsupported(),
-            Some(Err(_)) => false,
-            None => true,
+            Ok(found) => found,
         };
-        self.looked(is_answered);
+        for request in found {
+            for (held, _) in runs.iter().zip(&markers).filter(|(_, marker)| *marker == request.name()) {
+                held.ask_to_stop(request.holder().cloned());
+                self.post_reason(held);
+            }
+        }
+        true
     }
 
     fn looked(self: &Arc<Self>, is_answered: bool) {

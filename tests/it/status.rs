@@ -1,15 +1,19 @@
 //! The status of a schedule: six questions, answered while runs are at work.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::observe::OutcomeKind;
+use soloist::store::LeaseRequest;
 use soloist::testing::TestStore;
 use soloist::time::ManualClock;
-use soloist::{Event, MemoryMutex, Period, Run, Schedule, SkipReason};
+use soloist::{Event, EventMutex, FileMutex, MemoryMutex, MutexName, Period, Run, Schedule, SkipReason, Term};
 
+use crate::scripted::Scripted;
 use crate::support::noon;
 
 fn minute(number: i64) -> DateTime<Utc> {
@@ -108,6 +112,44 @@ fn a_store_that_is_out_costs_the_status_what_only_it_knows() {
     assert!(!status.store_errors.is_empty(), "{status:?}");
     let event = status.event("a").unwrap();
     assert!(event.held_by.is_none() && event.last_run.is_some() && event.next_due == Some(minute(1)), "{event:?}");
+}
+
+/// Adds two protected events to a schedule on this store, and takes the leases of both.
+fn with_two_held_leases<M: EventMutex + Clone + 'static>(store: &M) -> Schedule {
+    let mut schedule = Schedule::new(store.clone());
+    for name in ["a", "b"] {
+        schedule
+            .add(Event::call(name, |_| {}).every_minute().without_overlapping_for(Duration::from_secs(60)))
+            .unwrap();
+        let request = LeaseRequest::new(MutexName::lease(name).unwrap(), Term::DEFAULT, &store.clock());
+        store.create(&request).unwrap().expect("it is free");
+    }
+    schedule
+}
+
+#[test]
+fn a_holder_that_the_store_cannot_name_is_not_known() {
+    let status = with_two_held_leases(&Scripted::default().three_methods()).status();
+    assert_eq!(status.event("a").unwrap().held_by, None);
+    assert!(status.store_errors.is_empty(), "{status:?}");
+}
+
+#[test]
+fn a_lease_that_cannot_be_read_hides_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let schedule = with_two_held_leases(&FileMutex::in_dir(directory.path()).unwrap());
+    let files = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let is_of_b = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "state") && says(path, "lease/b");
+    let state = files.into_iter().find(is_of_b).expect("it has a state");
+    fs::write(state, "not a state").unwrap();
+    let status = schedule.status();
+    assert_eq!(status.event("a").unwrap().held_by.as_ref().map(Vec::len), Some(1), "{status:?}");
+    assert_eq!(status.event("b").unwrap().held_by, None);
+    assert_eq!(status.store_errors.len(), 1, "{status:?}");
+}
+
+fn says(path: &Path, what: &str) -> bool {
+    fs::read_to_string(path).unwrap().contains(what)
 }
 
 #[test]

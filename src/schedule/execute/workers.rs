@@ -176,7 +176,8 @@ impl Pool<'_> {
     fn work<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         while let Ok(mut run) = self.queued.recv() {
             self.idle.fetch_sub(1, Ordering::SeqCst);
-            self.grow(scope);
+            // Only a subscriber of `tracing` can panic here.
+            let _ = contain(|| self.grow(scope));
             let task = run.perform();
             // Before the loop hears of it, so that it starts no further worker.
             self.idle.fetch_add(1, Ordering::SeqCst);

@@ -182,7 +182,7 @@ impl Schedule {
     }
 
     /// Returns the holders of its lease, or of its slots. `None`: it has none, or they are not known.
-    fn holders_of(&self, event: &Definition) -> Option<Vec<Holder>> {
+    pub(super) fn holders_of(&self, event: &Definition) -> Option<Vec<Holder>> {
         let leases = Some(event.protection.leases()).filter(|leases| !leases.is_empty())?;
         let held = self.store_of(event).mutex.held(Names::Each(leases)).ok()?;
         held.into_iter().map(Held::into_holder).collect()

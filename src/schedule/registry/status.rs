@@ -171,15 +171,21 @@ impl Schedule {
             }
             match store.mutex.held(Names::Each(&leases)) {
                 Ok(held) => {
-                    let holder = |held: Held| Some((held.name().clone(), held.into_holder()?));
-                    let holders: HashMap<MutexName, Holder> = held.into_iter().filter_map(holder).collect();
+                    let holder = |held: Held| (held.name().clone(), held.into_holder());
+                    let holders: HashMap<MutexName, Option<Holder>> = held.into_iter().map(holder).collect();
                     for (event, at) in protected() {
                         let leases = event.protection.leases().iter();
-                        statuses[at].held_by = Some(leases.filter_map(|lease| holders.get(lease).cloned()).collect());
+                        statuses[at].held_by = leases.filter_map(|lease| holders.get(lease).cloned()).collect();
                     }
                 }
                 Err(error) if error.is_unsupported() => {}
-                Err(error) => store_errors.push(error),
+                Err(error) => {
+                    // A lease that can't be read hides no other.
+                    if !error.is_outage() {
+                        protected().for_each(|(event, at)| statuses[at].held_by = self.holders_of(event));
+                    }
+                    store_errors.push(error);
+                }
             }
         }
     }

@@ -71,7 +71,9 @@ fn explain(case: &Case<'_>, stale: &Run<'_>, live: &Run<'_>) -> Overlap {
             let goes_on = case.assaults(stale.life.pid, stale.start, stale.last).map(|fault| fault.until).max();
             let stops = if was_taken { knows } else { stale.lost_at.unwrap_or(knows) };
             let latest = stops.max(goes_on.unwrap_or_default()) + case.slack();
-            stale.told && (knew || was_taken) && stale.last <= latest
+            // A worker that was killed in its tick reports no release.
+            let is_told = stale.told || stale.next.is_none() && stale.life.was_killed();
+            is_told && (knew || was_taken) && stale.last <= latest
         }
     };
     if is_fenced { why } else { Overlap::Unexplained }
