@@ -96,14 +96,13 @@ impl RedisEngine {
         Ok(answers)
     }
 
-    /// Waits until replicas have what was changed. If too few have, these ends fail, what was granted is released, and then all
-    /// admissions fail: one may have been refused because of such a grant.
+    /// Waits until replicas have what was changed. If too few have, the ends fail, what was granted is released, and then all
+    /// admissions fail: one may have been refused because of such a grant. A name that was not held may have been released by an
+    /// earlier request, which no replica confirmed.
     fn wait_for_replicas(&self, attempt: &mut Attempt<Connection>, admissions: &[&Admission], answers: &mut Answers) {
         let granted = admissions.iter().zip(&answers.admissions).filter(|(_, decided)| is_granted(decided));
         let granted: Vec<&Admission> = granted.map(|(admission, _)| *admission).collect();
-        let ended = answers.ends.iter_mut().filter(|was_ours| matches!(was_ours, Ok(true)));
-        let ended: Vec<&mut Result<bool, Failure>> = ended.collect();
-        if ended.is_empty() && granted.is_empty() {
+        if answers.ends.is_empty() && granted.is_empty() {
             return;
         }
         let Err(failure) = self.confirm(attempt) else { return };
@@ -112,7 +111,7 @@ impl RedisEngine {
         let given_up = requests.map(|request| EndRequest { name: request.name().clone(), owner: request.owner(), end });
         let released = self.call_script(attempt, &given_up.collect::<Vec<_>>(), &[]);
         let is_released = released.is_ok_and(|answers| answers.ends.iter().all(Result::is_ok));
-        for was_ours in ended {
+        for was_ours in answers.ends.iter_mut().filter(|was_ours| was_ours.is_ok()) {
             *was_ours = Err(failure.clone().perhaps_done(true));
         }
         if !granted.is_empty() {

@@ -191,10 +191,11 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
     }
 
     fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
-        let held = self.held(Names::Exactly(name))?.pop();
-        let Some(holder) = held.and_then(Held::into_holder) else { return Ok(Broken::NotHeld) };
-        // Only this holder is broken, however late the request arrives and however often.
-        let end = EndRequest { name: name.clone(), owner: holder.owner(), end: End::Now };
+        let holder = self.held(Names::Exactly(name))?.pop().and_then(Held::into_holder);
+        // Only this holder is broken, however late the request arrives and however often. A name that is not held is asked for, too:
+        // replicas may have to confirm that it is not.
+        let owner = holder.map_or_else(Owner::unique, |holder| holder.owner());
+        let end = EndRequest { name: name.clone(), owner, end: End::Now };
         let (mut ended, _) = self.server().decide(Request::to_end(&[end]));
         let was_held = ended.answers.remove(0);
         Ok(Broken::if_held(was_held.map_err(|failure| self.failed(format_args!("break {name}"), failure))?))
