@@ -26,8 +26,9 @@ pub use crate::outcome::run_record::outcome_kind::OutcomeKind;
 pub use crate::outcome::run_record::skip_count::SkipCount;
 pub use crate::outcome::run_record::{RunEnd, RunRecord};
 pub use crate::schedule::pause::pause_error::PauseError;
+pub use crate::schedule::registry::event_history::{LastRun, LastSkip, RunningNow};
 pub use crate::schedule::registry::logged_run::{LoggedRun, RunState, RunsError};
-pub use crate::schedule::registry::status::{EventStatus, LastRun, LastSkip, RunningNow, Status};
+pub use crate::schedule::registry::status::{EventStatus, Status};
 pub use crate::schedule::registry::unknown_event::UnknownEvent;
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::base::error::debug_as_display;
 
-/// Why a run should stop.
+/// A reason why a run should stop.
 ///
 /// ```
 /// use soloist::{CancelReason, Event};
@@ -36,7 +36,7 @@ pub enum CancelReason {
 }
 
 impl CancelReason {
-    /// The reason as one lower-case word, the same in every version: `lease_lost`, `timed_out`,
+    /// Returns the reason as one lower-case word, the same in every version: `lease_lost`, `timed_out`,
     /// `shutting_down`, `replaced`, `unlocked`.
     pub fn keyword(self) -> &'static str {
         match self {
@@ -48,12 +48,12 @@ impl CancelReason {
         }
     }
 
-    /// Whether somebody else asked for its lease, so that a task that stops does what it should.
+    /// Returns whether somebody else asked for its lease, so that a task that stops does what it should.
     pub(crate) fn gave_way(self) -> bool {
         matches!(self, Self::Replaced | Self::Unlocked)
     }
 
-    /// Whether somebody wanted it to stop, so that a task that returns an error then is no failure of its own.
+    /// Returns whether somebody wanted it to stop, so that a task that returns an error then is no failure of its own.
     pub(crate) fn is_wanted(self) -> bool {
         self == Self::ShuttingDown || self.gave_way()
     }

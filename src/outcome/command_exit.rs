@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 
 use super::kept_output::KeptOutput;
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommandExit {
     pub(crate) status: ExitStatus,

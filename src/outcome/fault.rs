@@ -29,14 +29,14 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Why the run was cancelled, if this is what [`Run::check`](crate::Run::check) said, and the task passed on.
+    /// Returns why the run was cancelled, if this is what [`Run::check`](crate::Run::check) said, and the task passed on.
     pub(crate) fn cancellation(&self) -> Option<CancelReason> {
         let Self::Failed(error) = self else { return None };
         let error = error.downcast_ref::<NotStarted>().map_or(&**error, |NotStarted(why)| &**why);
         error.downcast_ref::<Cancelled>().map(Cancelled::reason)
     }
 
-    /// A task could not be started, for this reason.
+    /// Returns the fault of a task that could not be started, for this reason.
     pub(crate) fn not_started(error: impl Into<BoxError>) -> Self {
         Self::Failed(Arc::new(NotStarted(error.into())))
     }

@@ -25,17 +25,17 @@ pub struct HookFailure {
 }
 
 impl HookFailure {
-    /// Which kind of hook it was.
+    /// Returns which kind of hook it was.
     pub fn hook(&self) -> Hook {
         self.hook
     }
 
-    /// Which one of its kind, counted from 1 in the order in which they were added to the event.
+    /// Returns which one of its kind, counted from 1 in the order in which they were added to the event.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// What it did.
+    /// Returns what it did.
     pub fn fault(&self) -> &Fault {
         &self.fault
     }

@@ -36,12 +36,12 @@ impl KeptOutput {
         Self { bytes: bytes.into(), left_out }
     }
 
-    /// The bytes that were kept.
+    /// Returns the bytes that were kept.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// How many bytes came before those.
+    /// Returns how many bytes came before those.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }

@@ -38,12 +38,12 @@ impl Pause {
         Self { holder }
     }
 
-    /// Who paused first, since when, and until when it is paused; `None` if the store does not keep it.
+    /// Returns who paused first, since when, and until when it is paused; `None` if the store does not keep it.
     pub fn holder(&self) -> Option<&Holder> {
         self.holder.as_ref()
     }
 
-    /// Why it is paused, as who paused first has said; `None` if that was nothing, or the store does not keep it.
+    /// Returns why it is paused, as who paused first has said; `None` if that was nothing, or the store does not keep it.
     pub fn why(&self) -> Option<&str> {
         self.holder.as_ref()?.reason()
     }

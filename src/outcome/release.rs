@@ -6,7 +6,7 @@ use crate::base::{error::MutexError, escape::Chain};
 use crate::lease::term::Term;
 use crate::time::clock::shown::HumanDuration;
 
-/// How giving a lease back went.
+/// The result of the release of a lease.
 ///
 /// ```
 /// assert_eq!(soloist::observe::Release::Lost.to_string(), "the lease was lost while the task was at work");
@@ -26,12 +26,12 @@ pub enum Release {
 }
 
 impl Release {
-    /// Whether the name was not, or not by us, given back.
+    /// Returns whether the name was not, or not by us, given back.
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::Lost | Self::Failed(_))
     }
 
-    /// What a store's answer to the release of a lease means.
+    /// Returns what a store's answer to the release of a lease means.
     #[inline]
     pub(crate) fn of(rest: Option<Term>, answer: Result<bool, MutexError>) -> Self {
         match (answer, rest) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-/// Which run it is.
+/// The identity of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct RunId {
     pub(crate) event: Arc<str>,

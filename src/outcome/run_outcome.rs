@@ -18,7 +18,7 @@ use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::{holder::Holder, token::FencingToken};
 use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 
-/// How one run ended; `then` and its kin receive it, and the report keeps it.
+/// The outcome of a run; `then` and its kin receive it, and the report keeps it.
 ///
 /// ```
 /// use soloist::{Event, Schedule};
@@ -56,22 +56,22 @@ pub(crate) struct RestOfOutcome {
 }
 
 impl RunOutcome {
-    /// A run of which no more is known yet.
+    /// Returns a run of which no more is known yet.
     pub(crate) fn new(ended: Ended, token: Option<FencingToken>) -> Self {
         Self { ended, took: Duration::ZERO, cancelled: None, token, release: None, rest: None }
     }
 
-    /// To say something that there is to say of some only.
+    /// Returns the details that only some outcomes have, to change them.
     pub(crate) fn rest_mut(&mut self) -> &mut RestOfOutcome {
         self.rest.get_or_insert_default()
     }
 
-    /// How the task ended.
+    /// Returns how the task ended.
     pub fn ended(&self) -> &Ended {
         &self.ended
     }
 
-    /// The same in one word, for a page or a metric.
+    /// Returns the same in one word, for a page or a metric.
     pub fn kind(&self) -> OutcomeKind {
         match &self.ended {
             Ended::Succeeded => OutcomeKind::Succeeded,
@@ -83,12 +83,12 @@ impl RunOutcome {
         }
     }
 
-    /// Whether the task did what it was asked to. Hooks and the release have no say in it.
+    /// Returns whether the task did what it was asked to. Hooks and the release have no say in it.
     pub fn is_success(&self) -> bool {
         matches!(self.ended, Ended::Succeeded)
     }
 
-    /// Whether anything went wrong: the task, a hook, the lease or its release, or a store that was out, so that the
+    /// Returns whether anything went wrong: the task, a hook, the lease or its release, or a store that was out, so that the
     /// run had no protection. A task that stopped because it was [replaced](CancelReason::Replaced) or
     /// [unlocked](CancelReason::Unlocked) did nothing wrong.
     pub fn is_failure(&self) -> bool {
@@ -101,35 +101,35 @@ impl RunOutcome {
             || self.release.as_ref().is_some_and(Release::is_failure)
     }
 
-    /// How long the task took, without its hooks.
+    /// Returns how long the task took, without its hooks.
     pub fn took(&self) -> Duration {
         self.took
     }
 
-    /// Why the task was told to stop, if it was while it was at work. One that returned without an error all the same has
+    /// Returns why the task was told to stop, if it was while it was at work. One that returned without an error all the same has
     /// succeeded: whether its work is done is for the task to say.
     pub fn cancel_reason(&self) -> Option<CancelReason> {
         self.cancelled
     }
 
-    /// Who waited to take its place when it was told to stop, see [`Overlap::Replace`](crate::Overlap::Replace); or the operator's
+    /// Returns who waited to take its place when it was told to stop, see [`Overlap::Replace`](crate::Overlap::Replace); or the operator's
     /// process that [frees](CancelReason::Unlocked) its lease.
     pub fn asked_to_stop_by(&self) -> Option<&Holder> {
         self.rest.as_ref()?.asked_to_stop_by.as_ref()
     }
 
-    /// The fencing token the run carried; `None` for an event without protection, and where it was
+    /// Returns the fencing token the run carried; `None` for an event without protection, and where it was
     /// [`unprotected`](Self::unprotected).
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.token
     }
 
-    /// The hooks that failed so far, in the order in which they ran.
+    /// Returns the hooks that failed so far, in the order in which they ran.
     pub fn hook_failures(&self) -> &[HookFailure] {
         self.rest.as_ref().map_or(&[], |rest| &rest.hook_failures)
     }
 
-    /// When the lease was lost, if it was while the task or its hooks were at work: its deadline, if it could not be
+    /// Returns when the lease was lost, if it was while the task or its hooks were at work: its deadline, if it could not be
     /// renewed before; from then on another run may have been admitted. For a command that is when it was told to stop:
     /// its [`grace`](crate::Event::grace) and a second before another run may be admitted. Or when the store said that it was not
     /// ours any more, because somebody broke it, or the store lost its data: then another run may have been admitted since the
@@ -138,29 +138,29 @@ impl RunOutcome {
         self.rest.as_ref()?.lost_at
     }
 
-    /// Why it ran without its protection, if it did: the store gave no decision, and the event says
+    /// Returns why it ran without its protection, if it did: the store gave no decision, and the event says
     /// [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected).
     pub fn unprotected(&self) -> Option<&MutexError> {
         self.rest.as_ref()?.unprotected.as_ref()
     }
 
-    /// The exit code of its command, or the signal that ended it; `None` if it is a callback, or was not started. Also
+    /// Returns the exit code of its command, or the signal that ended it; `None` if it is a callback, or was not started. Also
     /// there when the command was [cancelled](crate::CancelReason), however it took that.
     pub fn exit_status(&self) -> Option<ExitStatus> {
         self.rest.as_ref()?.exit.as_ref().map(|exit| exit.status)
     }
 
-    /// The end of what its command wrote; `None` unless [`Output::Keep`](crate::Output::Keep) asks for it.
+    /// Returns the end of what its command wrote; `None` unless [`Output::Keep`](crate::Output::Keep) asks for it.
     pub fn output(&self) -> Option<&KeptOutput> {
         self.rest.as_ref()?.exit.as_ref()?.output.as_ref()
     }
 
-    /// How giving the lease back went; `None` without a lease, and in hooks, which run while it is still held.
+    /// Returns how giving the lease back went; `None` without a lease, and in hooks, which run while it is still held.
     pub fn release(&self) -> Option<&Release> {
         self.release.as_ref()
     }
 
-    /// What went wrong with the task, in its own words; `None` if it succeeded, or there are none.
+    /// Returns what went wrong with the task, in its own words; `None` if it succeeded, or there are none.
     pub(crate) fn error(&self) -> Option<String> {
         let said = |fault: &Fault| match fault {
             Fault::Failed(error) => Chain(&**error).to_string(),
@@ -283,7 +283,7 @@ impl fmt::Display for Reading<'_, RunOutcome> {
 /// Whoever ends within this after it was told to has stopped when it was told to.
 const STOPPED_AT_ONCE: Duration = Duration::from_millis(100);
 
-/// How a task ended.
+/// The end of a task.
 ///
 /// ```
 /// use soloist::observe::{Ended, Fault};
@@ -321,7 +321,7 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// Whether it was told to stop, and did.
+    /// Returns whether it was told to stop, and did.
     fn was_cut_short(&self) -> bool {
         match self {
             Self::Faulted(fault) => fault.cancellation().is_some(),

@@ -59,7 +59,7 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// A run of this process that has just started, and has not ended yet. `id` is of this run alone: all records of the
+    /// Returns a run of this process that has just started, and has not ended yet. `id` is of this run alone: all records of the
     /// run have it.
     pub fn started(
         event: impl Into<Arc<str>>,
@@ -100,7 +100,7 @@ impl RunRecord {
         Self { host: one_line(&host, HOST_MAX), pid, ..self }.of_instance(label.instance)
     }
 
-    /// The same run when it has ended. The error is kept in one line of at most 200 characters: control characters are
+    /// Returns the same run when it has ended. The error is kept in one line of at most 200 characters: control characters are
     /// escaped, and a longer one ends in `…`. One without text is none.
     #[must_use = "the record itself stays as it is"]
     pub fn ended(self, at: DateTime<Utc>, result: OutcomeKind, error: Option<&str>) -> Self {
@@ -108,17 +108,17 @@ impl RunRecord {
         Self { end: Some(RunEnd { at: kept_time(at), result, error }), ..self }
     }
 
-    /// The name of the event.
+    /// Returns the name of the event.
     pub fn event(&self) -> &str {
         &self.event
     }
 
-    /// Which run it is. No two runs have the same, on any host.
+    /// Returns which run it is. No two runs have the same, on any host.
     pub fn id(&self) -> Owner {
         self.id
     }
 
-    /// The instant for which the event was due; of a run by hand, the instant that was given.
+    /// Returns the instant for which the event was due; of a run by hand, the instant that was given.
     pub fn occurrence(&self) -> DateTime<Utc> {
         self.occurrence
     }
@@ -143,27 +143,27 @@ impl RunRecord {
         ProcessInWords { host: &self.host, pid: self.pid, instance: self.instance() }
     }
 
-    /// Its process, as its host counts processes.
+    /// Returns the id of its process on its host.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// The fencing token that it carried; `None` for an event without protection, and where it ran unprotected.
+    /// Returns the fencing token that it carried; `None` for an event without protection, and where it ran unprotected.
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.token
     }
 
-    /// When it started, on the clock of its host. Runs of several hosts are in the order of their log, not of these times.
+    /// Returns when it started, on the clock of its host. Runs of several hosts are in the order of their log, not of these times.
     pub fn started_at(&self) -> DateTime<Utc> {
         self.started
     }
 
-    /// How and when it ended; `None` if it is still at work, or its process was killed.
+    /// Returns how and when it ended; `None` if it is still at work, or its process was killed.
     pub fn end(&self) -> Option<&RunEnd> {
         self.end.as_ref()
     }
 
-    /// Whether it has ended, and the task did what it was asked to.
+    /// Returns whether it has ended, and the task did what it was asked to.
     pub fn is_success(&self) -> bool {
         self.end.as_ref().is_some_and(|end| end.result == OutcomeKind::Succeeded)
     }
@@ -188,7 +188,7 @@ impl fmt::Display for RunRecord {
     }
 }
 
-/// How and when a run ended.
+/// The end of a run, and its time.
 ///
 /// ```
 /// use soloist::observe::{RunEnd, RunRecord, OutcomeKind};
@@ -208,23 +208,23 @@ pub struct RunEnd {
 }
 
 impl RunEnd {
-    /// When it ended, on the clock of its host.
+    /// Returns when it ended, on the clock of its host.
     pub fn at(&self) -> DateTime<Utc> {
         self.at
     }
 
-    /// How it ended, in one word.
+    /// Returns how it ended, in one word.
     pub fn result(&self) -> OutcomeKind {
         self.result
     }
 
-    /// What went wrong, in one line of at most 200 characters.
+    /// Returns what went wrong, in one line of at most 200 characters.
     pub fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
 }
 
-/// A time as every store can keep it.
+/// Returns a time as every store can keep it.
 fn kept_time(time: DateTime<Utc>) -> DateTime<Utc> {
     /// The first and the last microsecond that MySQL counts, from 1970 on.
     const FIRST: i64 = -30_610_224_000_000_000;
@@ -232,7 +232,7 @@ fn kept_time(time: DateTime<Utc>) -> DateTime<Utc> {
     DateTime::from_timestamp_micros(time.timestamp_micros().clamp(FIRST, LAST)).unwrap_or(time)
 }
 
-/// A text on one line, without spaces around it, and shortened where it has more than `most` characters. A text that is so
+/// Returns a text on one line, without spaces around it, and shortened where it has more than `most` characters. A text that is so
 /// already stays as it is.
 fn one_line(text: &str, most: usize) -> Arc<str> {
     // No more is escaped than may be kept.

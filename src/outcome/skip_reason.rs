@@ -12,7 +12,7 @@ use crate::base::escape::{Chain, Lines};
 use crate::lease::holder::Holder;
 use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 
-/// Why a due event did not run here.
+/// A reason why a due event did not run here.
 ///
 /// ```
 /// use soloist::{Event, Schedule, SkipReason, Verdict};
@@ -71,7 +71,7 @@ pub enum SkipReason {
 }
 
 impl SkipReason {
-    /// The reason as one lower-case word, the same in every version: `filtered`, `filter_panicked`, `overlapping`,
+    /// Returns the reason as one lower-case word, the same in every version: `filtered`, `filter_panicked`, `overlapping`,
     /// `queued`, `queue_full`, `queued_too_long`, `replaced`, `ran_elsewhere`, `store_unavailable`, `too_late`, `paused`,
     /// `shutting_down`, `no_thread`, `stuck`.
     pub fn keyword(&self) -> &'static str {
@@ -99,7 +99,7 @@ impl SkipReason {
     pub(crate) const COUNTED: [&'static str; 6] =
         ["overlapping", "stuck", "queue_full", "queued_too_long", "replaced", "paused"];
 
-    /// The place of its keyword.
+    /// Returns the place of its keyword.
     pub(crate) fn number(&self) -> usize {
         match self {
             Self::Filtered => 0,
@@ -126,7 +126,7 @@ impl SkipReason {
         if running_for > limit { Self::Stuck { holder: holder.clone(), running_for } } else { self }
     }
 
-    /// Whether this is a fault, and not the schedule doing its work. A lease held
+    /// Returns whether this is a fault, and not the schedule doing its work. A lease held
     /// [since the future](Holder::clock_set_back_by) is a fault: its holder may be dead, and somebody must look at the
     /// store's clock. So is a run that is [stuck](crate::Event::stuck_after).
     pub fn is_failure(&self) -> bool {
@@ -159,7 +159,7 @@ impl SkipReason {
         self
     }
 
-    /// Who holds what the event asked for, or has paused its schedule, where that is the reason and the store knows it.
+    /// Returns who holds what the event asked for, or has paused its schedule, where that is the reason and the store knows it.
     pub fn holder(&self) -> Option<&Holder> {
         match self {
             Self::Overlapping(holder)

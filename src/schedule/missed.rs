@@ -11,7 +11,7 @@ use crate::outcome::skip_reason::SkipReason;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::Batch;
 
-/// What the store knows of an occurrence.
+/// The store's knowledge of an occurrence.
 enum Finding {
     Missed,
     /// Somebody waits with it, so that it need not be made up for yet.
@@ -20,7 +20,7 @@ enum Finding {
 }
 
 impl PlannedRun<'_> {
-    /// Whether to make up for its occurrence: asks the filters, then the store whether it was claimed, and if not, since
+    /// Returns whether to make up for its occurrence: asks the filters, then the store whether it was claimed, and if not, since
     /// when the store knows the event. An occurrence that the filters refuse may run later, when they allow it.
     pub(crate) fn check_missed(&self) -> Option<Missed> {
         let catch_up = self.event.catch_up.as_ref()?;

@@ -78,7 +78,7 @@ impl Schedule {
         self.pauser(self.pause_mark()?).end()
     }
 
-    /// The present pause, for a page about the service's health. `None`: it is not paused.
+    /// Returns the present pause, for a page about the service's health. `None`: it is not paused.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl Schedule {
         self.pauser(self.event_pause_mark(event)?).end()
     }
 
-    /// The present pause of one event. `None`: it is not paused by itself; its schedule may be.
+    /// Returns the present pause of one event. `None`: it is not paused by itself; its schedule may be.
     ///
     /// # Errors
     ///

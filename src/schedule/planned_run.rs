@@ -59,7 +59,7 @@ impl<'a> PlannedRun<'a> {
         self.context.schedule.observers.tell(About::occurrence(&self.event.name, self.occurrence()), step);
     }
 
-    /// Who is told of the steps of the run with this owner.
+    /// Returns who is told of the steps of the run with this owner.
     pub(crate) fn observers(&self, owner: Owner) -> RunObservers {
         let run = RunId { event: Arc::clone(&self.event.name), occurrence: self.occurrence() };
         RunObservers { observers: self.context.schedule.observers.clone(), run, owner }
@@ -79,14 +79,14 @@ impl<'a> PlannedRun<'a> {
         reason.met_by(application.filter(|_| is_its_own))
     }
 
-    /// The details that name its claim; `None` by hand, because such a run makes no claim.
+    /// Returns the details that name its claim; `None` by hand, because such a run makes no claim.
     pub(crate) fn claimant(&self) -> Option<Claimant<'_>> {
         let (event, zone) = (&self.event.name, &self.event.timetable.zone);
         let window = self.claim_window();
         (self.context.started_by == StartedBy::Timetable).then_some(Claimant { event, tick: &self.tick, zone, window })
     }
 
-    /// For how long after its tick began it may ask for its claim: while no server's claim on it can have expired.
+    /// Returns for how long after its tick began it may ask for its claim: while no server's claim on it can have expired.
     #[inline]
     pub(crate) fn claim_window(&self) -> Duration {
         let Definition { claim_window, catch_up, timetable, .. } = self.event;
@@ -96,7 +96,7 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Whether the store decides on it. By hand, nothing is claimed.
+    /// Returns whether the store decides on it. By hand, nothing is claimed.
     #[inline]
     pub(crate) fn asks_store(&self) -> bool {
         self.event.protection.lease.is_some() || self.claims()
@@ -133,7 +133,7 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Whether this name, which excluded its admission, is that of a pause.
+    /// Returns whether this name, which excluded its admission, is that of a pause.
     pub(crate) fn is_pause(&self, name: &MutexName) -> bool {
         self.pause_marks().any(|mark| mark == name)
     }
@@ -154,36 +154,36 @@ impl<'a> PlannedRun<'a> {
         self.pause_marks().try_for_each(|mark| pauses.allows_start(mark, outages, self.clock))
     }
 
-    /// The queue in which it waits if it meets a run of its event. By hand, it does not wait.
+    /// Returns the queue in which it waits if it meets a run of its event. By hand, it does not wait.
     #[inline]
     pub(crate) fn queue(&self) -> Option<&Queue> {
         self.event.protection.queue.as_ref().filter(|_| self.context.started_by == StartedBy::Timetable)
     }
 
-    /// Whether the store decides before anything else is asked: no filter, and no look for a pause.
+    /// Returns whether the store decides before anything else is asked: no filter, and no look for a pause.
     #[inline]
     pub(crate) fn asks_store_first(&self) -> bool {
         let needs_no_look = || self.is_refused_while_paused() || self.pause_marks().next().is_none();
         self.asks_store() && self.event.filters.is_empty() && needs_no_look()
     }
 
-    /// Whether the run claims its occurrence or period.
+    /// Returns whether the run claims its occurrence or period.
     pub(crate) fn claims(&self) -> bool {
         self.event.protection.claim.is_some() && self.context.started_by == StartedBy::Timetable
     }
 
-    /// The name of the claim that the run makes.
+    /// Returns the name of the claim that the run makes.
     pub(crate) fn claim_name(&self) -> Option<MutexName> {
         self.claimant().and_then(|claimant| self.event.protection.claim(claimant)).map(|(name, _)| name)
     }
 
-    /// How long after its occurrence the tick came.
+    /// Returns how long after its occurrence the tick came.
     #[inline]
     pub(crate) fn lateness(&self) -> Duration {
         (self.tick.now() - self.occurrence()).to_std().unwrap_or_default()
     }
 
-    /// The lateness of a missed occurrence; zero for a due one.
+    /// Returns the lateness of a missed occurrence; zero for a due one.
     pub(crate) fn missed_by(&self) -> Duration {
         if self.missed.is_some() { self.lateness() } else { Duration::ZERO }
     }

@@ -127,7 +127,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// An empty schedule over a store. The store is asked for nothing until a protected event is due.
+    /// Returns an empty schedule over a store. The store is asked for nothing until a protected event is due.
     pub fn new(mutex: impl EventMutex + 'static) -> Self {
         let mutex = Store::new(mutex);
         Self {
@@ -158,13 +158,13 @@ impl Schedule {
         }
     }
 
-    /// An empty schedule with a store in this process's memory: it keeps the threads of this process from overlapping,
+    /// Returns an empty schedule with a store in this process's memory: it keeps the threads of this process from overlapping,
     /// and sees no other process. `add` warns of an event that is to run on one server, which needs another store.
     pub fn in_process() -> Self {
         Self::new(MemoryMutex::new())
     }
 
-    /// The same schedule on another clock than its store's, which is the machine's. For tests: see [`ManualClock`] for how
+    /// Returns the same schedule on another clock than its store's, which is the machine's. For tests: see [`ManualClock`] for how
     /// to let time pass under a running task.
     ///
     /// [`ManualClock`]: crate::time::ManualClock
@@ -174,7 +174,7 @@ impl Schedule {
         Self { observers: self.observers.on(&clock, self.instance()), clock, ..self }
     }
 
-    /// The same schedule with another default than 60 seconds for the term of leases of
+    /// Returns the same schedule with another default than 60 seconds for the term of leases of
     /// [`without_overlapping`](Event::without_overlapping), for events that are added from now on: how long a killed
     /// process blocks an event.
     #[must_use = "the term is that of the schedule which is returned"]
@@ -182,14 +182,14 @@ impl Schedule {
         Self { lease_term: term, ..self }
     }
 
-    /// The same schedule with another default [zone](Event::timezone) than UTC for the timetables of events that are
+    /// Returns the same schedule with another default [zone](Event::timezone) than UTC for the timetables of events that are
     /// added from now on.
     #[must_use = "the zone is that of the schedule which is returned"]
     pub fn with_timezone(self, zone: impl Into<Zone>) -> Self {
         Self { zone: zone.into(), ..self }
     }
 
-    /// The same schedule in this environment, for the [`environments`](Event::environments) of events that are added
+    /// Returns the same schedule in this environment, for the [`environments`](Event::environments) of events that are added
     /// from now on. An empty name, as from a variable that is not set, counts as no environment, so that such events
     /// are refused and not left out silently.
     #[must_use = "the environment is that of the schedule which is returned"]
@@ -197,14 +197,14 @@ impl Schedule {
         Self { environment: Some(name.into()).filter(|name| !name.is_empty()), ..self }
     }
 
-    /// The same schedule, which starts nothing more once the process shuts down, and cancels its runs when the
+    /// Returns the same schedule, which starts nothing more once the process shuts down, and cancels its runs when the
     /// drain is over.
     #[must_use = "the shutdown is that of the schedule which is returned"]
     pub fn with_shutdown(self, shutdown: &Shutdown) -> Self {
         Self { shutdown: Some(shutdown.clone()), ..self }
     }
 
-    /// The same schedule, whose ticks in [`work`](Self::work) are delayed by a random time up to `jitter`, so that the
+    /// Returns the same schedule, whose ticks in [`work`](Self::work) are delayed by a random time up to `jitter`, so that the
     /// servers of a fleet do not all ask their store at the same moment, and not always the same one is first. The
     /// default is no delay. A tick is delayed by nine tenths of the time to the next tick at most.
     #[must_use = "the jitter is that of the schedule which is returned"]
@@ -212,7 +212,7 @@ impl Schedule {
         Self { jitter, ..self }
     }
 
-    /// The same schedule, which calls `told` with the report of each tick in which something was due, when all of its
+    /// Returns the same schedule, which calls `told` with the report of each tick in which something was due, when all of its
     /// events have ended. It waits for the slowest one; use [`then`](Event::then) and [`on_failure`](Event::on_failure)
     /// to hear of each at once. It is not called for a tick that is still running when the process ends. In
     /// [`work`](Self::work) and [`run_minute`](Self::run_minute) ticks have threads of their own, so that several calls
@@ -224,13 +224,13 @@ impl Schedule {
         Self { on_report: Some(Arc::new(told)), ..self }
     }
 
-    /// The same schedule, whose failures somebody is told of: in the loop of a service, it prints none itself.
+    /// Returns the same schedule, whose failures somebody is told of: in the loop of a service, it prints none itself.
     #[cfg(feature = "cli")]
     pub(crate) fn told_of_failures(self) -> Self {
         if self.on_report.is_some() { self } else { self.on_report(|_| {}) }
     }
 
-    /// The same schedule, which tells this observer of each step from now on: what is due, why it is skipped, when it starts and
+    /// Returns the same schedule, which tells this observer of each step from now on: what is due, why it is skipped, when it starts and
     /// how it ends, what becomes of its lease. There may be any number of them, and each is told of everything; see
     /// [`Step`](crate::observe::Step).
     ///
@@ -259,7 +259,7 @@ impl Schedule {
         Self { observers, has_begun: Arc::default(), ..self }
     }
 
-    /// The same schedule, which keeps the last `keep` runs of each event, from 1 to 1,000, in the log of its store: those of the
+    /// Returns the same schedule, which keeps the last `keep` runs of each event, from 1 to 1,000, in the log of its store: those of the
     /// whole fleet, with their occurrence, server, start, end, result, token and error. If none of them succeeded, the last one
     /// that did is kept in place of the oldest. [`runs`](Self::runs) and [`status`](Self::status) show them.
     ///
@@ -411,13 +411,13 @@ impl Schedule {
         }
     }
 
-    /// The names of the events that are due at `now`, in the order in which they were added. Asks neither filters
+    /// Returns the names of the events that are due at `now`, in the order in which they were added. Asks neither filters
     /// nor stores.
     pub fn due(&self, now: DateTime<Utc>) -> impl Iterator<Item = &str> {
         self.due_index.due(now, DateTime::<Utc>::MIN_UTC).into_iter().map(|(event, _)| &*self.events[event].name)
     }
 
-    /// When the first event is due after `after`, within its windows and in this environment: see [`Event::next`]. `None`:
+    /// Returns when the first event is due after `after`, within its windows and in this environment: see [`Event::next`]. `None`:
     /// none of them is, until the year 2100.
     ///
     /// Nothing is kept between calls: it searches the timetables of all events, some nanoseconds each.
@@ -426,12 +426,12 @@ impl Schedule {
         with_windows.chain(self.due_index.next_without_windows(after)).min()
     }
 
-    /// The names of its events, in the order in which they were added.
+    /// Returns the names of its events, in the order in which they were added.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.events.iter().map(|event| &*event.name)
     }
 
-    /// The due times of one event after `after`: see [`Event::upcoming`]. There are none for an event that is not for
+    /// Returns the due times of one event after `after`: see [`Event::upcoming`]. There are none for an event that is not for
     /// this [environment](Self::with_environment).
     ///
     /// # Errors
@@ -445,7 +445,7 @@ impl Schedule {
         Ok(self.event(name)?.upcoming(after))
     }
 
-    /// The event of this name as it was defined, to read.
+    /// Returns the event of this name as it was defined, to read.
     ///
     /// # Errors
     ///

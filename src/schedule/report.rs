@@ -16,7 +16,7 @@ use crate::outcome::skip_reason::SkipReason;
 use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 use crate::time::zone::Zone;
 
-/// What one tick did: an entry for every event that was due, in the order in which they were added.
+/// The report of one tick: an entry for every event that was due, in the order in which they were added.
 ///
 /// Printed, it is a table for a terminal. Returned from `main`, it prints its failures, and only those, to stderr, and
 /// makes the process fail if there are any: so cron only mails what somebody should read. If a signal has ended the
@@ -44,12 +44,12 @@ impl Report {
         Self { at, entries, shutdown: shutdown.cloned() }
     }
 
-    /// The instant of the tick.
+    /// Returns the instant of the tick.
     pub fn at(&self) -> DateTime<Utc> {
         self.at
     }
 
-    /// One entry for every event that was due.
+    /// Returns one entry for every event that was due.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -58,7 +58,7 @@ impl Report {
         self.entries
     }
 
-    /// The entry of one event, the first if [`run_minute`](crate::Schedule::run_minute) has several; `None` if it was not
+    /// Returns the entry of one event, the first if [`run_minute`](crate::Schedule::run_minute) has several; `None` if it was not
     /// due.
     pub fn entry(&self, event: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.event() == event)
@@ -88,13 +88,13 @@ impl Report {
         if let Verdict::Skipped(reason) = &self.entry(event)?.verdict { Some(reason) } else { None }
     }
 
-    /// Whether anything failed: a task, a filter, a hook, a lease, or a store. A skip that follows from the event's
+    /// Returns whether anything failed: a task, a filter, a hook, a lease, or a store. A skip that follows from the event's
     /// definition is no failure.
     pub fn is_failure(&self) -> bool {
         self.entries.iter().any(Entry::is_failure)
     }
 
-    /// The entries that failed.
+    /// Returns the entries that failed.
     pub fn failures(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.is_failure())
     }
@@ -128,7 +128,7 @@ impl Termination for Report {
     }
 }
 
-/// What became of one event that was due.
+/// The result of one event that was due.
 ///
 /// ```
 /// use soloist::{Event, Schedule, Verdict};
@@ -155,7 +155,7 @@ pub struct Entry {
     pub(crate) verdict: Verdict,
 }
 
-/// Whether an event ran.
+/// The answer to whether an event ran.
 ///
 /// ```
 /// use soloist::{SkipReason, Verdict};
@@ -171,7 +171,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Whether something went wrong.
+    /// Returns whether something went wrong.
     pub fn is_failure(&self) -> bool {
         match self {
             Self::Ran(outcome) => outcome.is_failure(),
@@ -197,46 +197,46 @@ impl fmt::Display for Reading<'_, Verdict> {
 }
 
 impl Entry {
-    /// The event's name.
+    /// Returns the event's name.
     pub fn event(&self) -> &str {
         &self.event
     }
 
-    /// The instant it was scheduled for; by hand, the instant that was given.
+    /// Returns the instant it was scheduled for; by hand, the instant that was given.
     pub fn occurrence(&self) -> DateTime<Utc> {
         self.occurrence
     }
 
-    /// How late the tick was, if it made up for a missed occurrence, or tried to: see
+    /// Returns how late the tick was, if it made up for a missed occurrence, or tried to: see
     /// [`catch_up`](crate::Event::catch_up).
     pub fn missed_by(&self) -> Option<Duration> {
         self.missed_by
     }
 
-    /// Whether it ran, and how that ended.
+    /// Returns whether it ran, and how that ended.
     pub fn verdict(&self) -> &Verdict {
         &self.verdict
     }
 
-    /// Whether something went wrong.
+    /// Returns whether something went wrong.
     pub fn is_failure(&self) -> bool {
         self.verdict.is_failure()
     }
 
-    /// An instant as the event's own zone writes it: `2026-03-01 12:00 UTC`, with seconds where it has any.
+    /// Returns an instant as the event's own zone writes it: `2026-03-01 12:00 UTC`, with seconds where it has any.
     fn time(&self, instant: DateTime<Utc>) -> String {
         let seconds = if instant.timestamp() % 60 == 0 { "" } else { ":%S" };
         let local = self.zone.at(instant);
         format!("{} {}", local.format(&format!("%F %H:%M{seconds}")), self.zone.abbreviation_at(instant))
     }
 
-    /// The verdict in words, with all times in the event's zone.
+    /// Returns the verdict in words, with all times in the event's zone.
     fn verdict_in_zone(&self) -> String {
         let late = self.missed_by.map_or_else(String::new, |late| format!("{} late: ", HumanDuration(late)));
         late + &Reading(&self.verdict, &|at| self.time(at)).to_string()
     }
 
-    /// The same, even if formatting an error of a user panics.
+    /// Returns the same, even if formatting an error of a user panics.
     fn verdict_cell(&self) -> String {
         contain(|| self.verdict_in_zone()).unwrap_or_else(|message| {
             format!("its result cannot be shown: formatting an error panicked: {}", Lines(message))
@@ -250,7 +250,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// The lines of entries in columns that are as wide as their widest cell.
+/// Returns the lines of entries in columns that are as wide as their widest cell.
 fn table_lines<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> impl Iterator<Item = String> {
     let row = |entry: &Entry| [Named(&entry.event).to_string(), entry.time(entry.occurrence), entry.verdict_cell()];
     let rows: Vec<[String; 3]> = entries.into_iter().map(row).collect();

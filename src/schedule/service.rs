@@ -111,7 +111,7 @@ impl Schedule {
         self.finish_run_log_of_loop();
     }
 
-    /// One minute: [`run_due`](Self::run_due) at `now`, and, if events are due more often than every minute, at each of
+    /// Runs one minute: [`run_due`](Self::run_due) at `now`, and, if events are due more often than every minute, at each of
     /// their times up to the end of the minute of `now`. For a binary that cron starts every minute. The report has all
     /// that was due, in the order of the ticks.
     ///
@@ -161,13 +161,13 @@ impl Schedule {
         Report::new(first, entries, self.shutdown.as_ref())
     }
 
-    /// The random delay of the tick at `next`.
+    /// Returns the random delay of the tick at `next`.
     fn delay_of(&self, next: DateTime<Utc>) -> Duration {
         let after = self.due_index.next_look(next).and_then(|after| (after - next).to_std().ok()).unwrap_or_default();
         random_below(self.jitter.min(after * 9 / 10))
     }
 
-    /// How long the loop sleeps at `now`: until the next tick, a minute at most.
+    /// Returns how long the loop sleeps at `now`: until the next tick, a minute at most.
     fn rest(&self, progress: &TickProgress, now: DateTime<Utc>) -> Duration {
         let next = self.due_index.next_look(progress.ticked_until(now));
         let rest = next.and_then(|next| (next - now).to_std().ok()).filter(|rest| *rest < LONGEST_SLEEP);

@@ -53,7 +53,7 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// A shutdown that the application triggers itself.
+    /// Returns a shutdown that the application triggers itself.
     ///
     /// ```
     /// use soloist::{Event, Schedule, Shutdown, SkipReason, Verdict};
@@ -72,7 +72,7 @@ impl Shutdown {
         Self::default()
     }
 
-    /// A shutdown that `SIGTERM`, `SIGINT`, `SIGQUIT` and `SIGHUP` trigger, and that then ends the process.
+    /// Returns a shutdown that `SIGTERM`, `SIGINT`, `SIGQUIT` and `SIGHUP` trigger, and that then ends the process.
     ///
     /// The process ends by the signal itself, as its parent expects: when all ticks have ended and `main` has returned
     /// a [`Report`](crate::Report) or called [`finish`](Self::finish); a second after the last tick has ended, if the
@@ -102,7 +102,7 @@ impl Shutdown {
         Err(std::io::Error::other("there are no such signals here: call `Shutdown::trigger`"))
     }
 
-    /// The same shutdown with this drain, for all of its handles: how long runs at work may go on before they are
+    /// Returns the same shutdown with this drain, for all of its handles: how long runs at work may go on before they are
     /// cancelled. The default is 20 seconds; zero cancels them at once. It has no effect once the shutdown has begun.
     ///
     /// Choose it a little longer than the tasks that should finish. Let whatever kills the process wait for the drain, the
@@ -122,7 +122,7 @@ impl Shutdown {
         self
     }
 
-    /// The same shutdown with this grace, for all of its handles: how long runs may take to stop once the drain is over. It
+    /// Returns the same shutdown with this grace, for all of its handles: how long runs may take to stop once the drain is over. It
     /// has no effect once the shutdown has begun. Commands are killed a second before the grace is over, or at once if it
     /// is shorter.
     ///
@@ -220,7 +220,7 @@ impl Shutdown {
         triggered
     }
 
-    /// The same as a future: waits until it begins. Then the caller has the rest of the drain and the grace to end its own
+    /// Waits until it begins, as a future. Then the caller has the rest of the drain and the grace to end its own
     /// work.
     ///
     /// ```no_run
@@ -243,7 +243,7 @@ impl Shutdown {
         self.state.mark_seen();
     }
 
-    /// A part of this, for what a future does: it begins with this, or when that future is dropped.
+    /// Returns a part of this, for what a future does: it begins with this, or when that future is dropped.
     #[cfg(feature = "tokio")]
     pub(crate) fn part(&self) -> Self {
         Self { state: self.state.part() }
@@ -283,7 +283,7 @@ impl Shutdown {
         signals::listen_after_fork(&self.state);
     }
 
-    /// A tick begins. The process waits for it until the guard is dropped.
+    /// Notes that a tick begins. The process waits for it until the guard is dropped.
     pub(crate) fn tick(&self) -> TickGuard<'_> {
         self.listen_after_fork();
         self.state.tick()

@@ -14,7 +14,7 @@ pub(crate) mod pause_check;
 use outages::Outages;
 use pause_check::PauseCheck;
 
-/// What the runs of one tick share.
+/// The values that the runs of one tick share.
 pub(crate) struct TickContext<'a> {
     pub(crate) schedule: &'a Schedule,
     pub(crate) started_by: StartedBy,
@@ -30,7 +30,7 @@ pub(crate) struct TickContext<'a> {
     pub(crate) blocked: OnceLock<RuntimeId>,
 }
 
-/// Who starts the runs: the timetables in a tick, or a caller of `Schedule::run_event`.
+/// The starter of the runs: the timetables in a tick, or a caller of `Schedule::run_event`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StartedBy {
     Timetable,
@@ -53,7 +53,7 @@ impl<'a> TickContext<'a> {
         }
     }
 
-    /// Whether nothing new may start.
+    /// Returns whether nothing new may start.
     #[inline]
     pub(crate) fn is_shutting_down(&self) -> bool {
         self.schedule.shutdown.as_ref().is_some_and(Shutdown::is_triggered)

@@ -36,13 +36,13 @@ impl TickPlan {
         self.due.is_empty() && self.maybe_missed.is_empty()
     }
 
-    /// How late it is for the last of what is due in it.
+    /// Returns how late it is for the last of what is due in it.
     pub(super) fn lateness(&self) -> Duration {
         let late = self.due.iter().map(|(_, tick)| self.now - tick.occurrence()).min();
         late.and_then(|late| late.to_std().ok()).unwrap_or_default()
     }
 
-    /// The plan with this event only.
+    /// Returns the plan with this event only.
     #[cfg(feature = "cli")]
     pub(super) fn only(mut self, event: usize) -> Self {
         self.due.retain(|(due, _)| *due == event);
@@ -50,7 +50,7 @@ impl TickPlan {
         self
     }
 
-    /// The plan with the due events that make claims only: a claim tells whether an occurrence ran already.
+    /// Returns the plan with the due events that make claims only: a claim tells whether an occurrence ran already.
     pub(super) fn only_claimed(mut self, schedule: &Schedule) -> Self {
         self.due.retain(|(event, _)| schedule.events[*event].protection.claim.is_some());
         self
@@ -58,7 +58,7 @@ impl TickPlan {
 }
 
 impl Schedule {
-    /// One tick: runs every event that is due in the minute of `now`, and returns when all have ended.
+    /// Runs one tick: every event that is due in the minute of `now`. Returns when all have ended.
     ///
     /// Call it once a minute, from cron; the loop of a service is [`work`](Self::work). It has no memory: called twice
     /// within a minute, it runs events twice that neither [`on_one_server`](crate::Event::on_one_server) nor
@@ -127,7 +127,7 @@ impl Schedule {
         Ok(report.and_then(|report| report.into_entries().pop()))
     }
 
-    /// When an event was due last, if that was no longer before `now` than [`CLAIMED_AFTER`]: the claim on an earlier time may have
+    /// Returns when an event was due last, if that was no longer before `now` than [`CLAIMED_AFTER`]: the claim on an earlier time may have
     /// expired.
     #[cfg(feature = "cli")]
     pub(crate) fn last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, UnknownEvent> {
@@ -218,7 +218,7 @@ impl Schedule {
         Report::new(*now, entries, self.shutdown.as_ref())
     }
 
-    /// The due and the missed runs, in the order in which their events were added.
+    /// Returns the due and the missed runs, in the order in which their events were added.
     fn with_missed<'a>(plan: &TickPlan, due: Vec<PlannedRun<'a>>, context: &'a TickContext<'a>) -> Vec<PlannedRun<'a>> {
         if !context.is_shutting_down() {
             write_marks(&due);

@@ -106,7 +106,7 @@ impl PreparedTask {
     }
 }
 
-/// How a task ended.
+/// The end of a task.
 pub(crate) struct TaskEnd {
     pub(crate) fault: Option<Fault>,
     /// It was not dropped in time, because its runtime is not driven any more. It will not be polled again, but what it holds

@@ -56,43 +56,43 @@ impl Run {
         self.held.observers().tell(about, step);
     }
 
-    /// The event's name.
+    /// Returns the event's name.
     pub fn name(&self) -> &str {
         &self.id.event
     }
 
-    /// The instant this run was scheduled for, the same on every server; by hand, the instant that was given.
+    /// Returns the instant this run was scheduled for, the same on every server; by hand, the instant that was given.
     pub fn occurrence(&self) -> DateTime<Utc> {
         self.id.occurrence
     }
 
-    /// How long after its occurrence the tick came that it runs in: seconds, or, where it was missed in the tick for which
+    /// Returns how long after its occurrence the tick came that it runs in: seconds, or, where it was missed in the tick for which
     /// it was due, as much as [`catch_up`](crate::Event::catch_up) allows. Zero by hand. How long it then waited for the
     /// events before it in that tick is not in it.
     pub fn lateness(&self) -> Duration {
         self.lateness
     }
 
-    /// The lease it runs under, as it was granted; `None` without `without_overlapping`, and in a run that is
+    /// Returns the lease it runs under, as it was granted; `None` without `without_overlapping`, and in a run that is
     /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is out. How long it lasts after its
     /// renewals says [`remaining`](Self::remaining).
     pub fn lease(&self) -> Option<&Lease> {
         self.held.lease()
     }
 
-    /// Which of the slots of [`at_most`](crate::Event::at_most) it holds, from 0 on: no other run of its event, or of those that
+    /// Returns which of the slots of [`at_most`](crate::Event::at_most) it holds, from 0 on: no other run of its event, or of those that
     /// share its mutex, has the same meanwhile. A run that is alone has 0; `None` without a lease.
     pub fn slot(&self) -> Option<usize> {
         self.lease()?.name().slot_number()
     }
 
-    /// The token of what it was granted; `None` without any protection, and in a run that is
+    /// Returns the token of what it was granted; `None` without any protection, and in a run that is
     /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is out.
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.held.token()
     }
 
-    /// Whether the task should stop: its lease is lost, it took too long, or the process shuts down. Once it is, it stays
+    /// Returns whether the task should stop: its lease is lost, it took too long, or the process shuts down. Once it is, it stays
     /// so.
     ///
     /// It compares the deadlines with the clock itself, so that it is right in the moment in which a process that was
@@ -113,12 +113,12 @@ impl Run {
         self.cancel_reason().is_some()
     }
 
-    /// Why the task should stop, the first reason there was; `None`: it may go on.
+    /// Returns why the task should stop, the first reason there was; `None`: it may go on.
     pub fn cancel_reason(&self) -> Option<CancelReason> {
         self.held.reason()
     }
 
-    /// Whether the task may go on, for loops that pass errors on.
+    /// Returns an error if the task should stop, for loops that pass errors on.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl Run {
         self.held.cancelled()
     }
 
-    /// How long the task may go on as things are: until its lease ends, its timeout, or the drain of a
+    /// Returns how long the task may go on as things are: until its lease ends, its timeout, or the drain of a
     /// [`Shutdown`](crate::Shutdown) that has begun. A lease that is renewed ends later again and again. Zero when it is
     /// cancelled; `None`: nothing limits it.
     pub fn remaining(&self) -> Option<Duration> {

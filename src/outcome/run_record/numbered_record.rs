@@ -80,7 +80,7 @@ mod tests {
     use crate::lease::owner::Owner;
     use crate::outcome::run_record::outcome_kind::OutcomeKind;
 
-    /// A run by a host whose clock is so many minutes ahead; `None`: it has not ended.
+    /// Returns a run by a host whose clock is so many minutes ahead; `None`: it has not ended.
     fn run(ahead: i64, result: Option<OutcomeKind>) -> RunRecord {
         let at = DateTime::UNIX_EPOCH + TimeDelta::minutes(ahead);
         let record = RunRecord::started("reports", Owner::unique(), at, None, at);
@@ -90,7 +90,7 @@ mod tests {
         }
     }
 
-    /// The numbers that are left of these runs, which are written one after another.
+    /// Returns the numbers that are left of these runs, which are written one after another.
     fn numbers(records: &[RunRecord], keep: usize) -> Vec<u64> {
         let one_by_one = |found, record| add(found, &[record], MOST_KEPT);
         let mut runs = records.iter().fold(Vec::new(), one_by_one);

@@ -32,7 +32,7 @@ impl OutcomeKind {
     pub(crate) const ALL: [Self; 6] =
         [Self::Succeeded, Self::Failed, Self::Panicked, Self::TimedOut, Self::Cancelled, Self::NotStarted];
 
-    /// The word for it that stores keep: `succeeded`, `failed`, `panicked`, `timed_out`, `cancelled` or `not_started`.
+    /// Returns the word for it that stores keep: `succeeded`, `failed`, `panicked`, `timed_out`, `cancelled` or `not_started`.
     pub const fn keyword(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",

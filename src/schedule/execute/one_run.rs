@@ -156,12 +156,12 @@ impl<'a> ActiveRun<'a> {
         held.claim().filter(|_| self.is_unused() && !held.is_inherited()).cloned()
     }
 
-    /// Ends the renewal of the lease, which the caller asks the store to take back, now or after a rest.
+    /// Ends the renewal of the lease, which the caller asks the store to release, now or after the rest of its minimum hold.
     #[inline]
     pub(super) fn begin_release(&self) -> Option<(Lease, Option<Term>)> {
-        let (lease, rest) = self.admitted.held.begin_release().filter(|_| !self.is_abandoned)?;
+        let (lease, minimum_hold) = self.admitted.held.begin_release().filter(|_| !self.is_abandoned)?;
         // What has not run is not held any longer.
-        Some((lease, rest.filter(|_| !self.is_unused())))
+        Some((lease, minimum_hold.filter(|_| !self.is_unused())))
     }
 
     /// Enters the result, with the answer of the store to the release, if it was asked for one.
@@ -343,7 +343,7 @@ impl<'a> PlannedRun<'a> {
         command.run(run, orphan)
     }
 
-    /// The `before` hooks, up to the first that fails: then `false`.
+    /// Runs the `before` hooks, up to the first that fails: then `false`.
     #[inline]
     fn prepare(&self, run: &Run, outcome: &mut RunOutcome) -> bool {
         let failed = |(at, hook): (usize, &Task)| {
@@ -354,7 +354,7 @@ impl<'a> PlannedRun<'a> {
         failure.map(|failure| outcome.rest_mut().hook_failures.push(failure)).is_none()
     }
 
-    /// The hooks after the task: each runs even if others fail.
+    /// Runs the hooks after the task: each, even if others fail.
     #[inline]
     fn follow_up(
         &self,

@@ -72,8 +72,8 @@ impl<'a> StoreRequest<'a> {
                     run.conclude(None);
                     ended.swap_remove(at);
                 }
-                Some((lease, rest)) => {
-                    self.batch.add_release(lease, rest);
+                Some((lease, minimum_hold)) => {
+                    self.batch.add_release(lease, minimum_hold);
                     at += 1;
                 }
             }

@@ -27,7 +27,7 @@ impl Schedule {
         }
     }
 
-    /// A run has failed. When the log has it, the event is paused if that was the last of so many.
+    /// Pauses the event, when the log has the run that has failed, if that was the last of so many.
     pub(crate) fn pause_if_failing(&self, event: &Definition) {
         if let Some((logger, pause)) = self.pause_on_failure(event) {
             logger.once_written(&event.name, pause);
@@ -65,7 +65,7 @@ impl Pauser {
     }
 }
 
-/// Whether the last `limit` of these runs have failed, where the newest is first. What is at work may succeed yet, and what was
+/// Returns whether the last `limit` of these runs have failed, where the newest is first. What is at work may succeed yet, and what was
 /// cancelled says nothing.
 fn have_failed(runs: &[RunRecord], limit: usize) -> bool {
     let results = runs.iter().filter_map(|run| run.end().map(RunEnd::result));

@@ -68,7 +68,7 @@ pub enum PauseError {
 }
 
 impl PauseError {
-    /// Whether the store gave no answer. Asking again later may help.
+    /// Returns whether the store gave no answer. Asking again later may help.
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Self::Store(error) if error.is_unavailable())
     }

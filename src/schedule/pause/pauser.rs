@@ -52,7 +52,7 @@ impl Pauser {
         Ok(was_paused)
     }
 
-    /// The present pause.
+    /// Returns the present pause.
     pub(crate) fn find(&self) -> Result<Option<Pause>, PauseError> {
         find_pause(&*self.store.mutex, &self.mark).map_err(PauseError::Store)
     }
@@ -98,7 +98,7 @@ impl Pauser {
         extend_one(&**mutex, &lease, term).map(Some)
     }
 
-    /// The event that it pauses, if it is not the schedule.
+    /// Returns the event that it pauses, if it is not the schedule.
     fn event(&self) -> Option<&str> {
         self.mark.event().filter(|_| self.mark.marked() == Some(EVENT_PAUSED))
     }
@@ -108,7 +108,7 @@ impl Pauser {
     }
 }
 
-/// The term of a pause from `now` to `until`, rounded up to a millisecond so that it never ends early.
+/// Returns the term of a pause from `now` to `until`, rounded up to a millisecond so that it never ends early.
 fn term_until(until: DateTime<Utc>, now: DateTime<Utc>) -> Result<Term, PauseError> {
     let rest = (until - now).to_std().ok().filter(|rest| !rest.is_zero()).ok_or(PauseError::Over { until, now })?;
     let millis = u64::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);

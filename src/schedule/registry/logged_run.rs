@@ -40,7 +40,7 @@ pub struct LoggedRun {
     state: RunState,
 }
 
-/// Whether a run of the log is over; see [`LoggedRun::state`].
+/// The state of a run of the log; see [`LoggedRun::state`].
 ///
 /// ```
 /// assert_eq!(soloist::observe::RunState::PresumedDead.keyword(), "presumed_dead");
@@ -61,7 +61,7 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// As one lower-case word, the same in every version: `ended`, `at_work`, `presumed_dead`, `unknown`.
+    /// Returns one lower-case word, the same in every version: `ended`, `at_work`, `presumed_dead`, `unknown`.
     pub fn keyword(self) -> &'static str {
         match self {
             Self::Ended => "ended",
@@ -73,12 +73,12 @@ impl RunState {
 }
 
 impl LoggedRun {
-    /// What the log says.
+    /// Returns what the log says.
     pub fn record(&self) -> &RunRecord {
         &self.record
     }
 
-    /// Whether it is over.
+    /// Returns whether it is over.
     pub fn state(&self) -> RunState {
         self.state
     }
@@ -120,7 +120,7 @@ impl serde::Serialize for LoggedRun {
 }
 
 impl Schedule {
-    /// The last runs of an event in the whole fleet, the newest first: where the [log](Self::with_run_log) of the schedule's store
+    /// Returns the last runs of an event in the whole fleet, the newest first: where the [log](Self::with_run_log) of the schedule's store
     /// has them. A server that was killed is among them, with a run that is [presumed dead](RunState::PresumedDead).
     ///
     /// # Errors
@@ -189,7 +189,7 @@ impl Schedule {
     }
 }
 
-/// Why the runs of an event are not known.
+/// The reason why the runs of an event are not known.
 ///
 /// ```
 /// use soloist::Schedule;

@@ -156,7 +156,7 @@ impl WaitingRecords {
     }
 }
 
-/// What is done about an event when its runs are written.
+/// An action for an event, once its runs are written.
 type FollowUp = Box<dyn FnOnce() + Send>;
 
 /// A piece of work for the writer, which it does with nothing locked.
@@ -213,7 +213,7 @@ impl RunLogger {
         self.records().once_exited.insert(Arc::clone(event), Box::new(follow_up));
     }
 
-    /// How many runs of each event are kept.
+    /// Returns how many runs of each event are kept.
     pub(crate) fn keep(&self) -> usize {
         self.keep
     }

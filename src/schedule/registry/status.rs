@@ -6,8 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::Schedule;
-use super::event_history::SeenRuns;
-pub use super::event_history::{LastRun, LastSkip, RunningNow};
+use super::event_history::{LastRun, LastSkip, RunningNow, SeenRuns};
 use super::logged_run::LoggedRun;
 use crate::base::{error::MutexError, process_id};
 use crate::event::definition::Definition;
@@ -109,14 +108,14 @@ pub struct EventStatus {
 }
 
 impl Status {
-    /// That of the event of this name.
+    /// Returns the status of the event of this name.
     pub fn event(&self, name: &str) -> Option<&EventStatus> {
         self.events.iter().find(|event| &*event.name == name)
     }
 }
 
 impl Schedule {
-    /// What the schedule does and did in this process, while runs are at work too; and what its stores say: who holds each lease,
+    /// Returns what the schedule does and did in this process, while runs are at work too; and what its stores say: who holds each lease,
     /// and who paused what. For a page, a health check, or a test.
     ///
     /// A store is asked twice; and about each event alone where there is [a log](Self::with_run_log).
@@ -136,7 +135,7 @@ impl Schedule {
         status
     }
 
-    /// The same without what the stores say.
+    /// Returns the status without what the stores say.
     pub(crate) fn status_here(&self) -> Status {
         let at = self.clock.now();
         let events = self.events.iter().zip(&self.histories);
@@ -146,7 +145,7 @@ impl Schedule {
         Status { at, host, pid, instance, application, paused: None, store_errors: Vec::new(), events }
     }
 
-    /// Who paused the schedule, and each of its events.
+    /// Returns who paused the schedule, and each of its events.
     fn pauses(&self, events: &mut [EventStatus]) -> Result<Option<Pause>, MutexError> {
         let Some(mark) = &self.pause_mark else { return Ok(None) };
         let store = &*self.mutex.mutex;

@@ -32,7 +32,7 @@ impl TickProgress {
         Self { ticked: vec![TickedInterval { from: now - TimeDelta::nanoseconds(1), until: now }], last: now }
     }
 
-    /// The instant after which occurrences are due in the tick at `now`. `None`: no tick, because the clock was set back to a
+    /// Returns the instant after which occurrences are due in the tick at `now`. `None`: no tick, because the clock was set back to a
     /// time that was ticked through.
     pub(super) fn tick(&mut self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let back = std::mem::replace(&mut self.last, now) - now;
@@ -70,7 +70,7 @@ impl TickProgress {
         self.ticked.iter().find(|interval| interval.from < now && now <= interval.until)
     }
 
-    /// Until when it has ticked through the interval that `now` is in.
+    /// Returns until when it has ticked through the interval that `now` is in.
     pub(super) fn ticked_until(&self, now: DateTime<Utc>) -> DateTime<Utc> {
         self.interval_around(now).map_or(now, |interval| interval.until)
     }

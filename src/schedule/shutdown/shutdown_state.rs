@@ -188,7 +188,7 @@ impl ShutdownState {
         });
     }
 
-    /// A part of this: it begins with it, or before. The whole waits for what is at work in it.
+    /// Returns a part of this: it begins with it, or before. The whole waits for what is at work in it.
     #[cfg(feature = "tokio")]
     pub(super) fn part(self: &Arc<Self>) -> Arc<Self> {
         let part = Arc::new(Self { whole: Some(Arc::clone(self)), ..Self::default() });
@@ -208,7 +208,7 @@ impl ShutdownState {
         iter::successors(Some(self), |state| state.whole.as_deref())
     }
 
-    /// What this is a part of, or this.
+    /// Returns what this is a part of, or this.
     #[cfg(all(unix, feature = "signals"))]
     pub(super) fn outermost(&self) -> &Self {
         self.and_whole().last().unwrap_or(self)
@@ -227,7 +227,7 @@ impl ShutdownState {
         self.has_begun.load(Ordering::Acquire)
     }
 
-    /// The application has seen that it began: it may have more to do than its ticks.
+    /// Notes that the application has seen that it began: it may have more to do than its ticks.
     pub(super) fn mark_seen(&self) {
         self.lock().seen_by_application = true;
         self.changed.notify_all();
@@ -264,7 +264,7 @@ impl ShutdownState {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A tick begins.
+    /// Notes that a tick begins.
     pub(super) fn tick(&self) -> TickGuard<'_> {
         self.and_whole().for_each(|state| state.lock().ticks += 1);
         TickGuard(self)

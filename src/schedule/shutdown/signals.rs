@@ -32,7 +32,7 @@ const KILLING: Duration = Duration::from_millis(500);
 /// How long the end waits for standard error and subscribers of `tracing`.
 const TELLING: Duration = Duration::from_millis(500);
 
-/// The one shutdown that the signals of this process trigger.
+/// Returns the one shutdown that the signals of this process trigger.
 pub(super) fn shutdown_of_this_process() -> io::Result<Arc<ShutdownState>> {
     static PROCESS: Mutex<Option<Arc<ShutdownState>>> = Mutex::new(None);
 
@@ -42,7 +42,7 @@ pub(super) fn shutdown_of_this_process() -> io::Result<Arc<ShutdownState>> {
     Ok(process.insert(shutdown).clone())
 }
 
-/// The child of a `fork` inherits the handlers of its parent, but not the thread that reads them: start one.
+/// Starts the thread that reads the signals in the child of a `fork`, which inherits only the handlers.
 pub(super) fn listen_after_fork(shutdown: &Arc<ShutdownState>) {
     if ![0, process_id::current()].contains(&shutdown.listening_process.load(Ordering::Relaxed))
         && let Err(error) = shutdown.listen()

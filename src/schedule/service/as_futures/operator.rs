@@ -58,7 +58,7 @@ pub struct Operator {
 }
 
 impl Schedule {
-    /// What an operator asks this schedule, for the handlers of a service.
+    /// Returns what an operator asks this schedule, for the handlers of a service.
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn operator(&self) -> Operator {
         Operator { schedule: Arc::new(self.clone()), limit: USUAL_LIMIT, calls: Arc::clone(&self.calls) }
@@ -66,7 +66,7 @@ impl Schedule {
 }
 
 impl Operator {
-    /// The same, with another limit than two seconds for each answer. What has no answer by then is an error, although it
+    /// Returns the same, with another limit than two seconds for each answer. What has no answer by then is an error, although it
     /// may still be done.
     #[must_use = "the limit is that of what is returned"]
     pub fn within(self, limit: Duration) -> Self {
