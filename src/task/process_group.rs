@@ -20,10 +20,10 @@ use crate::base::system;
 #[cfg(feature = "cli")]
 pub(crate) mod orphans;
 mod terminal;
-#[cfg(target_os = "linux")]
 mod zombies;
 
 use terminal::LentTerminal;
+use zombies::Zombies;
 
 pub(super) struct ProcessGroup {
     leader: Child,
@@ -31,9 +31,7 @@ pub(super) struct ProcessGroup {
     watchdog: Option<Watchdog>,
     /// How the leader ended, once it was reaped.
     status: Option<io::Result<ExitStatus>>,
-    /// The zombies that the last look found, if it found nothing else.
-    #[cfg(target_os = "linux")]
-    zombies: Vec<u32>,
+    zombies: Zombies,
 }
 
 /// The process that was started, which gave the group its number.
@@ -75,14 +73,7 @@ impl ProcessGroup {
                 }
                 let id = i32::try_from(leader.id()).ok().and_then(Pid::from_raw);
                 let id = id.expect("a process has a positive number that fits");
-                Ok(Self {
-                    leader,
-                    id,
-                    watchdog,
-                    status: None,
-                    #[cfg(target_os = "linux")]
-                    zombies: Vec::new(),
-                })
+                Ok(Self { leader, id, watchdog, status: None, zombies: Zombies::default() })
             }
             Err(error) => {
                 watchdog.into_iter().for_each(Watchdog::dismiss);
@@ -124,7 +115,7 @@ impl ProcessGroup {
         status.get_or_insert_with(|| leader.wait());
         // What the leader left behind is a child of this process, if that is the one that adopts: in a container.
         while let Ok(Some(_)) = waitpgid(self.id, WaitOptions::NOHANG) {}
-        test_kill_process_group(self.id) == Err(Errno::SRCH) || (thorough && self.only_zombies_are_left())
+        test_kill_process_group(self.id) == Err(Errno::SRCH) || (thorough && self.zombies.are_all_of(self.id))
     }
 
     /// How the leader ended, when nothing of it is left.
@@ -132,22 +123,6 @@ impl ProcessGroup {
         let Self { mut leader, watchdog, status, .. } = self;
         watchdog.into_iter().for_each(Watchdog::dismiss);
         status.unwrap_or_else(|| leader.wait())
-    }
-
-    /// Whether only zombies are left. Their parent may never notice that they have ended: in a container, the process that
-    /// adopts orphans need not look.
-    #[cfg(target_os = "linux")]
-    fn only_zombies_are_left(&mut self) -> bool {
-        let zombies = zombies::if_all_are_zombies(self.id).unwrap_or_default();
-        // Whoever ended after it was listed may have started another that was not. What had ended before has not.
-        let had_ended = !zombies.is_empty() && zombies.iter().all(|id| self.zombies.contains(id));
-        self.zombies = zombies;
-        had_ended
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn only_zombies_are_left(&mut self) -> bool {
-        false
     }
 }
 

@@ -23,6 +23,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// A loop at work on a clock that the test moves. It begins at 12:00:30.
 struct Loop {
     clock: ManualClock,
+    store: Scripted,
     diary: Diary,
     reports: Receiver<Report>,
     shutdown: Shutdown,
@@ -50,7 +51,7 @@ impl Loop {
         });
         // The store hears of what may be missed from now on when the loop begins.
         until(|| store.calls() > 0).expect("the loop begins");
-        Self { clock, diary, reports, shutdown, thread: Some(thread) }
+        Self { clock, store, diary, reports, shutdown, thread: Some(thread) }
     }
 
     fn now(&self) -> DateTime<Utc> {
@@ -68,6 +69,13 @@ impl Loop {
     fn wait_for(&self, line: &str) {
         let found = until(|| self.diary.lines().iter().any(|noted| noted == line));
         found.unwrap_or_else(|why| panic!("{why} for {line:?}: {:?}", self.diary.lines()));
+    }
+
+    /// Waits until no run of this event holds its lease: its task has ended earlier.
+    #[track_caller]
+    fn wait_for_release(&self, event: &str) {
+        let lease = MutexName::lease(event).unwrap();
+        until(|| !self.store.exists(&lease).unwrap()).expect("the run ends");
     }
 
     /// Lets a minute pass in which there is nothing to be waited for.
@@ -254,6 +262,7 @@ fn a_callback_of_five_minutes_delays_none_of_the_ticks_meanwhile() {
     for time in ["12:01", "12:02", "12:03", "12:04", "12:05"] {
         it.pass_until(time);
         it.wait_for(&format!("after it {time}"));
+        it.wait_for_release("after it");
         it.wait_for("slow begins");
     }
     it.wait_for("quarter 12:03");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
+use super::zombies::Zombies;
 use crate::lease::owner::Owner;
 use crate::time::clock::Clock;
 
@@ -30,7 +31,7 @@ pub(crate) fn end_orphans(group: u32, owner: Owner, grace: Duration) -> io::Resu
              keeps the lease with `fuser DIR/*.life`",
         ));
     }
-    let clock = Clock::system();
+    let (clock, mut zombies) = (Clock::system(), Zombies::default());
     for (signal, patience) in [(Signal::TERM, grace), (Signal::KILL, KILLING)] {
         match kill_process_group(group, signal) {
             Err(Errno::SRCH) => return Ok(true),
@@ -38,7 +39,7 @@ pub(crate) fn end_orphans(group: u32, owner: Owner, grace: Duration) -> io::Resu
         }
         let enough = clock.moment().plus(patience);
         while clock.moment() < enough {
-            if test_kill_process_group(group) == Err(Errno::SRCH) {
+            if test_kill_process_group(group) == Err(Errno::SRCH) || zombies.are_all_of(group) {
                 return Ok(true);
             }
             thread::sleep(PAUSE); // between two looks at processes that are nobody's children here

@@ -2,8 +2,11 @@
 
 use std::time::Instant;
 
+#[cfg(target_os = "linux")]
+use rustix::process::{getpid, set_child_subreaper};
+
 use super::*;
-use crate::support::{group_lives, number_in};
+use crate::support::{group_lives, number_in, run_alone};
 
 /// Writes into the file `$1` each signal that asks it to end, and ends at the first. With `$2` it does not end.
 const WITNESS: &str = r#"
@@ -173,6 +176,25 @@ fn an_end_by_an_operator_takes_force_where_the_command_does_not_hear() {
     running.kill();
     succeeds(&mut place.soloist("unlock --kill j"));
     assert!(!group_lives(group.0));
+    place.is_free();
+}
+
+// As in a container whose first process does not look after orphans.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_whose_end_nobody_notices_has_ended() {
+    let alone = "cli::signals::a_command_whose_end_nobody_notices_has_ended";
+    if run_alone(alone, &[]).is_some() {
+        return;
+    }
+    set_child_subreaper(Some(getpid())).expect("a process may adopt orphans");
+    let place = Place::new();
+    let running = start(&mut place.run("", "echo $$ >group; exec sleep 600"));
+    let group = Group(number_in(&place.path("group")));
+    until_on_record(&place, group.0);
+    running.kill();
+    succeeds(&mut place.soloist("unlock --kill j"));
+    assert!(send("0", &format!("-{}", group.0)), "its zombie is still there");
     place.is_free();
 }
 
