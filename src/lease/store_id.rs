@@ -12,7 +12,7 @@ use std::ptr;
 /// let store: Arc<dyn EventMutex> = Arc::new(MemoryMutex::new());
 /// assert_eq!(store.describe().identity(), Arc::clone(&store).describe().identity());
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreId {
     address: usize,
     /// A store and its first field have one address.

@@ -1,6 +1,6 @@
 //! Outages that a tick has seen: a store that gave no answer is not asked again for a minute.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const NOT_ASKED_FOR: Duration = Duration::from_secs(60);
 
 /// The stores that gave no answer when a tick of the schedule last asked them.
 #[derive(Default)]
-pub(crate) struct StoresOut(Mutex<HashSet<StoreId>>);
+pub(crate) struct StoresOut(Mutex<BTreeSet<StoreId>>);
 
 impl StoresOut {
     /// Notes whether this store is out. `true`: it was not, or it was, before.
@@ -31,7 +31,7 @@ impl StoresOut {
 pub(crate) struct Outages<'a> {
     stores_out: &'a StoresOut,
     observers: &'a Observers,
-    known: Mutex<HashMap<StoreId, StoreState>>,
+    known: Mutex<BTreeMap<StoreId, StoreState>>,
     heard: Condvar,
 }
 
@@ -126,7 +126,7 @@ impl<'a> Outages<'a> {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<StoreId, StoreState>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<StoreId, StoreState>> {
         // No code that can panic runs while it is half-changed.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
