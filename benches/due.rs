@@ -12,8 +12,8 @@ use soloist::{Event, MemoryMutex, Report, Schedule};
 const EVENTS: u64 = 100;
 const MANY: u64 = 1_000;
 
-/// Claims live for a quarter of an hour on the system's clock, and are made much faster here: after so many ticks, a store
-/// has as many as it ever has in life.
+/// After so many ticks a store has as many claims as it ever has in production, where claims live for a quarter of an hour. Here
+/// they are made much faster.
 const TICKS: u32 = 15;
 
 struct Soloist {
@@ -22,7 +22,7 @@ struct Soloist {
     observe: fn(Schedule) -> Schedule,
     schedule: Schedule,
     ticks: u32,
-    /// As somebody keeps it who reads it.
+    /// The last report: a program that reads it keeps it, too.
     kept: Option<Report>,
 }
 
@@ -31,7 +31,7 @@ impl Soloist {
         Self::observed(events, attributes, |schedule| schedule)
     }
 
-    /// With what `observe` adds to the schedule.
+    /// Makes a schedule, and lets `observe` add to it.
     fn observed(events: u64, attributes: fn(Event) -> Event, observe: fn(Schedule) -> Schedule) -> Self {
         let mut schedule = observe(Schedule::new(MemoryMutex::new()));
         for number in 0..events {
@@ -45,7 +45,7 @@ impl Soloist {
         soloist
     }
 
-    /// What is not measured, before each tick.
+    /// Prepares a tick, without being measured.
     fn prepare(&mut self) {
         if self.ticks == TICKS {
             let is_in_order = |report: &Report| !report.is_failure() && report.entries().len() as u64 == self.events;
@@ -82,7 +82,7 @@ fn in_turns(criterion: &mut Criterion, group: &str, events: u64, names: [&str; 2
     }
 }
 
-/// What metrics add to an event, by Prometheus' recorder.
+/// Measures how much metrics add to an event, with Prometheus' recorder.
 #[cfg(feature = "metrics")]
 fn metrics(criterion: &mut Criterion) {
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();

@@ -1,9 +1,9 @@
-//! Ten thousand futures that are due at once, each contender in a process of its own: how long from the tick until all are at
-//! work, and what the process takes while they are.
+//! Ten thousand futures that are due at once, each contender in a process of its own: the time from the tick until all run, and
+//! the memory of the process meanwhile.
 //!
 //! - soloist on one Redis: under a lease, and one server for each occurrence;
-//! - tokio-cron-scheduler: nothing protects them. It ticks by itself, so that its time begins with the first that starts;
-//! - tasks of tokio, which nobody schedules: the floor.
+//! - tokio-cron-scheduler: nothing protects them. This scheduler ticks by itself, so its time begins with its first start;
+//! - tasks of tokio without a scheduler: the floor.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +29,7 @@ mod servers {
 
 const MANY: u64 = 10_000;
 
-/// How often they are due: once, where it is a test that they are measured.
+/// Returns how many occurrences are measured: one if `cargo test` runs this.
 fn times() -> u32 {
     if std::env::args().any(|argument| argument == "--bench") { 10 } else { 1 }
 }
@@ -61,7 +61,7 @@ fn main() {
     }
 }
 
-/// One occurrence of all of them, which ends when each of them is at work.
+/// An occurrence of all futures. It ends when each of them runs.
 #[derive(Default)]
 struct Occurrence {
     at_work: AtomicU64,
@@ -75,7 +75,7 @@ impl Occurrence {
         *self.began.lock().expect("nobody panics") = Some(Instant::now());
     }
 
-    /// What each of them does.
+    /// Runs one future: waits until all run.
     async fn work(&self) {
         let full = self.is_full.notified();
         let before = self.at_work.fetch_add(1, Ordering::SeqCst);

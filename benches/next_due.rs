@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeZone, Utc};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use soloist::{Event, Schedule};
 
-/// A random mix of daily, hourly and five-minute events, none of which is due at the weekend.
+/// Returns a random mix of daily, hourly and five-minute expressions. None is due at the weekend.
 fn expressions(count: usize) -> Vec<String> {
     let mut random = fastrand::Rng::with_seed(1);
     let expression = |_| {
@@ -24,7 +24,7 @@ fn saturday(hour: u32, minute: u32) -> DateTime<Utc> {
     Utc.with_ymd_and_hms(2026, 3, 7, hour, minute, 0).single().expect("UTC has every minute")
 }
 
-/// The next of them on a Saturday: in one zone, in several, and with a window each.
+/// Measures the search for the next due event on a Saturday: in one zone, in several, and with a window each.
 fn next_due(criterion: &mut Criterion) {
     const EVENTS: usize = 100_000;
     let zones = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Tokyo", "Australia/Lord_Howe", "Africa/Casablanca"];
@@ -39,7 +39,7 @@ fn next_due(criterion: &mut Criterion) {
                 "windows" => event.between("08:00", "17:00"),
                 _ => event,
             };
-            // All but those of which no time lies in the windows.
+            // An event without a time in its windows is refused.
             let _ = schedule.add(event);
         }
         group.bench_function(name, |bencher| {

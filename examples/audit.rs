@@ -1,5 +1,5 @@
-//! Who asked for what, and what was the answer: a store around any other, which writes a row into a table of a database for
-//! each admission, granted or denied.
+//! An audit of admissions: a store around any other, which writes a row into a database table for each admission, granted or
+//! refused.
 //!
 //! ```text
 //! cargo run --example audit -- postgres://app:secret@127.0.0.1/app
@@ -26,7 +26,7 @@ use mysql::prelude::Queryable;
 use soloist::store::{Admission, Admitted, Batch, Holder, Lease, LeaseRequest, Slot};
 use soloist::{Event, EventMutex, MutexError, MutexName, Report, Schedule};
 
-/// A store whose admissions are told to an audit.
+/// A store that reports its admissions to an audit.
 #[derive(Clone, Debug)]
 pub(crate) struct Audited<M> {
     store: M,
@@ -44,7 +44,7 @@ impl<M: EventMutex> EventMutex for Audited<M> {
         Some(&self.store) // asked for whatever is not overridden below
     }
 
-    /// All that a tick or a `LeaseGuard` asks for passes here.
+    /// Carries out a batch, and reports it. Every request of a tick or a `LeaseGuard` passes here.
     fn carry_out(&self, batch: &mut Batch) {
         self.store.carry_out(batch);
         batch.admissions().iter().for_each(|slot| self.audit.tell(slot));
@@ -63,7 +63,7 @@ impl<M: EventMutex> EventMutex for Audited<M> {
     }
 }
 
-/// One admission that was asked for.
+/// A requested admission, as a row of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) at: DateTime<Utc>,
@@ -80,7 +80,7 @@ pub(crate) struct Row {
     pub(crate) token: Option<u64>,
 }
 
-/// Where the rows go: to a thread that writes them, one after another.
+/// The thread that writes the rows, one after another.
 pub(crate) struct Audit {
     server: String,
     rows: Option<SyncSender<Row>>,
@@ -108,7 +108,7 @@ impl Audit {
                     complain(format_args!("not written: {row:?}: {error}"));
                 }
             }
-            // Nobody listens any more if that took too long.
+            // The receiver has gone if that took too long.
             let _ = all_written.send(());
         });
         Self { server: server.into(), rows: Some(rows), written: Mutex::new(written) }
@@ -161,7 +161,7 @@ impl Drop for Audit {
     }
 }
 
-/// Where standard error can't be written to, the macro for it panics, and a panic decides a gate.
+/// Writes to standard error. The macro for that panics if it can't be written to, and a panic here would fail an admission.
 fn complain(why: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "audit: {why}");
 }
@@ -182,7 +182,7 @@ pub(crate) const MYSQL_TABLE: &str = "CREATE TABLE IF NOT EXISTS soloist_audit (
 pub(crate) fn on_postgres(url: String) -> impl FnMut(&Row) -> Result<(), Failed> + Send + 'static {
     let mut connected: Option<postgres::Client> = None;
     move |row| {
-        // One that has failed is not used again.
+        // A connection that has failed is not used again.
         let mut client = match connected.take() {
             Some(client) => client,
             None => postgres::Client::connect(&url, postgres::NoTls)?,
@@ -213,7 +213,7 @@ pub(crate) fn on_mysql(url: String) -> impl FnMut(&Row) -> Result<(), Failed> + 
     }
 }
 
-/// Three servers, each with an audit of its own, ask for one occurrence at once; what each reports.
+/// Lets three servers, each with an audit of its own, ask for one occurrence at once. Returns their reports.
 pub(crate) fn three_servers<M: EventMutex + 'static>(
     event: &str,
     now: DateTime<Utc>,

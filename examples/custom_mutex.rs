@@ -58,7 +58,7 @@ impl EventMutex for Folder {
     }
 }
 
-/// Who holds an entry now. One that a killed process left half-written was never granted, and holds nothing.
+/// Returns the holder of an entry, if it is held now. An entry that a killed process left half-written was never granted, and holds nothing.
 fn owner(entry: &str) -> Option<Owner> {
     let (owner, rest) = entry.split_once(' ')?;
     let until: i64 = rest.split_once(' ')?.0.parse().ok()?;
@@ -69,14 +69,14 @@ fn read(file: &Path) -> io::Result<String> {
     fs::read_to_string(file).or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(String::new()) } else { Err(e) })
 }
 
-/// What the suite asks for: the store, and how another process finds it.
+/// The parts that the suite needs: the store, and the path by which another process finds it.
 pub(crate) struct InFolder {
     folder: Folder,
     is_ours: bool,
 }
 
 impl InFolder {
-    /// A store that has a new folder for itself.
+    /// Creates a store in a new folder.
     pub(crate) fn new() -> io::Result<Self> {
         let folder = env::temp_dir().join(format!("soloist custom_mutex {}", Owner::unique()));
         fs::create_dir(&folder)?;

@@ -8,7 +8,7 @@
 //! cargo run --example pause -- file:/tmp/fleet shop/import 90 "the supplier is out"   # its event `import` alone
 //! ```
 //!
-//! It has no events: the store and the names are all that it shares with those who have.
+//! It has no events: it shares only the store and the names with the schedules that it pauses.
 
 use std::error::Error;
 use std::io::{self, Write};

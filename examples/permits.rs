@@ -7,8 +7,8 @@
 //! cargo run --example permits --features postgres -- postgres://app:secret@127.0.0.1/app
 //! ```
 //!
-//! The copies are not in step: where one looks at 15:01, the next does at 15:02. Whoever asks first has the permit of that
-//! day or hour; the others go home. Nobody has to be there at midnight, or on the hour.
+//! The copies are not in step: one ticks at 15:01, the next at 15:02. The first copy that asks gets the permit of that day or
+//! hour, and the others skip it. No copy has to run at midnight, or on the hour.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -21,7 +21,7 @@ use soloist::{Event, EventMutex, Period, Run, Schedule};
 
 const SERVERS: [&str; 3] = ["web-1", "web-2", "web-3"];
 
-/// On which day, at which hour and minute each server looks whether there is something to do.
+/// The day, hour and minute of each server's ticks.
 const TICKS: [[(i64, i64, i64); SERVERS.len()]; 4] = [
     [(0, 15, 1), (0, 15, 2), (0, 15, 3)], // one hour: one reminder, and the clean-up of the day
     [(0, 15, 58), (0, 15, 30), (0, 15, 59)], // the same hour: nothing is left to do
@@ -29,10 +29,10 @@ const TICKS: [[(i64, i64, i64); SERVERS.len()]; 4] = [
     [(1, 0, 0), (1, 0, 1), (1, 0, 0)],    // the next day: a clean-up and a reminder
 ];
 
-/// Who ran what, and for which minute.
+/// The server, the event and the minute of a run.
 type Ran = (&'static str, String, DateTime<Utc>);
 
-/// What each copy of the service has: the same jobs, which ask every minute.
+/// Makes the schedule of each copy of the service: the jobs are due every minute.
 fn schedule(
     server: &'static str,
     store: Arc<dyn EventMutex>,

@@ -1,6 +1,6 @@
-//! One tick of a small schedule, protected by files in the system's temporary directory.
+//! A tick of a small schedule, protected by files in the system's temporary directory.
 //!
-//! While it runs (5 s), run it again in a second terminal: that one says who holds what, and since when.
+//! While it runs (5 s), run it again in a second terminal: the second copy prints the holders, and since when they hold.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -21,7 +21,7 @@ fn main() -> Result<Report, Box<dyn Error>> {
             .without_overlapping()
             .then(|run, outcome| println!("{}: {outcome}", run.name())),
     )?;
-    // Each minute of it is for whoever comes first.
+    // Each occurrence is for the first server that asks.
     schedule.add(Event::call("carts:remind", |run| work(run, Duration::ZERO)).every_minute().on_one_server())?;
     // Refused by its own filter, before anything is asked of the store.
     schedule.add(Event::call("newsletter:send", |run| work(run, Duration::ZERO)).every_minute().skip(|_| true))?;
@@ -33,7 +33,7 @@ fn main() -> Result<Report, Box<dyn Error>> {
     Ok(report)
 }
 
-/// What the events of the night have in common.
+/// Adds the attributes that the events of the night share.
 fn nightly(event: Event) -> Event {
     event.daily_at("02:30").timezone("Europe/Berlin").without_overlapping().on_one_server()
 }

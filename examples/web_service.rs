@@ -22,7 +22,7 @@ use soloist::observe::{Metrics, Operator, Status};
 use soloist::{Event, Run, Schedule, Shutdown, TaskResult};
 use tokio::net::TcpListener;
 
-/// What the handlers share.
+/// The state that the handlers share.
 #[derive(Clone)]
 struct App {
     schedule: Schedule,
@@ -69,7 +69,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// It is told when it should stop, and ends early then.
+/// Ends early when it is cancelled.
 async fn remind(run: Run) {
     tokio::select! {
         reason = run.cancelled() => println!("{}: the rest is for the next run: {reason}", run.name()),
@@ -77,7 +77,7 @@ async fn remind(run: Run) {
     }
 }
 
-/// It knows nothing of its lease. If that is lost, it is dropped at its next `await`.
+/// Ignores its lease. If that is lost, this future is dropped at its next `await`.
 async fn import(run: Run) -> TaskResult {
     let hosts = tokio::fs::read_to_string("/etc/hosts").await?;
     println!("{}: {} lines under token {:?}", run.name(), hosts.lines().count(), run.fencing_token());
@@ -99,7 +99,7 @@ async fn scrape(State(app): State<App>) -> String {
     app.metrics.render()
 }
 
-/// A store that is out costs this a second, and no worker of the runtime.
+/// Checks the store. An unavailable store costs a second, and blocks no worker of the runtime.
 async fn health(State(app): State<App>) -> (StatusCode, String) {
     match app.operator.check().await {
         Ok(warnings) => (StatusCode::OK, warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),

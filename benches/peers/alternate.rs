@@ -7,14 +7,14 @@ pub(crate) const NOTHING: &str = "nothing";
 pub(crate) const LEASE: &str = "a lease";
 pub(crate) const BOTH: &str = "a lease and a claim";
 
-/// What is measured.
+/// The unit of a measured value.
 #[derive(Clone, Copy)]
 pub(crate) enum Unit {
     Seconds,
     Bytes,
 }
 
-/// One kind of work. The first contender is what the others are compared with.
+/// A kind of work. All others are compared with the first contender.
 pub(crate) struct Work<'a> {
     title: String,
     unit: Unit,
@@ -27,7 +27,7 @@ struct Contender<'a> {
     turn: Box<dyn FnMut() -> f64 + 'a>,
 }
 
-/// What was measured of one kind of work.
+/// The results of a kind of work.
 pub(crate) struct Measured {
     pub(crate) title: String,
     pub(crate) unit: Unit,
@@ -51,7 +51,7 @@ pub(crate) struct Spread {
 }
 
 impl<'a> Work<'a> {
-    /// Its title says what the values are of: "…, each event".
+    /// Makes a kind of work. The title says to which thing a value belongs: "…, each event".
     pub(crate) fn new(title: impl Into<String>, unit: Unit) -> Self {
         Self { title: title.into(), unit, contenders: Vec::new() }
     }
@@ -78,7 +78,7 @@ impl<'a> Work<'a> {
         {
             let mut round = vec![0.0; self.contenders.len()];
             let mut turns: Vec<_> = self.contenders.iter_mut().zip(&mut round).collect();
-            // Every other round goes backwards, so that nobody always follows the same contender, with its warm or cold cache.
+            // Every other round goes backwards, so that no contender always follows another with a warm or cold cache.
             if rounds.len() % 2 == 1 {
                 turns.reverse();
             }

@@ -32,7 +32,7 @@ pub(crate) fn race(race: &mut Race) {
         };
         each(timed(TICKS * EVENTS, work), TICKS * EVENTS)
     };
-    // In a new directory each time, and after a tick in which the files are made.
+    // A new directory each time. A first tick, which is not measured, makes the files.
     let soloist = |attributes: fn(Event) -> Event| {
         move || {
             let store: TempDir = directory();

@@ -1,4 +1,4 @@
-//! Events of which none is due, beside the least that a test of bit sets costs; and the reading of expressions.
+//! Idle events, beside the least cost of a test of bit sets; and the cost of reading expressions.
 
 use std::hint::black_box;
 use std::str::FromStr;
@@ -20,8 +20,8 @@ pub(crate) fn race(race: &mut Race) {
     expressions(race);
 }
 
-/// Daily, hourly and five-minute events at random, none of which is due at the weekend: a Saturday's tick finds every partial
-/// match of a weekday's, and nothing to do.
+/// Measures an idle tick: random daily, hourly and five-minute events that are not due at the weekend. A Saturday's tick finds
+/// every partial match of a weekday's, and nothing to do.
 fn idle(race: &mut Race, count: usize) {
     let mut random = fastrand::Rng::with_seed(1);
     let mut schedule = Schedule::in_process();

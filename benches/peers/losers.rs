@@ -100,7 +100,7 @@ impl Drop for Fleet {
     }
 }
 
-/// What such a process does.
+/// Runs one such process.
 pub(crate) fn be_one(url: &str) {
     let mut ticks = Ticks::new(RedisMutex::new(url).expect("the url is in order"), EVENTS, lease_and_claim);
     let mut raw = RawRedis::connect(url);

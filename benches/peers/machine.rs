@@ -1,4 +1,4 @@
-//! On what it was measured, and of which versions; and which processors the servers have.
+//! The machine and the versions that were measured, and the processors that the servers get.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::race::Race;
 
 impl Race {
-    /// Notes the versions of what is the same for all, and tells everything in one paragraph.
+    /// Notes the versions that all contenders share, and returns all versions as one paragraph.
     pub(crate) fn describe(&mut self) -> String {
         self.version("Linux", &said_by("uname", &["-r"]));
         self.version("rustc", &said_by("rustc", &["--version"]));
@@ -32,9 +32,9 @@ impl Race {
     }
 }
 
-/// Starts a server on one half of the processors, and leaves the other half to this thread and what it starts: client and
-/// server have processors of their own, as on machines of their own. Otherwise the system decides anew for each pair, and
-/// those that share a processor answer each other in a third of the time.
+/// Starts a server on one half of the processors, and leaves the other half to this thread and its children. So client and server
+/// have processors of their own, as on two machines. Otherwise the system decides for each pair, and a pair that shares a
+/// processor needs a third of the time.
 pub(crate) fn apart<S>(start: impl FnOnce() -> S) -> S {
     let all = processors();
     let (clients, servers) = all.split_at(all.len() / 2);
@@ -49,7 +49,7 @@ pub(crate) fn together() {
     stay_on(processors());
 }
 
-/// Those that this process may use.
+/// Returns the processors that this process may use.
 fn processors() -> &'static [usize] {
     static PROCESSORS: OnceLock<Vec<usize>> = OnceLock::new();
     PROCESSORS.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Due events in memory, beside schedulers that protect nothing; and what they take of it.
+//! Due events on the store in memory, beside schedulers that protect nothing; and the memory that each takes.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -73,7 +73,7 @@ impl Clokwerk {
     }
 }
 
-/// It ticks by itself: the processor time of all its threads in two seconds, for each run.
+/// Returns the processor time of all threads in two seconds, for each run: this scheduler ticks by itself.
 fn tokio_cron_scheduler() -> f64 {
     let processor_time = || {
         let time = clock_gettime(ClockId::ProcessCPUTime);

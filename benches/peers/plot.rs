@@ -59,7 +59,7 @@ fn label(row: &Row) -> String {
     if row.is_ours() && row.protects.starts_with("a ") { format!("{name}: {}", row.protects) } else { name }
 }
 
-/// Without the marks of Markdown.
+/// Removes the marks of Markdown.
 fn plain(text: &str) -> String {
     text.replace('`', "")
 }

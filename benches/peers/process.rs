@@ -49,7 +49,7 @@ pub(crate) fn race(race: &mut Race) {
     race.version("util-linux", &String::from_utf8_lossy(&flock.stdout));
 }
 
-/// From the folder in which `benches/run` has installed them; else as cargo has built them beside this program.
+/// Finds a program: in the folder into which `benches/run` installs, else beside this program, where cargo builds.
 fn program(name: &str) -> Option<PathBuf> {
     let installed = std::env::var_os("SOLOIST_PEERS_PROGRAMS").map(PathBuf::from);
     let this = std::env::current_exe().expect("it runs");

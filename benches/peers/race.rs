@@ -1,4 +1,4 @@
-//! All kinds of work, one after the other, and what was measured.
+//! All kinds of work, one after the other, and their results.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl Race {
         self.measured.push(measured);
     }
 
-    /// Notes the version of this, from what it says about itself.
+    /// Notes the version of a program, from its own output.
     pub(crate) fn version(&mut self, of: &str, says: &str) {
         let mut words = says.split([' ', '-', '\n']);
         let version = words.find(|word| word.starts_with(|first: char| first.is_ascii_digit()));

@@ -70,7 +70,7 @@ impl RawRedis {
         self.release(call, &keys[2..3]);
     }
 
-    /// A trip for each event, in which the server runs a script that does nothing.
+    /// Makes a round trip for each event, in which the server runs a script that does nothing.
     pub(crate) fn trips(&mut self, call: Call, events: usize, minute: i64) {
         for number in 0..events {
             let keys = names(number, minute);
@@ -100,8 +100,7 @@ impl RawRedis {
         granted
     }
 
-    /// The same without a script: it compares no owner, hands out no token, and does not take back a claim whose lease is
-    /// held.
+    /// Takes claims and leases without a script: compares no owner, hands out no token, and keeps a claim whose lease is held.
     pub(crate) fn pipelined(&mut self, events: usize, minute: i64) {
         let entry = format!("{} token=1772366400000000{ENTRY}", self.owner);
         for batch in batches(events) {
@@ -148,7 +147,7 @@ impl Clients {
     }
 }
 
-/// The claim and the lease of an event.
+/// Returns the keys of an event's claim and lease.
 fn names(number: usize, minute: i64) -> [String; 2] {
     [format!("raw:claim:{{event:{number}}}:{minute}"), format!("raw:lease:{{event:{number}}}")]
 }

@@ -29,7 +29,7 @@ pub(crate) fn race(race: &mut Race) {
     race.run(1, work);
 }
 
-/// What such a process does. It says its peak in KiB.
+/// Runs one such process, which prints its peak in KiB.
 pub(crate) fn be_one(scheduler: &str, events: &str) {
     let events = events.parse().expect("a count");
     let soloist = |attributes: fn(Event) -> Event| {

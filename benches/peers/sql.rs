@@ -1,4 +1,4 @@
-//! Events on databases over loopback that write what is committed to the disk, beside raw clients.
+//! Events on databases over loopback, with commits that are written to the disk, beside raw clients.
 
 use std::cell::RefCell;
 
@@ -30,13 +30,13 @@ trait Sql {
     type Mutex: EventMutex + 'static;
 
     fn start() -> Self;
-    /// In this table, which is made.
+    /// Creates the table, and a store in it.
     fn mutex(&self, table: &str) -> Self::Mutex;
     /// Adds so many claims to this table that have just ended.
     fn fill(&self, table: &str, claims: usize);
-    /// A connection that carries out statements and returns the first value of the first row.
+    /// Connects a raw client, which carries out statements and returns the first value of the first row.
     fn raw(&self) -> impl FnMut(&str) -> Option<String>;
-    /// The same for one statement that it has prepared, which looks for two names; how many rows there are.
+    /// Connects a raw client with one prepared statement, which looks for two names. It returns the number of rows.
     fn prepared(&self, look: &str) -> impl FnMut([&str; 2]) -> usize;
 }
 

@@ -1,8 +1,8 @@
-//! What was measured, as a page of Markdown.
+//! The results, as a page of Markdown.
 
 use crate::alternate::{Measured, Spread, Unit};
 
-/// The page of the guide: how, on what machine, and the table.
+/// Writes the page of the guide: the method, the machine, and the table.
 pub(crate) fn page(how: &str, all: &[Measured]) -> String {
     let rows: String = all.iter().map(rows).collect();
     format!(
@@ -13,7 +13,7 @@ pub(crate) fn page(how: &str, all: &[Measured]) -> String {
     )
 }
 
-/// The lines of one kind of work.
+/// Writes the lines of one kind of work.
 pub(crate) fn rows(Measured { title, unit, rows }: &Measured) -> String {
     let lines = rows.iter().enumerate().map(|(at, row)| {
         let title = if at == 0 { title } else { "" };
@@ -25,7 +25,7 @@ pub(crate) fn rows(Measured { title, unit, rows }: &Measured) -> String {
 }
 
 impl Unit {
-    /// By what it is multiplied, to be read in a unit of this name.
+    /// Returns the factor that turns a value into a readable unit, and the name of the unit.
     fn scale(self, value: f64) -> (f64, &'static str) {
         match self {
             Self::Bytes => (1.0 / f64::from(1 << 20), " MiB"),
@@ -43,7 +43,7 @@ impl Spread {
     }
 }
 
-/// Three of them, and none behind the point that a large number does not need.
+/// Writes three digits, and no decimal places that a large number does not need.
 pub(crate) fn digits(value: f64) -> String {
     let places = match value {
         ..10.0 => 2,

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{Event, EventMutex, Report, Schedule, SkipReason, Verdict};
 
-/// How often the callback of any event ran, of whichever contender.
+/// The runs of all callbacks, of all contenders.
 static RAN: AtomicUsize = AtomicUsize::new(0);
 
-/// What every event does.
+/// Counts a run. Every event has this callback.
 pub(crate) fn callback() {
     RAN.fetch_add(1, Ordering::Relaxed);
 }
@@ -19,7 +19,7 @@ pub(crate) fn ran() -> usize {
     RAN.load(Ordering::Relaxed)
 }
 
-/// How long this takes, in which as many callbacks have to run.
+/// Measures the time of `work`, in which so many callbacks must run.
 #[track_caller]
 pub(crate) fn timed(runs: usize, work: impl FnOnce()) -> Duration {
     let before = ran();
@@ -30,7 +30,7 @@ pub(crate) fn timed(runs: usize, work: impl FnOnce()) -> Duration {
     took
 }
 
-/// On average, what each of so many took.
+/// Returns the average of so many.
 #[expect(clippy::cast_precision_loss, reason = "they are few")]
 pub(crate) fn each(took: Duration, count: usize) -> f64 {
     took.as_secs_f64() / count as f64
@@ -71,7 +71,7 @@ impl Ticks {
         took
     }
 
-    /// Ticks in the minute in which `winner` has run the events, so that each is lost.
+    /// Ticks in the minute in which `winner` has run the events: this server loses each of them.
     #[track_caller]
     pub(crate) fn lose(&mut self, winner: &Self) -> Duration {
         self.minute = winner.minute;
@@ -80,7 +80,7 @@ impl Ticks {
         took
     }
 
-    /// Ticks in this minute, in which others tick, too: how many events succeeded, and how many were lost.
+    /// Ticks in a minute in which others tick, too. Returns how many events succeeded, and how many were lost.
     pub(crate) fn compete(&mut self, minute: DateTime<Utc>) -> [usize; 2] {
         self.kept = Some(self.schedule.run_due(minute));
         self.counts()
@@ -93,7 +93,7 @@ impl Ticks {
         })
     }
 
-    /// How many events succeeded, and how many were skipped because another process has their occurrence or their lease.
+    /// Counts the events that succeeded, and those that another process ran.
     fn counts(&self) -> [usize; 2] {
         let mut counts = [0, 0];
         for entry in self.kept.iter().flat_map(Report::entries) {

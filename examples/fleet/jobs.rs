@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use soloist::{Event, Run, RunOutcome, Schedule, TaskResult};
 
-/// What is told of an event in the pictures.
+/// An event, as the pictures describe it.
 pub(crate) struct Job {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,

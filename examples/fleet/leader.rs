@@ -1,4 +1,4 @@
-//! Starts the workers, kills one of them at work, starts it again, and shows what they tell meanwhile.
+//! Starts the workers, kills one of them during a run, starts it again, and prints their reports meanwhile.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -44,7 +44,7 @@ pub(crate) fn lead(url: &str, story: Story) -> Result<Story, Box<dyn Error>> {
     (0..leader.story.workers).try_for_each(|worker| leader.start(worker))?;
     while leader.servers.iter().any(Option::is_some) {
         let heard = leader.listen();
-        // Ctrl-C reaches the workers, too: that one of them ended is no news then.
+        // Ctrl-C reaches the workers, too: their end is expected then.
         if interrupted.load(Ordering::Relaxed) {
             return Err("interrupted".into());
         }
@@ -72,7 +72,7 @@ struct Leader {
 
 enum News {
     Line(String),
-    /// It has closed its standard output, which it does by ending.
+    /// The worker has ended, and so has closed its standard output.
     Gone,
 }
 
@@ -133,7 +133,7 @@ impl Leader {
         Ok(())
     }
 
-    /// When its time has come: SIGKILL to a worker at work, which can do nothing about it.
+    /// Kills a running worker by SIGKILL, which it can't handle, when the time has come.
     fn kill_one(&mut self) -> Result<(), Box<dyn Error>> {
         let now = self.pace.now();
         let is_due = |run: &Run| run.minute >= self.kill_from && now.0 >= run.from.0 + self.kill_after;
@@ -141,7 +141,7 @@ impl Leader {
         let (Some(run), None) = (run, self.story.kill) else { return Ok(()) };
         let worker = run.worker;
         let Some(server) = &mut self.servers[worker] else { return Ok(()) };
-        // The time before the kill: from then on somebody else may take over.
+        // The time before the kill: from then on another worker may take over.
         let kill = Kill { worker, process: server.0.id(), at: self.pace.now(), restarted: None };
         server.0.kill()?;
         server.0.wait()?;
@@ -150,7 +150,7 @@ impl Leader {
         Ok(())
     }
 
-    /// A minute and a half later.
+    /// Starts the killed worker again, a minute and a half later.
     fn restart_it(&mut self) -> Result<(), Box<dyn Error>> {
         let now = self.pace.now();
         let Some(kill) = self.story.kill.as_mut().filter(|kill| kill.restarted.is_none()) else { return Ok(()) };
@@ -163,7 +163,7 @@ impl Leader {
         self.start(worker)
     }
 
-    /// A line for each minute that is nearly over.
+    /// Prints a line for each minute that is nearly over.
     fn show_minutes(&mut self) {
         while self.shown < self.story.minutes && self.pace.now().0 >= At::minute(self.shown).0 + 900 {
             let [remind, generate, sync] = [0, 1, 2].map(|job| who(&self.story, job, self.shown));
@@ -173,12 +173,12 @@ impl Leader {
     }
 }
 
-/// The beginning of a line, about a minute or a moment.
+/// Writes the beginning of a line, about a minute or a moment.
 fn head(when: impl Display) -> String {
     format!("{:<12}", format!("minute {when}"))
 }
 
-/// What is known of it so far: a worker tells of its skips when its tick ends.
+/// Describes a minute as far as it is known: a worker reports its skips when its tick ends.
 fn who(story: &Story, job: usize, minute: u32) -> String {
     let start = At::minute(minute);
     let is_in_the_way = |run: &Run| job == VICTIM && run.job == job && run.from < start && run.to() > start;

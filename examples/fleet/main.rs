@@ -1,5 +1,5 @@
-//! A fleet on one store, in ten seconds: workers tick the same schedule, one of them is killed while it is at work, and
-//! a timeline shows who ran what when, and who was skipped and why. In the terminal, and as an SVG file.
+//! A fleet on one store, in ten seconds: workers tick the same schedule, and one of them is killed during a run. A timeline shows
+//! each run with its worker, and each skip with its reason: in the terminal, and as an SVG file.
 //!
 //! ```text
 //! cargo run --example fleet
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// With its causes, where it does not tell of them itself.
+/// Writes an error with the causes that its own text leaves out.
 fn in_one_line(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -75,7 +75,7 @@ fn lead(options: &Options) -> Result<(), Box<dyn Error>> {
         None => format!("file:{}", directory.path().display()),
         Some(url) => url.clone(),
     };
-    // Before all else, so that neither a wrong store nor a wrong path costs anybody ten seconds.
+    // First of all, so that a wrong store or a wrong path is reported at once, not after ten seconds.
     let story = Story::new(options.workers, options.minutes, options.seed, leader::look_at(&url)?);
     let mut picture = File::create(&options.svg).map_err(|error| format!("{}: {error}", options.svg.display()))?;
     println!(
@@ -102,7 +102,7 @@ struct Options {
     minutes: u32,
     seed: u64,
     svg: PathBuf,
-    /// This process is a worker, of the fleet with this clock.
+    /// The clock of the fleet, if this process is a worker.
     worker: Option<Pace>,
 }
 
@@ -141,7 +141,7 @@ impl Options {
     }
 }
 
-/// The value of an option, about which `rule` says what it is.
+/// Reads the value of an option. `rule` describes it in an error.
 fn number<T: FromStr + PartialOrd>(
     arguments: &mut lexopt::Parser,
     range: RangeInclusive<T>,

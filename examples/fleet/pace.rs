@@ -1,4 +1,4 @@
-//! The time of the fleet, in which a minute lasts a second.
+//! The time of the fleet: a minute lasts a second.
 
 use std::fmt;
 use std::thread;
@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// When something was: thousandths of a minute since the fleet began, which are milliseconds for us.
+/// A time of the fleet: thousandths of a minute since it began, which are real milliseconds.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct At(pub(crate) u32);
 
@@ -17,7 +17,7 @@ impl At {
         Self(minute * Self::MINUTE)
     }
 
-    /// How much later, by what is shown of both.
+    /// Returns the difference between the two times as they are shown.
     pub(crate) fn after(self, earlier: Self) -> Self {
         Self((self.0 / 100).saturating_sub(earlier.0 / 100) * 100)
     }
@@ -38,12 +38,12 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// A fleet that begins in a moment, when its workers are there.
+    /// Makes the time of a fleet that begins in half a second, when its workers run.
     pub(crate) fn new() -> Self {
         Self::begun_at(millis(since_1970() + Duration::from_millis(500)))
     }
 
-    /// The fleet that began so many milliseconds after 1970.
+    /// Makes the time of a fleet that began so many milliseconds after 1970.
     pub(crate) fn begun_at(millis: u64) -> Self {
         Self { began: Duration::from_millis(millis) }
     }
@@ -60,12 +60,12 @@ impl Pace {
         thread::sleep((self.began + Duration::from_millis(at.0.into())).saturating_sub(since_1970()));
     }
 
-    /// What the schedule takes this minute for. No fleet before had it on this store, where claims live long.
+    /// Returns the minute as the schedule sees it. No earlier fleet used it on this store, in which claims live long.
     pub(crate) fn instant(self, minute: u32) -> DateTime<Utc> {
         DateTime::UNIX_EPOCH + TimeDelta::minutes(i64::from(minute) + self.first())
     }
 
-    /// The other way round.
+    /// Returns the minute of an instant that the schedule saw.
     pub(crate) fn minute(self, instant: DateTime<Utc>) -> u32 {
         u32::try_from(instant.timestamp() / 60 - self.first()).unwrap_or(0)
     }

@@ -10,7 +10,7 @@ pub(crate) struct Story {
     pub(crate) workers: usize,
     pub(crate) minutes: u32,
     pub(crate) seed: u64,
-    /// In the order in which they started, as far as each worker goes.
+    /// Ordered by their start, for each worker.
     pub(crate) runs: Vec<Run>,
     pub(crate) skips: Vec<Skip>,
     pub(crate) kill: Option<Kill>,
@@ -34,7 +34,7 @@ pub(crate) struct Run {
 pub(crate) enum End {
     Well,
     Failed(String),
-    /// Its process was killed.
+    /// Ended because the process was killed.
     Killed,
 }
 
@@ -54,18 +54,18 @@ pub(crate) enum Reason {
     Taken,
     /// The run of an earlier minute was not over.
     Running,
-    /// It was over with its worker, and its lease was not.
+    /// The run ended with its worker, but its lease did not.
     Leased,
     /// The store is out, say.
     Fault,
 }
 
-/// What a store does about the lease of a process that was killed.
+/// A store's way with the lease of a killed process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum AfterAKill {
-    /// It is on the same host, and sees that the process has gone.
+    /// A store on the same host, which sees that the process has gone.
     FreeAtOnce,
-    /// It is a server, to which only the end of the term tells.
+    /// A server, which learns of it at the end of the term.
     Leased,
 }
 
@@ -111,8 +111,8 @@ impl Story {
         Some(())
     }
 
-    /// In the words of the report, with the worker instead of its process. To a server a lease is a lease, whether or not
-    /// its worker is still there; a person wants to read that nothing runs any more.
+    /// Explains a skip in the words of the report, with the worker instead of its process. A server does not know whether the
+    /// holder of a lease still runs, but a person wants to read that.
     fn why_skipped(&self, keyword: &str, holder: &str, text: &str) -> (Reason, String) {
         let (reason, words) = match keyword {
             "ran_elsewhere" => (Reason::Taken, "taken by"),
@@ -133,7 +133,7 @@ impl Story {
         }
     }
 
-    /// What the killed worker had at hand has ended with it.
+    /// Ends the runs of the killed worker.
     pub(crate) fn died(&mut self, kill: Kill) {
         for run in self.runs.iter_mut().filter(|run| run.worker == kill.worker && run.end.is_none()) {
             run.end = Some((kill.at, End::Killed));
@@ -144,18 +144,18 @@ impl Story {
         self.runs.iter().find(|run| (run.job, run.minute) == (job, minute))
     }
 
-    /// The run for whose sake its worker was killed.
+    /// Returns the run in which its worker was killed.
     pub(crate) fn killed_run(&self) -> Option<&Run> {
         self.runs.iter().find(|run| run.job == VICTIM && matches!(run.end, Some((_, End::Killed))))
     }
 
-    /// The first run of the same event after that.
+    /// Returns the first run of that event after the kill.
     pub(crate) fn takeover(&self) -> Option<&Run> {
         let kill = self.kill?;
         self.runs.iter().filter(|run| run.job == VICTIM && run.from >= kill.at).min_by_key(|run| run.from)
     }
 
-    /// The kill in sentences.
+    /// Describes the kill in sentences.
     pub(crate) fn of_the_kill(&self) -> Vec<String> {
         let (Some(kill), Some(run)) = (self.kill, self.killed_run()) else { return Vec::new() };
         let (worker, event, minute) = (kill.worker + 1, JOBS[run.job].name, run.minute);
@@ -174,7 +174,7 @@ impl Story {
         lines
     }
 
-    /// What broke a promise, or went wrong in another way; nothing, if all is well.
+    /// Returns the broken promises and other failures; nothing if all is well.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for (number, run) in self.runs.iter().enumerate() {
@@ -205,7 +205,7 @@ impl Story {
 }
 
 impl Run {
-    /// When it ended; one that has not, at the end of all times.
+    /// Returns the end of the run; the end of time if it still runs.
     pub(crate) fn to(&self) -> At {
         self.end.as_ref().map_or(At(u32::MAX), |(at, _)| *at)
     }

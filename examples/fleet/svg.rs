@@ -14,7 +14,7 @@ const ROW: u32 = 17;
 /// Runs of the last event overlap, and need a second row.
 const LANE: u32 = 4 * ROW + 14;
 const LEGEND: u32 = 144;
-/// What is told at the top and at the bottom has to fit beside the lanes of few minutes.
+/// The texts at the top and at the bottom must fit, however few minutes there are.
 const LEAST_WIDTH: u32 = 900;
 
 const STYLE: &str = include_str!("svg.css");
@@ -159,7 +159,7 @@ impl Picture<'_> {
         self.add(&format!("<path class=\"{class}\" d=\"M{} {} l10 10 m0 -10 l-10 10\"/>", x - 5, y - 5));
     }
 
-    /// While it was not there.
+    /// Draws the time in which the worker was not there.
     fn kill(&mut self, kill: Kill) {
         let (from, top) = (self.x(kill.at), top(kill.worker));
         let to = kill.restarted.map_or(self.x(At::minute(self.story.minutes)), |back| self.x(back));
@@ -178,7 +178,7 @@ impl Picture<'_> {
         self.add("</g>");
     }
 
-    /// From the run that died to the one that took over.
+    /// Draws the arrow from the killed run to the run that took over.
     fn takeover(&mut self) {
         let (Some(died), Some(next)) = (self.story.killed_run(), self.story.takeover()) else { return };
         let (x, y) = (self.x(died.to()), y_of(died.worker, VICTIM, 0) + ROW / 2);
@@ -238,7 +238,7 @@ impl Picture<'_> {
     }
 }
 
-/// Of the row of an event; the runs of `stock:sync` take turns with two.
+/// Returns the place of an event's row. The runs of `stock:sync` alternate between two rows.
 fn y_of(worker: usize, job: usize, minute: u32) -> u32 {
     let row = u32::try_from(job).unwrap_or(0) + if job == JOBS.len() - 1 { minute % 2 } else { 0 };
     top(worker) + 4 + row * ROW
@@ -256,7 +256,7 @@ fn shortened(token: &str) -> String {
     }
 }
 
-/// By the width of a digit, and with room for a mark at its end.
+/// Returns whether a label fits, by the width of a digit, and with room for a mark at its end.
 fn fits(label: &str, width: u32) -> bool {
     u32::try_from(label.chars().count()).is_ok_and(|length| length * 6 + 8 <= width)
 }

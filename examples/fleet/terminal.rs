@@ -84,13 +84,13 @@ impl Chart<'_> {
         }
     }
 
-    /// What comes later than the picture reaches, because the machine was busy, is at its end.
+    /// Returns the column of a time. A time after the end of the picture, on a busy machine, is in the last column.
     fn cell(&self, at: At) -> usize {
         let cell = usize::try_from(at.0 / (At::MINUTE / self.cells)).unwrap_or(usize::MAX);
         cell.min(self.columns() - 1)
     }
 
-    /// The runs of the last minute end after it.
+    /// Returns the number of columns: the runs of the last minute end after it.
     fn columns(&self) -> usize {
         usize::try_from((self.story.minutes + 2) * self.cells).unwrap_or(usize::MAX)
     }

@@ -1,4 +1,4 @@
-//! One server of the fleet: a process that ticks the schedule, and tells on standard output what becomes of it.
+//! A server of the fleet: a process that ticks the schedule, and reports on standard output.
 
 use std::error::Error;
 use std::io::{Write, stdin, stdout};
@@ -31,7 +31,7 @@ pub(crate) fn work(store: &str, pace: Pace, minutes: u32) -> Result<(), Box<dyn 
     Ok(())
 }
 
-/// A leader that ends, however that happens, closes our standard input: nobody works on without it.
+/// Exits when the leader ends, which closes standard input.
 fn end_with_the_leader() {
     let _ = std::io::copy(&mut stdin(), &mut std::io::sink());
     std::process::exit(1);
@@ -45,7 +45,7 @@ fn tell_of_skips(pace: Pace, entry: &Entry) -> TaskResult {
     tell(pace, pace.minute(entry.occurrence()), entry.event(), &what)
 }
 
-/// One line in one write, so that the lines of several threads don't mix.
+/// Writes one line in one write, so that the lines of several threads don't mix.
 fn tell(pace: Pace, minute: u32, event: &str, what: &str) -> TaskResult {
     let line = format!("{}\t{minute}\t{event}\t{}\n", pace.now().0, what.replace('\n', " "));
     let mut out = stdout().lock();

@@ -1,4 +1,4 @@
-//! One server of a fleet: ticks a schedule of one event, and logs what becomes of it, one JSON object a line. It ends in
+//! A server of a fleet: ticks a schedule of one event, and logs each step as one JSON object a line. It ends in
 //! order on SIGTERM, SIGINT, SIGQUIT and SIGHUP.
 //!
 //! Start several on one store to see them share the work:
@@ -96,7 +96,7 @@ fn refuse(error: &dyn Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Where standard error can't be written to, the macro for it panics.
+/// Writes to standard error. The macro for that panics if it can't be written to.
 fn complain(why: impl Display) {
     let _ = writeln!(io::stderr(), "worker: {why}");
 }
@@ -263,7 +263,7 @@ fn overlap(policy: &str) -> Result<Overlap, Box<dyn Error>> {
 }
 
 fn schedule(options: &Options) -> Result<Schedule, Box<dyn Error>> {
-    // Killing a command takes its time, and so does what comes after it.
+    // A command takes time to stop, and so do the steps after it.
     let ending = Duration::from_secs(if options.exec.is_some() { 5 } else { 0 });
     let shutdown = options.shutdown.clone().with_drain(options.drain).with_grace(options.grace + ending);
     let store = soloist::connect(&options.store)?;
@@ -273,7 +273,7 @@ fn schedule(options: &Options) -> Result<Schedule, Box<dyn Error>> {
     let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
     #[cfg(feature = "tokio")]
     if options.is_async {
-        // It drives them for as long as this process is there.
+        // The runtime drives them until this process ends.
         let runtime = Box::leak(Box::new(tokio::runtime::Runtime::new()?));
         schedule = schedule.with_runtime(runtime.handle().clone());
     }
@@ -291,7 +291,7 @@ fn schedule(options: &Options) -> Result<Schedule, Box<dyn Error>> {
     Ok(schedule)
 }
 
-/// A service does that when it is deployed, by its migrations say, and not at each start.
+/// Creates the table. A service does that when it is deployed, in a migration, and not at each start.
 fn create_table(url: &str) -> Result<(), Box<dyn Error>> {
     match url.split(':').next() {
         #[cfg(feature = "mysql")]
@@ -349,7 +349,7 @@ fn event(options: &Options, name: String) -> Event {
     event
 }
 
-/// A task that takes its time, and says when it starts and how it ends.
+/// Makes a task that takes some time, and logs its start and its end.
 fn task(options: &Options) -> impl Fn(&Run) -> TaskResult + Send + Sync + 'static {
     let (log, work, stubborn) = (Arc::clone(&options.log), options.work, options.stubborn);
     let until = options.until.clone();
@@ -471,7 +471,7 @@ fn tell(report: &Report, log: &Log) -> bool {
     failed
 }
 
-/// What the task itself can't log: that it did not run, or did not end well.
+/// Returns the line that the task can't log itself: that it did not run, or failed.
 fn report_line(entry: &Entry) -> Option<Value> {
     let (what, details) = match entry.verdict() {
         Verdict::Skipped(reason) => {
@@ -522,7 +522,7 @@ impl Log {
         Ok(Self::File(Mutex::new(OpenOptions::new().append(true).create(true).open(path)?)))
     }
 
-    /// One line in one write, so that the lines of several processes don't mix.
+    /// Writes one line in one write, so that the lines of several processes don't mix.
     fn write(&self, line: &Value) -> io::Result<()> {
         let line = format!("{line}\n");
         match self {

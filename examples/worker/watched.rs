@@ -7,16 +7,16 @@ use std::time::Duration;
 use soloist::Run;
 use soloist::time::{Clock, Moment};
 
-/// How long before its lease ends a future is dropped, whatever its grace.
+/// The time before the end of its lease at which a future is dropped, whatever its grace.
 const DROPPED_BEFORE: Duration = Duration::from_secs(1);
 
 /// Looks at the clock when a poll begins and when it ends.
 pub(crate) struct Watched<F> {
     task: Pin<Box<F>>,
     run: Run,
-    /// How long before the end of its lease it is told to stop.
+    /// The time before the end of its lease at which it is cancelled.
     told_before: Duration,
-    /// When its lease ends, by what was last known of it.
+    /// The last known end of its lease.
     deadline: Option<Moment>,
     say: Say,
 }
@@ -24,8 +24,8 @@ pub(crate) struct Watched<F> {
 type Say = Box<dyn Fn(&Run, &str) + Send>;
 
 impl<F: Future> Watched<F> {
-    /// `say` hears `late_poll` when a poll begins after the end of the lease, and `poll_in_flight` when one that began
-    /// before ends after it.
+    /// Watches a task. `say` is called with `late_poll` if a poll begins after the end of the lease, and with `poll_in_flight` if a
+    /// poll began before it and ends after it.
     pub(crate) fn new(run: Run, grace: Duration, task: F, say: impl Fn(&Run, &str) + Send + 'static) -> Self {
         Self { task: Box::pin(task), run, told_before: grace + DROPPED_BEFORE, deadline: None, say: Box::new(say) }
     }
