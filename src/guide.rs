@@ -21,7 +21,7 @@
 //! | What does it cost? | [`costs`] |
 
 #[doc = include_str!("guide/frequencies.md")]
-#[doc = include_str!("event/frequencies/table.md")]
+#[doc = include_str!("event/event_builder/frequencies/table.md")]
 pub mod frequencies {}
 
 #[doc = include_str!("guide/protections.md")]

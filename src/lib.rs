@@ -144,10 +144,10 @@ pub mod testing;
 
 // A schedule and its events.
 pub use event::add_error::{AddError, AddErrorKind};
-pub use event::definition::Event;
-pub use event::outage_policy::OutagePolicy;
+pub use event::event_builder::Event;
+pub use event::protection::OutagePolicy;
 pub use event::protection::overlap::Overlap;
-pub use schedule::registry::Schedule;
+pub use schedule::schedule::Schedule;
 pub use schedule::shutdown::Shutdown;
 pub use task::output::Output;
 pub use time::period::Period;

@@ -8,8 +8,9 @@ use std::process::ExitCode;
 use crate::base::error::MutexError;
 use crate::base::escape::Chain;
 use crate::base::standard_error::print_line;
+use crate::schedule::history::logged_run::RunsError;
 use crate::schedule::pause::pause_error::PauseError;
-use crate::schedule::registry::{logged_run::RunsError, unknown_event::UnknownEvent};
+use crate::schedule::schedule::registry::UnknownEvent;
 
 /// A run failed, or what was asked for could not be done.
 pub(super) const FAILED: u8 = 1;

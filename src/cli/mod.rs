@@ -29,8 +29,8 @@ mod unlock;
 
 use answer::{CommandAnswer, CommandFailure, USAGE};
 
-use crate::event::definition::Event;
-use crate::schedule::registry::Schedule;
+use crate::event::event_builder::Event;
+use crate::schedule::schedule::Schedule;
 #[cfg(feature = "tokio")]
 use crate::schedule::service::as_futures::on_a_thread::on_a_thread;
 

@@ -16,11 +16,11 @@ use super::tables::{holding, how_it_ended, marked, pause_in_words, table_or, tim
 use crate::base::escape::{Chain, Named, OneLine};
 use crate::event::definition::Definition;
 use crate::outcome::skip_reason::SkipReason;
-use crate::schedule::registry::logged_run::RunState;
-use crate::schedule::registry::status::{EventStatus, Status};
+use crate::schedule::history::logged_run::RunState;
+use crate::schedule::history::status::{EventStatus, Status};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::shutdown::Shutdown;
-use crate::schedule::{registry::Schedule, tick_plan::CLAIMED_AFTER};
+use crate::schedule::{schedule::Schedule, tick_plan::next_due::CLAIMED_AFTER};
 use crate::time::clock::Clock;
 
 const NO_EVENTS: &str = "the schedule has no events";
@@ -246,7 +246,7 @@ mod tests {
 
     use super::*;
     use crate::base::error::MutexError;
-    use crate::event::definition::Event;
+    use crate::event::event_builder::Event;
     use crate::lease::name::MutexName;
     use crate::lease::request::{Lease, LeaseRequest};
     use crate::lease::term::Term;

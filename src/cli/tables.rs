@@ -8,7 +8,7 @@ use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, 
 use crate::base::escape::OneLine;
 use crate::lease::holder::Holder;
 use crate::outcome::paused::Pause;
-use crate::schedule::registry::logged_run::{LoggedRun, RunState};
+use crate::schedule::history::logged_run::{LoggedRun, RunState};
 use crate::time::clock::shown::HumanDuration;
 use crate::time::zone::Zone;
 

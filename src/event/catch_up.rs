@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::protection::{MINUTE, Protection, overlap::Queue};
+use super::protection::{Protection, claim::MINUTE, queue_markers::Queue};
 use crate::lease::name::MutexName;
 use crate::outcome::skip_reason::SkipReason;
 use crate::time::{clock::Clock, clock::moment::Moment, timetable::Timetable};

@@ -1,22 +1,20 @@
-//! The validated protections of an event, and the admission that a run asks its store for.
+//! The validated protections of an event: its lease, its claim, its queue, and what it does in an outage.
 
-use std::fmt;
 use std::ops::RangeInclusive;
-use std::slice;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::add_error::{AddErrorKind, Refusal};
-use super::outage_policy::OutagePolicy;
+use crate::lease::name::MutexName;
 use crate::lease::term::{Renewal, Term};
-use crate::lease::{label::Label, name::MutexName, owner::Owner, request::LeaseRequest};
-use crate::store::event_mutex::admission::Admission;
-use crate::time::{clock::moment::Moment, clock::shown::HumanDuration, period::Period, tick::Tick, zone::Zone};
+use crate::time::clock::shown::HumanDuration;
 
+pub(crate) mod claim;
 pub(crate) mod overlap;
 pub(super) mod protection_request;
+pub(crate) mod queue_markers;
+pub(crate) mod slots;
 
-use overlap::Queue;
+use claim::{Claim, Claimant, MINUTE};
+use queue_markers::Queue;
 
 /// The lease that an event asks for.
 #[derive(Clone, Copy, Debug)]
@@ -27,54 +25,11 @@ pub(crate) struct LeaseTerms {
     pub(crate) at_least: Option<Term>,
 }
 
-/// What an event claims with each admission, so that no other server runs it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Claim {
-    /// Each occurrence.
-    Occurrence,
-    Period(Period),
-}
-
-impl fmt::Display for Claim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Occurrence => f.write_str("each"),
-            Self::Period(period) => write!(f, "once per {period:?}"),
-        }
-    }
-}
-
-/// The event and the time that the name of a claim is made from.
-#[derive(Clone, Copy)]
-pub(crate) struct Claimant<'a> {
-    pub(crate) event: &'a Arc<str>,
-    pub(crate) tick: &'a Tick,
-    pub(crate) zone: &'a Zone,
-    /// For how long after its tick began the claim may be asked for.
-    pub(crate) window: Duration,
-}
-
-pub(crate) const MINUTE: Duration = Duration::from_secs(60);
-
-/// For how long after its tick began an event with this period may ask for its claim, without `catch_up`.
-pub(crate) fn claim_window(period: Duration) -> Duration {
-    (period * 10).clamp(MINUTE, 60 * MINUTE)
-}
-
-/// How many runs there may be at a time, if not one.
-pub(crate) const SLOTS: RangeInclusive<usize> = 1..=100;
-
 /// The windows that `catch_up` allows: not less than from one tick to the next.
 pub(crate) const CATCH_UP_WINDOWS: RangeInclusive<Duration> = MINUTE..=Duration::from_secs(366 * 24 * 60 * 60);
 
-/// How many claims of one event a store keeps at most: each of them costs every decision on files, and memory in the other stores.
-const MOST_LIVE_CLAIMS: u128 = 50_000;
-
-/// How much longer than its window a claim is kept, for servers whose clocks differ.
-pub(crate) const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
-
 impl LeaseTerms {
-    /// Whether the store must be able to change the end of a granted lease.
+    /// Returns whether the store must be able to change the end of a granted lease.
     pub(crate) fn need_extension(self) -> bool {
         self.renewal == Renewal::WhileItRuns || self.at_least.is_some()
     }
@@ -99,16 +54,12 @@ impl Protection {
         self.lease.is_some() || self.claim.is_some()
     }
 
-    /// Returns the names of the leases, any of which a run may hold: several where several runs may be at work.
-    pub(crate) fn leases(&self) -> &[MutexName] {
-        match (self.lease, &self.slots[..]) {
-            (None, _) => &[],
-            (Some(_), []) => slice::from_ref(&self.mutex),
-            (Some(_), slots) => slots,
-        }
+    /// Returns the name and the term of the claim of one run; `None` if the event claims nothing.
+    pub(crate) fn claim(&self, claimant: Claimant<'_>) -> Option<(MutexName, Term)> {
+        Some(self.claim?.name_and_term(&self.mutex, claimant))
     }
 
-    /// In the words that ask for them, one by one.
+    /// Returns the words that ask for them, one by one.
     pub(crate) fn in_words(&self) -> Vec<String> {
         let mut words = Vec::new();
         if let Some(LeaseTerms { term, renewal, at_least }) = self.lease {
@@ -137,90 +88,24 @@ impl Protection {
     pub(crate) fn is_replaceable(&self) -> bool {
         self.queue.as_ref().is_some_and(|queue| queue.replaces)
     }
-
-    /// Refuses an event that would have too many claims at a time: one for each of its occurrences until the claim expires.
-    pub(crate) fn check_live_claims(&self, window: Duration, period: Duration) -> Result<(), Refusal> {
-        let live = (window + CLAIM_MARGIN).as_nanos() / period.as_nanos().max(1);
-        match self.claim {
-            Some(Claim::Occurrence) if live > MOST_LIVE_CLAIMS => Err(AddErrorKind::Conflict.because(format_args!(
-                "an occurrence every {period:?} that may wait for {window:?} leaves more than 50,000 claims in the store at \
-                 a time: let it wait for less with `within(..)`, or let it be due less often"
-            ))),
-            _ => Ok(()),
-        }
-    }
-
-    /// The name of the claim of one run, and its term: to the end of the occurrence or period, then the window and its
-    /// margin.
-    pub(crate) fn claim(&self, Claimant { event, tick, zone, window }: Claimant<'_>) -> Option<(MutexName, Term)> {
-        let (event, occurrence) = (Arc::clone(event), tick.occurrence());
-        let (name, rest) = match self.claim? {
-            Claim::Occurrence => (self.mutex.claim(event, occurrence), Duration::ZERO),
-            Claim::Period(period) => {
-                let permit = period.at(occurrence, zone);
-                let rest = (permit.end - tick.now()).to_std().unwrap_or_default();
-                (self.mutex.permit(event, permit.period), rest)
-            }
-        };
-        Some((name, Term::new(rest + window + CLAIM_MARGIN).unwrap_or(Term::MAX)))
-    }
-
-    /// Calls `ask` with each admission that one run asks the store for at `now`, with this label: the run wants one of them.
-    /// `claimant`: `None` for a run by hand.
-    #[inline]
-    pub(crate) fn each_admission(
-        &self,
-        claimant: Option<Claimant<'_>>,
-        label: Option<&Arc<Label>>,
-        now: Moment,
-        mut ask: impl FnMut(Admission),
-    ) {
-        let occurrence = claimant.map(|claimant| claimant.tick.occurrence());
-        let request = |name, term| {
-            let request = LeaseRequest::asked_at(name, term, now).labelled(label);
-            if let Some(occurrence) = occurrence { request.for_occurrence(occurrence) } else { request }
-        };
-        let claim = claimant.and_then(|claimant| self.claim(claimant));
-        if self.slots.is_empty() {
-            return self.admission(&self.mutex, claim, request).into_iter().for_each(ask);
-        }
-        // Where one slot is granted with a claim, no other is.
-        let claim = claim.unwrap_or_else(|| self.claim_of_one_attempt());
-        for slot in &self.slots {
-            self.admission(slot, Some(claim.clone()), request).into_iter().for_each(&mut ask);
-        }
-    }
-
-    #[inline]
-    fn admission(
-        &self,
-        lease: &MutexName,
-        claim: Option<(MutexName, Term)>,
-        request: impl Fn(MutexName, Term) -> LeaseRequest,
-    ) -> Option<Admission> {
-        match (self.lease.map(|lease| lease.term), claim) {
-            (None, None) => None,
-            (Some(term), None) => Some(Admission::lease_only(request(lease.clone(), term))),
-            (None, Some((claim, term))) => Some(Admission::claim_only(request(claim, term))),
-            (Some(term), Some((claim, claim_term))) => {
-                let lease = request(lease.clone(), term);
-                let claim = lease.with(claim, claim_term);
-                Some(Admission::both(lease, claim))
-            }
-        }
-    }
-
-    /// How many admissions one run asks for.
-    #[inline]
-    pub(crate) fn alternatives(&self) -> usize {
-        self.slots.len().max(1)
-    }
-
-    /// A claim that nobody else makes.
-    fn claim_of_one_attempt(&self) -> (MutexName, Term) {
-        (self.mutex.mark(self.mutex.mutex(), format!("attempt {}", Owner::unique())), ATTEMPT)
-    }
 }
 
-/// For how long the claim of one attempt is kept: longer than a store may take to answer.
-const ATTEMPT: Term = Term::DEFAULT;
+/// The answer of an event to an outage, in which its store gives no decision; see [`Event::on_outage`](crate::Event::on_outage).
+///
+/// ```
+/// use soloist::{Event, OutagePolicy};
+///
+/// let event = Event::call("heartbeat", |_| {}).every_minute().without_overlapping().on_outage(OutagePolicy::RunUnprotected);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OutagePolicy {
+    /// It does not run. The report says why, and the process fails.
+    #[default]
+    Skip,
+    /// It runs all the same, without a lease and without a fencing token, perhaps at the same time as another run of
+    /// it. Each such run is logged as a warning and marked in the report, and the process fails, so that somebody
+    /// learns of the outage. A schedule with a [name](crate::Schedule::named) that can't ask its store whether it is
+    /// paused skips the event, unless it is [`even_when_paused`](crate::Event::even_when_paused).
+    RunUnprotected,
+}

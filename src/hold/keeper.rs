@@ -20,7 +20,7 @@ use crate::lease::{holder::Holder, name::MutexName, request::Lease, store_id::St
 use crate::observe::notice::incident::{Incident, ThreadFor};
 use crate::observe::notice::{About, Step};
 use crate::observe::{tell::delivery::Delivery, tell::log};
-use crate::outcome::run_id::RunId;
+use crate::outcome::run_record::RunId;
 use crate::store::event_mutex::held::Names;
 use crate::store::event_mutex::{batch::no_answer, description::Scope, slot::Slot};
 use crate::store::handle::Store;

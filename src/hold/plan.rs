@@ -13,7 +13,7 @@ use crate::base::error::MutexError;
 use crate::lease::holder::Holder;
 use crate::lease::name::MutexName;
 use crate::lease::term::{Renewal, Term};
-use crate::outcome::run_id::RunId;
+use crate::outcome::run_record::RunId;
 use crate::store::event_mutex::EventMutex;
 use crate::time::clock::{about_a_second, moment::Moment};
 

@@ -16,20 +16,20 @@ pub(crate) mod tell;
 
 pub use crate::event::definition::Definition;
 pub use crate::outcome::cancel::Cancelled;
+pub use crate::outcome::command_exit::KeptOutput;
 pub use crate::outcome::fault::Fault;
 pub use crate::outcome::hook_failure::{Hook, HookFailure};
-pub use crate::outcome::kept_output::KeptOutput;
 pub use crate::outcome::paused::Pause;
 pub use crate::outcome::release::Release;
 pub use crate::outcome::run_outcome::Ended;
 pub use crate::outcome::run_record::outcome_kind::OutcomeKind;
 pub use crate::outcome::run_record::skip_count::SkipCount;
 pub use crate::outcome::run_record::{RunEnd, RunRecord};
+pub use crate::schedule::history::logged_run::{LoggedRun, RunState, RunsError};
+pub use crate::schedule::history::status::{EventStatus, Status};
+pub use crate::schedule::history::{LastRun, LastSkip, RunningNow};
 pub use crate::schedule::pause::pause_error::PauseError;
-pub use crate::schedule::registry::event_history::{LastRun, LastSkip, RunningNow};
-pub use crate::schedule::registry::logged_run::{LoggedRun, RunState, RunsError};
-pub use crate::schedule::registry::status::{EventStatus, Status};
-pub use crate::schedule::registry::unknown_event::UnknownEvent;
+pub use crate::schedule::schedule::registry::UnknownEvent;
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use crate::schedule::service::as_futures::operator::Operator;

@@ -11,7 +11,7 @@ use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, owner::Owner, token::FencingToken};
 use crate::outcome::cancel::CancelReason;
 use crate::outcome::release::Release;
-use crate::outcome::run_id::RunId;
+use crate::outcome::run_record::RunId;
 use crate::outcome::skip_reason::SkipReason;
 use crate::outcome::{hook_failure::HookFailure, run_outcome::RunOutcome};
 use crate::time::clock::Clock;

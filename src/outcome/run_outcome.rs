@@ -7,10 +7,9 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::cancel::CancelReason;
-use super::command_exit::{CommandExit, Exited};
+use super::command_exit::{CommandExit, Exited, KeptOutput};
 use super::fault::Fault;
 use super::hook_failure::{Hook, HookFailure};
-use super::kept_output::KeptOutput;
 use super::release::Release;
 use super::run_record::outcome_kind::OutcomeKind;
 use crate::base::escape::{Chain, Lines};

@@ -17,6 +17,13 @@ pub(crate) mod skip_count;
 
 use outcome_kind::OutcomeKind;
 
+/// The identity of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct RunId {
+    pub(crate) event: Arc<str>,
+    pub(crate) occurrence: DateTime<Utc>,
+}
+
 /// How many runs of an event a schedule keeps at most.
 pub(crate) const MOST_KEPT: usize = 1_000;
 

@@ -3,18 +3,18 @@
 //! Foreground events run [in order](in_order) on the caller's thread. Background events run [side by side](in_background), with a
 //! loop for each store, so that a store that is unavailable delays no release of another one, and with [worker threads](workers).
 //! A task that is a future takes no thread: its loop looks after it, in [`awaited_runs`], until it ends. An occurrence that meets
-//! a run of its event may wait in a [queue](queued_run), on a thread of its own.
+//! a run of its event may wait in a [queue](queue_wait), on a thread of its own.
 //!
 //! The way of a protected foreground event on Redis, from the tick to the driver. The answer comes back the same way.
 //!
 //! | file | step |
 //! | --- | --- |
-//! | `schedule/tick_plan.rs` | `run_due`: one tick, and which events are due |
+//! | `schedule/run_due.rs` | one tick; `schedule/tick_plan.rs`: which events are due |
 //! | `schedule/execute/in_order.rs` | the loop: what has ended, and what comes next |
 //! | `schedule/execute/store_request.rs` | the batch: the release of the last run, the admission of the next |
-//! | `schedule/gate.rs` | what is refused without the store; the admission to ask for |
+//! | `schedule/run_admission.rs` | what is refused without the store; the admission to ask for |
 //! | `schedule/tick_context/outages.rs` | whether the store was out a moment ago |
-//! | `store/handle/unanswered_slots.rs` | every slot has an answer that fits |
+//! | `store/handle/ask_store.rs` | every slot has an answer that fits |
 //! | `store/redis.rs` | the public store |
 //! | `store/server/server_mutex.rs` | what an answer means for the caller, and what is released later |
 //! | `store/server/attempts.rs` | pending releases; a connection; another attempt where that helps |
@@ -26,7 +26,7 @@
 
 use std::thread;
 
-use super::planned_run::PlannedRun;
+use super::tick_plan::planned_run::PlannedRun;
 use crate::outcome::skip_reason::SkipReason;
 use crate::task::{runtime, work::Work};
 
@@ -34,7 +34,7 @@ mod awaited_runs;
 mod in_background;
 mod in_order;
 mod one_run;
-mod queued_run;
+mod queue_wait;
 mod store_request;
 mod workers;
 

@@ -1,13 +1,14 @@
-//! The schedule: the registry of events, a tick, the loop of a service, pauses and shutdown.
+//! The schedule and its events; a tick: its plan, the runs in order and in background, the report; the loop, pauses and shutdown.
 
+#[expect(clippy::module_inception, reason = "the file of the type `Schedule` has its name")]
+pub(crate) mod schedule;
+pub(crate) mod run_due;
+pub(crate) mod tick_plan;
+pub(crate) mod tick_context;
+pub(crate) mod run_admission;
 pub(crate) mod execute;
-pub(crate) mod gate;
-pub(crate) mod missed;
-pub(crate) mod pause;
-pub(crate) mod planned_run;
-pub(crate) mod registry;
 pub(crate) mod report;
 pub(crate) mod service;
+pub(crate) mod pause;
 pub(crate) mod shutdown;
-pub(crate) mod tick_context;
-pub(crate) mod tick_plan;
+pub(crate) mod history;

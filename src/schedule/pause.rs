@@ -2,14 +2,15 @@
 
 use chrono::{DateTime, Utc};
 
-pub(crate) mod on_failure;
+pub(crate) mod pause_check;
 pub(crate) mod pause_error;
-pub(crate) mod pauser;
+mod pause_on_failure;
+mod pauser;
 
 use pause_error::PauseError;
 use pauser::Pauser;
 
-use super::registry::Schedule;
+use super::schedule::Schedule;
 use crate::lease::name::MutexName;
 use crate::outcome::paused::{EVENT_PAUSED, Pause};
 

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::missed::write_marks;
-use super::planned_run::PlannedRun;
-use super::registry::Schedule;
 use super::report::Report;
+use super::schedule::Schedule;
 use super::shutdown::Shutdown;
 use super::tick_context::{StartedBy, TickContext};
 use super::tick_plan::TickPlan;
+use super::tick_plan::catch_up_check::write_marks;
+use super::tick_plan::planned_run::PlannedRun;
 use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::{About, Step};
 use crate::outcome::skip_reason::SkipReason;
@@ -223,7 +223,7 @@ mod tests {
     use chrono::TimeDelta;
 
     use super::*;
-    use crate::event::definition::Event;
+    use crate::event::event_builder::Event;
 
     #[test]
     fn an_hour_in_which_none_of_ten_thousand_events_is_due_has_sixty_wake_ups() {

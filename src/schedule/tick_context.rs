@@ -2,17 +2,16 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::registry::Schedule;
+use super::pause::pause_check::PauseCheck;
+use super::schedule::Schedule;
 use super::shutdown::Shutdown;
 use crate::hold::keeper::Keepers;
 use crate::task::future_task::RuntimeId;
 use crate::time::clock::moment::Moment;
 
 pub(crate) mod outages;
-pub(crate) mod pause_check;
 
 use outages::Outages;
-use pause_check::PauseCheck;
 
 /// The values that the runs of one tick share.
 pub(crate) struct TickContext<'a> {

@@ -6,7 +6,7 @@ use super::event_mutex::EventMutex;
 use super::event_mutex::description::Scope;
 use crate::lease::store_id::StoreId;
 
-mod unanswered_slots;
+mod ask_store;
 
 /// A store and its description.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use crate::outcome::kept_output::KeptOutput;
+use crate::outcome::command_exit::KeptOutput;
 use kept_tail::KeptTail;
 
 /// Where what a command writes goes, its standard output and its standard error together;

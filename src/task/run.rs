@@ -9,7 +9,7 @@ use crate::hold::held_lease::HeldLease;
 use crate::lease::{request::Lease, token::FencingToken};
 use crate::observe::notice::{About, Step};
 use crate::outcome::cancel::{CancelReason, Cancelled};
-use crate::outcome::run_id::RunId;
+use crate::outcome::run_record::RunId;
 
 /// One run of an event, as its task and its hooks see it. An owned, cheap handle: clone it into threads and futures.
 /// The lease is given back when the task and its hooks have returned, whoever still has a clone: wait for what you start.

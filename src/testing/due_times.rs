@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use chrono::{NaiveDate, NaiveDateTime, TimeDelta};
 
-use crate::schedule::registry::Schedule;
+use crate::schedule::schedule::Schedule;
 use crate::time::zone::Zone;
 
 /// The time by which a wall clock can differ from UTC, and a margin.

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::overlap::{MOST_PLACES, Overlap, Queue, WAITS};
-use super::{CATCH_UP_WINDOWS, Claim, LeaseTerms, Protection, SLOTS};
+use super::claim::Claim;
+use super::overlap::Overlap;
+use super::queue_markers::{MOST_PLACES, Queue, WAITS};
+use super::slots::SLOTS;
+use super::{CATCH_UP_WINDOWS, LeaseTerms, OutagePolicy, Protection};
 use crate::event::add_error::{AddErrorKind, Refusal, checked_term};
-use crate::event::outage_policy::OutagePolicy;
 use crate::lease::name::MutexName;
 use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
 use crate::time::period::Period;

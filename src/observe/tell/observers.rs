@@ -12,7 +12,7 @@ use crate::observe::{
     notice::incident::Incident,
     notice::{About, Notice, Step},
 };
-use crate::outcome::run_id::RunId;
+use crate::outcome::run_record::RunId;
 use crate::time::clock::Clock;
 
 /// Is told of each [step](Step) of a schedule; see [`Schedule::observe`](crate::Schedule::observe).

@@ -3,11 +3,11 @@
 use std::thread::Scope;
 
 use super::one_run::{ActiveRun, PendingRun};
-use super::queued_run::turn_away;
+use super::queue_wait::turn_away;
 use super::store_request::StoreRequest;
 use super::workers::with_workers;
-use crate::schedule::gate::{self, BATCH_SIZE};
-use crate::schedule::planned_run::PlannedRun;
+use crate::schedule::run_admission::{self, BATCH_SIZE};
+use crate::schedule::tick_plan::planned_run::PlannedRun;
 
 /// Runs these side by side, and enters a result for each.
 ///
@@ -23,7 +23,7 @@ pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a
                 && let Some(run) = planned.next()
             {
                 let pending = PendingRun::new(run);
-                match pending.span.in_scope(|| gate::check_before_store(run)) {
+                match pending.span.in_scope(|| run_admission::check_before_store(run)) {
                     Err(reason) => request.refused.push((pending, reason)),
                     Ok(()) if run.asks_store() => request.admit(pending),
                     Ok(()) => request.ready.push(ActiveRun::unasked(pending)),

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::awaited_runs::perform_here;
 use super::one_run::{ActiveRun, PendingRun};
-use super::queued_run::turn_away;
+use super::queue_wait::turn_away;
 use super::store_request::StoreRequest;
 use crate::outcome::skip_reason::SkipReason;
-use crate::schedule::gate::{self, BATCH_SIZE};
-use crate::schedule::planned_run::PlannedRun;
+use crate::schedule::run_admission::{self, BATCH_SIZE};
+use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::random_below;
 
@@ -30,7 +30,7 @@ pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], s
             request.ask();
         }
         let pending = PendingRun::new(run);
-        let check = || pending.span.in_scope(|| gate::check_before_store(run)).err();
+        let check = || pending.span.in_scope(|| run_admission::check_before_store(run)).err();
         let elsewhere = |claim: Held| SkipReason::RanElsewhere(claim.into_holder());
         let refusal = if joins_release { None } else { check().or_else(|| claimed.map(elsewhere)) };
         let is_asked = refusal.is_none() && run.asks_store();

@@ -16,11 +16,11 @@ use crate::outcome::fault::{Fault, attempt};
 use crate::outcome::hook_failure::{Hook, HookFailure};
 use crate::outcome::run_outcome::{Ended, RunOutcome};
 use crate::outcome::{command_exit::CommandExit, release::Release, skip_reason::SkipReason};
-use crate::schedule::gate::{self, AdmittedRun};
-use crate::schedule::planned_run::PlannedRun;
-use crate::schedule::registry::event_history::RunningNow;
+use crate::schedule::history::RunningNow;
 use crate::schedule::report::{Entry, Verdict};
+use crate::schedule::run_admission::{self, AdmittedRun};
 use crate::schedule::shutdown::shutdown_state::RunGuard;
+use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::task::future_task::{FutureTask, PreparedTask, TaskEnd};
 use crate::task::work::{Task, Work};
 use crate::task::{command::Command, orphan_policy::OrphanPolicy, run::Run};
@@ -94,7 +94,7 @@ impl<'a> ActiveRun<'a> {
 
     /// Begins a run that asks no store.
     pub(super) fn unasked(pending: PendingRun<'a>) -> Self {
-        let admitted = gate::begin_run(pending.planned, None, pending.planned.clock.moment());
+        let admitted = run_admission::begin_run(pending.planned, None, pending.planned.clock.moment());
         Self::new(pending, admitted)
     }
 

@@ -7,8 +7,8 @@ use super::awaited_runs::perform_here;
 use super::one_run::{ActiveRun, PendingRun};
 use crate::lease::request::Lease;
 use crate::outcome::skip_reason::SkipReason;
-use crate::schedule::gate::{self, AdmittedRun};
-use crate::schedule::planned_run::PlannedRun;
+use crate::schedule::run_admission::{self, AdmittedRun};
+use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::batch::Batch;
 use crate::time::clock::moment::Moment;
 
@@ -110,7 +110,7 @@ impl<'a> StoreRequest<'a> {
     fn add_all_admissions(&mut self) {
         let mut at = 0;
         while let Some(pending) = self.admitting.get(at) {
-            match gate::add_admissions(pending.planned, &mut self.batch) {
+            match run_admission::add_admissions(pending.planned, &mut self.batch) {
                 Ok(()) => at += 1,
                 Err(reason) => self.refused.push((self.admitting.remove(at), reason)),
             }
@@ -137,8 +137,8 @@ impl<'a> StoreRequest<'a> {
         for pending in self.admitting.drain(..) {
             let PendingRun { planned, span } = &pending;
             let decision = span.in_scope(|| {
-                let answer = gate::take_answer(planned, &mut self.batch, at);
-                gate::decide(planned, answer, answered, &mut self.unused)
+                let answer = run_admission::take_answer(planned, &mut self.batch, at);
+                run_admission::decide(planned, answer, answered, &mut self.unused)
             });
             at += planned.event.protection.alternatives();
             match decision {

@@ -11,7 +11,7 @@ use super::one_run::ActiveRun;
 use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::incident::{Incident, ThreadFor};
 use crate::observe::{tell::log, tell::trace::TraceSpan};
-use crate::schedule::gate::BATCH_SIZE;
+use crate::schedule::run_admission::BATCH_SIZE;
 use crate::task::future_task::PreparedTask;
 use crate::time::clock::Clock;
 

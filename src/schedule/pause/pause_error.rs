@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use crate::base::error::{MutexError, debug_as_display};
 use crate::lease::name::InvalidName;
-use crate::schedule::registry::unknown_event::UnknownEvent;
+use crate::schedule::schedule::registry::UnknownEvent;
 use crate::time::clock::shown::Rfc3339;
 
 /// How many characters the reason for a pause may have.

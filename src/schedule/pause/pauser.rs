@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use super::pause_check::find_pause;
 use super::pause_error::{LONGEST_REASON, PauseError};
 use crate::base::error::MutexError;
 use crate::lease::{label::Label, name::MutexName, request::LeaseRequest, term::Term};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::observers::Observers;
 use crate::outcome::paused::{EVENT_PAUSED, Pause};
-use crate::schedule::tick_context::pause_check::find_pause;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::{EventMutex, extend_one};
 use crate::store::handle::Store;

@@ -3,8 +3,8 @@
 use chrono::{DateTime, Utc};
 
 use crate::hold::keeper::Keeper;
-use crate::schedule::registry::Schedule;
 use crate::schedule::report::Report;
+use crate::schedule::schedule::Schedule;
 use crate::schedule::shutdown::Shutdown;
 use crate::store::handle::Store;
 use crate::task::runtime;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, Read};
 
-use crate::outcome::kept_output::KeptOutput;
+use crate::outcome::command_exit::KeptOutput;
 
 /// The end of a stream.
 pub(super) struct KeptTail {

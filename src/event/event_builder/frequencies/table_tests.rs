@@ -8,7 +8,7 @@ use std::{env, fs};
 use chrono::{DateTime, Datelike, Month, Timelike, Utc, Weekday};
 
 use super::WORDS;
-use crate::event::definition::Event;
+use crate::event::event_builder::Event;
 use crate::time::timetable::seconds::Seconds;
 
 const WRITTEN: &str = include_str!("table.md");
@@ -101,12 +101,12 @@ fn with_arguments() -> [Vec<Row>; 7] {
 fn the_table_in_the_documentation_is_what_the_words_do() {
     let made = table();
     if env::var_os("SOLOIST_WRITE_TABLE").is_some() {
-        fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/event/frequencies/table.md"), &made)
+        fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/event/event_builder/frequencies/table.md"), &made)
             .expect("it is ours");
         return;
     }
     for (made, written) in made.lines().zip(WRITTEN.lines()) {
-        assert_eq!(made, written, "SOLOIST_WRITE_TABLE=1 writes src/event/frequencies/table.md anew");
+        assert_eq!(made, written, "SOLOIST_WRITE_TABLE=1 writes src/event/event_builder/frequencies/table.md anew");
     }
     assert_eq!(made.lines().count(), WRITTEN.lines().count(), "SOLOIST_WRITE_TABLE=1 writes it anew");
 }

@@ -4,9 +4,9 @@
 
 use chrono::{Month, Weekday};
 
-use super::add_error::AddErrorKind;
-use super::definition::Event;
-use super::filter::Filter;
+use super::Event;
+use crate::event::add_error::AddErrorKind;
+use crate::event::filter::Filter;
 use crate::time::crontab::field_set::{Field, FieldSet};
 use crate::time::frequency::timetable_spec::Interval;
 use crate::time::timetable::windows::Window;
@@ -302,6 +302,6 @@ impl Event {
 }
 
 #[cfg(test)]
-mod table;
+mod table_tests;
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,12 @@
-//! The builder's methods for protections: leases, claims, `catch_up`, outages, and the store that keeps them.
+//! The builder's methods for leases: overlaps, slots, queues, outages, and the store that keeps them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::definition::Event;
-use super::outage_policy::OutagePolicy;
-use super::protection::overlap::Overlap;
+use super::Event;
+use crate::event::protection::OutagePolicy;
+use crate::event::protection::overlap::Overlap;
 use crate::store::{event_mutex::EventMutex, handle::Store};
-use crate::time::period::Period;
 
 impl Event {
     /// Never runs while an earlier run of it is at work, however long that takes: it holds a lease, which is renewed
@@ -139,126 +138,6 @@ impl Event {
     /// The default is not to run, see [`OutagePolicy`].
     pub fn on_outage(self, policy: OutagePolicy) -> Self {
         self.say("on_outage", policy, |event| &mut event.protections.on_outage)
-    }
-
-    /// Each occurrence starts on exactly one of the servers that share the store, the first that asks. It needs a store
-    /// that all of them see. Their clocks may differ by up to 5 minutes. A long task may still be overlapped by its
-    /// next occurrence; use [`without_overlapping`](Self::without_overlapping) against that.
-    ///
-    /// A server asks for the claim within a window after its tick began; later, because the events before it took that
-    /// long, the event is skipped as [`TooLate`](crate::SkipReason::TooLate). The window is ten periods of the event,
-    /// between a minute and an hour, and longer where [`catch_up`](Self::catch_up) says so. The period is the shortest
-    /// time between two occurrences. The claim is kept for 5 minutes longer than the window:
-    ///
-    /// | due | asked for within | kept for |
-    /// | --- | --- | --- |
-    /// | every second to every six seconds | 1 minute | 6 minutes |
-    /// | every 30 seconds | 5 minutes | 10 minutes |
-    /// | every minute | 10 minutes | 15 minutes |
-    /// | every 5 minutes | 50 minutes | 55 minutes |
-    /// | every 6 minutes or less often | 60 minutes | 65 minutes |
-    ///
-    /// An occurrence starts at most once: if the process dies after its admission, no other server runs it.
-    pub fn on_one_server(mut self) -> Self {
-        self.protections.one_server = true;
-        self
-    }
-
-    /// Starts at most once in each civil [`Period`], in its [`timezone`](Self::timezone), on whichever server asks first:
-    /// there is one permit for the hour, the day, the week or the month, and it is never released. With [`Period::Hour`]
-    /// an event that is asked for at 15:01 here and at 15:02 there runs once; one at 15:59 and at 16:00 runs twice. The
-    /// period is that of the occurrence, so its timetable says when it may start, and the permit that it does so once.
-    ///
-    /// The permit is a claim like that of [`on_one_server`](Self::on_one_server), and replaces it where both are set:
-    /// kept in a store that all servers see, taken together with the lease or not at all, and asked for within the same
-    /// window after a tick began. It outlives its period by the window and 5 minutes. Later runs are skipped as
-    /// [`RanElsewhere`](crate::SkipReason::RanElsewhere) with its holder, also in the same process.
-    ///
-    /// The start uses up the period, not the success: a task that fails, or whose process dies after its admission,
-    /// runs again in the next period. A run [by hand](crate::Schedule::run_event) needs no permit.
-    ///
-    /// ```
-    /// use soloist::{Event, Period, Schedule, Verdict};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("digest", |_| {}).every_minute().once_per(Period::Hour))?;
-    /// for (time, runs) in [("15:01", true), ("15:02", false), ("15:59", false), ("16:00", true)] {
-    ///     let report = schedule.run_due(format!("2026-03-01T{time}:00Z").parse()?);
-    ///     assert_eq!(matches!(report.entries()[0].verdict(), Verdict::Ran(_)), runs, "{time}");
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn once_per(self, period: Period) -> Self {
-        self.say("once_per", period, |event| &mut event.protections.once_per)
-    }
-
-    /// Makes up for an occurrence that was missed, because no server was up, cron was late, or the store was out: the
-    /// first tick of a minute within `window` after it runs it, on the first server that asks. The window is from a
-    /// minute to a year; it needs [`on_one_server`](Self::on_one_server) or [`once_per`](Self::once_per), whose claims
-    /// tell which occurrences were run.
-    ///
-    /// Only the latest occurrence is run, however many were missed before it. The run
-    /// [knows](crate::Run::occurrence) which one it is and [how late](crate::Run::lateness), and so does the
-    /// [report](crate::Entry::missed_by). A run that failed is not repeated.
-    ///
-    /// An occurrence that was skipped, because it overlapped or because the schedule was
-    /// [paused](crate::Schedule::pause), counts as missed, too: it is tried again each minute until it runs, the next
-    /// one is due, or the window is over. While its filters refuse, it waits, without an entry in the report; filters
-    /// see the time of the tick, and the time of the occurrence in [`Tick::scheduled`](crate::time::Tick::scheduled). An
-    /// occurrence that [`between`](Self::between) kept from running was not missed. Nor was one that waits behind other
-    /// events in a tick of this process; but another process, such as cron starts each minute, can't know that, and may
-    /// run it at the same time as the events that it waits for.
-    ///
-    /// Only occurrences since its store has known the event count, so that a new event, or one with another timetable,
-    /// window or claim, does not run when it is deployed. The store learns of it in the first tick in which the event
-    /// is due or a window is open, and when [`work`](crate::Schedule::work) begins; a window as long as the time
-    /// between two occurrences is always open. A definition that comes back, as after a rollback, has been known since
-    /// it was first seen, and so has one whose `catch_up` was left out for a while: break its mark, which starts with
-    /// `mark/` and the event's name, or deploy it under another name, where that matters. In a store that has lost its
-    /// data, as Redis may after a restart, the event is new, and nothing is made up for.
-    ///
-    /// While a window is open, each such event costs one request to the store each minute, and two if nobody has
-    /// claimed the occurrence, until this process knows that the occurrence was run. A tick in which such events are
-    /// due asks the store once more for all of them, and again after an hour. The other events of that tick start after
-    /// these requests. The store must be able to tell who [holds](EventMutex::held) a name, as all built-in stores
-    /// are; otherwise missed occurrences are skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). A
-    /// claim is kept until the next occurrence or the end of the window, and 6 minutes more, and at least for as long
-    /// as [without `catch_up`](Self::on_one_server).
-    ///
-    /// In a test, give the schedule and its store one [`ManualClock`](crate::time::ManualClock), and let time pass with
-    /// [`advance`](crate::time::ManualClock::advance). Tick once before the occurrence that is to be missed, so that the
-    /// store knows the event.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use soloist::Event;
-    ///
-    /// let event = Event::call("invoices", |run| println!("the invoices of {}", run.occurrence().date_naive()))
-    ///     .daily_at("02:30")
-    ///     .on_one_server()
-    ///     .catch_up(Duration::from_secs(6 * 60 * 60));
-    /// ```
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use soloist::time::ManualClock;
-    /// use soloist::{Event, MemoryMutex, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let clock = ManualClock::at("2026-03-01T12:00:00Z".parse()?);
-    /// let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
-    /// schedule.add(Event::call("e", |_| {}).hourly().on_one_server().catch_up(Duration::from_secs(30 * 60)))?;
-    /// assert_eq!(schedule.run_due("2026-03-01T12:00:00Z".parse()?).entries().len(), 1);
-    /// clock.advance(Duration::from_secs(70 * 60)); // nobody ticks at 13:00
-    /// let report = schedule.run_due("2026-03-01T13:10:00Z".parse()?);
-    /// assert_eq!(report.entries()[0].missed_by(), Some(Duration::from_secs(10 * 60)));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn catch_up(self, window: Duration) -> Self {
-        self.say("catch_up", window, |event| &mut event.protections.catch_up)
     }
 
     /// The name of its lease, instead of the event's own: events with the same mutex name never run at the same time.

@@ -1,4 +1,4 @@
-//! What this process has seen of the runs of one event. The clones of a schedule share it.
+//! The history of an event: the runs and skips that this process has seen. The folder has the log of the fleet and the status.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,22 +11,26 @@ use crate::outcome::run_outcome::RunOutcome;
 use crate::outcome::run_record::outcome_kind::OutcomeKind;
 use crate::outcome::skip_reason::SkipReason;
 
+pub(crate) mod logged_run;
+pub(crate) mod run_logger;
+pub(crate) mod status;
+
 /// The runs of one event, as far as this process has seen them.
 #[derive(Default)]
 pub(crate) struct EventHistory(Mutex<SeenRuns>);
 
 #[derive(Clone, Default)]
-pub(super) struct SeenRuns {
-    pub(super) running: Vec<RunningNow>,
-    pub(super) last: Option<LastRun>,
+struct SeenRuns {
+    running: Vec<RunningNow>,
+    last: Option<LastRun>,
     /// The last one that succeeded, unless that is `last`.
     success_before: Option<LastRun>,
     /// How many in a row have failed, up to now. One that was cancelled does not count.
-    pub(super) failures: u32,
-    pub(super) last_skip: Option<LastSkip>,
+    failures: u32,
+    last_skip: Option<LastSkip>,
 }
 
-/// A run that is at work; see [`EventStatus`](super::status::EventStatus).
+/// A run that is at work; see [`EventStatus`](status::EventStatus).
 ///
 /// ```
 /// use soloist::Schedule;
@@ -48,7 +52,7 @@ pub struct RunningNow {
     pub token: Option<FencingToken>,
 }
 
-/// A run that has ended; see [`EventStatus`](super::status::EventStatus).
+/// A run that has ended; see [`EventStatus`](status::EventStatus).
 ///
 /// ```
 /// use soloist::observe::{LastRun, OutcomeKind};
@@ -77,7 +81,7 @@ pub struct LastRun {
     pub token: Option<FencingToken>,
 }
 
-/// An occurrence that was skipped; see [`EventStatus`](super::status::EventStatus).
+/// An occurrence that was skipped; see [`EventStatus`](status::EventStatus).
 ///
 /// ```
 /// use soloist::SkipReason;
@@ -99,7 +103,7 @@ pub struct LastSkip {
 }
 
 impl SeenRuns {
-    pub(super) fn last_success(&self) -> Option<&LastRun> {
+    fn last_success(&self) -> Option<&LastRun> {
         self.last.as_ref().filter(|run| run.is_success()).or(self.success_before.as_ref())
     }
 }
@@ -145,7 +149,7 @@ impl EventHistory {
         self.seen().last_skip = Some(LastSkip { occurrence, reason: reason.clone() });
     }
 
-    pub(super) fn now(&self) -> SeenRuns {
+    fn now(&self) -> SeenRuns {
         self.seen().clone()
     }
 

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use super::Schedule;
 use super::run_logger::no_log;
-use super::unknown_event::UnknownEvent;
 use crate::base::error::{MutexError, debug_as_display};
 use crate::event::definition::Definition;
 use crate::lease::holder::Holder;
@@ -13,6 +11,7 @@ use crate::lease::token::FencingToken;
 #[cfg(feature = "serde")]
 use crate::outcome::run_record::RunEnd;
 use crate::outcome::{run_record::RunRecord, run_record::skip_count::SkipCount};
+use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
 use crate::store::event_mutex::{EventMutex, held::Held, held::Names};
 
 /// A run of the fleet, see [`Schedule::runs`]. `Display`: `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`, or

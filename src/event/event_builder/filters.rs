@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::add_error::AddErrorKind;
-use super::definition::Event;
-use super::filter::{Environments, Filter};
+use super::Event;
+use crate::event::add_error::AddErrorKind;
+use crate::event::filter::{Environments, Filter};
 use crate::time::tick::Tick;
 
 /// Where and when it may run: conditions that are checked without a store.

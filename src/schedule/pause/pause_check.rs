@@ -5,10 +5,10 @@ use std::slice;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use super::outages::Outages;
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
 use crate::outcome::{paused::Pause, skip_reason::SkipReason};
+use crate::schedule::tick_context::outages::Outages;
 use crate::store::{event_mutex::EventMutex, event_mutex::held::Names, handle::Store};
 use crate::time::{clock::Clock, clock::moment::Moment};
 

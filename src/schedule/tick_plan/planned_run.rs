@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::registry::event_history::EventHistory;
-use super::report::Entry;
-use super::tick_context::pause_check::PauseCheck;
-use super::tick_context::{StartedBy, TickContext};
-use crate::event::protection::overlap::Queue;
-use crate::event::protection::{Claimant, MINUTE};
+use crate::event::protection::claim::Claimant;
+use crate::event::protection::queue_markers::Queue;
 use crate::event::{catch_up::Missed, definition::Definition};
 use crate::lease::{name::MutexName, owner::Owner, request::LeaseRequest, term::Term};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::observers::RunObservers;
 use crate::outcome::paused::EVENT_PAUSED;
-use crate::outcome::{run_id::RunId, skip_reason::SkipReason};
+use crate::outcome::{run_record::RunId, skip_reason::SkipReason};
+use crate::schedule::history::EventHistory;
+use crate::schedule::pause::pause_check::PauseCheck;
+use crate::schedule::report::Entry;
+use crate::schedule::tick_context::{StartedBy, TickContext};
 use crate::store::event_mutex::admission::Admission;
 use crate::store::handle::Store;
 use crate::time::{clock::Clock, tick::Tick};
@@ -39,7 +39,7 @@ pub(crate) struct PlannedRun<'a> {
 
 impl<'a> PlannedRun<'a> {
     /// Plans the run of the event at this place of its schedule.
-    pub(super) fn new(event: usize, tick: Tick, context: &'a TickContext<'a>) -> Self {
+    pub(in crate::schedule) fn new(event: usize, tick: Tick, context: &'a TickContext<'a>) -> Self {
         let schedule = context.schedule;
         let (event, history) = (&*schedule.events[event], &*schedule.histories[event]);
         let pauses = context.pauses.as_ref().filter(|_| !event.even_when_paused);
@@ -89,11 +89,7 @@ impl<'a> PlannedRun<'a> {
     /// Returns for how long after its tick began it may ask for its claim: while no server's claim on it can have expired.
     #[inline]
     pub(crate) fn claim_window(&self) -> Duration {
-        let Definition { claim_window, catch_up, timetable, .. } = self.event;
-        match catch_up.as_ref().filter(|catch_up| catch_up.window + MINUTE > *claim_window) {
-            Some(catch_up) => catch_up.claim_lookup_time(timetable, self.tick.occurrence()).max(*claim_window),
-            None => *claim_window,
-        }
+        self.event.claim_window(self.tick.occurrence())
     }
 
     /// Returns whether the store decides on it. By hand, nothing is claimed.

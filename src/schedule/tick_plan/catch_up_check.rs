@@ -1,13 +1,13 @@
 //! Asks the store whether a missed occurrence was run by anybody, and keeps the marks that say since when it knows an event.
 
-use super::gate::{self, BATCH_SIZE};
 use super::planned_run::PlannedRun;
-use super::report::Verdict;
 use crate::base::error::MutexError;
 use crate::event::catch_up::{CatchUp, Missed};
-use crate::event::protection::overlap;
+use crate::event::protection::queue_markers;
 use crate::lease::{name::MutexName, term::Term};
 use crate::outcome::skip_reason::SkipReason;
+use crate::schedule::report::Verdict;
+use crate::schedule::run_admission::{self, BATCH_SIZE};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::Batch;
 
@@ -25,7 +25,7 @@ impl PlannedRun<'_> {
     pub(crate) fn check_missed(&self) -> Option<Missed> {
         let catch_up = self.event.catch_up.as_ref()?;
         let occurrence = self.tick.occurrence();
-        let missed = match gate::ask_filters(self) {
+        let missed = match run_admission::ask_filters(self) {
             _ if self.context.is_shutting_down() => None,
             Ok(()) => match self.is_missed(catch_up) {
                 Ok(Finding::Missed) => Some(Missed::Confirmed),
@@ -50,7 +50,7 @@ impl PlannedRun<'_> {
         let exists = |name: &MutexName| {
             outages.ask(self.store, self.clock, || format!("look at {name}"), |mutex| mutex.exists(name))
         };
-        if self.queue().is_some() && exists(&overlap::waiter(&self.event.protection.mutex, event, occurrence))? {
+        if self.queue().is_some() && exists(&queue_markers::waiter(&self.event.protection.mutex, event, occurrence))? {
             return Ok(Finding::InItsQueue);
         }
         let Some(claim) = self.claim_name() else { return Ok(Finding::NotMissed) };

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::planned_run::PlannedRun;
+use super::tick_plan::planned_run::PlannedRun;
 use crate::base::catch_panic::contain;
 use crate::base::error::MutexError;
-use crate::event::{catch_up::Missed, outage_policy::OutagePolicy};
+use crate::event::catch_up::Missed;
+use crate::event::protection::OutagePolicy;
 use crate::hold::held_lease::HeldLease;
 use crate::hold::release_on_drop::ReleaseOnDrop;
 use crate::lease::{name::MutexName, owner::Owner, request::Lease};

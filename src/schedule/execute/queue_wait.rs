@@ -20,7 +20,7 @@
 //! 4. What was admitted leaves its place when it has its lease. If its process dies in between, the next one waits for a term.
 //! 5. A waiter whose store is unavailable goes on. If it has lost its place when the store answers again, it joins anew.
 //! 6. A waiter that dies frees its place in a term. A process that was refused because the occurrence waited asks at its next
-//!    ticks whether it still does, and takes it over if not: see `schedule/missed.rs`.
+//!    ticks whether it still does, and takes it over if not: see `schedule/tick_plan/catch_up_check.rs`.
 //! 7. To replace a run, a waiter writes the cancellation of its token, which the run's keeper looks for. A waiter that meets a
 //!    later occurrence, waiting or running, claims its own, so that no other server comes with that, and leaves. To replace a
 //!    run, the latest that waits asks, whatever its token.
@@ -37,16 +37,16 @@ use super::store_request::StoreRequest;
 use super::workers::start_thread;
 use crate::base::catch_panic::contain;
 use crate::base::error::MutexError;
-use crate::event::protection::overlap::{self, Queue};
+use crate::event::protection::queue_markers::{self, Queue};
 use crate::hold::guard::LeaseGuard;
 use crate::lease::request::Lease;
 use crate::lease::term::{Renewal, Term};
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
 use crate::observe::notice::Step;
 use crate::outcome::skip_reason::SkipReason;
-use crate::schedule::gate::{self, AdmittedRun};
-use crate::schedule::planned_run::PlannedRun;
+use crate::schedule::run_admission::{self, AdmittedRun};
 use crate::schedule::shutdown::Shutdown;
+use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::{Held, Names};
@@ -170,11 +170,11 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     /// this wait has lost is in nobody's way for long.
     fn join(&self, lost: Option<Owner>) -> Result<QueuePlace, SkipReason> {
         let PlannedRun { event, .. } = self.planned;
-        let waiter = overlap::waiter(&event.protection.mutex, &event.name, self.planned.occurrence());
+        let waiter = queue_markers::waiter(&event.protection.mutex, &event.name, self.planned.occurrence());
         let mut places_and_waiter = self.queue.places.clone();
         places_and_waiter.push(waiter.clone());
         for race in 0..MOST_RACES {
-            gate::refuse_without_store(self.planned)?;
+            run_admission::refuse_without_store(self.planned)?;
             let mut held = self.read(&places_and_waiter)?;
             if let Some(at) = held.iter().position(|held| *held.name() == waiter) {
                 let holder = held.swap_remove(at).into_holder();
@@ -277,16 +277,16 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     fn ask_for_the_run(&self, place: &mut QueuePlace, unless: &[MutexName]) -> Result<Option<AdmittedRun>, SkipReason> {
         let PlannedRun { store, context, clock, .. } = self.planned;
         let (mut batch, mut unused) = (Batch::new(), Batch::new());
-        gate::add_admissions_unless(self.planned, unless, &mut batch)?;
+        run_admission::add_admissions_unless(self.planned, unless, &mut batch)?;
         let asked = clock.moment();
         batch.ask(&*store.mutex);
         let answered = clock.moment();
         let gate = answered.since(asked);
-        let answer = gate::take_answer(self.planned, &mut batch, 0).map_err(SkipReason::StoreUnavailable)?;
+        let answer = run_admission::take_answer(self.planned, &mut batch, 0).map_err(SkipReason::StoreUnavailable)?;
         if matches!(&answer, Admitted::Excluded(by) if unless.contains(by.name())) {
             return Ok(None);
         }
-        let decision = gate::decide(self.planned, Ok(answer), answered, &mut unused);
+        let decision = run_admission::decide(self.planned, Ok(answer), answered, &mut unused);
         if !unused.is_empty() {
             context.outages.carry_out(store, clock, &mut unused);
             unused.log_releases();

@@ -2,7 +2,7 @@
 
 use chrono::{Month, Weekday};
 
-use crate::event::definition::Event;
+use crate::event::event_builder::Event;
 use crate::time::timetable::seconds::Seconds;
 
 fn event() -> Event {
@@ -310,5 +310,5 @@ fn intervals_are_those_that_come_out_even() {
 }
 
 fn refusal(event: Event) -> Option<String> {
-    crate::schedule::registry::Schedule::in_process().add(event).err().map(|error| error.to_string())
+    crate::schedule::schedule::Schedule::in_process().add(event).err().map(|error| error.to_string())
 }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::Schedule;
-use super::event_history::{LastRun, LastSkip, RunningNow, SeenRuns};
 use super::logged_run::LoggedRun;
+use super::{LastRun, LastSkip, RunningNow, SeenRuns};
 use crate::base::{error::MutexError, process_id};
 use crate::event::definition::Definition;
 use crate::lease::holder::Holder;
 use crate::lease::label::this_host;
 use crate::lease::name::MutexName;
 use crate::outcome::paused::{EVENT_PAUSED, Pause};
-use crate::schedule::tick_context::pause_check::find_pauses;
+use crate::schedule::pause::pause_check::find_pauses;
+use crate::schedule::schedule::Schedule;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::zone::Zone;
 

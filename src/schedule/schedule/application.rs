@@ -7,8 +7,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Schedule;
 use crate::base::error::MutexError;
+use crate::event::claim_window::ClaimWindow;
 use crate::event::definition::Definition;
-use crate::event::protection::{CLAIM_MARGIN, Claimant};
+use crate::event::protection::claim::{CLAIM_MARGIN, Claimant};
 use crate::lease::label::{LONGEST, Label};
 use crate::lease::name::{InvalidName, MutexName};
 use crate::outcome::paused::PAUSED;
@@ -161,7 +162,7 @@ fn own_names(event: &Definition, now: DateTime<Utc>) -> impl Iterator<Item = Mut
     let protection = &event.protection;
     let is_its_own = protection.mutex.mutex() == &*event.name;
     let leases = if is_its_own { protection.leases().to_vec() } else { Vec::new() };
-    let window = event.claim_window;
+    let ClaimWindow(window) = event.claim_window;
     let oldest = TimeDelta::from_std(window + CLAIM_MARGIN).ok().and_then(|age| now.checked_sub_signed(age));
     let latest = oldest.filter(|_| protection.claim.is_some());
     let latest = latest.and_then(|oldest| event.upcoming(oldest).take_while(|due| *due <= now).last());

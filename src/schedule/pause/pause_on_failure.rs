@@ -15,8 +15,8 @@ use crate::outcome::{
     run_record::outcome_kind::OutcomeKind,
     run_record::{RunEnd, RunRecord},
 };
-use crate::schedule::registry::Schedule;
-use crate::schedule::registry::run_logger::{RunLogger, no_log};
+use crate::schedule::history::run_logger::{RunLogger, no_log};
+use crate::schedule::schedule::Schedule;
 use crate::store::event_mutex::EventMutex;
 
 impl Schedule {

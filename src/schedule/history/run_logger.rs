@@ -168,7 +168,7 @@ enum LogWork {
 }
 
 impl RunLogger {
-    pub(super) fn new(store: &Store, keep: usize) -> Arc<Self> {
+    pub(in crate::schedule) fn new(store: &Store, keep: usize) -> Arc<Self> {
         let (store, clock) = (store.clone(), store.mutex.clock());
         Arc::new(Self { store, clock, keep, records: Mutex::default(), changed: Condvar::new() })
     }

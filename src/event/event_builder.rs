@@ -1,0 +1,350 @@
+//! The builder of events: name, task, and the settings that its methods in this folder note.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::add_error::{AddError, AddErrorKind, Refusal};
+use super::filter::{Environments, Filter, windows_of};
+use super::protection::protection_request::ProtectionRequest;
+use crate::outcome::{hook_failure::Hook, run_outcome::RunOutcome};
+use crate::store::handle::Store;
+use crate::task::future_task::Runtime;
+use crate::task::run::Run;
+use crate::task::runtime;
+use crate::task::task_result::{IntoTaskResult, TaskResult};
+use crate::task::work::{Task, Work, callback};
+use crate::time::frequency::timetable_spec::TimetableSpec;
+use crate::time::zone::Zone;
+use crate::time::{timetable::Timetable, timetable::clock_change::ClockChange};
+
+mod claims_and_permits;
+mod commands;
+mod cron_and_zone;
+mod filters;
+mod frequencies;
+mod hooks;
+mod leases;
+mod limits;
+
+/// A named task, its timetable and its protections; [`Schedule::add`](crate::Schedule::add) takes it.
+///
+/// `add` validates it; the methods of the builder never fail, so that a definition reads in one piece. The order of the
+/// methods makes no difference, except that filters and hooks are called in their order. An option that is set twice to
+/// different values is refused.
+///
+/// ```
+/// use std::time::Duration;
+/// use soloist::{Event, Schedule};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # fn send_reminders() -> std::io::Result<()> { Ok(()) }
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(
+///     Event::call("carts:remind", |_| Ok(send_reminders()?))
+///         .hourly_at(15)
+///         .weekdays()
+///         .timezone("Europe/Berlin")
+///         .without_overlapping_for(Duration::from_secs(30 * 60))
+///         .on_failure(|run, outcome| eprintln!("{}: {outcome}", run.name())),
+/// )?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "an event does nothing until it is added to a schedule"]
+pub struct Event {
+    pub(super) name: Arc<str>,
+    pub(super) work: Work,
+    due: TimetableSpec,
+    /// `None`: that of the schedule.
+    pub(super) zone: Option<Zone>,
+    clock_change: Option<ClockChange>,
+    pub(super) environments: Option<Environments>,
+    pub(super) filters: Vec<Filter>,
+    pub(super) before: Vec<Task>,
+    pub(super) after: Vec<AfterHook>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) protections: ProtectionRequest,
+    pub(super) mutex: Option<Store>,
+    pub(super) background: bool,
+    pub(super) even_when_paused: bool,
+    pub(super) failure_limit: Option<usize>,
+    pub(super) stuck_after: Option<Duration>,
+    /// The first error of its definition.
+    wrong: Option<Refusal>,
+}
+
+/// A hook that runs when the task has ended.
+pub(crate) struct AfterHook {
+    pub(crate) hook: Hook,
+    pub(crate) call: AfterCall,
+}
+
+type AfterCall = Box<dyn Fn(&Run, &RunOutcome) -> TaskResult + Send + Sync>;
+
+impl Event {
+    /// An event that calls `task`. The name is its identity: its lease and its claims are named after it, on every
+    /// server. So use a name once in a schedule, and keep it from version to version. It has 1 to 512 characters,
+    /// without control and invisible characters, and no space at its ends.
+    ///
+    /// The task returns nothing, or a [`TaskResult`], as all hooks do.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let greet = Event::call("greet", |run| println!("hello from {}", run.name())).every_minute();
+    /// ```
+    ///
+    /// # With `?`
+    ///
+    /// A task may pass on errors of any type that is `Send + Sync`, and of several types. A closure needs no
+    /// annotation:
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// let import = Event::call("import", |run| {
+    ///     let rows: u32 = std::fs::read_to_string("/var/lib/myapp/rows")?.trim().parse()?;
+    ///     if rows == 0 {
+    ///         return Err("no rows".into());
+    ///     }
+    ///     println!("{rows} rows for {}", run.occurrence());
+    ///     Ok(())
+    /// })
+    /// .hourly();
+    /// ```
+    ///
+    /// A function returns a [`TaskResult`], or is called with `?` where it has an error type of its own:
+    ///
+    /// ```
+    /// use soloist::{Event, Run, TaskResult};
+    ///
+    /// fn import(run: &Run) -> TaskResult {
+    ///     println!("importing for {}", run.occurrence());
+    ///     Ok(std::fs::write("/var/lib/myapp/imported", "")?)
+    /// }
+    /// let import = Event::call("import", import).hourly();
+    ///
+    /// fn clean_up() -> std::io::Result<()> {
+    ///     std::fs::remove_file("/var/lib/myapp/imported")
+    /// }
+    /// let clean_up = Event::call("clean-up", |_| Ok(clean_up()?)).daily();
+    /// ```
+    pub fn call<R: IntoTaskResult>(
+        name: impl Into<Arc<str>>,
+        task: impl Fn(&Run) -> R + Send + Sync + 'static,
+    ) -> Self {
+        Self::of(name.into(), Work::Callback(callback(task)))
+    }
+
+    /// An event whose task is a future, which a tokio runtime drives: that of
+    /// [`with_runtime`](crate::Schedule::with_runtime), or the one in which the event is [added](crate::Schedule::add). It gets
+    /// its run by value. Its name is its identity, as with [`call`](Self::call), and it returns what a callback may return.
+    ///
+    /// A future can be ended at its next `await`, and so it keeps a promise that no callback can: **no poll of it begins when
+    /// its lease is over**. A run that is cancelled, by the loss of its lease, its [`timeout`](Self::timeout) or a
+    /// [`Shutdown`](crate::Shutdown), is told by [`Run::cancelled`](crate::Run::cancelled); when its
+    /// [`grace`](Self::grace) is over it is dropped, and at once if another process may hold the lease already. So it is
+    /// told before its lease ends, earlier by the grace and a second, and dropped a second before. Its destructors run
+    /// when the runtime next has a turn. If it panics, or its runtime ends or aborts it, the run has failed, and the lease
+    /// is given back.
+    ///
+    /// What it can't promise: a poll that is under way goes on until its next `await`; so does what was handed to
+    /// `spawn_blocking`, to a task of its own or to a server. What writes in such a place passes its
+    /// [fencing token](crate::FencingToken) on.
+    ///
+    /// In the background it takes no thread, except for its hooks, which are callbacks.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{Event, Run, Schedule, TaskResult};
+    ///
+    /// async fn import(run: Run) -> TaskResult {
+    ///     let rows = tokio::fs::read_to_string("/var/lib/myapp/rows").await?;
+    ///     println!("{} rows under token {:?}", rows.lines().count(), run.fencing_token());
+    ///     Ok(())
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let runtime = tokio::runtime::Runtime::new()?;
+    /// # let _in_runtime = runtime.enter();
+    /// let mut schedule = Schedule::in_process();
+    /// schedule
+    ///     .add(Event::spawn("import", import).hourly().without_overlapping().in_background())?
+    ///     .add(Event::spawn("ping", |run| async move { println!("{}", run.name()) }).every_minute())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tokio")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+    pub fn spawn<F>(name: impl Into<Arc<str>>, task: impl Fn(Run) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output: IntoTaskResult> + Send + 'static,
+    {
+        let task = Arc::new(task);
+        let begin = move |run| {
+            let task = Arc::clone(&task);
+            // Its runtime calls the task, too.
+            Box::pin(async move { task(run).await.into_task_result() }) as _
+        };
+        Self::of(
+            name.into(),
+            Work::Future(Box::new(crate::task::future_task::FutureTask::new(begin, crate::task::command::USUAL_GRACE))),
+        )
+    }
+
+    pub(crate) fn of(name: Arc<str>, work: Work) -> Self {
+        Self {
+            name,
+            work,
+            due: TimetableSpec::default(),
+            zone: None,
+            clock_change: None,
+            environments: None,
+            filters: Vec::new(),
+            before: Vec::new(),
+            after: Vec::new(),
+            timeout: None,
+            protections: ProtectionRequest::default(),
+            mutex: None,
+            background: false,
+            even_when_paused: false,
+            failure_limit: None,
+            stuck_after: None,
+            wrong: None,
+        }
+    }
+
+    /// Runs on a worker thread, at the same time as the other events of the tick. The tick ends when all events have ended.
+    /// Without this, events run one after another.
+    ///
+    /// The background events of a store are admitted in batches of up to a hundred, and released in batches: a lease is
+    /// released at once if nothing else is at work, and otherwise a few milliseconds after its run has ended, 50 at
+    /// most. Of each store's events, up to two hundred run at once on as many threads, and none of them waits for another's
+    /// task. The next batch is admitted when there are threads for a hundred.
+    pub fn in_background(mut self) -> Self {
+        self.background = true;
+        self
+    }
+
+    /// Runs when it is due even if its schedule is [paused](crate::Schedule::pause), and even if the store does not
+    /// answer whether it is: for events that a pause is not meant for, such as a heartbeat. Its own protections apply
+    /// as always.
+    pub fn even_when_paused(mut self) -> Self {
+        self.even_when_paused = true;
+        self
+    }
+
+    /// Applies a function from event to event: for settings that several events share.
+    ///
+    /// ```
+    /// use soloist::Event;
+    ///
+    /// fn nightly(event: Event) -> Event {
+    ///     event.daily_at("02:30").timezone("Europe/Berlin").without_overlapping().on_one_server()
+    /// }
+    /// let backup = Event::call("backup", |_| {}).apply(nightly);
+    /// let vacuum = Event::call("vacuum", |_| {}).apply(nightly);
+    /// ```
+    pub fn apply(self, attributes: impl FnOnce(Self) -> Self) -> Self {
+        attributes(self)
+    }
+
+    /// The same event, whose task is driven by this runtime, or by the one that this thread is in, if it is a future.
+    pub(crate) fn driven_by(mut self, usual: Option<&Runtime>) -> Result<Self, AddError> {
+        if let Work::Future(task) = &mut self.work {
+            let runtime = usual.cloned().or_else(runtime::current);
+            task.runtime = Some(runtime.ok_or_else(|| {
+                let refusal = AddErrorKind::Runtime.because(
+                    "its task is a future, and there is no runtime here to drive it: add it within one, or name one with \
+                     `Schedule::with_runtime(..)`",
+                );
+                AddError::new(&self.name, refusal)
+            })?);
+        }
+        Ok(self)
+    }
+
+    /// The timetable as defined so far, or the first error.
+    pub(super) fn timetable(&self) -> Result<Timetable, Refusal> {
+        if let Some(wrong) = &self.wrong {
+            return Err(wrong.clone());
+        }
+        let told = self.due.timetable().map_err(|error| AddErrorKind::Timetable.because(error))?;
+        let (crontab, seconds) = told.ok_or_else(|| {
+            AddErrorKind::Timetable.because(
+                "it has no timetable: say when it runs, with `every_minute()`, `daily_at(\"02:30\")`, \
+                 `cron(\"*/5 * * * *\")` …",
+            )
+        })?;
+        if !windows_of(&self.filters).leave_any_of(&crontab) {
+            return Err(AddErrorKind::Timetable.because(
+                "none of its times of the day lies within its `between(..)` and outside of its `unless_between(..)`, so \
+                 that it would never run",
+            ));
+        }
+        let zone = self.zone.clone().unwrap_or(Zone::UTC);
+        Ok(Timetable { crontab, seconds, zone, clock_change: self.clock_change.unwrap_or_default() })
+    }
+
+    #[cfg(test)]
+    pub(super) fn due(&self) -> &TimetableSpec {
+        &self.due
+    }
+
+    /// Adds a crontab or frequency words to its timetable.
+    pub(super) fn timed(mut self, say: impl FnOnce(&mut TimetableSpec) -> Result<(), String>) -> Self {
+        if let Err(error) = say(&mut self.due) {
+            self.note(AddErrorKind::Timetable.because(error));
+        }
+        self
+    }
+
+    /// Sets the option of the method `word`. A second, different value is an error.
+    pub(crate) fn say<T: PartialEq>(
+        mut self,
+        word: &'static str,
+        value: T,
+        place: fn(&mut Self) -> &mut Option<T>,
+    ) -> Self {
+        let is_another = |before: T| before != value;
+        if place(&mut self).take().is_some_and(is_another) {
+            self.note(
+                AddErrorKind::Conflict
+                    .because(format_args!("`{word}(..)` is called twice with different values: remove one of the two")),
+            );
+        }
+        *place(&mut self) = Some(value);
+        self
+    }
+
+    /// The same event, which `add` refuses for this reason.
+    pub(crate) fn refused(mut self, wrong: Refusal) -> Self {
+        self.note(wrong);
+        self
+    }
+
+    pub(crate) fn note(&mut self, wrong: Refusal) {
+        self.wrong.get_or_insert(wrong);
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event")
+            .field("name", &self.name)
+            .field("due", &self.due)
+            .field("zone", &self.zone)
+            .field("clock_change", &self.clock_change)
+            .field("environments", &self.environments)
+            .field("filters", &self.filters.len())
+            .field("timeout", &self.timeout)
+            .field("protections", &self.protections)
+            .field("background", &self.background)
+            .field("even_when_paused", &self.even_when_paused)
+            .field("failure_limit", &self.failure_limit)
+            .field("stuck_after", &self.stuck_after)
+            .field("wrong", &self.wrong)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,93 @@
+//! The builder's methods for a crontab, a zone and clock changes, and the due times that follow.
+
+use chrono::{DateTime, Utc};
+
+use super::Event;
+use crate::event::add_error::AddErrorKind;
+use crate::event::filter::windows_of;
+use crate::time::timetable::clock_change::ClockChange;
+use crate::time::zone::{UnknownZone, Zone};
+
+impl Event {
+    /// Due at the times of these five fields, read as cronie reads them; see [`Crontab`](crate::time::Crontab). It is a
+    /// complete timetable: `add` refuses an event that also has [words](crate::guide::frequencies) for when it is due.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).cron("*/10 8-18 * * MON-FRI"))?;
+    /// let error = schedule.add(Event::call("backup", |_| {}).cron("61 * * * *")).unwrap_err();
+    /// assert!(error.to_string().contains("61"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cron(self, expression: &str) -> Self {
+        match expression.parse() {
+            Ok(crontab) => self.timed(|due| due.set_expression(crontab)),
+            Err(error) => self.refused(AddErrorKind::Timetable.because(error)),
+        }
+    }
+
+    /// The zone of the timetable. The default is UTC, or the zone that the schedule sets for its events with
+    /// [`with_timezone`](crate::Schedule::with_timezone). A name such as `"Europe/Berlin"`, `"local"` or `"+02:00"`, a
+    /// fixed offset, [`chrono::Local`], or, with the feature `chrono-tz`, a `chrono_tz::Tz`.
+    ///
+    /// ```
+    /// use chrono::FixedOffset;
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("berlin", |_| {}).daily_at("02:30").timezone("Europe/Berlin"))?;
+    /// let offset = FixedOffset::east_opt(5 * 3600 + 45 * 60).unwrap();
+    /// schedule.add(Event::call("kathmandu", |_| {}).daily_at("02:30").timezone(offset))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn timezone<Z>(self, zone: Z) -> Self
+    where
+        Z: TryInto<Zone>,
+        Z::Error: Into<UnknownZone>,
+    {
+        match zone.try_into() {
+            Ok(zone) => self.say("timezone", zone, |event| &mut event.zone),
+            Err(error) => self.refused(AddErrorKind::Zone.because(Into::<UnknownZone>::into(error))),
+        }
+    }
+
+    /// The rule for its times when the clocks of its zone are set forward or back. The default is the rule of cronie,
+    /// see [`ClockChange`].
+    pub fn on_clock_change(self, rule: ClockChange) -> Self {
+        self.say("on_clock_change", rule, |event| &mut event.clock_change)
+    }
+
+    /// Its first occurrence after `after`, between the years 1970 and 2100. `None`: there is none until then, or the
+    /// event has no timetable yet, or [`add`](crate::Schedule::add) would refuse it as defined so far.
+    ///
+    /// It lies within [`between`](Self::between) and [`unless_between`](Self::unless_between). Other filters,
+    /// [environments](Self::environments) and stores are not asked, so that the event may still be skipped then.
+    pub fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.upcoming(after).next()
+    }
+
+    /// Its occurrences after `after`, one by one: see [`next`](Self::next).
+    ///
+    /// ```
+    /// use chrono::{DateTime, Utc};
+    /// use soloist::Event;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let noon: DateTime<Utc> = "2026-03-01T12:00:00Z".parse()?;
+    /// let event = Event::call("reports", |_| {}).every_thirty_minutes();
+    /// let times: Vec<String> = event.upcoming(noon).take(3).map(|time| time.format("%R").to_string()).collect();
+    /// assert_eq!(times, ["12:30", "13:00", "13:30"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
+        let windows = windows_of(&self.filters);
+        self.timetable().into_iter().flat_map(move |timetable| timetable.upcoming(after, windows.clone()))
+    }
+}

@@ -1,0 +1,172 @@
+//! One tick, `run_due`: plans which events run, runs them, and reports. And one run by hand, `run_event`.
+
+use std::sync::atomic::Ordering;
+
+use chrono::{DateTime, Utc};
+
+use super::execute::{run_planned, skip_planned};
+use super::report::{Entry, Report};
+use super::schedule::Schedule;
+use super::schedule::registry::UnknownEvent;
+use super::shutdown::Shutdown;
+use super::tick_context::{StartedBy, TickContext};
+use super::tick_plan::TickPlan;
+use super::tick_plan::catch_up_check::write_marks;
+use super::tick_plan::planned_run::PlannedRun;
+use crate::base::catch_panic::contain;
+use crate::observe::{
+    notice::incident::Incident,
+    notice::{About, Step},
+};
+use crate::observe::{tell::log, tell::trace::TraceSpan};
+use crate::outcome::skip_reason::SkipReason;
+use crate::time::tick::Tick;
+
+impl Schedule {
+    /// Runs one tick: every event that is due in the minute of `now`. Returns when all have ended.
+    ///
+    /// Call it once a minute, from cron; the loop of a service is [`work`](Self::work). It has no memory: called twice
+    /// within a minute, it runs events twice that neither [`on_one_server`](crate::Event::on_one_server) nor
+    /// [`once_per`](crate::Event::once_per) protects. For an event that is due more often than every minute it runs the latest
+    /// occurrence up to `now`: see [`run_minute`](Self::run_minute). Events run one after another in the order in which
+    /// they were added, those [`in_background`](crate::Event::in_background) at the same time. `now` is used for every event
+    /// of the tick, however long it takes.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| println!("reporting")).every_minute())?;
+    /// let report = schedule.run_due(chrono::Utc::now());
+    /// assert!(!report.is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_due(&self, now: DateTime<Utc>) -> Report {
+        let report = self.tick(&self.plan_tick(now, DateTime::<Utc>::MIN_UTC));
+        self.finish_run_log();
+        report
+    }
+
+    /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs even if
+    /// another server ran the present occurrence or period, and does not take the permit of
+    /// [`once_per`](crate::Event::once_per). It also runs while the schedule is [paused](Self::pause), because a pause only
+    /// stops what the timetables start.
+    ///
+    /// # Errors
+    ///
+    /// There is no event of this name.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("backup", |_| println!("backing up")).daily_at("02:30").without_overlapping())?;
+    /// let entry = schedule.run_event("backup", chrono::Utc::now())?;
+    /// println!("{entry}");
+    /// # assert!(!entry.is_failure());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_event(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
+        let event = self.index_of(name)?;
+        let tick = Tick::at(now, &self.events[event].timetable.zone);
+        let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
+        let context = TickContext::new(self, StartedBy::Caller);
+        let planned = [PlannedRun::new(event, tick, &context)];
+        run_planned(&planned);
+        self.finish_run_log();
+        let [planned] = planned;
+        Ok(planned.into_entry())
+    }
+
+    /// Runs the [last due time](Self::last_due) of one event, as a tick does: with its claim, and not while it is paused. `None`: it
+    /// was not due.
+    #[cfg(feature = "cli")]
+    pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
+        let (event, due) = (self.index_of(name)?, self.last_due(name, now)?);
+        let report = due.map(|due| self.tick(&self.plan_tick(due, DateTime::<Utc>::MIN_UTC).only(event)));
+        self.finish_run_log();
+        Ok(report.and_then(|report| report.into_entries().pop()))
+    }
+
+    /// Tells the observers which events there are, once.
+    pub(super) fn tell_begin(&self) {
+        if self.observers.is_any() && !self.has_begun.swap(true, Ordering::Relaxed) {
+            let events: Vec<&str> = self.names().collect();
+            self.observers.tell(About::default(), &Step::Begins { events: &events });
+        }
+    }
+
+    /// Runs all that is planned, and hands the report to `on_report`.
+    pub(super) fn tick(&self, plan: &TickPlan) -> Report {
+        self.carry_out(plan, None)
+    }
+
+    /// Skips all that is due for one reason, and hands the report to `on_report`.
+    pub(super) fn refuse(&self, plan: &TickPlan, reason: &SkipReason) -> Report {
+        self.carry_out(plan, Some(reason))
+    }
+
+    fn carry_out(&self, plan: &TickPlan, refusal: Option<&SkipReason>) -> Report {
+        if plan.is_empty() {
+            return Report::new(plan.now, Vec::new(), self.shutdown.as_ref());
+        }
+        let report = self.run_plan(plan, refusal);
+        if let Some(told) = self.on_report.as_ref().filter(|_| !report.entries().is_empty())
+            && let Err(message) = contain(|| told(&report))
+        {
+            log(&Incident::ReportNotTold(&message));
+        }
+        report
+    }
+
+    fn run_plan(&self, plan: &TickPlan, refusal: Option<&SkipReason>) -> Report {
+        let TickPlan { now, due, maybe_missed } = plan;
+        let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
+        let span = TraceSpan::of_tick(*now, due.len());
+        let _in_span = span.enter();
+        let context = TickContext::new(self, StartedBy::Timetable);
+        let planned_runs = due.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, &context));
+        let mut planned_runs: Vec<_> = planned_runs.collect();
+        if refusal.is_some() {
+            for (event, tick) in maybe_missed {
+                self.events[*event].catch_up.iter().for_each(|catch_up| catch_up.end(tick.occurrence()));
+            }
+        } else if !self.catch_up_events.is_empty() {
+            planned_runs = Self::with_missed(plan, planned_runs, &context);
+        }
+        if let Some(pauses) = &context.pauses {
+            pauses.watch(planned_runs.iter().filter_map(PlannedRun::own_pause_to_read).cloned().collect());
+        }
+        self.tell_begin();
+        for planned in planned_runs.iter().filter(|_| self.observers.hear()) {
+            planned.tell(&Step::Due { late: planned.lateness(), missed: planned.missed.is_some() });
+        }
+        match refusal {
+            None => run_planned(&planned_runs),
+            Some(reason) => skip_planned(&planned_runs, reason),
+        }
+        let entries = planned_runs.into_iter().map(PlannedRun::into_entry).collect();
+        Report::new(*now, entries, self.shutdown.as_ref())
+    }
+
+    /// Returns the due and the missed runs, in the order in which their events were added.
+    fn with_missed<'a>(plan: &TickPlan, due: Vec<PlannedRun<'a>>, context: &'a TickContext<'a>) -> Vec<PlannedRun<'a>> {
+        if !context.is_shutting_down() {
+            write_marks(&due);
+        }
+        let mut planned_runs: Vec<(usize, PlannedRun<'a>)> =
+            plan.due.iter().map(|(event, _)| *event).zip(due).collect();
+        for (event, tick) in &plan.maybe_missed {
+            let planned = PlannedRun::new(*event, *tick, context);
+            if let Some(missed) = planned.check_missed() {
+                planned_runs.push((*event, PlannedRun { missed: Some(missed), ..planned }));
+            }
+        }
+        planned_runs.sort_by_key(|(event, _)| *event);
+        planned_runs.into_iter().map(|(_, planned)| planned).collect()
+    }
+}
