@@ -84,6 +84,9 @@ impl Oracle {
     }
 
     pub(crate) fn matches_date(&self, date: NaiveDate) -> bool {
+        if !self.months.contains(&date.month()) {
+            return false;
+        }
         let on_calendar = |weekday: bool| {
             let of_field = self.calendar_days.iter().filter(|day| day.contains(['#', 's']) == weekday);
             of_field.map(|day| calendar_date(day, date)).any(|found| found == Some(date))
@@ -94,13 +97,13 @@ impl Oracle {
         let weekday =
             self.weekdays.contains(&weekday) || (weekday == 0 && self.weekdays.contains(&7)) || on_calendar(true);
         let either = self.restricted_days && self.restricted_weekdays;
-        self.months.contains(&date.month()) && if either { day || weekday } else { day && weekday }
+        if either { day || weekday } else { day && weekday }
     }
 
-    /// Within 40 years, each date falls on each day of the week.
+    /// Within 28 years, each date falls on each day of the week.
     fn ever_due(&self) -> bool {
         let first = NaiveDate::from_ymd_opt(2000, 1, 1).unwrap();
-        first.iter_days().take(40 * 366).any(|date| self.matches_date(date))
+        first.iter_days().take(28 * 366).any(|date| self.matches_date(date))
     }
 }
 
