@@ -5,11 +5,13 @@ use std::str::FromStr;
 
 use chrono::{Datelike, NaiveDateTime, Timelike};
 
+mod calendar_day;
 pub(crate) mod error;
 pub(crate) mod field_set;
 mod parse;
 mod words;
 
+use calendar_day::Date;
 use error::CrontabError;
 use field_set::{Field, FieldSet, InField};
 
@@ -18,12 +20,23 @@ use field_set::{Field, FieldSet, InField};
 /// `minute hour day-of-month month day-of-week`, separated by spaces or tabs. A field is a list of items, separated
 /// by commas; an item is a number, a range such as `8-18`, `*` for the whole range, and either of the latter two with
 /// a step, as in `*/5` or `8-18/2`. Steps count within their field and start anew with it. Months and days of the week
-/// also go by the first three letters of their English names, in any case; Sunday is 0 and 7. Instead of the five
+/// also go by their English names or the first three letters of these, in any case; Sunday is 0 and 7. Instead of the five
 /// fields one may write `@yearly`, `@annually`, `@monthly`, `@weekly`, `@daily`, `@midnight` or `@hourly`.
 ///
+/// **Days of the calendar.** cronie does not have these items; they stand in lists, and not in ranges:
+///
+/// | item | field | days |
+/// | --- | --- | --- |
+/// | `L`, `L-2` | day of month | the last day of the month, the day two days before it; up to `L-30` |
+/// | `15W` | day of month | the weekday, Monday to Friday, that is nearest to the 15th and in its month: `1W` on a Saturday is Monday the 3rd. A month without that day has none |
+/// | `LW` | day of month | the last weekday of the month |
+/// | `5#3`, `fri#3` | day of week | the third Friday of the month, from `#1` to `#5`. **Quartz counts from Sunday 1**: its `6#3` is `5#3` here |
+/// | `5L`, `friL` | day of week | the last Friday of the month; in Quartz `6L` |
+/// | `?` | both, alone | any day, as `*` |
+///
 /// **The days.** Where day of month and day of week are both restricted, a day is due when *either* is met:
-/// `0 9 13 * fri` is every Friday and every 13th. Where the text of one of them starts with `*`, as in `*/2`, a day is
-/// due only when *both* are met.
+/// `0 9 13 * fri` is every Friday and every 13th, and `0 9 1 * fri#3` the 1st and the third Friday. Where the text of one of
+/// them starts with `*`, as in `*/2`, a day is due only when *both* are met.
 ///
 /// **Clock changes.** It names times as clocks on the wall show them, in the zone of its event. What becomes of a time
 /// that a change to daylight saving leaves out, or that the change back repeats, says [`ClockChange`](crate::time::ClockChange).
@@ -32,8 +45,7 @@ use field_set::{Field, FieldSet, InField};
 /// a range that runs backwards, which it reads as no time at all, or up to 7 when it ends with 0, is refused, except
 /// that a range of days of the week may end with Sunday, also before a step, as in `fri-sun`; `~`, a time picked at
 /// random, and `@reboot` are refused; a date that never comes (`0 0 30 2 *`) is refused; so is a text of more than
-/// 1,000 bytes. And where it is gone beyond: `L` in the list of the days of the month is the last day of whichever month
-/// it is, as in `0 18 15,L * *`. A step that is larger than its range is taken as cronie takes it, `*/61` for the first
+/// 1,000 bytes. A step that is larger than its range is taken as cronie takes it, `*/61` for the first
 /// number alone. What other schedulers write is in a table of the page [`frequencies`](crate::guide::frequencies).
 ///
 /// `Display` gives the same value in a normalised spelling.
@@ -55,10 +67,9 @@ use field_set::{Field, FieldSet, InField};
 pub struct Crontab {
     minute: u64,
     hour: u32,
-    /// Bit 0 stands for the last day of the month.
-    day_of_month: u32,
+    day_of_month: u128,
     month: u16,
-    day_of_week: u8,
+    day_of_week: u64,
     /// Which fields start with a star.
     stars: u8,
 }
@@ -66,9 +77,9 @@ pub struct Crontab {
 impl Crontab {
     /// `* * * * *`
     pub(crate) const EVERY_MINUTE: Self = Self {
-        minute: FieldSet::range(0, 59).bits,
+        minute: 0xfff_ffff_ffff_ffff,
         hour: 0xff_ffff,
-        day_of_month: !1,
+        day_of_month: FieldSet::range(1, 31).bits,
         month: 0x1ffe,
         day_of_week: 0x7f,
         stars: 0b1_0111,
@@ -77,15 +88,19 @@ impl Crontab {
     /// The minute, hour, day and month of a civil time, one number in each field: taken apart once per zone and tick, and
     /// compared with every crontab of that zone.
     pub(crate) fn naming(civil: &(impl Datelike + Timelike)) -> Self {
-        let is_last_day = civil.day() >= 28 && civil.day() == u32::from(civil.num_days_in_month());
-        Self {
-            minute: 1 << civil.minute(),
-            hour: 1 << civil.hour(),
-            day_of_month: 1 << civil.day() | u32::from(is_last_day),
-            month: 1 << civil.month(),
-            day_of_week: 1 << civil.weekday().num_days_from_sunday(),
-            stars: 0,
-        }
+        let date = Date {
+            day: civil.day(),
+            last: civil.num_days_in_month().into(),
+            day_of_week: civil.weekday().num_days_from_sunday(),
+        };
+        Self { minute: 1 << civil.minute(), hour: 1 << civil.hour(), ..Self::naming_date(date, 1 << civil.month()) }
+    }
+
+    /// The first minute of a date in one of these months.
+    #[expect(clippy::cast_possible_truncation, reason = "no day of the week has a bit beyond its width")]
+    const fn naming_date(date: Date, month: u16) -> Self {
+        let (day_of_month, day_of_week) = (date.days_of_month(), date.days_of_week() as u64);
+        Self { minute: 1, hour: 1, day_of_month, month, day_of_week, stars: 0 }
     }
 
     /// Whether it is due in the minute of `civil`, a time as a clock on the wall shows it.
@@ -135,37 +150,44 @@ impl Crontab {
         let star = set.star && field != Field::Month;
         self.stars = self.stars & !(1 << field as u8) | u8::from(star) << field as u8;
         match field {
-            Field::Minute => self.minute = set.bits,
+            Field::Minute => self.minute = set.bits as u64,
             Field::Hour => self.hour = set.bits as u32,
-            Field::DayOfMonth => self.day_of_month = set.bits as u32,
+            Field::DayOfMonth => self.day_of_month = set.bits,
             Field::Month => self.month = set.bits as u16,
-            Field::DayOfWeek => self.day_of_week = set.bits as u8,
+            Field::DayOfWeek => self.day_of_week = set.bits as u64,
         }
     }
 
     pub(crate) fn get(&self, field: Field) -> FieldSet {
         let bits = match field {
-            Field::Minute => self.minute,
+            Field::Minute => self.minute.into(),
             Field::Hour => self.hour.into(),
-            Field::DayOfMonth => self.day_of_month.into(),
+            Field::DayOfMonth => self.day_of_month,
             Field::Month => self.month.into(),
             Field::DayOfWeek => self.day_of_week.into(),
         };
         FieldSet { bits, star: self.stars >> field as u8 & 1 != 0 }
     }
 
-    /// Whether any of its days of the month is one in any of its months.
-    pub(crate) fn day_of_month_comes(&self) -> bool {
-        const MONTHS_OF_30_DAYS: u64 = 1 << 4 | 1 << 6 | 1 << 9 | 1 << 11;
-        const FEBRUARY: u64 = 1 << 2;
+    /// Whether any date meets it: each date falls on each day of the week sooner or later, and so does the 29th of February.
+    pub(crate) fn comes(&self) -> bool {
+        const MONTHS_OF_31_DAYS: u16 = 0b1_0101_1010_1010;
+        const MONTHS_OF_30_DAYS: u16 = 0b1010_0101_0000;
+        const FEBRUARY: u16 = 0b100;
 
-        let longest = match self.get(Field::Month).bits {
-            months if months & !(MONTHS_OF_30_DAYS | FEBRUARY) != 0 => 31,
-            months if months & MONTHS_OF_30_DAYS != 0 => 30,
-            _ => 29,
-        };
-        // Each date, the 29th of February too, falls on each day of the week sooner or later, and so does the last.
-        self.get(Field::DayOfMonth).bits & FieldSet::range(0, longest).bits != 0
+        let months = [(31, MONTHS_OF_31_DAYS), (30, MONTHS_OF_30_DAYS), (29, FEBRUARY), (28, FEBRUARY)];
+        let months = months.into_iter().filter(|(_, months)| self.month & months != 0);
+        let mut dates = months.flat_map(|(last, months)| {
+            let days = (1..=last).flat_map(|day| (0..7).map(move |day_of_week| (day, day_of_week)));
+            days.map(move |(day, day_of_week)| Self::naming_date(Date { day, last, day_of_week }, months))
+        });
+        dates.any(|date| self.meets_date(&date))
+    }
+
+    /// Whether any of its days of the month comes in any of its months, whatever day of the week it is.
+    pub(crate) fn day_of_month_comes(&self) -> bool {
+        let Self { day_of_week, stars, .. } = Self::EVERY_MINUTE;
+        Self { day_of_week, stars, ..*self }.comes()
     }
 
     /// Whether it names times of the day, as `30 2 * * *` does, and not a stretch of real time, as `*/10 * * * *` and
@@ -178,8 +200,8 @@ impl Crontab {
     pub(crate) fn shortest_interval(&self) -> u32 {
         let (minutes, hours) = (self.get(Field::Minute).bits, self.get(Field::Hour).bits);
         let has_hours_in_a_row = hours & (hours << 1 | hours >> 23) != 0;
-        let next_hour = if has_hours_in_a_row { u128::from(minutes) << 60 } else { 0 };
-        let minutes = u128::from(minutes) | next_hour;
+        let next_hour = if has_hours_in_a_row { minutes << 60 } else { 0 };
+        let minutes = minutes | next_hour;
         (1..60).find(|interval| minutes & minutes >> interval != 0).unwrap_or(60)
     }
 
@@ -199,8 +221,7 @@ impl FromStr for Crontab {
         for (field, set) in Field::ALL.into_iter().zip(parse::fields(text)?) {
             crontab.set(field, set);
         }
-        let comes = !crontab.days_must_both_match() || crontab.day_of_month_comes();
-        if comes { Ok(crontab) } else { Err(parse::never_comes(text)) }
+        if crontab.comes() { Ok(crontab) } else { Err(parse::never_comes(text, crontab.day_of_month_comes())) }
     }
 }
 

@@ -15,6 +15,8 @@ pub(crate) struct Oracle {
     days: BTreeSet<u32>,
     months: BTreeSet<u32>,
     weekdays: BTreeSet<u32>,
+    /// `L` and its kin, which are ours and not cronie's, in small letters.
+    calendar_days: Vec<String>,
     restricted_days: bool,
     restricted_weekdays: bool,
     /// Whether neither minute nor hour begins with a star.
@@ -22,9 +24,6 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    /// `L` among the days, which is ours and not cronie's.
-    const LAST_DAY: u32 = 0;
-
     pub(crate) fn read(text: &str) -> Option<Self> {
         let text = text.trim_matches([' ', '\t']);
         let text = match text {
@@ -37,23 +36,40 @@ impl Oracle {
         };
         let fields: Vec<&str> = text.split([' ', '\t']).filter(|field| !field.is_empty()).collect();
         let [minute, hour, day, month, weekday] = fields[..] else { return None };
-        let (last_days, numbered): (Vec<&str>, Vec<&str>) =
-            day.split(',').partition(|item| item.eq_ignore_ascii_case("L"));
-        let mut days = if numbered.is_empty() { BTreeSet::new() } else { numbers(&numbered.join(","), 1, 31, &[])? };
-        days.extend(last_days.first().map(|_| Self::LAST_DAY));
+        let day = if day == "?" { "*" } else { day };
+        let weekday = if weekday == "?" { "*" } else { weekday };
+        let [restricted_days, restricted_weekdays] = [day, weekday].map(|list| !list.starts_with('*'));
+        let week: Vec<&str> = "sunday monday tuesday wednesday thursday friday saturday".split(' ').collect();
+        let (days_of_month, day) = calendar_days(day, |item| {
+            let far = item.strip_prefix("l-").and_then(|days| one(days, 30)).map(|days| format!("l-{days}"));
+            let near = item.strip_suffix('w').and_then(|day| one(day, 31)).map(|day| format!("{day}w"));
+            far.or(near).or_else(|| (item == "l" || item == "lw").then(|| item.to_owned()))
+        });
+        let (days_of_week, weekday) = calendar_days(weekday, |item| {
+            let (day, kind) = match item.split_once('#') {
+                Some((day, nth)) => (day, format!("#{}", one(nth, 5)?)),
+                None => (item.strip_suffix('l')?, "last".to_owned()),
+            };
+            let plain = !day.contains(['-', ',', '*', '/']);
+            let day = numbers(day, 0, 7, &week).filter(|_| plain)?;
+            day.first().map(|day| format!("{}{kind}", day % 7))
+        });
         let oracle = Self {
             minutes: numbers(minute, 0, 59, &[])?,
             hours: numbers(hour, 0, 23, &[])?,
-            days,
+            days: numbers(&day, 1, 31, &[])?,
             months: numbers(
                 month,
                 1,
                 12,
-                &"jan feb mar apr may jun jul aug sep oct nov dec".split(' ').collect::<Vec<_>>(),
+                &"january february march april may june july august september october november december"
+                    .split(' ')
+                    .collect::<Vec<_>>(),
             )?,
-            weekdays: numbers(weekday, 0, 7, &"sun mon tue wed thu fri sat".split(' ').collect::<Vec<_>>())?,
-            restricted_days: !day.starts_with('*'),
-            restricted_weekdays: !weekday.starts_with('*'),
+            weekdays: numbers(&weekday, 0, 7, &week)?,
+            restricted_days,
+            restricted_weekdays,
+            calendar_days: [days_of_month, days_of_week].concat(),
             is_at_fixed_times: !minute.starts_with('*') && !hour.starts_with('*'),
         };
         oracle.ever_due().then_some(oracle)
@@ -68,32 +84,79 @@ impl Oracle {
     }
 
     pub(crate) fn matches_date(&self, date: NaiveDate) -> bool {
-        let is_last = date.succ_opt().is_none_or(|tomorrow| tomorrow.day() == 1);
-        self.months.contains(&date.month())
-            && self.matches_day(date.day(), is_last, date.weekday().num_days_from_sunday())
-    }
-
-    fn matches_day(&self, day: u32, is_last: bool, weekday: u32) -> bool {
-        let day = self.days.contains(&day) || (is_last && self.days.contains(&Self::LAST_DAY));
+        if !self.months.contains(&date.month()) {
+            return false;
+        }
+        let on_calendar = |weekday: bool| {
+            let of_field = self.calendar_days.iter().filter(|day| day.contains(['#', 's']) == weekday);
+            of_field.map(|day| calendar_date(day, date)).any(|found| found == Some(date))
+        };
+        let weekday = date.weekday().num_days_from_sunday();
+        let day = self.days.contains(&date.day()) || on_calendar(false);
         // Both 0 and 7 are Sunday.
-        let weekday = self.weekdays.contains(&weekday) || (weekday == 0 && self.weekdays.contains(&7));
-        if self.restricted_days && self.restricted_weekdays { day || weekday } else { day && weekday }
+        let weekday =
+            self.weekdays.contains(&weekday) || (weekday == 0 && self.weekdays.contains(&7)) || on_calendar(true);
+        let either = self.restricted_days && self.restricted_weekdays;
+        if either { day || weekday } else { day && weekday }
     }
 
-    /// Each date of a leap year on each day of the week, as they all come within 400 years.
+    /// Within 28 years, each date falls on each day of the week.
     fn ever_due(&self) -> bool {
-        let dates = (1..=366).map(|day| NaiveDate::from_yo_opt(2024, day).unwrap());
-        dates.filter(|date| self.months.contains(&date.month())).any(|date| {
-            let is_last = date.succ_opt().unwrap().day() == 1;
-            (0..7).any(|weekday| self.matches_day(date.day(), is_last, weekday))
-        })
+        let first = NaiveDate::from_ymd_opt(2000, 1, 1).unwrap();
+        first.iter_days().take(28 * 366).any(|date| self.matches_date(date))
     }
+}
+
+/// A number from 1 on.
+fn one(text: &str, last: u32) -> Option<u32> {
+    let is_number = text.chars().all(|char| char.is_ascii_digit());
+    text.parse().ok().filter(|number| is_number && (1..=last).contains(number))
+}
+
+/// The items of a list that `read` knows, as it writes them, and the list of the others.
+fn calendar_days(list: &str, read: impl Fn(&str) -> Option<String>) -> (Vec<String>, String) {
+    let (mut known, mut others) = (Vec::new(), Vec::new());
+    for item in list.split(',') {
+        match read(&item.to_lowercase()) {
+            Some(day) => known.push(day),
+            None => others.push(item),
+        }
+    }
+    // No number, instead of an item that is empty.
+    (known, if others.is_empty() { "none".into() } else { others.join(",") })
+}
+
+/// The date in the month of `date` that `L-2`, `lw`, `15w`, `5#3` or `5last` names, found by walking through that month.
+fn calendar_date(day: &str, date: NaiveDate) -> Option<NaiveDate> {
+    let month: Vec<NaiveDate> =
+        date.with_day(1).unwrap().iter_days().take_while(|day| day.month() == date.month()).collect();
+    let is_weekday = |date: &&NaiveDate| !matches!(date.weekday(), chrono::Weekday::Sat | chrono::Weekday::Sun);
+    let on = |day: &str| {
+        let day: u32 = day.parse().unwrap();
+        month.iter().filter(move |date| date.weekday().num_days_from_sunday() == day)
+    };
+    let found = if day == "l" {
+        month.last()
+    } else if day == "lw" {
+        month.iter().rfind(is_weekday)
+    } else if let Some(days) = day.strip_prefix("l-") {
+        month.iter().rev().nth(days.parse().unwrap())
+    } else if let Some(nearest_to) = day.strip_suffix('w') {
+        let to = month.get(nearest_to.parse::<usize>().unwrap() - 1)?;
+        month.iter().filter(is_weekday).min_by_key(|date| (**date - *to).num_days().abs())
+    } else if let Some((day, nth)) = day.split_once('#') {
+        on(day).nth(nth.parse::<usize>().unwrap() - 1)
+    } else {
+        on(day.strip_suffix("last").unwrap()).last()
+    };
+    found.copied()
 }
 
 /// A field's list, written out.
 fn numbers(field: &str, first: u32, last: u32, names: &[&str]) -> Option<BTreeSet<u32>> {
     let number = |text: &str| -> Option<u32> {
-        if let Some(at) = names.iter().position(|name| *name == text.to_lowercase()) {
+        let text_in_small = text.to_lowercase();
+        if let Some(at) = names.iter().position(|name| *name == text_in_small || name[..3] == text_in_small) {
             return Some(first + u32::try_from(at).unwrap());
         }
         if text.is_empty() || !text.chars().all(|char| char.is_ascii_digit()) {
@@ -104,7 +167,7 @@ fn numbers(field: &str, first: u32, last: u32, names: &[&str]) -> Option<BTreeSe
         if text.len() > 9 { Some(u32::MAX) } else { Some(text.parse().unwrap_or(0)) }
     };
     let mut all = BTreeSet::new();
-    for item in field.split(',') {
+    for item in field.split(',').filter(|_| field != "none") {
         let (range, step) = match item.split_once('/') {
             Some((range, step)) => {
                 if step.chars().any(|char| !char.is_ascii_digit()) {
@@ -153,8 +216,8 @@ impl Writer {
             self.field(0, 59, &[]),
             self.field(0, 23, &[]),
             self.field(1, 31, &[]),
-            self.field(1, 12, &["jan", "Feb", "MAR", "apr", "May", "jun", "JUL", "aug", "sEp", "oct", "nov", "dec"]),
-            self.field(0, 7, &["sun", "Mon", "TUE", "wed", "Thu", "fri", "SAT"]),
+            self.field(1, 12, &["jan", "Feb", "MAR", "april", "May", "jun", "JULY", "aug", "sEp", "oct", "nov", "dec"]),
+            self.field(0, 7, &["sun", "Mon", "TUE", "wednesday", "Thu", "fri", "SATURDAY"]),
         ];
         let mut text = String::new();
         for (at, field) in fields.iter().enumerate() {
@@ -171,15 +234,26 @@ impl Writer {
 
     fn field(&mut self, first: u32, last: u32, names: &[&str]) -> String {
         if self.0.u32(0..3) == 0 {
-            return "*".into();
+            let is_of_days = matches!(last, 31 | 7);
+            return if is_of_days && self.0.u32(0..8) == 0 { "?" } else { "*" }.into();
         }
         let items = [1, 1, 1, 1, 2, 2, 3, 5][self.0.usize(..8)];
         (0..items).map(|_| self.item(first, last, names)).collect::<Vec<_>>().join(",")
     }
 
     fn item(&mut self, first: u32, last: u32, names: &[&str]) -> String {
-        if last == 31 && self.0.u32(0..6) == 0 {
-            return ["L", "L", "l"][self.0.usize(..3)].into();
+        if last == 31 && self.0.u32(0..10) == 0 {
+            return match self.0.u32(0..6) {
+                0 => "LW".into(),
+                1 | 2 => format!("L-{}", self.0.u32(1..=30)),
+                3 | 4 => format!("{}{}", self.0.u32(1..=31), ["W", "w"][self.0.usize(..2)]),
+                _ => ["L", "l"][self.0.usize(..2)].into(),
+            };
+        }
+        if last == 7 && self.0.u32(0..10) == 0 {
+            let day = self.0.u32(0..7);
+            let day = self.number(day, first, names);
+            return if self.0.bool() { format!("{day}#{}", self.0.u32(1..=5)) } else { format!("{day}L") };
         }
         let low = self.0.u32(first..=last);
         let high = self.0.u32(low..=last);
@@ -285,7 +359,8 @@ fn random_expressions_mean_what_the_manual_page_says() {
         };
         read += 1;
         let crontab: Crontab = text.parse().unwrap_or_else(|error| panic!("{error}"));
-        for _ in 0..60 {
+        // Walking through months takes its time.
+        for _ in 0..if oracle.calendar_days.is_empty() { 60 } else { 12 } {
             let civil = writer.instant(&oracle);
             let expected = oracle.matches(civil);
             assert_eq!(crontab.matches(civil), expected, "`{text}` at {civil}");
@@ -447,6 +522,46 @@ fn cases_worked_out_by_hand() {
         ("0 0 */30,L * *", "2026-02-28 00:00", true),
         ("0 0 */30,L * sat", "2026-02-28 00:00", true),
         ("0 0 */30,L * sun", "2026-02-28 00:00", false),
+        ("0 18 L-2 * *", "2026-02-26 18:00", true),
+        ("0 18 L-2 * *", "2026-03-29 18:00", true),
+        ("0 18 L-2 * *", "2026-03-30 18:00", false),
+        // The weekday that is nearest, within its month: the 15th of March and the 1st are Sundays, the 1st of August a
+        // Saturday, and the 31st of May a Sunday.
+        ("0 9 15W * *", "2026-03-16 09:00", true),
+        ("0 9 15W * *", "2026-03-15 09:00", false),
+        ("0 9 15w * *", "2026-04-15 09:00", true),
+        ("0 9 14W * *", "2026-03-13 09:00", true),
+        ("0 9 1W * *", "2026-03-02 09:00", true),
+        ("0 9 1W * *", "2026-08-03 09:00", true),
+        ("0 9 1W * *", "2026-07-31 09:00", false),
+        ("0 9 31W * *", "2026-05-29 09:00", true),
+        ("0 9 31W * *", "2026-04-30 09:00", false),
+        ("0 9 LW * *", "2026-05-29 09:00", true),
+        ("0 9 LW * *", "2026-04-30 09:00", true),
+        // The third Friday, and the last: counted from Sunday 0.
+        ("0 9 * * 5#3", "2026-03-20 09:00", true),
+        ("0 9 * * 5#3", "2026-03-13 09:00", false),
+        ("0 9 * * friday#3", "2026-03-20 09:00", true),
+        ("0 9 * * 7#1", "2026-03-01 09:00", true),
+        ("0 9 * * 0#5", "2026-03-29 09:00", true),
+        ("0 9 * * 1#5", "2026-03-30 09:00", true),
+        ("0 9 * * 3#5", "2026-03-25 09:00", false),
+        ("0 9 * * 5L", "2026-03-27 09:00", true),
+        ("0 9 * * FriL", "2026-03-20 09:00", false),
+        // These restrict the days as numbers do: either, unless one begins with a star.
+        ("0 9 1 * 5#3", "2026-03-01 09:00", true),
+        ("0 9 1 * 5#3", "2026-03-20 09:00", true),
+        ("0 9 15W * 5L", "2026-03-16 09:00", true),
+        ("0 9 15W * 5L", "2026-03-27 09:00", true),
+        ("0 9 */2 * 5#3", "2026-03-20 09:00", false),
+        ("0 9 */2 * 5#3", "2026-04-17 09:00", true),
+        ("0 9 15,LW 3 mon#1,wed", "2026-03-02 09:00", true),
+        // Any day.
+        ("0 9 ? * 5", "2026-03-20 09:00", true),
+        ("0 9 ? * 5", "2026-03-21 09:00", false),
+        ("0 9 13 * ?", "2026-03-13 09:00", true),
+        ("0 9 13 * ?", "2026-03-20 09:00", false),
+        ("0 9 13 january,March friDAY", "2026-03-20 09:00", true),
         // Nicknames, and blanks around and between.
         ("@yearly", "2026-01-01 00:00", true),
         ("@annually", "2026-02-01 00:00", false),
@@ -469,6 +584,61 @@ fn cases_worked_out_by_hand() {
         }
         let oracle = Oracle::read(expression).unwrap();
         assert_eq!(oracle.matches(minute), due, "the oracle on `{expression}` at {civil}");
+    }
+}
+
+/// Worked out from the first day of a month and of the next, without walking: each item alone, forwards and backwards.
+#[test]
+fn days_of_the_calendar_are_right_for_fifty_years() {
+    type Find = Box<dyn Fn(NaiveDate, NaiveDate) -> Option<NaiveDate>>;
+    let days = chrono::TimeDelta::days;
+    let within = |date: NaiveDate, first: NaiveDate, next: NaiveDate| (first <= date && date < next).then_some(date);
+    let nearest = move |day: NaiveDate, first: NaiveDate, next: NaiveDate| match day.weekday() {
+        chrono::Weekday::Sat if day == first => day + days(2),
+        chrono::Weekday::Sat => day - days(1),
+        chrono::Weekday::Sun if day + days(1) == next => day - days(2),
+        chrono::Weekday::Sun => day + days(1),
+        _ => day,
+    };
+    let mut items: Vec<(String, Find)> = vec![
+        ("L * *".into(), Box::new(move |_, next| Some(next - days(1)))),
+        ("LW * *".into(), Box::new(move |first, next| Some(nearest(next - days(1), first, next)))),
+    ];
+    for n in 1..=30 {
+        items.push((format!("L-{n} * *"), Box::new(move |first, next| within(next - days(1 + n), first, next))));
+    }
+    for n in 1..=31 {
+        let day = move |first, next| within(first + days(n - 1), first, next).map(|day| nearest(day, first, next));
+        items.push((format!("{n}W * *"), Box::new(day)));
+    }
+    for weekday in 0..7 {
+        let first_one = move |first: NaiveDate| {
+            first + days((weekday - i64::from(first.weekday().num_days_from_sunday())).rem_euclid(7))
+        };
+        for nth in 1..=5 {
+            let day = move |first, next| within(first_one(first) + days(7 * (nth - 1)), first, next);
+            items.push((format!("* * {weekday}#{nth}"), Box::new(day)));
+        }
+        items.push((format!("* * {weekday}L"), Box::new(move |_, next| Some(first_one(next) - days(7)))));
+    }
+    assert_eq!(items.len(), 2 + 30 + 31 + 7 * 6);
+    let first_of = |year: i32, month: u32| NaiveDate::from_ymd_opt(year, month, 1).unwrap();
+    let (start, end) = (first_of(2000, 1).and_time(NaiveTime::MIN), first_of(2050, 1).and_time(NaiveTime::MIN));
+    for (item, find) in items {
+        let months = (2000..2050).flat_map(|year| (1..=12).map(move |month| (year, month)));
+        let next_of = |year, month| if month == 12 { first_of(year + 1, 1) } else { first_of(year, month + 1) };
+        let expected: Vec<NaiveDate> =
+            months.filter_map(|(year, month)| find(first_of(year, month), next_of(year, month))).collect();
+        let crontab: Crontab = format!("0 0 {item}").parse().unwrap();
+        let utc = soloist::Zone::UTC;
+        let before = start.and_utc() - chrono::TimeDelta::seconds(1);
+        let onward = std::iter::successors(crontab.next(before, &utc), |at| crontab.next(*at, &utc));
+        let onward: Vec<_> = onward.take_while(|at| *at < end.and_utc()).map(|at| at.date_naive()).collect();
+        let wrong = onward.iter().zip(&expected).find(|(found, expected)| found != expected);
+        assert_eq!((wrong, onward.len()), (None, expected.len()), "`{item}`");
+        let back = std::iter::successors(crontab.previous(end.and_utc(), &utc), |at| crontab.previous(*at, &utc));
+        let back: Vec<_> = back.take_while(|at| *at >= start.and_utc()).map(|at| at.date_naive()).collect();
+        assert!(back.iter().rev().eq(&expected), "`{item}` backwards");
     }
 }
 
@@ -499,6 +669,10 @@ fn the_normalised_spelling() {
         ("0 18 *,L * *", "0 18 * * *"),
         ("0 18 L,* * *", "0 18 1-31 * *"),
         ("0 18 */2,L * *", "0 18 */2,L * *"),
+        ("0 18 lw,15w,L-2,l,3 * ?", "0 18 3,L,L-2,15W,LW * *"),
+        ("0 18 ? * Friday#3,5L,0#1,7L,mon", "0 18 * * 1,0#1,5#3,0L,5L"),
+        ("0 18 1-31,15W * 0-6,5#3", "0 18 1-31 * 0-6"),
+        ("0 18 * september *", "0 18 * 9 *"),
     ] {
         let crontab: Crontab = text.parse().unwrap();
         assert_eq!(crontab.to_string(), normalised, "`{text}`");
@@ -510,6 +684,7 @@ fn the_normalised_spelling() {
 #[test]
 fn what_is_wrong_is_said_and_pointed_at() {
     const FORMS: &str = "can't be read, an item is `*`, `*/2`, `3`, `3-9` or `3-9/2`";
+    const FORMS_OF_WEEK: &str = "can't be read, an item is `*`, `*/2`, `3`, `1-5`, `1-5/2`, `5#3` or `5L`";
     const FIELDS: &str = "instead of 5 (minute, hour, day of month, month, day of week)";
     for (text, message, part) in [
         // How many fields.
@@ -546,9 +721,9 @@ fn what_is_wrong_is_said_and_pointed_at() {
             "mon",
         ),
         (
-            "0 0 * * monday",
-            "`0 0 * * monday`: day of week `monday` is neither a number from 0-7 nor a name from sun to sat (column 9)",
-            "monday",
+            "0 0 * * mond",
+            "`0 0 * * mond`: day of week `mond` is neither a number from 0-7 nor a name from sun to sat (column 9)",
+            "mond",
         ),
         // Lists.
         ("1,,2 * * * *", "`1,,2 * * * *`: minute has an empty list item (column 3)", ""),
@@ -573,17 +748,19 @@ fn what_is_wrong_is_said_and_pointed_at() {
         ("0,*/0 * * * *", "`0,*/0 * * * *`: minute `*/0` has a step of 0 (column 3)", "*/0"),
         ("*/ * * * *", &format!("`*/ * * * *`: minute `*/` {FORMS} (column 1)"), "*/"),
         ("*/2/3 * * * *", &format!("`*/2/3 * * * *`: minute `*/2/3` {FORMS} (column 1)"), "*/2/3"),
-        ("0 0 * * */mon", &format!("`0 0 * * */mon`: day of week `*/mon` {FORMS} (column 9)"), "*/mon"),
+        ("0 0 * * */mon", &format!("`0 0 * * */mon`: day of week `*/mon` {FORMS_OF_WEEK} (column 9)"), "*/mon"),
         ("*5 * * * *", &format!("`*5 * * * *`: minute `*5` {FORMS} (column 1)"), "*5"),
         ("** * * * *", &format!("`** * * * *`: minute `**` {FORMS} (column 1)"), "**"),
         // Dates that never come.
         ("30 2 31 2 *", "`30 2 31 2 *`: day of month `31` never comes in month `2` (column 6)", "31"),
         ("0 0 30,31 feb *", "`0 0 30,31 feb *`: day of month `30,31` never comes in month `feb` (column 5)", "30,31"),
+        ("0 9 15W * */7", "`0 9 15W * */7`: day of month `15W` never comes on day of week `*/7` (column 5)", "15W"),
+        ("0 9 L-30 2 *", "`0 9 L-30 2 *`: day of month `L-30` never comes in month `2` (column 5)", "L-30"),
         ("0 0  31 4,6 */2", "`0 0  31 4,6 */2`: day of month `31` never comes in month `4,6` (column 6)", "31"),
         // Not only ASCII.
         ("é * * * *", &format!("`é * * * *`: minute `é` {FORMS} (column 1)"), "é"),
         ("5é,é * * * *", &format!("`5é,é * * * *`: minute `5é` {FORMS} (column 1)"), "5é"),
-        ("* * * * *\n", &format!("`* * * * *\\n`: day of week `*\\n` {FORMS} (column 9)"), "*\n"),
+        ("* * * * *\n", &format!("`* * * * *\\n`: day of week `*\\n` {FORMS_OF_WEEK} (column 9)"), "*\n"),
         ("0 9\u{a0}* * * *", &format!("`0 9\\u{{a0}}* * * *`: hour `9\\u{{a0}}*` {FORMS} (column 3)"), "9\u{a0}*"),
     ] {
         is_refused_at(text, message, part);
@@ -596,13 +773,13 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
     const NICKNAMES: &str = "none of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly";
     for (text, message, part) in [
         (
-            "0 0 ? * *",
-            "`0 0 ? * *`: day of month `?` has a `?`, which is not crontab syntax: write `*` (column 5)",
+            "0 ? * * *",
+            "`0 ? * * *`: hour `?` has a `?`, which stands alone, for any day of the month or of the week: write `*` (column 3)",
             "?",
         ),
         (
             "* * * * 1,?",
-            "`* * * * 1,?`: day of week `?` has a `?`, which is not crontab syntax: write `*` (column 11)",
+            "`* * * * 1,?`: day of week `?` has a `?`, which stands alone, for any day of the month or of the week: write `*` (column 11)",
             "?",
         ),
         (
@@ -623,17 +800,41 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
         ),
         ("@YEARLY", "`@YEARLY`: nicknames are written in small letters, write `@yearly`", "@YEARLY"),
         (" @Midnight ", "` @Midnight `: nicknames are written in small letters, write `@midnight`", "@Midnight"),
-        ("0 0 L-3 * *", "`0 0 L-3 * *`: day of month `L` is not a number from 1-31 (column 5)", "L"),
-        ("0 0 LW * *", "`0 0 LW * *`: day of month `LW` is not a number from 1-31 (column 5)", "LW"),
+        (
+            "0 0 L-31 * *",
+            "`0 0 L-31 * *`: day of month `L-31` is outside of L-1 to L-30, the last day is `L` (column 5)",
+            "L-31",
+        ),
+        (
+            "0 0 1,L-3W * *",
+            "`0 0 1,L-3W * *`: day of month `L-3W` can't be read, an item is `*`, `*/2`, `3`, `3-9`, `3-9/2`, `L`, `L-2`, `15W` or `LW` (column 7)",
+            "L-3W",
+        ),
+        ("0 0 32W * *", "`0 0 32W * *`: day of month `32W` is outside of 1W to 31W (column 5)", "32W"),
+        (
+            "0 0 1-15W * *",
+            "`0 0 1-15W * *`: day of month `1-15W` is no day with a `W`, write one day, as in `15W`, or `LW` (column 5)",
+            "1-15W",
+        ),
+        (
+            "0 0 * * 6#6",
+            "`0 0 * * 6#6`: day of week `6#6` is none of `5#1` to `5#5`; Sunday is 0 or 7 here, Friday 5 (Quartz counts from Sunday 1, so that its Friday is 6) (column 9)",
+            "6#6",
+        ),
+        (
+            "0 0 * * 8L",
+            "`0 0 * * 8L`: day of week `8L` names no day of the week before `#` or `L`, write `5#3` or `fri#3`; Sunday is 0 or 7 here, Friday 5 (Quartz counts from Sunday 1, so that its Friday is 6) (column 9)",
+            "8L",
+        ),
+        (
+            "0 0 * * L",
+            "`0 0 * * L`: day of week `L` is not known here: write `6` for Saturdays, or `5L` for the last Friday of the month (column 9)",
+            "L",
+        ),
         (
             "0 0 * L *",
             "`0 0 * L *`: month `L` is neither a number from 1-12 nor a name from jan to dec (column 7)",
             "L",
-        ),
-        (
-            "0 0 * * 5L",
-            "`0 0 * * 5L`: day of week `5L` is neither a number from 0-7 nor a name from sun to sat (column 9)",
-            "5L",
         ),
         (
             "~ * * * *",

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::calendar_day::CalendarDay;
+
 /// One of the five fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
@@ -37,18 +39,18 @@ impl Field {
     }
 }
 
-/// The numbers of one field: bit n stands for the number n, in a week from Sunday 0 to Saturday 6. Of the days of the month,
-/// bit 0 stands for the last.
+/// The numbers of one field: bit n stands for the number n, in a week from Sunday 0 to Saturday 6. Bits above those of the
+/// numbers stand for a [`CalendarDay`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FieldSet {
-    pub(crate) bits: u64,
+    pub(crate) bits: u128,
     /// Whether its text starts with `*`, which decides how the days combine, and what a clock change does.
     pub(super) star: bool,
 }
 
 impl FieldSet {
-    /// `L`, the last day of whichever month it is.
-    pub(crate) const LAST_DAY: Self = Self { bits: 1, star: false };
+    /// `L`, the last day of the month.
+    pub(crate) const LAST_DAY: Self = CalendarDay::BeforeLast(0).set();
 
     /// `*`
     pub(crate) const fn every(field: Field) -> Self {
@@ -60,12 +62,12 @@ impl FieldSet {
         Self { star: true, ..Self::stepped(field.ends().0, field.ends().1, step).of(field) }
     }
 
-    /// `low-high`, neither beyond 63.
+    /// `low-high`
     pub(crate) const fn range(low: u32, high: u32) -> Self {
-        Self { bits: (u64::MAX >> (63 - (high - low))) << low, star: false }
+        Self { bits: (u128::MAX >> (127 - (high - low))) << low, star: false }
     }
 
-    /// A single number, not beyond 63.
+    /// A single number.
     pub(crate) const fn only(number: u32) -> Self {
         Self::range(number, number)
     }
@@ -88,11 +90,19 @@ impl FieldSet {
     /// The numbers as written in `field`, where Sunday may be a 7.
     pub(super) const fn of(self, field: Field) -> Self {
         match field {
-            Field::DayOfWeek => Self { bits: (self.bits | self.bits >> 7) & 0x7f, ..self },
-            // Where every day is named, the last is, too.
-            Field::DayOfMonth if self.bits == Self::range(0, 31).bits => Self { bits: Self::range(1, 31).bits, ..self },
+            Field::DayOfWeek => {
+                const SUNDAY_AS_7: u128 = 1 << 7;
+                let sunday = (self.bits & SUNDAY_AS_7) >> 7;
+                Self { bits: self.bits & !SUNDAY_AS_7 | sunday, ..self }.without_what_is_named(Self::range(0, 6))
+            }
+            Field::DayOfMonth => self.without_what_is_named(Self::range(1, 31)),
             _ => self,
         }
+    }
+
+    /// The numbers alone, if those are `all` there are: no day of a calendar is another.
+    const fn without_what_is_named(self, all: Self) -> Self {
+        Self { bits: if self.bits & all.bits == all.bits { all.bits } else { self.bits }, ..self }
     }
 
     pub(crate) const fn with(self, other: Self) -> Self {
@@ -105,7 +115,7 @@ impl FieldSet {
 
     /// In ascending order.
     pub(crate) fn numbers(self) -> impl Iterator<Item = u32> {
-        (0..u64::BITS).filter(move |number| self.bits >> number & 1 != 0)
+        (0..u128::BITS).filter(move |number| self.bits >> number & 1 != 0)
     }
 
     /// The items of its list in `field`, which read back as this set, star and all.
@@ -114,8 +124,8 @@ impl FieldSet {
             return vec!["*".into()];
         }
         let mut items = Vec::new();
-        let has_last_day = field == Field::DayOfMonth && self.bits & Self::LAST_DAY.bits != 0;
-        let mut rest = if has_last_day { self.without(Self::LAST_DAY) } else { self };
+        let calendar_days = || CalendarDay::of(field, self);
+        let mut rest = calendar_days().fold(self, |rest, day| rest.without(day.set()));
         if self.star {
             // It was read from an item that starts with `*`; the finest such item that fits stands for it.
             let fits = |step: &u32| Self::every_nth(field, *step).without(rest).bits == 0;
@@ -138,7 +148,7 @@ impl FieldSet {
             });
             rest = rest.without(Self::range(first, last));
         }
-        items.extend(has_last_day.then(|| "L".into()));
+        items.extend(calendar_days().map(|day| day.to_string()));
         items
     }
 

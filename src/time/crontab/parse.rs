@@ -2,15 +2,17 @@
 
 use std::{fmt, iter};
 
+use super::calendar_day::CalendarDay;
 use super::error::CrontabError;
 use super::field_set::{Field, FieldSet};
+use super::words::{DAYS, MONTHS};
 use crate::base::{escape::OneLine, escape::Quoted};
 
 /// More than the longest list of all five fields has, and little enough that refusing any text is cheap.
 const MAX_BYTES: usize = 1_000;
 
-const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+/// The first letters of a name that stand for it, too.
+const SHORT_NAME: usize = 3;
 
 /// Each stands for the text that its manual page gives, and reads the same: where cronie sets no star for the days of
 /// `@daily`, both are whole, and either rule says every day.
@@ -75,16 +77,25 @@ impl<'a> BadPart<'a> {
             if item.contains('~') {
                 "picks a time at random, another on each server: write a number"
             } else if item.contains('?') {
-                "has a `?`, which is not crontab syntax: write `*`"
+                "has a `?`, which stands alone, for any day of the month or of the week: write `*`"
             } else {
-                "can't be read, an item is `*`, `*/2`, `3`, `3-9` or `3-9/2`"
+                match field {
+                    Field::DayOfMonth => {
+                        "can't be read, an item is `*`, `*/2`, `3`, `3-9`, `3-9/2`, `L`, `L-2`, `15W` or `LW`"
+                    }
+                    Field::DayOfWeek => "can't be read, an item is `*`, `*/2`, `3`, `1-5`, `1-5/2`, `5#3` or `5L`",
+                    _ => "can't be read, an item is `*`, `*/2`, `3`, `3-9` or `3-9/2`",
+                }
             },
         )
     }
 }
 
-/// `list = item {"," item}`
+/// `list = item {"," item} | "?"`
 fn read_list(field: Field, list: &str) -> Result<FieldSet, BadPart<'_>> {
+    if list == "?" && matches!(field, Field::DayOfMonth | Field::DayOfWeek) {
+        return Ok(FieldSet::every(field));
+    }
     let mut set = FieldSet { bits: 0, star: list.starts_with('*') };
     for item in split(list, |byte| byte == b',') {
         set = set.with(read_item(field, item)?);
@@ -92,13 +103,13 @@ fn read_list(field: Field, list: &str) -> Result<FieldSet, BadPart<'_>> {
     Ok(set.of(field))
 }
 
-/// `item = number | (number "-" number | "*") ["/" step] | "L"`
+/// `item = number | (number "-" number | "*") ["/" step] | calendar-day`
 fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
     if item.is_empty() {
         return Err(BadPart { part: item, what: format!("{} has an empty list item", field.name()) });
     }
-    if field == Field::DayOfMonth && item.eq_ignore_ascii_case("L") {
-        return Ok(FieldSet::LAST_DAY);
+    if let Some(day) = read_calendar_day(field, item)? {
+        return Ok(day.set());
     }
     let (range, step) = split_once(item, b'/').map_or((item, None), |(range, step)| (range, Some(step)));
     let ends = split_once(range, b'-');
@@ -135,6 +146,61 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
     Ok(FieldSet::stepped(low, high, step))
 }
 
+/// `calendar-day = "L" ["-" number] | "LW" | number "W"` of the month, and `number ("#" number | "L")` of the week.
+fn read_calendar_day(field: Field, item: &str) -> Result<Option<CalendarDay>, BadPart<'_>> {
+    let last = |by: u8| item.split_at_checked(item.len() - 1).filter(|(_, last)| last.as_bytes()[0] == by);
+    let ends_with = |letter: u8| last(letter).or_else(|| last(letter.to_ascii_lowercase())).map(|(rest, _)| rest);
+    let begins_with_l = item.as_bytes()[0].eq_ignore_ascii_case(&b'L');
+    match field {
+        Field::DayOfMonth if begins_with_l && item.len() == 1 => Ok(Some(CalendarDay::BeforeLast(0))),
+        Field::DayOfMonth if item.eq_ignore_ascii_case("LW") => Ok(Some(CalendarDay::LastWeekday)),
+        Field::DayOfMonth if begins_with_l => match item[1..].strip_prefix('-').and_then(digits) {
+            Some(days @ 1..=30) => Ok(Some(CalendarDay::BeforeLast(days))),
+            Some(_) => Err(BadPart::new(field, item, "is outside of L-1 to L-30, the last day is `L`")),
+            None => Err(BadPart::unreadable(field, item)),
+        },
+        Field::DayOfMonth => match ends_with(b'W').map(digits) {
+            None => Ok(None),
+            Some(Some(day @ 1..=31)) => Ok(Some(CalendarDay::WeekdayNearest(day))),
+            Some(Some(_)) => Err(BadPart::new(field, item, "is outside of 1W to 31W")),
+            Some(None) => Err(BadPart::new(field, item, "is no day with a `W`, write one day, as in `15W`, or `LW`")),
+        },
+        Field::DayOfWeek => {
+            if let Some((day, nth)) = split_once(item, b'#') {
+                let nth = digits(nth).filter(|nth| (1..=5).contains(nth));
+                let refusal = || BadPart::new(field, item, format_args!("is none of `5#1` to `5#5`; {FROM_SUNDAY}"));
+                let (nth, day_of_week) = (nth.ok_or_else(refusal)?, read_day_of_calendar(item, day)?);
+                return Ok(Some(CalendarDay::NthOfMonth { day_of_week, nth }));
+            }
+            match ends_with(b'L') {
+                Some("") => {
+                    let what = "is not known here: write `6` for Saturdays, or `5L` for the last Friday of the month";
+                    Err(BadPart::new(field, item, what))
+                }
+                Some(day) => {
+                    let day_of_week = read_day_of_calendar(item, day)?;
+                    Ok(Some(CalendarDay::LastOfMonth { day_of_week }))
+                }
+                None => Ok(None),
+            }
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The day of the week before a `#` or an `L`.
+fn read_day_of_calendar<'a>(item: &'a str, day: &'a str) -> Result<u32, BadPart<'a>> {
+    let field = Field::DayOfWeek;
+    let day = read_number(field, item, day).map_err(|_| {
+        let what = format_args!("names no day of the week before `#` or `L`, write `5#3` or `fri#3`; {FROM_SUNDAY}");
+        BadPart::new(field, item, what)
+    })?;
+    Ok(day % 7)
+}
+
+/// For those who know these items from Quartz.
+const FROM_SUNDAY: &str = "Sunday is 0 or 7 here, Friday 5 (Quartz counts from Sunday 1, so that its Friday is 6)";
+
 /// The parts of a text between ASCII characters. The search in `str::split` is made for long texts, and these have a few
 /// bytes.
 fn split(text: &str, by: fn(u8) -> bool) -> impl Iterator<Item = &str> {
@@ -163,10 +229,11 @@ fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, Ba
     }
     let (names, or_a_name): (&[&str], _) = match field {
         Field::Month => (&MONTHS, "from jan to dec"),
-        Field::DayOfWeek => (&WEEKDAYS, "from sun to sat"),
+        Field::DayOfWeek => (&DAYS, "from sun to sat"),
         _ => (&[], ""),
     };
-    if let Some((number, _)) = (first..).zip(names).find(|(_, name)| name.eq_ignore_ascii_case(text)) {
+    let is_meant = |name: &str| name.eq_ignore_ascii_case(text) || name[..SHORT_NAME].eq_ignore_ascii_case(text);
+    if let Some((number, _)) = (first..).zip(names).find(|(_, name)| is_meant(name)) {
         return Ok(number);
     }
     Err(if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
@@ -214,12 +281,14 @@ fn zone_in(text: &str) -> Option<(&str, &str)> {
     Some((word, word.strip_prefix("TZ=").or_else(|| word.strip_prefix("CRON_TZ="))?))
 }
 
-/// Of a text that was read, whose days of the month come in none of its months.
+/// Of a text that was read, whose days of the month come in none of its months, or on none of its days of the week.
 #[cold]
-pub(super) fn never_comes(text: &str) -> CrontabError {
-    let [day_of_month, month] = [2, 3].map(|at| lists(text).nth(at).unwrap_or_default());
-    let [day, in_month] = [day_of_month, month].map(Quoted::new);
-    CrontabError::in_field(text, day_of_month, format_args!("day of month {day} never comes in month {in_month}"))
+pub(super) fn never_comes(text: &str, day_of_month_comes: bool) -> CrontabError {
+    let list = |field: Field| lists(text).nth(field as usize).unwrap_or_default();
+    let day = list(Field::DayOfMonth);
+    let other = if day_of_month_comes { Field::DayOfWeek } else { Field::Month };
+    let ([quoted, with], on) = ([day, list(other)].map(Quoted::new), if day_of_month_comes { "on" } else { "in" });
+    CrontabError::in_field(text, day, format_args!("day of month {quoted} never comes {on} {} {with}", other.name()))
 }
 
 const BLANKS: [char; 2] = [' ', '\t'];

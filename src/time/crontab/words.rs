@@ -3,16 +3,17 @@
 use std::fmt::Write as _;
 
 use super::Crontab;
+use super::calendar_day::CalendarDay;
 use super::field_set::{Field, FieldSet, InField};
 
 /// More times than this on a day are not written out one by one.
 const MOST_TIMES: usize = 6;
 
-const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-const WEEKDAYS: u64 = 0b011_1110;
-const WEEKENDS: u64 = 0b100_0001;
+pub(super) const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const WEEKDAYS: u128 = 0b011_1110;
+const WEEKENDS: u128 = 0b100_0001;
 
-const MONTHS: [&str; 12] = [
+pub(super) const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",
@@ -121,26 +122,51 @@ fn only(set: FieldSet) -> Option<u32> {
 }
 
 fn numbers(set: FieldSet) -> impl Iterator<Item = u32> + Clone {
-    (0..64).filter(move |number| set.bits >> number & 1 != 0)
+    (0..128).filter(move |number| set.bits >> number & 1 != 0)
 }
 
 fn week(set: FieldSet) -> String {
-    match set.bits {
-        WEEKDAYS => "weekdays".into(),
-        WEEKENDS => "weekends".into(),
-        _ => list(numbers(set).map(|day| format!("{}s", DAYS[day as usize])).collect()),
-    }
+    let (plain, calendar_days) = apart(Field::DayOfWeek, set);
+    let plain = match plain.bits {
+        WEEKDAYS => vec!["weekdays".into()],
+        WEEKENDS => vec!["weekends".into()],
+        _ => numbers(plain).map(|day| format!("{}s", DAYS[day as usize])).collect(),
+    };
+    list(plain.into_iter().chain(calendar_days).collect())
 }
 
 fn month_days(set: FieldSet) -> String {
-    let (last, others) = (FieldSet::LAST_DAY.bits, FieldSet { bits: set.bits & !FieldSet::LAST_DAY.bits, ..set });
-    let last = (set.bits & last != 0).then_some("the last day of the month");
-    let others = match others.bits.count_ones() {
+    let (plain, calendar_days) = apart(Field::DayOfMonth, set);
+    let in_field = InField(Field::DayOfMonth, plain);
+    let plain = match plain.bits.count_ones() {
         0 => None,
-        1 => Some(format!("day {} of the month", InField(Field::DayOfMonth, others))),
-        _ => Some(format!("the days {} of the month", InField(Field::DayOfMonth, others))),
+        1 => Some(format!("day {in_field} of the month")),
+        _ => Some(format!("the days {in_field} of the month")),
     };
-    list(others.into_iter().chain(last.map(str::to_owned)).collect())
+    list(plain.into_iter().chain(calendar_days).collect())
+}
+
+/// The plain numbers of a set, and the words for its other days.
+fn apart(field: Field, set: FieldSet) -> (FieldSet, impl Iterator<Item = String>) {
+    let plain = CalendarDay::of(field, set).fold(set.bits, |bits, day| bits & !day.set().bits);
+    (FieldSet { bits: plain, ..set }, CalendarDay::of(field, set).map(calendar_day))
+}
+
+fn calendar_day(day: CalendarDay) -> String {
+    const NTH: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
+
+    let name = |day: u32| DAYS[day as usize];
+    match day {
+        CalendarDay::BeforeLast(0) => "the last day of the month".into(),
+        CalendarDay::BeforeLast(1) => "the day before the last of the month".into(),
+        CalendarDay::BeforeLast(days) => format!("the day {days} days before the last of the month"),
+        CalendarDay::WeekdayNearest(day) => format!("the weekday nearest to day {day} of the month"),
+        CalendarDay::LastWeekday => "the last weekday of the month".into(),
+        CalendarDay::NthOfMonth { day_of_week, nth } => {
+            format!("the {} {} of the month", NTH[nth as usize - 1], name(day_of_week))
+        }
+        CalendarDay::LastOfMonth { day_of_week } => format!("the last {} of the month", name(day_of_week)),
+    }
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -174,6 +200,22 @@ mod tests {
             ("15 3 * * mon,fri", 60, "at 03:15, on Mondays and Fridays"),
             ("0 0 1 * *", 60, "at 00:00, on day 1 of the month"),
             ("0 18 15,L * *", 60, "at 18:00, on day 15 of the month and the last day of the month"),
+            (
+                "0 18 L-1,L-3 * *",
+                60,
+                "at 18:00, on the day before the last of the month and the day 3 days before the last of the month",
+            ),
+            (
+                "0 9 1,15W,LW * *",
+                60,
+                "at 09:00, on day 1 of the month, the weekday nearest to day 15 of the month and the last weekday of the month",
+            ),
+            ("0 9 * * fri#3", 60, "at 09:00, on the third Friday of the month"),
+            (
+                "0 9 * * mon,5#1,5L",
+                60,
+                "at 09:00, on Mondays, the first Friday of the month and the last Friday of the month",
+            ),
             ("0 9 13 * fri", 60, "at 09:00, on day 13 of the month and on Fridays"),
             ("0 9 */2 * fri", 60, "at 09:00, on the days */2 of the month where that is one of Fridays"),
             ("0 0 1 1,7 *", 60, "at 00:00, on day 1 of the month, in January and July"),

@@ -29,7 +29,7 @@ pub(super) fn nearest_due<const FORWARDS: bool>(crontabs: &[Crontab], minute: i6
         if let Some(time) = if FORWARDS { times.min() } else { times.max() } {
             return Some(i64::from(date.to_epoch_days()) * day_length + i64::from(time));
         }
-        if months & bit(date.month()) == 0 {
+        if months & u128::from(bit(date.month())) == 0 {
             date = date.with_day(if FORWARDS { date.num_days_in_month().into() } else { 1 })?;
         }
         (date, time) = if FORWARDS { (date.succ_opt()?, 0) } else { (date.pred_opt()?, DAY - 1) };
@@ -39,7 +39,8 @@ pub(super) fn nearest_due<const FORWARDS: bool>(crontabs: &[Crontab], minute: i6
 
 /// The first of its minutes of a day from `time` on, or the last up to it.
 fn time_of_day<const FORWARDS: bool>(crontab: &Crontab, time: u32) -> Option<u32> {
-    let [hours, minutes] = [Field::Hour, Field::Minute].map(|field| crontab.get(field).bits);
+    #[expect(clippy::cast_possible_truncation, reason = "no hour and no minute has a bit beyond that")]
+    let [hours, minutes] = [Field::Hour, Field::Minute].map(|field| crontab.get(field).bits as u64);
     let (hour, minute) = (time / 60, time % 60);
     let in_this_hour = minutes & (bit(minute) | beyond::<FORWARDS>(minute));
     if hours & bit(hour) != 0 && in_this_hour != 0 {
