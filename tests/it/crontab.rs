@@ -1,5 +1,5 @@
-//! Crontab means crontab: compared with an oracle that reads the text in its own, slow way, with cases worked out by
-//! hand, and with the messages that wrong expressions get.
+//! Crontab means crontab: compared with an oracle that reads the text slowly and in its own way, with cases worked
+//! out by hand, and with the messages of wrong expressions.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use chrono::{Datelike, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
 use fastrand::Rng;
 use soloist::time::Crontab;
 
-/// What cronie's manual page says about a text, field by field: sets of numbers, and the day rule by the text.
+/// The rules of cronie's manual page for a text, field by field: sets of numbers, and the day rule by the text.
 pub(crate) struct Oracle {
     minutes: BTreeSet<u32>,
     hours: BTreeSet<u32>,
@@ -80,7 +80,8 @@ impl Oracle {
         if self.restricted_days && self.restricted_weekdays { day || weekday } else { day && weekday }
     }
 
-    /// Each date of a leap year on each day of the week, as they all come within 400 years.
+    /// Returns whether any date of a leap year on any day of the week is due: each combination comes within 400
+    /// years.
     fn ever_due(&self) -> bool {
         let dates = (1..=366).map(|day| NaiveDate::from_yo_opt(2024, day).unwrap());
         dates.filter(|date| self.months.contains(&date.month())).any(|date| {
@@ -90,7 +91,7 @@ impl Oracle {
     }
 }
 
-/// A field's list, written out.
+/// Returns the numbers of a field's list.
 fn numbers(field: &str, first: u32, last: u32, names: &[&str]) -> Option<BTreeSet<u32>> {
     let number = |text: &str| -> Option<u32> {
         if let Some(at) = names.iter().position(|name| *name == text.to_lowercase()) {
@@ -139,7 +140,7 @@ fn numbers(field: &str, first: u32, last: u32, names: &[&str]) -> Option<BTreeSe
     Some(all)
 }
 
-/// Expressions as people write them, and some as nobody does.
+/// A writer of expressions, plain ones and odd ones.
 pub(crate) struct Writer(pub(crate) Rng);
 
 impl Writer {
@@ -204,7 +205,7 @@ impl Writer {
         }
     }
 
-    /// A valid expression with one to three characters changed, gone, or too many.
+    /// Returns a valid expression with one to three characters changed, gone, or too many.
     pub(crate) fn garbage(&mut self) -> String {
         const PIECES: [&str; 25] = [
             "*",
@@ -267,7 +268,7 @@ impl Writer {
     }
 }
 
-/// How many random expressions: 20,000, or as many as `SOLOIST_EXPRESSIONS` says.
+/// Returns how many random expressions to try: 20,000, or the number in `SOLOIST_EXPRESSIONS`.
 fn expressions() -> usize {
     std::env::var("SOLOIST_EXPRESSIONS")
         .map_or(20_000, |number| number.parse().expect("SOLOIST_EXPRESSIONS is a number"))
@@ -590,7 +591,7 @@ fn what_is_wrong_is_said_and_pointed_at() {
     }
 }
 
-/// What others have and cronie has not, or what servers would disagree about.
+/// Tests syntax that other crons have and cronie has not, or that servers would disagree about.
 #[test]
 fn what_others_write_is_refused_with_what_to_write_instead() {
     const NICKNAMES: &str = "none of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly";
