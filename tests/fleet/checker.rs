@@ -1,20 +1,21 @@
-//! Reads a history and decides whether the promises were kept. It knows nothing of the library: what it goes by are the
-//! workers' logs, and when something was done to whom.
+//! Reads a history and decides whether the promises were kept. The checker knows nothing of the library: it reads
+//! the workers' logs and the list of faults.
 //!
-//! A second is allowed for what a machine does late that is busy with a fleet, and more where the machine was measured to be later.
-//! An exception is made only where something that was done explains it, to this process and at this time:
+//! A busy machine is allowed a second, and more where it was measured to be later. An exception needs a fault that
+//! explains it, to this process and at this time:
 //!
-//! - runs overlap when a process was stopped or cut off past its term: its right had ended before the second began, whose
-//!   token is higher, and it was told;
-//! - the same when a lease was broken or the store lost its data, but for that the first is told later;
+//! - runs overlap if a process was stopped or cut off past its term: its lease had ended before the second run
+//!   began, the second token is higher, and the first run was cancelled;
+//! - runs overlap if a lease was broken or the store lost its data; then the first run is cancelled later;
 //! - a poll of a future is under way when the lease ends, but none begins then;
-//! - an occurrence starts twice when the store lost its data in between, or when a failover lost one of the two claims; runs whose
-//!   grants such a failover lost overlap, too;
-//! - tokens fall when the clock of a replica was behind that became the primary;
-//! - an occurrence starts nowhere when all who were answered met a live lease, when whoever had it was killed, stopped
-//!   or cut off before it started, when the event was paused, or when nobody was answered;
-//! - a paused event starts when the store lost its data meanwhile, or if its run was admitted before the pause was confirmed;
-//! - a queue is full while fewer wait than may wait when somebody who waited was killed, stopped or cut off: for a term.
+//! - an occurrence starts twice if the store lost its data in between, or if a failover lost one of the two
+//!   claims; runs whose grants such a failover lost overlap, too;
+//! - tokens fall if a replica whose clock was behind became the primary;
+//! - an occurrence starts nowhere if every reply named a live lease, if its holder was killed, stopped or cut off
+//!   before the start, if the event was paused, or if the store replied to no request;
+//! - a paused event starts if the store lost its data meanwhile, or if its run was admitted before the pause was
+//!   confirmed;
+//! - a queue is full with fewer waiters than may wait if a waiter was killed, stopped or cut off: for a term.
 
 mod accounts;
 mod answers;
@@ -81,7 +82,7 @@ struct Case<'a> {
     futures: usize,
 }
 
-/// One run of an event.
+/// A run of an event.
 #[derive(Debug)]
 struct Run<'a> {
     life: &'a Life,
@@ -89,21 +90,21 @@ struct Run<'a> {
     occurrence: &'a str,
     token: Option<u64>,
     slot: Option<usize>,
-    /// It was granted later than this.
+    /// The run was granted later than this.
     since: At,
     start: At,
     /// The last that is known of it.
     last: At,
-    /// When its process went on to its next tick, for which all of this one had to be given back.
+    /// When the process began its next tick, before which it had released all leases of this one.
     next: Option<At>,
-    /// It was told that its lease is lost, while it was at work or by its report.
+    /// Whether the run was cancelled because its lease was lost, or its report says that the lease was lost.
     told: bool,
-    /// It was told that a later occurrence takes its place; and which process waited with that, as its report says.
+    /// When the run was cancelled for a later occurrence.
     told_to_give_way: Option<At>,
     gave_way_to: Option<u32>,
     /// Since when, as its report says.
     lost_at: Option<At>,
-    /// It has ended, and not with its process.
+    /// Whether the run has ended, and not with its process.
     ended: bool,
     /// When its report said that something went wrong, and what.
     failed: Option<(At, &'a str)>,
@@ -206,7 +207,7 @@ impl<'a> Case<'a> {
             }
         }
         if let End::Killed(at) = life.end {
-            // What is known of a command it has written down itself.
+            // A command writes its own lines, also after its worker was killed.
             for run in self.runs[first..].iter_mut().filter(|run| !run.ended && !self.history.outlives) {
                 run.last = run.last.max(at);
             }
@@ -243,13 +244,13 @@ impl<'a> Case<'a> {
         self.runs.iter().filter(move |run| self.share(run.event, event))
     }
 
-    /// What was done to the store between these moments.
+    /// Returns the faults of the store between these moments.
     fn outages(&self, from: At, until: At) -> impl Iterator<Item = &'a Fault> {
         let faults = self.history.faults.iter();
         faults.filter(move |fault| fault.kind.is_of_the_store() && fault.touches(from, until))
     }
 
-    /// What was done to this process between these moments.
+    /// Returns the faults of this process between these moments.
     fn assaults(&self, pid: u32, from: At, until: At) -> impl Iterator<Item = &'a Fault> {
         let faults = self.history.faults.iter();
         faults.filter(move |fault| fault.pid == Some(pid) && fault.touches(from, until))
@@ -280,7 +281,7 @@ impl<'a> Case<'a> {
         self.history.protection != Protection::Lease
     }
 
-    /// Until when a run's event may be seen to be held.
+    /// Returns the latest time at which a run's event may be seen to be held.
     fn held_until(&self, run: &Run<'_>) -> At {
         // A future that is dropped says no more; its report says until when it had its lease.
         let last = run.last.max(run.lost_at.unwrap_or_default());
@@ -299,18 +300,18 @@ impl<'a> Case<'a> {
         run.next.map_or(until, |next| until.min(next))
     }
 
-    /// For how long a process that was killed still holds what it held.
+    /// Returns how long a killed process still holds its leases.
     fn term_of_the_dead(&self) -> u64 {
         // Where it has a life file; a slot has none.
         if self.history.frees_at_once && self.history.slots == 1 { 0 } else { nanoseconds(self.history.term) }
     }
 
-    /// For how long a process that was killed still has its place in a queue.
+    /// Returns how long a killed process still holds its place in a queue.
     fn term_of_the_waiting(&self) -> u64 {
         nanoseconds(self.history.term)
     }
 
-    /// Whether an operator broke the lease of this event between these moments.
+    /// Returns whether an operator broke the lease of this event between these moments.
     fn was_broken(&self, event: &str, from: At, until: At) -> bool {
         let is_of_this = |broken: &str| self.share(broken, event);
         let of_this = |fault: &Fault| fault.kind == Kind::Broken && fault.event.as_deref().is_some_and(is_of_this);
@@ -318,12 +319,12 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The process in `web-1, pid 4242, since …`.
+/// Returns the process in `web-1, pid 4242, since …`.
 fn pid(holder: &str) -> Option<u32> {
     holder.split(", pid ").nth(1)?.split(',').next()?.parse().ok()
 }
 
-/// A run as a violation tells of it.
+/// Describes a run for a violation.
 fn told(run: &Run<'_>, began: At) -> String {
     let Run { life, token, told, ended, .. } = run;
     let [start, last] = [run.start, run.last].map(|at| seconds(at, began));
@@ -340,7 +341,7 @@ fn seconds(at: At, began: At) -> String {
     format!("{}.{:03}", nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000 / 1_000_000)
 }
 
-/// When the first process began.
+/// Returns when the first process began.
 pub(crate) fn beginning(history: &History) -> At {
     history.lives.iter().map(|life| life.began).min().unwrap_or_default()
 }

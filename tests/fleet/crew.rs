@@ -31,12 +31,12 @@ pub(crate) struct Crew<'a> {
     directory: PathBuf,
     began: Instant,
     at_work: Vec<Worker>,
-    /// Those that have ended, with the seconds by which their clocks were ahead.
+    /// The processes that have ended, with the seconds by which their clocks were ahead.
     lives: Vec<(Life, i64)>,
 }
 
 struct Worker {
-    /// Its place among the workers, which another takes after it.
+    /// The place among the workers. A worker that replaces this one has the same number.
     number: usize,
     name: String,
     child: Child,
@@ -138,14 +138,14 @@ impl<'a> Crew<'a> {
         was_killed.then_some(pid)
     }
 
-    /// Sends this signal, and returns the process. `None`: no process is there that would heed it.
+    /// Sends this signal, and returns the process. `None`: no living process has this number.
     pub(crate) fn signal(&mut self, number: usize, signal: Signal) -> Option<u32> {
         let worker = self.at_work.iter_mut().find(|worker| worker.number == number)?;
         if worker.child.try_wait().expect("it is ours").is_some() {
             return None;
         }
         let pid = worker.child.id();
-        // Nobody else can be called so before we have waited for it.
+        // The process id cannot be reused before we have waited for the process.
         let process = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process has a number");
         kill_process(process, signal).ok().map(|()| pid)
     }
@@ -160,7 +160,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Waits until all have ticked their last minute; what they were.
+    /// Waits until all have ticked their last minute. Returns their lives.
     pub(crate) fn come_home(mut self) -> Vec<Life> {
         let patience = Instant::now() + PATIENCE;
         for mut worker in std::mem::take(&mut self.at_work) {
@@ -181,7 +181,7 @@ impl<'a> Crew<'a> {
         lives.map(|(life, ahead)| Life { lines: lines(&self.directory.join(&life.name), ahead), ..life }).collect()
     }
 
-    /// How long before the beginning of the next minute it is.
+    /// Returns the time until the next minute begins.
     pub(crate) fn until_the_next_minute(&self) -> Duration {
         let past = nanoseconds(self.began.elapsed()) % nanoseconds(self.round.minute);
         self.round.minute.saturating_sub(Duration::from_nanos(past))
@@ -189,7 +189,7 @@ impl<'a> Crew<'a> {
 }
 
 impl Drop for Crew<'_> {
-    /// Only after a failure is anybody left.
+    /// Workers are left only after a failure.
     fn drop(&mut self) {
         for worker in &mut self.at_work {
             let _ = worker.child.kill().and_then(|()| worker.child.wait());
@@ -211,15 +211,15 @@ impl Worker {
     }
 }
 
-/// Which minute it is on a clock that is off by so many, where the round began at this moment; nothing after its last.
-/// Nobody ticks the first minutes of a round but those who are behind.
+/// Returns the minute of the schedule on a clock with this skew, for a round that began at this moment; `None`
+/// after the last. Only workers whose clocks are behind tick the first minutes of a round.
 pub(crate) fn first_minute(round: &Round, began: Instant, skew: i32) -> Option<u32> {
     let past = began.elapsed().as_nanos() / round.minute.as_nanos();
     let minute = i64::try_from(past + LEAD).expect("a round is short") + i64::from(skew);
     u32::try_from(minute.max(0)).ok().filter(|minute| *minute < round.minutes())
 }
 
-/// What the event of this round is called; those beside it have a number after it.
+/// Returns the name of the round's first event. Further events have a number after it.
 fn event(round: &Round) -> String {
     format!("round-{}", round.seed)
 }
@@ -229,12 +229,12 @@ pub(crate) fn mutex(round: &Round) -> String {
     format!("mutex-{}", round.seed)
 }
 
-/// Returns the name of its schedules, by which they are paused.
+/// Returns the name of the workers' schedules, under which they are paused.
 pub(crate) fn schedule_name(round: &Round) -> String {
     format!("schedule-{}", round.seed)
 }
 
-/// What all events of this round are called.
+/// Returns the names of all events of this round.
 pub(crate) fn events(round: &Round) -> Vec<String> {
     let first = event(round);
     (1..=round.events).map(|number| if number == 1 { first.clone() } else { format!("{first}-{number}") }).collect()
@@ -247,7 +247,8 @@ fn until_we_end(command: &Command, words: &[String]) -> Command {
     bound
 }
 
-/// It writes down that it is alive so often, and of every second event several times as often, as the callback of `worker` writes down when it starts and ends.
+/// Returns the command that logs `start`, then so many `beat`s and `end`, as the callback of `worker` does. Every
+/// second event beats several times as often.
 fn line_of_the_shell(log: &Path, beats: u32) -> String {
     let line = r#"{"at":%s,"event":"%s","what":"%s","occurrence":"%s","token":%s,"slot":%s}\n"#;
     let values = r#""$(date +%s%N)" "$SOLOIST_EVENT" "$1" "$SOLOIST_OCCURRENCE" "${SOLOIST_TOKEN:-null}" "${SOLOIST_SLOT:-null}""#;

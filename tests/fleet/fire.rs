@@ -1,4 +1,4 @@
-//! Rounds in which workers share a store while both are under fire.
+//! Rounds in which workers share a store while both suffer faults.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -113,7 +113,7 @@ pub(crate) fn asked_for(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|error| panic!("{variable} is {text:?}: {error}")))
 }
 
-/// What one needs to look into it.
+/// Prints the facts that an investigation needs.
 pub(crate) fn tell(store: &str, round: &Round, history: &History, verdict: &Verdict) {
     println!("{store}, seed {}: {}", round.seed, verdict.violations.join("\n  "));
     println!("the same round again: tests/under_fire --seconds 1 --seed {} {store}", round.seed);
@@ -203,7 +203,7 @@ pub(crate) fn perform(round: &Round, site: &Site) -> History {
     }
 }
 
-/// All begin, together or over a minute, right before or after a minute begins.
+/// Starts all workers, together or over a minute, right before or after a minute begins.
 fn begin(round: &Round, crew: &mut Crew<'_>) -> Vec<Fault> {
     let mut faults = Vec::new();
     let from = now();

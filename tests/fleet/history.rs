@@ -1,4 +1,4 @@
-//! What happened in a round: what every worker wrote down, and what was done to whom.
+//! The history of a round: the lines that each worker wrote down, and the faults.
 
 use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -49,7 +49,7 @@ pub(crate) struct History {
     pub(crate) lives: Vec<Life>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) pauses: Vec<Pause>,
-    /// How many runs of an event the log of the store keeps, and what it says in the end.
+    /// How many runs of an event the log of the store keeps, and its runs at the end.
     pub(crate) log: (usize, Vec<Logged>),
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Logged {
     pub(crate) has_ended: bool,
 }
 
-/// One process, from its start to its end.
+/// A process, from its start to its end.
 #[derive(Clone, Debug)]
 pub(crate) struct Life {
     pub(crate) name: String,
@@ -71,14 +71,14 @@ pub(crate) struct Life {
     pub(crate) began: At,
     /// Which minutes it was to tick, one after another.
     pub(crate) minutes: Range<u32>,
-    /// What it wrote down, in this order.
+    /// The lines that it wrote down, in this order.
     pub(crate) lines: Vec<Line>,
     pub(crate) end: End,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum End {
-    /// It had ticked all its minutes.
+    /// The process had ticked all its minutes.
     Done,
     /// At this moment it was still there.
     Killed(At),
@@ -92,7 +92,7 @@ pub(crate) struct Fault {
     pub(crate) kind: Kind,
     pub(crate) from: At,
     pub(crate) until: At,
-    /// To which process, where it was done to one.
+    /// The process that the fault was done to, if to one.
     pub(crate) pid: Option<u32>,
     /// To whose lease, where it was done to one.
     pub(crate) event: Option<String>,
@@ -128,7 +128,7 @@ impl Fault {
 }
 
 impl Life {
-    /// Before this it does not tick this occurrence, where a minute takes so long.
+    /// Returns a time before which this process does not tick the occurrence, if a minute takes this long.
     pub(crate) fn ticks_after(&self, occurrence: &str, minute: Duration) -> At {
         let past = self.minutes.clone().take_while(|minute| written(*minute) != occurrence).count();
         self.began + nanoseconds(minute) * u64::try_from(past).expect("a round is short")
@@ -139,7 +139,7 @@ impl Life {
     }
 }
 
-/// What the log of a store says of these events.
+/// Returns the runs that the log of a store has of these events.
 pub(crate) fn logged(store: &impl EventMutex, events: &[String]) -> Vec<Logged> {
     let log = store.run_log().expect("each store of ours keeps one");
     let runs = events.iter().flat_map(|event| log.runs(event).expect("the store is well again"));
@@ -153,13 +153,13 @@ pub(crate) fn logged(store: &impl EventMutex, events: &[String]) -> Vec<Logged> 
     logged.collect()
 }
 
-/// The occurrence in this minute of a round.
+/// Returns the occurrence in this minute of a round.
 pub(crate) fn occurrence(minute: u32) -> DateTime<Utc> {
     let midnight = DateTime::from_timestamp(1_772_323_200, 0).expect("2026-03-01 is a day");
     midnight + TimeDelta::minutes(minute.into())
 }
 
-/// The same as the logs have it.
+/// Returns the occurrence in this minute, as the logs write it.
 pub(crate) fn written(minute: u32) -> String {
     occurrence(minute).to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }

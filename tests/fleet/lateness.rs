@@ -29,7 +29,7 @@ impl Watch {
         Self { end, thread }
     }
 
-    /// Returns the longest time by which the machine was late.
+    /// Returns the longest delay of the machine.
     pub(crate) fn end(self) -> Duration {
         drop(self.end);
         self.thread.join().expect("it only measures")

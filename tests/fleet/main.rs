@@ -1,5 +1,5 @@
-//! A fleet under fire: real processes on real servers. Processes are killed and stopped, servers are killed, stopped and
-//! emptied, and what is said between the two is delayed and lost; and a checker reads afterwards what happened.
+//! A fleet under fire: real processes on real servers. Processes are killed and stopped; servers are killed,
+//! stopped and emptied; requests and replies are delayed and lost. A checker reads the history afterwards.
 //!
 //! `cargo test` has one round on each store. By hand, with a duration and a seed, and a table in the end:
 //!
@@ -7,10 +7,11 @@
 //! tests/under_fire --seconds 900 --seed 1 redis postgres
 //! ```
 //!
-//! A round follows from its seed, as far as the machine lets it: who is killed when, what is done to the server, how long
-//! tasks take. The rounds of a longer run have the seeds that follow; a round that failed is repeated by its own.
+//! A round follows from its seed, as far as the machine lets it: the victims and the times of the faults, the
+//! faults of the server, the lengths of tasks. The rounds of a longer run have the seeds that follow; a round that
+//! failed is repeated by its own.
 //!
-//! `tests/soak` looks at what is left in stores and memory by many events in a long time.
+//! `tests/soak` measures the claims and the memory that many events leave behind in a long time.
 
 mod checker;
 mod crew;

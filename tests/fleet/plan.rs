@@ -16,16 +16,16 @@ const LONG_ROUND: Duration = Duration::from_secs(75);
 const LONG_ROUNDS: (u64, u64) = (24, 11);
 /// How far apart the beats of a command are.
 pub(crate) const BEAT: Duration = Duration::from_millis(40);
-/// A queue in which each worker finds a place for the occurrence of each of two events.
+/// A queue in which each worker has a place for the occurrence of each of two events.
 const PLACES_FOR_ALL: usize = 20;
-/// How long before its end nothing more is begun to be done to anybody.
+/// How long before the end of a round no further fault begins.
 const QUIET: Duration = Duration::from_millis(2500);
 /// No event has as many in a round.
 pub(crate) const ALL_RUNS: usize = 1000;
 /// Of the leases.
 pub(crate) const TERM: Duration = Duration::from_secs(3);
 
-/// One round: the workers of a fleet, their task, and what is done to them and to their store.
+/// A round: the workers of a fleet, their task, and the faults of both workers and store.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Round {
     pub(crate) seed: u64,
@@ -38,7 +38,8 @@ pub(crate) struct Round {
     /// Whether its events share one mutex: their lease, its slots, and its queue.
     pub(crate) shares_mutex: bool,
     pub(crate) task: Task,
-    /// How long a minute of the schedule takes: with a long task longer, because whoever is late makes up for all of them.
+    /// How long a minute of the schedule takes. Longer with a long task, because a late worker catches up on every
+    /// minute.
     pub(crate) minute: Duration,
     /// How many events are due in each minute.
     pub(crate) events: u32,
@@ -48,9 +49,9 @@ pub(crate) struct Round {
     pub(crate) start: Start,
     /// By how many minutes the clock of each worker is off when it is started first.
     pub(crate) skews: [i32; WORKERS],
-    /// What is done to workers, one after another.
+    /// The faults of workers, one after another.
     pub(crate) assaults: Vec<Assault>,
-    /// What is done to the store and to what leads there, one after another.
+    /// The faults of the store and of the connections to it, one after another.
     pub(crate) outages: Vec<Trouble>,
     /// The pauses of the first two events, one pair after another. Without any the schedules have no name.
     pub(crate) pauses: Vec<Pauses>,
@@ -70,7 +71,7 @@ pub(crate) enum Protection {
     Claim,
 }
 
-/// What becomes of an occurrence that meets a run.
+/// The answer to an overlap: what becomes of an occurrence that meets a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnOverlap {
     Skip,
@@ -87,14 +88,14 @@ pub(crate) enum Task {
     Command(u32),
 }
 
-/// How the workers begin: over the same few milliseconds, or over one minute of the schedule.
+/// The start of the workers: over the same few milliseconds, or over one minute of the schedule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Start {
     Together,
     Staggered,
 }
 
-/// What is done to one worker.
+/// A fault of one worker.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Assault {
     /// How long after the one before.
@@ -105,7 +106,7 @@ pub(crate) struct Assault {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Victim {
-    /// Who has a task at work, if anybody has; else the one of this number.
+    /// A worker with a running task, if there is one; else the worker with this number.
     AtWork(usize),
     Number(usize),
 }
@@ -131,11 +132,11 @@ pub(crate) struct Pauses {
 pub(crate) enum PauseEnd {
     /// By itself, after this time.
     Expires(Duration),
-    /// Its operator resumes the event after this time.
+    /// An operator resumes the event after this time.
     Resumed(Duration),
 }
 
-/// What is done to the store, and for how long.
+/// A fault of the store, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Trouble {
     /// How long after the one before.
@@ -146,7 +147,7 @@ pub(crate) struct Trouble {
     pub(crate) lasts: Duration,
 }
 
-/// What can be done to a fleet.
+/// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Killed,
@@ -198,7 +199,7 @@ impl Kind {
         FAILOVERS.contains(&self)
     }
 
-    /// Whether it is no more than the way in which a worker is started.
+    /// Returns whether this is only a way in which a worker is started.
     pub(crate) fn is_of_the_start(self) -> bool {
         matches!(self, Self::Skewed | Self::StartedTogether | Self::Staggered)
     }
@@ -231,12 +232,12 @@ impl fmt::Display for Kind {
 }
 
 impl Round {
-    /// How many minutes each worker ticks.
+    /// Returns how many minutes each worker ticks.
     pub(crate) fn minutes(&self) -> u32 {
         u32::try_from(self.lasts.as_nanos() / self.minute.as_nanos()).expect("they are few")
     }
 
-    /// Returns whether the round is so close to its end that nothing more is begun to be done to anybody.
+    /// Returns whether the round is so close to its end that no further fault begins.
     pub(crate) fn is_over(&self, began: Instant) -> bool {
         began.elapsed() > self.lasts.saturating_sub(QUIET)
     }
@@ -296,11 +297,11 @@ impl Round {
         if seed % every == rest { round.with_a_long_pause() } else { round }
     }
 
-    /// With another answer to overlaps, in seven of ten kinds.
+    /// Replaces the answer to overlaps, in seven of ten kinds.
     fn with_overlaps(self, kind: u32, rng: &mut Rng) -> Self {
         let events = self.events.min(2);
         let places = [1, 3, PLACES_FOR_ALL][rng.usize(..3)];
-        // What has waited runs late, and what runs late is met by others: not for ever.
+        // A queued occurrence runs late, and others meet its run: not for ever.
         let short = match self.task {
             Task::Callback(takes) => Task::Callback(takes.min(Duration::from_millis(1200))),
             Task::Command(beats) => Task::Command(beats.min(4)),
@@ -345,7 +346,8 @@ impl Round {
 }
 
 impl Round {
-    /// Makes a long round, in which one of two pauses that begin at one moment outlasts the other by far. The store loses no data.
+    /// Makes a long round, in which one of two pauses that begin together is much longer than the other. The store
+    /// loses no data.
     fn with_a_long_pause(mut self) -> Self {
         self.outages.retain(|trouble| trouble.kind != Kind::ServerEmptied);
         let until_the_end = LONG_ROUND.saturating_sub(2 * QUIET);
@@ -370,7 +372,7 @@ fn is_long(task: Task) -> bool {
     !matches!(task, Task::Callback(takes) if takes < Duration::from_millis(400))
 }
 
-/// What begins in a round before its quiet end.
+/// Returns the faults that begin in a round before its quiet end.
 fn until_the_end<T>(rng: &mut Rng, mut any: impl FnMut(&mut Rng) -> T, lasts: impl Fn(&T) -> Duration) -> Vec<T> {
     let end = ROUND.saturating_sub(QUIET);
     let mut past = Duration::ZERO;
@@ -430,7 +432,7 @@ impl Trouble {
     }
 }
 
-/// By one to three minutes, ahead or behind.
+/// Returns one to three minutes, ahead or behind.
 fn skew(rng: &mut Rng) -> i32 {
     rng.i32(1..=3) * if rng.bool() { 1 } else { -1 }
 }

@@ -34,7 +34,7 @@ pub(crate) enum Site {
     },
 }
 
-/// A server with its data, as those who bring it down see it.
+/// A server with its data, for the faults.
 pub(crate) trait Server: Send + Sync {
     fn kill(&self);
     /// Starts it again with its data.
@@ -90,7 +90,7 @@ impl Site {
         assert!(output.status.success(), "no table was made: {}: {said}", output.status);
     }
 
-    /// As the workers are told.
+    /// Returns the URL that the workers get.
     pub(crate) fn url(&self) -> String {
         match self {
             Self::File(directory) => format!("file:{}", directory.path().display()),
@@ -104,19 +104,20 @@ impl Site {
         matches!(self, Self::File(_))
     }
 
-    /// Whether what a process held is free once it was killed, without waiting for the term.
+    /// Returns whether the leases of a killed process are free without waiting for the term.
     pub(crate) fn frees_at_once(&self) -> bool {
         matches!(self, Self::File(_))
     }
 
-    /// From here on each answer is under way for so long.
+    /// Delays each reply by this latency from now on.
     pub(crate) fn delay_replies(&self, latency: Duration) {
         if let Self::Server { proxy, .. } = self {
             proxy.delay_replies(latency);
         }
     }
 
-    /// Lets it happen, and returns when it is over. `None`: it met nobody, or can't be done here.
+    /// Causes the trouble, and returns when it is over. `None`: the trouble had no effect, or cannot be caused
+    /// here.
     pub(crate) fn suffer(&self, trouble: &Trouble) -> Option<Fault> {
         let (server, proxy) = match self {
             Self::File(_) => return None,
@@ -175,8 +176,8 @@ impl Site {
     }
 }
 
-/// Lets a replica take the place of the primary, and the primary come back; or does what else can be done here. Returns when all
-/// replicas have a copy again.
+/// Lets a replica take the place of the primary, and the primary come back, or causes the fault that is possible
+/// here instead. Returns when all replicas have a copy again.
 fn fail_over(servers: &dyn Replicated, trouble: &Trouble) -> Option<Fault> {
     let (from, old) = (now(), servers.primary());
     let kind = match trouble.kind {

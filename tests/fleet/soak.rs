@@ -1,8 +1,8 @@
-//! What 200 claims a second leave behind: a service with as many events that are due every second, for a while. Claims of
-//! occurrences end by themselves, and somebody has to clear them away.
+//! The records that 200 claims a second leave behind: a service with as many events that are due every second, for
+//! a while. Claims of occurrences expire, and the store must clear them away.
 //!
-//! `cargo test` waits until the occurrences of three seconds have run. By hand, for longer, with a table in the end and limits
-//! that are kept: `tests/soak`.
+//! `cargo test` waits until the occurrences of three seconds have run. By hand, for longer, with a table in the
+//! end and limits that are kept: `tests/soak`.
 
 use std::env;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ const ENOUGH: u64 = 3 * EVENTS as u64;
 const PATIENCE: Duration = Duration::from_secs(120);
 const BETWEEN_SAMPLES: Duration = Duration::from_secs(15);
 
-/// What is counted of the store and the process, in its unit; and how much of it there may be.
+/// The quantities of the store and the process that are measured, in their units, with their limits.
 const MEMORY: (&str, u64) = ("MiB of memory", 70);
 const FILES: (&str, u64) = ("MB of lock files, by their length", 45);
 const BLOCKS: (&str, u64) = ("MB of lock files, on disk", 45);
@@ -36,7 +36,7 @@ const ROWS: (&str, u64) = ("rows", 100_000);
 /// How many of a hundred occurrences run at the least.
 const MOST: u64 = 95;
 
-/// How much there is of what, now.
+/// The function that measures each quantity now.
 type Look<'a> = &'a dyn Fn() -> Vec<((&'static str, u64), u64)>;
 
 #[test]
@@ -71,7 +71,7 @@ fn postgres_stays_small_under_two_hundred_claims_a_second() {
     soak("postgres", &postgres.url(), &["--create-table"], &rows);
 }
 
-/// Of all files under this directory together: their lengths, and what they take on disk.
+/// Returns the sum of the lengths of all files under this directory, and of their blocks on disk.
 fn sizes(directory: &Path) -> [u64; 2] {
     let mut sum = [0, 0];
     for item in fs::read_dir(directory).expect("it is ours").flatten() {
@@ -106,7 +106,7 @@ impl Service {
         Self { child, log: BufReader::new(file), runs: 0, _directory: directory }
     }
 
-    /// How many occurrences have run since it began.
+    /// Returns how many occurrences have run since the service began.
     fn runs(&mut self) -> u64 {
         let ended = self.child.try_wait().expect("it is ours");
         assert!(ended.is_none(), "the service ended: {ended:?}");

@@ -13,7 +13,7 @@ use crate::checker::{Count, Verdict};
 use crate::history::History;
 use crate::plan::Kind;
 
-/// What one store went through.
+/// The rounds of one store.
 pub(crate) struct Campaign {
     store: &'static str,
     seed: u64,
@@ -88,7 +88,7 @@ pub(crate) fn publish(campaign: &Campaign) {
     println!("{table}");
 }
 
-/// What happened to each store, what was done to it, and how long that took; and both for all of them.
+/// Returns a table of the results of each store, of its faults and their durations, and of the sum of all stores.
 fn table(columns: &[Value]) -> String {
     let mut text = String::new();
     let mut row = |title: &str, cells: Vec<String>| {
@@ -128,7 +128,7 @@ fn table(columns: &[Value]) -> String {
     text
 }
 
-/// How often what was done.
+/// Returns how often each fault was done.
 fn done(column: &Value, what: &str) -> BTreeMap<String, u64> {
     let kinds = column[what].as_object().into_iter().flatten();
     kinds.filter_map(|(kind, count)| Some((kind.clone(), count.as_u64()?))).collect()

@@ -1,8 +1,8 @@
-//! The same on the store in memory, whose fleet is the threads of one process.
+//! The fleet on the store in memory: the threads of one process.
 //!
 //! Every second thread performs futures, on one runtime.
 //!
-//! A thread can be neither killed nor stopped: instead of the one its task panics, and instead of the other an operator
+//! A thread can be neither killed nor stopped. Instead of a kill its task panics; instead of a stop an operator
 //! breaks the lease under it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ fn the_store_in_memory_keeps_its_promises_under_fire() {
     campaign("memory", perform);
 }
 
-/// What a thread writes down, in the words of the example `worker`.
+/// The lines of a thread, in the words of the example `worker`.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<Line>>>);
 
@@ -58,7 +58,7 @@ fn line(event: &str, occurrence: DateTime<Utc>, what: &str) -> Line {
     }
 }
 
-/// One thread, as a process of the fleet.
+/// A thread in the place of a process of the fleet.
 struct Member {
     number: usize,
     schedule: Schedule,
@@ -141,7 +141,7 @@ impl Member {
     }
 }
 
-/// What one does when an event is due, as a callback and as a future.
+/// The task of an event, as a callback and as a future.
 #[derive(Clone)]
 struct Job {
     log: Log,

@@ -37,8 +37,8 @@ fn of_a_tick(
     ticks[2]
 }
 
-/// How often an event allocates if a hundred are added to a hundred others: what a tick costs as such is not in it, nor what
-/// a growing list or map costs now and then.
+/// Asserts how often an event allocates, by adding a hundred events to a hundred others. Excludes the allocations
+/// of the tick itself, and those of a list or map that grows now and then.
 #[track_caller]
 fn each_allocates_at_most<M: EventMutex + 'static>(
     [count, bytes]: [u64; 2],

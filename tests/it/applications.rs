@@ -1,4 +1,5 @@
-//! Two applications with one event: in one namespace each is told of the other, and with a namespace each they are apart.
+//! Two applications with one event. In one namespace each sees the other's lease; in two namespaces they are
+//! separate.
 
 use std::path::Path;
 use std::sync::Arc;

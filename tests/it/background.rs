@@ -233,8 +233,8 @@ fn background_events_run_beside_the_others_and_the_tick_waits_for_them() {
     assert!(report.entries().iter().map(soloist::Entry::event).eq(["background", "foreground"]), "{report}");
 }
 
-/// A store that fills the slots of admissions with something else than the store in it: `answer` fills them, and is shown
-/// what the other has decided.
+/// Makes a store that fills the slots of admissions in its own way: `answer` fills them, and sees the decisions of
+/// the inner store.
 fn odd(inner: &MemoryMutex, answer: impl Fn(&mut Admissions, &Admissions) + Send + Sync + 'static) -> Scripted {
     let store = Scripted::over(inner.clone()).scope(Scope::Unknown);
     store.on_admit(move |inner, asked| {
@@ -279,7 +279,8 @@ fn tick_and_release(
     told(&report, &inner)
 }
 
-/// What the report says of each event, and whether its occurrence is still to be had. No lease is left behind.
+/// Returns the report's word for each event, and whether its occurrence is still free. Asserts that no lease is
+/// left.
 #[track_caller]
 fn told(report: &Report, inner: &MemoryMutex) -> HashMap<&'static str, (String, bool)> {
     for name in ["a", "b", "c"] {
@@ -326,7 +327,7 @@ fn an_answer_that_does_not_fit_its_admission_is_that_ones_alone_and_leaves_nothi
     let swapped = [("a", ran()), ("b", out("b", something_else)), ("c", out("c", something_else))];
     assert_eq!(told(&report, &inner), swapped.into());
 
-    // The same grant twice: it stays with the one that asked for it.
+    // A grant counts for the admission that requested it only.
     let (report, inner) = tick(|asked, decided| {
         copy(&mut asked[0], &decided[0]);
         copy(&mut asked[1], &decided[0]);
@@ -334,7 +335,7 @@ fn an_answer_that_does_not_fit_its_admission_is_that_ones_alone_and_leaves_nothi
     });
     assert_eq!(told(&report, &inner), [("a", ran()), ("b", out("b", something_else)), ("c", ran())].into());
 
-    // What was answered before a panic counts.
+    // Answers from before the panic count.
     let (report, inner) = tick(|asked, decided| {
         copy(&mut asked[1], &decided[1]);
         panic!("index out of bounds")
@@ -435,7 +436,7 @@ fn where_no_thread_can_be_started_the_caller_does_it_all() {
             event.before(move |_| {
                 let gated: usize = seen.admissions().iter().sum();
                 let released: usize = seen.releases().iter().sum();
-                // The first hundred were gated before anybody knew.
+                // The first hundred are admitted before it is known that no thread starts.
                 if gated > 100 && gated - released > 1 {
                     Err("it holds leases that nobody works under".into())
                 } else {

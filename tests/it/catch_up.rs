@@ -1,4 +1,5 @@
-//! What nobody ran is made up for: once, the latest of it, and only by who has known the event for long enough.
+//! A missed occurrence is made up for: once, the latest only, and only by a process that has known the event for
+//! long enough.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
@@ -36,12 +37,12 @@ impl Host {
         schedule
     }
 
-    /// An event that is due every hour, and makes up for it within an hour.
+    /// Returns an event that is due every hour, and catches up within an hour.
     fn event(&self) -> Event {
         self.untimed().hourly().catch_up(HOUR)
     }
 
-    /// An event that writes down which occurrence it runs, and how late.
+    /// Returns an event that writes down its occurrence, and how late it is.
     fn untimed(&self) -> Event {
         let diary = self.diary.clone();
         Event::call("e", move |run| {
@@ -59,7 +60,7 @@ impl Host {
         pass_until(&self.clock, later);
     }
 
-    /// What was run up to now.
+    /// Returns the runs up to now.
     fn ran(&self) -> Vec<String> {
         self.diary.lines()
     }
@@ -118,7 +119,7 @@ fn an_event_with_another_timetable_window_or_claim_is_a_new_one() {
         assert!(host.tick(&elsewhere, time).entries().is_empty());
     }
     assert_eq!(host.ran(), ["11:00 0s"]);
-    // A permit is not what was taken, so that there is none.
+    // The earlier claims were no permits, so no miss is known.
     assert!(host.tick(&host.schedule(host.event().once_per(Period::Day)), "11:42").entries().is_empty());
     assert_eq!(host.ran(), ["11:00 0s"]);
 }
@@ -158,7 +159,7 @@ fn what_was_missed_before_the_latest_is_part_of_it() {
     assert_eq!(host.tick(&schedule, "10:30").entries().len(), 1);
     assert!(host.tick(&schedule, "10:31").entries().is_empty());
     assert_eq!(host.ran(), ["06:00 0s", "10:00 1800s"]);
-    // And what is due stands for all that was missed before it.
+    // The due occurrence stands for all that were missed before it.
     let _ = host.tick(&schedule, "14:00");
     assert!(host.tick(&schedule, "14:01").entries().is_empty());
     assert_eq!(host.ran()[2..], ["14:00 0s"]);
@@ -393,7 +394,7 @@ fn a_store_that_does_not_tell_who_holds_a_name_is_an_error_and_not_a_silence() {
     let host = Host::at("11:00");
     let mut schedule =
         Schedule::new(Scripted::over(host.mutex.clone()).three_methods().scope(Scope::Fleet)).with_clock(&host.clock);
-    // Where a store is a round trip away, what this one held is given back as the next one is gated.
+    // A distant store releases the lease of this event in the request that admits the next.
     schedule.add(Event::call("before it", |_| {}).hourly_at([0, 10]).without_overlapping_for(HOUR)).unwrap();
     schedule.add(host.event()).unwrap();
     assert!(ran(&host.tick(&schedule, "11:00"), "e").is_success());
@@ -445,7 +446,7 @@ fn an_event_of_another_environment_asks_the_store_for_nothing() {
     assert_eq!((store.calls(), entries), (0, 0));
 }
 
-/// Says that a claim is held by somebody who gives it back right afterwards.
+/// Tests a claim that is reported as held, and released right afterwards.
 #[test]
 fn a_claim_that_was_given_back_is_owed_still() {
     let host = Host::at("11:00");
@@ -465,7 +466,7 @@ fn a_claim_that_was_given_back_is_owed_still() {
     assert_eq!(host.ran(), ["11:00 0s", "12:00 60s"]);
 }
 
-/// It waits for the event before it in its tick, and is not missed.
+/// Lets the event wait for the one before it in its tick, which is not a miss.
 #[test]
 fn what_waits_for_its_turn_is_not_made_up_for_by_the_next_tick() {
     let clock = ManualClock::at(on_the_day("11:00"));
@@ -509,7 +510,7 @@ fn the_shortest_window_reaches_from_one_tick_to_the_next() {
     assert_eq!(host.ran(), ["11:00 0s", "12:00 61s"]);
 }
 
-/// The process lives on when its store is started anew, empty.
+/// Keeps the process alive while its store is started anew, empty.
 #[test]
 fn a_store_that_lost_its_data_hears_of_the_event_again() {
     let host = Host::at("11:00");
@@ -551,7 +552,8 @@ fn a_claim_is_kept_until_the_next_occurrence_and_no_longer_than_is_of_use() {
     assert_eq!(holder.until() - holder.since(), TimeDelta::minutes(15));
 }
 
-/// Three workers saw the event, were down for 20 minutes around the full hour, and are back within seconds.
+/// Starts three workers that saw the event, were down for 20 minutes around the full hour, and are back within
+/// seconds.
 #[track_caller]
 pub(crate) fn three_workers_make_up_for_it_once(fleet: &Fleet) {
     // The store's own clock says since when it has known the event: from now on. The hour that is missed is one to come.

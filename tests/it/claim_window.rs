@@ -68,8 +68,8 @@ fn a_permit_is_kept_for_as_long_from_the_end_of_its_period() {
     assert_eq!(holder(&store, &permit).expect("it is held").until(), at("2026-03-01T13:15:00Z"));
 }
 
-/// The clock of one server is five minutes behind that of another, and what runs before the event takes as long as the
-/// window: the occurrence still runs once. A moment later nobody asks for it any more.
+/// Sets the clock of one server five minutes behind another's, with an earlier event that takes as long as the
+/// window. The occurrence still runs once; a moment later no server requests it any more.
 #[test]
 fn an_occurrence_runs_once_on_servers_five_minutes_apart_however_long_an_event_before_it_takes() {
     for in_time in [true, false] {

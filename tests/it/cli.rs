@@ -1,5 +1,5 @@
-//! The command line, as people, scripts and crontabs meet it: real processes, what they print, how they exit, and what they leave
-//! in a store.
+//! The command line, as people, scripts and crontabs use it: real processes, their output, exit codes, and their
+//! traces in a store.
 
 use std::ops::Deref;
 use std::os::unix::process::ExitStatusExt;
@@ -33,20 +33,20 @@ const CONFLICT: i32 = 9;
 /// The four signals that ask a process to end.
 const ASKING: [(i32, &str); 4] = [(SIGTERM, "TERM"), (SIGHUP, "HUP"), (SIGINT, "INT"), (SIGQUIT, "QUIT")];
 
-/// A store, and a folder in which commands run and write.
+/// A store, and a folder for commands and their output.
 struct Place {
     folder: tempfile::TempDir,
     store: String,
 }
 
 impl Place {
-    /// With a file store.
+    /// Makes a place with a file store.
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
         Self { store: format!("file:{}", folder.path().join("store").display()), folder }
     }
 
-    /// With a store on this server, that of nobody else.
+    /// Makes a place with a store on this server, in a namespace of its own.
     fn on(server: &Redis) -> Self {
         Self { store: server.url(), ..Self::new() }
     }
@@ -59,7 +59,7 @@ impl Place {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// With a store that somebody has used before.
+    /// Uses the store once, so that it exists.
     fn used(self) -> Self {
         use std::os::unix::fs::DirBuilderExt;
 
@@ -76,7 +76,8 @@ impl Place {
         until(|| self.path(name).exists()).unwrap_or_else(|why| panic!("{why} for {name}"));
     }
 
-    /// The program in this folder, with these words, as a person has it: no signal is ignored.
+    /// Returns a command for the program in this folder, with these words and no ignored signals, as from a
+    /// person's shell.
     fn program(&self, program: &Path, words: &str) -> Command {
         let mut command = Command::new("env");
         command.arg("--default-signal=HUP,INT,QUIT,TERM").arg(program).args(words.split_whitespace());
@@ -90,33 +91,33 @@ impl Place {
         self.program(Path::new(SOLOIST), words)
     }
 
-    /// The program that has a schedule: `examples/schedule_cli.rs`.
+    /// Returns a command for the program with a schedule: `examples/schedule_cli.rs`.
     fn schedule(&self, words: &str) -> Command {
         self.program(&example("schedule_cli"), words)
     }
 
-    /// A line of the shell under the lease `j`.
+    /// Returns a command that runs a shell line under the lease `j`.
     fn run(&self, options: &str, line: &str) -> Command {
         let mut command = self.soloist(&format!("run --name j -E {CONFLICT} {options} -- sh -c"));
         command.arg(line);
         command
     }
 
-    /// The same, as the line of a crontab with these times, at this instant.
+    /// Returns a command like `run`, as the line of a crontab with these times, at this instant.
     fn cron_line(&self, every: &str, now: &str, options: &str, line: &str) -> Command {
         let mut command = self.soloist(&format!("run --name j -E {CONFLICT} --timezone UTC {options}"));
         command.args(["--every", every, "--", "sh", "-c", line]).env("SOLOIST_TEST_NOW", now);
         command
     }
 
-    /// What it prints with `--json`.
+    /// Returns the output with `--json`.
     #[track_caller]
     fn json(command: &mut Command) -> Value {
         let text = succeeds(command.arg("--json")).printed;
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))
     }
 
-    /// Who holds the lease `j`, as `locks --json` says.
+    /// Returns the holder of the lease `j`, as `locks --json` prints it.
     #[track_caller]
     fn holder(&self) -> Option<Value> {
         let locks = Self::json(&mut self.soloist("locks"));
@@ -129,7 +130,7 @@ impl Place {
         assert_eq!(self.holder(), None);
     }
 
-    /// Whether something is held: nothing is where nobody has made the store yet.
+    /// Returns whether any lease is held. Without a store there is none.
     #[track_caller]
     fn has_locks(&self) -> bool {
         let asked = answer(self.soloist("locks").arg("--json"));
@@ -147,7 +148,7 @@ impl Place {
     }
 }
 
-/// How a program ended, and what it said.
+/// The exit and the output of a program.
 #[derive(Debug)]
 struct Answer {
     code: Option<i32>,
@@ -171,7 +172,7 @@ impl Answer {
         self
     }
 
-    /// That it says this, anywhere.
+    /// Asserts that the output contains this text.
     #[track_caller]
     fn says(self, text: &str) -> Self {
         let said = self.printed.contains(text) || self.errors.contains(text);
@@ -265,7 +266,7 @@ impl Drop for Group {
     }
 }
 
-/// Between two looks at another process.
+/// Waits between two reads of another process's state.
 fn a_moment() {
     std::thread::sleep(Duration::from_millis(100));
 }

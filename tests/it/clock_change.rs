@@ -1,5 +1,5 @@
-//! What becomes of an event's times when clocks change: compared with an oracle that walks through the minutes of UTC as
-//! cronie's main loop does, in zones all over the world.
+//! An event's times when clocks change. The oracle walks through the minutes of UTC like cronie's main loop, in
+//! zones all over the world.
 
 use std::collections::BTreeMap;
 use std::iter::successors;
@@ -18,27 +18,27 @@ mod any_time;
 
 const DAY: i64 = 24 * 60;
 
-/// cronie's main loop (`cron.c`), which wakes up every minute and compares the minute that clocks show with the one that
-/// it has reached. All in minutes since 1970; one of its own is a minute as clocks show it.
+/// The main loop of cronie (`cron.c`), which wakes up every minute and compares the minute that clocks show with
+/// the one that it has reached. All in minutes since 1970; one of its own is a minute as clocks show it.
 struct Cronie {
     zone: Zone,
     virtual_time: i64,
 }
 
 impl Cronie {
-    /// By more than that, somebody has set the clocks.
+    /// A larger jump means that a person has set the clocks.
     ///
-    /// cronie counts from the last minute before a change to the first after it, and so takes three hours forward for
-    /// more than three hours, and three hours back for less. Its manual page says neither; here both are within.
+    /// cronie counts from the last minute before a change to the first after it. So it takes three hours forward
+    /// for more than three hours, and three hours back for less. Its manual page says neither; here both are
+    /// within.
     const LARGEST_JUMP: i64 = 3 * 60;
 
-    /// As it has been running for long at `minute`.
+    /// Returns the loop as if it had long been running at `minute`.
     fn started_at(minute: i64, zone: &Zone) -> Self {
         Self { zone: zone.clone(), virtual_time: minute + minutes_ahead(zone, minute) }
     }
 
-    /// What the clocks show, which is what its wildcard jobs are due for, and the minutes that its fixed-time jobs are due
-    /// for.
+    /// Returns the minute that clocks show, for wildcard jobs, and the minutes whose fixed-time jobs are due.
     fn wake_up(&mut self, minute: i64) -> (i64, Range<i64>) {
         let shown = minute + minutes_ahead(&self.zone, minute);
         let expected = self.virtual_time + 1;
@@ -72,13 +72,13 @@ impl Job {
         Self { text, times: minutes.map(|time| oracle.matches_time(time)).collect(), oracle }
     }
 
-    /// On which of some days it is due, from the `first` day since 1970 on.
+    /// Returns for each of these days since 1970 whether the job is due.
     fn days(&self, days: Range<i64>) -> Vec<bool> {
         let date = |day: i64| instant(day * DAY).date_naive();
         days.map(|day| self.oracle.matches_date(date(day))).collect()
     }
 
-    /// Whether the rule says of this job that it is a fixed-time job.
+    /// Returns whether the rule makes this job a fixed-time job.
     fn comes_once(&self, rule: ClockChange) -> bool {
         match rule {
             ClockChange::AsCron => self.oracle.is_at_fixed_times,
@@ -114,7 +114,7 @@ impl<'a> Table<'a> {
         Self { zone: zone.clone(), jobs, events: events().collect(), schedule, names }
     }
 
-    /// What the oracle says of each row: the minutes at which it is due.
+    /// Returns the oracle's due minutes for each row.
     fn expected(&self, minutes: &Range<i64>) -> Vec<Vec<i64>> {
         // Clocks are no more than a day ahead or behind.
         let days = minutes.start.div_euclid(DAY) - 2..minutes.end.div_euclid(DAY) + 3;
@@ -145,11 +145,11 @@ impl<'a> Table<'a> {
         rows.collect()
     }
 
-    /// Asks the library for the same, in each way in which it can be asked.
+    /// Compares the library with the oracle, by each way of asking it.
     fn compare_around(&self, change: i64) {
         let minutes = change - DAY * 3 / 2..change + DAY * 3 / 2;
         let expected = self.expected(&minutes);
-        // What is due often is asked for one by one near to the change alone.
+        // A row with many due times is asked one by one near the change only.
         let chain = |row: &[i64]| {
             let reach = if row.len() > 50 { DAY / 6 } else { DAY * 3 / 2 };
             let row = row.iter().filter(|time| (change - reach..change + reach).contains(*time)).copied();
@@ -205,7 +205,7 @@ fn minutes_ahead(zone: &Zone, minute: i64) -> i64 {
     i64::from(offset / 60)
 }
 
-/// The first minutes of each new offset.
+/// Returns the first minute of each new offset.
 fn changes(zone: &Zone, minutes: Range<i64>) -> Vec<i64> {
     const STRIDE: i64 = 6 * 60;
 
@@ -334,7 +334,8 @@ fn the_day_that_samoa_skipped_is_made_up_for_by_nothing() {
     Table::new(&jobs, &apia).compare_around(minute("2011-12-30T10:00:00Z"));
 }
 
-/// Three servers, each some seconds late in its own way, tick a night in Berlin minute by minute; who ran what, and when.
+/// Lets three servers, each some seconds late in its own way, tick a night in Berlin minute by minute. Returns the
+/// runs of each server.
 fn night(stores: [Box<dyn EventMutex>; 3], evening: &str) -> BTreeMap<&'static str, Vec<String>> {
     const NIGHTLY: [&str; 4] = ["30 2 * * *", "*/30 2 * * *", "0 * * * *", "0 3 * * *"];
     const LATE: [i64; 3] = [1, 17, 44];
@@ -353,7 +354,7 @@ fn night(stores: [Box<dyn EventMutex>; 3], evening: &str) -> BTreeMap<&'static s
         schedule
     });
     for minute in 0..10 * 60_i64 {
-        // The one that is first is not always the same.
+        // The servers take turns at being first.
         for (late, turn) in LATE.into_iter().zip(0..) {
             let now = evening + TimeDelta::seconds(minute * 60 + late);
             clock.advance((now - Clock::from(&clock).now()).to_std().expect("time goes on"));
@@ -402,7 +403,7 @@ fn a_fleet_of_three_runs_what_cronie_would_in_both_nights_of_berlin() {
     }
 }
 
-/// The table of the documentation of `ClockChange`.
+/// Compares the table in the documentation of `ClockChange`.
 #[test]
 fn the_table_of_the_documentation_is_true() {
     let cell = |expression: &str, from: &str, to: &str| -> String {

@@ -1,5 +1,4 @@
-//! Commands as tasks, on real processes. What is asked of a clock is asked of one that tests move; what a process takes
-//! is real.
+//! Commands as tasks, on real processes. Schedules use a clock that tests move; processes take real time.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -39,7 +38,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A minute's lease is renewed after this.
 const THIRD: Duration = Duration::from_secs(20);
 
-/// What a machine under load may take beyond what is promised.
+/// The time that a loaded machine may take beyond the promised one.
 const SLACK: Duration = Duration::from_secs(15);
 
 /// A directory that commands run in and tell of themselves.
@@ -54,7 +53,7 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// A line of the shell that is run here.
+    /// Returns an event that runs this shell line here.
     fn exec(&self, line: &str) -> Event {
         Event::exec("e", line).every_minute().current_dir(self.0.path())
     }
@@ -71,7 +70,7 @@ impl Place {
         fs::write(self.path(name), "").expect("it is ours");
     }
 
-    /// The process id that a command wrote into this file, once it has.
+    /// Waits for the process id that a command writes into this file.
     #[track_caller]
     fn pid(&self, name: &str) -> u32 {
         until(|| self.read(name).ends_with('\n')).unwrap_or_else(|error| panic!("no {name}: {error}"));
@@ -79,7 +78,7 @@ impl Place {
     }
 }
 
-/// One tick at noon, on a clock that stands still.
+/// Ticks once at noon, on a clock that stands still.
 fn tick(event: Event) -> Report {
     tick_on(MemoryMutex::with_clock(ManualClock::at(noon())), event)
 }
@@ -90,19 +89,19 @@ fn tick_on(store: impl EventMutex + 'static, event: Event) -> Report {
     schedule.run_due(noon())
 }
 
-/// What became of the event `e` in such a tick.
+/// Returns the outcome of the event `e` in such a tick.
 #[track_caller]
 fn outcome(event: Event) -> RunOutcome {
     ran(&tick(event), "e").clone()
 }
 
-/// How that reads.
+/// Returns that outcome as text.
 #[track_caller]
 fn said(event: Event) -> String {
     outcome(event).to_string()
 }
 
-/// What this line writes, which must succeed.
+/// Returns the output of this line, which must succeed.
 #[track_caller]
 fn written(event: Event) -> String {
     let outcome = outcome(event.output(Output::Keep(1 << 20)));
@@ -115,7 +114,7 @@ fn text_of(outcome: &RunOutcome) -> String {
     String::from_utf8(outcome.output().expect("it is kept").bytes().to_vec()).expect("it is text")
 }
 
-/// Whether this process lives.
+/// Returns whether this process lives.
 fn is_alive(id: u32) -> bool {
     processes().iter().any(|process| process.id == id && process.is_alive)
 }
@@ -165,7 +164,7 @@ impl Witness {
 struct Told {
     outcome: RunOutcome,
     report: String,
-    /// How long it took from the moment in which the test let the time pass.
+    /// The time from the moment when the test moved the clock.
     took: Duration,
     seen: Vec<String>,
 }

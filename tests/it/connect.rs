@@ -102,7 +102,7 @@ fn a_store_that_cannot_be_opened_says_what_failed_and_why() {
 fn a_store_on_a_server_is_not_asked_for_anything_when_it_is_opened() {
     // As a program does that speaks TLS to MySQL.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // Nobody listens at the port 1.
+    // Port 1 is closed.
     let urls = [
         "redis://user:secret@127.0.0.1:1/3",
         "REDISS://:secret@localhost:1",

@@ -11,7 +11,7 @@ mod lifelines;
 
 use soloist::contract::{Harness, run_as_test};
 
-/// What a case says of a store that breaks a promise; nothing of one that keeps all.
+/// Returns the message of a case about a store that breaks its promise; empty if the store keeps all.
 #[track_caller]
 fn says<H: Harness>(case: &str, module: &str, harness: H) -> String {
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run_as_test(case, module, harness))) {
@@ -20,7 +20,8 @@ fn says<H: Harness>(case: &str, module: &str, harness: H) -> String {
     }
 }
 
-/// One test for each case of the suite: it finds each of these flaws in a store, and nothing in the store without one.
+/// Makes a test for each case of the suite: the case finds each of these flaws in a store, and passes the store
+/// without a flaw.
 macro_rules! finds {
     ($store:path, $flaw:ident; $($case:ident: $($flawed:ident $said:literal),+;)+) => {$(
         #[test]
@@ -186,7 +187,7 @@ mod three_methods {
     }
 
     impl Table {
-        /// Others have their turn before each step, as they have in front of a server.
+        /// Yields before each step, so that others have their turn, as in front of a server.
         fn rows(&self) -> MutexGuard<'_, Rows> {
             thread::yield_now();
             self.rows.lock().unwrap()

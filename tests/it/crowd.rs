@@ -11,13 +11,13 @@ use crate::servers::redis::Redis;
 use crate::sql::SqlServer;
 use crate::support::{noon, until};
 
-/// What a crowd is told: how its tasks end, and on which store.
+/// The environment variable for a crowd: how its tasks end, and on which store.
 const TOLD: &str = "SOLOIST_TEST_CROWD";
 
 const PROCESSES: usize = 150;
 const CONNECTIONS: usize = 100;
 
-/// Where one process hears from another, and is told something by the end of it.
+/// The two ends of a pipe between processes.
 struct Pipe {
     hears: PipeReader,
     says: PipeWriter,
@@ -39,7 +39,7 @@ fn a_crowd_does_as_it_is_told() {
     let child = |number: usize| {
         let (begin, end, at_work) = (&begin, &end, &at_work);
         move || {
-            // The end of what its parent says is heard when nobody else can say anything.
+            // The task keeps these ends alone: a read ends when no process can write any more.
             let task = {
                 let (hears, says) = (end.hears.try_clone().expect("a pipe"), at_work.says.try_clone().expect("a pipe"));
                 move |_: &soloist::Run| {
@@ -68,7 +68,7 @@ fn a_crowd_does_as_it_is_told() {
     all_succeed(children);
 }
 
-/// All processes run their tasks at one moment, first such that end at once and then such that take a while.
+/// Runs the tasks of all processes at one moment, first with short tasks and then with longer ones.
 #[track_caller]
 fn a_crowd_loses_no_run(url: &str, connections: impl Fn() -> usize, forget: impl Fn()) {
     started_again("crowd::a_crowd_does_as_it_is_told", TOLD, &format!("end\n{url}")).succeeds();
@@ -99,7 +99,7 @@ fn more_processes_than_mariadb_has_connections_all_run() {
 #[test]
 fn more_processes_than_redis_has_connections_all_run() {
     let server = Redis::with(&format!("maxclients {CONNECTIONS}"));
-    // The one that asks is one of them.
+    // The asking connection counts, too.
     let connected = || server.ask(&["CLIENT", "LIST"]).text().lines().count() - 1;
     a_crowd_loses_no_run(&server.url(), connected, || drop(server.ask(&["FLUSHALL"])));
 }

@@ -1,4 +1,4 @@
-//! A store around another one: what it does not override is asked of the other, and nothing that protects is lost.
+//! A store around another one: calls that it does not override go to the inner store, and no protection is lost.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use soloist::{Event, EventMutex, FencingToken, LeaseGuard, MemoryMutex, MutexErr
 
 use crate::support::noon;
 
-/// Overrides what it must, and nothing else.
+/// A store that overrides only the required methods.
 #[derive(Debug)]
 pub(crate) struct Plain<M>(pub(crate) M);
 
@@ -34,7 +34,7 @@ impl<M: EventMutex> EventMutex for Plain<M> {
     }
 }
 
-/// Writes down what it is asked, and answers nothing that a default would.
+/// A store that notes each call, and answers unlike any default.
 #[derive(Debug, Default)]
 struct Asked(Mutex<Vec<&'static str>>);
 
@@ -146,7 +146,7 @@ fn methods_of_the_trait() -> BTreeSet<&'static str> {
     body.lines().filter_map(|line| line.strip_prefix("    fn ")?.split('(').next()).collect()
 }
 
-/// Sees what is taken and given back, in the one method that it is about.
+/// A store that notes releases and acquisitions, in its one method for both.
 #[derive(Debug, Default)]
 struct Watched(MemoryMutex, Mutex<Vec<(usize, usize)>>);
 

@@ -1,4 +1,4 @@
-//! The drain of a shutdown: nothing new starts, and what is at work may finish before it is told to stop.
+//! The drain of a shutdown: nothing new starts, and running tasks may finish before they are cancelled.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -73,7 +73,7 @@ impl Servers {
         self.clock.advance(end.since(clock.moment()));
     }
 
-    /// Which server begins it.
+    /// Returns the number of the server that begins this occurrence.
     #[track_caller]
     fn begun(&self, occurrence: &str) -> usize {
         let begins = format!("{occurrence} begins on ");
@@ -83,9 +83,9 @@ impl Servers {
     }
 }
 
-/// A rolling restart that goes on for half an hour: each minute one of three servers ends, and its successor starts in the next
-/// minute. It ends one or five seconds after it began to work, or is another than the one at work, in turn. Returns what was
-/// noted, and how many were told to end while they were at work.
+/// Plays a rolling restart of half an hour. Each minute one of three servers ends, and its successor starts in the
+/// next minute. In turn, it ends one or five seconds after its run began, or while another runs. Returns the
+/// notes, and how many were cancelled while running.
 fn rolling_restart(drain: Option<Duration>) -> (Vec<String>, usize) {
     let clock = ManualClock::at(noon());
     let store = MemoryMutex::with_clock(&clock);
@@ -135,14 +135,14 @@ fn the_same_restart_without_a_drain_cancels() {
     assert_eq!(cancelled, told_at_work + 1, "and the last: {lines:#?}");
 }
 
-/// What is at work while a shutdown begins, of each kind of task: `go` lets it end.
+/// The running tasks of each kind while a shutdown begins: `go` ends them.
 struct AtWork {
     _folder: tempfile::TempDir,
     begun: std::path::PathBuf,
     go: std::path::PathBuf,
 }
 
-/// A schedule in which each kind of task is at work until it is let go.
+/// Returns a schedule whose tasks of each kind run until they are ended.
 fn of_each_kind() -> (Schedule, AtWork) {
     let folder = tempfile::tempdir().unwrap();
     let at_work = AtWork { begun: folder.path().join("begun"), go: folder.path().join("go"), _folder: folder };
@@ -178,7 +178,7 @@ fn of_each_kind() -> (Schedule, AtWork) {
                 }
             }
         };
-        // It drives them for as long as this process is there.
+        // The runtime drives the futures as long as this process lives.
         let runtime = Box::leak(Box::new(crate::futures::many_threads()));
         schedule = schedule.with_runtime(runtime.handle().clone());
         let event = Event::spawn("future", future).every_minute().without_overlapping().in_background();
@@ -200,7 +200,7 @@ fn kinds() -> Vec<&'static str> {
     kinds
 }
 
-/// The report of a tick during which this is done as soon as everything is at work.
+/// Returns the report of a tick. `meanwhile` is called as soon as all tasks run.
 fn ticked(shutdown: &Shutdown, meanwhile: impl FnOnce(&AtWork)) -> Report {
     let (schedule, at_work) = of_each_kind();
     let schedule = schedule.with_shutdown(shutdown);
@@ -309,7 +309,7 @@ fn a_callback_that_sleeps_until_it_is_told_is_woken_at_the_end_of_the_drain() {
     assert!(clock.now() >= noon() + chrono::TimeDelta::minutes(59), "{clock:?}");
 }
 
-/// What waits for the cancellation without a timer is woken as well.
+/// Tests that a future without a timer is woken by the cancellation.
 #[cfg(feature = "tokio")]
 #[test]
 fn a_future_of_its_own_hears_of_the_end_of_the_drain() {
@@ -431,7 +431,7 @@ mod signals {
         u64::from_str_radix(pending, 16).is_ok_and(|mask| (mask >> (signal - 1)) & 1 == 1)
     }
 
-    /// A worker with a drain of an hour.
+    /// Starts a worker with a drain of an hour.
     fn start<'a>(fleet: &'a Fleet, options: &str) -> Worker<'a> {
         let mut worker = Worker::start(fleet, "first", &format!("--drain-ms 3600000 {options}"));
         worker.wait_for("start");

@@ -1,5 +1,5 @@
-//! Processes that end by `exit` in the middle of a task, or by a return from `main` while one runs, and what becomes of the
-//! leases that they had in hand.
+//! Processes that end by `exit` in the middle of a task, or by a return from `main` during a run, and the fate of
+//! their leases.
 
 use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
 use std::mem;
@@ -17,13 +17,13 @@ use soloist::{Event, EventMutex, FileMutex, LeaseGuard, MutexName, Output, Run, 
 use crate::scripted::Scripted;
 use crate::support::{HOUR, PATIENCE, group_lives, holder, noon, number_in, until};
 
-/// What a child is told: where it exits, how its events are protected, and in which store.
+/// The environment variable for a child: where it exits, how its events are protected, and in which store.
 const TOLD: &str = "SOLOIST_TEST_EXIT";
 
 /// Where `other` writes the number of its group, if it is a command.
 const GROUP: &str = "SOLOIST_TEST_GROUP";
 
-/// Where the thread exits on which the run is performed.
+/// The places where the thread of a run exits.
 const PLACES: [&str; 4] = ["before", "task", "background", "then"];
 
 /// How its events are protected, both for much longer than the process takes to end.
@@ -32,7 +32,7 @@ const WAYS: [&str; 2] = ["renewed", "fixed"];
 /// What another run's lease lasts at most when the process has gone.
 const FEW_SECONDS: Duration = Duration::from_secs(5);
 
-/// A process in which `other` runs on and on, and which waits with its exit for a word.
+/// A process whose run of `other` goes on, and which waits for a word before it exits.
 struct Leaving {
     child: Child,
     words: ChildStdin,
@@ -46,7 +46,7 @@ impl Leaving {
         Self::with(place, way, store, None)
     }
 
-    /// The same, in which `other` is a command that does not hear TERM; and the number of its group.
+    /// Starts such a process whose `other` is a command that ignores TERM. Returns its process group, too.
     #[track_caller]
     fn beside_a_command(way: &str, store: &str) -> (Self, u32) {
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -54,7 +54,7 @@ impl Leaving {
         (Self::with("task", way, store, Some(&file)), number_in(&file))
     }
 
-    /// The same, in which what puts a thread to sleep for a time is written to a file.
+    /// Starts such a process that writes each sleep of a thread into a file.
     #[cfg(target_os = "linux")]
     #[track_caller]
     fn watched(place: &str, way: &str, store: &str, naps: &Path) -> Self {
@@ -90,7 +90,7 @@ impl Leaving {
         lines.find_map(|line| line.strip_prefix('>').map(str::to_owned))
     }
 
-    /// Lets it exit; its status and what it said meanwhile.
+    /// Lets the process exit. Returns its status and its lines.
     #[track_caller]
     fn exit(mut self) -> (Option<i32>, Vec<String>) {
         self.is_told_to_exit();
@@ -102,7 +102,7 @@ impl Leaving {
         self.words.write_all(b"go\n").expect("it listens");
     }
 
-    /// Waits for its end. One that hangs fails the test.
+    /// Waits for the end of the process. A process that hangs fails the test.
     #[track_caller]
     fn ends(mut self) -> (Option<i32>, Vec<String>) {
         let status = Mutex::new((&mut self.child, None));
@@ -173,12 +173,12 @@ fn protect(event: Event, way: &str) -> Event {
     }
 }
 
-/// An event whose run does not end, and the news that it has begun.
+/// Returns an event whose run does not end, and a channel that tells of its start.
 fn other(way: &str) -> (Event, mpsc::Receiver<()>) {
     let (started, starts) = mpsc::channel();
     if let Some(file) = std::env::var_os(GROUP) {
         let line = format!("trap '' TERM; sleep 600 & echo $$ > {}; sleep 600", file.display());
-        // What it writes to would stay open as long as it lives.
+        // Its output would keep the pipe open as long as it lives.
         let event = Event::exec("other", line).grace(Duration::from_secs(1)).output(Output::Discard);
         let event = event.before(move |_| started.send(()).expect("somebody waits for it"));
         return (protect(event.in_background(), way), starts);
@@ -190,7 +190,7 @@ fn other(way: &str) -> (Event, mpsc::Receiver<()>) {
     (protect(Event::call("other", task).in_background(), way), starts)
 }
 
-/// The event during whose run the process exits.
+/// Returns the event during whose run the process exits.
 fn report(
     place: &str,
     way: &str,
@@ -222,7 +222,7 @@ fn report(
     protect(event, way)
 }
 
-/// A run has ended, and the thread that kept its lease is still there.
+/// Lets a run end, while the thread that renewed its lease is still there.
 fn leave_with_nothing_in_hand(store: Arc<dyn EventMutex>, way: &str) {
     let mut schedule = Schedule::new(store);
     schedule.add(protect(Event::call("report", |_| {}), way)).unwrap();
@@ -230,7 +230,7 @@ fn leave_with_nothing_in_hand(store: Arc<dyn EventMutex>, way: &str) {
     exit_when_told();
 }
 
-/// The test's own harness returns from `main` when all of its tests have.
+/// Waits for a word: the test harness returns from `main` when all of its tests have.
 fn return_from_main(store: Arc<dyn EventMutex>, way: &'static str) {
     let (other, starts) = other(way);
     thread::spawn(move || {
@@ -242,7 +242,7 @@ fn return_from_main(store: Arc<dyn EventMutex>, way: &'static str) {
     wait_for_a_word();
 }
 
-/// A store that exits at the first renewal, and another one beside it.
+/// Uses a store that exits at the first renewal, and another one.
 fn exit_on_the_keepers_thread(store: Arc<dyn EventMutex>) {
     let mut schedule = Schedule::new(store);
     let (other, starts) = other("renewed");
@@ -289,7 +289,7 @@ fn say(what: &str) {
     out.write_all(format!("\n>{what}\n").as_bytes()).and_then(|()| out.flush()).expect("the parent listens");
 }
 
-/// A store that says what it is asked when leases end.
+/// Returns a store that prints each call when leases end.
 fn talking() -> Scripted {
     Scripted::fleet().in_steps().before(|call| {
         for name in &call.names {
@@ -304,11 +304,11 @@ fn talking() -> Scripted {
     })
 }
 
-/// Whether a store that is stuck has stopped to answer, and one that exits does so now.
+/// Whether a stuck store hangs from now on, and an exiting one exits.
 static STUCK: AtomicBool = AtomicBool::new(false);
 static EXITS: AtomicBool = AtomicBool::new(false);
 
-/// A store that does not answer any more.
+/// Returns a store that hangs.
 fn stuck() -> Scripted {
     Scripted::default().before(|_| if STUCK.load(Ordering::SeqCst) { go_on_for_ever() } else { Ok(()) })
 }
@@ -370,7 +370,7 @@ fn what_is_to_be_held_longer_is_held_longer() {
         let began = Instant::now();
         let (status, mut said) = Leaving::start("task", way, "talking").exit();
         said.sort_unstable();
-        // From the grant on it is half a minute, of which no more can have passed.
+        // The lease lasts half a minute from the grant; no more time can have passed.
         let least = 30 - began.elapsed().as_secs();
         let is_held = |line: &str, name| {
             let rest = line.strip_prefix("release_after ")?.strip_prefix(name)?.trim().strip_suffix('s')?;
@@ -499,7 +499,7 @@ mod on_redis {
     use super::*;
     use crate::servers::redis::Redis;
 
-    /// How long the server holds the lease of this event yet; `None`: it does not.
+    /// Returns how long the server will still hold the lease of this event; `None`: it is free.
     fn left(server: &Redis, event: &str) -> Option<Duration> {
         let left = server.ask(&["PTTL", &format!("{{soloist}}:lease/{event}")]).number();
         u64::try_from(left).ok().map(Duration::from_millis)
@@ -581,7 +581,8 @@ mod on_redis {
         }
     }
 
-    /// One process for each place, all about to exit. The server forgets each when it is there, so that the next can be.
+    /// Starts a process for each place, all about to exit. The server loses each lease when its process is ready,
+    /// so that the next can have it.
     fn one_in_each_place(server: &Redis) -> [Leaving; PLACES.len()] {
         PLACES.map(|place| {
             let leaving = Leaving::start(place, "renewed", &server.url());

@@ -1,4 +1,4 @@
-//! One fault stays one fault: the others run, the report says what and where, the lease is free.
+//! A fault stays one fault: the others run, the report names fault and place, the lease is free.
 
 use std::panic::panic_any;
 use std::path::{Path, PathBuf};
@@ -149,7 +149,7 @@ fn a_directory_that_vanished_or_takes_no_files_or_holds_a_foreign_one_is_a_store
     let state = the_state_in(foreign.path());
     std::fs::write(&state, "somebody's shopping list").unwrap();
 
-    // Nobody creates files there, whoever they are.
+    // No user can create files there.
     let read_only = FileMutex::in_dir("/sys/kernel").unwrap();
     for (mutex, what, said) in [
         (vanishing, "did not answer", "No such file or directory"),
@@ -227,7 +227,7 @@ fn what_a_store_may_have_created_without_saying_so_is_given_back() {
         assert!(lost != "claim" || !mutex.exists(&claim).unwrap(), "the occurrence is still to be had");
     }
 
-    // A refusal is certain, also when nobody can say who holds it.
+    // A refusal is certain, also when the holder is unknown.
     let mutex = MemoryMutex::new();
     let _held = LeaseGuard::acquire(&mutex, MutexName::lease("e").unwrap(), Term::MAX).unwrap();
     let mut schedule = Schedule::new(lossy(&mutex, ""));
@@ -251,7 +251,7 @@ fn an_error_whose_own_text_panics_ends_nothing() {
     }
     impl std::error::Error for Mute {}
 
-    /// Formats what it is told, as subscribers do.
+    /// A subscriber that formats each event.
     struct Formats;
     impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Formats {
         fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {

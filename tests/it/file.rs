@@ -77,7 +77,7 @@ impl Store {
         assert!(self.other().create(&self.request(name)).unwrap().is_none(), "{name} was granted");
     }
 
-    /// The only file with this ending.
+    /// Returns the only file with this ending.
     #[track_caller]
     fn file(&self, ending: &str) -> PathBuf {
         let mut files = files(self.path());
@@ -150,7 +150,8 @@ fn rested(mutex: &FileMutex, lease: Lease) -> bool {
     batch.releases()[0].answer().cloned().unwrap().unwrap()
 }
 
-/// Every way to ask for `name` fails so, naming `path`, and none says "held" or "free".
+/// Asserts that every request for `name` fails with this error and names `path`, and none answers "held" or
+/// "free".
 #[track_caller]
 fn assert_no_answer(kind: MutexErrorKind, mutex: &FileMutex, request: &LeaseRequest, path: &Path) -> MutexError {
     let answers = [
@@ -482,7 +483,7 @@ fn a_clock_that_is_set_back_holds_nothing_that_is_free_and_a_holder_from_the_fut
     let skipped = crate::support::skipped(&report, "reports");
     assert_eq!(skipped.holder().unwrap().clock_set_back_by(), Some(Duration::from_secs(90 * 60)));
     assert!(skipped.to_string().contains("which is 1 h 30 min in the future"), "{skipped}");
-    // What is given back, or whose holder has gone, is free.
+    // A name is free after its release, or after the death of its holder.
     assert!(store.mutex.forget(&lease).unwrap());
     store.clock.set(now - TimeDelta::days(1));
     assert!(!schedule.run_due(noon()).is_failure());
@@ -491,14 +492,14 @@ fn a_clock_that_is_set_back_holds_nothing_that_is_free_and_a_holder_from_the_fut
     store.assert_free(&reports());
 }
 
-/// As root, who may be asked to pause the schedule of somebody else.
+/// Pauses another user's schedule as root.
 #[test]
 #[cfg(unix)]
 fn what_is_made_belongs_to_the_owner_of_the_directory() {
     use std::os::unix::fs::{MetadataExt, chown};
 
     let dir = tempfile::tempdir().unwrap();
-    // Anybody else's attempt to give it away fails, and it is theirs.
+    // For any user but root the change fails, and the directory stays theirs.
     let _ = chown(dir.path(), Some(65_534), Some(65_534));
     let schedule = Schedule::new(FileMutex::in_dir(dir.path()).unwrap()).named("shop").unwrap();
     schedule.pause(chrono::Utc::now() + chrono::TimeDelta::hours(1), "").unwrap();

@@ -16,13 +16,13 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// On a file store of its own.
+    /// Makes a fleet on a file store of its own.
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         Self { store: format!("file:{}", directory.path().join("store").display()), directory }
     }
 
-    /// On the store with this URL, where nobody else uses the event of `worker`.
+    /// Makes a fleet on the store with this URL, where no other test uses the event of `worker`.
     #[cfg(any(feature = "redis", all(feature = "mysql", feature = "postgres")))]
     pub(crate) fn on(store: String) -> Self {
         Self { store, ..Self::new() }
@@ -50,7 +50,7 @@ pub(crate) fn succeeded(output: &Output) {
     assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
 }
 
-/// How the workers of a fleet start: all at once, or over four ticks.
+/// The start of a fleet's workers: all at once, or over four ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Start {
     Together,
@@ -113,8 +113,8 @@ pub(crate) fn eight_workers_share_each_occurrence(fleet: &Fleet, how: Start, eve
     started.len()
 }
 
-/// All but a few of the occurrences start. On a busy machine, or a slow disk, more of them find the run before at work: so the
-/// ticks of the next attempt are further apart.
+/// Asserts that all but a few of the occurrences start. On a busy machine or a slow disk, more of them meet a
+/// running task: so the ticks of the next attempt are further apart.
 #[track_caller]
 pub(crate) fn most_start(fleet: impl Fn(u32) -> usize) {
     let spacings = [50, 100, 200, 400];

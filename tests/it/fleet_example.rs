@@ -1,4 +1,4 @@
-//! The example of a fleet, which a person looks at: what it shows is true.
+//! The example of a fleet: its picture is true.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,8 +19,8 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("it writes text")
 }
 
-/// What it tells and draws of eight minutes, of a second each. On a machine that stands still for one of them a lease is
-/// lost, or nobody asks while it counts: then once more.
+/// Returns the text and the picture of eight minutes, of a second each. If the machine stands still for a minute,
+/// a lease is lost or an occurrence is missed: then once more.
 #[track_caller]
 fn story(options: &[&str]) -> (String, String) {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -73,7 +73,7 @@ fn a_kill_is_told_and_no_minute_runs_twice() {
     for event in EVENTS {
         assert!(starts.iter().any(|(of, _)| of == event), "{event} never ran: {starts:?}");
     }
-    // On files nobody is kept waiting by who is no more.
+    // On files, no event waits for a dead process.
     let skips: Vec<Skip> = skips_in(&picture).into_iter().filter(|skip| skip.event == "reports:generate").collect();
     let is_free = |skip: &Skip| !skip.why.contains("leased");
     assert!(skips.iter().all(is_free), "{skips:?}");
@@ -81,7 +81,7 @@ fn a_kill_is_told_and_no_minute_runs_twice() {
     assert!(text.contains("(still running)") && !text.contains("(still leased)"), "{text}");
 }
 
-/// On a server the killed worker keeps its event for the rest of its term: nobody says that it is at work.
+/// Kills a worker on a server: its event is held for the rest of its term, and shown as leased, not as running.
 #[cfg(feature = "redis")]
 #[test]
 fn on_a_server_what_a_killed_worker_leaves_behind_is_told_apart_from_a_run() {
@@ -94,7 +94,7 @@ fn on_a_server_what_a_killed_worker_leaves_behind_is_told_apart_from_a_run() {
     let at = rest.split_once(',').expect("it says of what").0;
     let next = at.split_once('.').and_then(|(minute, _)| minute.parse().ok()).map_or(0, |minute: u32| minute + 1);
     let line = text.lines().find(|line| line.starts_with(&format!("minute {next} "))).expect("each minute has one");
-    // Nobody may have told yet, on a busy machine.
+    // On a busy machine the holder may be unknown yet.
     assert!(line.contains("(still leased)") || line.contains("(nobody yet)"), "{text}");
     let leased =
         format!("leased to {victim}, which was killed at minute {at}: free when its term of 2 minutes is over");
@@ -102,7 +102,7 @@ fn on_a_server_what_a_killed_worker_leaves_behind_is_told_apart_from_a_run() {
     assert!(skips.iter().any(|skip| skip.event == "reports:generate" && skip.why == leased), "{skips:?}");
 }
 
-/// A row for each worker under each event, and the kill in one of them.
+/// Asserts that there is a row for each worker under each event, with the kill in one of them.
 #[track_caller]
 fn rows_for_each_worker(text: &str, victim: &str) {
     let timeline = text.split("\nminute            0").nth(1).expect("there is a timeline");
@@ -117,7 +117,7 @@ fn rows_for_each_worker(text: &str, victim: &str) {
     }
 }
 
-/// How many runs died, by the tally.
+/// Returns how many runs died, by the tally.
 fn died_in(text: &str) -> usize {
     let tally = text.split(" killed  failed ").nth(1).expect("there is a tally");
     let killed = |event: &str| -> usize {
@@ -144,7 +144,7 @@ struct Skip {
     why: String,
 }
 
-/// Those that can be pointed at.
+/// Returns the skips of the picture that have a tooltip.
 fn skips_in(picture: &str) -> Vec<Skip> {
     let titles = picture.split("<title>").skip(1).filter_map(|rest| rest.split_once("</title>"));
     let skip = |title: &str| {
@@ -155,7 +155,7 @@ fn skips_in(picture: &str) -> Vec<Skip> {
     titles.filter_map(|(title, _)| skip(title)).collect()
 }
 
-/// Not all that XML asks for: elements end where they should, attributes are quoted, and text is escaped.
+/// Asserts a part of XML's rules: elements end where they should, attributes are quoted, and text is escaped.
 #[track_caller]
 fn is_well_formed(xml: &str) {
     let mut open: Vec<&str> = Vec::new();

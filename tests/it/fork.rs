@@ -20,7 +20,7 @@ use soloist::{MysqlMutex, PostgresMutex};
 
 use crate::support::{holder, noon};
 
-/// What a master is told: what its children do, on which store, and where they write it down.
+/// The environment variable for a master: what its children do, on which store, and into which file they write.
 const TOLD: &str = "SOLOIST_TEST_FORK";
 
 const CHILDREN: usize = 6;
@@ -34,7 +34,7 @@ const BETWEEN: Duration = Duration::from_millis(40);
 #[cfg(any(feature = "redis", all(feature = "mysql", feature = "postgres")))]
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// This program, started again for one of its tests, which forks; killed when this is dropped.
+/// A process of this program, started again for one of its tests, which forks; killed on drop.
 pub(crate) struct StartedAgain {
     child: Child,
     said: BufReader<ChildStdout>,
@@ -51,14 +51,14 @@ pub(crate) fn started_again(test: &str, variable: &str, told: &str) -> StartedAg
 }
 
 impl StartedAgain {
-    /// What a line says that is meant for us comes behind a `>`.
+    /// Waits for this line. The lines for us begin with `>`.
     #[track_caller]
     pub(crate) fn waits_until_it_says(&mut self, what: &str) {
         let mut lines = self.said.by_ref().lines().map_while(Result::ok);
         assert!(lines.any(|line| line.strip_prefix('>') == Some(what)), "it ended before {what}");
     }
 
-    /// Whoever waits for a word goes on.
+    /// Sends the word for which the process waits.
     #[track_caller]
     pub(crate) fn tell(&mut self) {
         self.child.stdin.as_mut().expect("its input is piped").write_all(b"!").expect("it listens");
@@ -105,7 +105,7 @@ fn a_master_forks_as_it_is_told() {
     }
 }
 
-/// Returns the store at this URL, with a timeout for a busy machine on which many processes call it.
+/// Returns the store at this URL, with a timeout for a busy machine and many processes.
 pub(crate) fn patient(url: &str) -> Arc<dyn EventMutex> {
     match url.split(':').next() {
         #[cfg(feature = "redis")]
@@ -118,14 +118,14 @@ pub(crate) fn patient(url: &str) -> Arc<dyn EventMutex> {
     }
 }
 
-/// What a child does, in a child.
+/// Forks. Runs `child` in the child.
 #[expect(unsafe_code, reason = "fork")]
 pub(crate) fn fork(child: impl FnOnce()) -> Pid {
     // SAFETY: this process has two threads, and the other one waits for this one's end, and holds nothing.
     match unsafe { libc::fork() } {
         0 => {
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).is_ok();
-            // By the way out that asks what is to be left behind.
+            // `exit` runs the handlers that release leases.
             std::process::exit(i32::from(!done));
         }
         child => Pid::from_raw(child).expect("there are processes to be had"),
@@ -177,7 +177,7 @@ fn children_tick(store: Arc<dyn EventMutex>, log: &Path) {
     all_succeed((0..CHILDREN).map(|_| fork(tick)).collect());
 }
 
-/// Each occurrence of each round starts once, and no two runs overlap; how many rounds were played.
+/// Asserts that each occurrence of each round starts once, and no two runs overlap. Plays several rounds.
 #[track_caller]
 fn rounds_of_preforked_children(store: &str) {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -198,7 +198,7 @@ fn rounds_of_preforked_children(store: &str) {
         for pair in lines.chunks(2) {
             assert!(pair[0].1 == "start" && pair[1].1 == "end" && pair[0].2 == pair[1].2, "an overlap: {lines:#?}");
         }
-        // The master's own two, and all of which nobody met the run before at work.
+        // The master's own two, and those that met no running task.
         assert!(starts.len() > 2, "the children ran nothing: {starts:?}");
     }
 }
@@ -253,7 +253,7 @@ fn owners_of_two_processes_differ_by_more_than_the_process_id() {
     assert_eq!(ids.len(), 4, "{noted}");
 }
 
-/// A child of a process that shuts down by signals does so itself, and its parent does not.
+/// Tests that a child of a process that shuts down by signals does so itself, and its parent does not.
 #[cfg(feature = "signals")]
 fn a_child_is_told_to_end(store: Arc<dyn EventMutex>) {
     let shutdown = soloist::Shutdown::on_signals().expect("the handlers are to be had");

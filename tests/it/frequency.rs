@@ -12,7 +12,7 @@ fn event(name: &str) -> Event {
     Event::call(name, |_| {})
 }
 
-/// What becomes of it in a tick at this instant.
+/// Returns the outcome of the event in a tick at this instant.
 #[track_caller]
 fn at_tick(event: Event, instant: &str) -> &'static str {
     let mut schedule = Schedule::in_process();
@@ -232,7 +232,7 @@ fn a_slot_of_seconds_starts_on_one_server() {
         (first, "12:00:09", false),
         (second, "12:00:10", true),
         (first, "12:00:12", false),
-        // Its clock is behind, and its slot was nobody's.
+        // Its clock is behind, and no server has run in its slot.
         (first, "11:59:59", true),
         (second, "12:00:50", true),
         (first, "12:01:00", true),
@@ -272,7 +272,7 @@ fn next_times_are_those_at_which_its_windows_let_it_run() {
         |event| event.cron("15,45 1-4 * * *").unless_between("02:00", "03:00").on_clock_change(ClockChange::AsShown),
         |event| event.every_thirty_seconds().between("02:59", "03:00").on_clock_change(ClockChange::Once),
     ];
-    // Nights in which clocks are set forward, are set back, and are left alone.
+    // Nights when clocks are set forward, are set back, and stay.
     for from in ["2026-03-28T12:00:00Z", "2026-10-24T12:00:00Z", "2026-05-01T00:00:00Z"] {
         for zone in ["Europe/Berlin", "Australia/Lord_Howe", "UTC", "+05:45"] {
             for (at_word, word) in words.iter().enumerate() {

@@ -40,7 +40,7 @@ pub(crate) fn one_worker() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
 }
 
-/// A schedule of these events, which this runtime drives.
+/// Returns a schedule of these events, whose futures this runtime drives.
 fn schedule(store: impl EventMutex + 'static, runtime: &Runtime, events: impl IntoIterator<Item = Event>) -> Schedule {
     let mut schedule = Schedule::new(store).with_runtime(runtime.handle().clone());
     for event in events {

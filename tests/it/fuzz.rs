@@ -1,14 +1,14 @@
-//! Whatever reads something is fed with made-up input: it is taken or refused in words, and loses nothing.
+//! Fuzz tests: each parser gets made-up input. The input is accepted, or refused in words, and nothing is lost.
 //!
-//! Each of these tests plays rounds. A round is a number of inputs that follow from its seed. As a part of all tests,
-//! the seeds are always the same, and few. To look for longer, with seeds that nobody has tried, so many seconds a test:
+//! Each of these tests plays rounds. A round is a number of inputs that follow from its seed. In the whole test
+//! suite the seeds are fixed, and few. For a longer search with fresh seeds, set the seconds for each test:
 //!
 //! ```text
 //! SOLOIST_FUZZ_SECONDS=600 cargo test --all-features --test it -- fuzz
 //! ```
 //!
-//! An input that fails is made smaller as long as it does, and shown with the `SOLOIST_FUZZ_SEED` that plays its round
-//! again. What was found becomes a test of its own, beside what it was found in.
+//! An input that fails is shrunk, and shown with the `SOLOIST_FUZZ_SEED` that plays its round again. Each finding
+//! becomes a test of its own, next to the code that it was found in.
 
 use std::fmt::Debug;
 use std::panic::resume_unwind;
@@ -33,7 +33,7 @@ mod urls;
 /// Nothing here takes a hundredth of it, however busy the machine.
 const HANGS_AFTER: Duration = Duration::from_secs(60);
 
-/// How much is played as a part of all tests.
+/// The rounds in the whole test suite.
 struct Rounds {
     rounds: u64,
     /// The inputs of each.
@@ -73,7 +73,7 @@ impl Rounds {
         player.join().unwrap_or_else(|panic| resume_unwind(panic));
     }
 
-    /// The seeds of the rounds: always the same ones, or fresh ones until the time is over, or one that failed.
+    /// Returns the seeds of the rounds: the fixed ones, or fresh ones until the time is over, or a failed one.
     fn seeds(&self) -> Box<dyn Iterator<Item = u64>> {
         let number = |name: &str| {
             let text = std::env::var(name).ok()?;
@@ -96,7 +96,7 @@ impl Rounds {
     }
 }
 
-/// How to play a round again, for a message.
+/// The seed of a round, shown as the way to play it again.
 struct Again(u64);
 
 impl std::fmt::Display for Again {

@@ -1,5 +1,5 @@
-//! Leases that are renewed, lost, held longer than their tasks or done without: on a clock that tests move, or on real
-//! leases that are short, and without a server.
+//! Leases that are renewed, lost, held longer than their tasks, or absent. The tests use a clock that they move,
+//! or short real leases, without a server.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
@@ -37,7 +37,7 @@ fn in_memory(clock: &ManualClock) -> Store {
     Arc::new(MemoryMutex::with_clock(clock))
 }
 
-/// A promise of all stores, tried on one of this process and on one of this host.
+/// Tries a promise of all stores on a store of this process and on one of this host.
 fn in_memory_and_on_file(promise: impl Fn(&ManualClock, &Store)) {
     let clock = ManualClock::at(noon());
     promise(&clock, &in_memory(&clock));
@@ -53,13 +53,13 @@ fn schedule(store: &Store, clock: &ManualClock, events: impl IntoIterator<Item =
     schedule
 }
 
-/// One tick at noon with an event `e` that does this.
+/// Ticks once at noon with an event `e` of this task.
 #[track_caller]
 fn tick(store: &Store, clock: &ManualClock, event: impl FnOnce(Event) -> Event, task: impl Task) -> Report {
     schedule(store, clock, [event(Event::call("e", task).every_minute())]).run_due(noon())
 }
 
-/// How an event is protected.
+/// The protection of an event.
 type Way = fn(Event) -> Event;
 
 type Work = fn(&Run) -> TaskResult;
@@ -68,7 +68,7 @@ trait Task: Fn(&Run) -> TaskResult + Send + Sync + 'static {}
 
 impl<T: Fn(&Run) -> TaskResult + Send + Sync + 'static> Task for T {}
 
-/// A task that takes so long, and sees nothing of what happens meanwhile.
+/// Returns a task that takes this long, and notices nothing meanwhile.
 fn takes(clock: &ManualClock, long: Duration) -> impl Task {
     let clock = clock.clone();
     move |_| {
@@ -86,7 +86,7 @@ fn holder(store: &dyn EventMutex, name: &str) -> Holder {
     support::holder(store, &lease(name)).unwrap_or_else(|| panic!("nobody holds {name}"))
 }
 
-/// Until when the name is held; `None`: it is free.
+/// Returns the end of the lease with this name; `None`: the name is free.
 fn held_until(store: &dyn EventMutex, name: &str) -> Option<DateTime<Utc>> {
     support::holder(store, &lease(name)).map(|holder| holder.until())
 }
@@ -101,10 +101,10 @@ fn let_it_be_renewed(store: &dyn EventMutex, clock: &ManualClock, name: &str) ->
     until(|| held_until(store, name) == Some(now(clock) + TERM))
 }
 
-/// A clock that runs, as long as this is there.
+/// A clock that runs until this is dropped.
 struct Running(Arc<AtomicBool>, Option<thread::JoinHandle<()>>);
 
-/// Lets the clock run, for whoever waits on it.
+/// Lets the clock run, for threads that wait on it.
 fn let_it_run(clock: &ManualClock) -> Running {
     let (over, clock) = (Arc::new(AtomicBool::new(false)), clock.clone());
     let seen = Arc::clone(&over);
@@ -124,7 +124,8 @@ impl Drop for Running {
     }
 }
 
-/// What `run` says to this wait, in a thread of its own: a wait without an end is a failure of the test and no hang.
+/// Returns the result of this wait of `run`, in a thread of its own: a wait without an end fails the test instead
+/// of hanging it.
 #[track_caller]
 fn cancelled(run: &Run, timeout: Duration) -> Option<CancelReason> {
     let run = run.clone();
@@ -133,7 +134,7 @@ fn cancelled(run: &Run, timeout: Duration) -> Option<CancelReason> {
     waiting.join().expect("it only waits")
 }
 
-/// A store that decides in its own way, and is otherwise like one in memory.
+/// Returns a store in memory that makes decisions in its own way.
 fn odd(
     inner: &MemoryMutex,
     scope: Scope,
@@ -142,7 +143,7 @@ fn odd(
     Arc::new(Scripted::over(inner.clone()).scope(scope).on_admit(admit))
 }
 
-/// Only the three methods that every store has; the way to what is called `slow` takes longer than a short term.
+/// Returns a store with the three required methods only. Each call for `slow` takes longer than a short term.
 fn plain() -> Scripted {
     Scripted::default().three_methods().on_create(|inner, request| {
         if request.name().mutex() == "slow" {

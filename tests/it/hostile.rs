@@ -37,12 +37,12 @@ impl fmt::Debug for Raw {
 
 impl Error for Raw {}
 
-/// What a store says to everybody.
+/// The answer of a hostile store to every call.
 #[derive(Clone, Copy, Debug)]
 enum Says {
     IsTaken,
     Error,
-    /// What it has granted can't be given back.
+    /// Its grants cannot be released.
     ErrorAtTheEnd,
     Panic,
 }
@@ -92,7 +92,7 @@ impl EventMutex for HostileStore {
     }
 }
 
-/// Everything that can be said of an event, by somebody hostile.
+/// Returns a schedule with every string of an event hostile.
 fn schedule() -> Schedule {
     let mut schedule = Schedule::in_process();
     let event = |name: &str| Event::call(name, |_| {}).every_minute();

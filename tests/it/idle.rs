@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::fleet::Fleet;
 use crate::worker::Worker;
 
-/// How often the threads of a process went to sleep.
+/// Returns how often the threads of a process went to sleep.
 fn sleeps(pid: u32) -> u64 {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it is alive").flatten();
     let switches = |thread: &Path| -> Option<u64> {
@@ -17,7 +17,7 @@ fn sleeps(pid: u32) -> u64 {
     threads.filter_map(|thread| switches(&thread.path())).sum()
 }
 
-/// It waits for a minute: so its module has a name with which it begins early.
+/// Waits for a minute: its module's name lets it begin early.
 #[test]
 fn an_idle_loop_over_ten_thousand_events_wakes_up_once_a_minute() {
     let fleet = Fleet::new();

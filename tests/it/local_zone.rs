@@ -13,7 +13,8 @@ use crate::support::at;
 const ROLE: &str = "SOLOIST_TEST_LOCAL_ZONE";
 const UNSET: &str = "unset";
 
-/// What a schedule says of an event in the zone of a machine with this variable, and the offsets in winter and summer.
+/// Returns how a schedule describes an event in the machine's zone under this variable, and the offsets in winter
+/// and summer.
 fn on_a_machine(tz: &OsStr) -> (String, String) {
     let mut copy = Command::new(std::env::current_exe().expect("a running program has a path"));
     copy.args(["--exact", "local_zone::a_copy_tells_of_its_zone", "--nocapture"]).env(ROLE, "tells");

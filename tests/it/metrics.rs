@@ -25,7 +25,7 @@ struct Scrape {
 }
 
 impl Scrape {
-    /// In the text format: <https://prometheus.io/docs/instrumenting/exposition_formats/>
+    /// Reads the text format: <https://prometheus.io/docs/instrumenting/exposition_formats/>
     fn of(handle: &PrometheusHandle) -> Self {
         let text = handle.render();
         let mut scrape = Self { series: BTreeMap::new(), kinds: BTreeMap::new() };
@@ -57,7 +57,7 @@ fn recorder() -> (PrometheusRecorder, PrometheusHandle) {
     (recorder, handle)
 }
 
-/// Its metrics, with their kinds, as the guide lists them.
+/// Returns the metrics with their kinds, as the guide lists them.
 fn documented() -> BTreeMap<String, String> {
     let text = include_str!("../../src/guide/logs/observing.md");
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `soloist_"));
@@ -225,8 +225,8 @@ fn minute(number: usize) -> DateTime<Utc> {
     DateTime::UNIX_EPOCH + TimeDelta::minutes(i64::try_from(number).expect("a small number"))
 }
 
-/// Plays the story of one server: its metrics are shared by two schedules, to which events are added and from which they are removed.
-/// In between it is told which alert must fire when. Prometheus' own tool judges that, which `tests/alert_rules` fetches and
+/// Plays the story of one server. Two schedules share its metrics; events are added and removed. The story names
+/// the alerts that must fire at each time. Prometheus' own tool judges that, which `tests/alert_rules` fetches and
 /// names in `PROMTOOL`.
 #[test]
 fn each_alert_that_is_shipped_fires_on_what_is_scraped() {

@@ -1,4 +1,4 @@
-//! Clocks that tests move while tasks are at work: what is due meanwhile happens in its order.
+//! Tests that move a clock during runs: everything due meanwhile happens in its order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -20,7 +20,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 type Store = Arc<dyn EventMutex>;
 
-/// A schedule in which `e` is at work until it is let go, and another handle of its clock.
+/// A schedule with a run of `e` that goes on until the test ends it, and another handle of its clock.
 struct Scene {
     clock: ManualClock,
     schedule: Schedule,
@@ -51,7 +51,7 @@ impl Scene {
         self.schedule.run_due(now(&self.clock))
     }
 
-    /// A tick on a thread of its own, which is joined when `meanwhile` is done; `e` has begun by then.
+    /// Ticks on a thread of its own, which is joined after `meanwhile`; `e` has begun by then.
     #[track_caller]
     fn while_it_runs(&self, meanwhile: impl FnOnce(&Run)) -> Report {
         thread::scope(|scope| {
@@ -90,7 +90,7 @@ fn in_each_store(promise: impl Fn(ManualClock, Store)) {
     promise(clock.clone(), Arc::new(FileMutex::builder(dir.path()).clock(&clock).open().expect("it is ours")));
 }
 
-/// The test that everybody writes.
+/// Plays the test that most users write.
 #[test]
 fn a_task_at_work_overlaps_however_far_the_clock_is_moved() {
     for place in [|event: Event| event, Event::in_background] {
@@ -214,7 +214,7 @@ fn a_task_that_moves_the_clock_itself_keeps_its_lease() {
     });
 }
 
-/// Its keeper sleeps until the first lease ends, and is needed before.
+/// Lets the renewal thread sleep until the first lease ends, while a second one needs it earlier.
 #[test]
 fn a_lease_of_a_keeper_that_sleeps_for_another_is_renewed_in_time() {
     let clock = ManualClock::at(noon());
@@ -229,7 +229,7 @@ fn a_lease_of_a_keeper_that_sleeps_for_another_is_renewed_in_time() {
     assert!(long.is_some_and(|long| !long.is_lost()));
 }
 
-/// A store in which something happens whenever it is asked for this.
+/// Returns a store that calls `happens` at each call of this kind.
 fn when(asked: &'static str, clock: &ManualClock, happens: impl Fn() + Send + Sync + 'static) -> Store {
     Arc::new(Scripted::over(MemoryMutex::with_clock(clock)).before(move |call| {
         if call.is(asked) {

@@ -1,4 +1,4 @@
-//! What observers are told of, in which order, and what they can't do.
+//! The notices that observers receive, their order, and their limits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use soloist::{Event, EventMutex, MemoryMutex, MutexName, Run, Schedule, Term};
 use crate::scripted::Scripted;
 use crate::support::{noon, until};
 
-/// Writes down what it is told: the event and the step.
+/// An observer that notes each event and step.
 #[derive(Clone, Default)]
 struct Listener(Arc<Mutex<Vec<String>>>);
 
@@ -98,7 +98,7 @@ fn a_run_is_told_step_by_step_and_a_skip_with_its_reason() {
         "c: ended: succeeded",
     ];
     assert_eq!(listener.take(), told);
-    // What has begun does not begin again, unless the events are others.
+    // An occurrence that has begun does not begin again, unless the events have changed.
     schedule.remove("a");
     schedule.remove("b");
     let _ = schedule.run_due(minute(1));

@@ -1,5 +1,5 @@
-//! Events that run one after another: how often the store is asked where others have what is due, and that no event is admitted
-//! before the one before it has ended.
+//! Events that run one after another: how often the store is asked when other servers have the due occurrences. No
+//! event is admitted before the one before it has ended.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use soloist::{Event, EventMutex, MutexName, Report, Schedule, SkipReason, Verdic
 use crate::scripted::Scripted;
 use crate::support::{Diary, noon};
 
-/// Whether another server has the occurrence of the event with this number.
+/// A function that returns whether another server has the occurrence of the event with this number.
 type Taken = fn(usize) -> bool;
 
 fn name(number: usize) -> String {
@@ -28,7 +28,7 @@ fn run_elsewhere(store: &Scripted, events: usize, taken: impl Fn(usize) -> bool)
     assert!(!schedule.run_due(noon()).is_failure());
 }
 
-/// A tick with all of them, of which no two hold a lease at the same time.
+/// Ticks with all of them, and asserts that no two hold a lease at one time.
 fn run_here(store: &Scripted, events: usize) -> Report {
     let mut schedule = Schedule::new(store.clone());
     for number in 0..events {

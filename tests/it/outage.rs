@@ -1,4 +1,4 @@
-//! A store that is out costs a tick one wait, and only those whose store it is; one bad name costs that name.
+//! A store that is unavailable costs a tick one wait, and only events of that store; one bad name costs that name.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use soloist::{
 use crate::scripted::{Call, Scripted};
 use crate::support::{Diary, HOUR, noon, ran, skipped};
 
-/// A store of three methods that gives no answer while it is told to be out, and counts who waited for one.
+/// A store of three methods that gives no answer while `out`, and counts the calls that waited for one.
 #[derive(Clone)]
 pub(crate) struct Flaky {
     pub(crate) store: Scripted,
@@ -27,7 +27,7 @@ impl Flaky {
         Self::out_for(|_| true)
     }
 
-    /// It answers all other calls.
+    /// Returns a store that is unavailable for these calls only.
     fn out_for(is_out_for: fn(&Call) -> bool) -> Self {
         let (out, waits) = (Arc::new(AtomicBool::new(true)), Arc::<AtomicUsize>::default());
         let (is_out, waited) = (Arc::clone(&out), Arc::clone(&waits));
@@ -48,10 +48,10 @@ impl Flaky {
     }
 }
 
-/// Where an event runs, by its number.
+/// The place of an event, by its number.
 type Place = fn(Event, usize) -> Event;
 
-/// What a store does when it is asked for a bad name.
+/// The answer of a store to a bad name.
 type Fault = fn() -> MutexError;
 
 fn protected(name: impl Into<Arc<str>>) -> Event {

@@ -24,7 +24,7 @@ fn event(name: &str) -> Event {
     Event::call(name, |_| {}).every_minute()
 }
 
-/// A server with these events, which is named `shop`.
+/// Returns a server with these events, which is named `shop`.
 fn server(mutex: impl EventMutex + 'static, events: impl IntoIterator<Item = Event>) -> Schedule {
     let mut schedule = Schedule::new(mutex).named("shop").unwrap();
     for event in events {
@@ -41,7 +41,7 @@ fn paused<'a>(report: &'a Report, event: &str) -> Option<&'a Holder> {
     }
 }
 
-/// Whether it is paused, on any store that tells holders, until about `end`.
+/// Asserts that the schedule is paused until about `end`, on a store that names holders.
 #[track_caller]
 fn assert_paused_until(schedule: &Schedule, end: DateTime<Utc>) {
     let report = schedule.run_due(noon());
@@ -51,7 +51,8 @@ fn assert_paused_until(schedule: &Schedule, end: DateTime<Utc>) {
     assert_eq!(schedule.paused().unwrap().expect("it is").holder().map(Holder::owner), Some(holder.owner()));
 }
 
-/// `open` opens the store as another server does; nobody else uses the name.
+/// Asserts that every server obeys a pause. `open` opens the store as another server does; the name is free for
+/// this test.
 #[track_caller]
 pub(crate) fn everybody_minds_a_pause_on(open: &dyn Fn() -> Arc<dyn EventMutex>, name: &str) {
     let server = || {
@@ -85,7 +86,7 @@ pub(crate) fn everybody_minds_a_pause_on(open: &dyn Fn() -> Arc<dyn EventMutex>,
     assert!(ran(&there.run_due(noon()), "e").is_success() && !here.resume().unwrap());
 }
 
-/// The same of the pause of one event.
+/// Asserts that every server obeys the pause of one event.
 #[track_caller]
 pub(crate) fn everybody_minds_the_pause_of_an_event_on(open: &dyn Fn() -> Arc<dyn EventMutex>, name: &str) {
     const WHY: &str = "the supplier (in Łódź) is out for 2 days: it's 100 % down";
@@ -128,7 +129,7 @@ pub(crate) fn calls_at_once_replace_one_another_on(open: &dyn Fn() -> Arc<dyn Ev
     const CALLERS: i64 = 8;
     let server = || Schedule::new(open()).named(name).unwrap();
     let end = |caller: i64| at("2033-01-01T00:00:00Z") + TimeDelta::days(caller);
-    // Whoever comes first, of those who find nothing there.
+    // In the first round the callers find no pause.
     let servers: Vec<Schedule> = (0..CALLERS).map(|_| server()).collect();
     for again in [false, true] {
         let at_work = AtomicUsize::new(servers.len());
@@ -159,7 +160,7 @@ pub(crate) fn calls_at_once_replace_one_another_on(open: &dyn Fn() -> Arc<dyn Ev
 fn a_pause_is_minded_by_all_who_share_a_store_in_memory() {
     let memory = MemoryMutex::new();
     everybody_minds_a_pause_on(&|| Arc::new(memory.clone()), "shop");
-    // The same with something around it.
+    // A store with a decorator around it.
     everybody_minds_a_pause_on(&|| Arc::new(Plain(memory.clone())), "shop");
     everybody_minds_the_pause_of_an_event_on(&|| Arc::new(memory.clone()), "shop");
 }
@@ -181,7 +182,7 @@ fn calls_at_once_replace_one_another_in_memory_and_on_file() {
 
 #[test]
 fn calls_at_once_are_no_error_where_a_store_can_t_extend() {
-    // Whoever breaks a lease can be overtaken by somebody who pauses for ten years.
+    // After `break_lease`, another caller pauses for ten years.
     let (memory, overtakes) = (MemoryMutex::new(), Arc::new(AtomicBool::new(false)));
     let (inner, is_overtaken) = (memory.clone(), Arc::clone(&overtakes));
     let store = Scripted::over(memory).in_steps().scope(Scope::Unknown).can_extend(false).after(move |call| {
@@ -426,7 +427,7 @@ fn a_pause_is_for_those_who_have_its_name() {
     }
 }
 
-/// How often somebody looked.
+/// Returns how often a store was read.
 fn looks_at(store: &Scripted) -> usize {
     store.asked(&["exists", "held"]).len()
 }
@@ -450,7 +451,8 @@ fn a_tick_looks_once_and_only_for_what_minds_a_pause() {
     let both = |event: Event, number: usize| if number.is_multiple_of(2) { event } else { event.in_background() };
     let elsewhere = MemoryMutex::new();
     let own_store = |number| event(&format!("e{number}")).without_overlapping().mutex(elsewhere.clone());
-    // How many mind, and how often somebody looks for them: what the gate tells of a pause looks for none.
+    // The number of events that obey the pause, and of reads: after a refused admission that names the pause,
+    // there is no read.
     let cases: Vec<(&str, Vec<Event>, usize, usize)> = vec![
         ("nothing is due", vec![daily()], 0, 0),
         ("nothing that is due minds", vec![daily(), event("heartbeat").even_when_paused()], 0, 0),
@@ -519,7 +521,7 @@ fn a_pause_that_begins_in_a_tick_stops_the_next_event_that_asks_the_same_store()
 #[test]
 fn while_the_store_is_out_only_what_does_not_mind_a_pause_runs_and_the_tick_waits_once() {
     let places: [fn(Event) -> Event; 2] = [|event| event, Event::in_background];
-    // Whoever asks first, the gate of one or the look for all.
+    // The first reader may be the admission of one event, or the read for all.
     for (place, looks_last) in places.into_iter().flat_map(|place| [(place, false), (place, true)]) {
         let store = Flaky::out();
         let protected = |name| event(name).without_overlapping_for(HOUR).on_one_server();

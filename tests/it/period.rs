@@ -1,4 +1,4 @@
-//! One permit for each civil period: whoever asks first runs, and nobody else until the period is over.
+//! A permit for each civil period: the first server to ask runs, and no other until the period is over.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn event(name: &str) -> Event {
     Event::call(name, |_| {}).every_minute()
 }
 
-/// A server with one event, `e`.
+/// Returns a server with one event, `e`.
 fn server(mutex: impl EventMutex + 'static, event: Event) -> Schedule {
     let mut schedule = Schedule::new(mutex);
     schedule.add(event).unwrap();
@@ -44,7 +44,7 @@ fn did_run(report: &Report) -> bool {
     }
 }
 
-/// At which of these instants the event runs, on any store.
+/// Returns for each of these instants whether the event runs.
 #[track_caller]
 fn runs(event: Event, ticks: &[&str]) -> Vec<bool> {
     let schedule = server(MemoryMutex::new(), event);
@@ -265,7 +265,7 @@ fn the_report_says_who_took_the_permit() {
     assert!(!report.is_failure(), "the schedule works as it was told to");
 }
 
-/// Two processes tick two hours between them, each minute on each; who started, in the order of time.
+/// Lets two processes tick two hours, each minute on each. Returns the starts, in the order of time.
 #[track_caller]
 pub(crate) fn two_workers_share_the_hours(fleet: &Fleet, event: &str) {
     let options = ["--event", event, "--once-per", "hour", "--without-overlapping", "--now", "2026-03-01T15:01:00Z"];

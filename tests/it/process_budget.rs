@@ -18,7 +18,7 @@ fn output(command: &mut Command) -> String {
 /// The store of a child, which is traced.
 const STORE: &str = "SOLOIST_TEST_TRACED";
 
-/// Nobody has these files: they are looked for where the tick of a child begins, and where it ends.
+/// Files that do not exist. The child searches for them where its tick begins and ends, which marks the trace.
 const MARKS: [&str; 2] = ["/soloist-test-begin", "/soloist-test-end"];
 
 fn tick(store: &Path, expression: &str) {
@@ -28,7 +28,7 @@ fn tick(store: &Path, expression: &str) {
     assert!(!schedule.run_due(noon()).is_failure());
 }
 
-/// The system calls of `program` and its threads, but for those that get memory: each with the thread that made it.
+/// Returns the system calls of `program` and its threads, each with its thread, without those for memory.
 fn traced(program: &mut Command) -> Vec<(String, String)> {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let trace = directory.path().join("trace");
@@ -44,7 +44,7 @@ fn traced(program: &mut Command) -> Vec<(String, String)> {
     calls.map(|(thread, call)| (thread.into(), call.into())).collect()
 }
 
-/// The system calls of a tick's own thread. `None`: this is the process that was traced.
+/// Returns the system calls of a tick's own thread. `None`: this is the process that is traced.
 fn calls_of_a_tick(test: &str, expression: &str) -> Option<Vec<String>> {
     if let Some(store) = std::env::var_os(STORE) {
         assert!(!Path::new(MARKS[0]).exists());
@@ -53,7 +53,7 @@ fn calls_of_a_tick(test: &str, expression: &str) -> Option<Vec<String>> {
         return None;
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
-    // Its files are there from the tick before.
+    // An earlier tick creates the files.
     tick(directory.path(), expression);
     let mut child = Command::new(std::env::current_exe().expect("a running program has a path"));
     child.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(STORE, directory.path());
@@ -82,7 +82,7 @@ fn a_process_with_nothing_due_asks_the_system_for_next_to_nothing() {
 fn a_process_with_a_due_event_writes_its_state_and_its_end() {
     let test = "process_budget::a_process_with_a_due_event_writes_its_state_and_its_end";
     let count = |calls: &[String], name: &str| calls.iter().filter(|call| call.starts_with(name)).count();
-    // A busy machine may stop one thread where another needs what it holds.
+    // On a busy machine a thread may wait for another that was interrupted.
     let waits = |calls: &Option<Vec<String>>| calls.as_deref().is_some_and(|calls| count(calls, "futex") > 0);
     let mut calls = calls_of_a_tick(test, "* * * * *");
     for _ in 0..5 {
@@ -124,8 +124,8 @@ fn a_command_under_a_lease_needs_three_threads_and_no_pause() {
     );
 }
 
-/// The loader writes each of them, and a page that was written is shared with no other process. `chrono-tz` had 30,000. A debug
-/// build has five times as many as a release build.
+/// Counts the relocations. The loader writes each of them, and a written page is shared with no other process.
+/// `chrono-tz` had 30,000. A debug build has five times as many as a release build.
 #[test]
 fn a_program_has_few_pointers_that_the_loader_adjusts() {
     let table = output(Command::new("readelf").arg("-dW").arg(example("quick_start")));
@@ -144,7 +144,7 @@ fn a_worker_runs_under_valgrind() {
     output(valgrind.arg(format!("file:{}", directory.path().display())));
 }
 
-/// How many crates a program is built with, this one included, on Linux.
+/// Counts the crates of a program on Linux, this one included.
 #[test]
 fn each_feature_is_built_with_no_more_crates_than_it_was() {
     for (features, limit) in [

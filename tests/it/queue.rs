@@ -1,4 +1,4 @@
-//! An occurrence that meets a run waits for its turn, as far as it is asked to: over all servers, and whatever becomes of them.
+//! An occurrence that meets a run waits, as far as its policy asks: across all servers, and through their crashes.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ mod replace;
 
 const EVENT: &str = "report";
 
-/// Servers that share a store, whose tasks end when they are told to.
+/// Servers that share a store, with tasks that the test ends.
 #[derive(Clone)]
 struct Fleet {
     store: Arc<dyn EventMutex>,
@@ -84,7 +84,7 @@ impl Fleet {
         schedule
     }
 
-    /// A server of its own ticks.
+    /// Ticks on a new server.
     fn ticks(&self, now: DateTime<Utc>) -> JoinHandle<Report> {
         let server = self.server();
         thread::spawn(move || server.run_due(now))
@@ -99,7 +99,7 @@ impl Fleet {
             .unwrap_or_else(|_| panic!("{:?}", self.diary.lines()));
     }
 
-    /// Somebody is in this place.
+    /// Waits until this place is held.
     fn waits_at(&self, number: usize) {
         until(|| holder(&*self.store, &place(number)).is_some()).unwrap();
     }
@@ -114,7 +114,7 @@ impl Fleet {
     }
 }
 
-/// One run, one that waits, and those for whom there is no room.
+/// Plays one run, one waiter, and those without a place.
 fn queues_one(store: impl EventMutex + 'static) {
     let fleet = Fleet::on(store, queue_one);
     let first = fleet.ticks(minute(0));
@@ -580,7 +580,7 @@ fn a_period_that_is_used_up_is_not_waited_for_in_vain() {
         assert!(matches!(skipped(&second, EVENT), SkipReason::RanElsewhere(Some(_))), "{second}");
         fleet.end(minute(0));
         assert!(ran(&first.join().unwrap(), EVENT).is_success());
-        // Somebody else's run of the mutex, in a period that is still to be had.
+        // The lease is held by another run, and its period is still free.
         let run = fleet.takes(&mutex());
         let waits = fleet.ticks(minute(60));
         fleet.waits_at(1);

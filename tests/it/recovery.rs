@@ -1,4 +1,4 @@
-//! Processes that are stopped or killed in the middle of a task, and what becomes of their leases.
+//! Processes that are stopped or killed in the middle of a task, and the fate of their leases.
 
 use std::fs;
 use std::thread;
@@ -9,7 +9,7 @@ use crate::fleet::Fleet;
 use crate::servers::redis::Redis;
 use crate::worker::{Worker, skipped_because_of, what};
 
-/// A folder where a file ends the task of a worker with this log; for `--until`.
+/// Returns a folder for `--until`: a file in it ends the task of a worker with this log.
 #[track_caller]
 fn folder(fleet: &Fleet, log: &str) -> String {
     let folder = fleet.log(&format!("{log}-ends"));
@@ -22,7 +22,7 @@ fn end(folder: &str) {
     fs::write(format!("{folder}/report"), "").expect("the folder is there");
 }
 
-/// Its lease is renewed, and the other process is skipped for as long as the task takes.
+/// Lets a process renew its lease while the other is skipped for as long as the task takes.
 #[track_caller]
 fn a_task_of_three_terms_runs_under_one_lease(fleet: &Fleet) {
     let ends = folder(fleet, "first");
@@ -39,7 +39,7 @@ fn a_task_of_three_terms_runs_under_one_lease(fleet: &Fleet) {
     assert!(third[0].token > start.token);
 }
 
-/// It is stopped for so long that another one takes over, and finds out when it goes on.
+/// Stops a process for so long that another takes over. The first process notices when it continues.
 #[track_caller]
 fn a_process_that_was_stopped_past_its_term_leaves_its_successor_alone(fleet: &Fleet) {
     let mut first = Worker::start(fleet, "first", "--term 3 --work-ms 600000");
@@ -60,7 +60,8 @@ fn a_process_that_was_stopped_past_its_term_leaves_its_successor_alone(fleet: &F
     assert_eq!(lines[1].token, start.token);
     assert!(said.contains("  cancelled after ") && said.contains("; the lease was lost at 20"), "{said}");
 
-    // Neither what the first renewed nor what it released was its successor's, for longer than a term.
+    // Neither the renewal nor the release by the first process changes its successor's lease, for longer than a
+    // term.
     let third = Worker::start(fleet, "third", "--ticks 4 --every-ms 1100").succeeds();
     assert_eq!(skipped_because_of(&third, pid), 4, "{:?}", what(&third));
     end(&ends);
@@ -68,8 +69,8 @@ fn a_process_that_was_stopped_past_its_term_leaves_its_successor_alone(fleet: &F
     second.kill();
 }
 
-/// Two servers whose clocks differ tick the same minute one after the other, with a task of a millisecond; how often it
-/// runs.
+/// Lets two servers with different clocks tick the same minute one after the other, with a task of a millisecond.
+/// Returns how often it runs.
 #[track_caller]
 fn runs_of_two_servers(fleet: &Fleet, log: &'static str, options: &str) -> usize {
     let options = format!("--event {log} --now 2026-03-01T12:00:00Z --work-ms 1{options}");
@@ -121,7 +122,7 @@ mod on_file {
     }
 }
 
-/// The same on a server, where nothing but the term tells that a process has gone.
+/// The case on a server, where only the end of the term tells that a process has gone.
 #[cfg(any(feature = "redis", all(feature = "mysql", feature = "postgres")))]
 macro_rules! on_a_server {
     ($start:expr, $with_clock:expr) => {

@@ -1,4 +1,4 @@
-//! The store on Redis: real servers, what they can do to it, and how much it asks of them.
+//! The store on Redis: real servers, their faults, and their load.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,12 +27,12 @@ mod sentinel;
 mod together;
 mod unless;
 
-/// The `number`th minute after noon.
+/// Returns the `number`th minute after noon.
 fn minute(number: i64) -> DateTime<Utc> {
     noon() + TimeDelta::minutes(number)
 }
 
-/// A schedule of one event, `report`, that writes `ran` into the diary, with both protections.
+/// Returns a schedule of one event, `report`, that writes `ran` into the diary, with both protections.
 fn schedule(url: &str, diary: &Diary) -> Schedule {
     let mut schedule = Schedule::new(soloist::connect(url).expect("a url"));
     schedule.add(report(diary)).expect("an event");
@@ -63,7 +63,7 @@ fn extend(mutex: &impl EventMutex, lease: &Lease, term: Term) -> Result<bool, Mu
     slots[0].answer().expect("it has an answer").clone()
 }
 
-/// The leases and claims that there are, past the store's own code.
+/// Returns the keys of leases and claims, without the store's own code.
 #[track_caller]
 fn entries(server: &Redis) -> Vec<String> {
     let Reply::Many(keys) = server.ask(&["KEYS", "{soloist}:*"]) else { panic!("KEYS answers a list") };
@@ -73,7 +73,7 @@ fn entries(server: &Redis) -> Vec<String> {
     keys
 }
 
-/// The key of what a run of `report` in this minute leaves: its claim.
+/// Returns the key of the claim of `report` in this minute.
 fn claim(number: i64) -> String {
     contract::key(&MutexName::lease("report").expect("a name").claim("report", minute(number)))
 }

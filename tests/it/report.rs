@@ -1,4 +1,4 @@
-//! How a report reads, and what becomes of a process that returns one.
+//! The text of a report, and the exit of a process that returns one.
 
 use std::process::Command;
 use std::time::Duration;
@@ -143,14 +143,14 @@ fn a_main_that_returns_a_report() {
     }
 }
 
-/// The program whose `main` returns a report.
+/// Returns the program whose `main` returns a report.
 fn main_in(role: &str) -> Command {
     let mut main = Command::new(std::env::current_exe().expect("a running program has a path"));
     main.args(["--exact", "report::a_main_that_returns_a_report", "--nocapture"]).env(ROLE, role);
     main
 }
 
-/// A report with an error that panics when it is shown.
+/// Returns a report with an error that panics when it is shown.
 fn unspeakable() -> Report {
     let mut schedule = Schedule::in_process();
     schedule
@@ -206,7 +206,7 @@ fn a_failure_that_nobody_can_read_of_is_a_failure_and_no_panic() {
     }
 }
 
-/// An exit code can't be read back, only compared.
+/// Returns the number of an exit code, which can only be compared.
 fn code(code: std::process::ExitCode) -> i32 {
     i32::from(format!("{code:?}") != format!("{:?}", std::process::ExitCode::SUCCESS))
 }

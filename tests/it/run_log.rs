@@ -106,7 +106,7 @@ fn a_run_at_work_is_on_record_and_one_whose_lease_is_gone_is_presumed_dead() {
     inner.lock().unwrap().take();
 }
 
-/// A store, and a switch by which its log is out. Its mutexes are as good as ever.
+/// Returns a store with a switch that makes its log unavailable, but not its mutexes.
 fn with_log_out() -> (Arc<AtomicBool>, Scripted) {
     let out = Arc::new(AtomicBool::new(true));
     let switch = Arc::clone(&out);
@@ -136,7 +136,7 @@ fn no_gate_waits_for_a_log_that_does_not_answer() {
     const RUNS: usize = 5;
     let ran = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&ran);
-    // The log answers when all have run: whoever waited for it would keep it waiting in vain.
+    // The log answers after all runs: a tick that waits for it would keep it waiting in vain.
     let in_vain = Arc::new(AtomicBool::new(false));
     let noted = Arc::clone(&in_vain);
     let store = Scripted::default().before(move |call| {
@@ -179,7 +179,7 @@ fn no_gate_waits_for_the_log_of_a_directory_while_somebody_has_locked_it() {
     until(|| schedule.runs("a").unwrap().iter().filter(|run| run.record().is_success()).count() == 3).unwrap();
 }
 
-/// Two servers with an event that fails as long as it is told to, and which is paused after three failures.
+/// Returns two servers with an event that fails as long as the switch is on, and is paused after three failures.
 fn failing_servers(mutex: &MemoryMutex) -> (Arc<AtomicBool>, [Schedule; 2]) {
     let fails = Arc::new(AtomicBool::new(true));
     let servers = [(); 2].map(|()| {

@@ -1,5 +1,5 @@
-//! What a team meets that goes from one server to several: the scenarios of the page `scenarios`. Each test draws what it
-//! has seen as the page does, and finds it there.
+//! The way of a team from one server to several: the scenarios of the page `scenarios`. Each test draws its events
+//! as the page does, and finds the drawing there.
 
 #[cfg(any(feature = "redis", all(feature = "mysql", feature = "postgres")))]
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ const ON_ONE_SERVER: &[&str] = &["--on-one-server"];
 const WITHOUT_OVERLAPPING: &[&str] = &["--without-overlapping"];
 const BOTH: &[&str] = &["--on-one-server", "--without-overlapping"];
 
-/// The drawing beside which the page names the test.
+/// Returns the drawing next to the test's name on the page.
 #[track_caller]
 fn on_the_page(test: &str) -> &'static str {
     let (_, after) = PAGE.split_once(&format!("`{test}`")).unwrap_or_else(|| panic!("the page does not name {test}"));
@@ -117,7 +117,7 @@ fn an_occurrence_is_called_after_its_minute_whenever_servers_ask(fleet: &Fleet) 
     assert_eq!(["11:59", "12:00"].map(|minute| timeline.starts(minute)), [1, 1]);
 }
 
-/// Where the operating system tells that a process has gone.
+/// Kills a server on files, where the operating system tells that a process has gone.
 fn a_crash_on_file_costs_no_more_than_its_own_minute(fleet: &Fleet) {
     let mut timeline = Timeline::new(fleet, "crash", BOTH);
     timeline.ask_during_the_task("12:00", &["web-1", "web-2"]);
@@ -128,7 +128,8 @@ fn a_crash_on_file_costs_no_more_than_its_own_minute(fleet: &Fleet) {
     rise(&timeline.tokens());
 }
 
-/// Where nothing but the term tells. A machine so slow that the term is over before anybody asks has shown nothing.
+/// Kills a server on a store where only the end of the term tells. On a slow machine the term may be over before
+/// the next request: then the attempt is repeated with a longer term.
 #[cfg(any(feature = "redis", all(feature = "mysql", feature = "postgres")))]
 fn after_a_crash_a_server_frees_the_event_when_its_term_is_over(fleet: &Fleet) {
     for (event, seconds) in [("crash", 2), ("crash-2", 4), ("crash-3", 8), ("crash-4", 16)] {
@@ -154,7 +155,7 @@ fn after_a_crash_a_server_frees_the_event_when_its_term_is_over(fleet: &Fleet) {
     panic!("this machine took longer than 16 s to start five processes");
 }
 
-/// Each server is at work on one of six events while the next server asks for all of them.
+/// Lets each server run one of six events while the next server requests all of them.
 fn events_due_in_one_tick_spread_over_the_servers(fleet: &Fleet) {
     let events = ["mail", "mail-2", "mail-3", "mail-4", "mail-5", "mail-6"];
     let ends = fleet.log("ends").display().to_string();
@@ -168,7 +169,7 @@ fn events_due_in_one_tick_spread_over_the_servers(fleet: &Fleet) {
         worker.wait_until(first, |line| line.what == "start" && line.event == *first);
         servers.push((server, worker));
     }
-    // Who is done goes on to the next that nobody has.
+    // A server whose run has ended starts the next free event.
     for ((_, worker), (first, next)) in servers.iter_mut().zip(events.iter().zip(&events[3..])) {
         end(first);
         worker.wait_until(next, |line| line.what == "start" && line.event == *next);
@@ -188,7 +189,7 @@ fn events_due_in_one_tick_spread_over_the_servers(fleet: &Fleet) {
     is_on_the_page(&rows(&table).join("\n"), "events_due_in_one_tick_spread_over_the_servers");
 }
 
-/// All of them are asked for at once.
+/// Requests all events at once.
 fn events_in_the_background_go_to_the_server_that_asks_first(fleet: &Fleet) {
     let ends = fleet.log("ends").display().to_string();
     std::fs::create_dir(&ends).expect("it is new");
@@ -207,7 +208,8 @@ fn events_in_the_background_go_to_the_server_that_asks_first(fleet: &Fleet) {
     assert_eq!(first.succeeds().len(), 12, "each started and ended");
 }
 
-/// The claim has gone with the lease, so that the same minute starts again while the first run is still at work.
+/// Empties the store. The claim is lost with the lease, so that the minute starts again while the first run goes
+/// on.
 #[cfg(feature = "redis")]
 #[test]
 fn a_store_that_comes_back_empty_lets_a_minute_run_twice_and_tells_the_first_run() {
@@ -227,7 +229,7 @@ fn a_store_that_comes_back_empty_lets_a_minute_run_twice_and_tells_the_first_run
     assert!(said.contains("; the lease was lost at 20"), "{said}");
 }
 
-/// Nobody asks for it before that.
+/// Breaks a lease that is not renewed, so that only the release notices.
 #[test]
 fn a_fixed_lease_that_was_forgotten_is_told_of_when_the_run_ends() {
     let store = MemoryMutex::new();

@@ -1,4 +1,4 @@
-//! What is added, what is due, and whose turn it is.
+//! Adding events, due events, and their order.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -18,12 +18,12 @@ fn event(name: &str) -> Event {
     Event::call(name, |_| {})
 }
 
-/// A store that can't do what some events need, and so is never asked.
+/// Returns a store that lacks a method which some events need, and so is never asked.
 fn can_not_extend() -> Scripted {
     Scripted::default().three_methods()
 }
 
-/// It tests the compiler, which has to find out what each closure returns.
+/// Tests the compiler, which must infer the return type of each closure.
 #[test]
 fn tasks_and_hooks_with_question_marks_need_no_annotation() {
     fn import(_: &soloist::Run) -> soloist::TaskResult {
@@ -733,6 +733,6 @@ fn a_store_ends_with_its_schedule_although_a_lease_was_kept_in_it_a_moment_ago()
     schedule.add(event("e").every_minute().without_overlapping()).unwrap();
     ran(&schedule.run_due(noon()), "e");
     drop(schedule);
-    // What a store does when it goes, such as to give back what it owes, is done before the process ends.
+    // A store may do work on drop, such as releases that it owes, before the process ends.
     assert!(dropped.load(std::sync::atomic::Ordering::SeqCst));
 }

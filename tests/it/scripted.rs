@@ -38,7 +38,7 @@ type Instead<Asked> = dyn Fn(&dyn EventMutex, &mut Asked) + Send + Sync;
 pub(crate) type Admissions = [Slot<Admission, Admitted>];
 pub(crate) type Releases = [Slot<LeaseRelease, bool>];
 
-/// Which calls go through `create`, `exists` and `forget`, one name at a time.
+/// The calls that go through `create`, `exists` and `forget`, one name at a time.
 #[derive(Clone, Copy, PartialEq)]
 enum Steps {
     None,
@@ -53,7 +53,7 @@ enum Steps {
 pub(crate) struct Call {
     /// The name of the method, or `release`, `release_after`, `admit`, and for the log of runs `write` and `runs`.
     pub(crate) verb: &'static str,
-    /// One for each lease; for an admission that of its lease, or of its claim if it has none.
+    /// The name of each lease; for an admission the name of its lease, or of its claim if it has no lease.
     pub(crate) names: Vec<MutexName>,
     /// The new term of `extend`, and the rest of `release_after`.
     pub(crate) term: Option<Term>,
@@ -64,14 +64,14 @@ impl Call {
         self.verb == verb
     }
 
-    /// What a store says when its server does not answer this call.
+    /// Returns the error of a store whose server does not answer this call.
     pub(crate) fn times_out(&self) -> Result<(), MutexError> {
         let verb = if self.is("exists") { "look at" } else { self.verb };
         let names: Vec<String> = self.names.iter().map(ToString::to_string).collect();
         Err(MutexError::unavailable(format!("{verb} {}", names.join(", ")), "timed out"))
     }
 
-    /// What a batch asks for: releases, those with a rest by themselves, and admissions.
+    /// Returns the parts of a batch: releases, separately those with each minimum hold, and admissions.
     fn parts(batch: &Batch) -> Vec<Self> {
         let mut parts: Vec<Self> = Vec::new();
         for asked in batch.releases().iter().map(Slot::asked) {
@@ -164,12 +164,12 @@ impl Scripted {
         }))
     }
 
-    /// A store in memory that says of itself that a fleet shares it.
+    /// Returns a store in memory whose scope is a fleet.
     pub(crate) fn fleet() -> Self {
         Self::fleet_by(Clock::system())
     }
 
-    /// The same, by this clock.
+    /// Returns a store in memory with this clock whose scope is a fleet.
     pub(crate) fn fleet_by(clock: impl Into<Clock>) -> Self {
         Self::over(MemoryMutex::with_clock(clock)).scope(Scope::Fleet)
     }
@@ -193,13 +193,14 @@ impl Scripted {
         self.with(|script| script.steps = Steps::All)
     }
 
-    /// Before each call, or each part of it. An error is the answer to all that this asks for; the store in it is not asked.
+    /// Runs before each call, or each part of it. An error is the answer to the whole part; the inner store is not
+    /// asked.
     pub(crate) fn before(self, hook: impl Fn(&Call) -> Result<(), MutexError> + Send + Sync + 'static) -> Self {
         self.with(|script| script.before = Some(Box::new(hook)))
     }
 
-    /// After each call, or each part of it. An error takes the place of the answers: the store in it has done what it was
-    /// asked for.
+    /// Runs after each call, or each part of it. An error replaces the answers, although the inner store has
+    /// acted.
     pub(crate) fn after(self, hook: impl Fn(&Call) -> Result<(), MutexError> + Send + Sync + 'static) -> Self {
         self.with(|script| script.after = Some(Box::new(hook)))
     }
@@ -227,18 +228,18 @@ impl Scripted {
         self
     }
 
-    /// How often it was asked for something. A batch counts once.
+    /// Returns how many calls there were. A batch counts once.
     pub(crate) fn calls(&self) -> usize {
         self.0.calls.lock().unwrap().len()
     }
 
-    /// For how many names each call of these methods asked.
+    /// Returns the number of names in each call of these methods.
     pub(crate) fn asked(&self, verbs: &[&str]) -> Vec<usize> {
         let calls = self.0.calls.lock().unwrap();
         calls.iter().flatten().filter(|call| verbs.contains(&call.verb)).map(|call| call.names.len()).collect()
     }
 
-    /// How many admissions each call asked for.
+    /// Returns the number of admissions in each call.
     pub(crate) fn admissions(&self) -> Vec<usize> {
         self.asked(&["admit"])
     }
@@ -248,12 +249,12 @@ impl Scripted {
         self.asked(&["held"])
     }
 
-    /// How many leases each call gave back.
+    /// Returns the number of released leases in each call.
     pub(crate) fn releases(&self) -> Vec<usize> {
         self.asked(&["release", "forget"])
     }
 
-    /// How many leases each call prolonged or shortened.
+    /// Returns the number of leases that each call prolonged or shortened.
     pub(crate) fn extensions(&self) -> Vec<usize> {
         self.asked(&["extend", "release_after"])
     }

@@ -1,5 +1,6 @@
-//! A server whose clock is set back, or forward and back, while leases are on it. Whatever the clock shows, what was given
-//! back is free, nobody who is gone blocks a name for longer than a term, and that it was set is told.
+//! A server whose clock is set back, or forward and back, while it has leases. Whatever the clock shows, a
+//! released lease stays free, a dead process blocks a name for a term at most, and the change of the clock is
+//! reported.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -117,7 +118,7 @@ fn second(number: i64) -> DateTime<Utc> {
     noon() + TimeDelta::seconds(number)
 }
 
-/// One that is nobody else's.
+/// Returns an occurrence that no other call returns.
 fn next_second() -> DateTime<Utc> {
     static NEXT: AtomicI64 = AtomicI64::new(HOUR);
     second(NEXT.fetch_add(1, Ordering::SeqCst))
@@ -127,14 +128,14 @@ fn name() -> MutexName {
     MutexName::lease("report").expect("a name")
 }
 
-/// What a process holds that was killed: nobody renews it or gives it back.
+/// Acquires a lease as a killed process would: without renewal or release.
 #[track_caller]
 fn lease(mutex: &impl EventMutex, term: Duration) -> Lease {
     let request = LeaseRequest::new(name(), Term::new(term).expect("a term"), &Clock::system());
     mutex.create(&request).expect("an answer").expect("it is free")
 }
 
-/// One event that is due every second, under a lease and claims.
+/// Returns a schedule with one event that is due every second, under a lease and claims.
 fn schedule(mutex: impl EventMutex + 'static, task: impl Fn(&soloist::Run) + Send + Sync + 'static) -> Schedule {
     let mut schedule = Schedule::new(mutex).with_lease_term(Term::new(TERM).expect("a term"));
     schedule.add(Event::call("report", task).every_second().without_overlapping().on_one_server()).expect("in order");
@@ -169,7 +170,7 @@ fn refusals_before_it_runs(schedule: &Schedule) -> Vec<Report> {
     refusals
 }
 
-/// The report is about a holder from the future, and fails the process.
+/// Asserts that the report names a holder from the future, and fails the process.
 #[track_caller]
 fn assert_told(report: &Report) {
     assert!(matches!(verdict(report), Verdict::Skipped(SkipReason::Overlapping(Some(_)))), "{report}");
@@ -194,7 +195,7 @@ fn what_was_given_back_stays_free_when_the_clock_goes_back<S: Clocked>() {
             assert!(has_run(&report), "{report}");
         }
     }
-    // Whoever has it when the clock goes back gives it back all the same.
+    // An owner can release after the clock was set back.
     let lease = lease(&server.mutex(), LONG);
     server.clock().set_ahead(-3 * DAY);
     assert!(server.mutex().forget(&lease).expect("an answer"));
@@ -205,7 +206,7 @@ fn what_was_given_back_stays_free_when_the_clock_goes_back<S: Clocked>() {
     assert!(has_run(&theirs.run_due(next_second())));
 }
 
-/// By the clock it had ended when it was given back, and has not when the clock is right again.
+/// Releases a lease that has ended by the clock, before the clock is set right again.
 fn what_was_given_back_while_the_clock_was_ahead_stays_free<S: Clocked>() {
     let (server, term) = (S::start(), Duration::from_secs(2 * 60 * 60));
     let lease = lease(&server.mutex(), term);
@@ -220,7 +221,7 @@ fn what_was_given_back_without_an_answer_stays_free_when_the_clock_goes_back<S: 
     let server = S::start();
     let proxy = Proxy::of(&server);
     let mutex = S::open(&proxy.url());
-    // A look that nobody answers leaves nothing to be given back.
+    // A read without a reply leaves nothing to release.
     proxy.fault_after(Fault::Silence, usize::from(!proxy.url().starts_with("redis")));
     let request = LeaseRequest::new(name(), Term::MAX, &Clock::system());
     assert!(mutex.create(&request).expect_err("nobody answers").is_unavailable());
@@ -404,8 +405,8 @@ fn a_request_that_is_heard_after_the_clock_went_back_grants_nothing<S: Clocked>(
     }
 }
 
-/// A lease that was shortened after an extension was sent stays short: the extension comes too late, or by a clock that was
-/// set back.
+/// Shortens a lease after an extension was sent. The extension arrives too late, or by a clock that was set back,
+/// and changes nothing.
 #[test]
 fn an_extension_that_redis_hears_after_its_clock_went_back_does_nothing() {
     let server = <Redis as Clocked>::start();

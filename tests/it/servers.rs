@@ -1,7 +1,7 @@
-//! Real servers of the tests' own: on loopback ports that nobody else has, in directories that go with them.
+//! Real servers for the tests: on loopback ports of their own, in temporary directories.
 //!
-//! A server ends with the test that started it, also when the test process is killed. What a real server can't be
-//! made to do, a proxy in front of it does.
+//! A server ends with the test that started it, also when the test process is killed. A proxy in front of a server
+//! causes the faults that a real server cannot be made to have.
 
 mod account;
 pub(crate) mod burners;

@@ -1,4 +1,4 @@
-//! An orderly end: nothing new starts, what is at work is told to stop, and nothing stays held.
+//! An orderly end: nothing new starts, runs are cancelled, and no lease stays held.
 
 use std::fmt;
 use std::path::Path;
@@ -24,12 +24,12 @@ use crate::support::{
     Diary, HOUR, NO_THREADS, PATIENCE, entry, group_lives, heard_by, noon, number_in, ran, run_alone, skipped, until,
 };
 
-/// One that cancels at once; `drain` has the tests of those that do not.
+/// Returns a shutdown that cancels at once; `drain` tests the others.
 fn without_drain() -> Shutdown {
     Shutdown::new().with_drain(Duration::ZERO)
 }
 
-/// A task that says that it has begun, and goes on until it is told to stop.
+/// Returns a task that notes its start, and goes on until it is cancelled.
 fn until_told(diary: &Diary, name: &'static str) -> impl Fn(&Run) -> TaskResult + Send + Sync + use<> {
     let diary = diary.clone();
     move |run| {
@@ -185,7 +185,7 @@ fn the_first_reason_to_stop_stays_the_reason() {
     }
 }
 
-/// A store that is asked while the process begins to shut down.
+/// Returns a store that triggers the shutdown during an admission.
 fn shuts_down(inner: &MemoryMutex, shutdown: &Shutdown) -> Scripted {
     let shutdown = shutdown.clone();
     Scripted::over(inner.clone()).scope(Scope::Unknown).after(move |call| {
@@ -236,7 +236,7 @@ fn a_permit_that_was_admitted_while_it_began_is_given_back_with_its_lease() {
 
 #[test]
 fn what_was_admitted_and_waited_for_a_thread_does_not_start_and_its_occurrence_is_given_back() {
-    // Without threads, what was admitted together runs one after another.
+    // Without threads, events that were admitted together run one after another.
     if run_alone(
         "shutdown::what_was_admitted_and_waited_for_a_thread_does_not_start_and_its_occurrence_is_given_back",
         &[NO_THREADS],
@@ -266,7 +266,7 @@ fn what_was_admitted_and_waited_for_a_thread_does_not_start_and_its_occurrence_i
     }
 }
 
-/// Runs a command that does not obey, and shuts down; what is known of the group when the lease went back.
+/// Runs a command that ignores TERM, and shuts down. Returns whether the group was alive at each release.
 #[track_caller]
 fn shut_down_beside(directory: &Path, grace: Duration, shutdown: &Shutdown) -> (soloist::Report, Vec<bool>) {
     let (file, lives) = (directory.join("group"), Arc::<Mutex<Vec<bool>>>::default());
@@ -331,7 +331,7 @@ fn whoever_waits_for_it_is_woken_and_whoever_does_not_want_it_waits_in_vain() {
 
 #[test]
 fn an_orderly_end_is_told_as_no_error() {
-    /// Level and message of what is told.
+    /// The level and message of each event.
     #[derive(Clone, Default)]
     struct Heard(Arc<Mutex<Vec<(Level, String)>>>);
 

@@ -29,7 +29,7 @@ fn slot(number: usize) -> MutexName {
     if number == 0 { lease } else { lease.mark(EVENT, format!("slot {number}")) }
 }
 
-/// What runs at a time.
+/// The runs at one time.
 #[derive(Clone, Default)]
 struct Crowd {
     slots: Arc<Mutex<BTreeSet<usize>>>,
@@ -39,7 +39,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Its task ends when so many have begun.
+    /// Returns an event whose task ends when so many have begun.
     fn event(&self, begun: usize) -> Event {
         let crowd = self.clone();
         Event::call(EVENT, move |run: &Run| -> TaskResult {
@@ -96,7 +96,7 @@ fn three_of_eight_run(store: impl EventMutex + 'static, setting: fn(Event) -> Ev
     }
 }
 
-/// In all that they may have beside it.
+/// Tries a store with each of the other protections.
 fn on(open: impl Fn() -> Arc<dyn EventMutex>) {
     three_of_eight_run(open(), |event| event);
     three_of_eight_run(open(), Event::on_one_server);

@@ -1,5 +1,5 @@
-//! The stores in tables of MariaDB and PostgreSQL: real servers, what they can do to them, and how much they ask of
-//! them. What is asserted of both is written once.
+//! The stores in tables of MariaDB and PostgreSQL: real servers, their faults, and their load. Assertions for both
+//! are written once.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -39,8 +39,8 @@ mod tls;
 mod tokens;
 mod trouble;
 
-/// How long most calls may take: they hear in time that something is locked, also of a server that counts in seconds; and
-/// half of it is kept for a second question, with what a busy machine may add to that.
+/// The timeout of most calls. A call learns in time that a row is locked, also from a server that counts in
+/// seconds. Half of the timeout is kept for a second request, with the delay of a busy machine.
 const LONG: Duration = Duration::from_secs(4);
 
 /// The columns that every row has.
@@ -59,7 +59,8 @@ type Ask = Box<dyn FnMut(&str) -> Rows + Send>;
 pub(crate) trait SqlServer: Sized + Send + Sync + 'static {
     type Mutex: EventMutex + Clone + 'static;
 
-    /// The one that all tests of this process may use which leave the names of others alone. It has the table.
+    /// Returns the server that all tests of this process share, if they leave other tests' names alone. It has the
+    /// table.
     fn shared() -> &'static Self;
     /// Empty, without the table.
     fn with(options: &[&str]) -> Self;
@@ -77,19 +78,19 @@ pub(crate) trait SqlServer: Sized + Send + Sync + 'static {
     /// Adds claims that have ended so many seconds ago, with low tokens.
     fn add_ended(&self, count: u64, seconds_ago: u64);
 
-    /// A server of the test's own that has the table.
+    /// Starts a server for this test alone, with the table.
     fn start() -> Self {
         let server = Self::with(&[]);
         Self::create_table(&server.mutex()).expect("the table is made");
         server
     }
 
-    /// A handle of its own on the table.
+    /// Returns a new handle on the table.
     fn mutex(&self) -> Self::Mutex {
         Self::open(&self.url(), LONG)
     }
 
-    /// A handle by way of this proxy that has an idle connection.
+    /// Returns a handle through this proxy with an idle connection.
     #[track_caller]
     fn open_at_rest(proxy: &Proxy, timeout: Duration) -> Self::Mutex {
         let mutex = Self::open(&proxy.url(), timeout);
@@ -97,7 +98,7 @@ pub(crate) trait SqlServer: Sized + Send + Sync + 'static {
         mutex
     }
 
-    /// How many rows a query counts.
+    /// Returns the count that a query selects.
     #[track_caller]
     fn count(&self, sql: &str) -> u64 {
         let rows = self.ask(sql);
@@ -219,7 +220,8 @@ impl SqlServer for Postgres {
     }
 }
 
-/// The first and the last of each batch of rows: a busy machine may need long for all of them, and no answer takes long.
+/// Returns the first and the last of each batch of rows: a busy machine may need long for all of them, but no
+/// reply takes long.
 fn batches(count: u64) -> impl Iterator<Item = [u64; 2]> {
     const BATCH: u64 = 50_000;
     (0..count.div_ceil(BATCH)).map(move |batch| [batch * BATCH + 1, count.min((batch + 1) * BATCH)])
@@ -239,7 +241,7 @@ macro_rules! on_both {
 }
 use on_both;
 
-/// What a name is called in the table, by the documentation.
+/// Returns the name in the table, as documented.
 fn key(name: &MutexName) -> String {
     let plain = |byte: u8| match byte {
         b'!'..=b'~' if !b"\"'\\".contains(&byte) => char::from(byte).to_string(),

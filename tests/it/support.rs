@@ -10,11 +10,11 @@ use soloist::store::{Held, Holder, Names};
 use soloist::time::Clock;
 use soloist::{Entry, EventMutex, MutexName, Report, RunOutcome, SkipReason, TaskResult, Verdict};
 
-/// Lets a subscriber hear what this thread tells while `tell` runs.
+/// Runs `tell` with a subscriber for this thread's events.
 ///
-/// `tracing` looks at the subscriber of the thread that comes first to a place in the code, and remembers whether that
-/// wanted to hear of it, as long as there is no more than one subscriber in the process. That would be another test's
-/// thread, which has none. So there is always a second one, which nobody is told anything by.
+/// `tracing` asks the subscriber of the first thread that reaches a place in the code, and remembers its answer as
+/// long as the process has only one subscriber. The first thread could be another test's, which has none. So there
+/// is always a second subscriber, which receives nothing.
 pub(crate) fn heard_by<T>(subscriber: impl Into<tracing::Dispatch>, tell: impl FnOnce() -> T) -> T {
     static ANOTHER: OnceLock<tracing::Dispatch> = OnceLock::new();
     ANOTHER.get_or_init(|| tracing::Dispatch::new(tracing_subscriber::Registry::default()));
@@ -37,7 +37,7 @@ pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 /// No answer between threads takes that long, unless none will come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until `done` says so; what is not done within our patience is an error.
+/// Waits until `done` returns true. An error after our patience.
 pub(crate) fn until(done: impl Fn() -> bool) -> TaskResult {
     let patience = Clock::system().moment().plus(PATIENCE);
     while !done() {
@@ -66,13 +66,13 @@ impl Diary {
         self.0.lock().expect("nothing panics while it holds the diary").push(line.into());
     }
 
-    /// A task, or a `before` hook, that writes one line.
+    /// Returns a task, or a `before` hook, that writes one line.
     pub(crate) fn task(&self, line: &str) -> impl Fn(&soloist::Run) + Send + Sync + use<> {
         let (diary, line) = (self.clone(), line.to_owned());
         move |_| diary.note(line.clone())
     }
 
-    /// A hook that runs after the task and writes one line.
+    /// Returns a hook that runs after the task and writes one line.
     pub(crate) fn hook(&self, line: &str) -> impl Fn(&soloist::Run, &RunOutcome) + Send + Sync + use<> {
         let task = self.task(line);
         move |run, _| task(run)
@@ -83,7 +83,7 @@ impl Diary {
     }
 }
 
-/// Who holds this name.
+/// Returns the holder of this name.
 #[track_caller]
 pub(crate) fn holder(store: &(impl EventMutex + ?Sized), name: &MutexName) -> Option<Holder> {
     store.held(Names::Exactly(name)).expect("the store answers").pop().and_then(Held::into_holder)
@@ -110,8 +110,8 @@ pub(crate) fn skipped<'a>(report: &'a Report, event: &str) -> &'a SkipReason {
     }
 }
 
-/// What the test `name` writes when it is run again, alone in a process with `variables` of its own. `None`: this is that
-/// process.
+/// Returns the output of the test `name` when it is run again, alone in a process with `variables` of its own.
+/// `None`: this is that process.
 #[track_caller]
 pub(crate) fn run_alone(name: &str, variables: &[(&str, &str)]) -> Option<String> {
     let output = output_alone(name, variables)?;
@@ -121,7 +121,7 @@ pub(crate) fn run_alone(name: &str, variables: &[(&str, &str)]) -> Option<String
     Some(text)
 }
 
-/// The same, for a process that need not end well.
+/// Returns the output of the test `name` as [`run_alone`] does, also of a process that fails.
 pub(crate) fn output_alone(name: &str, variables: &[(&str, &str)]) -> Option<std::process::Output> {
     const ALONE: &str = "SOLOIST_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -135,8 +135,8 @@ pub(crate) fn output_alone(name: &str, variables: &[(&str, &str)]) -> Option<std
 /// Where this is said, no thread can be started: no machine has a stack of that size for one.
 pub(crate) const NO_THREADS: (&str, &str) = ("RUST_MIN_STACK", "70368744177664");
 
-/// The program `examples/{name}.rs`, or that of the folder `examples/{name}`, which `cargo test` has built; `cargo test
-/// --test it` alone has not.
+/// Returns the program `examples/{name}.rs`, or of the folder `examples/{name}`. `cargo test` builds it; `cargo
+/// test --test it` alone does not.
 pub(crate) fn example(name: &str) -> PathBuf {
     let this = std::env::current_exe().expect("a running program has a path");
     let target = this.parent().and_then(|deps| deps.parent()).expect("tests lie in target/PROFILE/deps");
@@ -150,14 +150,14 @@ pub(crate) fn example(name: &str) -> PathBuf {
     example
 }
 
-/// The example `worker` on this store, with this log.
+/// Returns a command for the example `worker` on this store, with this log.
 pub(crate) fn worker(store: &str, log: &Path) -> Command {
     worker_at(&example("worker"), store, log)
 }
 
-/// The same, of the program at this path.
+/// Returns a command for the worker at this path.
 pub(crate) fn worker_at(program: &Path, store: &str, log: &Path) -> Command {
-    // Whoever started the tests may have had some signals ignored, as a shell does for what runs in its background.
+    // The process that started the tests may ignore some signals, as a shell does for its background jobs.
     let mut command = Command::new("env");
     command.arg("--default-signal=HUP,INT,QUIT,TERM").arg(program);
     command.args(["--store", store, "--log"]).arg(log);
@@ -198,12 +198,13 @@ pub(crate) fn processes() -> Vec<Process> {
     .collect()
 }
 
-/// Whether anything of this process group is alive. What has ended counts no more, whether or not it was noticed.
+/// Returns whether any process of this group lives. A process that has ended does not count, even if its parent
+/// has not noticed.
 pub(crate) fn group_lives(group: u32) -> bool {
     processes().iter().any(|process| process.group == group && process.is_alive)
 }
 
-/// The number that a command has written into this file: `echo $$ > FILE`.
+/// Waits for the number that a command writes into this file: `echo $$ > FILE`.
 #[track_caller]
 pub(crate) fn number_in(file: &Path) -> u32 {
     let read = || std::fs::read_to_string(file).ok().filter(|text| text.ends_with('\n'))?.trim().parse().ok();

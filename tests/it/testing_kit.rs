@@ -1,4 +1,4 @@
-//! What is there for tests of a schedule tells the truth, and says what is wrong.
+//! The helpers for tests of a schedule tell the truth, and explain failures.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn schedule() -> Schedule {
     schedule
 }
 
-/// The message of the test that fails.
+/// Returns the message of the test that fails.
 #[track_caller]
 fn fails(test: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(test)).expect_err("it fails");
@@ -142,7 +142,7 @@ fn what_another_server_takes_is_its_own_and_what_is_lost_is_free() {
     assert!(store.run_elsewhere("").is_err() && store.claim_elsewhere("", noon()).is_err());
 }
 
-/// It is a store as any other, while it is told nothing.
+/// Behaves as any other store while it is told nothing.
 mod told_nothing {
     use super::*;
 

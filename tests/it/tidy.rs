@@ -74,7 +74,7 @@ fn no_driver_is_named_outside_the_stores() {
     );
 }
 
-/// Elsewhere it is only said that something is there with the feature.
+/// Allows other files to say only that an item needs the feature.
 #[test]
 fn no_runtime_is_named_outside_the_stores_and_the_files_for_futures() {
     let files = ["task/runtime.rs", "service/as_futures.rs", "as_futures/on_a_thread.rs", "cancellation_token.rs"];
@@ -113,7 +113,7 @@ fn nothing_is_left_undone_or_unwrapped() {
 /// `println!` and its like panic where standard output or standard error can't be written to.
 #[test]
 fn nothing_that_prints_can_panic() {
-    // What is for the standard output of tests alone.
+    // These print for the standard output of tests alone.
     let in_tests = |path: &Path| path.ends_with("contract/check.rs") || path.ends_with("tests.rs");
     let prints = |line: &str| line.contains("print!(") || line.contains("println!(");
     nowhere("it panics if nobody can read it", in_tests, prints);
@@ -124,7 +124,7 @@ fn nothing_that_prints_can_panic() {
     }
 }
 
-/// One for a type is enough for its methods.
+/// Requires an example for a type or one of its methods.
 #[test]
 fn every_public_type_function_and_macro_has_an_example() {
     let heads = ["pub fn ", "pub const fn ", "pub struct ", "pub enum ", "pub trait ", "pub type ", "macro_rules! "];
@@ -195,7 +195,7 @@ fn every_store_passes_the_whole_suite() {
         for (_, line) in code(&text) {
             let Some((_, rest)) = line.split_once("EventMutex for ") else { continue };
             let name: String = rest.chars().take_while(|char| char.is_alphanumeric()).collect();
-            // Handles and what is shared by several stores are of a type that is theirs.
+            // Handles and parts that several stores share are generic or have other names.
             if !name.ends_with("Mutex") || rest[name.len()..].starts_with('<') {
                 continue;
             }

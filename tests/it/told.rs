@@ -1,4 +1,5 @@
-//! What reaches standard error by itself, in processes of their own: what nobody listens to by `tracing`, and no report says.
+//! The lines on standard error without a subscriber, for facts that no report has. Each test uses processes of its
+//! own.
 
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -24,8 +25,8 @@ use crate::support::{PATIENCE, noon, output_alone, ran, until};
 /// What the process of a test is to do.
 const ROLE: &str = "SOLOIST_TEST_ROLE";
 
-/// The lines by which the library tells what no report says, of a process that plays `role` in the test `name`. `None`: this
-/// is that process.
+/// Returns the lines that the library writes in a process that plays `role` in the test `name`. `None`: this is
+/// that process.
 #[track_caller]
 fn told(name: &str, role: &str) -> Option<Vec<String>> {
     let output = output_alone(name, &[(ROLE, role)])?;
@@ -68,7 +69,7 @@ fn a_claim_that_no_other_process_sees_is_told_once_where_nobody_listens() {
     Schedule::new(FileMutex::in_dir(dir.path()).unwrap()).add(event("reaches far").on_one_server()).unwrap();
 }
 
-/// What a task says when it is told to stop.
+/// The line of a task when it is cancelled.
 const STOPPED: &str = "it is told to stop";
 
 #[test]
@@ -109,7 +110,7 @@ fn a_service_that_nobody_listens_to_tells_of_its_failures_at_once() {
     schedule.work(&shutdown);
 }
 
-/// Who tells of a task that does not stop must not be whom all renewals wait for.
+/// Blocks standard error. The thread that writes there must not be one that renewals wait for.
 #[test]
 fn a_standard_error_that_nobody_reads_holds_up_no_renewal() {
     if std::env::var_os(ROLE).is_none() {
@@ -143,7 +144,7 @@ fn is_of(line: &str, event: &str, end: &str) -> bool {
     line.strip_prefix("soloist: ").is_some_and(|line| line.trim_matches('`').starts_with(event)) && line.ends_with(end)
 }
 
-/// Writes down which events it hears, and takes its time over the one that tells of the end.
+/// A layer that notes events, and is slow with the one about the end.
 struct Slow(Duration);
 
 impl<S: Subscriber> Layer<S> for Slow {
@@ -238,7 +239,7 @@ fn a_subscriber_that_is_stuck_on_what_the_keeper_tells_holds_up_no_renewal() {
     std::process::exit(0); // who tells is stuck for ever, and nobody waits for it
 }
 
-/// A process that gets SIGTERM while it is at what the role says.
+/// Returns the output of a process that gets SIGTERM while it plays this role.
 #[track_caller]
 fn gets_sigterm(name: &str, role: &str) -> Option<Output> {
     let output = output_alone(name, &[(ROLE, role)])?;

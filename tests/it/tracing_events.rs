@@ -90,24 +90,24 @@ impl<S: Subscriber> Layer<S> for Listener {
     }
 }
 
-/// A store that admits, and then does not answer.
+/// Returns a store that admits, and then does not answer.
 fn deaf(inner: MemoryMutex) -> Scripted {
     let store = Scripted::over(inner).in_steps();
     store.before(|call| if ["forget", "extend"].contains(&call.verb) { call.times_out() } else { Ok(()) })
 }
 
-/// A store that panics.
+/// Returns a store that panics.
 fn broken() -> Scripted {
     Scripted::default().three_methods().before(|_| panic!("index out of bounds"))
 }
 
-/// The rows of the table in the documentation: name, level, fields.
+/// Returns the rows of the table in the documentation: name, level, fields.
 fn documented() -> Told {
     let text = include_str!("../../src/guide/logs.md");
     text.lines().filter_map(|line| line.strip_prefix("| `")).map(row_of).collect()
 }
 
-/// A row of a table, from behind the mark that begins its name.
+/// Reads a row of a table, from behind the mark that begins its name.
 fn row_of(row: &str) -> (String, (String, BTreeSet<String>)) {
     let cells: Vec<&str> = row.split('|').map(str::trim).collect();
     let fields = cells[2].split(", ").filter(|field| !field.is_empty());
@@ -124,8 +124,8 @@ const ENDS: &str = "SOLOIST_TEST_ENDS";
 /// The name of each of them beside host and process id.
 const INSTANCE: (&str, &str) = ("SOLOIST_INSTANCE", "web-1");
 
-/// Everybody is listened to, also threads that no run lies on: so it happens in processes of its own, and in one of them
-/// no thread can be started.
+/// Listens to all threads, also those outside any run. So each role is played in a process of its own; in one of
+/// them no thread can be started.
 #[test]
 fn the_documented_table_is_what_subscribers_are_told() {
     let name = "tracing_events::the_documented_table_is_what_subscribers_are_told";
@@ -165,7 +165,7 @@ fn tell_everything() {
     listener.write_down();
 }
 
-/// A process that is asked to end, and whose task does not.
+/// Ends a process whose task does not stop.
 fn tell_of_the_end() {
     let shutdown = Shutdown::on_signals().unwrap().with_drain(Duration::from_millis(100));
     let shutdown = shutdown.with_grace(Duration::from_millis(500));
@@ -213,7 +213,7 @@ fn tell_of_a_loop_without_threads() {
     schedule.on_report(move |_| ends.trigger()).work(&shutdown);
 }
 
-/// A clock that is set back, and a report that nobody can be told of.
+/// Sets a clock back in a loop, and lets the report reach no observer.
 fn tell_of_a_loop() {
     let (clock, shutdown) = (ManualClock::at(noon()), Shutdown::new());
     let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
@@ -274,7 +274,7 @@ fn tell_of_applications() {
     }
 }
 
-/// An occurrence that was missed, and is run an hour and ten minutes later.
+/// Misses an occurrence, and runs it an hour and ten minutes later.
 fn tell_of_what_was_missed() {
     let clock = ManualClock::at(noon());
     let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
@@ -284,7 +284,7 @@ fn tell_of_what_was_missed() {
     assert_eq!(schedule.run_due(noon() + TimeDelta::minutes(70)).entries().len(), 1);
 }
 
-/// An occurrence that waits for a run that does not end.
+/// Lets an occurrence wait for a run that does not end.
 fn tell_of_a_queue() {
     let mutex = MemoryMutex::new();
     let request = LeaseRequest::new(MutexName::lease("waits").unwrap(), Term::MAX, &mutex.clock());
@@ -328,7 +328,7 @@ fn tell_of_what_is_observed() {
     let _ = schedule.run_due(noon());
 }
 
-/// A loop that wakes up ten seconds after the minute.
+/// Wakes a loop ten seconds after the minute.
 fn tell_of_a_late_tick() {
     let (clock, shutdown) = (ManualClock::at(noon()), Shutdown::new());
     let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
@@ -345,7 +345,7 @@ fn tell_of_a_late_tick() {
     });
 }
 
-/// The log of runs takes no record, or does not give them back.
+/// Makes the log of runs refuse records, or reads.
 fn tell_of_a_log_that_is_out() {
     for out in ["write", "runs"] {
         let store = Scripted::default().before(move |call| if call.is(out) { call.times_out() } else { Ok(()) });
@@ -511,7 +511,7 @@ fn what_is_gated_and_released_together_is_told_within_the_span_of_each_run() {
         }
     }
 
-    /// Which message came within the span of which event.
+    /// The messages, each with the event in whose span it came.
     #[derive(Clone, Default)]
     struct Within(Arc<Mutex<BTreeSet<(String, String)>>>);
 

@@ -1,5 +1,5 @@
-//! Every way in which a run can end, on each store: the rows of the page "what happens to my lease when …", which a
-//! tidy test holds against these tests.
+//! Every end of a run, on each store: the rows of the page "what happens to my lease when …". A tidy test compares
+//! the page with these tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,23 +20,23 @@ use crate::worker_log::Line;
 /// The four signals that ask a process to end.
 const ASKING: [(i32, &str); 4] = [(SIGTERM, "-TERM"), (SIGINT, "-INT"), (SIGQUIT, "-QUIT"), (SIGHUP, "-HUP")];
 
-/// A lease of a day, which nobody would want to wait for, and one that is renewed.
+/// A lease of a day, which would be seen if it were not released, and a renewed lease.
 const LEASES: [&str; 2] = ["--without-overlapping=86400", "--without-overlapping"];
 
-/// A worker that runs one event for ten minutes under such a lease.
+/// Starts a worker that runs one event for ten minutes under such a lease.
 fn start<'a>(fleet: &'a Fleet, log: &'static str, lease: &str, options: &str) -> Worker<'a> {
     let options: Vec<&str> = options.split(' ').filter(|option| !option.is_empty()).collect();
     Worker::with(fleet, log, &[&[lease, "--work-ms", "600000"], &options[..]].concat())
 }
 
-/// The event runs in another worker's next tick.
+/// Asserts that the event runs in another worker's next tick.
 #[track_caller]
 fn is_free(fleet: &Fleet, event: &str) {
     let next = Worker::with(fleet, "next", &["--without-overlapping", "--event", event]).succeeds();
     assert_eq!(what(&next[next.len() - 2..]), ["start", "end"], "{event}: {next:#?}");
 }
 
-/// How many ticks, a quarter of a second each, another worker is skipped because of this process, before it runs.
+/// Returns how many ticks, a quarter of a second each, skip another worker because of this process before it runs.
 #[track_caller]
 fn ticks_until_free(fleet: &Fleet, pid: u32) -> usize {
     let mut next = Worker::start(fleet, "next", "--ticks 200 --every-ms 250 --work-ms 600000");
@@ -47,13 +47,14 @@ fn ticks_until_free(fleet: &Fleet, pid: u32) -> usize {
     ticks
 }
 
-/// A line of the shell that writes its number into the file, starts something that ignores TERM, and does so itself.
+/// Returns a shell line that writes its number into the file, starts a process that ignores TERM, and ignores TERM
+/// itself.
 fn stubborn_line(fleet: &Fleet) -> (String, PathBuf) {
     let file = fleet.log("group");
     (format!("trap '' TERM; sleep 600 & echo $$ > {}; sleep 600; :", file.display()), file)
 }
 
-/// A worker at work on a line of the shell, and the number of its group.
+/// Starts a worker on a shell line. Returns it with the number of the command's group.
 #[track_caller]
 fn at_work<'a>(fleet: &'a Fleet, lease: &str, line: &str, file: &Path, options: &[&str]) -> (Worker<'a>, u32) {
     let worker = Worker::with(fleet, "first", &[&[lease, "--exec", line], options].concat());
@@ -94,7 +95,7 @@ fn a_callback_that_looks_ends_at_each_signal(fleet: &Fleet) {
     }
 }
 
-/// The process ends with its last run, and not with its drain.
+/// Ends the process with its last run, before the drain is over.
 #[track_caller]
 fn a_run_that_ends_within_the_drain_is_not_told_and_gives_its_lease_back(fleet: &Fleet) {
     let ends = fleet.log("ends");
@@ -124,8 +125,8 @@ fn a_second_signal_ends_the_drain(fleet: &Fleet) {
     is_free(fleet, "report");
 }
 
-/// How many ticks of a quarter of a second each lease of a callback that does not stop is still held after the process
-/// has gone.
+/// Returns how many ticks of a quarter of a second each lease is held after the process of a callback that does
+/// not stop has gone.
 #[track_caller]
 fn ticks_after_a_callback_that_does_not_stop(fleet: &Fleet) -> Vec<usize> {
     let ticks = |((signal, name), lease): ((i32, &str), &str)| {
@@ -174,7 +175,7 @@ fn events_in_the_background_end_at_each_signal(fleet: &Fleet) {
     }
 }
 
-/// How many ticks each a lease is held after a second signal has ended the process at once.
+/// Returns how many ticks each lease is held after a second signal has ended the process at once.
 #[track_caller]
 fn ticks_after_a_second_signal(fleet: &Fleet) -> usize {
     let mut worker = start(fleet, "first", "--without-overlapping", "--term 6 --stubborn --grace-ms 600000");
@@ -188,7 +189,7 @@ fn ticks_after_a_second_signal(fleet: &Fleet) -> usize {
     ticks_until_free(fleet, pid)
 }
 
-/// A command that does not hear TERM, and a grace that nobody wants to wait for.
+/// Runs a command that ignores TERM, with a grace longer than the test.
 #[track_caller]
 fn a_second_signal_ends_a_command_at_once(fleet: &Fleet) {
     let (line, file) = stubborn_line(fleet);
@@ -202,7 +203,7 @@ fn a_second_signal_ends_a_command_at_once(fleet: &Fleet) {
     until(|| !group_lives(group)).expect("it is killed");
 }
 
-/// How many ticks each a lease is held after SIGKILL of a process that runs a callback.
+/// Returns how many ticks each lease is held after SIGKILL of a process that runs a callback.
 #[track_caller]
 fn ticks_after_sigkill(fleet: &Fleet) -> usize {
     let mut worker = start(fleet, "first", "--without-overlapping", "--term 6");
@@ -213,7 +214,7 @@ fn ticks_after_sigkill(fleet: &Fleet) -> usize {
     ticks_until_free(fleet, pid)
 }
 
-/// A line of the shell that writes its number into the file, and those of two processes that it waits for.
+/// Returns a shell line that writes its number into the file, and those of the two processes that it waits for.
 fn two_sleepers(fleet: &Fleet) -> (String, PathBuf) {
     let file = fleet.log("group");
     let path = file.display();
@@ -289,7 +290,7 @@ mod on_file {
         is_free(&fleet, "report");
     }
 
-    /// A script may use the few descriptors that a shell can name.
+    /// Opens descriptors with low numbers in a script: a shell can name only few.
     #[test]
     fn a_command_that_opens_descriptors_of_its_own_keeps_its_lease() {
         let fleet = Fleet::new();
@@ -343,7 +344,7 @@ mod on_file {
         assert_eq!(what(&lines), ["failed"]);
     }
 
-    /// Each shell sees which life files it has open.
+    /// Asks each shell for its open life files.
     #[test]
     fn of_two_commands_that_start_together_neither_inherits_the_others_lease() {
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -429,7 +430,7 @@ mod on_redis {
         assert!((1..=40).contains(&ticks_after_sigkill(&fleet().1)));
     }
 
-    /// Nothing of it is left, and then the rest of the term.
+    /// Waits until the command has gone, and then for the rest of the term.
     #[test]
     fn a_command_is_ended_after_sigkill_of_its_scheduler() {
         let (_server, fleet) = fleet();
@@ -441,7 +442,7 @@ mod on_redis {
         assert!(ticks_until_free(&fleet, pid) >= 1, "it was ended before its lease did");
     }
 
-    /// The scheduler has given it its grace, and is killed before that is over.
+    /// Kills the scheduler before the grace of its command is over.
     #[test]
     fn a_command_that_was_told_to_stop_has_no_second_grace() {
         let (_server, fleet) = fleet();
@@ -514,7 +515,7 @@ mod on_postgres {
     in_a_table!(crate::servers::postgres::Postgres);
 }
 
-/// The rows of the page, by what stands in their first column, and the tests of each.
+/// The rows of the page, by their first column, and the tests of each.
 const ROWS: &[(&str, &[&str])] = &[
     (
         "the task returns, fails or panics",

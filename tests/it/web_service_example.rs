@@ -16,7 +16,7 @@ use crate::support::{PATIENCE, example, until};
 
 const SIGTERM: i32 = 15;
 
-/// Sends a request. `None`: nobody accepts it.
+/// Sends a request. `None`: the connection is refused.
 fn request(address: &str, path: &str) -> Option<TcpStream> {
     let mut request = TcpStream::connect(address).ok()?;
     request.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -24,7 +24,7 @@ fn request(address: &str, path: &str) -> Option<TcpStream> {
     Some(request)
 }
 
-/// What was answered, which is nothing where the service had closed its port before it read the request.
+/// Returns the reply, which is empty if the service closed its port before it read the request.
 fn answer(mut request: TcpStream) -> String {
     let mut answer = String::new();
     let _ = request.read_to_string(&mut answer);
@@ -64,7 +64,7 @@ fn a_deploy_by_sigterm_under_load_loses_no_request_and_no_run() {
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                // From the signal on, nobody need accept it; but what is answered is answered whole.
+                // After the signal connections may be refused; but each reply is complete.
                 while let Some(request) = request(&address, "/schedule") {
                     let answer = answer(request);
                     let is_whole = answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with('\n');
@@ -99,7 +99,7 @@ fn a_deploy_by_sigterm_under_load_loses_no_request_and_no_run() {
 #[test]
 #[cfg(feature = "redis")]
 fn a_store_that_is_out_costs_the_health_check_its_limit() {
-    // The system accepts its connections, and nobody answers.
+    // The system accepts the connections, and no process replies.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let (mut service, _said, address) = started(&format!("redis://{}", silent.local_addr().unwrap()));
     let health = answer(request(&address, "/health").expect("it serves"));
@@ -114,7 +114,7 @@ fn a_store_that_is_out_costs_the_health_check_its_limit() {
 struct Served {
     service: Child,
     address: String,
-    /// What it goes on to say, to somebody who keeps the pipe open.
+    /// The rest of its output: the pipe must stay open.
     _said: BufReader<std::process::ChildStdout>,
 }
 
@@ -125,7 +125,7 @@ impl Served {
         Self { service, address, _said: said }
     }
 
-    /// What it says of the event that takes two seconds.
+    /// Returns the status of the event that takes two seconds.
     fn slow_event(&self) -> Value {
         let answer = answer(request(&self.address, "/status").expect("it serves"));
         let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head and a body");
@@ -143,8 +143,8 @@ impl Drop for Served {
     }
 }
 
-/// An operator's six questions: what is running, who holds it, what ran, when did it last succeed, why was it skipped, what is
-/// next. A slow event is at work meanwhile.
+/// Asks an operator's six questions: what runs, who holds it, which runs ended, when did it last succeed, why was
+/// it skipped, when is it next due. A slow event runs meanwhile.
 #[test]
 #[cfg(feature = "redis")]
 fn the_status_answers_all_questions_while_a_slow_event_is_at_work() {
@@ -157,7 +157,7 @@ fn the_status_answers_all_questions_while_a_slow_event_is_at_work() {
     let seen = Mutex::new(None);
     let is_live = || {
         let now = both();
-        // Whoever of the two runs it, the other was too late.
+        // One of the two runs it, and the other was too late.
         let is_live = now.iter().any(at_work) && now.iter().any(|event| event["last_skip"].is_object());
         // If only one of them names the holder, the run began or ended between the two questions.
         let is_live = is_live && now.iter().all(|event| event["held_by"][0].is_object() && event["log"].is_array());

@@ -1,4 +1,4 @@
-//! The loop of a service: it ticks when there is something to do, whatever the clock does, and sleeps otherwise.
+//! The loop of a service: it ticks when something is due, under any step of the clock, and sleeps otherwise.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ struct Loop {
 }
 
 impl Loop {
-    /// With events that write into the diary, and one that does so every minute.
+    /// Starts with these events, which write into the diary, and one that does so every minute.
     fn start(events: impl FnOnce(&Diary, &ManualClock) -> Vec<Event>) -> Self {
         let clock = ManualClock::at(noon() + TimeDelta::seconds(30));
         let (diary, shutdown) = (Diary::default(), Shutdown::new());
@@ -78,13 +78,13 @@ impl Loop {
         until(|| !self.store.exists(&lease).unwrap()).expect("the run ends");
     }
 
-    /// Lets a minute pass in which there is nothing to be waited for.
+    /// Advances a minute without anything to wait for.
     fn pass_a_minute(&self) {
         self.clock.advance(MINUTE);
         thread::sleep(Duration::from_millis(30)); // the loop looks at the clock three times
     }
 
-    /// Ends the loop; what was written down.
+    /// Ends the loop. Returns the diary.
     fn end(mut self) -> Vec<String> {
         self.shutdown.trigger();
         self.thread.take().expect("it is ended once").join().expect("the loop does not panic");
@@ -152,8 +152,8 @@ fn a_clock_that_is_set_90_minutes_back_runs_nothing_twice_and_loses_nothing() {
     assert_eq!(it.now(), on_the_day("12:20"));
     it.pass_until("12:21");
     it.pass_until("12:22");
-    // It began at 12:00:30: what the clock shows from 10:51 to 12:00 has not been, and what it shows until 12:20 has. The
-    // loop that slept sees the step at 10:51 at the earliest.
+    // The loop began at 12:00:30: the minutes from 10:51 to 12:00 have not run, and those until 12:20 have. The
+    // sleeping loop notices the step at 10:51 at the earliest.
     let shown = (51..=59).map(|minute| (10, minute)).chain((0..=59).map(|minute| (11, minute))).chain([(12, 0)]);
     let minutes = (1..=20).map(|minute| (12, minute)).chain(shown).chain([(12, 21), (12, 22)]);
     let expected: Vec<String> = minutes.map(|(hour, minute)| format!("minute {hour:02}:{minute:02}")).collect();
@@ -311,7 +311,7 @@ fn it_ends_its_runs_when_it_is_told_to_stop() {
     assert_eq!(diary.lines().last().unwrap(), "reported");
     let started = diary.lines().iter().filter(|line| line.starts_with("told")).count();
     assert_eq!(started, 1);
-    // And what is triggered before it begins does not begin.
+    // After the trigger, a new loop starts nothing.
     schedule.work(&shutdown);
     assert_eq!(diary.lines().iter().filter(|line| line.starts_with("told")).count(), 1);
 }
@@ -513,7 +513,7 @@ fn what_is_owed_is_tried_once_a_minute_however_often_something_else_is_due() {
     assert_eq!((entries_of("hour"), entries_of("often")), (1, 6), "{report}");
 }
 
-/// The clock is wrong by two hours when the loop begins, and is set right then: what is missed after that is made up for.
+/// Begins the loop with a clock that is two hours ahead, and sets it right: later misses are made up for.
 #[test]
 fn a_clock_that_was_ahead_when_the_loop_began_loses_nothing_within_its_window() {
     let clock = ManualClock::at(on_the_day("09:30"));

@@ -1,4 +1,4 @@
-//! One worker of a fleet, while it is at work.
+//! A worker of a fleet, while it runs.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use crate::fleet::{Fleet, succeeded};
 use crate::support::PATIENCE;
 use crate::worker_log::{Line, read};
 
-/// One worker of a fleet, under way.
+/// A worker process of a fleet.
 pub(crate) struct Worker<'a> {
     fleet: &'a Fleet,
     log: String,
@@ -17,13 +17,13 @@ pub(crate) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    /// A worker of which only one runs at a time, and which writes the log of this name.
+    /// Starts a worker that allows one run at a time, and writes the log of this name.
     pub(crate) fn start(fleet: &'a Fleet, log: &str, options: &str) -> Self {
         let options: Vec<&str> = options.split(' ').collect();
         Self::with(fleet, log, &[&["--without-overlapping"], &options[..]].concat())
     }
 
-    /// A worker with these options, and no others.
+    /// Starts a worker with these options only.
     pub(crate) fn with(fleet: &'a Fleet, log: &str, options: &[&str]) -> Self {
         Self::of(fleet, log, fleet.worker(log, options))
     }
@@ -67,7 +67,7 @@ impl<'a> Worker<'a> {
         assert!(Command::new("kill").args([signal, &pid]).status().expect("there is kill").success());
     }
 
-    /// Waits for its end; what it logged, and what it said about its failures.
+    /// Waits for its failure. Returns its log, and its standard error.
     #[track_caller]
     pub(crate) fn fails(self) -> (Vec<Line>, String) {
         let log = self.fleet.log(&self.log);
@@ -76,7 +76,7 @@ impl<'a> Worker<'a> {
         (read(&log), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// Waits for its end by this signal; what it logged, and what it said about its failures.
+    /// Waits for its end by this signal. Returns its log, and its standard error.
     #[track_caller]
     pub(crate) fn ended_by(self, signal: i32) -> (Vec<Line>, String) {
         let log = self.fleet.log(&self.log);
@@ -104,7 +104,7 @@ pub(crate) fn what(lines: &[Line]) -> Vec<&str> {
     lines.iter().map(|line| &*line.what).collect()
 }
 
-/// How often this worker was skipped, each time because this process is at work.
+/// Returns how often this worker was skipped, and asserts that the holder was this process each time.
 #[track_caller]
 pub(crate) fn skipped_because_of(lines: &[Line], pid: u32) -> usize {
     let skips: Vec<&Line> = lines.iter().filter(|line| line.what == "skipped").collect();

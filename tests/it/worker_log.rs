@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// What one line of a log says. Not every test asks for all of it.
+/// A line of a log. Not every test reads all fields.
 #[allow(dead_code)]
 #[derive(Clone, Debug)]
 pub(crate) struct Line {

@@ -10,7 +10,7 @@ use crate::support::at;
 
 const STRIDE: i64 = 2 * 86_400;
 
-/// What a zone's clocks show from a second on: how far ahead of UTC they are, and what people call that.
+/// The clocks of a zone from a second on: how far ahead of UTC they are, and the abbreviation.
 type Shown = (i32, String);
 
 /// Finds every change from 1970 to 2099, the last year of `chrono-tz`.
@@ -46,8 +46,8 @@ fn theirs(tz: Tz, second: i64) -> Shown {
     (offset.fix().local_minus_utc(), word.map_or_else(|| offset.fix().to_string(), Into::into))
 }
 
-/// Two builds of one release of the database have the same rules. Of two releases some differ, since that is what a
-/// release is for: these are shown, and there are few.
+/// Compares two builds of the database. Builds of one release have equal rules. Of two releases some rules differ:
+/// these are shown, and must be few.
 #[test]
 fn every_zone_has_the_rules_that_chrono_tz_has() {
     let (release, other) = (Zone::TZDATA_VERSION.unwrap(), chrono_tz::IANA_TZDB_VERSION);

@@ -1,8 +1,8 @@
 //! The protocol, checked exhaustively for three servers: each test tries every order of all steps.
 //!
-//! Promises 1, 2, 4 and 7 are the properties, see `promises`. Anybody may be late at any step, as a process is that was
-//! stopped; there is one fault besides. What is not modelled: claims that expire, and the gate that is too late for them;
-//! clocks that run at different speeds; and a store that breaks its word.
+//! Promises 1, 2, 4 and 7 are the properties, see `promises`. Any server may be late at any step, like a stopped
+//! process; there is one fault besides. Not modelled: claims that expire, and admissions that are too late for
+//! them; clocks that run at different speeds; and a store that breaks its word.
 
 use soloist_model::queue::{
     EACH_WAITS_ONCE, FULL_IS_FULL, IN_THEIR_ORDER, NOBODY_OVERTAKES, QueueFlaw, QueueModel, THE_LATEST_REPLACES, Ticks,

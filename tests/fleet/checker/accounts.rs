@@ -28,13 +28,13 @@ pub(super) fn every_process_accounts_for_every_tick(case: &Case<'_>, verdict: &m
     }
 }
 
-/// The last minute of which it has written something down.
+/// Returns the last minute of which the process wrote a line.
 pub(super) fn last_minute(life: &Life) -> Option<u32> {
     let last = life.lines.last()?;
     life.minutes.clone().find(|minute| written(*minute) == last.occurrence)
 }
 
-/// How often it says that this event ran, or why not.
+/// Returns how many entries the process has for this event: runs and skips.
 fn entries(case: &Case<'_>, life: &Life, event: &str, occurrence: &str) -> usize {
     let of_this = |of: &Life, name: &str, at: &str| std::ptr::eq(of, life) && (name, at) == (event, occurrence);
     let runs = case.runs.iter().filter(|run| of_this(run.life, run.event, run.occurrence)).count();

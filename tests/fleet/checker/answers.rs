@@ -7,7 +7,7 @@ use super::{Case, Count, NOT_STARTED, Run, Skip, Verdict, beginning, seconds, to
 use crate::history::{At, Fault, nanoseconds};
 use crate::plan::{Kind, OnOverlap};
 
-/// In this part of its term a lease is renewed if the store is there, also after attempts that failed.
+/// A lease is renewed within this part of its term if the store is available, also after failed attempts.
 const RENEWED_IN: u32 = 4;
 
 pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict) {
@@ -53,18 +53,19 @@ pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict)
     }
 }
 
-/// Whether it did not, or its task panicked because it was told to, or the store was out when it was to be released.
+/// Returns whether the run did not fail, its task was ordered to panic, or the store was unavailable for its
+/// release.
 fn may_fail(case: &Case<'_>, run: &Run<'_>) -> bool {
     let Some((failed, text)) = run.failed else { return true };
     if text.contains("panicked") {
-        // Whoever is told to panic does so in its next task.
+        // An ordered panic happens in the next task.
         let was_told_to = |fault: &Fault| fault.kind == Kind::Panicked && fault.from <= failed;
         return case.history.faults.iter().any(was_told_to);
     }
     text.contains("the lease was not given back") && case.outages(run.last, failed).next().is_some()
 }
 
-/// Whether the process that is named ran this occurrence, or had no time to start or to say so.
+/// Returns whether the named process ran this occurrence, or had no time to start or to say so.
 fn meets_a_claim(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let is_it = |pid: u32, event: &str, occurrence: &str| {
         skip.holder == Some(pid) && (event, occurrence) == (skip.event, skip.occurrence)
@@ -72,7 +73,7 @@ fn meets_a_claim(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let ran = case.runs.iter().any(|run| is_it(run.life.pid, run.event, run.occurrence));
     let mut skips = case.skips.iter().filter(|other| is_it(other.life.pid, other.event, other.occurrence));
     let mut of_the_holder = case.history.lives.iter().filter(|life| skip.holder == Some(life.pid));
-    // Whoever leaves for a later occurrence claims its own, so that nobody comes with that.
+    // A waiter that leaves for a later occurrence claims its own, so that no other process runs it.
     let was_granted = |other: &Skip<'_>| {
         other.reason == "replaced" || may_have_been_granted(case, other) || may_have_lost_a_grant(case, other)
     };
@@ -80,7 +81,7 @@ fn meets_a_claim(case: &Case<'_>, skip: &Skip<'_>) -> bool {
         || of_the_holder.any(|life| was_killed_at(case, life, skip.event, skip.occurrence))
 }
 
-/// Whether the process that is named had the lease, or may have had it, when the gate was asked.
+/// Returns whether the named process had the lease, or may have had it, when the admission was requested.
 fn meets_a_live_lease(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let Some(pid) = skip.holder else { return false };
     let since = skip.since.saturating_sub(case.slack() + case.term_of_the_dead());
@@ -92,27 +93,27 @@ fn meets_a_live_lease(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     holder_was_at_work(case, skip) || was_attacked() || may_have_a_grant(case, skip, pid, since)
 }
 
-/// Whether the process that is named ran the event at that time, or just before.
+/// Returns whether the named process ran the event at that time, or just before.
 pub(super) fn holder_was_at_work(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let mut of_the_holder = case.runs_under_its_mutex(skip.event).filter(|run| Some(run.life.pid) == skip.holder);
     of_the_holder.any(|run| run.since <= skip.at && skip.since <= case.held_until(run))
 }
 
-/// Whether that process asked for the same event then, and may have been granted it.
+/// Returns whether that process requested the same event then, and may have been granted it.
 fn may_have_a_grant(case: &Case<'_>, skip: &Skip<'_>, pid: u32, since: u64) -> bool {
     let mut asked = case.skips.iter().filter(|other| other.life.pid == pid && case.share(other.event, skip.event));
     let was_granted = |other: &Skip<'_>| may_have_been_granted(case, other) || may_have_lost_a_grant(case, other);
     asked.any(|other| other.since <= skip.at && since <= other.at && was_granted(other))
 }
 
-/// Whether it may have been granted what it skipped, by a store that lost its data before the answer came: it asked again,
-/// and somebody else had come first.
+/// Returns whether the skipped occurrence may have been granted by a store that lost its data before the reply
+/// came: the process asked again, and another process had come first.
 fn may_have_lost_a_grant(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     matches!(skip.reason, "overlapping" | "ran_elsewhere") && case.was_emptied(skip.since, skip.at)
 }
 
-/// Whether it may have been granted what it skipped: it was cut off from the answer, or came too late to start; or its lease
-/// was over or forgotten, and another's, or its event was paused, when it was asked for a second time.
+/// Returns whether the skipped occurrence may have been granted. The process was cut off from the reply, or came
+/// too late to start; or at its second request the lease was over or lost and another's, or the event was paused.
 pub(super) fn may_have_been_granted(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let may_be = match skip.reason {
         "store_unavailable" | "paused" | NOT_STARTED => true,
@@ -124,17 +125,18 @@ pub(super) fn may_have_been_granted(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     may_be && was_cut_off(case, skip)
 }
 
-/// Whether something was done to the store or to this process while the gate may have been asked.
+/// Returns whether the store or this process had a fault while the admission may have been requested.
 fn was_cut_off(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let stopped = |fault: &Fault| {
-        // One that stands still while it writes a record keeps the others waiting, where there is no server.
+        // Without a server, a process that is stopped while it writes a record keeps the others waiting.
         let is_met = fault.pid == Some(skip.life.pid) || case.history.frees_at_once;
         fault.kind == Kind::Stopped && is_met && fault.touches(skip.since, skip.at)
     };
     case.outages(skip.since, skip.at).next().is_some() || case.history.faults.iter().any(stopped)
 }
 
-/// Whether something was done that a lease need not survive: in the last term before it was lost, or in its run.
+/// Returns whether a fault that a lease need not survive fell into the last term before it was lost, or into its
+/// run.
 pub(super) fn may_lose_its_lease(case: &Case<'_>, run: &Run<'_>) -> bool {
     // Without a time, it was told by the answer to its release.
     let released = run.failed.map_or(run.last, |(at, _)| at);
@@ -151,14 +153,15 @@ pub(super) fn may_lose_its_lease(case: &Case<'_>, run: &Run<'_>) -> bool {
         }
 }
 
-/// Whether what it does to a question is seen when it is over at the latest, so that the question is asked again. Where each
-/// reply takes its time, nothing is soon seen.
+/// Returns whether a request notices the fault when it is over at the latest, so that it is sent again. Where each
+/// reply is slow, no fault is noticed soon.
 fn is_soon_seen(case: &Case<'_>, kind: Kind) -> bool {
     use Kind::{ConnectionsKilled, Cut, ServerRestarted, ServerStopped};
     matches!(kind, ConnectionsKilled | Cut | ServerRestarted | ServerStopped) && !case.history.is_slow
 }
 
-/// Whether the store was there for long enough in the last two thirds of the term, which are there for that.
+/// Returns whether the store was available for long enough in the last two thirds of the term, which are meant for
+/// retries.
 fn could_be_renewed(case: &Case<'_>, lost: At) -> bool {
     let term = nanoseconds(case.history.term);
     let mut there_since = lost.saturating_sub(term / 3 * 2);

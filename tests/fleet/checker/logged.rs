@@ -1,5 +1,5 @@
-//! The log of runs in the store: no more than it keeps, nothing that did not happen, and no run left out of a worker that was
-//! not killed.
+//! The log of runs in the store: it keeps no more than its limit, records only real runs, and misses no run of a
+//! worker that was not killed.
 
 use std::time::Duration;
 
@@ -36,10 +36,11 @@ pub(super) fn the_log_tells_what_ran(case: &Case<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// For how long a process that ends tries to write what it has not written yet.
+/// How long a process that ends tries to write the rest of its log.
 const LAST_WRITES: Duration = Duration::from_secs(3);
 
-/// Whether the store may not have been there when this process ended. What it could not write before, it writes then.
+/// Returns whether the store may have been unavailable when this process ended, which is when it writes the rest
+/// of its log.
 fn ended_in_an_outage(case: &Case<'_>, life: &Life) -> bool {
     let end = life.lines.last().map_or(life.began, |line| line.at);
     case.outages(end.saturating_sub(case.slack()), end + nanoseconds(LAST_WRITES) + case.slack()).next().is_some()
@@ -56,7 +57,7 @@ fn is_of(logged: &Logged, run: &Run<'_>) -> bool {
         == (run.event, run.occurrence, run.life.pid, run.token)
 }
 
-/// Whether its worker was killed before the task could write a word, or says that the task was never begun.
+/// Returns whether the worker was killed before the task could write a word, or says that the task never began.
 fn never_began(case: &Case<'_>, run: &Logged) -> bool {
     let was_killed = case.history.lives.iter().any(|life| life.pid == run.pid && life.was_killed());
     let of_this =

@@ -44,8 +44,8 @@ pub(super) fn none_is_lost(case: &Case<'_>, verdict: &mut Verdict) {
     for event in &case.history.events {
         follow_occurrences_of(case, event, verdict);
     }
-    // A process has one claim of each event at a time, and loses these. A killed one may not have written down what it skipped in
-    // its last minute, and it may have been the only one to tick the next.
+    // A process has one claim of each event at a time, and loses these. A killed process may not have logged its
+    // skips of the last minute, and it may have been the only one to tick the next.
     let assaults = |is: fn(Kind) -> bool| case.history.faults.iter().filter(|fault| is(fault.kind)).count();
     let kills = 2 * assaults(|kind| kind == Kind::Killed);
     // A failover may lose all that are due meanwhile.
@@ -92,7 +92,7 @@ fn explain(case: &Case<'_>, event: &str, occurrence: &str) -> Why {
     // These had no time to say what became of it.
     let killed: Vec<&Life> =
         case.history.lives.iter().filter(|life| was_killed_at(case, life, event, occurrence)).collect();
-    // Whoever met it met what was granted before.
+    // The holder named in a skip had an earlier grant.
     let lost_by = |skip: &Skip<'_>| {
         let is_holder = |life: &Life| Some(life.pid) == skip.holder;
         if killed.iter().any(|life| is_holder(life)) {
@@ -127,7 +127,7 @@ fn explain(case: &Case<'_>, event: &str, occurrence: &str) -> Why {
     }
 }
 
-/// Whether it was killed in this minute, before it wrote down what became of the event.
+/// Returns whether the process was killed in this minute, before it logged the outcome of the event.
 pub(super) fn was_killed_at(case: &Case<'_>, life: &Life, event: &str, occurrence: &str) -> bool {
     if !life.was_killed() || life.lines.iter().any(|line| line.event == event && line.occurrence == occurrence) {
         return false;

@@ -25,12 +25,12 @@ pub(super) fn one_at_a_time(case: &Case<'_>, verdict: &mut Verdict) {
         if !case.has_lease() {
             continue;
         }
-        // Whoever goes on for too long may meet several.
+        // A run that goes on for too long may meet several others.
         let mut explained = BTreeMap::new();
         for (at, first) in runs.iter().enumerate() {
             let meanwhile = runs[at + 1..].iter().take_while(|second| second.start < first.last);
             for second in meanwhile {
-                // Whoever was stopped between its grant and its start starts late.
+                // A process that was stopped between its grant and its start starts late.
                 let is_in_order = first.token <= second.token || case.was_set_back(first.since, second.start);
                 let (stale, live) = if is_in_order { (first, second) } else { (second, first) };
                 let why = match explain(case, stale, live) {
@@ -51,8 +51,8 @@ pub(super) fn one_at_a_time(case: &Case<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// What was done that explains it, where the stale run knew of no right of its own any more when the other began, was
-/// told, and stopped.
+/// Returns the fault that explains the overlap: the stale run's lease had ended by its own clock when the live run
+/// began, and the stale run was cancelled and stopped.
 fn explain(case: &Case<'_>, stale: &Run<'_>, live: &Run<'_>) -> Overlap {
     let has_risen = live.token > stale.token || case.was_set_back(stale.since, live.start);
     if !has_risen || !may_lose_its_lease(case, stale) {
@@ -61,13 +61,13 @@ fn explain(case: &Case<'_>, stale: &Run<'_>, live: &Run<'_>) -> Overlap {
     let was_taken = case.was_emptied(stale.since, live.start) || case.was_broken(stale.event, stale.since, live.start);
     let knew = stale.lost_at.is_some_and(|lost| lost <= live.start + nanoseconds(GRAIN));
     let why = if was_taken && !knew { Overlap::TakenAway } else { Overlap::PastItsTerm };
-    // What is taken away at the store it can't know of before its next renewal, or its deadline if that fails.
+    // The stale run notices a loss at the store with its next renewal, or at its deadline if that fails.
     let knows = live.start + if was_taken { nanoseconds(case.history.term) } else { 0 };
     let is_fenced = match stale.life.end {
         // It was past being told. A command that lives on has no such excuse.
         End::Killed(at) if !stale.ended => at <= knows + case.slack() && !case.history.outlives,
         _ => {
-            // One that stands still stops when it goes on.
+            // A stopped process ends its run only after it continues.
             let goes_on = case.assaults(stale.life.pid, stale.start, stale.last).map(|fault| fault.until).max();
             let stops = if was_taken { knows } else { stale.lost_at.unwrap_or(knows) };
             let latest = stops.max(goes_on.unwrap_or_default()) + case.slack();
@@ -102,8 +102,8 @@ fn tokens_rise(case: &Case<'_>, runs: &[&Run<'_>], verdict: &mut Verdict) {
     }
 }
 
-/// Whether a run may start after another that was granted later: it was stopped before, or its lease was taken away; or
-/// there is no lease, and it was in the gate when the other started.
+/// Returns whether a run may start after another that was granted later. Either it was stopped before, or its
+/// lease was taken away; or there is no lease, and its admission was pending when the other started.
 fn starts_late(case: &Case<'_>, before: &Run<'_>, run: &Run<'_>) -> bool {
     if run.since > before.start {
         return false;

@@ -8,7 +8,7 @@ use super::{At, Case, Skip, Verdict, beginning, seconds};
 use crate::history::{End, Fault, Life, written};
 use crate::plan::{Kind, OnOverlap};
 
-/// The time in which a place may have been held.
+/// A time in which a place may have been held.
 struct Wait {
     from: At,
     until: At,
@@ -68,8 +68,8 @@ fn may_have_waited(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     !matches!(skip.reason, "queued" | "queue_full") || faults(case, skip.life, skip.since, skip.at).next().is_some()
 }
 
-/// Adds the times in which a waiter may have held a place that had left its queue by `left`: that of its own place, and for each
-/// fault that of a place which it took without an answer, or could not leave.
+/// Adds the times in which a waiter that had left its queue by `left` may have held a place: its own, and for each
+/// fault a place that it took without a reply, or could not leave.
 fn add_waits(case: &Case<'_>, life: &Life, from: At, left: At, waits: &mut Vec<Wait>) {
     let term = case.term_of_the_waiting() + case.slack();
     let is_disturbed = faults(case, life, from, left).next().is_some();
@@ -78,13 +78,13 @@ fn add_waits(case: &Case<'_>, life: &Life, from: At, left: At, waits: &mut Vec<W
     waits.extend(lost.map(|fault| Wait { from: fault.from.max(from), until: fault.until.min(left) + term }));
 }
 
-/// Returns what was done to the store or to this process in this time.
+/// Returns the faults of the store and of this process in this time.
 fn faults<'a>(case: &'a Case<'_>, life: &Life, from: At, until: At) -> impl Iterator<Item = &'a Fault> {
     let assaults = case.assaults(life.pid, from, until);
     case.outages(from, until).chain(assaults.filter(|fault| matches!(fault.kind, Kind::Killed | Kind::Stopped)))
 }
 
-/// Returns the events under the mutex of this one that a process was killed with before it told what became of them.
+/// Returns the events under the mutex of this one whose outcome the process had not logged when it was killed.
 fn untold<'a>(case: &'a Case<'_>, life: &'a Life, event: &'a str) -> impl Iterator<Item = &'a String> {
     let is_untold =
         |event: &&String| life.minutes.clone().any(|minute| was_killed_at(case, life, event, &written(minute)));

@@ -1,5 +1,5 @@
-//! Promise 16: what waits starts soon after the run before it, unless its server is killed or cut off; and a run that gives way
-//! does so for a later occurrence, and says to whom.
+//! Promise 16: a waiter starts soon after the run before it, unless its server is killed or cut off. A replaced
+//! run ends for a later occurrence, and its report names the process.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) fn what_waited_starts_soon(case: &Case<'_>, verdict: &mut Verdict) {
             case.runs_under_its_mutex(run.event).map(|before| before.last).filter(|last| *last < run.start).max();
         let could_start = before.unwrap_or(run.since).max(run.since);
         let latest = could_start + nanoseconds(case.history.term + SOON) + case.slack();
-        // Somebody before it in the queue may have been killed or cut off, whose place is held for a term.
+        // An earlier waiter may have been killed or cut off; its place is held for a term.
         let is_excused = case.history.faults.iter().any(|fault| fault.touches(could_start, run.start));
         if run.start > latest && !is_excused {
             let late = Duration::from_nanos(run.start - could_start);
@@ -50,7 +50,7 @@ pub(super) fn who_gave_way_says_to_whom(case: &Case<'_>, verdict: &mut Verdict) 
     }
 }
 
-/// Whether this process had a later occurrence, or may have had no time to say so.
+/// Returns whether this process had a later occurrence, or may have had no time to say so.
 fn had_a_later_one(case: &Case<'_>, event: &str, occurrence: &str, pid: u32) -> bool {
     let is_later = |life: &Life| {
         life.was_killed() || life.lines.iter().any(|line| line.event == event && *line.occurrence > *occurrence)
@@ -62,14 +62,14 @@ pub(super) fn meets_a_later_one(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     skip.holder.is_some_and(|pid| had_a_later_one(case, skip.event, skip.occurrence, pid))
 }
 
-/// Whether others came second with its occurrence while it waited.
+/// Returns whether others skipped this occurrence as queued while the run waited.
 fn has_waited(case: &Case<'_>, run: &Run<'_>) -> bool {
     let of_it =
         |skip: &Skip<'_>| skip.reason == "queued" && (skip.event, skip.occurrence) == (run.event, run.occurrence);
     case.skips.iter().any(|skip| of_it(skip) && skip.holder == Some(run.life.pid))
 }
 
-/// Whether the process that is named waited then: it tells later what became of it, or was killed.
+/// Returns whether the named process waited then: it logged an outcome later, or was killed.
 pub(super) fn meets_somebody_who_waits(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let is_it = |life: &&Life| Some(life.pid) == skip.holder;
     let tells = |life: &Life, at: At| {
@@ -86,7 +86,7 @@ pub(super) fn meets_somebody_who_waits(case: &Case<'_>, skip: &Skip<'_>) -> bool
     case.history.lives.iter().filter(is_it).any(|life| life.was_killed() || tells(life, asked))
 }
 
-/// Somebody has waited with it, and it did not start.
+/// Returns why a queued occurrence did not start.
 pub(super) fn why_it_did_not_start(case: &Case<'_>, event: &str, occurrence: &str) -> Why {
     let of_it = |skip: &&Skip<'_>| (skip.event, skip.occurrence) == (event, occurrence);
     let waited: Vec<u32> =

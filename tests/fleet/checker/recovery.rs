@@ -1,5 +1,6 @@
-//! Promise 5: what a killed process held is free again; for how long it was not. Who is skipped for its sake later than it
-//! may be is skipped without cause; how soon somebody asks for the next occurrence is no matter of the store.
+//! Promise 5: the lease of a killed process is free again, and how long that took. A later skip that names the
+//! killed process has no cause. How soon another process requests the next occurrence does not depend on the
+//! store.
 
 use std::time::Duration;
 

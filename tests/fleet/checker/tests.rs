@@ -1,4 +1,4 @@
-//! Doctored histories: what is wrong in them is found, and what explains it is not taken for more than it is.
+//! Doctored histories: each wrong history is found, and a fault excuses no more than it explains.
 
 mod answers;
 mod logged;
@@ -22,8 +22,9 @@ fn at(milliseconds: u64) -> At {
     BEGAN + milliseconds * 1_000_000
 }
 
-/// Of two minutes, as the lines say: which worker, when in milliseconds, what, in which minute, and in any order
-/// `token 7`, `by 2`, `lost 100`, `says so`, `of other` and a reason. The event is `report`, if it is not said. The workers 1 and 2 are the processes 1 and 2.
+/// A history of two minutes. A line has: worker, time in milliseconds, word, minute, and in any order `token 7`,
+/// `by 2`, `lost 100`, `says so`, `of other` and a reason. The default event is `report`. The workers 1 and 2 are
+/// the processes 1 and 2.
 struct Doctored(History);
 
 impl Doctored {
@@ -102,7 +103,7 @@ impl Doctored {
         verdict
     }
 
-    /// This is wrong with it, and perhaps what follows from it.
+    /// Asserts that this violation is found. Others may follow from it.
     #[track_caller]
     fn fails_with(self, how: &str) -> Verdict {
         let verdict = judge(&self.0);
@@ -111,7 +112,7 @@ impl Doctored {
         verdict
     }
 
-    /// So many occurrences started nowhere, and this explains it.
+    /// Asserts that one occurrence started nowhere, for this reason.
     #[track_caller]
     fn loses(self, why: Why) {
         let verdict = self.passes();
@@ -119,17 +120,18 @@ impl Doctored {
     }
 }
 
-/// Those that nothing explains, those past a term, and those whose lease was taken away.
+/// Returns the overlaps without an explanation, those past a term, and those whose lease was taken away.
 fn overlaps(verdict: &Verdict) -> [usize; 3] {
     [Overlap::Unexplained, Overlap::PastItsTerm, Overlap::TakenAway].map(|why| verdict.of(Count::Overlapped(why)))
 }
 
-/// Those that nothing explains, those whose store had lost its data, and those whose claim was lost in a failover.
+/// Returns the double starts without an explanation, those after a loss of data, and those whose claim a failover
+/// lost.
 fn doubles(verdict: &Verdict) -> [usize; 3] {
     [Double::Unexplained, Double::Emptied, Double::FailedOver].map(|why| verdict.of(Count::StartedTwice(why)))
 }
 
-/// What explains the occurrences that did not start, each in its own words.
+/// Returns the reasons why occurrences did not start.
 fn lost(verdict: &Verdict) -> Vec<Why> {
     let not_started = Count::ALL.into_iter().filter_map(|what| match what {
         Count::NotStarted(why) => Some((why, verdict.of(what))),
@@ -208,7 +210,7 @@ const TWICE: &str = "
     2 60100 end     1
 ";
 
-/// Nobody starts the first minute.
+/// Makes a history in which the first minute starts nowhere.
 fn nowhere(first: &str, second: &str) -> Doctored {
     let text = with_line("1     0 start   0 token 1", "").replace("1   100 end     0", "");
     let text = text.replace("2     5 skipped 0 ran_elsewhere by 1", &format!("{first}\n{second}"));
@@ -225,7 +227,7 @@ fn a_tick_that_is_not_accounted_for_is_found() {
     badly.fails_with("ended badly: signal: 11");
 }
 
-/// The first is killed in its task; the second runs the next minute.
+/// Makes a history in which the first worker is killed in its task, and the second runs the next minute.
 fn killed(met: u64, next: u64) -> Doctored {
     let text = format!(
         "1 0 start 0 token 1

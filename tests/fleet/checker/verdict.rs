@@ -1,4 +1,4 @@
-//! What became of a history: what was found, and figures.
+//! The verdict on a history: violations and counts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ pub(crate) struct Verdict {
     counts: BTreeMap<Count, usize>,
 }
 
-/// What is counted, in the order of the table.
+/// The counts, in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Count {
     Runs,
@@ -37,7 +37,7 @@ pub(crate) enum Count {
     /// Runs that ended because a later occurrence took their place; and occurrences that waited, and left for a later one.
     GaveWay,
     Replaced,
-    /// In minutes that somebody was there to tick.
+    /// Occurrences of minutes in which a worker was ticking.
     Due,
     Started,
     StartedUnderAClaim,
@@ -48,19 +48,19 @@ pub(crate) enum Count {
     LoggedForSure,
 }
 
-/// What explains that a run went on when another had begun.
+/// The reason why a run went on when another had begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Overlap {
     Unexplained,
-    /// It was stopped or cut off for longer than its term, and had no right any more when the other began.
+    /// The run was stopped or cut off past its term: its lease had ended when the other began.
     PastItsTerm,
-    /// Its lease was taken away at the store, which it could not know yet.
+    /// The lease was taken away at the store, which the run could not know yet.
     TakenAway,
     /// During a failover two servers were the primary, and each granted one of the two.
     TwoPrimaries,
 }
 
-/// What explains that an occurrence started twice.
+/// The reason why an occurrence started twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Double {
     Unexplained,
@@ -70,25 +70,26 @@ pub(crate) enum Double {
     FailedOver,
 }
 
-/// What explains that an occurrence never started.
+/// The reason why an occurrence never started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Why {
     Unexplained,
-    /// Whoever was answered met a live lease.
+    /// Every reply named a live lease.
     Overlapping,
     /// The event was paused.
     Paused,
     /// A later occurrence waited, or ran.
     Replaced,
-    /// Whoever had it was killed before it started.
+    /// The process with the grant was killed before the start.
     Killed,
-    /// Whoever had it, or may have had it, was stopped or cut off before it started.
+    /// The process with the grant, or with an unknown reply, was stopped or cut off before the start.
     CutOff,
-    /// Its worker asked during a failover, which lost the answer or the claim; or no replica confirmed it in time.
+    /// The worker's request met a failover, which lost the reply or the claim; or no replica confirmed the grant
+    /// in time.
     FailedOver,
-    /// The store answered nobody.
+    /// The store replied to no request.
     Unanswered,
-    /// Nobody asked: no worker was ticking.
+    /// There was no request: no worker was ticking.
     Unasked,
 }
 

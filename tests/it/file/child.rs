@@ -32,12 +32,12 @@ pub(super) enum Told<'a> {
     Start(&'a Path, &'a str),
     /// Asks for a lease, a claim beside it and the lease again, and says the answers, and what a check warns of.
     Ask(&'a Path),
-    /// Runs an event for three terms of a second, which fills the disk and renews a slot beside its lease, and then two more
-    /// events; says how it went.
+    /// Runs an event for three terms of a second, which fills the disk and renews a slot beside its lease, and
+    /// then two more events. Prints the outcomes.
     Fill(&'a Path),
     /// Opens the directory, takes a lease of a minute and gives it back, and says `granted`, `held` or what failed.
     Use(&'a Path),
-    /// The same, and the directory is shared with its group.
+    /// Like `Use`, with the directory shared with its group.
     Share(&'a Path),
 }
 
@@ -47,12 +47,12 @@ pub(super) struct Doing {
     said: Option<BufReader<ChildStdout>>,
 }
 
-/// This binary, told to do one thing. `through`: a program that starts it.
+/// Returns a command for this binary that does one thing. `through`: a program that starts it.
 pub(super) fn told(told: &Told<'_>, through: &[&str]) -> Command {
     told_to(&std::env::current_exe().unwrap(), told, through)
 }
 
-/// The same for `exe`, a copy of this binary.
+/// Returns such a command for `exe`, a copy of this binary.
 pub(super) fn told_to(exe: &Path, told: &Told<'_>, through: &[&str]) -> Command {
     let mut words: Vec<&std::ffi::OsStr> = through.iter().map(std::ffi::OsStr::new).collect();
     words.push(exe.as_os_str());
@@ -88,17 +88,17 @@ impl Doing {
         self.child.id()
     }
 
-    /// The next thing that it says; `None`: it has ended.
+    /// Returns the child's next line; `None`: the child has ended.
     pub(super) fn says(&mut self) -> Option<String> {
         next_said(self.said.as_mut().expect("somebody else listens"))
     }
 
-    /// What it says, for a thread that listens.
+    /// Returns the child's output, for a thread that reads it.
     pub(super) fn listen(&mut self) -> BufReader<ChildStdout> {
         self.said.take().expect("somebody else listens")
     }
 
-    /// Lets it do what it waits with.
+    /// Lets the child begin.
     pub(super) fn begin(&mut self) {
         drop(self.child.stdin.take());
     }
@@ -108,7 +108,7 @@ impl Doing {
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 
-    /// Ends it in the middle of what it does.
+    /// Kills the child in the middle of its work.
     #[track_caller]
     pub(super) fn kill(mut self) {
         assert_eq!(self.child.try_wait().unwrap(), None, "it ended by itself; what it met is on stderr");
@@ -116,7 +116,7 @@ impl Doing {
         self.child.wait().unwrap();
     }
 
-    /// Kills it alone: what it started has its input, which ends with what this answers.
+    /// Kills the child alone. Its own children have its input, which ends when the returned writer is dropped.
     #[track_caller]
     pub(super) fn kill_alone(mut self) -> ChildStdin {
         let input = self.child.stdin.take().expect("its input is piped");
@@ -139,7 +139,7 @@ impl Drop for Doing {
     }
 }
 
-/// The test harness of the child says things as well; its own lines begin with `>`.
+/// Returns the next line of a child after the mark `>`; the test harness prints lines, too.
 pub(super) fn next_said(from: &mut impl BufRead) -> Option<String> {
     from.lines().map_while(Result::ok).find_map(|line| line.strip_prefix('>').map(str::to_owned))
 }
@@ -210,7 +210,7 @@ fn request(name: &str) -> LeaseRequest {
     LeaseRequest::new(MutexName::lease(name).unwrap(), super::minute(), &Clock::system())
 }
 
-/// Makes 20 claims beside one name, each of which is granted, and says so, or what else happened.
+/// Makes 20 claims beside one name. Returns a line: each was granted, or the first failure.
 pub(super) fn claims(mutex: &FileMutex, word: &str) -> String {
     let hour = Term::new(Duration::from_secs(3600)).unwrap();
     for number in 0..20 {

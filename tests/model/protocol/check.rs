@@ -9,7 +9,7 @@ use stateright::{Checker, Expectation, HasDiscoveries, Model, Path};
 use crate::fleet::{Action, Fleet};
 use crate::variant::Variant;
 
-/// Every promise holds in every state that can be reached, and all that should happen somewhere does.
+/// Asserts that every promise holds in every reachable state, and that each expected event happens in some state.
 #[track_caller]
 pub fn holds(variant: Variant) {
     let began = Instant::now();
@@ -32,7 +32,7 @@ pub fn holds(variant: Variant) {
     }
 }
 
-/// What is wrong with the variant breaks this promise, and is found.
+/// Asserts that the variant's flaw breaks this promise.
 #[track_caller]
 pub fn breaks(variant: Variant, promise: &'static str) {
     let began = Instant::now();
@@ -44,7 +44,7 @@ pub fn breaks(variant: Variant, promise: &'static str) {
     println!("broken, as it should be: {promise}\n{}", told(&path));
 }
 
-/// The steps, one a line, and the state that they lead to.
+/// Describes the steps, one a line, and the last state.
 fn told(path: &Path<Fleet, Action>) -> String {
     let mut text = String::new();
     for (at, action) in path.clone().into_actions().iter().enumerate() {

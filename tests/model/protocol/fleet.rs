@@ -1,4 +1,4 @@
-//! The whole: servers, store, what is under way between them, and time. One action is one step of one of them.
+//! The whole model: servers, store, messages in flight, and time. An action is a step of one of them.
 
 use stateright::{Model, Property};
 
@@ -12,7 +12,7 @@ pub(crate) const SERVERS: u8 = 3;
 /// When each occurrence is due. The ticks of the servers are as late as they like, each for itself.
 const DUE: [u8; 2] = [0, 1];
 
-/// Time ends here; what is under way then still comes to its end.
+/// The time at which the clock stops. Messages in flight still arrive.
 const HORIZON: u8 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,7 +26,7 @@ pub struct Fleet {
     pub(crate) now: u8,
     pub(crate) servers: [Server; SERVERS as usize],
     pub(crate) store: Store,
-    /// What is under way, in an order of its own: it arrives in any.
+    /// The messages in flight, sorted. They arrive in any order.
     pub(crate) mail: Vec<Message>,
     pub(crate) faults: u8,
     /// How often each occurrence was started.
@@ -35,21 +35,21 @@ pub struct Fleet {
     pub(crate) wrongs: Wrongs,
 }
 
-/// What keeps an occurrence from being run, as long as it was not.
+/// The servers to which an occurrence was lost, as long as it has not run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Missed {
-    /// On account of which servers others were told that it runs elsewhere; a bit for each.
+    /// The servers that others named when they skipped the occurrence as run elsewhere; a bit for each.
     pub(crate) left_to: u8,
     /// Which crashed or were cut off at the gate.
     pub(crate) cut_off: u8,
 }
 
-/// What went wrong on the servers, for the properties.
+/// The violations on the servers, for the properties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Wrongs {
     /// A run was stopped although its lease was its own and its deadline to come.
     pub(crate) stopped_needlessly: bool,
-    /// A server was told that what it had claimed itself runs elsewhere.
+    /// A server skipped an occurrence as run elsewhere that it had claimed itself.
     pub(crate) refused_its_own: bool,
     /// A run began whose lease was not its own.
     pub(crate) started_without_lease: bool,
@@ -62,14 +62,14 @@ pub enum Action {
     Tick(u8),
     /// The store acts on this request.
     Acts(Request),
-    /// It acts on this one, of which a copy is still under way.
+    /// The store acts on this request, of which a copy stays in flight.
     ActsOnCopy(Request),
     Loses(Message),
     /// A server hears this answer.
     Hears(Request, Says),
-    /// Its connection breaks, and it asks the same once more on another.
+    /// The server's connection breaks, and it sends the request once more on another.
     AsksAgain(u8),
-    /// It waits no longer, and gives back what may be its own.
+    /// The server waits no longer, and releases the lease and claim that may be its own.
     GivesUp(u8),
     /// The task is renewed.
     Renews(u8),
@@ -107,7 +107,8 @@ impl Model for Variant {
                 }
                 Message::Answered(request, says) => actions.push(Action::Hears(request, says)),
             }
-            // Whatever else is lost is as if it arrived when it changes nothing any more; claims don't expire here.
+            // The loss of any other message is like its arrival when it changes nothing any more; claims do not
+            // expire here.
             if fleet.faults > 0 && matches!(message, Message::Asked(Request { asks: Asks::ForgetClaim, .. })) {
                 actions.push(Action::Loses(*message));
             }
@@ -175,7 +176,7 @@ impl Fleet {
         }
     }
 
-    /// Whether what this server waits for is under way, be it the question or the answer.
+    /// Returns whether the server's request is in flight, or the reply.
     fn is_expected(&self, me: u8) -> bool {
         self.mail.iter().any(|message| {
             let (Message::Asked(request) | Message::Answered(request, _)) = message;
@@ -240,7 +241,7 @@ impl Fleet {
         }
     }
 
-    /// A tick that begins with a look does that at once: it is as late as the look is.
+    /// Reads the claim at once in a tick that begins so: the tick is as late as its read.
     fn look(&mut self, me: u8, variant: &Variant) {
         let looks = |message: &&Message| matches!(message, Message::Asked(Request { owner, asks: Asks::Look, .. }) if owner.server == me);
         if let Some(Message::Asked(request)) = self.mail.iter().find(looks).copied() {
@@ -249,7 +250,7 @@ impl Fleet {
         }
     }
 
-    /// One step of a server.
+    /// Applies a step of a server.
     fn step(&mut self, me: u8, step: impl FnOnce(&mut Server) -> Effects) {
         let now = self.now;
         let before = self.servers[usize::from(me)];
@@ -301,7 +302,7 @@ impl Fleet {
     }
 
     fn post(&mut self, message: Message) {
-        // The same twice is the same: whoever acts on a copy leaves the other under way.
+        // Two equal messages need one place: acting on a copy leaves the message in flight.
         if let Err(at) = self.mail.binary_search(&message) {
             self.mail.insert(at, message);
         }
@@ -323,7 +324,7 @@ impl Fleet {
             before.iter().any(|message| matches!(message, Message::Asked(Request { owner: other, asks: Asks::Admit | Asks::TakeLease | Asks::TakeClaim, .. }) if *other == owner))
         };
         self.mail.retain(|message| match message {
-            // Nobody waits for it any more.
+            // Drop a reply that no server waits for.
             Message::Answered(request, _) => servers[usize::from(request.owner.server)].waits_for(request),
             Message::Asked(request) => match request.asks {
                 Asks::Admit => now <= request.sent + PATIENCE,
@@ -337,7 +338,7 @@ impl Fleet {
         });
     }
 
-    /// How long ago something ended that ended is all the same.
+    /// Removes the time of each deadline that has passed, since it makes no difference.
     fn forget_what_is_over(&mut self) {
         let now = self.now;
         for server in &mut self.servers {
@@ -345,7 +346,7 @@ impl Fleet {
         }
     }
 
-    /// What counts of tokens is which is higher: those that somebody has are counted from one on.
+    /// Numbers the known tokens from one on: only their order counts.
     fn count_tokens_anew(&mut self) {
         let mut grants: Vec<&mut Grant> = Vec::with_capacity(8);
         grants.extend(self.servers.iter_mut().filter_map(Server::grant_mut));

@@ -1,4 +1,4 @@
-//! The protocol of leases and claims as a model: three servers, a store, what is under way between them, and time.
+//! A model of the protocol of leases and claims: three servers, a store, messages in flight, and time.
 
 mod check;
 mod fleet;

@@ -1,4 +1,5 @@
-//! The promises as properties of a state, and what has to happen somewhere, lest they hold because nothing happens.
+//! The promises as properties of a state, and the events that must happen in some state. Without these a promise
+//! may hold because nothing happens.
 
 use stateright::Property;
 
@@ -114,7 +115,7 @@ fn one_at_a_time(fleet: &Fleet) -> bool {
     whole <= 1 || all <= 1
 }
 
-/// The token of whoever is at work, or was, is not below that of a successor at work.
+/// Returns whether the token of each run, over or not, is below those of its running successors.
 fn is_fenced(fleet: &Fleet) -> bool {
     let fences = |old: &Server, new: &Server| match (old.phase, new.phase) {
         (Phase::Running { grant: old, .. }, Phase::Running { grant: new, .. }) => {
@@ -130,7 +131,7 @@ fn somebody_runs(fleet: &Fleet) -> bool {
     fleet.missed.iter().all(|missed| missed.left_to & !missed.cut_off == 0)
 }
 
-/// Whatever anybody else asks, at this moment, the lease stays as it is.
+/// Returns whether the lease survives every request that another owner can make now.
 fn only_the_owner(variant: &Variant, fleet: &Fleet) -> bool {
     let Some(held) = fleet.store.live(fleet.now) else { return true };
     let owners = (0..SERVERS).flat_map(|server| [0, 1].map(|occurrence| Owner { server, occurrence }));

@@ -1,12 +1,12 @@
-//! The queue of an event as a model: an occurrence that meets a run waits for its turn, in one place of several.
+//! A model of the queue of an event: an occurrence that meets a run waits, in one of several places.
 //!
-//! The order of those who wait is that of the tokens of their places, so that any free place will do.
+//! The waiters' order is that of the tokens of their places, so that any free place will do.
 //!
-//! Each step of a server is one request, which the store carries out at once: what becomes of requests that are late or lost is
-//! the other model's question. A server that crashes at any step holds what it held until its term ends, at any later time.
-//! Where what waits replaces the run, that is asked to stop by its token, and the latest that waits is the one that runs: each
-//! holder says which occurrence it is for. A server that was refused because its occurrence waits elsewhere takes it over if the
-//! waiter dies.
+//! Each step of a server is one request, which the store carries out at once; the other model has late and lost
+//! requests. A server that crashes at any step keeps its leases until their term ends, at any later time. In a
+//! queue that replaces the run, the waiter cancels the run by its token, and the latest waiter is the one to run:
+//! each holder names its occurrence. A server that was refused because its occurrence waits elsewhere takes it
+//! over if the waiter dies.
 
 use stateright::{Checker, Expectation, HasDiscoveries, Model, Property};
 
@@ -14,18 +14,18 @@ const SERVERS: usize = 4;
 const OCCURRENCES: usize = 4;
 const MOST_PLACES: usize = 3;
 
-/// One thing that is done wrong, so that the check has something to find.
+/// A flaw of the model, which the check must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueFlaw {
     /// A newcomer is admitted although others wait.
     NewcomersLookAtNoPlace,
     /// A newcomer asks for the last place, and moves up from there.
     TakesTheLastPlace,
-    /// The first place is first, in whatever order they came.
+    /// The first place is first, whatever the order of the waiters' tokens.
     CountsPlaces,
-    /// Whoever waits leaves its place before it asks for the run.
+    /// A waiter leaves its place before it requests the run.
     LeavesItsPlaceFirst,
-    /// A place is taken without saying for which occurrence.
+    /// A place is taken without the name of its occurrence.
     WaitsForNothingInParticular,
     /// Who was refused because its occurrence waits does not look whether that still does.
     LooksForNoWaiter,
@@ -40,8 +40,8 @@ pub enum QueueFlaw {
 pub enum Ticks {
     /// Three servers tick all of three.
     All,
-    /// Each of four servers ticks one of four, as processes do that cron starts: none is there to take over what another waited
-    /// with.
+    /// Each of four servers ticks one of four, like processes that cron starts: no other takes over the occurrence
+    /// of a dead waiter.
     OneEach,
 }
 
@@ -51,7 +51,7 @@ pub struct QueueModel {
     pub ticks: Ticks,
     /// How many may wait.
     pub places: usize,
-    /// Whether what waits asks the run to stop, and leaves when somebody comes behind it.
+    /// Whether a waiter cancels the run, and leaves when a later one comes.
     pub replaces: bool,
     /// How many servers crash at most.
     pub crashes: u8,
@@ -69,24 +69,25 @@ pub const THE_LATEST_REPLACES: &str =
 
 type Occurrence = u8;
 
-/// Where a server is with the occurrence that it ticks.
+/// The progress of a server with the occurrence that it ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Step {
-    /// It ticks this next.
+    /// The next step is this tick.
     #[default]
     Tick,
-    /// It met a run, or a waiter, and reads the places.
+    /// The server met a run, or a waiter, and reads the places.
     Reads,
-    /// It asks for one of the places that were free.
+    /// The server requests one of the places that were free.
     Joins,
-    /// It reads who waits before it; where it replaces a run, it asks for that unless another one waits.
+    /// The server reads the waiters before it. If it replaces a run, it requests the run unless another server
+    /// waits.
     Waits,
     /// Another one waits, so that it reads whether that came later.
     GivesWay,
-    /// It is its turn.
+    /// The server is the first waiter, and requests the run.
     Asks,
     Runs,
-    /// It was granted the run, and leaves its place.
+    /// The server was granted the run, and leaves its place.
     LeavesPlace,
     Crashed,
 }
@@ -95,12 +96,12 @@ enum Step {
 struct Member {
     /// The next that is due for it; those before are behind it.
     due: Occurrence,
-    /// The one that it is at: that which is due, or one that it takes over.
+    /// The occurrence in hand: the due one, or one that was taken over.
     at: Occurrence,
     step: Step,
-    /// The one that it was refused because that waits elsewhere.
+    /// The occurrence for which it was refused because a waiter has it.
     queued: Option<Occurrence>,
-    /// Which places were free when it read them; those that exclude what it asks for.
+    /// The places that were free when it read them; or the places that exclude its request.
     free: [bool; MOST_PLACES],
 }
 
@@ -124,7 +125,7 @@ pub struct Queue {
     overtaken: bool,
     out_of_order: bool,
     refused_without_need: bool,
-    /// Somebody was asked to stop, or left, for one that is not later.
+    /// A run was cancelled, or a waiter left, for an occurrence that is not later.
     gave_way_to_nobody: bool,
 }
 
@@ -132,11 +133,11 @@ pub struct Queue {
 pub enum Move {
     /// The next step of this server.
     Steps(u8),
-    /// It asks for this place.
+    /// The server requests this place.
     Joins(u8, usize),
-    /// Its keeper looks whether its run is asked to stop.
+    /// The renewal thread of a server reads whether its run is cancelled.
     Looks(u8),
-    /// It was refused because this occurrence waits, finds that it does so no more, and takes it over.
+    /// The server was refused because this occurrence waits, finds no waiter any more, and takes it over.
     TakesOver(u8, Occurrence),
     Crashes(u8),
     /// What a crashed server held has ended.
@@ -242,7 +243,7 @@ impl QueueModel {
         if self.ticks == Ticks::All { OCCURRENCES - 1 } else { OCCURRENCES }
     }
 
-    /// Returns the places for which a newcomer may ask.
+    /// Returns the places that a newcomer may request.
     fn wanted(self, member: &Member) -> impl Iterator<Item = usize> + use<> {
         let (free, first) = (member.free, if self.takes_the_last_place() { self.places - 1 } else { 0 });
         (first..self.places).filter(move |place| free[*place])
@@ -296,8 +297,8 @@ impl Queue {
         !self.claimed[at] && self.waiters[at].is_none()
     }
 
-    /// Returns whether one that waited was granted to none. After a crash, only the latest is sure to be, and only if a server
-    /// that lives was refused for it.
+    /// Returns whether an occurrence that waited was granted to no server. After a crash, only the latest
+    /// occurrence is sure to be granted, and only if a living server was refused for it.
     fn has_lost_any(&self, model: &QueueModel) -> bool {
         let has_crashed = self.crashes < model.crashes;
         let knows = |member: &Member, at| member.step != Step::Crashed && member.queued.map(usize::from) == Some(at);
@@ -399,7 +400,7 @@ impl Queue {
         })
     }
 
-    /// The keeper of a run looks for what asks it to stop.
+    /// Reads whether the run of this server is cancelled, as its renewal thread does.
     fn look(&mut self, me: u8, model: &QueueModel) {
         let at = usize::from(self.members[usize::from(me)].at);
         let is_meant = self.cancelled[at];
@@ -437,7 +438,7 @@ impl Queue {
         self.line.sort_by_key(Option::is_none);
     }
 
-    /// Asks for lease and claim together; a newcomer unless somebody has the place.
+    /// Requests lease and claim together. A newcomer that finds a place occupied reads the places first.
     fn ask(&mut self, me: u8, model: &QueueModel, is_new: bool) {
         let at = usize::from(self.members[usize::from(me)].at);
         let looks = is_new && model.flaw != Some(QueueFlaw::NewcomersLookAtNoPlace);
@@ -495,7 +496,7 @@ impl Queue {
     }
 }
 
-/// Every promise holds in every state that can be reached, and all that should happen somewhere does.
+/// Asserts that every promise holds in every reachable state, and that each expected event happens in some state.
 #[track_caller]
 pub fn queue_holds(model: QueueModel) {
     let checked = model.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
@@ -508,7 +509,7 @@ pub fn queue_holds(model: QueueModel) {
     }
 }
 
-/// What is wrong with the model breaks this promise, and is found.
+/// Asserts that the flaw of the model breaks this promise.
 #[track_caller]
 pub fn queue_breaks(model: QueueModel, promise: &'static str) {
     let checked = model.checker().spawn_bfs().join();

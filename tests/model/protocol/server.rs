@@ -3,14 +3,14 @@
 use crate::store::{Asks, Grant, Owner, Request, Says, TERM};
 use crate::variant::{Admit, Broken, Variant};
 
-/// How an admission ended without a run.
+/// The reason why an admission led to no run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Skipped {
     /// The lease was another's.
     Overlapping,
     /// The claim was, of this server.
     RanElsewhere { by: u8 },
-    /// It crashed, the store gave no answer, or one to its second asking or when the lease was over.
+    /// The server crashed or got no reply, or only a reply to its second request or after the lease was over.
     CutOff,
 }
 
@@ -18,7 +18,7 @@ pub(crate) enum Skipped {
 pub(crate) enum Phase {
     #[default]
     Idle,
-    /// It waits for the answer to the last request of an admission.
+    /// The server waits for the reply to the last request of an admission.
     AtGate {
         began: u8,
         sent: u8,
@@ -45,13 +45,13 @@ pub(crate) struct Server {
     pub(crate) broken: bool,
 }
 
-/// What a server does in one step, beside what changes in itself.
+/// The effects of a server's step on others.
 #[derive(Default)]
 pub(crate) struct Effects {
     pub(crate) sent: Vec<Request>,
     pub(crate) started: bool,
     pub(crate) skipped: Option<Skipped>,
-    /// It was told to stop because a renewal got no answer.
+    /// The run was cancelled because a renewal got no reply.
     pub(crate) gave_up: bool,
 }
 
@@ -66,7 +66,7 @@ impl Server {
         Owner { server, occurrence: self.occurrence }
     }
 
-    /// Whether it may go on, by its own clock and what it was told.
+    /// Returns whether the run may go on, by the server's own clock and the replies to its renewals.
     pub(crate) fn believes(&self, now: u8) -> bool {
         matches!(self.phase, Phase::Running { deadline, .. } if now < deadline)
     }
@@ -79,7 +79,7 @@ impl Server {
         }
     }
 
-    /// Whether what it waits for at the gate is worth nothing any more.
+    /// Returns whether a grant would come too late.
     pub(crate) fn is_past_its_deadline(&self, now: u8) -> bool {
         matches!(self.phase, Phase::AtGate { began, .. } if began + TERM <= now)
     }
@@ -105,7 +105,7 @@ impl Server {
         effects.send(Request { owner: self.owner(me), asks, sent, again: false });
     }
 
-    /// A tick for which the event is due.
+    /// Begins a tick for which the event is due.
     pub(crate) fn tick(&mut self, me: u8, now: u8, variant: &Variant) -> Effects {
         let mut effects = Effects::default();
         let first = match variant.admit {
@@ -179,7 +179,7 @@ impl Server {
                 }
                 self.skip(Skipped::RanElsewhere { by }, &mut effects);
             }
-            // What it holds itself is no reason to refuse it.
+            // A refusal because of the server's own claim is wrong; `Fleet::step` records it.
             (_, Says::ClaimTaken { by }) if by == me => self.skip(Skipped::RanElsewhere { by }, &mut effects),
             (Asks::Admit, Says::LeaseTaken | Says::ClaimTaken { .. }) if again => {
                 // The first asking may have been granted, or may still be.
@@ -193,7 +193,7 @@ impl Server {
         effects
     }
 
-    /// Starts what was admitted, unless the grant is worth nothing by now.
+    /// Starts the run, unless the grant came too late.
     fn take_up(&mut self, me: u8, now: u8, variant: &Variant, effects: &mut Effects) {
         let Phase::AtGate { began, granted: Some(grant), .. } = self.phase else {
             unreachable!("what is taken up was granted")
@@ -209,7 +209,7 @@ impl Server {
         effects.started = true;
     }
 
-    /// Whether it would renew now: once per step of time, and not when its deadline has passed.
+    /// Returns whether to renew now: once per step of time, and only before the deadline.
     pub(crate) fn wants_renewal(&self, now: u8) -> bool {
         matches!(self.phase, Phase::Running { deadline, asked: None, .. } if now < deadline && deadline < now + TERM)
     }
@@ -224,7 +224,7 @@ impl Server {
         effects
     }
 
-    /// Hears what came of its renewal. What it was renewed for when it was over already counts no more.
+    /// Handles the reply to a renewal. A reply after the deadline extends nothing.
     pub(crate) fn hear_renewal(&mut self, me: u8, says: Says, now: u8, variant: &Variant) -> Effects {
         match &mut self.phase {
             Phase::Running { deadline, asked, .. } if says == Says::Yes => {
@@ -238,7 +238,7 @@ impl Server {
         }
     }
 
-    /// The renewal gets no answer.
+    /// Handles a renewal without a reply.
     pub(crate) fn give_up_renewal(&mut self, me: u8, now: u8, variant: &Variant) -> Effects {
         if variant.is(Broken::RenewalGivesUp) {
             return Effects { gave_up: true, ..self.stop(me, now) };
@@ -249,7 +249,7 @@ impl Server {
         Effects::default()
     }
 
-    /// The task has come to its end, or is told to stop. Either way it gives back what it holds, or thinks it does.
+    /// Ends the run, after its task or as cancelled. The server releases its lease, also if another has it.
     pub(crate) fn stop(&mut self, me: u8, now: u8) -> Effects {
         let mut effects = Effects::default();
         self.give_back(me, now, &[Asks::ForgetLease], &mut effects);

@@ -7,8 +7,8 @@ use crate::variant::{Broken, Variant};
 /// How long a lease lasts.
 pub(crate) const TERM: u8 = 2;
 
-/// For how long somebody waits for an answer. An admission that a store decides in one step carries this with it, and
-/// does nothing when it arrives later.
+/// How long a server waits for a reply. A request for admission in one step carries this time, and has no effect
+/// when it arrives later.
 pub(crate) const PATIENCE: u8 = 1;
 
 /// Every acquisition has its own: no server asks twice for an occurrence.
@@ -38,12 +38,13 @@ pub(crate) enum Asks {
 }
 
 impl Asks {
-    /// When it was sent, as far as that makes a difference to what comes of it.
+    /// Returns when the request was sent, or zero where the time has no effect on its result.
     pub(crate) fn counts_from(self, now: u8) -> u8 {
         if matches!(self, Self::Admit | Self::Extend) { now } else { 0 }
     }
 
-    /// What is asked again until it is answered. What takes something is asked once, or known again.
+    /// Returns whether the request is repeated until it gets a reply. A request that takes something is sent once,
+    /// or recognised the second time.
     pub(crate) fn may_be_repeated(self) -> bool {
         matches!(self, Self::Extend | Self::ForgetLease | Self::ForgetClaim | Self::Break)
     }
@@ -67,7 +68,7 @@ impl fmt::Debug for Request {
 }
 
 impl Request {
-    /// Whether it makes a difference to whoever asked when this answer is heard: it is what a deadline is set by.
+    /// Returns whether the time of this reply matters to the server: a deadline depends on it.
     pub(crate) fn may_be_heard_too_late(&self, says: Says) -> bool {
         matches!((self.asks, says), (Asks::Admit, Says::Granted(_)) | (Asks::TakeClaim | Asks::Extend, Says::Yes))
     }
@@ -86,10 +87,10 @@ pub enum Says {
     NotOurs,
 }
 
-/// One of all the grants of the lease.
+/// A place in the order of all grants of the lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Grant {
-    /// Its place in their order, whatever its token says.
+    /// The place in the order of grants, whatever the token.
     pub(crate) order: u8,
     pub(crate) token: u8,
 }
@@ -110,7 +111,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Store {
     pub(crate) lease: Option<Entry>,
-    /// They outlast what is checked here: a claim lives for an hour, a lease for a minute.
+    /// The owners of claims. Claims outlast this check: a claim lives for an hour, a lease for a minute.
     pub(crate) claims: [Option<Owner>; 2],
     pub(crate) last: Grant,
     /// A grant had no higher token than the one before it.
@@ -126,12 +127,12 @@ impl Store {
         self.live(now).is_some_and(|entry| entry.owner == owner)
     }
 
-    /// What has expired is as if it had never been.
+    /// Removes the lease if it has expired.
     pub(crate) fn expire(&mut self, now: u8) {
         self.lease = self.live(now);
     }
 
-    /// Acts on a request; there is no answer where nobody waits for one.
+    /// Acts on a request. Returns the reply, if the server waits for one.
     pub(crate) fn act(&mut self, request: Request, now: u8, variant: &Variant) -> Option<Says> {
         let owner = request.owner;
         match request.asks {

@@ -1,6 +1,6 @@
-//! Which protocol is checked, and what is wrong with it.
+//! The protocol under check, and its flaw.
 
-/// How lease and claim are taken.
+/// The way to acquire lease and claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admit {
     /// The store decides on both in one step; an answer that is lost is asked for once more by the same owner.
@@ -9,12 +9,12 @@ pub enum Admit {
     InSteps,
 }
 
-/// One thing that is done wrong, so that the check has something to find.
+/// A flaw of the protocol, which the check must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// The store forgets a lease whoever asks for that.
+    /// The store forgets a lease for any owner.
     ForgetIgnoresOwner,
-    /// The store extends a lease whoever asks for that.
+    /// The store extends a lease for any owner.
     ExtendIgnoresOwner,
     /// In steps, the claim is taken first, and kept when the lease is refused.
     ClaimBeforeLease,
@@ -22,16 +22,16 @@ pub enum Broken {
     DeadlineAfterReply,
     /// A renewal that gets no answer ends the run.
     RenewalGivesUp,
-    /// A token counts from what is held, so that it starts again where nothing is.
+    /// A token counts from the current lease, so that it starts again when there is none.
     TokenStartsAgain,
-    /// What was granted is run, however late the grant arrives.
+    /// A grant starts a run, however late it arrives.
     LateGrantRuns,
     /// The claim is given back when the run has ended, like the lease.
     ClaimGivenBack,
     /// The store does not know the owner again whose answer was lost.
     RetryIsStranger,
-    /// A copy of an admission that arrives when its run is over, and another's has the lease, takes back the claim that it
-    /// finds, as if it had taken that itself.
+    /// A copy of an admission arrives when its run is over and another's has the lease. The store removes the
+    /// claim that it finds, as if the copy had taken it.
     LateCopyTakesClaimBack,
 }
 
@@ -48,7 +48,7 @@ impl Variant {
         self.broken == Some(broken)
     }
 
-    /// Whether the store changes nothing for anybody but its owner.
+    /// Returns whether the store checks the owner before a change.
     pub fn looks_at_owners(&self) -> bool {
         !self.is(Broken::ForgetIgnoresOwner) && !self.is(Broken::ExtendIgnoresOwner)
     }

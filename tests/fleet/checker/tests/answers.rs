@@ -10,7 +10,7 @@ use crate::worker_log::Line;
 fn a_lease_that_is_lost_without_cause_is_found() {
     let lost = with_line("1   100 end     0", "1   100 cancelled 0 lease_lost");
     Doctored::of(Protection::Both, &lost).fails_with("lost without cause");
-    // It is renewed when the store is there again, as long as that is long enough before its end.
+    // The lease is renewed when the store is available again, if that is long enough before its end.
     let late = with_line("1   100 end     0", "1 5000 cancelled 0 lease_lost\n1 5001 failed 0 lost 5000");
     let cut = |from, until| Doctored::of(Protection::Both, &late).with(Kind::Cut, from, until, None);
     cut(3100, 4900).passes();

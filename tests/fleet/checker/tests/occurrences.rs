@@ -25,7 +25,7 @@ fn an_occurrence_that_starts_twice_is_found() {
 fn an_occurrence_that_is_taken_and_never_started_is_found() {
     let taken = || nowhere("1 4 skipped 0 ran_elsewhere by 2", "2 5 skipped 0 ran_elsewhere by 1");
     assert_eq!(lost(&taken().fails_with("started nowhere")), [Why::Unexplained]);
-    // Something was done to somebody, at another time.
+    // A fault of one process at another time excuses nothing.
     taken().with(Kind::Stopped, 50_000, 54_000, Some(1)).fails_with("started nowhere");
     taken().with(Kind::Cut, 4, 900, None).fails_with("started nowhere");
 }
@@ -34,7 +34,7 @@ fn an_occurrence_that_is_taken_and_never_started_is_found() {
 fn whoever_was_killed_or_cut_off_before_the_start_explains_a_loss() {
     let mut killed = nowhere("", "2 5 skipped 0 ran_elsewhere by 1").killed(1, 6);
     killed.life(1).lines.clear();
-    // Nobody is there who would meet the second run.
+    // No worker was left to meet the second run.
     killed.loses(Why::Killed);
     let cut_off = nowhere("1 4 skipped 0 store_unavailable", "2 5 skipped 0 ran_elsewhere by 1");
     cut_off.with(Kind::ReplyDropped, 1, 3, None).loses(Why::CutOff);

@@ -51,7 +51,7 @@ fn it_is_not_if_whoever_was_stopped_was_not_told() {
 fn it_is_not_if_whoever_was_stopped_lost_its_lease_after_the_second_had_begun() {
     let late = STOPPED.replace("lost 3000", "lost 4010");
     stopped(&late).fails_with("overlap");
-    // What was taken from it at the store it can't know, and may hear of at its end.
+    // The run cannot know of a loss at the store before its end.
     let taken = stopped(&late).with(Kind::Broken, 2000, 2000, Some(1)).passes();
     assert_eq!(overlaps(&taken), [0, 0, 1]);
     let at_its_end = STOPPED.replace("cancelled 0 lease_lost", "end 0");
@@ -103,7 +103,7 @@ fn a_command_that_lives_on_beside_another_run_is_found() {
     orphaned(ORPHANED).fails_with("overlap");
 }
 
-/// The same without its last word, which is what a watchdog that comes too late leaves.
+/// Leaves out the last word of the command: the trace of a watchdog that comes too late.
 #[test]
 fn a_command_that_is_ended_beside_another_run_is_found() {
     let ended = ORPHANED.replace("1 3160 end     0", "");

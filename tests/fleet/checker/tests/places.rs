@@ -102,7 +102,7 @@ fn a_place_that_was_taken_without_an_answer_is_held_for_a_term() {
         2  2100 start   2 token 2
         2  2110 end     2";
     let cut_off = |places, from, until| full(places, text).with(Kind::ReplyDropped, from, until, None);
-    // Its own, and the one that it may have taken before; and that of its next occurrence.
+    // Its own place, a place that it may have taken before, and the place of its next occurrence.
     cut_off(3, 1300, 1500).passes();
     cut_off(4, 1300, 1500).fails_with("at most 3 of 4 places");
 }
