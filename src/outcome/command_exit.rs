@@ -1,4 +1,4 @@
-//! How a command ended: its exit status, and what is kept of its output.
+//! The end of a command: its exit status and the kept part of its output.
 
 use std::fmt;
 use std::process::ExitStatus;
@@ -12,7 +12,7 @@ pub(crate) struct CommandExit {
     pub(crate) output: Option<KeptOutput>,
 }
 
-/// How a command ended, as a person says it: `exited with 3`, `ended by signal 9 (SIGKILL)`.
+/// An exit status in words: `exited with 3`, `ended by signal 9 (SIGKILL)`.
 pub(crate) struct Exited(pub(crate) ExitStatus);
 
 impl fmt::Display for Exited {

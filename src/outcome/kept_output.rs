@@ -1,11 +1,11 @@
-//! The end of what a command wrote, as the report keeps it.
+//! The last bytes of a command's output, as the report keeps them.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::base::escape::Lines;
 
-/// The end of what a command wrote; see [`Output::Keep`](crate::Output::Keep).
+/// The last bytes of a command's output; see [`Output::Keep`](crate::Output::Keep).
 ///
 /// ```
 /// # #[cfg(unix)] {
@@ -41,13 +41,13 @@ impl KeptOutput {
         &self.bytes
     }
 
-    /// Returns how many bytes came before those.
+    /// Returns the number of earlier bytes, which were left out.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 }
 
-/// As text; what is none is shown as `�`, and what would steer a terminal as `\u{1b}`.
+/// Shows the bytes as text: invalid UTF-8 as `�`, and a character that steers a terminal escaped, as in `\u{1b}`.
 impl fmt::Display for KeptOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.left_out > 0 {

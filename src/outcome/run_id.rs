@@ -1,10 +1,10 @@
-//! Which run it is: the event and its occurrence.
+//! The identity of a run.
 
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-/// The identity of a run.
+/// The event and the occurrence of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct RunId {
     pub(crate) event: Arc<str>,
