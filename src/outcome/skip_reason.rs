@@ -207,9 +207,9 @@ impl fmt::Display for Reading<'_, SkipReason> {
 impl Reading<'_, SkipReason> {
     fn write_reason(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(reason, time) = self;
-        let taken = |f: &mut fmt::Formatter<'_>, what, holder: &Option<Holder>| match holder {
-            None => f.write_str(what),
-            Some(holder) => write!(f, "{what}: {}", Reading(holder, time)),
+        let with_holder = |f: &mut fmt::Formatter<'_>, fact, holder: &Option<Holder>| match holder {
+            None => f.write_str(fact),
+            Some(holder) => write!(f, "{fact}: {}", Reading(holder, time)),
         };
         match reason {
             SkipReason::Filtered => f.write_str("filtered out"),
@@ -229,16 +229,16 @@ impl Reading<'_, SkipReason> {
             SkipReason::Stuck { holder, running_for } => {
                 write!(f, "still running after {}: {}", HumanDuration(*running_for), Reading(holder, time))
             }
-            SkipReason::Queued(holder) => taken(f, "waits elsewhere", holder),
-            SkipReason::QueueFull(holder) => taken(f, "still running, and the queue is full", holder),
+            SkipReason::Queued(holder) => with_holder(f, "queued elsewhere", holder),
+            SkipReason::QueueFull(holder) => with_holder(f, "still running, and the queue is full", holder),
             SkipReason::QueuedTooLong(holder) => {
-                taken(f, "waited as long as `within` allows, and it is still running", holder)
+                with_holder(f, "waited as long as `within` allows, and the run before it is still running", holder)
             }
-            SkipReason::Replaced(holder) => taken(f, "a later occurrence takes its place", holder),
+            SkipReason::Replaced(holder) => with_holder(f, "a later occurrence takes its place", holder),
             SkipReason::RanElsewhere(None) => f.write_str("its occurrence or period is taken"),
             SkipReason::RanElsewhere(Some(holder)) => write!(f, "taken by {}", Reading(holder, time)),
             SkipReason::StoreUnavailable(error) => write!(f, "{}: {}", error.headline(), Chain(error)),
-            SkipReason::TooLate => f.write_str("asked too late after its tick began"),
+            SkipReason::TooLate => f.write_str("too late: its claim window was over before it could be admitted"),
             SkipReason::Paused(holder) => write!(f, "{}", Reading(&Pause::by(holder.clone()), time)),
             SkipReason::ShuttingDown => f.write_str("the process is shutting down"),
             SkipReason::NoThread(error) => write!(f, "no thread for its tick: {error}"),
