@@ -1,4 +1,4 @@
-//! Errors of stores, which say what the reader can do next.
+//! The errors of stores, whose messages name the next step.
 
 use std::error::Error;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::escape::OneLine;
 
-/// Any error, as closures that use `?` return it.
+/// An error of any type, as closures that use `?` return it.
 ///
 /// ```
 /// let error: soloist::BoxError = "the disk is full".into();
@@ -14,11 +14,10 @@ use super::escape::OneLine;
 /// ```
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Why a store gave no answer of use. It never means "held by another": that is an answer.
+/// An error of a store: the store gave no usable answer. "Held by another owner" is an answer, and never an error.
 ///
-/// `Display` says what was attempted and why it failed, in one line. As with [`std::io::Error`], the cause itself is
-/// [`get_ref`](Self::get_ref), and [`source`](Error::source) is what stands behind the cause, so that a printer of the whole
-/// chain says nothing twice.
+/// `Display` names the attempt and the cause, in one line. As with [`std::io::Error`], [`get_ref`](Self::get_ref) returns the
+/// cause, and [`source`](Error::source) returns the source of the cause. So a printer of the whole chain repeats nothing.
 ///
 /// ```
 /// use soloist::MutexError;
@@ -30,19 +29,19 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct MutexError(
-    /// Behind a pointer, because it is the rare part of the answers that it is in.
-    Arc<Trouble>,
+    /// Behind a pointer, because few answers are errors.
+    Arc<ErrorParts>,
 );
 
 #[derive(Clone)]
-struct Trouble {
+struct ErrorParts {
     kind: MutexErrorKind,
     concerns: Concerns,
     attempted: Arc<str>,
     cause: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// What sort of a [`MutexError`] it is.
+/// The kind of a [`MutexError`].
 ///
 /// ```
 /// use soloist::store::MutexErrorKind;
@@ -53,14 +52,14 @@ struct Trouble {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MutexErrorKind {
-    /// There was no answer: the store could not be reached, or not in time. It may be back in a moment.
+    /// The store did not answer: it could not be reached, or not in time. It may answer again in a moment.
     Unavailable,
-    /// The store answered that it will not: a wrong password, a missing permission or table, no room, no writes. Somebody
-    /// has to do something about the store, or about how it is reached.
+    /// The store refused: a wrong password, a missing permission or table, no room, no writes. An operator has to change the
+    /// store, or the settings of the connection.
     Refused,
-    /// What the store keeps or says can't be used: an entry that is damaged or locked, or answers that make no sense.
+    /// The store's entry or answer can't be used: an entry is damaged or locked, or an answer makes no sense.
     Unusable,
-    /// The store has no way of doing this, now or later.
+    /// The store can't do this, now or later.
     Unsupported,
 }
 
@@ -72,7 +71,7 @@ pub(crate) enum Concerns {
 }
 
 impl MutexError {
-    /// The store as a whole gave no answer. `attempted` completes "could not …" and names the mutex.
+    /// Makes the error of a store that did not answer, for any name. `attempted` completes "could not …" and names the mutex.
     ///
     /// ```
     /// let error = soloist::MutexError::unavailable("look at lease/reports", "timed out");
@@ -82,21 +81,21 @@ impl MutexError {
         Self::new(MutexErrorKind::Unavailable, Concerns::TheStore, attempted, cause)
     }
 
-    /// The store as a whole answered that it will not. `attempted` completes "could not …" and names the mutex.
+    /// Makes the error of a store that refused, for any name. `attempted` completes "could not …" and names the mutex.
     pub fn refused(attempted: impl Into<Arc<str>>, cause: impl Into<BoxError>) -> Self {
         Self::new(MutexErrorKind::Refused, Concerns::TheStore, attempted, cause)
     }
 
-    /// What the store keeps under this one name can't be used; other names are as good as ever. `attempted` completes
+    /// Makes the error of an entry that can't be used. The entries of other names are not affected. `attempted` completes
     /// "could not …" and names the mutex.
     pub fn unusable(attempted: impl Into<Arc<str>>, cause: impl Into<BoxError>) -> Self {
         Self::new(MutexErrorKind::Unusable, Concerns::OneName, attempted, cause)
     }
 
-    /// The store has no way of doing this. `what` completes "this store can't …".
+    /// Makes the error of a store that can't do this. `what` completes "this store can't …".
     pub fn unsupported(what: impl Into<Arc<str>>) -> Self {
         let (kind, concerns) = (MutexErrorKind::Unsupported, Concerns::OneName);
-        Self(Arc::new(Trouble { kind, concerns, attempted: what.into(), cause: None }))
+        Self(Arc::new(ErrorParts { kind, concerns, attempted: what.into(), cause: None }))
     }
 
     pub(crate) fn new(
@@ -105,57 +104,57 @@ impl MutexError {
         attempted: impl Into<Arc<str>>,
         cause: impl Into<BoxError>,
     ) -> Self {
-        Self(Arc::new(Trouble { kind, concerns, attempted: attempted.into(), cause: Some(cause.into().into()) }))
+        Self(Arc::new(ErrorParts { kind, concerns, attempted: attempted.into(), cause: Some(cause.into().into()) }))
     }
 
-    /// The store's own code panicked, which says nothing of other names.
+    /// Makes the error of a store whose code panicked. Other names may not be affected.
     pub(crate) fn panicked(attempted: impl Into<Arc<str>>, message: &str) -> Self {
         Self::unusable(attempted, format!("the store panicked: {message}"))
     }
 
-    /// The store granted it, when the term was over already.
+    /// Makes the error of a grant that arrived after its deadline.
     pub(crate) fn granted_too_late(attempted: impl Into<Arc<str>>) -> Self {
-        let why = "its term was over before the answer came; choose one that is longer than the store's time-out";
+        let why = "its term was over before the answer came; choose a term that is longer than the store's timeout";
         Self::unusable(attempted, why)
     }
 
-    /// The store was not asked, because it had just said this to somebody else.
+    /// Makes the error of a request that was not sent, because an earlier request had just failed with this error.
     pub(crate) fn not_asked_again(attempted: impl Into<Arc<str>>, first: &Self) -> Self {
         Self::new(first.0.kind, first.0.concerns, attempted, NotAskedAgain(first.clone()))
     }
 
-    /// What sort of error it is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> MutexErrorKind {
         self.0.kind
     }
 
-    /// Whether it is about the store as a whole, whatever its kind: asking for another name now would be in vain too, so a
-    /// tick does not ask this store again for a while.
+    /// Returns whether the error concerns the store as a whole, of any kind. A request for another name would fail, too, so a tick
+    /// sends this store no request for a while.
     pub fn is_outage(&self) -> bool {
         self.0.concerns == Concerns::TheStore
     }
 
-    /// Whether there was no answer. Asking again later may help.
+    /// Returns whether the store did not answer. A later retry may succeed.
     pub fn is_unavailable(&self) -> bool {
         self.0.kind == MutexErrorKind::Unavailable
     }
 
-    /// Whether the store answered that it will not. Somebody has to change its settings, or how it is reached.
+    /// Returns whether the store refused. An operator has to change the store, or the settings of the connection.
     pub fn is_refused(&self) -> bool {
         self.0.kind == MutexErrorKind::Refused
     }
 
-    /// Whether what the store keeps or says can't be used. Somebody has to look at it.
+    /// Returns whether the store's entry or answer can't be used. An operator has to check the entry.
     pub fn is_unusable(&self) -> bool {
         self.0.kind == MutexErrorKind::Unusable
     }
 
-    /// Whether the store will never be able to do this.
+    /// Returns whether the store can't do this, now or later.
     pub fn is_unsupported(&self) -> bool {
         self.0.kind == MutexErrorKind::Unsupported
     }
 
-    /// The cause, as the store gave it.
+    /// Returns the cause, as the store gave it.
     ///
     /// ```
     /// use std::io;
@@ -168,7 +167,7 @@ impl MutexError {
         self.0.cause.as_deref()
     }
 
-    /// What it says of the store, as the beginning of a sentence.
+    /// Returns the fault of the store, as the beginning of a sentence.
     pub(crate) fn headline(&self) -> &'static str {
         match self.0.kind {
             MutexErrorKind::Unavailable => "the store did not answer",
@@ -178,7 +177,7 @@ impl MutexError {
     }
 }
 
-/// Compares the kind and the text.
+/// Compares the kind, the extent and the text.
 impl PartialEq for MutexError {
     fn eq(&self, other: &Self) -> bool {
         (self.kind(), self.is_outage()) == (other.kind(), other.is_outage()) && self.to_string() == other.to_string()
@@ -203,8 +202,8 @@ impl Error for MutexError {
     }
 }
 
-/// What is wrong with the options that a store was to be opened with: its URL, a prefix, a time-out, a certificate. It
-/// shows no user, no password and no key.
+/// An error in the options of a store: its URL, a prefix, a timeout or a certificate. The text shows no user, no password and no
+/// key.
 ///
 /// ```
 /// # #[cfg(feature = "redis")] {
@@ -225,7 +224,7 @@ impl InvalidOptions {
     }
 }
 
-/// Why a store is spared a question.
+/// The cause of an error of a request that was not sent.
 #[derive(Debug)]
 struct NotAskedAgain(MutexError);
 
@@ -241,8 +240,8 @@ impl Error for NotAskedAgain {
     }
 }
 
-/// Shows an error to developers as to everybody else: an error that `main` returns, or that is unwrapped, is printed by
-/// its `Debug`, and what it says is for people.
+/// Implements `Debug` as the text of `Display`, because Rust prints an error that `main` returns, or that is unwrapped, by its
+/// `Debug`.
 macro_rules! debug_as_display {
     ($($error:ty),*) => {$(
         impl std::fmt::Debug for $error {
@@ -254,7 +253,7 @@ macro_rules! debug_as_display {
 }
 pub(crate) use debug_as_display;
 
-/// A public error that is a message and no more.
+/// Defines a public error that is only a message.
 macro_rules! message_error {
     ($(#[$doc:meta])* pub struct $error:ident;) => {
         $(#[$doc])*

@@ -5,10 +5,10 @@ use std::fmt::{self, Write};
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// Shows a text on one line: whatever steers or hides is escaped, as `\n` and `\u{1b}`.
+/// A text on one line. Characters that steer a terminal or hide text are escaped, as in `\n` and `\u{1b}`.
 pub(crate) struct OneLine<T>(pub(crate) T);
 
-/// The same for a text that may have several lines: `\n` and tabs stay.
+/// A text of several lines. The characters that [`OneLine`] escapes are escaped, except for `\n` and tabs.
 pub(crate) struct Lines<T>(pub(crate) T);
 
 impl<T: fmt::Display> fmt::Display for OneLine<T> {
@@ -45,14 +45,14 @@ impl fmt::Write for Escaping<'_, '_> {
     }
 }
 
-/// A control character, the end of a line or of a paragraph, what has no width, or what turns the direction of the text
-/// around it. The joiners U+200C and U+200D are letters of several scripts.
+/// Returns whether a character is a control character, ends a line or a paragraph, has no width, or changes the direction of the
+/// text. The joiners U+200C and U+200D pass: they are letters of several scripts.
 pub(crate) fn steers_or_hides(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Returns the text with `%XX` for each byte of these characters and of `%`; all others stay readable.
+/// Returns the text with `%XX` for each byte of these characters and of `%`. All other characters stay readable.
 pub(crate) fn percent_encoded(text: &str, is_encoded: impl Fn(char) -> bool) -> String {
     let mut encoded = String::with_capacity(text.len());
     for char in text.chars() {
@@ -65,13 +65,13 @@ pub(crate) fn percent_encoded(text: &str, is_encoded: impl Fn(char) -> bool) -> 
     encoded
 }
 
-/// Returns the bytes of a text with `%XX`; `None` if two hexadecimal digits do not follow each `%`.
+/// Decodes the `%XX` of a text. `None`: two hexadecimal digits do not follow each `%`.
 pub(crate) fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     let is_byte = |after: &str| after.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     text.split('%').skip(1).all(is_byte).then(|| percent_decode_str(text).collect())
 }
 
-/// An error and what caused it: `could not create lease/reports: permission denied`. Their texts are others', and are
+/// An error and its sources: `could not create lease/reports: permission denied`. The texts come from foreign code, and are
 /// escaped.
 pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
 
@@ -87,14 +87,14 @@ impl fmt::Display for Chain<'_> {
     }
 }
 
-/// Somebody's text between backticks, on one line, shortened where it is long. Owned, since errors outlive texts.
+/// A foreign text between backticks, on one line, shortened if it is long. It is owned, because errors outlive texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Quoted(Box<str>);
 
 impl Quoted {
     const MAX_CHARS: usize = 60;
 
-    /// Reads no more of `text` than is quoted.
+    /// Shortens and quotes the text. Reads no more of it than is shown.
     pub(crate) fn new(text: &str) -> Self {
         let mut quoted = String::from("`");
         for (at, char) in text.chars().enumerate() {
@@ -102,7 +102,7 @@ impl Quoted {
                 quoted.push('…');
                 break;
             }
-            // A no-break space looks like a space.
+            // Escaped, because a no-break space looks like a space.
             if steers_or_hides(char) || (char.is_whitespace() && char != ' ') {
                 quoted.extend(char.escape_debug());
             } else {
@@ -120,7 +120,7 @@ impl fmt::Display for Quoted {
     }
 }
 
-/// The name of an event on one line, without quotes as long as it needs none.
+/// The name of an event on one line, with quotes only if they are needed.
 pub(crate) struct Named<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Named<'_> {

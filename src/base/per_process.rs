@@ -1,22 +1,22 @@
-//! A value that each process has for itself, so that a child made by `fork` does not use its parent's connections.
+//! A value for each process, so that a child made by `fork` does not use the connections of its parent.
 
 use std::mem;
 use std::sync::OnceLock;
 
 use super::process_id::Process;
 
-/// A child finds a new value, and leaves its parent's as it is.
+/// A value for each process. A child that `fork` made gets a new value, and leaves the value of its parent unchanged.
 ///
-/// No lock is shared between the two, because a thread of the parent may hold it at the moment of the `fork`.
+/// The two processes share no lock, because a thread of the parent may hold it at the moment of the `fork`.
 pub(crate) struct PerProcess<T> {
     first: OnceLock<Box<OfProcess<T>>>,
 }
 
 struct OfProcess<T> {
     process: Process,
-    /// Gone when the whole is dropped.
+    /// `None` while the whole is dropped.
     value: Option<T>,
-    /// The place of a child of this process.
+    /// The value of a child of this process.
     next: OnceLock<Box<OfProcess<T>>>,
 }
 
@@ -52,7 +52,7 @@ impl<T> Default for PerProcess<T> {
     }
 }
 
-/// To drop a parent's value would end what the parent still uses: a connection says goodbye.
+/// Drops the value of this process alone. To drop a parent's value would close a connection that the parent still uses.
 impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
         let process = Process::this();

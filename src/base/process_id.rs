@@ -1,13 +1,13 @@
-//! The id of this process, also in a child that `fork` made. Such a child has a copy of the memory and the same open files
-//! and sockets, and none of the threads: whatever was acquired or opened belongs to the process that did so.
+//! The id of this process, also in a child that `fork` made. Such a child has a copy of the memory, shares the open files and
+//! sockets, and has none of the threads. A lease or a connection belongs to the process that acquired or opened it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The id of this process, as far as it was asked for; zero if not.
+/// The id of this process; zero if it is not known yet.
 static ID: AtomicU32 = AtomicU32::new(0);
 
-/// How many forks lie between this process and the one in which they were first noticed.
+/// The number of forks between this process and the first process that noticed forks.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// A process. It differs from the processes that it was forked from, even if it has the id of an ended one.
@@ -19,7 +19,7 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn this() -> Self {
-        // In this order: the first call begins to notice forks.
+        // In this order, because the first call begins to notice forks.
         let id = current();
         Self { id, forks: FORKS.load(Ordering::Relaxed) }
     }
@@ -31,7 +31,7 @@ impl Process {
     }
 }
 
-/// The id of this process. To ask the system costs a call each time, so it is asked once, and again after a `fork`.
+/// Returns the id of this process. A system call reads it once, and again after a `fork`.
 #[inline]
 pub(crate) fn current() -> u32 {
     match ID.load(Ordering::Relaxed) {
@@ -60,7 +60,7 @@ fn forks_are_noticed() -> bool {
     *NOTICED.get_or_init(|| crate::base::system::at_fork(in_the_child))
 }
 
-/// Nobody forks here.
+/// Returns `true`: there are no forks.
 #[cfg(not(unix))]
 fn forks_are_noticed() -> bool {
     true

@@ -1,4 +1,4 @@
-//! What the kernel of Linux tells of a process.
+//! The state of a process, as the kernel of Linux shows it.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use std::fs;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ProcessStat {
     pub(crate) group: i32,
-    /// Whether it is more than a zombie, which has ended, and whose parent has not noticed it yet.
+    /// Whether the process has not ended. A zombie has ended, but its parent has not noticed it yet.
     pub(crate) lives: bool,
 }
 
@@ -16,12 +16,12 @@ impl ProcessStat {
     }
 
     fn of(stat: &[u8]) -> Option<Self> {
-        // The name may have anything in it, also parentheses, and need not be text.
+        // The name may contain any bytes, also parentheses.
         let after_its_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
         let mut fields = str::from_utf8(&stat[after_its_name..]).ok()?.split_ascii_whitespace();
         let (state, group) = (fields.next()?, fields.nth(1)?.parse().ok()?);
         let threads: u32 = fields.nth(14)?.parse().ok()?;
-        // Its first thread may have ended before the others.
+        // The first thread may have ended before the others.
         Some(Self { group, lives: !matches!(state, "Z" | "X") || threads > 1 })
     }
 }

@@ -9,24 +9,24 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, write};
 #[cfg(target_os = "linux")]
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// Calls `leave` when this process ends by `exit` or by a return from `main`, on the thread that ends it; `false`: it
-/// will not be called.
+/// Lets the system call `leave` when this process ends by `exit` or by a return from `main`, on the thread that ends it. `false`:
+/// the call could not be registered.
 #[expect(unsafe_code, reason = "atexit")]
 pub(crate) fn at_exit(leave: extern "C" fn()) -> bool {
-    // SAFETY: `leave` is a function of the program itself, and is there as long as the process.
+    // SAFETY: `leave` is a function of the program itself, and stays as long as the process.
     unsafe { libc::atexit(leave) == 0 }
 }
 
-/// Calls `in_the_child` in each child that `fork` makes of this process, before the child does anything else; `false`: it
-/// will not be called.
+/// Lets the system call `in_the_child` in each child that `fork` makes of this process, before the child does anything else.
+/// `false`: the call could not be registered.
 #[expect(unsafe_code, reason = "pthread_atfork")]
 pub(crate) fn at_fork(in_the_child: extern "C" fn()) -> bool {
-    // SAFETY: `in_the_child` is a function of the program itself, and is there as long as the process.
+    // SAFETY: `in_the_child` is a function of the program itself, and stays as long as the process.
     unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) == 0 }
 }
 
-/// A thread, told apart from all others that are there at the same time. It is asked for without a thread-local, which
-/// may be gone when the thread ends its process.
+/// The id of a thread, which no other living thread has. It is read without a thread-local, which may be gone when the thread
+/// ends its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Thread(usize);
 
@@ -35,85 +35,85 @@ impl Thread {
     #[expect(clippy::cast_possible_truncation, reason = "it is an address or a small number")]
     #[inline]
     pub(crate) fn this() -> Self {
-        // SAFETY: it can be called at any time, and can't fail.
+        // SAFETY: `pthread_self` can be called at any time, and can't fail.
         Self(unsafe { libc::pthread_self() } as usize)
     }
 
-    /// Never zero.
+    /// Returns the number of the thread, which is never zero.
     #[inline]
     pub(crate) fn number(self) -> usize {
         self.0
     }
 }
 
-/// Whether whoever started this process asked it to ignore the signal, as `nohup` does.
+/// Returns whether this process inherited that it ignores the signal, as from `nohup`.
 #[cfg(feature = "signals")]
 #[expect(unsafe_code, reason = "sigaction")]
 pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
     let mut present = std::mem::MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: nothing is changed, and what it is now is written where there is room for it.
+    // SAFETY: the call changes nothing, and writes the present action to a place of its type.
     let asked = unsafe { libc::sigaction(signal, std::ptr::null(), present.as_mut_ptr()) };
-    // SAFETY: it was written, because that succeeded.
+    // SAFETY: the call succeeded, so the action was written.
     asked == 0 && unsafe { present.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
-/// Returns the process group of a process, of whichever user it is; a negative number if there is no such process. (Zero: a
-/// group outside of this PID namespace, which `rustix` takes for impossible.)
+/// Returns the process group of a process of any user, or a negative number if there is no such process. Zero is a group outside
+/// of this PID namespace, which `rustix` takes for impossible.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "getpgid")]
 pub(crate) fn group_of(process: i32) -> i32 {
-    // SAFETY: it reads nothing but its argument.
+    // SAFETY: `getpgid` reads nothing but its argument.
     unsafe { libc::getpgid(process) }
 }
 
-/// Lets this process change its terminal although the terminal speaks to another group of processes.
+/// Lets this process change its terminal although another process group is in the foreground.
 #[expect(unsafe_code, reason = "signal")]
 pub(crate) fn ignore_background_output() {
     // SAFETY: no handler is installed, and nothing else in the process depends on being stopped.
     unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
 }
 
-/// Lets this process learn how its children end, also if whoever started it ignores that.
+/// Lets this process read the exit status of its children, although it may have inherited that `SIGCHLD` is ignored.
 #[cfg(feature = "cli")]
 #[expect(unsafe_code, reason = "signal")]
-pub(crate) fn hear_of_children() {
+pub(crate) fn keep_exit_statuses() {
     // SAFETY: no handler is installed.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
 
-/// Where nobody's script has descriptors of its own, who would close what it has inherited by opening another.
+/// The lowest number of an inherited descriptor. A script that opens a descriptor of a low number would close the inherited one.
 const OUT_OF_THE_WAY: i32 = 100;
 
-/// Lets what `command` starts be sent this signal when the thread that starts it ends, or the process of that thread.
+/// Makes the kernel send this signal to the process of `command` when the thread that starts it ends, alone or with its process.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "between fork and exec")]
 pub(crate) fn signal_at_death_of_this_thread(command: &mut Command, signal: Signal) {
     let in_the_child = move || Ok(set_parent_process_death_signal(Some(signal))?);
-    // SAFETY: it makes one system call.
+    // SAFETY: the closure makes one system call.
     unsafe { command.pre_exec(in_the_child) };
 }
 
-/// Lets what `command` starts, and nothing else that is started meanwhile, inherit `inherited`, and tell its process id
-/// to `told` in a line before it begins.
+/// Lets the process of `command`, and no other process that is started meanwhile, inherit `inherited`. Before it begins, it writes
+/// its process id to `pid_pipe`, in a line.
 ///
-/// A command that is prepared so is started by `fork` and `execvp`, which runs a script without a first line `#!` by the
-/// shell, where the C library does so. The quicker `posix_spawn` refuses it.
+/// A prepared command is started by `fork` and `execvp`, which runs a script without a first line `#!` by the shell, if the C
+/// library does so. The quicker `posix_spawn` refuses such a script.
 #[expect(unsafe_code, reason = "between fork and exec")]
-pub(crate) fn prepare(command: &mut Command, inherited: Option<OwnedFd>, told: Option<PipeWriter>) {
+pub(crate) fn prepare(command: &mut Command, inherited: Option<OwnedFd>, pid_pipe: Option<PipeWriter>) {
     let in_the_child = move || -> io::Result<()> {
         if let Some(inherited) = &inherited {
-            // The flag is that of the child's own descriptor, not of what it leads to.
+            // The flag belongs to the child's descriptor, and not to the open file, which the parent shares.
             match fcntl_dupfd_cloexec(inherited, OUT_OF_THE_WAY) {
                 Ok(moved) => {
                     fcntl_setfd(&moved, FdFlags::empty())?;
-                    // It is the program's that is about to be.
+                    // The new program owns the descriptor.
                     std::mem::forget(moved);
                 }
-                // There may be no more than a few.
+                // The limit of descriptors may be too low for such a number.
                 Err(_) => fcntl_setfd(inherited, FdFlags::empty())?,
             }
         }
-        if let Some(told) = &told {
+        if let Some(pid_pipe) = &pid_pipe {
             let (mut line, mut start) = ([b'\n'; 21], 20);
             let mut rest = std::process::id();
             loop {
@@ -124,10 +124,10 @@ pub(crate) fn prepare(command: &mut Command, inherited: Option<OwnedFd>, told: O
                     break;
                 }
             }
-            write(told, &line[start..21])?;
+            write(pid_pipe, &line[start..21])?;
         }
         Ok(())
     };
-    // SAFETY: it makes system calls and computes a number, and neither allocates nor locks.
+    // SAFETY: the closure makes system calls and computes a number. It neither allocates nor locks.
     unsafe { command.pre_exec(in_the_child) };
 }

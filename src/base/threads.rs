@@ -1,12 +1,12 @@
-//! Starts threads, each with a name that a debugger shows. Their work is boxed: without that, the compiler would generate all
-//! that it takes to start a thread once more for each kind of work.
+//! Starts threads, each with a name that a debugger shows. The work is boxed, so that the compiler generates the code that starts a
+//! thread only once.
 
 use std::io;
 use std::thread::{Builder, Scope};
 
 type ThreadWork<'scope> = Box<dyn FnOnce() + Send + 'scope>;
 
-/// Starts a thread that nobody joins.
+/// Starts a thread that is never joined.
 pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     fn start(name: &str, work: ThreadWork<'static>) -> io::Result<()> {
         Builder::new().name(name.into()).spawn(work).map(drop)

@@ -67,7 +67,7 @@ fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
     let store =
         store_of(arguments).map_err(|failure| (if failure.is_usage() { USAGE } else { STORE }, failure.message))?;
     #[cfg(unix)]
-    crate::base::system::hear_of_children();
+    crate::base::system::keep_exit_statuses();
     let shutdown =
         Shutdown::on_signals().map_err(|error| (NOT_STARTED, format!("can't listen to signals: {error}")))?;
     // A signal is passed on at once: whoever sends it waits for this process.

@@ -1,4 +1,4 @@
-//! The holder of a name, as people read it.
+//! The holder of a name, for people.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::base::escape::Named;
 use crate::time::clock::{LITTLE_STEP, wall_plus};
 use crate::time::{clock::moment::Moment, clock::shown::Reading, clock::shown::to_the_second};
 
-/// The holder of a name, as a person wants to read it. `Display` has its known parts:
+/// The holder of a name, for people. `Display` has its known parts:
 ///
 /// | holder | text |
 /// | --- | --- |
@@ -43,7 +43,7 @@ use crate::time::{clock::moment::Moment, clock::shown::Reading, clock::shown::to
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder(
-    /// Behind a pointer, because it is the rare part of the answers and results that it is in.
+    /// Behind a pointer, because few answers and results have a holder.
     Box<HolderFields>,
 );
 
@@ -63,7 +63,8 @@ struct HolderFields {
 }
 
 impl Holder {
-    /// Makes the holder that a store has on record. `text` is that of [`LeaseRequest::holder_text`](crate::store::LeaseRequest::holder_text), or the name of a host alone.
+    /// Makes the holder that a store has on record. `text` is the text of
+    /// [`LeaseRequest::holder_text`](crate::store::LeaseRequest::holder_text), or the name of a host alone.
     ///
     /// ```
     /// use chrono::{DateTime, TimeDelta};
@@ -127,7 +128,7 @@ impl Holder {
         self
     }
 
-    /// This process, which was granted `lease` when its store's clock showed `since`.
+    /// Makes the holder for this process, which was granted `lease` when the store's clock showed `since`.
     ///
     /// ```
     /// # use soloist::store::{Holder, LeaseRequest};
@@ -147,20 +148,20 @@ impl Holder {
         holder.with_occurrence(lease.occurrence())
     }
 
-    /// Returns this holder with the occurrence for whose run it holds the name: what a store calls that has it on record.
+    /// Returns this holder with the occurrence of its run. A store that keeps the occurrence calls this.
     #[must_use = "the holder itself stays as it is"]
     pub fn with_occurrence(self, occurrence: impl Into<Option<DateTime<Utc>>>) -> Self {
         self.with(|holder| holder.occurrence = occurrence.into())
     }
 
-    /// Returns the [occurrence](crate::store::LeaseRequest::for_occurrence) whose run holds the name, or waits in it. `None`: it is held
-    /// for no occurrence, as by a run by hand; or the store does not keep it.
+    /// Returns the [occurrence](crate::store::LeaseRequest::for_occurrence) whose run holds the name or waits in the queue. `None`: the
+    /// name is held for no occurrence, as by a run by hand, or the store does not keep it.
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
         self.0.occurrence
     }
 
-    /// Returns this holder as seen when the store's clock shows `now`. A store whose clock can be set back calls this
-    /// on every holder that it returns, so that a `since` in the future is noticed.
+    /// Returns this holder as seen when the store's clock shows `now`. A store whose clock can be set back calls this for every
+    /// holder that it returns, so that a `since` in the future is noticed.
     ///
     /// ```
     /// # use chrono::{DateTime, TimeDelta};
@@ -178,131 +179,132 @@ impl Holder {
         self.with(|holder| holder.set_back_by = ahead.filter(|ahead| *ahead > LITTLE_STEP))
     }
 
-    /// How far [`since`](Self::since) lay in the future when the store looked: its clock was set back by at least that
-    /// much after the grant. `None` if it lay in the past, or in the future by a second or less.
+    /// Returns how far [`since`](Self::since) lay in the future when the store read the holder: its clock was set back by at least
+    /// that much after the grant. `None`: `since` lay in the past, or in the future by a second or less.
     pub fn clock_set_back_by(&self) -> Option<Duration> {
         self.0.set_back_by
     }
 
-    /// Returns this holder with the process group of the command that works under its lease: what a store calls that has
-    /// it on record.
+    /// Returns this holder with the process group of the command that runs under the lease. A store that keeps the group calls
+    /// this.
     #[must_use = "the holder itself stays as it is"]
     pub fn with_process_group(self, process_group: u32) -> Self {
         self.with(|holder| holder.process_group = Some(process_group))
     }
 
-    /// Returns this holder as one whose process has ended, while what it started keeps the lease by its
-    /// [`lifeline`](crate::EventMutex::lifeline): what a store calls that can tell.
+    /// Returns this holder with the note that its process has ended, while a command of it keeps the lease by its
+    /// [`lifeline`](crate::EventMutex::lifeline). A store that can tell calls this.
     #[must_use = "the holder itself stays as it is"]
     pub fn survived_by_its_command(self) -> Self {
         self.with(|holder| holder.has_ended = true)
     }
 
-    /// The process group of the command that works under the lease, as its host counts them; `None` if there is no
-    /// command, or the store does not know. `kill -TERM -- -GROUP` on that host asks all of it to stop.
+    /// Returns the process group, on the holder's host, of the command that runs under the lease. `None`: there is no command, or
+    /// the store does not know. `kill -TERM -- -GROUP` on that host asks all processes of the group to stop.
     pub fn process_group(&self) -> Option<u32> {
         self.0.process_group
     }
 
-    /// Whether its process has ended, as far as the store can tell, and only what it started keeps the lease: until that
-    /// ends, too, and not until [`until`](Self::until).
+    /// Returns whether the holder's process has ended, as far as the store can tell, and only its command keeps the lease. The
+    /// lease then lasts until the command ends, and not until [`until`](Self::until).
     pub fn has_ended(&self) -> bool {
         self.0.has_ended
     }
 
-    /// The lease of this holder, for an operator who changes how long it lasts.
+    /// Returns the lease of this holder, for an operator who changes its term.
     pub(crate) fn as_lease(&self, name: MutexName, term: Term, now: Moment) -> Lease {
         Lease::new(name, self.0.owner, self.0.token, term, now.plus(term.get()))
     }
 
-    /// The same holder when nothing is left of its command's group.
+    /// Returns this holder without a process group, because all processes of the group have ended.
     #[cfg(unix)]
     pub(crate) fn without_process_group(self) -> Self {
         self.with(|holder| holder.process_group = None)
     }
 
-    /// The same holder after its lease was extended or shortened.
+    /// Returns this holder after its lease was extended or shortened.
     pub(crate) fn held_until(self, until: DateTime<Utc>) -> Self {
         self.with(|holder| holder.until = until)
     }
 
-    /// The acquisition that holds it.
+    /// Returns the owner: the acquisition that holds the name.
     pub fn owner(&self) -> Owner {
         self.0.owner
     }
 
-    /// The token of its grant.
+    /// Returns the fencing token of the grant.
     pub fn token(&self) -> FencingToken {
         self.0.token
     }
 
-    /// Returns the name of its host.
+    /// Returns the name of the host.
     pub fn host(&self) -> &str {
         &self.0.host
     }
 
-    /// Returns the [instance](crate::Schedule::with_instance) that it is: a name of its process beside host and process id. `None`: it
-    /// has none, or the store does not keep it.
+    /// Returns the name of the [instance](crate::Schedule::with_instance), which identifies the process in addition to host and process
+    /// id. `None`: the process has no such name, or the store does not keep it.
     pub fn instance(&self) -> Option<&str> {
         self.0.label.instance.as_deref()
     }
 
-    /// Returns the [name of the schedule](crate::Schedule::named) whose run it is. `None`: the schedule has no name, there is none, as
-    /// for a [`LeaseGuard`](crate::LeaseGuard), or the store does not keep it.
+    /// Returns the [name of the schedule](crate::Schedule::named) that holds the name. `None`: the schedule has no name, the holder is
+    /// no schedule but a [`LeaseGuard`](crate::LeaseGuard), or the store does not keep it.
     pub fn application(&self) -> Option<&str> {
         self.0.label.application.as_deref()
     }
 
-    /// Returns the reason why it holds the name, if it [gave](crate::store::LeaseRequest::because) one, and the store keeps it.
+    /// Returns the [reason](crate::store::LeaseRequest::because) of the request. `None`: the request had none, or the store does not
+    /// keep it.
     pub fn reason(&self) -> Option<&str> {
         self.0.label.reason.as_deref()
     }
 
-    /// Returns the text that a store keeps of its host, instance, application and reason.
+    /// Returns the text that a store keeps of the host, the instance, the application and the reason.
     pub(crate) fn text(&self) -> String {
         label::text(&self.0.host, &self.0.label)
     }
 
-    /// Returns its process in words, as in `web-1, pid 4242`.
+    /// Returns the process in words, as in `web-1, pid 4242`.
     pub(crate) fn process(&self) -> ProcessInWords<'_> {
         ProcessInWords { host: self.host(), pid: self.pid(), instance: self.instance() }
     }
 
-    /// Returns its process and its application in words.
+    /// Returns the process and the application in words.
     pub(crate) fn process_and_application(&self) -> String {
         let application = self.application().map(|application| format!(", application {}", Named(application)));
         format!("{}{}", self.process(), application.unwrap_or_default())
     }
 
-    /// Notes whether it is of another application than this one, which met it. A holder or a schedule without a name is of none.
+    /// Notes whether the holder is of another application than this one. A holder or a schedule without a name is of none.
     pub(crate) fn meet(&mut self, application: Option<&str>) {
         self.0.is_of_another_application =
             self.application().zip(application).is_some_and(|(its_own, other)| its_own != other);
     }
 
-    /// Returns the name of its application, if another application met it.
+    /// Returns the name of the holder's application, if another application met the holder.
     pub(crate) fn other_application(&self) -> Option<&str> {
         self.application().filter(|_| self.0.is_of_another_application)
     }
 
-    /// Its process, as its host counts processes.
+    /// Returns the process id on the holder's host.
     pub fn pid(&self) -> u32 {
         self.0.owner.pid()
     }
 
-    /// Since when, on the store's clock.
+    /// Returns the time of the grant, on the store's clock.
     pub fn since(&self) -> DateTime<Utc> {
         self.0.since
     }
 
-    /// Until when at the latest, on the store's clock, unless it is extended or has a
-    /// [`lifeline`](crate::EventMutex::lifeline). Of one that [has ended](Self::has_ended) it says nothing.
+    /// Returns the deadline of the lease, on the store's clock, unless the lease is extended or has a
+    /// [`lifeline`](crate::EventMutex::lifeline). The deadline has no meaning if the holder [has ended](Self::has_ended).
     pub fn until(&self) -> DateTime<Utc> {
         self.0.until
     }
 }
 
-/// As `{"host": "web-1", "pid": 4242, "instance": null, "application": "shop", "token": 7, "since": "…", "until": "…",
+/// Serializes the holder as `{"host": "web-1", "pid": 4242, "instance": null, "application": "shop", "token": 7, "since": "…", "until": "…",
 /// "occurrence": null, "has_ended": false, "process_group": null}`.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Holder {

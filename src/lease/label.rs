@@ -1,11 +1,11 @@
-//! The words of a holder for people: its host, the instance, the application, and the reason; and the text that stores keep of them.
+//! The words of a holder for people: host, instance, application and reason; and the text that stores keep of them.
 //!
 //! ```text
 //! web-1 instance=blue app=shop (the table is migrated)
 //! ```
 //!
 //! A part that is not known is left out. In the host, the instance and the application, `%XX` stands for a space, a control character
-//! and `%`. The reason is the rest, as it was given; a store that has no room cuts its end off.
+//! and `%`. The reason is the rest, as it was given. A store that has no room cuts its end off.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -22,7 +22,7 @@ const INSTANCE: &str = " instance=";
 const APPLICATION: &str = " app=";
 const REASON: &str = " (";
 
-/// The words of a request or of a holder that are for people, beside the host.
+/// The words of a request or of a holder that are for people, without the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label {
     /// The name of the schedule.
@@ -33,14 +33,14 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    /// Returns the label of a request of this process: a request without an instance has that of the process.
+    /// Returns the label of a request of this process. A request without an instance name gets that of the process.
     pub(crate) fn of_this_process(label: Option<&Self>) -> Self {
         let label = label.cloned().unwrap_or_default();
         Self { instance: label.instance.or_else(this_instance), ..label }
     }
 }
 
-/// Returns the text that a store keeps of a request of this process. Without a label it is made once.
+/// Returns the text that a store keeps of a request of this process. The text without a label is made only once.
 pub(crate) fn text_of_this_process(label: Option<&Label>) -> Arc<str> {
     static WITHOUT_LABEL: OnceLock<Arc<str>> = OnceLock::new();
     let made = |label| text(&this_host(), &Label::of_this_process(label)).into();
@@ -86,7 +86,7 @@ pub(crate) fn this_host() -> Arc<str> {
     Arc::clone(HOST.get_or_init(|| gethostname::gethostname().to_string_lossy().into()))
 }
 
-/// Returns the value of `SOLOIST_INSTANCE`, which is read once: no more of it than a name may have.
+/// Returns the value of `SOLOIST_INSTANCE`, which is read once, up to [`LONGEST`] characters.
 pub(crate) fn this_instance() -> Option<Arc<str>> {
     static INSTANCE: OnceLock<Option<Arc<str>>> = OnceLock::new();
     let read = || {

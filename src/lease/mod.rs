@@ -1,4 +1,4 @@
-//! The words of the protocol: a name is asked for, and granted to an owner for a term, under a token.
+//! The words of the protocol: an owner requests a name, and a store grants it for a term, with a token.
 
 pub(crate) mod holder;
 pub(crate) mod label;

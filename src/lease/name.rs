@@ -1,4 +1,4 @@
-//! The name of a mutex: a lease, a claim on an occurrence, a permit of a period, or a mark.
+//! The name of a mutex: a lease, a claim on an occurrence, a permit for a period, or a marker.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,14 +10,17 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use super::token::FencingToken;
 use crate::base::escape::steers_or_hides;
 
-/// The name of one entry in a store: a lease, or a claim, which is one on an occurrence of an event, or one on a period, a
-/// permit; or a mark, which is kept as claims are, and says something to all who share the store until it expires or is
-/// broken.
+/// The name of one entry in a store. There are four kinds. `Display` shows a name as the text that a store may use as its key:
 ///
-/// Names are compared byte by byte: nothing is trimmed, folded or normalised. A lease, a claim on an occurrence, a permit
-/// and a mark are never the same name, whatever they are called. `Display` gives the text that a store may use as its key;
-/// it is different for different names: `lease/NAME`, `claim/NAME/EVENT/OCCURRENCE`, `permit/NAME/EVENT/PERIOD`, or
-/// `mark/NAME/EVENT/MARK`, with `%` and `/` inside a part written as `%25` and `%2F`.
+/// | entry | text |
+/// | --- | --- |
+/// | a lease | `lease/NAME` |
+/// | a claim on an occurrence of an event | `claim/NAME/EVENT/OCCURRENCE` |
+/// | a permit: a claim on a period | `permit/NAME/EVENT/PERIOD` |
+/// | a marker: a text for all processes that share the store, until it expires, or is released or broken | `mark/NAME/EVENT/MARK` |
+///
+/// Inside a part, `%` and `/` are written as `%25` and `%2F`, so that different names have different texts. Names are compared byte
+/// by byte: nothing is trimmed, folded or normalised. Entries of two kinds never have an equal name.
 ///
 /// ```
 /// use chrono::{TimeZone, Utc};
@@ -39,7 +42,7 @@ pub struct MutexName(Arc<Name>);
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Name {
     mutex: Arc<str>,
-    /// `None`: it is the name of a lease.
+    /// `None`: the entry is a lease.
     claim: Option<ClaimPart>,
 }
 
@@ -50,7 +53,7 @@ struct ClaimPart {
     claimed: Claimed,
 }
 
-/// The occurrence or the period that is claimed, or the text of a mark.
+/// The occurrence or the period of a claim, or the text of a marker.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Claimed {
     Occurrence(DateTime<Utc>),
@@ -67,11 +70,11 @@ impl MutexName {
     /// The longest name, in characters: 512, which are at most 2,048 bytes.
     pub const MAX_CHARS: usize = 512;
 
-    /// The lease that is called `name`; any text of 1 to [`MAX_CHARS`](Self::MAX_CHARS) characters is a name.
+    /// Makes the name of a lease. Any text of 1 to [`MAX_CHARS`](Self::MAX_CHARS) characters is a name.
     ///
     /// # Errors
     ///
-    /// An empty name, or one that is too long.
+    /// The name is empty or too long.
     ///
     /// ```
     /// use soloist::MutexName;
@@ -83,9 +86,9 @@ impl MutexName {
         Self::lease_up_to(name.into(), Self::MAX_CHARS)
     }
 
-    /// Makes the lease, if its name has at most this many characters.
+    /// Makes the name of a lease of at most `limit` characters.
     fn lease_up_to(mutex: Arc<str>, limit: usize) -> Result<Self, InvalidName> {
-        // A character takes at most four bytes, so only a text of more bytes than characters allowed need be counted.
+        // A text has no more characters than bytes: count only if it has more than `limit` bytes.
         let chars = if mutex.len() <= limit { mutex.len() } else { mutex.chars().count() };
         match chars {
             0 => Err(InvalidName::Empty),
@@ -94,12 +97,12 @@ impl MutexName {
         }
     }
 
-    /// Makes a lease whose name people read in reports and logs, as that of an event: they see all of it, and nothing that is not there.
+    /// Makes the name of a lease that people read in reports and logs, as that of an event. They see every character of it.
     pub(crate) fn readable(name: impl Into<Arc<str>>) -> Result<Self, InvalidName> {
         Self::readable_up_to(name, Self::MAX_CHARS)
     }
 
-    /// Makes a lease whose name people read, if it has at most this many characters.
+    /// Makes the name of a lease that people read, of at most `limit` characters.
     pub(crate) fn readable_up_to(name: impl Into<Arc<str>>, limit: usize) -> Result<Self, InvalidName> {
         let name = name.into();
         if let Some(char) = name.chars().find(|char| steers_or_hides(*char)) {
@@ -111,8 +114,7 @@ impl MutexName {
         Self::lease_up_to(name, limit)
     }
 
-    /// The claim on one occurrence of `event`, kept beside this name: events that share a mutex have claims of
-    /// their own.
+    /// Makes the name of the claim on one occurrence of `event`, under this mutex. Events that share a mutex have separate claims.
     ///
     /// ```
     /// use chrono::{TimeZone, Utc};
@@ -130,8 +132,8 @@ impl MutexName {
         self.with(event, Claimed::Occurrence(occurrence))
     }
 
-    /// The claim on one period of `event`, kept beside this name. Any text may say which period it is; a
-    /// schedule's have at most 128 characters.
+    /// Makes the name of the permit of one period of `event`, under this mutex. Any text may identify the period. The periods of a
+    /// schedule have at most 128 characters.
     ///
     /// ```
     /// use soloist::MutexName;
@@ -148,8 +150,8 @@ impl MutexName {
         self.with(event, Claimed::Period(period.into()))
     }
 
-    /// The name of a mark on `event`, beside the lease that this name is: what a schedule notes in its store, such as when
-    /// it saw an event for the first time. Two marks are the same if their texts are.
+    /// Makes the name of a marker on `event`, under this mutex. A schedule notes a fact in its store by a marker, such as when it saw
+    /// an event for the first time. Markers of one event are equal if their texts are.
     ///
     /// ```
     /// use soloist::MutexName;
@@ -171,49 +173,50 @@ impl MutexName {
         Self(Arc::new(Name { mutex: Arc::clone(&self.0.mutex), claim: Some(claim) }))
     }
 
-    /// What runs hold one each of where several may be at work: the lease, which is all that others ask for, and marks beside it.
+    /// Returns the names of the slots of an event that may have several runs; each run holds one. Slot 0 is the lease, and the others
+    /// are markers.
     pub(crate) fn slots(&self, count: usize) -> Vec<Self> {
         let others = (1..count).map(|number| self.mark(self.mutex(), format!("{SLOT}{number}")));
         iter::once(self.clone()).chain(others).collect()
     }
 
-    /// Which of these it is, from 0 on; `None`: none of them.
+    /// Returns the number of the slot, from 0. `None`: the name is no slot.
     pub(crate) fn slot_number(&self) -> Option<usize> {
         if self.is_lease() { Some(0) } else { self.marked()?.strip_prefix(SLOT)?.parse().ok() }
     }
 
-    /// Asks the run under this token to stop, because another run waits for its lease, or an operator frees it. The next
-    /// run has another token, so that it is never meant.
+    /// Makes the name of the request to stop the run of this token: another run waits for the lease, or an operator frees it. The
+    /// next run has another token, so the request never concerns it.
     pub(crate) fn request_to_stop(&self, token: FencingToken) -> Self {
         self.mark(self.mutex(), format!("cancel {token}"))
     }
 
-    /// The name without the kind: what the lease is called, and what a claim is kept beside.
+    /// Returns the name of the mutex: that of the lease, and of the claims and markers under it.
     pub fn mutex(&self) -> &str {
         &self.0.mutex
     }
 
-    /// Returns whether this names a lease. Other names only expire: a claim on an occurrence or a period, or a mark.
+    /// Returns whether the entry is a lease, and not a claim, a permit or a marker.
     pub fn is_lease(&self) -> bool {
         self.0.claim.is_none()
     }
 
-    /// The event that a claim or a mark is for; `None` for a lease.
+    /// Returns the event of a claim, a permit or a marker; `None` for a lease.
     pub fn event(&self) -> Option<&str> {
         self.0.claim.as_ref().map(|claim| &*claim.event)
     }
 
-    /// The occurrence that a claim is for; `None` for anything else.
+    /// Returns the occurrence of a claim; `None` for any other entry.
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
         if let Claimed::Occurrence(occurrence) = self.0.claim.as_ref()?.claimed { Some(occurrence) } else { None }
     }
 
-    /// The period that a permit is for; `None` for anything else.
+    /// Returns the period of a permit; `None` for any other entry.
     pub fn period(&self) -> Option<&str> {
         if let Claimed::Period(period) = &self.0.claim.as_ref()?.claimed { Some(period) } else { None }
     }
 
-    /// Returns what a mark says; nothing for anything else.
+    /// Returns the text of a marker; `None` for any other entry.
     pub fn marked(&self) -> Option<&str> {
         if let Claimed::Mark(mark) = &self.0.claim.as_ref()?.claimed { Some(mark) } else { None }
     }
@@ -241,12 +244,12 @@ impl fmt::Debug for MutexName {
     }
 }
 
-/// One part of a name's text, in which the separator can't appear.
+/// Escapes one part of a name's text, so that the separator can't appear in it.
 fn part(text: &str) -> Cow<'_, str> {
     if text.contains(['%', '/']) { text.replace('%', "%25").replace('/', "%2F").into() } else { text.into() }
 }
 
-/// Why a text is not the name of a mutex.
+/// The reason why a text is not the name of a mutex.
 ///
 /// ```
 /// use soloist::store::InvalidName;
@@ -257,19 +260,19 @@ fn part(text: &str) -> Cow<'_, str> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidName {
-    /// It has no character.
+    /// The name has no character.
     #[error("the name is empty")]
     Empty,
-    /// It has too many characters.
+    /// The name has too many characters.
     #[error("the name has {chars} characters, the limit is {limit}")]
     #[non_exhaustive]
     TooLong {
-        /// The number of its characters.
+        /// The number of characters.
         chars: usize,
-        /// The most that it may have: [`MutexName::MAX_CHARS`], or 100 for the name of a schedule and of an instance.
+        /// The most characters of a name: [`MutexName::MAX_CHARS`], or 100 for the name of a schedule and of an instance.
         limit: usize,
     },
-    /// It is shown to people, and has a character that steers a terminal, breaks a line, or can't be seen.
+    /// The name is shown to people, and has a character that steers a terminal, breaks a line, or can't be seen.
     #[error(
         "the name has a `{}`, which steers a terminal, breaks a line or can't be seen: leave it out",
         char.escape_debug()
@@ -279,7 +282,7 @@ pub enum InvalidName {
         /// The first such character.
         char: char,
     },
-    /// It is shown to people, and begins or ends with a space, without which it would be another name.
+    /// The name is shown to people, and begins or ends with a space, which they can't see.
     #[error("the name begins or ends with a space: leave it out")]
     SpaceAround,
 }

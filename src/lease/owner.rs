@@ -1,4 +1,4 @@
-//! The owner of a lease: which process acquired it, and in which of its acquisitions.
+//! The owner of a lease: the id of one acquisition.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,9 +9,9 @@ use uuid::Uuid;
 use crate::base::per_process::PerProcess;
 use crate::base::process_id;
 
-/// The id of one acquisition. No two are the same, on any host, in any process, in any thread.
+/// The id of one acquisition. No other acquisition has this id, on any host, in any process, in any thread.
 ///
-/// Only the owner of a lease can release or extend it. The host's name plays no part in it.
+/// Only the owner of a lease can release or extend it. The id does not depend on the name of the host.
 ///
 /// ```
 /// use soloist::store::Owner;
@@ -37,7 +37,7 @@ impl Owner {
         Self { process: PROCESS.get().0, pid: process_id::current(), serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// The process that acquired, as its own host counts processes.
+    /// Returns the process id of the owner, on its host.
     pub fn pid(self) -> u32 {
         self.pid
     }
@@ -66,7 +66,7 @@ impl fmt::Debug for Owner {
 impl FromStr for Owner {
     type Err = InvalidOwner;
 
-    /// Reads what `Display` wrote, for stores that keep an owner as text.
+    /// Parses the text of `Display`, for stores that keep an owner as text.
     fn from_str(text: &str) -> Result<Self, InvalidOwner> {
         let parse = || {
             let mut parts = text.split('-');
@@ -81,7 +81,7 @@ impl FromStr for Owner {
     }
 }
 
-/// The text is not an owner.
+/// The error for a text that is not an owner.
 ///
 /// ```
 /// assert_eq!("nobody".parse::<soloist::store::Owner>().unwrap_err().to_string(), "not the id of an owner");

@@ -11,7 +11,7 @@ use super::term::Term;
 use super::token::FencingToken;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// What a store is asked for: a name, for a term, by an owner.
+/// A request to a store: a name, a term and an owner.
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,15 +35,15 @@ pub struct LeaseRequest {
     owner: Owner,
     asked_at: Moment,
     occurrence: Option<DateTime<Utc>>,
-    /// The words for people. Mostly there are none: they take little room. The requests of a schedule share them.
+    /// Behind a pointer: most requests have no words for people, and the requests of a schedule share them.
     label: Option<Arc<Label>>,
 }
 
 impl LeaseRequest {
-    /// Asks for `name` for a `term`, with an owner of its own.
+    /// Makes a request for `name` and `term`, with a new owner.
     ///
-    /// Make it right before it is sent: the lease's deadline counts from here. It is sent once: after an error a store may
-    /// give the name back at any later time, so whoever asks again makes a new one.
+    /// Make the request right before you send it, because the lease's deadline counts from this call. Send it once: after an error the
+    /// store may release the name at any later time, so a retry needs a new request.
     ///
     /// ```
     /// use soloist::store::LeaseRequest;
@@ -61,13 +61,13 @@ impl LeaseRequest {
         Self::asked_at(name, term, clock.moment())
     }
 
-    /// The same for somebody who has just looked at the clock.
+    /// Makes a request at a time that was just read from the clock.
     #[inline]
     pub(crate) fn asked_at(name: MutexName, term: Term, now: Moment) -> Self {
         Self { name, term, owner: Owner::unique(), asked_at: now, occurrence: None, label: None }
     }
 
-    /// The same asking, by the same owner, for another name and term: the claim beside a lease.
+    /// Returns a second request by this owner, for another name and term: the claim that goes with a lease.
     ///
     /// ```
     /// use soloist::store::LeaseRequest;
@@ -88,8 +88,8 @@ impl LeaseRequest {
         Self { name, term, owner, asked_at, occurrence, label: self.label.clone() }
     }
 
-    /// The same, for a reason that people read where they see who [holds](crate::store::Holder::reason) the name. The stores of this
-    /// crate keep it, as much of it as they have room for; others need not.
+    /// Returns this request with a reason, which people read with the [holder](crate::store::Holder::reason) of the name. The stores
+    /// of this crate keep as much of the reason as they have room for. Other stores need not.
     ///
     /// ```
     /// use soloist::store::{LeaseRequest, Names};
@@ -117,8 +117,8 @@ impl LeaseRequest {
         Self { label: label.cloned(), ..self }
     }
 
-    /// Returns this request for the run of an occurrence, which the [holder](crate::store::Holder::occurrence) then shows. A tick asks
-    /// so for the lease of each run and for each place in a queue: an earlier occurrence replaces no run of a later one.
+    /// Returns this request with the occurrence of the run, which the [holder](crate::store::Holder::occurrence) then shows. A tick
+    /// requests the lease of each run and each place in a queue in this way: an earlier occurrence replaces no run of a later one.
     ///
     /// ```
     /// use chrono::DateTime;
@@ -140,20 +140,20 @@ impl LeaseRequest {
         Self { occurrence: Some(occurrence), ..self }
     }
 
-    /// Returns the occurrence whose run asks, if there is one.
+    /// Returns the occurrence of the run that makes the request; `None` without one.
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
         self.occurrence
     }
 
-    /// Returns the reason, if one was [given](Self::because).
+    /// Returns the [reason](Self::because), if the request has one.
     pub fn reason(&self) -> Option<&str> {
         self.label.as_ref()?.reason.as_deref()
     }
 
-    /// Returns the text that a store keeps beside the owner, for people: the host of this process and, as far as they are known, the
-    /// [instance](crate::Schedule::with_instance), the [application](crate::Schedule::named) and the [reason](Self::because), as in
-    /// `web-1 instance=blue app=shop (the table is migrated)`. [`Holder::new`](crate::store::Holder::new) reads it. A store that has no room
-    /// for all of it cuts its end off.
+    /// Returns the text that a store keeps with the owner, for people, as in `web-1 instance=blue app=shop (the table is migrated)`.
+    /// It has the host of this process and, as far as they are known, the [instance](crate::Schedule::with_instance), the
+    /// [application](crate::Schedule::named) and the [reason](Self::because). A store that has no room for the text cuts its end off.
+    /// [`Holder::new`](crate::store::Holder::new) reads it.
     ///
     /// ```
     /// use soloist::store::{Holder, LeaseRequest};
@@ -179,23 +179,23 @@ impl LeaseRequest {
         self.label.as_ref()
     }
 
-    /// What is asked for.
+    /// Returns the requested name.
     pub fn name(&self) -> &MutexName {
         &self.name
     }
 
-    /// For how long.
+    /// Returns the requested term.
     pub fn term(&self) -> Term {
         self.term
     }
 
-    /// Who asks.
+    /// Returns the owner that makes the request.
     pub fn owner(&self) -> Owner {
         self.owner
     }
 
-    /// The lease that a store grants for this request. Its deadline counts from when the request was made, so that
-    /// an answer that took long does not stretch it.
+    /// Returns the lease that a store grants for this request. The deadline counts from the time of the request, so that a slow
+    /// answer does not extend it.
     ///
     /// ```
     /// # use soloist::store::LeaseRequest;
@@ -217,8 +217,8 @@ impl LeaseRequest {
 
 /// A name granted to one owner for a term.
 ///
-/// It is a description, not a guard: dropping it releases nothing. [`EventMutex::forget`](crate::EventMutex::forget)
-/// gives the name back, and [`LeaseGuard`](crate::LeaseGuard) does so by itself.
+/// A lease is a description, not a guard: its drop releases nothing. [`EventMutex::forget`](crate::EventMutex::forget) releases the
+/// name, and a [`LeaseGuard`](crate::LeaseGuard) releases it when it is dropped.
 ///
 /// ```
 /// use soloist::store::LeaseRequest;
@@ -245,32 +245,32 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// What is held.
+    /// Returns the name that is held.
     pub fn name(&self) -> &MutexName {
         &self.name
     }
 
-    /// Who holds it.
+    /// Returns the owner of the lease.
     pub fn owner(&self) -> Owner {
         self.owner
     }
 
-    /// The token of this grant.
+    /// Returns the fencing token of the grant.
     pub fn token(&self) -> FencingToken {
         self.token
     }
 
-    /// The term it was granted for.
+    /// Returns the term of the grant.
     pub fn term(&self) -> Term {
         self.term
     }
 
-    /// Until when the owner may rely on this grant: the moment before it was asked for, plus the term.
+    /// Returns the deadline, until which the owner may rely on the grant: the time of the request, plus the term.
     pub fn deadline(&self) -> Moment {
         self.deadline
     }
 
-    /// Returns the occurrence whose run it is granted for, if there is one.
+    /// Returns the occurrence of the run that has the lease; `None` without one.
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
         self.occurrence
     }
@@ -290,7 +290,7 @@ impl Lease {
         label::text_of_this_process(self.label())
     }
 
-    /// The same lease after it was extended.
+    /// Returns this lease after it was extended.
     pub(crate) fn held_until(&self, deadline: Moment) -> Self {
         Self { deadline, ..self.clone() }
     }

@@ -1,9 +1,9 @@
-//! Which store a handle leads to.
+//! The identity of the store of a handle.
 
 use std::any::type_name;
 use std::ptr;
 
-/// Which store a handle leads to, for as long as that lives; see [`Description::identity`](crate::store::Description::identity).
+/// The identity of the store of a handle, for the life of the store; see [`Description::identity`](crate::store::Description::identity).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -15,12 +15,12 @@ use std::ptr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreId {
     address: usize,
-    /// A store and its first field have one address.
+    /// Needed, because a store and its first field have one address.
     kind: &'static str,
 }
 
 impl StoreId {
-    /// The store whose handles all share this value, told apart from others by its place in memory.
+    /// Returns the identity of the store whose handles share this value, by the value's place in memory.
     ///
     /// ```
     /// use std::sync::Arc;

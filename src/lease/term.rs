@@ -1,4 +1,4 @@
-//! How long a lease is granted for, and whether it is renewed.
+//! The term of a lease, and whether the lease is renewed.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::error::debug_as_display;
 
-/// How long a lease is granted for, from 1 millisecond to 10 years.
+/// The length of a grant without renewal, from 1 millisecond to 10 years.
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,15 +36,15 @@ impl Term {
     /// The longest term: ten years, so that no sum with a clock can overflow.
     pub const MAX: Self = term(Duration::from_secs(3650 * 24 * 60 * 60));
 
-    /// The term of a lease that is renewed, unless another is said: 60 seconds. It is what a killed process leaves its
-    /// event blocked for.
+    /// The default term of a lease that is renewed: 60 seconds. After a crash of its process an event is blocked for its term at
+    /// most.
     pub const DEFAULT: Self = term(Duration::from_secs(60));
 
-    /// The term of this length.
+    /// Makes the term of this length.
     ///
     /// # Errors
     ///
-    /// A length outside of [`MIN`](Self::MIN) to [`MAX`](Self::MAX), zero included.
+    /// The length is outside of [`MIN`](Self::MIN) to [`MAX`](Self::MAX). Zero is outside, too.
     ///
     /// ```
     /// use std::time::Duration;
@@ -61,7 +61,7 @@ impl Term {
         }
     }
 
-    /// The length.
+    /// Returns the length.
     pub const fn get(self) -> Duration {
         Duration::from_nanos(self.0.get())
     }
@@ -73,7 +73,7 @@ impl fmt::Debug for Term {
     }
 }
 
-/// The length is not one that a lease can have, see [`Term`].
+/// The error for a length that is outside of the limits of a [`Term`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -89,10 +89,10 @@ pub struct InvalidTerm {
 
 debug_as_display!(InvalidTerm);
 
-/// The shortest term of a renewed lease: a shorter one would keep its store busy, and be lost to any delay.
+/// The shortest term of a renewed lease. A shorter one would keep its store busy, and any delay would lose the lease.
 pub(crate) const SHORTEST_RENEWED: Duration = Duration::from_millis(100);
 
-/// Whether a lease is renewed.
+/// The rule for the renewal of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Renewal {
     WhileItRuns,

@@ -1,4 +1,4 @@
-//! Fencing tokens: they rise with each grant, which tells a late holder from the present one.
+//! Fencing tokens, which rise with each grant, so that a late holder differs from the present holder.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use chrono::{DateTime, Utc};
 
 /// A number that rises with every grant of a name.
 ///
-/// Hand it to the resource that the task writes to. A resource that remembers the highest token it has seen, and
-/// refuses a lower one, is safe from a task that was suspended past its lease and does not know it yet.
+/// Pass the token to the resource that the task writes to. The resource remembers the highest token, and refuses a lower one. Then it
+/// is safe from a task that was suspended past its lease and has not noticed it yet.
 ///
-/// The lease of an event is one name. Under [`on_one_server`](crate::Event::on_one_server) alone each occurrence is a name of its
-/// own, and two that are granted at the same moment may have the same token.
+/// The lease of an event is one name. With [`on_one_server`](crate::Event::on_one_server) alone each occurrence is a separate name, and
+/// two grants of one moment may have equal tokens.
 ///
 /// ```
 /// use soloist::{Event, Schedule};
@@ -34,13 +34,13 @@ use chrono::{DateTime, Utc};
 pub struct FencingToken(u64);
 
 impl FencingToken {
-    /// The token with this number, as a store counts them.
+    /// Makes the token of this number, as a store counts.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// The next token of a name: one more than the `last`, and at least the microseconds of `now`, so that a store
-    /// that came back empty does not take its tokens back.
+    /// Returns the next token of a name: one more than `last`, and at least the microseconds of `now`. So tokens rise also in a store
+    /// that has lost its data.
     ///
     /// ```
     /// use chrono::DateTime;
@@ -55,7 +55,7 @@ impl FencingToken {
         Self(next.max(u64::try_from(now.timestamp_micros()).unwrap_or(0)))
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> u64 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Metrics, by the facade of the crate `metrics`: an observer that counts. No other file names that crate.
+//! Metrics for the facade of the crate `metrics`: an observer that counts. No other file names that crate.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,8 +19,8 @@ use crate::outcome::skip_reason::SkipReason;
 /// [Prometheus' exporter](https://docs.rs/metrics-exporter-prometheus). [The guide](crate::guide::observing) lists the metrics;
 /// `docs/` has alert rules and a dashboard for them.
 ///
-/// The recorder is looked for at the schedule's first tick: install it before. Counters are there from then on, and begin with 0.
-/// Several schedules may share one, in an `Arc`: events of one name share their series, and so do the stores.
+/// The schedule's first tick reads the recorder: install it before. Counters exist from then on, and begin with 0. Several
+/// schedules may share one `Metrics` in an `Arc`: events of one name share their series, and so do the stores.
 ///
 /// ```
 /// use soloist::observe::Metrics;
@@ -37,17 +37,17 @@ use crate::outcome::skip_reason::SkipReason;
 pub struct Metrics {
     /// Empty before the first tick.
     of_all: OnceLock<OfAll>,
-    /// The events of all schedules so far: a run of one that was removed may not have ended yet.
+    /// The events of all schedules so far. A removed event stays, because a run of it may not have ended yet.
     events: RwLock<HashMap<Box<str>, OfEvent>>,
 }
 
-/// What is counted for all events together.
+/// The metrics of all events together.
 struct OfAll {
-    gate: Histogram,
+    admission: Histogram,
     lowest_remaining: LateGauge,
     late_renewals: Counter,
     store_errors: Counter,
-    stores_out: Gauge,
+    stores_unavailable: Gauge,
 }
 
 struct OfEvent {
@@ -64,7 +64,7 @@ struct OfEvent {
     caught_up: Counter,
 }
 
-/// A gauge that is absent before something has happened for the first time.
+/// A gauge that is absent until it gets its first value.
 struct LateGauge {
     metric: &'static str,
     event: Option<String>,
@@ -72,12 +72,12 @@ struct LateGauge {
 }
 
 impl Metrics {
-    /// An observer that has counted nothing yet.
+    /// Returns an observer that has counted nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Begins with those events that it does not know. Others, and the stores, go on from where they are.
+    /// Adds the series of new events. The series of known events and of the stores keep their values.
     fn begin(&self, events: &[&str]) {
         self.of_all.get_or_init(OfAll::new);
         let mut known = self.events.write().unwrap_or_else(PoisonError::into_inner);
@@ -92,12 +92,11 @@ impl Observer for Metrics {
         match notice.step() {
             Step::Begins { events } => self.begin(events),
             Step::LoopAlive => gauge!("soloist_loop_heartbeat_timestamp_seconds").set(timestamp(notice.at())),
-            // Nothing is counted of these.
-            Step::Due { missed: false, .. } | Step::Released(_) | Step::Admitted { gate: Duration::ZERO, .. } => {}
+            Step::Due { missed: false, .. } | Step::Released(_) | Step::Admitted { took: Duration::ZERO, .. } => {}
             step => {
                 let Some(of_all) = self.of_all.get() else { return };
                 of_all.count(step);
-                // The duration of the gate is of all events.
+                // The duration of an admission is a series of all events together.
                 let Some(event) = notice.event().filter(|_| !matches!(step, Step::Admitted { .. })) else { return };
                 if let Some(event) = self.events.read().unwrap_or_else(PoisonError::into_inner).get(event) {
                     event.count(step, notice);
@@ -111,21 +110,21 @@ impl OfAll {
     fn new() -> Self {
         describe();
         let this = Self {
-            gate: histogram!("soloist_gate_duration_seconds"),
+            admission: histogram!("soloist_admission_duration_seconds"),
             lowest_remaining: LateGauge::new("soloist_lease_lowest_remaining_seconds", None),
             late_renewals: counter!("soloist_late_renewals_total"),
             store_errors: counter!("soloist_store_errors_total"),
-            stores_out: gauge!("soloist_store_out"),
+            stores_unavailable: gauge!("soloist_store_unavailable"),
         };
         this.late_renewals.increment(0);
         this.store_errors.increment(0);
-        this.stores_out.increment(0);
+        this.stores_unavailable.increment(0);
         this
     }
 
     fn count(&self, step: &Step<'_>) {
         match step {
-            Step::Admitted { gate, .. } if *gate > Duration::ZERO => self.gate.record(*gate),
+            Step::Admitted { took, .. } if *took > Duration::ZERO => self.admission.record(*took),
             Step::Renewed { late, lowest, .. } => {
                 self.late_renewals.increment(*late as u64);
                 self.lowest_remaining.set(lowest.as_secs_f64());
@@ -134,8 +133,8 @@ impl OfAll {
                 self.store_errors.increment(1);
                 self.lowest_remaining.set(lowest.as_secs_f64());
             }
-            Step::StoreOut(_) => self.stores_out.increment(1),
-            Step::StoreBack => self.stores_out.decrement(1),
+            Step::StoreUnavailable(_) => self.stores_unavailable.increment(1),
+            Step::StoreAvailable => self.stores_unavailable.decrement(1),
             Step::Unprotected(_) | Step::Skipped(SkipReason::StoreUnavailable(_)) => self.store_errors.increment(1),
             _ => {}
         }
@@ -227,21 +226,21 @@ fn describe() {
     let count = Unit::Count;
     describe_counter!("soloist_runs_total", count, "Runs that have ended, by how they ended.");
     describe_counter!("soloist_skips_total", count, "Due occurrences that did not run in this process, by the reason.");
-    describe_counter!("soloist_leases_lost_total", count, "Leases that were lost while their run was at work.");
-    describe_counter!("soloist_missed_total", count, "Occurrences that were found to have run nowhere.");
-    describe_counter!("soloist_caught_up_total", count, "Runs that made up for a missed occurrence.");
+    describe_counter!("soloist_leases_lost_total", count, "Leases that were lost while their run was running.");
+    describe_counter!("soloist_missed_total", count, "Occurrences that were found to have run on no server.");
+    describe_counter!("soloist_caught_up_total", count, "Runs that caught up a missed occurrence.");
     describe_counter!("soloist_late_renewals_total", count, "Renewals that left less than half of the term.");
-    describe_counter!("soloist_store_errors_total", count, "Decisions and renewals that the store gave no answer to.");
-    describe_gauge!("soloist_running", count, "Runs that are at work in this process.");
+    describe_counter!("soloist_store_errors_total", count, "Decisions and renewals that failed because of the store.");
+    describe_gauge!("soloist_running", count, "Runs that are running in this process.");
     describe_gauge!(
         "soloist_consecutive_failures",
         count,
         "Runs that have failed since the last success in this process."
     );
-    describe_gauge!("soloist_store_out", count, "Stores that gave no answer when they were last asked.");
+    describe_gauge!("soloist_store_unavailable", count, "Stores that were unavailable when they were last asked.");
     let seconds = Unit::Seconds;
     describe_histogram!("soloist_run_duration_seconds", seconds, "How long the tasks took.");
-    describe_histogram!("soloist_gate_duration_seconds", seconds, "How long the store took to admit a run.");
+    describe_histogram!("soloist_admission_duration_seconds", seconds, "How long the store took to admit a run.");
     describe_gauge!(
         "soloist_lease_lowest_remaining_seconds",
         seconds,

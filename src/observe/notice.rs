@@ -1,4 +1,4 @@
-//! The steps of a schedule, each of which is told once: to the log, and to observers.
+//! The notices of a schedule. Each step is reported once, to the log and to the observers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::time::clock::Clock;
 
 pub(crate) mod incident;
 
-/// One step of a schedule, as its [observers](crate::Schedule::observe) are told.
+/// A notice of one step of a schedule, which its [observers](crate::Schedule::observe) receive.
 ///
 /// ```
 /// use soloist::observe::{Notice, Step};
@@ -35,50 +35,52 @@ pub struct Notice<'a> {
     pub(super) step: &'a Step<'a>,
     pub(super) about: About<'a>,
     pub(super) clock: &'a Clock,
-    /// The name of the process.
+    /// The instance name of the process.
     pub(crate) instance: Option<&'a Arc<str>>,
     pub(super) posted: Option<Posted>,
 }
 
 impl<'a> Notice<'a> {
-    /// What happened.
+    /// Returns the step.
     pub fn step(&self) -> &Step<'a> {
         self.step
     }
 
-    /// The event that it happened to; `None`: it concerns the whole schedule, or its store.
+    /// Returns the event of the step. `None`: the step concerns the whole schedule, or its store.
     pub fn event(&self) -> Option<&'a str> {
         self.about.event
     }
 
-    /// The occurrence of the run that it happened to; `None`: it concerns no single run.
+    /// Returns the occurrence of the run. `None`: the step concerns no single run.
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
         self.about.occurrence
     }
 
-    /// Which run it happened to, from `Admitted` on: the same in all of its notices, as the owner of its lease or claim, and in
-    /// the [log of runs](crate::Schedule::with_run_log).
+    /// Returns the id of the run, from `Admitted` on. All notices of the run have this id. It is the owner of the lease or the
+    /// claim, and the id in the [log of runs](crate::Schedule::with_run_log).
     pub fn run(&self) -> Option<Owner> {
         self.about.run
     }
 
-    /// When, on the schedule's clock. Unless the step was posted, the clock is read when this is called.
+    /// Returns the time of the step, on the schedule's clock. If the notice has no [`sequence`](Self::sequence), each call reads
+    /// the clock.
     pub fn at(&self) -> DateTime<Utc> {
         self.posted.map_or_else(|| self.clock.now(), |posted| posted.at)
     }
 
-    /// Its number among the notices of one store that a thread of its own delivers, from 1 on: what the renewal of leases finds
-    /// out waits for no observer. Where a number is left out, observers were so slow that a thousand notices waited, and the
-    /// next ones were dropped. `None`: it was told by the thread to which it happened.
+    /// Returns the number of a notice that a separate thread delivers, from 1 for each store. The renewal of leases waits for no
+    /// observer, and sends its notices in this way. If a number is missing, a thousand notices waited for slow observers, and the
+    /// next notices were dropped. `None`: the thread that took the step delivers the notice.
     pub fn sequence(&self) -> Option<u64> {
         self.posted.map(|posted| posted.sequence)
     }
 }
 
-/// What happened; see [`Notice`].
+/// A step of a schedule; see [`Notice`].
 ///
-/// Of one run they come in this order: `Due`, `Queued`, `Unprotected`, `Admitted`, `CatchesUp`, `Started`, `Ended`, `HookFailed`,
-/// `Released`; or `Due` and, after a wait or not, `Skipped`. What is about its lease may come at any time in between.
+/// The steps of a run come in this order: `Due`, `Queued`, `Unprotected`, `Admitted`, `CatchesUp`, `Started`, `Ended`,
+/// `HookFailed`, `Released`. A skipped occurrence has `Due`, perhaps `Queued`, and `Skipped`. Steps about the lease may come at
+/// any time in between.
 ///
 /// ```
 /// use soloist::observe::Step;
@@ -93,122 +95,122 @@ impl<'a> Notice<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Step<'a> {
-    /// The first tick in which something is due, or the start of the loop, of a schedule with these events. Once, and again
-    /// for a clone that was changed.
+    /// The schedule begins, with its first tick that has a due event, or with its loop. A schedule sends this step once, and a
+    /// changed clone sends it again.
     #[non_exhaustive]
     Begins {
         /// The names of all events.
         events: &'a [&'a str],
     },
-    /// It was removed from the schedule, or from a clone. A run under way goes on.
+    /// The event was removed from the schedule, or from a clone. A run that is running continues.
     Removed,
-    /// It is due in a tick that begins now, or was missed and is made up for.
+    /// The event is due in a tick that begins now, or a missed occurrence is caught up.
     #[non_exhaustive]
     Due {
-        /// How long ago its occurrence was.
+        /// How long ago the occurrence was.
         late: Duration,
-        /// Whether it was missed in the tick for which it was due.
+        /// Whether the occurrence was missed in its own tick.
         missed: bool,
     },
-    /// It does not run.
+    /// The occurrence does not run.
     Skipped(&'a SkipReason),
-    /// It met a run of its event, or somebody who waits, and waits for its turn.
+    /// The occurrence waits in the queue, behind a run of its event or behind other occurrences.
     #[non_exhaustive]
     Queued {
-        /// Its place in the order of those who wait, from 1 on, when it came.
+        /// The first place of the occurrence in the queue, from 1.
         place: usize,
     },
-    /// The run makes up for an occurrence that was missed so long ago.
+    /// The run catches up an occurrence that was missed this long ago.
     CatchesUp(Duration),
-    /// The run goes on without its protection, because its store gave no decision.
+    /// The run continues without protection, because the store gave no decision.
     Unprotected(&'a MutexError),
-    /// The gate let it pass. Its `before` hooks are next.
+    /// The run was admitted. Its `before` hooks are next.
     #[non_exhaustive]
     Admitted {
-        /// That of what it was granted; `None` without protection.
+        /// The fencing token of the grant; `None` without protection.
         token: Option<FencingToken>,
-        /// How long the store took to decide on it, and on those that it was asked for together with it. Zero if no store was
+        /// How long the store took to decide. One request may contain the admissions of several events. Zero if no store was
         /// asked.
-        gate: Duration,
+        took: Duration,
     },
-    /// Its task starts.
+    /// The task starts.
     #[non_exhaustive]
     Started {
         /// See [`Run::fencing_token`](crate::Run::fencing_token).
         token: Option<FencingToken>,
     },
-    /// It was told to stop, while its task was at work. Told as soon as anybody finds out, once.
+    /// The run was cancelled while its task was running. The step is sent once, when the first thread notices the reason.
     Cancelled(CancelReason),
-    /// Its task is still at work, five seconds after its timeout.
+    /// The task is still running, five seconds after its timeout.
     DoesNotStop,
-    /// Its lease is lost: another run may be admitted.
+    /// The lease is lost: another run may be admitted.
     #[non_exhaustive]
     LeaseLost {
-        /// The name; `None` if that was found out when the lease was to be given back.
+        /// The name of the lease; `None` if the loss was noticed by the release.
         mutex: Option<&'a MutexName>,
-        /// The token under which it ran.
+        /// The fencing token of the run.
         token: Option<FencingToken>,
     },
-    /// Its task and its hooks have ended. The release follows, and is not part of this outcome.
+    /// The task and its hooks have ended. The release follows, and is not part of this outcome.
     Ended(&'a RunOutcome),
-    /// It has ended, and one of its hooks failed.
+    /// A hook of the run failed. This step follows [`Ended`](Self::Ended).
     HookFailed(&'a HookFailure),
-    /// Its task, a future, did not end in time, and is not waited for any longer.
+    /// The task, a future, did not end in time. The schedule does not wait for it any longer.
     LeftBehind,
-    /// Its lease was given back, or not: how that went.
+    /// The lease was released, or could not be released.
     Released(&'a Release),
     /// Leases of this schedule were renewed together.
     #[non_exhaustive]
     Renewed {
-        /// How many.
+        /// The number of leases.
         leases: usize,
-        /// How many of them less than half of their term was left for, because earlier attempts failed, or the process came to a
-        /// stop.
+        /// The number of leases that had less than half of their term left, because earlier attempts failed, or the process was
+        /// stopped.
         late: usize,
-        /// The least time that was left for any of them.
+        /// The least time that any of these leases had left.
         lowest: Duration,
     },
-    /// Leases of this schedule could not be renewed yet. It is tried again and again until they end.
+    /// Leases of this schedule could not be renewed yet. The renewal is retried until they end.
     #[non_exhaustive]
     NotRenewed {
-        /// How many.
+        /// The number of leases.
         leases: usize,
-        /// The least time that is left for any of them.
+        /// The least time that any of these leases has left.
         lowest: Duration,
-        /// Why.
+        /// The error of the store.
         error: &'a MutexError,
     },
-    /// A store gave no answer, for the first time since it last did.
-    StoreOut(&'a MutexError),
-    /// A store that was out has answered again.
-    StoreBack,
+    /// A store became unavailable. The step is sent once, until the store answers again.
+    StoreUnavailable(&'a MutexError),
+    /// An unavailable store has answered again.
+    StoreAvailable,
     /// The schedule, or the event if there is one, was paused by this process.
     #[non_exhaustive]
     Paused {
         /// The [name](crate::Schedule::named) of the schedule.
         schedule: &'a str,
-        /// Until when.
+        /// The end of the pause.
         until: DateTime<Utc>,
-        /// Why, in the words of who paused it.
+        /// The reason that was given for the pause.
         why: Option<&'a str>,
-        /// How far that reaches: the [`Scope`](crate::store::Scope) of the store.
+        /// The reach of the pause: the [`Scope`](crate::store::Scope) of the store.
         scope: &'a dyn fmt::Debug,
     },
-    /// This process ended the pause of the schedule, or of the event if there is one.
+    /// The pause of the schedule, or of the event if there is one, was ended by this process.
     #[non_exhaustive]
     Resumed {
         /// The name of the schedule.
         schedule: &'a str,
     },
-    /// A tick of the loop begins so long after what is due in it, besides its [jitter](crate::Schedule::with_jitter): five
-    /// seconds or more.
+    /// A tick of the loop begins this long after its time, without its [jitter](crate::Schedule::with_jitter): five seconds or
+    /// more.
     TickLate(Duration),
-    /// The loop is awake: in each tick, and once a minute at least. A thread of the loop tells this, so that the loop waits for no
-    /// observer; while one is still being told, it is told of no other.
+    /// The loop is awake. The step is sent in each tick and at least once a minute, by a separate thread, because the loop waits
+    /// for no observer. If observers are still busy with the last one, it is left out.
     LoopAlive,
 }
 
-/// What a step happened to.
+/// The event, the occurrence and the run of a step.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct About<'a> {
     pub(crate) event: Option<&'a str>,

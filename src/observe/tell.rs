@@ -1,5 +1,5 @@
-//! Tells of the steps of a schedule: to subscribers of `tracing` and to its observers; and on standard error what no report has,
-//! where nothing subscribes.
+//! The delivery of notices and incidents to subscribers of `tracing` and to observers. If nothing subscribes, the facts that no
+//! report has are printed on standard error.
 
 use super::notice::incident::Incident;
 use crate::base::catch_panic::contain;
@@ -15,7 +15,7 @@ pub(crate) fn log(incident: &Incident<'_>) {
     log_by(|| trace_incident(incident));
 }
 
-/// Only the code of a subscriber, or of somebody's error, can panic here.
+/// Logs, and contains a panic: the code of a subscriber or of an error may panic here.
 #[inline]
 fn log_by(trace: impl FnOnce()) {
     if let Err(message) = contain(trace) {

@@ -1,10 +1,10 @@
-//! Why a run should stop.
+//! The reasons why a run is cancelled.
 
 use std::fmt;
 
 use crate::base::error::debug_as_display;
 
-/// A reason why a run should stop.
+/// A reason why a run is cancelled.
 ///
 /// ```
 /// use soloist::{CancelReason, Event};
@@ -18,26 +18,26 @@ use crate::base::error::debug_as_display;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CancelReason {
-    /// The lease is not this run's any more: it was not renewed in time, or somebody broke it, or the store lost it. So
-    /// another run may be admitted beside this one. A clone of a [`Run`](crate::Run) that outlives its run sees this
+    /// The run lost its lease: the lease was not renewed in time, or an operator broke it, or the store lost it. Another run
+    /// may now be admitted while this one is running. A clone of a [`Run`](crate::Run) that outlives its run gets this reason,
     /// too, with or without a lease, and is woken if it waits.
     LeaseLost,
     /// The task took longer than its [`timeout`](crate::Event::timeout).
     TimedOut,
-    /// The process is about to end: a signal asked it to, or somebody called [`Shutdown::trigger`](crate::Shutdown::trigger),
-    /// and the [drain](crate::Shutdown::with_drain) is over.
+    /// The process is shutting down, after a signal or a call of [`Shutdown::trigger`](crate::Shutdown::trigger), and the
+    /// [drain](crate::Shutdown::with_drain) is over.
     ShuttingDown,
-    /// A later occurrence takes its place, because the event says [`Overlap::Replace`](crate::Overlap::Replace).
-    /// [`RunOutcome::asked_to_stop_by`](crate::RunOutcome::asked_to_stop_by) tells who waits with it.
+    /// A later occurrence replaces the run, because the event has [`Overlap::Replace`](crate::Overlap::Replace).
+    /// [`RunOutcome::asked_to_stop_by`](crate::RunOutcome::asked_to_stop_by) names the process that waits with that occurrence.
     Replaced,
     /// An operator frees the lease, as with the command `unlock` of the feature `cli`.
-    /// [`RunOutcome::asked_to_stop_by`](crate::RunOutcome::asked_to_stop_by) tells on which host.
+    /// [`RunOutcome::asked_to_stop_by`](crate::RunOutcome::asked_to_stop_by) names the operator's host and process.
     Unlocked,
 }
 
 impl CancelReason {
-    /// Returns the reason as one lower-case word, the same in every version: `lease_lost`, `timed_out`,
-    /// `shutting_down`, `replaced`, `unlocked`.
+    /// Returns the keyword of the reason, which no version changes: `lease_lost`, `timed_out`, `shutting_down`, `replaced` or
+    /// `unlocked`.
     pub fn keyword(self) -> &'static str {
         match self {
             Self::LeaseLost => "lease_lost",
@@ -48,14 +48,15 @@ impl CancelReason {
         }
     }
 
-    /// Returns whether somebody else asked for its lease, so that a task that stops does what it should.
-    pub(crate) fn gave_way(self) -> bool {
+    /// Returns whether another process asked for the lease. A task that stops for this reason has not failed.
+    pub(crate) fn is_for_the_lease(self) -> bool {
         matches!(self, Self::Replaced | Self::Unlocked)
     }
 
-    /// Returns whether somebody wanted it to stop, so that a task that returns an error then is no failure of its own.
-    pub(crate) fn is_wanted(self) -> bool {
-        self == Self::ShuttingDown || self.gave_way()
+    /// Returns whether a process or an operator asked for the stop. An error of the task is then logged as cancelled, not as
+    /// failed.
+    pub(crate) fn is_request(self) -> bool {
+        self == Self::ShuttingDown || self.is_for_the_lease()
     }
 }
 
@@ -71,7 +72,7 @@ impl fmt::Display for CancelReason {
     }
 }
 
-/// The run was cancelled: what [`Run::check`](crate::Run::check) says, for a task to pass on with `?`.
+/// The error of [`Run::check`](crate::Run::check) in a cancelled run, which a task passes on with `?`.
 ///
 /// ```
 /// use soloist::Event;
@@ -97,7 +98,7 @@ impl Cancelled {
         Self { reason }
     }
 
-    /// Why.
+    /// Returns why the run was cancelled.
     pub fn reason(&self) -> CancelReason {
         self.reason
     }

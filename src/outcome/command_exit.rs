@@ -1,4 +1,4 @@
-//! How a command ended: its exit status, and what is kept of its output.
+//! The end of a command: its exit status and the kept part of its output.
 
 use std::fmt;
 use std::process::ExitStatus;
@@ -13,7 +13,7 @@ pub(crate) struct CommandExit {
     pub(crate) output: Option<KeptOutput>,
 }
 
-/// How a command ended, as a person says it: `exited with 3`, `ended by signal 9 (SIGKILL)`.
+/// An exit status in words: `exited with 3`, `ended by signal 9 (SIGKILL)`.
 pub(crate) struct Exited(pub(crate) ExitStatus);
 
 impl fmt::Display for Exited {
@@ -25,7 +25,7 @@ impl fmt::Display for Exited {
     }
 }
 
-/// The end of what a command wrote; see [`Output::Keep`](crate::Output::Keep).
+/// The last bytes of a command's output; see [`Output::Keep`](crate::Output::Keep).
 ///
 /// ```
 /// # #[cfg(unix)] {
@@ -61,13 +61,13 @@ impl KeptOutput {
         &self.bytes
     }
 
-    /// Returns how many bytes came before those.
+    /// Returns the number of earlier bytes, which were left out.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 }
 
-/// As text; what is none is shown as `�`, and what would steer a terminal as `\u{1b}`.
+/// Shows the bytes as text: invalid UTF-8 as `�`, and a character that steers a terminal escaped, as in `\u{1b}`.
 impl fmt::Display for KeptOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.left_out > 0 {

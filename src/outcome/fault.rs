@@ -1,4 +1,4 @@
-//! What went wrong in a task, a hook or a command: an error, a panic, an exit status.
+//! The fault of a task, a hook or a command: an error, a panic or an exit status.
 
 use std::error::Error;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::command_exit::Exited;
 use crate::base::escape::{Chain, Lines};
 use crate::base::{catch_panic::contain, error::BoxError};
 
-/// What somebody's code did instead of succeeding.
+/// The fault of a task, a hook or a command.
 ///
 /// ```
 /// use soloist::observe::Fault;
@@ -20,28 +20,28 @@ use crate::base::{catch_panic::contain, error::BoxError};
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It returned this error.
+    /// The task or the hook returned this error.
     Failed(Arc<dyn Error + Send + Sync>),
-    /// It panicked with this message.
+    /// The task or the hook panicked with this message.
     Panicked(Arc<str>),
-    /// It is a command, and ended with another status than 0, or by a signal that was not ours.
+    /// The command ended with a status other than 0, or by a signal that was not sent by its scheduler.
     Exited(ExitStatus),
 }
 
 impl Fault {
-    /// Returns why the run was cancelled, if this is what [`Run::check`](crate::Run::check) said, and the task passed on.
+    /// Returns why the run was cancelled, if the task passed on the error of [`Run::check`](crate::Run::check).
     pub(crate) fn cancellation(&self) -> Option<CancelReason> {
         let Self::Failed(error) = self else { return None };
         let error = error.downcast_ref::<NotStarted>().map_or(&**error, |NotStarted(why)| &**why);
         error.downcast_ref::<Cancelled>().map(Cancelled::reason)
     }
 
-    /// Returns the fault of a task that could not be started, for this reason.
+    /// Returns the fault of a task that could not be started because of this error.
     pub(crate) fn not_started(error: impl Into<BoxError>) -> Self {
         Self::Failed(Arc::new(NotStarted(error.into())))
     }
 
-    /// Returns whether this kept a task from being started.
+    /// Returns whether the task could not be started.
     pub(crate) fn is_not_started(&self) -> bool {
         matches!(self, Self::Failed(error) if error.is::<NotStarted>())
     }
@@ -74,7 +74,7 @@ impl fmt::Display for Fault {
 impl fmt::Debug for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // How an error shows itself to developers is its own code too.
+            // The `Debug` text comes from the error's own code: escape it.
             Self::Failed(error) => {
                 f.debug_tuple("Failed").field(&format_args!("{}", Lines(format_args!("{error:?}")))).finish()
             }
@@ -89,7 +89,7 @@ impl fmt::Debug for Fault {
 #[error(transparent)]
 struct NotStarted(BoxError);
 
-/// Runs a task or a hook: an error and a panic are both a fault of it, and of nobody else.
+/// Runs a task or a hook. An error or a panic becomes a fault of this code alone.
 pub(crate) fn attempt(code: impl FnOnce() -> Result<(), BoxError>) -> Result<(), Fault> {
     match contain(code) {
         Ok(outcome) => outcome.map_err(|error| Fault::Failed(error.into())),

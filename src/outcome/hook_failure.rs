@@ -1,10 +1,10 @@
-//! A hook that failed, and which one it was.
+//! The failure of a hook.
 
 use std::fmt;
 
 use crate::outcome::fault::Fault;
 
-/// A hook that failed.
+/// The failure of one hook of a run.
 ///
 /// ```
 /// # use soloist::{Event, Schedule, Verdict};
@@ -25,17 +25,17 @@ pub struct HookFailure {
 }
 
 impl HookFailure {
-    /// Returns which kind of hook it was.
+    /// Returns the kind of the hook.
     pub fn hook(&self) -> Hook {
         self.hook
     }
 
-    /// Returns which one of its kind, counted from 1 in the order in which they were added to the event.
+    /// Returns the number of the hook. The hooks of one kind are counted from 1, in the order of their addition to the event.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// Returns what it did.
+    /// Returns the fault of the hook.
     pub fn fault(&self) -> &Fault {
         &self.fault
     }

@@ -1,4 +1,4 @@
-//! The words of a result: how a run ended, why a due event did not run, the record of a run in a log, a pause.
+//! The results of a tick: the outcome of a run, the reason of a skip, the record of a run in a log, a pause.
 
 pub(crate) mod cancel;
 pub(crate) mod command_exit;

@@ -1,4 +1,4 @@
-//! A pause of a schedule, or of an event, in words: who paused it, since when, until when and why.
+//! The pause of a schedule or of an event: its process, its start, its end and its reason.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::base::escape::OneLine;
 use crate::lease::holder::Holder;
 use crate::time::clock::shown::{Reading, to_the_second};
 
-/// The texts of the marks of pauses, which are kept under the name of a schedule.
+/// The texts of the markers of pauses. A store keeps them under the name of the schedule.
 pub(crate) const PAUSED: &str = "paused";
 pub(crate) const EVENT_PAUSED: &str = "event paused";
 
@@ -38,18 +38,18 @@ impl Pause {
         Self { holder }
     }
 
-    /// Returns who paused first, since when, and until when it is paused; `None` if the store does not keep it.
+    /// Returns the process that paused first, with the start and the end of the pause. `None`: the store keeps no holders.
     pub fn holder(&self) -> Option<&Holder> {
         self.holder.as_ref()
     }
 
-    /// Returns why it is paused, as who paused first has said; `None` if that was nothing, or the store does not keep it.
+    /// Returns the reason that the first process gave for the pause. `None`: it gave none, or the store keeps no reasons.
     pub fn why(&self) -> Option<&str> {
         self.holder.as_ref()?.reason()
     }
 }
 
-/// As `{"by": {…}, "why": "…"}`, with the [`Holder`] who paused first.
+/// Serializes the pause as `{"by": {…}, "why": "…"}`, with the [`Holder`] that paused first.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Pause {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -72,7 +72,7 @@ impl fmt::Display for Reading<'_, Pause> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(Pause { holder }, time) = self;
         let Some(holder) = holder else { return f.write_str("paused") };
-        // Rounded, because its end was computed from two readings of a clock.
+        // Rounded, because the end was computed from two readings of a clock.
         let until = holder.until().round_subsecs(0);
         write!(f, "paused by {}, since {}, until {}", holder.process(), time(holder.since()), time(until))?;
         holder.reason().map_or(Ok(()), |why| write!(f, ": {}", OneLine(why)))

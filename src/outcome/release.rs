@@ -1,4 +1,4 @@
-//! How giving a lease back went.
+//! The result of the release of a lease.
 
 use std::fmt;
 
@@ -9,34 +9,34 @@ use crate::time::clock::shown::HumanDuration;
 /// The result of the release of a lease.
 ///
 /// ```
-/// assert_eq!(soloist::observe::Release::Lost.to_string(), "the lease was lost while the task was at work");
+/// assert_eq!(soloist::observe::Release::Lost.to_string(), "the lease was lost while the task was running");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Release {
     /// The name is free.
     Released,
-    /// It was not ours any more: it expired or was broken while the task was at work, so that another run may have
-    /// been admitted beside it. The present holder was left alone.
+    /// The run had lost the lease: it expired or was broken while the task was running, so that another run may have been
+    /// admitted meanwhile. The release changed nothing for the present holder.
     Lost,
-    /// It is held for so much longer, as [`hold_at_least`](crate::Event::hold_at_least) asks.
+    /// The lease is held for this much longer, as [`hold_at_least`](crate::Event::hold_at_least) asks.
     HeldFor(Term),
     /// The store did not answer; the lease expires with its term.
     Failed(MutexError),
 }
 
 impl Release {
-    /// Returns whether the name was not, or not by us, given back.
+    /// Returns whether the lease was lost, or could not be released.
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::Lost | Self::Failed(_))
     }
 
-    /// Returns what a store's answer to the release of a lease means.
+    /// Interprets a store's answer to a release, which asked for the rest of a minimum hold.
     #[inline]
-    pub(crate) fn of(rest: Option<Term>, answer: Result<bool, MutexError>) -> Self {
-        match (answer, rest) {
+    pub(crate) fn of(minimum_hold_left: Option<Term>, answer: Result<bool, MutexError>) -> Self {
+        match (answer, minimum_hold_left) {
             (Ok(true), None) => Self::Released,
-            (Ok(true), Some(rest)) => Self::HeldFor(rest),
+            (Ok(true), Some(left)) => Self::HeldFor(left),
             (Ok(false), _) => Self::Lost,
             (Err(error), _) => Self::Failed(error),
         }
@@ -46,10 +46,10 @@ impl Release {
 impl fmt::Display for Release {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Released => f.write_str("the lease was given back"),
-            Self::Lost => f.write_str("the lease was lost while the task was at work"),
-            Self::HeldFor(rest) => write!(f, "the lease is held for {} more", HumanDuration(rest.get())),
-            Self::Failed(error) => write!(f, "the lease was not given back: {}", Chain(error)),
+            Self::Released => f.write_str("the lease was released"),
+            Self::Lost => f.write_str("the lease was lost while the task was running"),
+            Self::HeldFor(left) => write!(f, "the lease is held for {} more", HumanDuration(left.get())),
+            Self::Failed(error) => write!(f, "the lease was not released: {}", Chain(error)),
         }
     }
 }

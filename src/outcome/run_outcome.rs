@@ -1,4 +1,4 @@
-//! How one run ended.
+//! The outcome of a run.
 
 use std::fmt;
 use std::process::ExitStatus;
@@ -17,7 +17,7 @@ use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::{holder::Holder, token::FencingToken};
 use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 
-/// The outcome of a run; `then` and its kin receive it, and the report keeps it.
+/// The outcome of a run. The hooks that run after the task receive it, and the report keeps it.
 ///
 /// ```
 /// use soloist::{Event, Schedule};
@@ -40,7 +40,7 @@ pub struct RunOutcome {
     pub(crate) cancelled: Option<CancelReason>,
     pub(crate) token: Option<FencingToken>,
     pub(crate) release: Option<Release>,
-    /// Behind a pointer, because most runs have none of it, and a report has many outcomes.
+    /// Boxed, because most runs have none of these fields, and a report has many outcomes.
     pub(crate) rest: Option<Box<RestOfOutcome>>,
 }
 
@@ -55,12 +55,12 @@ pub(crate) struct RestOfOutcome {
 }
 
 impl RunOutcome {
-    /// Returns a run of which no more is known yet.
+    /// Returns an outcome without details.
     pub(crate) fn new(ended: Ended, token: Option<FencingToken>) -> Self {
         Self { ended, took: Duration::ZERO, cancelled: None, token, release: None, rest: None }
     }
 
-    /// Returns the details that only some outcomes have, to change them.
+    /// Returns the fields that few outcomes have, to change them.
     pub(crate) fn rest_mut(&mut self) -> &mut RestOfOutcome {
         self.rest.get_or_insert_default()
     }
@@ -70,7 +70,7 @@ impl RunOutcome {
         &self.ended
     }
 
-    /// Returns the same in one word, for a page or a metric.
+    /// Returns the kind of the end in one word, for a page or a metric.
     pub fn kind(&self) -> OutcomeKind {
         match &self.ended {
             Ended::Succeeded => OutcomeKind::Succeeded,
@@ -82,20 +82,20 @@ impl RunOutcome {
         }
     }
 
-    /// Returns whether the task did what it was asked to. Hooks and the release have no say in it.
+    /// Returns whether the task succeeded. Hooks and the release do not count.
     pub fn is_success(&self) -> bool {
         matches!(self.ended, Ended::Succeeded)
     }
 
-    /// Returns whether anything went wrong: the task, a hook, the lease or its release, or a store that was out, so that the
-    /// run had no protection. A task that stopped because it was [replaced](CancelReason::Replaced) or
-    /// [unlocked](CancelReason::Unlocked) did nothing wrong.
+    /// Returns whether anything failed: the task, a hook, the lease, its release, or the store, so that the run was
+    /// [`unprotected`](Self::unprotected). A task that stopped because it was [replaced](CancelReason::Replaced) or
+    /// [unlocked](CancelReason::Unlocked) has not failed.
     pub fn is_failure(&self) -> bool {
-        let gave_way = || match &self.ended {
-            Ended::Faulted(fault) => fault.cancellation().is_some_and(CancelReason::gave_way),
+        let stopped_for_the_lease = || match &self.ended {
+            Ended::Faulted(fault) => fault.cancellation().is_some_and(CancelReason::is_for_the_lease),
             _ => false,
         };
-        !(self.is_success() || gave_way())
+        !(self.is_success() || stopped_for_the_lease())
             || self.rest.as_ref().is_some_and(|rest| rest.is_failure())
             || self.release.as_ref().is_some_and(Release::is_failure)
     }
@@ -105,87 +105,90 @@ impl RunOutcome {
         self.took
     }
 
-    /// Returns why the task was told to stop, if it was while it was at work. One that returned without an error all the same has
-    /// succeeded: whether its work is done is for the task to say.
+    /// Returns why the run was cancelled, if it was cancelled while the task was running. A task that then returned without an
+    /// error has succeeded: the task decides whether its work is done.
     pub fn cancel_reason(&self) -> Option<CancelReason> {
         self.cancelled
     }
 
-    /// Returns who waited to take its place when it was told to stop, see [`Overlap::Replace`](crate::Overlap::Replace); or the operator's
-    /// process that [frees](CancelReason::Unlocked) its lease.
+    /// Returns the process that asked the run to stop. It waited with a later occurrence, see
+    /// [`Overlap::Replace`](crate::Overlap::Replace), or it is the operator's process that [frees](CancelReason::Unlocked) the
+    /// lease.
     pub fn asked_to_stop_by(&self) -> Option<&Holder> {
         self.rest.as_ref()?.asked_to_stop_by.as_ref()
     }
 
-    /// Returns the fencing token the run carried; `None` for an event without protection, and where it was
+    /// Returns the fencing token of the run. `None`: the event has no protection, or the run was
     /// [`unprotected`](Self::unprotected).
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.token
     }
 
-    /// Returns the hooks that failed so far, in the order in which they ran.
+    /// Returns the failures of hooks so far, in the order of their runs.
     pub fn hook_failures(&self) -> &[HookFailure] {
         self.rest.as_ref().map_or(&[], |rest| &rest.hook_failures)
     }
 
-    /// Returns when the lease was lost, if it was while the task or its hooks were at work: its deadline, if it could not be
-    /// renewed before; from then on another run may have been admitted. For a command that is when it was told to stop:
-    /// its [`grace`](crate::Event::grace) and a second before another run may be admitted. Or when the store said that it was not
-    /// ours any more, because somebody broke it, or the store lost its data: then another run may have been admitted since the
-    /// last renewal.
+    /// Returns when the lease was lost, if it was lost while the task or its hooks were running:
+    ///
+    /// - The lease could not be renewed. The time is the lease's deadline, and another run may have been admitted from then on.
+    ///   For a command or a future the time is when it was cancelled: its [`grace`](crate::Event::grace) and a second before
+    ///   another run may be admitted.
+    /// - The store answered that the run no longer held the lease, because an operator broke it or the store lost its data. The
+    ///   time is that of the answer, and another run may have been admitted since the last renewal.
     pub fn lease_lost_at(&self) -> Option<DateTime<Utc>> {
         self.rest.as_ref()?.lost_at
     }
 
-    /// Returns why it ran without its protection, if it did: the store gave no decision, and the event says
+    /// Returns why the run was unprotected, if it was: the store gave no decision, and the event has
     /// [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected).
     pub fn unprotected(&self) -> Option<&MutexError> {
         self.rest.as_ref()?.unprotected.as_ref()
     }
 
-    /// Returns the exit code of its command, or the signal that ended it; `None` if it is a callback, or was not started. Also
-    /// there when the command was [cancelled](crate::CancelReason), however it took that.
+    /// Returns the exit code of the command, or the signal that ended it, also after the command was
+    /// [cancelled](crate::CancelReason). `None`: the task is no command, or the command was not started.
     pub fn exit_status(&self) -> Option<ExitStatus> {
         self.rest.as_ref()?.exit.as_ref().map(|exit| exit.status)
     }
 
-    /// Returns the end of what its command wrote; `None` unless [`Output::Keep`](crate::Output::Keep) asks for it.
+    /// Returns the last bytes of the command's output. `None`: the event does not have [`Output::Keep`](crate::Output::Keep).
     pub fn output(&self) -> Option<&KeptOutput> {
         self.rest.as_ref()?.exit.as_ref()?.output.as_ref()
     }
 
-    /// Returns how giving the lease back went; `None` without a lease, and in hooks, which run while it is still held.
+    /// Returns the result of the release. `None`: the run has no lease, or the caller is a hook, which runs before the release.
     pub fn release(&self) -> Option<&Release> {
         self.release.as_ref()
     }
 
-    /// Returns what went wrong with the task, in its own words; `None` if it succeeded, or there are none.
+    /// Returns the message of the task's fault; `None` if the task succeeded, or its fault has no message.
     pub(crate) fn error(&self) -> Option<String> {
-        let said = |fault: &Fault| match fault {
+        let message = |fault: &Fault| match fault {
             Fault::Failed(error) => Chain(&**error).to_string(),
             Fault::Panicked(message) => message.to_string(),
             Fault::Exited(status) => Exited(*status).to_string(),
         };
-        // An error is shown by its own code, which may panic.
-        let said =
-            |fault: &Fault| contain(|| said(fault)).unwrap_or_else(|_| "an error that can't be shown".to_owned());
+        // The error's own code makes the message, and may panic.
+        let message =
+            |fault: &Fault| contain(|| message(fault)).unwrap_or_else(|_| "an error that can't be shown".to_owned());
         match &self.ended {
             Ended::Succeeded => None,
-            Ended::Faulted(fault) => Some(said(fault)),
-            Ended::TimedOut { fault, .. } => fault.as_ref().map(said),
-            Ended::NotStarted => self.hook_failures().first().map(|failure| said(&failure.fault)),
+            Ended::Faulted(fault) => Some(message(fault)),
+            Ended::TimedOut { fault, .. } => fault.as_ref().map(message),
+            Ended::NotStarted => self.hook_failures().first().map(|failure| message(&failure.fault)),
         }
     }
 
-    /// Returns whether another server may run the occurrence, because the lease was lost before the task started, or this
-    /// process could not start the task.
+    /// Returns whether another server may run the occurrence: the lease was lost before the task started, or this process could
+    /// not start the task.
     #[inline]
     pub(crate) fn leaves_its_occurrence(&self) -> bool {
         let is_prepared = || self.hook_failures().iter().all(|failure| failure.hook != Hook::Before);
         match &self.ended {
             Ended::NotStarted => self.lease_lost_at().is_some() && is_prepared(),
             Ended::Faulted(fault) | Ended::TimedOut { fault: Some(fault), .. } => {
-                fault.is_not_started() && !fault.cancellation().is_some_and(CancelReason::gave_way)
+                fault.is_not_started() && !fault.cancellation().is_some_and(CancelReason::is_for_the_lease)
             }
             Ended::Succeeded | Ended::TimedOut { fault: None, .. } => false,
         }
@@ -207,27 +210,27 @@ impl fmt::Display for RunOutcome {
 impl fmt::Display for Reading<'_, RunOutcome> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(outcome, time) = self;
-        let by_whom = |f: &mut fmt::Formatter<'_>| match outcome.asked_to_stop_by() {
+        let write_requester = |f: &mut fmt::Formatter<'_>| match outcome.asked_to_stop_by() {
             Some(holder) => write!(f, ": {}", Reading(holder, *time)),
             None => Ok(()),
         };
         match &outcome.ended {
             Ended::Succeeded => {
                 write!(f, "succeeded in {}", HumanDuration(outcome.took))?;
-                if let Some(reason) = outcome.cancelled.filter(|reason| reason.is_wanted()) {
-                    write!(f, ", after it was told to stop, because {reason}")?;
-                    by_whom(f)?;
+                if let Some(reason) = outcome.cancelled.filter(|reason| reason.is_request()) {
+                    write!(f, ", after it was cancelled, because {reason}")?;
+                    write_requester(f)?;
                 }
             }
             Ended::Faulted(fault @ Fault::Failed(error)) => match fault.cancellation() {
                 None => write!(f, "failed after {}: {}", HumanDuration(outcome.took), Chain(&**error))?,
-                // When that was follows.
+                // The reason and its time follow below.
                 Some(CancelReason::LeaseLost) if outcome.lease_lost_at().is_some() => {
                     write!(f, "cancelled after {}", HumanDuration(outcome.took))?;
                 }
                 Some(reason) => {
                     write!(f, "cancelled after {}, because {reason}", HumanDuration(outcome.took))?;
-                    by_whom(f)?;
+                    write_requester(f)?;
                 }
             },
             Ended::Faulted(Fault::Panicked(message)) => {
@@ -242,9 +245,9 @@ impl fmt::Display for Reading<'_, RunOutcome> {
                 if late >= STOPPED_AT_ONCE {
                     write!(f, ", and stopped {} later", HumanDuration(late))?;
                 }
-                // How its command ended follows.
-                let said = |fault: &&Fault| fault.cancellation().is_some() || matches!(fault, Fault::Exited(_));
-                if let Some(fault) = fault.as_ref().filter(|fault| !said(fault)) {
+                // The exit status follows below.
+                let is_known = |fault: &&Fault| fault.cancellation().is_some() || matches!(fault, Fault::Exited(_));
+                if let Some(fault) = fault.as_ref().filter(|fault| !is_known(fault)) {
                     write!(f, "; {fault}")?;
                 }
             }
@@ -279,7 +282,7 @@ impl fmt::Display for Reading<'_, RunOutcome> {
     }
 }
 
-/// Whoever ends within this after it was told to has stopped when it was told to.
+/// A task that ends within this time after its timeout is not shown as late.
 const STOPPED_AT_ONCE: Duration = Duration::from_millis(100);
 
 /// The end of a task.
@@ -301,26 +304,26 @@ const STOPPED_AT_ONCE: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ended {
-    /// It returned without an error.
+    /// The task returned without an error.
     Succeeded,
-    /// It returned an error, or panicked; or its command failed, or was [cancelled](crate::CancelReason). If its command could not
-    /// be started, or its future was never polled, the occurrence or the period is released, and another server can run it.
+    /// The task returned an error or panicked, or its command failed or was [cancelled](crate::CancelReason). If the command could
+    /// not be started, or the future was never polled, the occurrence or the period is released: another server can run it.
     Faulted(Fault),
-    /// It took longer than its [`timeout`](crate::Event::timeout) and was told to stop.
+    /// The task took longer than its [`timeout`](crate::Event::timeout) and was cancelled.
     #[non_exhaustive]
     TimedOut {
-        /// How long it might have taken.
+        /// The timeout.
         limit: Duration,
-        /// What it did when it stopped, unless it returned without an error.
+        /// The fault of the task when it stopped; `None` if it returned without an error.
         fault: Option<Fault>,
     },
-    /// It was not called, because a `before` hook failed, or its lease was lost before. In the second case the occurrence
-    /// or the period is given back too, for whoever asks next.
+    /// The task was not called, because a `before` hook failed, or because the lease was lost before. In the second case the
+    /// occurrence or the period is released, too: another server can run it.
     NotStarted,
 }
 
 impl Ended {
-    /// Returns whether it was told to stop, and did.
+    /// Returns whether the task stopped because it was cancelled.
     fn was_cut_short(&self) -> bool {
         match self {
             Self::Faulted(fault) => fault.cancellation().is_some(),
@@ -371,7 +374,7 @@ mod tests {
         assert_eq!(
             outcome.to_string(),
             "failed after 12 ms: no paper; `then` hook 2 panicked: gone; \
-             the lease was not given back: could not forget lease/reports: timed out"
+             the lease was not released: could not forget lease/reports: timed out"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A record of one run, as a run log keeps it: which occurrence, where and when it ran, and how it ended.
+//! The record of a run in a run log: its occurrence, its process, its times and its result.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,27 +17,27 @@ pub(crate) mod skip_count;
 
 use outcome_kind::OutcomeKind;
 
-/// The identity of a run.
+/// The event and the occurrence of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct RunId {
     pub(crate) event: Arc<str>,
     pub(crate) occurrence: DateTime<Utc>,
 }
 
-/// How many runs of an event a schedule keeps at most.
+/// The most runs of an event that a schedule keeps.
 pub(crate) const MOST_KEPT: usize = 1_000;
 
-/// How much is kept of an error, and of the name of a host, in characters.
+/// The most characters that are kept of an error, and of the name of a host.
 const ERROR_MAX: usize = 200;
 const HOST_MAX: usize = 64;
 
-/// One run, as the [log of a store](crate::store::RunLog) keeps it. `Display`:
+/// The record of a run in the [log of a store](crate::store::RunLog). `Display`:
 /// `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`, which begins with the occurrence.
 ///
-/// A record is written when the run starts, and again when it has ended. One without an [`end`](Self::end) is of a run that
-/// is still at work, or whose process was killed.
+/// A record is written when the run starts, and again when it has ended. If a record has no [`end`](Self::end), its run is
+/// still running, or the process of the run was killed.
 ///
-/// All times are kept to the microsecond, in the years 1000 to 9999. So a record is the same when a store has kept it.
+/// Times have the precision of a microsecond and lie in the years 1000 to 9999, so that a store returns a record unchanged.
 ///
 /// ```
 /// use chrono::{TimeDelta, Utc};
@@ -66,8 +66,8 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// Returns a run of this process that has just started, and has not ended yet. `id` is of this run alone: all records of the
-    /// run have it.
+    /// Returns the record of a run of this process that has just started. All records of the run have this `id`, and no other
+    /// run has it.
     pub fn started(
         event: impl Into<Arc<str>>,
         id: Owner,
@@ -81,7 +81,7 @@ impl RunRecord {
         record.of_instance(this_instance())
     }
 
-    /// Returns this record for a run of an instance.
+    /// Returns this record with the name of the instance that ran it.
     pub(crate) fn of_instance(self, instance: Option<Arc<str>>) -> Self {
         let instance = instance.map(|instance| one_line(&instance, LONGEST));
         Self { instance: instance.filter(|instance| !instance.is_empty()), ..self }
@@ -107,8 +107,8 @@ impl RunRecord {
         Self { host: one_line(&host, HOST_MAX), pid, ..self }.of_instance(label.instance)
     }
 
-    /// Returns the same run when it has ended. The error is kept in one line of at most 200 characters: control characters are
-    /// escaped, and a longer one ends in `…`. One without text is none.
+    /// Returns this record with the end of the run. The error becomes one line of at most 200 characters: control characters
+    /// are escaped, and a longer error ends in `…`. An error without text is dropped.
     #[must_use = "the record itself stays as it is"]
     pub fn ended(self, at: DateTime<Utc>, result: OutcomeKind, error: Option<&str>) -> Self {
         let error = error.map(|error| one_line(error, ERROR_MAX)).filter(|error| !error.is_empty());
@@ -120,22 +120,22 @@ impl RunRecord {
         &self.event
     }
 
-    /// Returns which run it is. No two runs have the same, on any host.
+    /// Returns the id of the run, which no other run has, on any host.
     pub fn id(&self) -> Owner {
         self.id
     }
 
-    /// Returns the instant for which the event was due; of a run by hand, the instant that was given.
+    /// Returns the instant at which the event was due; for a run by hand, the instant that was given.
     pub fn occurrence(&self) -> DateTime<Utc> {
         self.occurrence
     }
 
-    /// Returns the name of the host on which it ran.
+    /// Returns the name of the run's host.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Returns the [instance](crate::Schedule::with_instance) that ran it, if that has a name.
+    /// Returns the name of the [instance](crate::Schedule::with_instance) that ran it, if it has one.
     pub fn instance(&self) -> Option<&str> {
         self.instance.as_deref()
     }
@@ -145,32 +145,33 @@ impl RunRecord {
         label::text(&self.host, &Label { instance: self.instance.clone(), ..Label::default() })
     }
 
-    /// Returns its process in words, as in `web-1, pid 4242`.
+    /// Returns the process in words, as in `web-1, pid 4242`.
     pub(crate) fn process(&self) -> ProcessInWords<'_> {
         ProcessInWords { host: &self.host, pid: self.pid, instance: self.instance() }
     }
 
-    /// Returns the id of its process on its host.
+    /// Returns the process id on the run's host.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Returns the fencing token that it carried; `None` for an event without protection, and where it ran unprotected.
+    /// Returns the fencing token of the run. `None`: the event has no protection, or the run was unprotected.
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.token
     }
 
-    /// Returns when it started, on the clock of its host. Runs of several hosts are in the order of their log, not of these times.
+    /// Returns when the run started, on the clock of its host. The order of runs is that of the log, not of these times: the
+    /// clocks of several hosts differ.
     pub fn started_at(&self) -> DateTime<Utc> {
         self.started
     }
 
-    /// Returns how and when it ended; `None` if it is still at work, or its process was killed.
+    /// Returns the end of the run. `None`: the run is still running, or its process was killed.
     pub fn end(&self) -> Option<&RunEnd> {
         self.end.as_ref()
     }
 
-    /// Returns whether it has ended, and the task did what it was asked to.
+    /// Returns whether the run has ended and the task succeeded.
     pub fn is_success(&self) -> bool {
         self.end.as_ref().is_some_and(|end| end.result == OutcomeKind::Succeeded)
     }
@@ -183,7 +184,7 @@ impl fmt::Display for RunRecord {
         let Some(RunEnd { at, result, error }) = &self.end else {
             return write!(f, "started at {} on {process}", to_the_second(self.started));
         };
-        // A clock that was set back meanwhile tells of no time at all.
+        // If the clock was set back meanwhile, the end is before the start: show zero.
         let took = HumanDuration((*at - self.started).to_std().unwrap_or_default());
         match result {
             OutcomeKind::NotStarted => write!(f, "{result}")?,
@@ -195,7 +196,7 @@ impl fmt::Display for RunRecord {
     }
 }
 
-/// The end of a run, and its time.
+/// The end of a run: its time, its kind and its error.
 ///
 /// ```
 /// use soloist::observe::{RunEnd, RunRecord, OutcomeKind};
@@ -215,34 +216,33 @@ pub struct RunEnd {
 }
 
 impl RunEnd {
-    /// Returns when it ended, on the clock of its host.
+    /// Returns when the run ended, on the clock of its host.
     pub fn at(&self) -> DateTime<Utc> {
         self.at
     }
 
-    /// Returns how it ended, in one word.
+    /// Returns the kind of the end.
     pub fn result(&self) -> OutcomeKind {
         self.result
     }
 
-    /// Returns what went wrong, in one line of at most 200 characters.
+    /// Returns the error of the run, in one line of at most 200 characters.
     pub fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
 }
 
-/// Returns a time as every store can keep it.
+/// Limits a time to the precision and the range that every store keeps.
 fn kept_time(time: DateTime<Utc>) -> DateTime<Utc> {
-    /// The first and the last microsecond that MySQL counts, from 1970 on.
+    /// The first and the last instant that MySQL keeps, in microseconds since 1970.
     const FIRST: i64 = -30_610_224_000_000_000;
     const LAST: i64 = 253_402_300_799_999_999;
     DateTime::from_timestamp_micros(time.timestamp_micros().clamp(FIRST, LAST)).unwrap_or(time)
 }
 
-/// Returns a text on one line, without spaces around it, and shortened where it has more than `most` characters. A text that is so
-/// already stays as it is.
+/// Returns the text on one line, trimmed, and shortened to `most` characters. The result stays as it is in a second call.
 fn one_line(text: &str, most: usize) -> Arc<str> {
-    // No more is escaped than may be kept.
+    // Escape no more than may be kept.
     let text: String = text.trim().chars().take(most + 1).collect();
     let line = OneLine(text).to_string();
     match line.char_indices().nth(most) {

@@ -1,4 +1,4 @@
-//! Why an event that was due did not run.
+//! The reasons why a due event did not run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,52 +28,52 @@ use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkipReason {
-    /// A `when` said no, or a `skip` said yes.
+    /// A `when` filter returned `false`, or a `skip` filter returned `true`.
     Filtered,
-    /// A filter panicked with this message, so what it would have said is not known.
+    /// A filter panicked with this message, so that its answer is not known.
     FilterPanicked(Arc<str>),
-    /// The previous run, or another event that shares the mutex, is still at work.
+    /// The previous run is still running, or a run of another event that shares the mutex is.
     Overlapping(Option<Holder>),
-    /// The run that it met has been running for longer than the event [allows](crate::Event::stuck_after).
+    /// The run that holds the lease has been running for longer than the event [allows](crate::Event::stuck_after).
     #[non_exhaustive]
     Stuck {
-        /// The run.
+        /// The holder of the lease.
         holder: Holder,
-        /// For how long it has been running.
+        /// How long the run has been running.
         running_for: Duration,
     },
     /// Another server, or another tick, waits in the [queue](crate::Event::on_overlap) with this occurrence.
     Queued(Option<Holder>),
-    /// A run of the event is still at work, and as many of its occurrences wait as may.
+    /// A run of the event is still running, and as many occurrences wait as may wait.
     QueueFull(Option<Holder>),
-    /// It has waited for as long as [`within`](crate::Event::within) allows, and still has no turn.
+    /// The occurrence waited for as long as [`within`](crate::Event::within) allows, and could not start.
     QueuedTooLong(Option<Holder>),
-    /// It was to [replace](crate::Overlap::Replace) a run, and a later occurrence waits or runs.
+    /// The occurrence was to [replace](crate::Overlap::Replace) a run, but a later occurrence waits or runs.
     Replaced(Option<Holder>),
-    /// Another server, or another tick, has this occurrence, or ran in the present period of
+    /// Another server, or another tick, has taken this occurrence or the present period of
     /// [`once_per`](crate::Event::once_per).
     RanElsewhere(Option<Holder>),
-    /// The store did not answer, or refused, to this event or to another one of this tick a moment ago; or what it keeps
-    /// under this name can't be used. So whether the event may run is not known. The error's
-    /// [kind](MutexError::kind) tells them apart.
+    /// The store is unavailable: it did not answer or refused, just now or a moment ago for another event of this tick. Or its
+    /// entry of this name can't be used. Whether the event may run is not known. The error's [kind](MutexError::kind) tells
+    /// these cases apart.
     StoreUnavailable(MutexError),
-    /// The events before it took so long that the claims on its occurrence or period may have expired: longer than its
-    /// [window](crate::Event::on_one_server). Add it before those, or let them run
+    /// The events before this one took longer than its [claim window](crate::Event::on_one_server), so that claims on its
+    /// occurrence or period may have expired. Add this event before them, or run them
     /// [in the background](crate::Event::in_background).
     TooLate,
-    /// The schedule is [paused](crate::Schedule::pause), or the [event](crate::Schedule::pause_event): by whom, until when, and
-    /// [why](Holder::reason).
+    /// The schedule is [paused](crate::Schedule::pause), or the [event](crate::Schedule::pause_event). The holder names the
+    /// process that paused it, until when, and [why](Holder::reason).
     Paused(Option<Holder>),
-    /// The process is about to end, so that nothing new is started.
+    /// The process is shutting down, and starts no run.
     ShuttingDown,
-    /// The system had no thread for its tick: too many runs may be hanging in this process.
+    /// The system had no thread for the tick of the event: too many runs may hang in this process.
     NoThread(Arc<str>),
 }
 
 impl SkipReason {
-    /// Returns the reason as one lower-case word, the same in every version: `filtered`, `filter_panicked`, `overlapping`,
-    /// `queued`, `queue_full`, `queued_too_long`, `replaced`, `ran_elsewhere`, `store_unavailable`, `too_late`, `paused`,
-    /// `shutting_down`, `no_thread`, `stuck`.
+    /// Returns the keyword of the reason, which no version changes: `filtered`, `filter_panicked`, `overlapping`, `queued`,
+    /// `queue_full`, `queued_too_long`, `replaced`, `ran_elsewhere`, `store_unavailable`, `too_late`, `paused`,
+    /// `shutting_down`, `no_thread` or `stuck`.
     pub fn keyword(&self) -> &'static str {
         Self::KEYWORDS[self.number()]
     }
@@ -95,11 +95,11 @@ impl SkipReason {
         "stuck",
     ];
 
-    /// The keywords of the reasons for which an occurrence runs nowhere, although it could have: a log counts them.
+    /// The keywords that a log counts: the occurrence could have run, but ran on no server.
     pub(crate) const COUNTED: [&'static str; 6] =
         ["overlapping", "stuck", "queue_full", "queued_too_long", "replaced", "paused"];
 
-    /// Returns the place of its keyword.
+    /// Returns the index of the keyword.
     pub(crate) fn number(&self) -> usize {
         match self {
             Self::Filtered => 0,
@@ -119,16 +119,16 @@ impl SkipReason {
         }
     }
 
-    /// Returns `Stuck` if the run that was met has been running for longer than `limit`, and otherwise this reason.
+    /// Returns `Stuck` if the holder has been running for longer than `limit`, and otherwise this reason.
     pub(crate) fn or_stuck(self, limit: Duration, now: DateTime<Utc>) -> Self {
         let (Self::Overlapping(Some(holder)) | Self::QueuedTooLong(Some(holder))) = &self else { return self };
         let running_for = (now - holder.since()).to_std().unwrap_or_default();
         if running_for > limit { Self::Stuck { holder: holder.clone(), running_for } } else { self }
     }
 
-    /// Returns whether this is a fault, and not the schedule doing its work. A lease held
-    /// [since the future](Holder::clock_set_back_by) is a fault: its holder may be dead, and somebody must look at the
-    /// store's clock. So is a run that is [stuck](crate::Event::stuck_after).
+    /// Returns whether the reason is a fault, and not normal operation. A lease that is held
+    /// [since the future](Holder::clock_set_back_by) is a fault: its holder may be dead, and an operator must check the store's
+    /// clock. A [stuck](crate::Event::stuck_after) run is a fault, too.
     pub fn is_failure(&self) -> bool {
         match self {
             Self::FilterPanicked(_) | Self::StoreUnavailable(_) | Self::NoThread(_) | Self::Stuck { .. } => true,
@@ -137,14 +137,14 @@ impl SkipReason {
         }
     }
 
-    /// Returns the name of the other [application](crate::Schedule::named) whose run has the lease or the claim, if this and that
-    /// schedule both have a name. The two have events of one name in one store, so that each takes the turns of the other: give each a
-    /// prefix, a table or a folder of its own. A mutex that events [share](crate::Event::mutex_name) on purpose is left out.
+    /// Returns the name of the other [application](crate::Schedule::named) that has the lease or the claim, if both schedules have
+    /// a name. Both have an event of this name in one store, so that each takes occurrences of the other: give each a prefix, a
+    /// table or a folder of its own. A mutex that events [share](crate::Event::mutex_name) on purpose does not count.
     pub fn other_application(&self) -> Option<&str> {
         self.holder()?.other_application()
     }
 
-    /// Returns this reason as the schedule of this name meets it.
+    /// Returns this reason for a skip by this application, so that a holder of another application is noticed.
     pub(crate) fn met_by(mut self, application: Option<&str>) -> Self {
         match &mut self {
             Self::Overlapping(Some(holder))
@@ -159,7 +159,7 @@ impl SkipReason {
         self
     }
 
-    /// Returns who holds what the event asked for, or has paused its schedule, where that is the reason and the store knows it.
+    /// Returns the holder of the lease, the claim or the pause. `None`: the reason has no holder, or the store keeps none.
     pub fn holder(&self) -> Option<&Holder> {
         match self {
             Self::Overlapping(holder)
@@ -175,7 +175,7 @@ impl SkipReason {
     }
 }
 
-/// As `{"reason": "overlapping", "text": "still running: …", "holder": {…}}`.
+/// Serializes the reason as `{"reason": "overlapping", "text": "still running: …", "holder": {…}}`.
 #[cfg(feature = "serde")]
 impl serde::Serialize for SkipReason {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -207,9 +207,9 @@ impl fmt::Display for Reading<'_, SkipReason> {
 impl Reading<'_, SkipReason> {
     fn write_reason(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(reason, time) = self;
-        let taken = |f: &mut fmt::Formatter<'_>, what, holder: &Option<Holder>| match holder {
-            None => f.write_str(what),
-            Some(holder) => write!(f, "{what}: {}", Reading(holder, time)),
+        let with_holder = |f: &mut fmt::Formatter<'_>, fact, holder: &Option<Holder>| match holder {
+            None => f.write_str(fact),
+            Some(holder) => write!(f, "{fact}: {}", Reading(holder, time)),
         };
         match reason {
             SkipReason::Filtered => f.write_str("filtered out"),
@@ -229,16 +229,16 @@ impl Reading<'_, SkipReason> {
             SkipReason::Stuck { holder, running_for } => {
                 write!(f, "still running after {}: {}", HumanDuration(*running_for), Reading(holder, time))
             }
-            SkipReason::Queued(holder) => taken(f, "waits elsewhere", holder),
-            SkipReason::QueueFull(holder) => taken(f, "still running, and the queue is full", holder),
+            SkipReason::Queued(holder) => with_holder(f, "queued elsewhere", holder),
+            SkipReason::QueueFull(holder) => with_holder(f, "still running, and the queue is full", holder),
             SkipReason::QueuedTooLong(holder) => {
-                taken(f, "waited as long as `within` allows, and it is still running", holder)
+                with_holder(f, "waited as long as `within` allows, and the run before it is still running", holder)
             }
-            SkipReason::Replaced(holder) => taken(f, "a later occurrence takes its place", holder),
+            SkipReason::Replaced(holder) => with_holder(f, "a later occurrence takes its place", holder),
             SkipReason::RanElsewhere(None) => f.write_str("its occurrence or period is taken"),
             SkipReason::RanElsewhere(Some(holder)) => write!(f, "taken by {}", Reading(holder, time)),
             SkipReason::StoreUnavailable(error) => write!(f, "{}: {}", error.headline(), Chain(error)),
-            SkipReason::TooLate => f.write_str("asked too late after its tick began"),
+            SkipReason::TooLate => f.write_str("too late: its claim window was over before it could be admitted"),
             SkipReason::Paused(holder) => write!(f, "{}", Reading(&Pause::by(holder.clone()), time)),
             SkipReason::ShuttingDown => f.write_str("the process is shutting down"),
             SkipReason::NoThread(error) => write!(f, "no thread for its tick: {error}"),

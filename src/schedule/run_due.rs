@@ -118,7 +118,7 @@ impl Schedule {
         if let Some(told) = self.on_report.as_ref().filter(|_| !report.entries().is_empty())
             && let Err(message) = contain(|| told(&report))
         {
-            log(&Incident::ReportNotTold(&message));
+            log(&Incident::ReportNotDelivered(&message));
         }
         report
     }
@@ -142,7 +142,7 @@ impl Schedule {
             pauses.watch(planned_runs.iter().filter_map(PlannedRun::own_pause_to_read).cloned().collect());
         }
         self.tell_begin();
-        for planned in planned_runs.iter().filter(|_| self.observers.hear()) {
+        for planned in planned_runs.iter().filter(|_| self.observers.receive_all_steps()) {
             planned.tell(&Step::Due { late: planned.lateness(), missed: planned.missed.is_some() });
         }
         match refusal {

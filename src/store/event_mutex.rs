@@ -44,16 +44,16 @@ use warning::StoreWarning;
 ///
 /// # Contract
 ///
-/// 1. **One wins.** Of any number of concurrent [`create`](Self::create)s of a name, over all threads, processes and
-///    hosts within the store's [scope](Description::scope), at most one is granted until it is forgotten, broken or
-///    expired; and if the name is free, one of them is granted.
+/// 1. **One wins.** At most one of any number of concurrent [`create`](Self::create)s of a name is granted until it is forgotten,
+///    broken or expired. If the name is free, one of them is granted. This holds for all threads, processes and hosts within the
+///    store's [scope](Description::scope).
 /// 2. **Names are bytes.** Names are compared byte by byte, without trimming, padding, folding or truncating. A lease, a claim, a
-///    permit and a mark never have equal names.
+///    permit and a marker never have equal names.
 /// 3. **Reading changes nothing.** [`exists`](Self::exists) and [`held`](Self::held) never make a concurrent
 ///    `create` fail, and never prolong or end a lease.
 /// 4. **Only the owner** releases and extends: [`forget`](Self::forget) and [`extend`](Self::extend) with a lease
-///    whose owner is not the holder answer `Ok(false)` and leave the holder alone.
-///    [`lifeline`](Self::lifeline) leaves it alone too, and never answers `Ok(Some(_))` then.
+///    whose owner is not the holder answer `Ok(false)` and change nothing for the holder.
+///    [`lifeline`](Self::lifeline) changes nothing, either, and never answers `Ok(Some(_))` then.
 /// 5. **Everything expires**, on the store's own clock, when its term is over. Only a lease with a [`lifeline`](Self::lifeline)
 ///    outlasts its term, and ends with the processes that have the lifeline open. A released name is free at once, and stays free
 ///    if that clock is set back: store the release itself, not only a date. A store whose clock can be set back calls
@@ -213,8 +213,8 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// All slots come empty. A slot that stays empty means "not known": the caller releases the lease and the claim.
     ///
-    /// The default goes step by step, with `forget`, `exists` and `create`: it reads the excluding names and the claim, acquires
-    /// the lease, acquires the claim, and releases the lease if the claim was taken. No race consumes an occurrence, and a late
+    /// The default goes step by step, with `forget`, `exists` and `create`. It reads the excluding names and the claim, and acquires
+    /// the lease and then the claim. If the claim was taken, it releases the lease. No race consumes an occurrence, and a late
     /// server does not disturb the run of another. A process that is killed between two steps blocks the event for one term at
     /// most. A minimum hold is an [`extend`](Self::extend). After an [outage](MutexError::is_outage) the store is asked nothing
     /// more. Override this method if the store can do it in one step.
@@ -304,8 +304,8 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
 
     /// Frees the name of any owner: an operator's tool. The old run may still be running; it is cancelled at its next renewal. A
     /// command that has outlived its scheduler is not cancelled and runs on; the answer names it. Other processes are admitted at
-    /// once. The process of the old run takes the next grant as proof that the lease was lost: it releases that grant, cancels the
-    /// old run, and is admitted at the next attempt.
+    /// once. If the process of the old run is granted the name again, this proves to it that the lease was lost. It releases that
+    /// grant, cancels the old run, and is admitted at the next attempt.
     ///
     /// # Errors
     ///
@@ -328,8 +328,8 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         self.inner().map_or_else(|| Ok(Vec::new()), EventMutex::check)
     }
 
-    /// Returns the log in which the store keeps the last runs of each event, of the whole fleet; `None` if it keeps none. It
-    /// decides no admission and delays none. The stores that are built in have one.
+    /// Returns the store's log of the last runs of each event, over the whole fleet; `None` if the store has no log. The log
+    /// decides no admission and delays none. The built-in stores have one.
     ///
     /// The default is that of the [`inner`](Self::inner) store.
     ///

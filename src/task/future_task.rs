@@ -1,4 +1,4 @@
-//! A task that is a future: a runtime drives it, and it is polled only while its run may go on.
+//! A task that is a future. A runtime polls it, and only while its run may continue.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -16,20 +16,20 @@ use crate::outcome::cancel::Cancelled;
 use crate::outcome::fault::Fault;
 use crate::time::clock::moment::Moment;
 
-/// How long before its lease ends a future is dropped, whatever its grace: the poll that is under way has this long.
+/// The time before the lease's deadline at which a future is dropped, for any grace. A poll that has begun has this time to end.
 pub(crate) const DROPPING_TAKES: Duration = Duration::from_secs(1);
 
-/// What a task's function returns.
+/// The future of a task.
 pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = TaskResult> + Send>>;
 
-/// What drives the futures that it is given.
+/// A runtime that drives the futures of tasks.
 #[derive(Clone)]
 pub(crate) struct Runtime {
     drive: Arc<dyn Fn(LeasedFuture) + Send + Sync>,
     id: RuntimeId,
 }
 
-/// Which runtime of this process it is.
+/// The id of a runtime of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RuntimeId(pub(crate) u64);
 
@@ -43,7 +43,7 @@ impl Runtime {
 /// A task that is a future.
 pub(crate) struct FutureTask {
     begin: Box<dyn Fn(Run) -> TaskFuture + Send + Sync>,
-    /// How long it may go on after it was told to stop.
+    /// How long the task may continue after it was cancelled.
     pub(crate) grace: Duration,
     /// `None` until the event is added to a schedule.
     pub(crate) runtime: Option<Runtime>,
@@ -59,22 +59,22 @@ impl FutureTask {
         self.runtime.as_ref().is_some_and(|of_this| of_this.id == runtime)
     }
 
-    /// How long before its lease ends it is told to stop.
+    /// Returns how long before the lease's deadline the task is cancelled.
     pub(crate) fn stopping(&self) -> Duration {
         self.grace + DROPPING_TAKES
     }
 
-    /// The task of this run, to be started.
+    /// Makes the task of this run, which has not started yet.
     pub(crate) fn prepare(&self, run: &Run, span: &TraceSpan) -> PreparedTask {
         let runtime = self.runtime.clone().expect("an event that was added has one");
-        let [was_polled, is_told] = [(); 2].map(|()| AtomicBool::new(false));
+        let [was_polled, is_notified] = [(); 2].map(|()| AtomicBool::new(false));
         let control = TaskControl {
             run: run.clone(),
             grace: self.grace,
             phase: AtomicU8::new(WAITING),
             revoked: AtomicU64::new(Moment::NEVER.to_bits()),
             was_polled,
-            is_told,
+            is_notified,
             awaited: Mutex::new(None),
         };
         PreparedTask { work: (self.begin)(run.clone()), control: Arc::new(control), span: span.clone(), runtime }
@@ -90,8 +90,8 @@ pub(crate) struct PreparedTask {
 }
 
 impl PreparedTask {
-    /// Starts it. Until it ends, each change of its run wakes `changed`, so that it is [enforced](TaskControl::enforce).
-    /// `on_end` is called once, on the thread where it ends.
+    /// Starts the task. Until the task ends, each change of its run wakes `changed`, which calls [`TaskControl::enforce`]. `on_end` is
+    /// called once, on the thread where the task ends.
     pub(crate) fn start(self, changed: &Waker, on_end: impl FnOnce(TaskEnd) + Send + 'static) -> Arc<TaskControl> {
         let Self { work, control, span, runtime } = self;
         let waiter = TaskWaiter::new(control.run.held().signal());
@@ -109,51 +109,51 @@ impl PreparedTask {
 /// The end of a task.
 pub(crate) struct TaskEnd {
     pub(crate) fault: Option<Fault>,
-    /// It was not dropped in time, because its runtime is not driven any more. It will not be polled again, but what it holds
-    /// may still be there: its lease ends with its term.
+    /// The future was not dropped in time, because no thread drives its runtime any more. It will not be polled again, but its
+    /// resources may still be in use: so the lease is not released, and ends with its term.
     pub(crate) is_abandoned: bool,
 }
 
 type OnEnd = Box<dyn FnOnce(TaskEnd) + Send>;
 
-/// What a future that was started and whoever waits for its end have in common.
+/// The state that a started future shares with the thread that waits for its end.
 pub(crate) struct TaskControl {
     run: Run,
     grace: Duration,
     phase: AtomicU8,
-    /// Since when its runtime is to drop it.
+    /// The time since when the runtime should drop the future.
     revoked: AtomicU64,
-    /// Whether its runtime has polled it: else it has not started.
+    /// Whether the runtime has polled the future. If not, the task has not started.
     was_polled: AtomicBool,
-    /// Whether it was woken when there was a reason to stop.
-    is_told: AtomicBool,
-    /// Who waits for its end, woken by each change of its run. `None` once it has ended.
+    /// Whether the future was woken after its run was cancelled.
+    is_notified: AtomicBool,
+    /// The callback for the end, and the waker of the thread that waits for it. `None` after the end.
     awaited: Mutex<Option<(OnEnd, TaskWaiter)>>,
 }
 
-/// It waits to be polled; it is being polled; it will not be polled again.
+/// The phases: the future waits for a poll, a poll is running, no poll will follow.
 const WAITING: u8 = 0;
 const POLLED: u8 = 1;
 const OVER: u8 = 2;
 
 impl TaskControl {
-    /// Looks whether it has to stop, and sees to it: it is told first, and not polled any more when its grace is over. Returns
-    /// when to look again, unless a change of its run makes that sooner.
+    /// Enforces the end of a cancelled task: wakes the future first, and forbids further polls when the grace is over. Returns the
+    /// time of the next call. A change of the run may require an earlier call.
     pub(crate) fn enforce(&self) -> Moment {
         let held = self.run.held();
         let now = held.now();
         let Some(over) = self.over_at(now) else { return held.end() };
         if now < over {
-            if !self.is_told.swap(true, Ordering::Relaxed) {
+            if !self.is_notified.swap(true, Ordering::Relaxed) {
                 held.change(|| ());
             }
             return over;
         }
         if self.revoke() {
             self.revoked.store(now.to_bits(), Ordering::Relaxed);
-            held.change(|| ()); // Its runtime drops it at its next turn.
+            held.change(|| ()); // Wakes the runtime, which then drops the future.
         }
-        // One that is being polled looks at the clock when that ends.
+        // A future that is being polled reads the clock after the poll.
         let is_polled = self.phase.load(Ordering::Acquire) == POLLED;
         let left_at = Moment::from_bits(self.revoked.load(Ordering::Relaxed)).plus(DROPPING_TAKES);
         if now < left_at || is_polled {
@@ -163,12 +163,12 @@ impl TaskControl {
         Moment::NEVER
     }
 
-    /// Keeps it from being polled, unless it just is.
+    /// Forbids further polls. `false`: a poll is running, or no poll will follow anyway.
     fn revoke(&self) -> bool {
         self.phase.compare_exchange(WAITING, OVER, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// When it is over at the latest, if it should stop.
+    /// Returns the latest end of the task, if it is cancelled.
     fn over_at(&self, now: Moment) -> Option<Moment> {
         self.run.held().over_at(now, self.grace, DROPPING_TAKES)
     }
@@ -178,10 +178,10 @@ impl TaskControl {
         self.over_at(now).is_some_and(|over| over <= now)
     }
 
-    /// A poll begins. `false`: it must not.
+    /// Begins a poll. `false`: the future must not be polled.
     fn begin_poll(&self) -> bool {
         let begins = self.phase.compare_exchange(WAITING, POLLED, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        // The clock is read last: from here to the task's own code is no wait.
+        // Read the clock last, because nothing waits between here and the task's own code.
         let is_polled = begins && !self.is_over();
         self.was_polled.fetch_or(is_polled, Ordering::Relaxed);
         is_polled
@@ -192,7 +192,7 @@ impl TaskControl {
         Some(self.failed(Cancelled::new(reason)))
     }
 
-    /// The fault of a task that its runtime does not poll any more, or never has.
+    /// Returns the fault of a task that its runtime does not poll any more, or has never polled.
     fn failed(&self, why: impl Into<BoxError>) -> Fault {
         if self.was_polled.load(Ordering::Relaxed) { Fault::Failed(why.into().into()) } else { Fault::not_started(why) }
     }
@@ -207,18 +207,19 @@ impl TaskControl {
     }
 }
 
-/// The future of a task as its runtime has it: it reads the clock before each poll, and drops the task's own when that is over.
+/// The future that the runtime gets. It reads the clock before each poll of the task's future, and drops that future when its time is
+/// over.
 pub(crate) struct LeasedFuture {
-    /// `None` once it has ended, or was dropped.
+    /// The task's future. `None` after its end or its drop.
     work: Option<TaskFuture>,
-    /// Wakes it at each change of its run, from its first poll on.
+    /// Wakes this future at each change of its run, from the first poll.
     waiter: TaskWaiter,
     control: Arc<TaskControl>,
     span: TraceSpan,
 }
 
 impl LeasedFuture {
-    /// Drops the task's own future, and says how it ended.
+    /// Drops the task's future, and reports the end.
     fn end(&mut self, fault: Option<Fault>) -> Poll<()> {
         let work = self.work.take();
         let dropped = self.span.in_scope(|| contain(|| drop(work)));
@@ -234,7 +235,7 @@ impl Future for LeasedFuture {
         let this = self.get_mut();
         let held = Arc::clone(this.control.run.held());
         let Some(work) = &mut this.work else { return Poll::Ready(()) };
-        this.waiter.set(context.waker()); // Before it looks.
+        this.waiter.set(context.waker()); // Before the check, so that no change is missed.
         if !this.control.begin_poll() {
             let fault = this.control.cancelled(held.now());
             return this.end(fault);
@@ -247,7 +248,7 @@ impl Future for LeasedFuture {
             Ok(Poll::Ready(outcome)) => this.end(outcome.err().map(|error: BoxError| Fault::Failed(error.into()))),
             Ok(Poll::Pending) => {
                 this.control.phase.store(WAITING, Ordering::SeqCst);
-                // In this order: whoever looked before found that it was being polled, and does not look again.
+                // After the store: an `enforce` before it saw a running poll, and does not check again.
                 if this.control.is_over() && this.control.revoke() {
                     let fault = this.control.cancelled(held.now());
                     return this.end(fault);
@@ -258,7 +259,7 @@ impl Future for LeasedFuture {
     }
 }
 
-/// Its runtime has dropped it: it has ended, or somebody ended the task.
+/// Reports a task that its runtime dropped before its end, because the runtime ended or the task was aborted.
 impl Drop for LeasedFuture {
     fn drop(&mut self) {
         if self.work.is_some() {
@@ -268,7 +269,7 @@ impl Drop for LeasedFuture {
     }
 }
 
-const DROPPED: &str = "the runtime of its event ended, or dropped it";
+const DROPPED: &str = "the runtime of the event ended, or dropped the task";
 
 #[cfg(test)]
 mod tests {
@@ -286,7 +287,7 @@ mod tests {
     use crate::store::memory::MemoryMutex;
     use crate::time::clock::manual::ManualClock;
 
-    /// A task that never ends, under a lease of a minute, and a grace of five seconds; how often it was polled, and its end.
+    /// Returns a task that never ends, with a lease of a minute and a grace of five seconds; its count of polls, and its end.
     fn leased(manual: &ManualClock) -> (LeasedFuture, Arc<AtomicUsize>, Receiver<TaskEnd>) {
         let store = MemoryMutex::with_clock(manual);
         let (clock, name) = (store.clock(), MutexName::lease("reports").unwrap());
@@ -303,13 +304,13 @@ mod tests {
         };
         let (spawned, future) = channel();
         let mut task = FutureTask::new(never_ending, Duration::from_secs(5));
-        let spawn = move |future| spawned.send(future).expect("somebody waits");
+        let spawn = move |future| spawned.send(future).expect("the receiver is there");
         task.runtime = Some(Runtime::new(RuntimeId(1), spawn));
         let began = clock.moment();
         let held = HeldLease::new(clock, Some(Grant::of(lease)), began, None, task.stopping());
         let run = Run::new("reports".into(), DateTime::UNIX_EPOCH, Duration::ZERO, held);
-        let (told, end) = channel();
-        let on_end = move |end| told.send(end).expect("somebody waits");
+        let (ended, end) = channel();
+        let on_end = move |end| ended.send(end).expect("the receiver is there");
         task.prepare(&run, &TraceSpan::current()).start(Waker::noop(), on_end);
         (future.recv().expect("it was given to the runtime"), polls, end)
     }
@@ -333,24 +334,24 @@ mod tests {
         assert_eq!((reason, end.is_abandoned), (Some(CancelReason::LeaseLost), false));
     }
 
-    /// Nobody looks again at one that is being polled.
+    /// `enforce` does not check a future again that is being polled.
     #[test]
     fn a_poll_in_which_its_time_is_over_ends_it() {
         let manual = ManualClock::at(DateTime::UNIX_EPOCH);
         let (mut future, _, end) = leased(&manual);
         let (control, clock) = (Arc::clone(&future.control), manual.clone());
-        let at_work = Box::pin(poll_fn(move |_| {
+        let long_poll = Box::pin(poll_fn(move |_| {
             clock.jump(Duration::from_secs(59));
             assert_eq!(control.enforce(), Moment::NEVER);
             Poll::Pending
         }));
-        future.work = Some(at_work);
+        future.work = Some(long_poll);
         assert_eq!(poll(&mut future), Poll::Ready(()));
         assert!(!end.try_recv().expect("it has ended").is_abandoned);
     }
 
     #[test]
-    fn one_that_is_looked_at_late_has_its_second_all_the_same() {
+    fn a_future_that_is_checked_late_still_has_its_second() {
         let manual = ManualClock::at(DateTime::UNIX_EPOCH);
         let (mut future, _, end) = leased(&manual);
         let control = Arc::clone(&future.control);
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_never_polled_has_not_started_whatever_ends_it() {
+    fn a_future_that_was_never_polled_has_not_started() {
         let manual = ManualClock::at(DateTime::UNIX_EPOCH);
         let (future, _, end) = leased(&manual);
         drop(future);
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_nobody_polls_is_left_a_second_after_it_was_to_be_dropped_and_never_polled_again() {
+    fn a_future_of_a_stalled_runtime_is_abandoned_after_a_second_and_never_polled_again() {
         let manual = ManualClock::at(DateTime::UNIX_EPOCH);
         let (mut future, polls, end) = leased(&manual);
         let control = Arc::clone(&future.control);

@@ -1,4 +1,4 @@
-//! What an event does: it calls a callback, awaits a future, or runs a command.
+//! The tasks of events: callbacks, futures and commands.
 
 pub(crate) mod work;
 pub(crate) mod command;

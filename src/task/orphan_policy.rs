@@ -1,25 +1,25 @@
-//! What becomes of a command when its scheduler is killed.
+//! The fate of a command whose scheduler is killed.
 
 #[cfg(unix)]
 use std::env;
 
 use crate::store::event_mutex::lifeline::Lifeline;
 
-/// What becomes of a command when its scheduler is killed.
+/// The fate of a command whose scheduler is killed.
 pub(crate) enum OrphanPolicy {
-    /// It runs on; no lease protects it.
+    /// The command continues, and no lease protects it.
     RunOn,
-    /// It runs on, and the lease lasts as long as it does; unless its scheduler is a command itself.
+    /// The command continues, and the lease lasts as long as the command; unless the scheduler is itself a command.
     KeepLease(Lifeline),
-    /// A watchdog ends it.
+    /// A watchdog ends the command.
     End,
 }
 
-/// The variable in which each command finds the name of its event.
+/// The environment variable of a command that has the name of its event.
 pub(super) const EVENT: &str = "SOLOIST_EVENT";
 
-/// Returns whether this process is the command of another scheduler. That scheduler may kill this process, and does not know what
-/// this process has started, which is in a group of its own: so it is ended by a watchdog.
+/// Returns whether this process is the command of another scheduler. That scheduler may kill this process, but does not know the
+/// commands of this process, which are in groups of their own. So a watchdog ends them.
 #[cfg(unix)]
 pub(super) fn scheduler_is_a_command() -> bool {
     env::var_os(EVENT).is_some()

@@ -1,4 +1,4 @@
-//! Where a command's output goes.
+//! The output of a command.
 
 mod kept_tail;
 
@@ -12,8 +12,7 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use crate::outcome::command_exit::KeptOutput;
 use kept_tail::KeptTail;
 
-/// Where what a command writes goes, its standard output and its standard error together;
-/// [`Event::output`](crate::Event::output) takes it.
+/// The destination of a command's standard output and standard error; [`Event::output`](crate::Event::output) sets it.
 ///
 /// ```
 /// use soloist::{Event, Output};
@@ -23,25 +22,25 @@ use kept_tail::KeptTail;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Output {
-    /// To where this process's own goes, as it is with cron. This is the default.
+    /// The command writes to the standard output and standard error of this process, as with cron. This is the default.
     #[default]
     Inherit,
-    /// Nowhere.
+    /// The output is discarded.
     #[doc(alias = "null")]
     Discard,
-    /// Into this file, which each run begins anew. A relative path is one from the directory of this process.
+    /// The command writes to this file. Each run truncates the file. A relative path starts at the directory of this process.
     File(PathBuf),
-    /// To the end of this file. A relative path is one from the directory of this process.
+    /// The command appends to this file. A relative path starts at the directory of this process.
     Append(PathBuf),
-    /// Into the report: the last so many bytes, see [`RunOutcome::output`](crate::RunOutcome::output). The report of a
+    /// The report keeps so many of the last bytes, see [`RunOutcome::output`](crate::RunOutcome::output). The report of a
     /// failure prints them.
     Keep(usize),
 }
 
-/// What listens to a command whose output is kept.
+/// The thread that reads the output of a command to keep it.
 pub(super) struct Listener<'scope> {
-    hearing: ScopedJoinHandle<'scope, KeptOutput>,
-    /// Gone when nothing more is waited for.
+    thread: ScopedJoinHandle<'scope, KeptOutput>,
+    /// The drop ends the wait for more output.
     waiting: PipeWriter,
 }
 
@@ -50,7 +49,7 @@ impl Output {
         if let Self::File(path) | Self::Append(path) = self { Some(path) } else { None }
     }
 
-    /// Lets the command write there, and listens to it if that is to be kept.
+    /// Connects the command to its output. Returns the reader of an output that is kept.
     pub(super) fn connect<'scope>(
         &self,
         command: &mut Command,
@@ -68,12 +67,12 @@ impl Output {
             Self::Keep(bound) => {
                 let ((pipe, out), (over, waiting)) = (io::pipe()?, io::pipe()?);
                 let (err, bound) = (out.try_clone()?, *bound);
-                let hearing = Builder::new()
+                let thread = Builder::new()
                     .name("soloist-output".into())
                     .spawn_scoped(scope, move || KeptTail::of(pipe, &over, bound).kept())
                     .map_err(|error| because(&error, format_args!("no thread that keeps its output")))?;
                 command.stdout(out).stderr(err);
-                return Ok(Some(Listener { hearing, waiting }));
+                return Ok(Some(Listener { thread, waiting }));
             }
         };
         command.stdout(out).stderr(err);
@@ -81,14 +80,14 @@ impl Output {
     }
 }
 
-/// Opens a file, and waits for nobody: a pipe with a name that no one reads is an error.
+/// Opens a file without waiting: a named pipe without a reader is an error.
 fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
 
         let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
-        // Whoever writes to it may wait. Where that can't be said of a file, it makes no difference to one.
+        // The command may wait when it writes. A file without this mode does not need it, so an error does not matter.
         let _ = rustix::io::ioctl_fionbio(&file, false);
         Ok(file)
     }
@@ -96,15 +95,15 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     options.open(path)
 }
 
-/// An error of the same kind that says what was attempted.
+/// Returns the error with the attempt in its text.
 pub(super) fn because(error: &io::Error, attempted: impl fmt::Display) -> io::Error {
     io::Error::new(error.kind(), format!("{attempted}: {error}"))
 }
 
 impl Listener<'_> {
-    /// Nothing more comes, but perhaps from what has left the group.
+    /// Returns the kept output when the group of the command has ended. A process that has left the group may write more.
     pub(super) fn heard(self) -> KeptOutput {
         drop(self.waiting);
-        self.hearing.join().unwrap_or_else(|_| KeptTail::new(0).kept())
+        self.thread.join().unwrap_or_else(|_| KeptTail::new(0).kept())
     }
 }

@@ -1,4 +1,4 @@
-//! A command on systems without process groups: the processes that it starts are neither ended nor waited for.
+//! A command on systems without process groups. Its scheduler neither ends its child processes nor waits for them.
 
 use std::io;
 use std::process::{Child, Command, ExitStatus};
@@ -22,7 +22,7 @@ impl ProcessAlone {
         self.0.clone()
     }
 
-    /// There is no way to ask.
+    /// Does nothing: such a system has no request to stop.
     pub(super) fn ask_to_stop(&mut self, _: Option<i32>) {}
 
     pub(super) fn lend_terminal(&self, _: impl Fn() -> bool + Send + 'static) -> Option<()> {
@@ -30,7 +30,7 @@ impl ProcessAlone {
     }
 
     pub(super) fn kill(&self) {
-        // An error says that it has ended.
+        // An error means that the process has ended.
         let _ = self.0.child().kill();
     }
 
@@ -46,7 +46,7 @@ impl ProcessAlone {
 impl Leader {
     pub(super) fn wait(self) {
         while !self.has_ended() {
-            thread::sleep(Duration::from_millis(20)); // between two looks: whoever waits in the child can't end it
+            thread::sleep(Duration::from_millis(20)); // polled, because a blocking wait would hold the lock that `kill` needs
         }
     }
 
@@ -55,7 +55,7 @@ impl Leader {
     }
 
     fn child(&self) -> MutexGuard<'_, Child> {
-        // No code that can panic runs while it is held.
+        // No code that can panic runs while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

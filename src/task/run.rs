@@ -1,4 +1,4 @@
-//! One run of an event, as its task and its hooks see it.
+//! A run of an event, as its task and its hooks see it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::observe::notice::{About, Step};
 use crate::outcome::cancel::{CancelReason, Cancelled};
 use crate::outcome::run_record::RunId;
 
-/// One run of an event, as its task and its hooks see it. An owned, cheap handle: clone it into threads and futures.
-/// The lease is given back when the task and its hooks have returned, whoever still has a clone: wait for what you start.
+/// A run of an event, as its task and its hooks see it. It is an owned, cheap handle: clone it into threads and futures. The
+/// lease is released when the task and its hooks have returned, also if a clone is left: wait for the threads that you start.
 ///
 /// ```
 /// use soloist::{Event, Run, Schedule};
@@ -43,13 +43,13 @@ impl Run {
         &self.id
     }
 
-    /// Returns the lease of the run, and all that ends the run early.
+    /// Returns the lease of the run, with the reasons that cancel the run.
     #[inline]
     pub(crate) fn held(&self) -> &Arc<HeldLease> {
         &self.held
     }
 
-    /// Tells of a step of it.
+    /// Reports a step of the run.
     #[inline]
     pub(crate) fn tell(&self, step: &Step<'_>) {
         let about = About { run: self.held.observed_run(), ..About::from(&self.id) };
@@ -61,42 +61,43 @@ impl Run {
         &self.id.event
     }
 
-    /// Returns the instant this run was scheduled for, the same on every server; by hand, the instant that was given.
+    /// Returns the instant at which this run was due, which is equal on every server. For a run by hand it is the instant that was
+    /// given.
     pub fn occurrence(&self) -> DateTime<Utc> {
         self.id.occurrence
     }
 
-    /// Returns how long after its occurrence the tick came that it runs in: seconds, or, where it was missed in the tick for which
-    /// it was due, as much as [`catch_up`](crate::Event::catch_up) allows. Zero by hand. How long it then waited for the
-    /// events before it in that tick is not in it.
+    /// Returns how long after the occurrence the tick of this run came: seconds, or, if the occurrence was missed in its own tick, as
+    /// much as [`catch_up`](crate::Event::catch_up) allows. Zero for a run by hand. The wait for earlier events in the tick does not
+    /// count.
     pub fn lateness(&self) -> Duration {
         self.lateness
     }
 
-    /// Returns the lease it runs under, as it was granted; `None` without `without_overlapping`, and in a run that is
-    /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is out. How long it lasts after its
-    /// renewals says [`remaining`](Self::remaining).
+    /// Returns the lease of the run, as it was granted. `None`: the event is not `without_overlapping`, or the run is
+    /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is unavailable. [`remaining`](Self::remaining) counts the
+    /// renewals, too.
     pub fn lease(&self) -> Option<&Lease> {
         self.held.lease()
     }
 
-    /// Returns which of the slots of [`at_most`](crate::Event::at_most) it holds, from 0 on: no other run of its event, or of those that
-    /// share its mutex, has the same meanwhile. A run that is alone has 0; `None` without a lease.
+    /// Returns the number of the run's slot of [`at_most`](crate::Event::at_most), from 0. No other run of this mutex has this slot
+    /// at this time. A run that may only run alone has slot 0. `None`: the run has no lease.
     pub fn slot(&self) -> Option<usize> {
         self.lease()?.name().slot_number()
     }
 
-    /// Returns the token of what it was granted; `None` without any protection, and in a run that is
-    /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is out.
+    /// Returns the fencing token of the grant. `None`: the event has no protection, or the run is
+    /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is unavailable.
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.held.token()
     }
 
-    /// Returns whether the task should stop: its lease is lost, it took too long, or the process shuts down. Once it is, it stays
-    /// so.
+    /// Returns whether the run is cancelled, so that the task should stop; [`CancelReason`] lists the reasons. A cancelled run stays
+    /// cancelled.
     ///
-    /// It compares the deadlines with the clock itself, so that it is right in the moment in which a process that was
-    /// suspended goes on. A task that works on after that may work beside another run.
+    /// Each call compares the deadlines with the clock, so that the answer is right as soon as a suspended process continues. A
+    /// task that ignores the answer may run while another run is running.
     ///
     /// ```
     /// use soloist::Event;
@@ -113,16 +114,16 @@ impl Run {
         self.cancel_reason().is_some()
     }
 
-    /// Returns why the task should stop, the first reason there was; `None`: it may go on.
+    /// Returns the first reason why the run is cancelled. `None`: the task may continue.
     pub fn cancel_reason(&self) -> Option<CancelReason> {
         self.held.reason()
     }
 
-    /// Returns an error if the task should stop, for loops that pass errors on.
+    /// Returns an error if the run is cancelled, for loops that pass errors on.
     ///
     /// # Errors
     ///
-    /// It should stop, for the reason that the error says.
+    /// The run is cancelled, for the reason in the error.
     ///
     /// ```
     /// use soloist::Event;
@@ -139,8 +140,8 @@ impl Run {
         self.cancel_reason().map_or(Ok(()), |reason| Err(Cancelled::new(reason)))
     }
 
-    /// Waits until the task should stop, for `timeout` at most: a sleep that ends early. `None`: the time is over, and
-    /// the task may go on.
+    /// Waits until the run is cancelled, for `timeout` at most: a sleep that ends early. `None`: the time is over, and the task may
+    /// continue.
     ///
     /// ```
     /// use std::time::Duration;
@@ -156,9 +157,9 @@ impl Run {
         self.held.wait(timeout)
     }
 
-    /// Waits until the task should stop, and says why: for `select!` in a task that is a future, see
-    /// `Event::spawn`, with the feature `tokio`. It needs no runtime of a certain kind, and borrows nothing from the run. In a
-    /// clone that outlives its run it is over when the run is.
+    /// Waits until the run is cancelled, and returns the reason. Use it in a `select!` of a task that is a future, see `Event::spawn`
+    /// of the feature `tokio`. The future needs no runtime of a certain kind, and borrows nothing from the run. In a clone that
+    /// outlives its run, it completes when the run ends.
     ///
     /// ```
     /// use soloist::{Event, Run};
@@ -171,9 +172,9 @@ impl Run {
         self.held.cancelled()
     }
 
-    /// Returns how long the task may go on as things are: until its lease ends, its timeout, or the drain of a
-    /// [`Shutdown`](crate::Shutdown) that has begun. A lease that is renewed ends later again and again. Zero when it is
-    /// cancelled; `None`: nothing limits it.
+    /// Returns how long the task may continue without another renewal: until the lease's deadline, the timeout, or the end of the
+    /// drain of a [`Shutdown`](crate::Shutdown) that has begun. Each renewal moves the lease's deadline. Zero if the run is cancelled.
+    /// `None`: nothing limits the run.
     pub fn remaining(&self) -> Option<Duration> {
         self.held.remaining()
     }

@@ -1,17 +1,17 @@
-//! The runtime that drives the tasks that are futures.
+//! The runtimes of tasks that are futures.
 
 use super::future_task::Runtime;
 use super::future_task::RuntimeId;
 #[cfg(feature = "tokio")]
 use crate::base::catch_panic::contain;
 
-/// The runtime that has this handle.
+/// Returns the runtime of this handle.
 #[cfg(feature = "tokio")]
 pub(crate) fn of(handle: tokio::runtime::Handle) -> Runtime {
     Runtime::new(id_of(&handle), move |future| drop(handle.spawn(future)))
 }
 
-/// The runtime that this thread is in.
+/// Returns the runtime of this thread.
 #[cfg(feature = "tokio")]
 pub(crate) fn current() -> Option<Runtime> {
     tokio::runtime::Handle::try_current().ok().map(of)
@@ -22,7 +22,7 @@ pub(crate) fn current() -> Option<Runtime> {
     None
 }
 
-/// The runtime that this thread is in, and may block.
+/// Returns the id of the runtime of this thread, which a blocking call holds up.
 #[cfg(feature = "tokio")]
 pub(crate) fn here() -> Option<RuntimeId> {
     tokio::runtime::Handle::try_current().ok().as_ref().map(id_of)
@@ -33,8 +33,8 @@ pub(crate) fn here() -> Option<RuntimeId> {
     None
 }
 
-/// Makes a call that blocks this thread, while the other threads of its runtime drive all tasks. Where this thread alone drives
-/// a runtime, tokio panics instead: then `Err` has the call.
+/// Makes a call that blocks this thread, while the other threads of its runtime drive the tasks. On the only thread of a runtime tokio
+/// panics instead: then `Err` returns the call.
 #[cfg(feature = "tokio")]
 pub(crate) fn block<T, C: FnOnce() -> T>(call: C) -> Result<T, C> {
     use tokio::task::block_in_place;

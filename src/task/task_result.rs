@@ -1,4 +1,4 @@
-//! What tasks and hooks return.
+//! The results of tasks and hooks.
 
 use crate::base::error::BoxError;
 

@@ -1,4 +1,4 @@
-//! What an event does: it calls a callback, runs a command, or awaits a future.
+//! The task of an event: a callback, a command or a future.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::future_task::FutureTask;
 use super::run::Run;
 use super::task_result::{IntoTaskResult, TaskResult};
 
-/// What an event does.
+/// The task of an event.
 pub(crate) enum Work {
     Callback(Task),
     Command(Box<Command>),
@@ -16,7 +16,7 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// How long it may take to stop; `None` for one that can't be ended.
+    /// Returns how long the task may take to stop. `None`: a callback, which can't be ended.
     pub(crate) fn grace(&self) -> Option<Duration> {
         match self {
             Self::Callback(_) => None,
@@ -25,11 +25,11 @@ impl Work {
         }
     }
 
-    /// How long before its lease ends it is told to stop.
+    /// Returns how long before the deadline of the lease the task is cancelled.
     #[inline]
     pub(crate) fn stopping(&self) -> Duration {
         match self {
-            // It has to see for itself.
+            // A callback must check for itself.
             Self::Callback(_) => Duration::ZERO,
             Self::Command(command) => command.stopping(),
             Self::Future(task) => task.stopping(),

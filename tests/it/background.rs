@@ -299,7 +299,7 @@ fn told(report: &Report, inner: &MemoryMutex) -> HashMap<&'static str, (String, 
 
 #[test]
 fn an_answer_that_does_not_fit_its_admission_is_that_ones_alone_and_leaves_nothing_behind() {
-    let ran = || ("the lease was given back".to_owned(), false);
+    let ran = || ("the lease was released".to_owned(), false);
     let out =
         |name: &str, why: &str| (format!("the store could not be used: could not admit lease/{name}: {why}"), true);
     let something_else = "the store granted something else than was asked for";
@@ -367,8 +367,8 @@ fn a_grant_of_another_name_to_us_is_given_back_too() {
 #[test]
 fn a_release_that_goes_wrong_is_tried_again_for_each_alone() {
     let failed =
-        |name: &str, why: &str| (format!("the lease was not given back: could not forget lease/{name}: {why}"), false);
-    let released = || ("the lease was given back".to_owned(), false);
+        |name: &str, why: &str| (format!("the lease was not released: could not forget lease/{name}: {why}"), false);
+    let released = || ("the lease was released".to_owned(), false);
 
     // All were given back, but of one it is not said.
     let told = tick_and_release(|inner, asked| {
@@ -417,7 +417,7 @@ fn a_store_that_panics_for_one_name_step_by_step_takes_no_other_with_it() {
     let text = skipped(&report, "b").to_string();
     assert_eq!(text, "the store could not be used: could not admit lease/b: the store panicked: b is too much");
     let text = ran(&report, "c").release().unwrap().to_string();
-    assert_eq!(text, "the lease was not given back: could not forget lease/c: the store panicked: c is too much");
+    assert_eq!(text, "the lease was not released: could not forget lease/c: the store panicked: c is too much");
     assert!(["a", "b", "c", "d"].iter().all(|name| !inner.exists(&MutexName::lease(*name).unwrap()).unwrap()));
 }
 

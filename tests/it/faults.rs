@@ -131,7 +131,7 @@ fn a_release_that_fails_is_in_the_report() {
         let diary = Diary::default();
         let report = tick(store, Event::call("faulty", diary.task("task")), &diary);
         let said = ran(&report, "faulty").to_string();
-        let expected = format!(", but the lease was not given back: could not forget lease/faulty: {why}");
+        let expected = format!(", but the lease was not released: could not forget lease/faulty: {why}");
         assert!(said.ends_with(&expected), "{said}");
         assert_eq!(diary.lines(), ["first", "task", "last"]);
     }

@@ -372,7 +372,7 @@ fn a_refused_admission_takes_nothing_and_says_which_part_was_taken() {
 }
 
 #[test]
-#[should_panic(expected = "claim/other/reports/2026-03-01T12:00:00Z is no claim beside lease/reports")]
+#[should_panic(expected = "claim/other/reports/2026-03-01T12:00:00Z is no claim under lease/reports")]
 fn a_lease_and_a_claim_of_two_mutexes_are_no_admission() {
     let store = Store::new();
     store.both(&reports(), &MutexName::lease("other").unwrap().claim("reports", noon()));

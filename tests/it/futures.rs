@@ -215,7 +215,7 @@ fn a_future_whose_runtime_has_ended_fails_and_leaves_its_occurrence_to_another_s
     };
     let report = run_due(true);
     for name in ["foreground", "background"] {
-        assert!(entry(&report, name).to_string().contains("its event ended"), "{report}");
+        assert!(entry(&report, name).to_string().contains("the event ended"), "{report}");
         assert!(matches!(ran(&report, name).release(), Some(Release::Released)));
     }
     assert!(store.held(Names::LeasesWithPrefix("")).unwrap().is_empty());

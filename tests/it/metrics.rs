@@ -90,7 +90,7 @@ fn a_scrape_has_what_the_guide_lists_and_counts_what_happened() {
             r#"soloist_leases_lost_total{event="fails"}"#,
             r#"soloist_missed_total{event="never"}"#,
             r#"soloist_running{event="fails"}"#,
-            "soloist_store_out",
+            "soloist_store_unavailable",
             "soloist_store_errors_total",
         ] {
             assert_eq!(scrape.get(zero), 0.0, "{zero}");
@@ -108,7 +108,7 @@ fn a_scrape_has_what_the_guide_lists_and_counts_what_happened() {
         let scrape = Scrape::of(&handle);
         assert_eq!(scrape.get(r#"soloist_skips_total{event="fails",reason="overlapping"}"#), 1.0);
         assert_eq!(scrape.get(r#"soloist_skips_total{event="fails",reason="store_unavailable"}"#), 1.0);
-        assert_eq!((scrape.get("soloist_store_out"), scrape.get("soloist_store_errors_total")), (1.0, 1.0));
+        assert_eq!((scrape.get("soloist_store_unavailable"), scrape.get("soloist_store_errors_total")), (1.0, 1.0));
         assert_eq!(scrape.get(r#"soloist_consecutive_failures{event="fails"}"#), 1.0);
 
         store.be_out(false);
@@ -117,7 +117,7 @@ fn a_scrape_has_what_the_guide_lists_and_counts_what_happened() {
         clock.advance(Duration::from_secs(180));
         let _ = schedule.run_due(noon() + TimeDelta::minutes(3));
         let scrape = Scrape::of(&handle);
-        assert_eq!(scrape.get("soloist_store_out"), 0.0);
+        assert_eq!(scrape.get("soloist_store_unavailable"), 0.0);
         assert_eq!(scrape.get(r#"soloist_consecutive_failures{event="fails"}"#), 0.0);
         assert_eq!(scrape.get(r#"soloist_last_success_timestamp_seconds{event="fails"}"#), 1_772_366_580.0);
     });
@@ -149,7 +149,7 @@ fn the_counts_go_on_when_events_are_added_and_removed_and_where_two_schedules_sh
         let failures = r#"soloist_consecutive_failures{event="bad"}"#;
         for number in [1.0, 2.0, 3.0] {
             let scrape = tick([&one, &other]);
-            assert_eq!((scrape.get(failures), scrape.get("soloist_store_out")), (number, 1.0));
+            assert_eq!((scrape.get(failures), scrape.get("soloist_store_unavailable")), (number, 1.0));
             let succeeded = scrape.get(r#"soloist_runs_total{event="else",result="succeeded"}"#);
             assert_eq!(succeeded, number, "what one schedule begins with, the other goes on to count");
             assert_eq!(scrape.get(r#"soloist_runs_total{event="bad",result="failed"}"#), number);
@@ -157,27 +157,27 @@ fn the_counts_go_on_when_events_are_added_and_removed_and_where_two_schedules_sh
 
         one.add(Event::call("more", |_| {}).every_minute()).unwrap();
         let scrape = tick([&one, &other]);
-        assert_eq!((scrape.get(failures), scrape.get("soloist_store_out")), (4.0, 1.0));
+        assert_eq!((scrape.get(failures), scrape.get("soloist_store_unavailable")), (4.0, 1.0));
         assert!(one.remove("more") && other.remove("else"));
         other.add(Event::call("else", |_| {}).every_minute()).unwrap();
         let scrape = tick([&other, &one]);
-        assert_eq!((scrape.get(failures), scrape.get("soloist_store_out")), (5.0, 1.0));
+        assert_eq!((scrape.get(failures), scrape.get("soloist_store_unavailable")), (5.0, 1.0));
         assert_eq!(scrape.get(r#"soloist_runs_total{event="more",result="succeeded"}"#), 1.0);
         assert_eq!(scrape.get(r#"soloist_runs_total{event="else",result="succeeded"}"#), 5.0);
 
         store.be_out(false);
         assert!(one.remove("bad"));
         let scrape = tick([&one, &other]);
-        assert_eq!(scrape.get("soloist_store_out"), 0.0);
+        assert_eq!(scrape.get("soloist_store_unavailable"), 0.0);
         assert_eq!(scrape.get(failures), 0.0, "what was removed fails no more");
         one.add(fails("bad")).unwrap();
         assert_eq!(tick([&one, &other]).get(failures), 1.0);
         // Another schedule of this process that has metrics of its own for the same recorder.
         store.be_out(true);
-        assert_eq!(tick([&one, &other]).get("soloist_store_out"), 1.0);
+        assert_eq!(tick([&one, &other]).get("soloist_store_unavailable"), 1.0);
         let mut third = Schedule::new(TestStore::new(&clock)).observe(Metrics::new());
         third.add(fails("bad")).unwrap();
-        assert_eq!(tick([&third, &other]).get("soloist_store_out"), 1.0);
+        assert_eq!(tick([&third, &other]).get("soloist_store_unavailable"), 1.0);
     });
 }
 
@@ -293,13 +293,17 @@ fn each_alert_that_is_shipped_fires_on_what_is_scraped() {
     go_on_to(&one, &other, 15);
     assert!(one.remove("bad"));
     fires.extend([("SoloistFailing", 12, false), ("SoloistFailing", 13, true), ("SoloistFailing", 14, true)]);
-    fires.extend([("SoloistFailing", 15, false), ("SoloistStoreOut", 14, false)]);
+    fires.extend([("SoloistFailing", 15, false), ("SoloistStoreUnavailable", 14, false)]);
     store.be_out(true);
     go_on_to(&one, &other, 16);
     assert!(one.remove("more"));
     go_on_to(&one, &other, 18);
     store.be_out(false);
-    fires.extend([("SoloistStoreOut", 15, false), ("SoloistStoreOut", 17, true), ("SoloistStoreOut", 18, false)]);
+    fires.extend([
+        ("SoloistStoreUnavailable", 15, false),
+        ("SoloistStoreUnavailable", 17, true),
+        ("SoloistStoreUnavailable", 18, false),
+    ]);
 
     go_on_to(&one, &other, 86);
     fires.extend([("SoloistLeaseLost", 17, false), ("SoloistLeaseLost", 19, true), ("SoloistLeaseLost", 40, false)]);

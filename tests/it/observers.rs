@@ -38,8 +38,8 @@ impl Observer for Listener {
             Step::Released(_) => "released".into(),
             Step::NotRenewed { leases, .. } => format!("{leases} not renewed"),
             Step::Renewed { leases, late, .. } => format!("{leases} renewed, {late} late"),
-            Step::StoreOut(_) => "store out".into(),
-            Step::StoreBack => "store back".into(),
+            Step::StoreUnavailable(_) => "store unavailable".into(),
+            Step::StoreAvailable => "store available".into(),
             Step::Paused { schedule, .. } => format!("{schedule} paused"),
             Step::Resumed { schedule, .. } => format!("{schedule} resumed"),
             Step::LoopAlive => return,
@@ -134,14 +134,14 @@ fn a_store_is_told_to_be_out_once_and_back_once() {
     let _ = schedule.run_due(noon());
     let _ = schedule.run_due(minute(1));
     let heard = listener.take();
-    assert_eq!(heard.iter().filter(|line| *line == "store out").count(), 1, "{heard:?}");
+    assert_eq!(heard.iter().filter(|line| *line == "store unavailable").count(), 1, "{heard:?}");
     assert_eq!(heard.iter().filter(|line| line.ends_with("skipped: store_unavailable")).count(), 4, "{heard:?}");
     store.be_out(false);
     let _ = schedule.run_due(minute(2));
     let _ = schedule.run_due(minute(3));
     let heard = listener.take();
-    assert_eq!(heard.iter().filter(|line| *line == "store back").count(), 1, "{heard:?}");
-    assert!(!heard.contains(&"store out".to_owned()), "{heard:?}");
+    assert_eq!(heard.iter().filter(|line| *line == "store available").count(), 1, "{heard:?}");
+    assert!(!heard.contains(&"store unavailable".to_owned()), "{heard:?}");
 }
 
 #[test]

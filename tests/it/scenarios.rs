@@ -242,7 +242,7 @@ fn a_fixed_lease_that_was_forgotten_is_told_of_when_the_run_ends() {
     schedule.add(event).expect("it is in order");
     let report = schedule.run_due(noon());
     assert!(report.is_failure());
-    assert!(report.to_string().contains(", but the lease was lost while the task was at work"), "{report}");
+    assert!(report.to_string().contains(", but the lease was lost while the task was running"), "{report}");
 }
 
 /// Each scenario on each store, whose names are this test's own; the last one is how a crash is told.

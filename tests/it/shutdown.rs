@@ -159,7 +159,7 @@ fn a_task_that_ends_well_all_the_same_has_succeeded() {
     assert!(matches!(outcome.ended(), Ended::Succeeded), "{report}");
     assert_eq!(outcome.cancel_reason(), Some(CancelReason::ShuttingDown));
     let text = outcome.to_string();
-    assert!(text.ends_with(", after it was told to stop, because the process is shutting down"), "{text}");
+    assert!(text.ends_with(", after it was cancelled, because the process is shutting down"), "{text}");
     assert_eq!(diary.lines(), ["success"]);
 }
 
@@ -380,11 +380,11 @@ fn an_orderly_end_is_told_as_no_error() {
     let expected = [
         (Level::INFO, "started"),
         (Level::INFO, "shutting down"),
-        (Level::INFO, "told to stop reason=\"shutting_down\""),
+        (Level::INFO, "asked to stop reason=\"shutting_down\""),
         (Level::WARN, "cancelled reason=\"shutting_down\""),
         (Level::INFO, "started"),
         (Level::INFO, "shutting down"),
-        (Level::INFO, "told to stop reason=\"shutting_down\""),
+        (Level::INFO, "asked to stop reason=\"shutting_down\""),
         (Level::WARN, "cancelled reason=\"shutting_down\" error=failed: the other side has gone"),
         (Level::INFO, "skipped reason=\"shutting_down\""),
     ];

@@ -23,7 +23,7 @@ pub(super) fn by_schedule(due: &DueRenewals, answers: &[Result<bool, MutexError>
     let mut all: Vec<Renewals> = Vec::new();
     for ((held, lasted), answer) in due.leases.iter().zip(answers) {
         let observers = held.observers();
-        let at = all.iter().position(|renewals| renewals.observers.are_those(observers)).unwrap_or_else(|| {
+        let at = all.iter().position(|renewals| renewals.observers.are(observers)).unwrap_or_else(|| {
             all.push(Renewals::of(observers));
             all.len() - 1
         });

@@ -1,4 +1,4 @@
-//! What only the log is told: troubles of the process, and of what belongs to no run.
+//! The incidents, which only the log receives: faults of the process, and faults that belong to no run.
 
 use std::fmt;
 use std::io;
@@ -9,45 +9,45 @@ use chrono::{DateTime, Utc};
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
 
-/// Something that is logged, and of which no observer is told. It borrows what it names.
+/// An incident is logged, and sent to no observer.
 #[cfg_attr(not(all(unix, feature = "signals")), expect(dead_code, reason = "one of them is that of signals"))]
 pub(crate) enum Incident<'a> {
-    /// Whoever takes the answer to a release: the lease could not be given back.
+    /// A lease could not be released.
     NotReleased { mutex: &'a MutexName, error: &'a MutexError },
-    /// Whoever writes the log of runs: the store did not take it, and it is tried again.
+    /// The store did not take the log of runs. The write is retried.
     RunsNotLogged(&'a MutexError),
-    /// Whoever writes the log of runs: the event keeps failing, and could not be paused for that.
+    /// The event keeps failing, and could not be paused for that.
     FailingNotPaused { event: &'a str, error: &'a (dyn std::error::Error + 'static) },
-    /// The tick: `on_report` panicked.
-    ReportNotTold(&'a str),
-    /// Whoever tells of a step: an observer panicked.
+    /// A callback of `on_report` panicked.
+    ReportNotDelivered(&'a str),
+    /// An observer panicked.
     ObserverPanicked(&'a str),
-    /// The schedule, when an event is added: it is to run on one server only, and no other process sees its store.
+    /// An event was added that is to run on one server only, but no other process shares its store.
     StoreTooNear { event: &'a str, scope: &'a dyn fmt::Debug },
-    /// The loop: the wall clock was set back by so many seconds; by more than a step, the schedule begins anew.
+    /// The wall clock was set back by so many seconds. After a larger step the schedule begins anew.
     ClockSetBack { by_s: i64, begins_anew: bool },
-    /// The loop: no tick came between these two, because the clock was set, or the machine was suspended.
+    /// The loop had no tick between these two times, because the clock was set, or the machine was suspended.
     MinutesMissed { after: DateTime<Utc>, until: DateTime<Utc> },
-    /// The shutdown, before it tells any run of it: it begins, while so many runs are at work.
+    /// The shutdown begins, while so many runs are running. None of them is cancelled yet.
     ShutsDown { signal: Option<i32>, runs: usize, drain: Duration, grace: Duration },
-    /// The shutdown: its drain is over, and so many runs that are still at work are cancelled.
+    /// The drain of the shutdown is over: so many runs that are still running are cancelled.
     DrainIsOver { runs: usize, grace: Duration },
-    /// The shutdown: the signals of this process, which was forked, can't be heard.
-    DeafToSignals(&'a io::Error),
-    /// Whoever needs a thread: there is none to be had.
+    /// The process was forked, and could not install the handlers of its signals.
+    SignalsNotHandled(&'a io::Error),
+    /// A thread could not be started.
     NoThread(ThreadFor, &'a io::Error),
-    /// Whoever logs: the code of an error or of a subscriber panicked.
+    /// The code of an error or of a subscriber panicked.
     NotShown(&'a str),
 }
 
-/// What a thread that can't be had was for.
+/// The purpose of a thread that could not be started.
 #[derive(Clone, Copy)]
 pub(crate) enum ThreadFor {
-    /// What a loop itself tells.
+    /// The notices of a loop.
     Notices,
     BackgroundEvents,
     Renewals,
-    /// Whether a run is to give way to another.
+    /// The requests of other processes that a run stops.
     RequestsToStop,
     /// A call as a future.
     #[cfg(feature = "tokio")]

@@ -1,4 +1,4 @@
-//! Notices of threads that must not wait for subscribers, which may be stuck: another thread tells of them.
+//! The delivery of notices by another thread, for threads that must not wait for subscribers: a subscriber may hang.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -8,10 +8,10 @@ use chrono::{DateTime, Utc};
 
 use crate::base::{catch_panic::contain, threads};
 
-/// How many notices wait at most; what is posted then is told to nobody.
+/// The most notices that wait. A notice that is posted then is dropped.
 const MOST: usize = 1_000;
 
-/// Where notices are posted. They are told one after another, by a thread that is there as long as there are any.
+/// A queue of posted notices. A thread delivers them one after another, and ends when the queue is empty.
 #[derive(Default)]
 pub(crate) struct Delivery {
     waiting: Mutex<Undelivered>,
@@ -21,13 +21,13 @@ pub(crate) struct Delivery {
 struct Undelivered {
     notices: VecDeque<(Posted, PostedNotice)>,
     has_thread: bool,
-    /// How many were posted so far, those that were dropped included.
+    /// The number of posted notices so far, with the dropped ones.
     count: u64,
 }
 
 type PostedNotice = Box<dyn FnOnce(Posted) + Send>;
 
-/// As which number a notice was posted, and when.
+/// The number and the time of a posted notice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Posted {
     pub(crate) sequence: u64,
@@ -35,24 +35,24 @@ pub(crate) struct Posted {
 }
 
 impl Delivery {
-    /// Lets the thread call this, which tells of a step taken `at` this time. It waits for nothing.
-    pub(crate) fn post(self: &Arc<Self>, at: DateTime<Utc>, tell: impl FnOnce(Posted) + Send + 'static) {
+    /// Queues a call that delivers the notice of a step taken `at` this time. Returns at once.
+    pub(crate) fn post(self: &Arc<Self>, at: DateTime<Utc>, deliver: impl FnOnce(Posted) + Send + 'static) {
         let mut waiting = self.waiting();
         waiting.count += 1;
         if waiting.notices.len() < MOST {
             let posted = Posted { sequence: waiting.count, at };
-            waiting.notices.push_back((posted, Box::new(tell)));
+            waiting.notices.push_back((posted, Box::new(deliver)));
         }
         if !mem::replace(&mut waiting.has_thread, true) {
             let delivery = Arc::clone(self);
-            // Without a thread, the notices wait for the next attempt.
-            waiting.has_thread = spawn_detached(move || delivery.deliver());
+            // If no thread can be started, the notices wait for the next post.
+            waiting.has_thread = spawn_detached(move || delivery.deliver_all());
         }
     }
 
-    fn deliver(&self) {
-        while let Some((posted, tell)) = self.next() {
-            let _ = contain(|| tell(posted));
+    fn deliver_all(&self) {
+        while let Some((posted, deliver)) = self.next() {
+            let _ = contain(|| deliver(posted));
         }
     }
 
@@ -63,12 +63,12 @@ impl Delivery {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Undelivered> {
-        // No code that can panic runs while it is half-changed.
+        // No code that can panic runs while the queue is half-changed.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Does the work on a thread that nobody waits for. `false`: there is no thread for it.
+/// Starts a thread that is never joined. Returns whether the thread could be started.
 pub(crate) fn spawn_detached(work: impl FnOnce() + Send + 'static) -> bool {
     threads::start("soloist-aside", work).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Who is told of the steps of a schedule, and of one of its runs.
+//! The observers of a schedule and of its runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::observe::{
 use crate::outcome::run_record::RunId;
 use crate::time::clock::Clock;
 
-/// Is told of each [step](Step) of a schedule; see [`Schedule::observe`](crate::Schedule::observe).
+/// An observer receives a notice of each [step](Step) of a schedule; see [`Schedule::observe`](crate::Schedule::observe).
 ///
-/// A closure or a function that takes a `&Notice<'_>` is one. So is a type of your own, which may keep counts:
+/// A closure or a function that takes a `&Notice<'_>` is an observer. So is a type of your own, which may keep counts:
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,7 +45,7 @@ use crate::time::clock::Clock;
 /// # }
 /// ```
 pub trait Observer: Send + Sync {
-    /// Something happened.
+    /// Receives the notice of a step.
     fn observe(&self, notice: &Notice<'_>);
 }
 
@@ -61,22 +61,22 @@ impl<O: Observer + ?Sized> Observer for Arc<O> {
     }
 }
 
-/// The observers of a schedule, on its clock and with its instance. Without any, it is as good as nothing.
+/// The observers of a schedule, with its clock and its instance name.
 #[derive(Clone, Default)]
 pub(crate) struct Observers(Option<Arc<Observing>>);
 
 struct Observing {
     observers: Vec<Arc<dyn Observer>>,
     clock: Clock,
-    /// The name of the process.
+    /// The instance name of the process.
     instance: Option<Arc<str>>,
 }
 
 impl Observers {
-    /// Nobody.
+    /// No observers.
     pub(crate) const NONE: Self = Self(None);
 
-    /// Returns these and one more.
+    /// Returns these observers and one more.
     pub(crate) fn and(&self, observer: Arc<dyn Observer>, clock: &Clock, instance: Option<Arc<str>>) -> Self {
         let observers = self.0.iter().flat_map(|known| known.observers.iter().cloned()).chain([observer]);
         Self(Some(Arc::new(Observing { observers: observers.collect(), clock: clock.clone(), instance })))
@@ -92,20 +92,20 @@ impl Observers {
         Self(known.map(observing))
     }
 
-    /// Whether there is any.
+    /// Returns whether there is an observer.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Whether anybody is told of all steps: an observer, or a subscriber.
+    /// Returns whether an observer or a subscriber may receive all steps.
     #[inline]
-    pub(crate) fn hear(&self) -> bool {
+    pub(crate) fn receive_all_steps(&self) -> bool {
         self.is_any() || is_subscribed()
     }
 
-    /// Whether these are the same.
-    pub(crate) fn are_those(&self, others: &Self) -> bool {
+    /// Returns whether both are one set of observers.
+    pub(crate) fn are(&self, others: &Self) -> bool {
         match (&self.0, &others.0) {
             (Some(these), Some(others)) => Arc::ptr_eq(these, others),
             (None, None) => true,
@@ -113,7 +113,7 @@ impl Observers {
         }
     }
 
-    /// Tells of a step, on the thread that took it.
+    /// Reports a step, on the thread that took it.
     #[inline]
     pub(crate) fn tell(&self, about: About<'_>, step: &Step<'_>) {
         if self.is_any() || may_be_logged(step) {
@@ -121,7 +121,7 @@ impl Observers {
         }
     }
 
-    /// The same, or, where whoever took the step waits for nobody, on another thread, to which it was posted.
+    /// Reports a step. `posted`: another thread took the step and posted its notice to this thread.
     #[inline(never)]
     pub(crate) fn tell_as(&self, about: About<'_>, step: &Step<'_>, posted: Option<Posted>) {
         if may_be_logged(step) {
@@ -151,12 +151,12 @@ impl fmt::Debug for Observers {
     }
 }
 
-/// Who is told of one run, and which run it is. Only where there are observers.
+/// The observers of one run, and the identity of the run. A run without observers has none.
 #[derive(Debug)]
 pub(crate) struct RunObservers {
     pub(crate) observers: Observers,
     pub(crate) run: RunId,
-    /// No other run has this one.
+    /// The id of the run.
     pub(crate) owner: Owner,
 }
 

@@ -1,5 +1,5 @@
-//! Notices as events of `tracing`, and as lines on standard error where nothing subscribes; and the spans of ticks and runs.
-//! No other file names `tracing`.
+//! Notices as events of `tracing`, or as lines on standard error if nothing subscribes; and the spans of ticks and runs. No other
+//! file names `tracing`.
 
 use std::fmt;
 use std::sync::Once;
@@ -34,7 +34,7 @@ impl TraceSpan {
         Self(tracing::info_span!(target: "soloist", "tick", now = %Rfc3339(now), due))
     }
 
-    /// At the level `error`, so that a filter that lets failures through lets the name of their event through, too.
+    /// Makes the span of a run. Its level is `error`, so that a filter that passes failures passes the name of their event, too.
     #[inline]
     pub(crate) fn of_run(event: &str, occurrence: DateTime<Utc>, instance: Option<&str>) -> Self {
         Self(tracing::error_span!(
@@ -48,12 +48,12 @@ impl TraceSpan {
         ))
     }
 
-    /// The one that this thread is in.
+    /// Returns the span of this thread.
     pub(crate) fn current() -> Self {
         Self(Span::current())
     }
 
-    /// This thread is in it as long as the guard is there.
+    /// Enters the span on this thread, until the guard is dropped.
     #[inline]
     pub(crate) fn enter(&self) -> impl Drop + '_ {
         self.0.enter()
@@ -66,21 +66,21 @@ impl TraceSpan {
 
 /// An event of `tracing`: its level, its fields, its message.
 macro_rules! event {
-    ($level:ident, $($told:tt)*) => { tracing::$level!(target: "soloist", $($told)*) };
+    ($level:ident, $($fields:tt)*) => { tracing::$level!(target: "soloist", $($fields)*) };
 }
 
-/// A line on standard error of what no report has, where nothing subscribes.
+/// A line on standard error, if nothing subscribes, for a fact that no report has.
 macro_rules! line {
     ($($text:tt)*) => { print_unless_logged(format_args!($($text)*)) };
 }
 
-/// Whether there may be a subscriber.
+/// Returns whether there may be a subscriber.
 #[inline]
 pub(super) fn is_subscribed() -> bool {
     LevelFilter::current() != LevelFilter::OFF
 }
 
-/// Whether somebody reads of this step. The steps that each run takes are read by subscribers alone.
+/// Returns whether this step may be logged. Only a subscriber receives the steps that each run takes.
 #[inline]
 pub(super) fn may_be_logged(step: &Step<'_>) -> bool {
     let is_of_each_run = matches!(
@@ -95,8 +95,8 @@ pub(super) fn may_be_logged(step: &Step<'_>) -> bool {
     !is_of_each_run || is_subscribed()
 }
 
-/// Writes down a step. [The guide](crate::guide::logs) lists the fields. Those that name no event lie within the run's span, which
-/// names it.
+/// Logs a step. [The guide](crate::guide::logs) lists the fields. A message without the field `event` lies within the run's span,
+/// which has this field.
 #[inline]
 pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
     match step {
@@ -104,8 +104,8 @@ pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
             let (event, occurrence) = shown(about);
             event!(debug, event, occurrence, late_ms = millis(*late), missed, "due");
         }
-        Step::Admitted { token, gate } => {
-            event!(debug, token = token.map(FencingToken::get), gate_us = micros(*gate), "admitted");
+        Step::Admitted { token, took } => {
+            event!(debug, token = token.map(FencingToken::get), took_us = micros(*took), "admitted");
         }
         Step::Started { token } => event!(info, token = token.map(FencingToken::get), "started"),
         Step::Ended(outcome) => trace_run(outcome),
@@ -117,7 +117,7 @@ pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
 
 fn trace_rest(step: &Step<'_>, about: About<'_>) {
     match *step {
-        // For observers that keep something for each event.
+        // For observers alone, or logged by the caller.
         Step::Begins { .. }
         | Step::Removed
         | Step::Due { .. }
@@ -126,15 +126,15 @@ fn trace_rest(step: &Step<'_>, about: About<'_>) {
         | Step::Ended(_)
         | Step::Released(_)
         | Step::Skipped(_) => {}
-        Step::Queued { place } => event!(info, place, "waits for its turn"),
-        Step::CatchesUp(late) => event!(info, late_ms = millis(late), "making up for what was missed"),
+        Step::Queued { place } => event!(info, place, "queued"),
+        Step::CatchesUp(late) => event!(info, late_ms = millis(late), "catching up a missed occurrence"),
         Step::Unprotected(error) => event!(warn, error = %OneLine(Chain(error)), "running unprotected"),
         Step::HookFailed(HookFailure { hook, number, fault }) => {
             event!(error, %hook, number, error = %OneLine(fault), "hook failed");
         }
         Step::Cancelled(reason) => {
             let (event, occurrence) = shown(about);
-            event!(info, event, occurrence, reason = reason.keyword(), "told to stop");
+            event!(info, event, occurrence, reason = reason.keyword(), "asked to stop");
         }
         Step::DoesNotStop => {
             let (event, occurrence) = shown(about);
@@ -159,8 +159,8 @@ fn trace_rest(step: &Step<'_>, about: About<'_>) {
         Step::NotRenewed { leases, lowest, error } => {
             event!(warn, leases, lowest_ms = millis(lowest), error = %OneLine(Chain(error)), "not renewed yet");
         }
-        Step::StoreOut(error) => event!(error, error = %OneLine(Chain(error)), "store is out"),
-        Step::StoreBack => event!(info, "store is back"),
+        Step::StoreUnavailable(error) => event!(error, error = %OneLine(Chain(error)), "store is unavailable"),
+        Step::StoreAvailable => event!(info, "store is available again"),
         Step::Paused { schedule, until, why, scope } => {
             event!(info, schedule, event = about.event, until = %Rfc3339(until), why, ?scope, "paused");
         }
@@ -170,7 +170,7 @@ fn trace_rest(step: &Step<'_>, about: About<'_>) {
     }
 }
 
-/// The fields of a step that is told outside of its run's span.
+/// Returns the fields of a step that is logged outside of its run's span.
 fn shown(about: About<'_>) -> (Option<&str>, Option<impl tracing::Value>) {
     (about.event, about.occurrence.map(|occurrence| display(Rfc3339(occurrence))))
 }
@@ -178,25 +178,25 @@ fn shown(about: About<'_>) -> (Option<&str>, Option<impl tracing::Value>) {
 fn trace_release(release: &Release) {
     match release {
         Release::Released => event!(debug, "released"),
-        Release::HeldFor(rest) => event!(debug, held_for_ms = millis(rest.get()), "released later"),
-        // It is told by whoever finds it out: as a lost lease, or a lease that was not given back.
+        Release::HeldFor(left) => event!(debug, held_for_ms = millis(left.get()), "released later"),
+        // Logged as `lease lost` or `lease not released`.
         Release::Lost | Release::Failed(_) => {}
     }
 }
 
-/// Writes down an incident.
+/// Logs an incident.
 pub(super) fn trace_incident(incident: &Incident<'_>) {
     match *incident {
         Incident::NotReleased { mutex, error } => {
-            event!(error, mutex = %OneLine(mutex), error = %OneLine(Chain(error)), "lease not given back");
+            event!(error, mutex = %OneLine(mutex), error = %OneLine(Chain(error)), "lease not released");
         }
         Incident::RunsNotLogged(error) => event!(warn, error = %OneLine(Chain(error)), "runs not logged yet"),
         Incident::FailingNotPaused { event, error } => {
             event!(error, event, error = %OneLine(Chain(error)), "keeps failing, and was not paused");
         }
-        Incident::ReportNotTold(message) => {
-            event!(error, error = message, "report not told");
-            line!("a report was not told, because on_report(..) panicked: {}", OneLine(message));
+        Incident::ReportNotDelivered(message) => {
+            event!(error, error = message, "report not delivered");
+            line!("a report was not delivered, because on_report(..) panicked: {}", OneLine(message));
         }
         Incident::ObserverPanicked(message) => {
             event!(error, error = message, "observer panicked");
@@ -205,11 +205,11 @@ pub(super) fn trace_incident(incident: &Incident<'_>) {
         Incident::StoreTooNear { event, scope } => {
             static PRINTED: Once = Once::new();
             event!(warn, event, ?scope, "protection reaches further than its store");
-            // Such events mostly share one store, so standard error is told of the first one only.
+            // Such events mostly share one store: print a line for the first one only.
             PRINTED.call_once(|| {
                 line!(
                     "event {}: on_one_server() or once_per(..) keeps no other process from running it, because its store is in \
-                     memory: use file:/… for one host, or a server for several hosts (told once, for the first such event)",
+                     memory: use file:/… for one host, or a server for several hosts (printed once, for the first such event)",
                     Named(event)
                 );
             });
@@ -220,7 +220,7 @@ pub(super) fn trace_incident(incident: &Incident<'_>) {
         }
         Incident::ClockSetBack { by_s, begins_anew: false } => {
             event!(warn, by_s, "clock set back");
-            line!("the clock was set back by {by_s} s: what was due in that time does not run again");
+            line!("the clock was set back by {by_s} s: occurrences that have run do not run again");
         }
         Incident::MinutesMissed { after, until } => {
             event!(warn, after = %Rfc3339(after), until = %Rfc3339(until), "minutes missed");
@@ -234,7 +234,7 @@ pub(super) fn trace_incident(incident: &Incident<'_>) {
         Incident::DrainIsOver { runs, grace } => {
             event!(warn, runs, grace_ms = millis(grace), "drain is over: runs are cancelled");
         }
-        Incident::DeafToSignals(error) => {
+        Incident::SignalsNotHandled(error) => {
             event!(warn, %error, "signals do not shut this process down");
             line!("signals do not shut down process {}, which was forked: {error}", process_id::current());
         }
@@ -243,7 +243,7 @@ pub(super) fn trace_incident(incident: &Incident<'_>) {
                 ThreadFor::Notices => ("notices", "the loop waits for observers"),
                 ThreadFor::BackgroundEvents => ("background events", "they run on fewer"),
                 ThreadFor::Renewals => ("renewals", "leases end with their terms"),
-                ThreadFor::RequestsToStop => ("requests to stop", "runs are not told to stop"),
+                ThreadFor::RequestsToStop => ("requests to stop", "runs are not asked to stop"),
                 #[cfg(feature = "tokio")]
                 ThreadFor::Call => ("a call", "the runtime waits for it"),
             };
@@ -303,9 +303,9 @@ fn trace_run(outcome: &RunOutcome) {
     let (token, took_ms) = (outcome.token.map(FencingToken::get), millis(outcome.took));
     match &outcome.ended {
         Ended::Succeeded => event!(info, token, took_ms, "succeeded"),
-        // A task that somebody wanted to stop may return an error; only a panic is a failure then.
+        // A task that was asked to stop may return an error. Only a panic is a failure then.
         Ended::Faulted(fault @ (Fault::Failed(_) | Fault::Exited(_)))
-            if outcome.cancelled.is_some_and(CancelReason::is_wanted) =>
+            if outcome.cancelled.is_some_and(CancelReason::is_request) =>
         {
             let reason = outcome.cancelled.map(CancelReason::keyword);
             let error = fault.cancellation().is_none().then(|| display(OneLine(fault)));
@@ -320,7 +320,7 @@ fn trace_run(outcome: &RunOutcome) {
     }
 }
 
-/// Prints the line on standard error, unless a subscriber hears of what it says.
+/// Prints the line on standard error, unless there is a subscriber.
 pub(crate) fn print_unless_logged(line: impl fmt::Display) {
     if get_default(Dispatch::is::<NoSubscriber>) {
         let _ = contain(|| print_line(format_args!("soloist: {line}")));

@@ -1,11 +1,12 @@
-//! Records with the numbers that their store gave them, by which a log is ordered, trimmed and judged: the clocks of its hosts differ.
+//! Records with the numbers that their store assigned. A log is ordered and trimmed by number, because the clocks of its hosts
+//! differ.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::{MOST_KEPT, RunRecord};
 
-/// A record with the number of its run. A store numbers a run when it is first told of it, so that later runs have higher numbers.
+/// A record with the number of its run. A store assigns it at the first write of the run, so that later runs have higher numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NumberedRecord {
     pub(crate) number: u64,
@@ -13,7 +14,7 @@ pub(crate) struct NumberedRecord {
 }
 
 impl NumberedRecord {
-    /// All but the event and the id.
+    /// Returns the line of the record, without the event and the id.
     pub(crate) fn to_line(&self) -> String {
         format!("number={} {}", self.number, self.record.to_line())
     }
@@ -34,9 +35,9 @@ pub(crate) fn by_event(records: &[RunRecord]) -> BTreeMap<&str, Vec<&RunRecord>>
     events
 }
 
-/// Adds `new` records to those of an event that were `found`, and drops what is more than `keep`.
+/// Adds `new` records to the `found` records of an event, and drops the surplus over `keep`.
 ///
-/// A record with an end takes the place of that of its run, and its number. One without an end undoes none.
+/// A record with an end replaces the earlier record of its run and takes its number. A record without an end replaces nothing.
 pub(crate) fn add(found: Vec<NumberedRecord>, new: &[&RunRecord], keep: usize) -> Vec<NumberedRecord> {
     let mut runs = found;
     let mut last = runs.iter().map(|run| run.number).max().unwrap_or_default();
@@ -54,8 +55,8 @@ pub(crate) fn add(found: Vec<NumberedRecord>, new: &[&RunRecord], keep: usize) -
     runs
 }
 
-/// Keeps the newest `keep`, and returns the others. If none of them is a success, the newest success stays in place of the
-/// oldest of them, so that the last success is always known; unless only one is kept.
+/// Keeps the newest `keep` runs, and returns the others. If none of the kept runs is a success, the newest success replaces the
+/// oldest of them. So the last success is always known if two or more runs are kept.
 pub(crate) fn split_surplus(runs: &mut Vec<NumberedRecord>, keep: usize) -> Vec<NumberedRecord> {
     let keep = keep.clamp(1, MOST_KEPT);
     runs.sort_unstable_by_key(|run| Reverse(run.number));
@@ -66,7 +67,7 @@ pub(crate) fn split_surplus(runs: &mut Vec<NumberedRecord>, keep: usize) -> Vec<
     runs.split_off(keep.min(runs.len()))
 }
 
-/// Puts the newest first.
+/// Sorts the records, the newest first.
 pub(crate) fn newest_first(mut runs: Vec<NumberedRecord>) -> Vec<RunRecord> {
     runs.sort_unstable_by_key(|run| Reverse(run.number));
     runs.into_iter().map(|run| run.record).collect()
@@ -80,7 +81,7 @@ mod tests {
     use crate::lease::owner::Owner;
     use crate::outcome::run_record::outcome_kind::OutcomeKind;
 
-    /// Returns a run by a host whose clock is so many minutes ahead; `None`: it has not ended.
+    /// Returns a run of a host whose clock is `ahead` by so many minutes. `None`: the run has not ended.
     fn run(ahead: i64, result: Option<OutcomeKind>) -> RunRecord {
         let at = DateTime::UNIX_EPOCH + TimeDelta::minutes(ahead);
         let record = RunRecord::started("reports", Owner::unique(), at, None, at);
@@ -90,7 +91,7 @@ mod tests {
         }
     }
 
-    /// Returns the numbers that are left of these runs, which are written one after another.
+    /// Returns the numbers of the kept runs, after these runs were written one after another.
     fn numbers(records: &[RunRecord], keep: usize) -> Vec<u64> {
         let one_by_one = |found, record| add(found, &[record], MOST_KEPT);
         let mut runs = records.iter().fold(Vec::new(), one_by_one);

@@ -1,8 +1,8 @@
-//! How a run ended, in one word.
+//! The kind of the end of a run, in one word.
 
 use std::fmt;
 
-/// How a run ended, in one word. `Display` reads it in a sentence: `timed out`.
+/// The kind of the end of a run. `Display` makes it part of a sentence: `timed out`.
 ///
 /// ```
 /// use soloist::observe::OutcomeKind;
@@ -13,26 +13,26 @@ use std::fmt;
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OutcomeKind {
-    /// The task did what it was asked to.
+    /// The task succeeded.
     Succeeded,
-    /// The task returned an error, or its command another exit code than 0.
+    /// The task returned an error or could not be started, or its command ended with an exit code other than 0 or by a signal.
     Failed,
     /// The task panicked.
     Panicked,
     /// The task took longer than its [`timeout`](crate::Event::timeout).
     TimedOut,
-    /// The task was told to stop, and did so without an end of its own.
+    /// The run was cancelled, and its task then ended with an error or an exit code other than 0.
     Cancelled,
-    /// The task could not be started.
+    /// The task was not called: a `before` hook failed, or the lease was lost before.
     NotStarted,
 }
 
 impl OutcomeKind {
-    /// All of them.
+    /// All kinds.
     pub(crate) const ALL: [Self; 6] =
         [Self::Succeeded, Self::Failed, Self::Panicked, Self::TimedOut, Self::Cancelled, Self::NotStarted];
 
-    /// Returns the word for it that stores keep: `succeeded`, `failed`, `panicked`, `timed_out`, `cancelled` or `not_started`.
+    /// Returns the keyword that stores keep: `succeeded`, `failed`, `panicked`, `timed_out`, `cancelled` or `not_started`.
     pub const fn keyword(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
@@ -44,7 +44,7 @@ impl OutcomeKind {
         }
     }
 
-    /// Returns the result that has this keyword.
+    /// Returns the kind with this keyword.
     pub(crate) fn of_keyword(keyword: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|result| result.keyword() == keyword)
     }
@@ -63,7 +63,7 @@ impl fmt::Display for OutcomeKind {
     }
 }
 
-/// As its [keyword](OutcomeKind::keyword).
+/// Serializes the kind as its [keyword](OutcomeKind::keyword).
 #[cfg(feature = "serde")]
 impl serde::Serialize for OutcomeKind {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

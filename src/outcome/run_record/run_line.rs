@@ -11,10 +11,10 @@ use super::{RunEnd, RunRecord, outcome_kind::OutcomeKind};
 use crate::lease::{owner::Owner, token::FencingToken};
 
 impl RunRecord {
-    /// All but the event and the id.
+    /// Returns the line of the record, without the event and the id.
     pub(crate) fn to_line(&self) -> String {
         let mut line = format!("occurrence={} started={}", stamp(self.occurrence), stamp(self.started));
-        // A text takes all that is written to it.
+        // Writing to a `String` can't fail.
         let _ = self.token.map_or(Ok(()), |token| write!(line, " token={token}"));
         let _ = write!(line, " pid={}", self.pid);
         if let Some(RunEnd { at, result, .. }) = &self.end {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_told_is_no_record() {
+    fn a_damaged_line_is_no_record() {
         let record = started().ended(noon(), OutcomeKind::Panicked, Some("it broke"));
         let line = record.to_line();
         for wrong in [

@@ -1,4 +1,4 @@
-//! How many occurrences of an event were skipped: what a log keeps beside the runs.
+//! The number of skipped occurrences of an event, which a log keeps in addition to the runs.
 
 use chrono::{DateTime, Utc};
 
@@ -26,8 +26,8 @@ pub struct SkipCount {
 }
 
 impl SkipCount {
-    /// Returns so many occurrences that were skipped for the reason with this [keyword](SkipReason::keyword). `None`: a log does
-    /// not count these.
+    /// Returns the number of occurrences that were skipped for the reason with this [keyword](SkipReason::keyword), and the
+    /// latest of them. `None`: a log does not count this reason.
     pub fn new(reason: &str, count: u64, latest: DateTime<Utc>) -> Option<Self> {
         let reason = SkipReason::COUNTED.into_iter().find(|known| *known == reason)?;
         Some(Self { reason, count, latest: kept_time(latest) })
@@ -39,18 +39,18 @@ impl SkipCount {
         self.reason
     }
 
-    /// Returns how many there were since the log began.
+    /// Returns the number of skipped occurrences since the log began.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the latest of them.
+    /// Returns the latest of these occurrences.
     pub fn latest(&self) -> DateTime<Utc> {
         self.latest
     }
 }
 
-/// Adds `more` to numbers of which there is one for each reason.
+/// Adds `more` to `numbers`, which has one entry for each reason.
 pub(crate) fn add_skips(numbers: &mut Vec<SkipCount>, more: &[SkipCount]) {
     for skip in more {
         match numbers.iter_mut().find(|known| known.reason == skip.reason) {

@@ -219,7 +219,7 @@ impl<'a> PlannedRun<'a> {
     fn perform(&self, admitted_run: &AdmittedRun) -> (RunProgress<'a>, Option<&'a FutureTask>) {
         let run = &admitted_run.run;
         let mut outcome = RunOutcome::new(Ended::NotStarted, run.fencing_token());
-        run.tell(&Step::Admitted { token: run.fencing_token(), gate: admitted_run.gate });
+        run.tell(&Step::Admitted { token: run.fencing_token(), took: admitted_run.gate });
         let watched = self.context.schedule.shutdown.as_ref().map(|shutdown| shutdown.watch(run));
         run.held().enter_thread();
         let is_prepared = self.prepare(run, &mut outcome);
@@ -290,7 +290,7 @@ impl<'a> PlannedRun<'a> {
         let ended = self.clock.moment();
         outcome.took = ended.since(started);
         outcome.cancelled = run.held().reason_at_end(ended);
-        if outcome.cancelled.is_some_and(CancelReason::gave_way) {
+        if outcome.cancelled.is_some_and(CancelReason::is_for_the_lease) {
             outcome.rest_mut().asked_to_stop_by = run.held().asked_by().cloned();
         }
         self.note_loss(ended, run, &mut outcome);

@@ -25,7 +25,7 @@ impl Schedule {
     ///
     /// - A schedule with a name can be [paused](Self::pause), with all schedules of this name on the same store.
     /// - The holder of its leases and claims [has it](crate::store::Holder::application).
-    /// - If another application has an event of the same name in the store, each takes the turns of the other. Between two schedules
+    /// - If another application has an event of the same name in the store, each takes occurrences of the other. Between two schedules
     ///   with names, the [report](crate::SkipReason::other_application) of a skipped event says so, and [`check`](Self::check) warns. A
     ///   schedule without a name is taken for no other application.
     ///

@@ -45,7 +45,7 @@ impl<'env> LoopNotices<'env> {
 
     /// Tells that the loop is awake, unless observers still hear that of an earlier time.
     pub(super) fn tell_alive(&self, observers: &'env Observers) {
-        if observers.hear() && !self.is_telling_alive.swap(true, Ordering::Relaxed) {
+        if observers.receive_all_steps() && !self.is_telling_alive.swap(true, Ordering::Relaxed) {
             let is_telling = Arc::clone(&self.is_telling_alive);
             self.tell(move || {
                 observers.tell(About::default(), &Step::LoopAlive);

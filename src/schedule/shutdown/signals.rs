@@ -47,7 +47,7 @@ pub(super) fn listen_after_fork(shutdown: &Arc<ShutdownState>) {
     if ![0, process_id::current()].contains(&shutdown.listening_process.load(Ordering::Relaxed))
         && let Err(error) = shutdown.listen()
     {
-        log(&Incident::DeafToSignals(&error));
+        log(&Incident::SignalsNotHandled(&error));
     }
 }
 

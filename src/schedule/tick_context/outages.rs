@@ -122,7 +122,7 @@ impl<'a> Outages<'a> {
             self.heard.notify_all();
         }
         if self.stores_out.note(store, outage.is_some()) {
-            self.observers.tell(About::default(), &outage.map_or(Step::StoreBack, Step::StoreOut));
+            self.observers.tell(About::default(), &outage.map_or(Step::StoreAvailable, Step::StoreUnavailable));
         }
     }
 

@@ -53,8 +53,8 @@ impl Admission {
         if request.name().is_lease() { Self::lease_only(request) } else { Self::claim_only(request) }
     }
 
-    /// Asks for a lease and a claim, both or neither. The claim belongs to the lease's mutex, as [`MutexName::claim`] makes it, and
-    /// to its owner, as [`LeaseRequest::with`] makes it, so that a store decides on both in one step.
+    /// Asks for a lease and a claim, both or neither. Make the claim by [`MutexName::claim`] and
+    /// [`LeaseRequest::with`], so that it has the mutex and the owner of the lease. Then a store decides on both in one step.
     ///
     /// # Panics
     ///
@@ -76,7 +76,7 @@ impl Admission {
     pub fn both(lease: LeaseRequest, claim: LeaseRequest) -> Self {
         let (name, claimed) = (lease.name(), claim.name());
         let are_of_one_mutex = !claimed.is_lease() && claimed.mutex() == name.mutex() && claimed != name;
-        assert!(are_of_one_mutex, "{claimed} is no claim beside {name}: a store grants both in one step, or neither");
+        assert!(are_of_one_mutex, "{claimed} is no claim under {name}: a store grants both in one step, or neither");
         assert!(
             lease.owner() == claim.owner(),
             "{name} and {claimed} have two owners: make the claim by `lease.with(..)`"

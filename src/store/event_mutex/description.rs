@@ -68,7 +68,7 @@ impl Description {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scope {
-    /// This process alone.
+    /// Only this process.
     Process,
     /// All processes on this host.
     Host,

@@ -18,11 +18,11 @@ use crate::lease::{holder::Holder, name::MutexName};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Names<'a> {
-    /// One name, of any kind.
+    /// A single name, of any kind.
     Exactly(&'a MutexName),
     /// Several names, of any kind. If the store can, it reads all of them as of one moment.
     Each(&'a [MutexName]),
-    /// The leases of all mutexes whose names begin with this; with an empty text, all leases. No claims, permits or marks.
+    /// The leases of all mutexes whose names begin with this; with an empty text, all leases. No claims, permits or markers.
     LeasesWithPrefix(&'a str),
 }
 

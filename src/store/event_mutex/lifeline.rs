@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 /// A descriptor that a command inherits; see [`EventMutex::lifeline`](crate::EventMutex::lifeline). The lease lasts as long as a
 /// process has the descriptor open: the command, and the processes that it starts, unless they close it.
 ///
-/// On Unix it is an `OwnedFd` that no process inherits by accident: the start of another program closes it, unless it is passed on
+/// On Unix it is an `OwnedFd` that no process inherits by accident: the start of another program closes it. Pass it to a program on
 /// purpose, for example as a standard stream. Other systems have no lifelines.
 ///
 /// ```
@@ -50,8 +50,8 @@ type Inherited = std::convert::Infallible;
 
 #[cfg(unix)]
 impl Lifeline {
-    /// Makes a lifeline of a descriptor by which your store can tell whether a process that inherited it lives: of a file that
-    /// is locked with `flock`, or of a pipe or a socket whose other end the store watches.
+    /// Makes a lifeline of a descriptor that shows your store whether a process that inherited it lives. Such a descriptor is that of
+    /// a file that is locked with `flock`, or of a pipe or a socket whose other end the store watches.
     ///
     /// ```
     /// # #[cfg(unix)]

@@ -5,11 +5,11 @@ use std::fmt;
 use crate::base::error::MutexError;
 use crate::outcome::{run_record::RunRecord, run_record::skip_count::SkipCount};
 
-/// The log of the last runs of each event, over the whole fleet. A store has one beside its mutexes, see
+/// The log of the last runs of each event, over the whole fleet, which a store keeps in addition to its mutexes; see
 /// [`EventMutex::run_log`](crate::EventMutex::run_log).
 ///
 /// The log is best effort: it decides no admission and delays none, and a record that was not written is lost. Names of events are
-/// compared byte by byte. Writing the log changes no lease, claim or mark. A log that keeps records as text keeps
+/// compared byte by byte. Writing the log changes no lease, claim or marker. A log that keeps records as text keeps
 /// [`RunRecord::host_text`], for the host and the instance, and reads it back by [`RunRecord::on`].
 ///
 /// ```
@@ -61,8 +61,8 @@ pub trait RunLog: fmt::Debug + Send + Sync {
     /// is written only if its run has no record yet.
     ///
     /// Runs are kept in the order of their first writes: the clocks of a fleet differ, and decide nothing here. The newest are kept.
-    /// If none of these is a success, the newest success replaces the oldest of them, so that the last success is always known if
-    /// two or more runs are kept.
+    /// If none of these is a success, the newest success replaces the oldest of them. So the last success is always known if two or
+    /// more runs are kept.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ pub trait RunLog: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Whether they were added is not known; or the log keeps no such numbers.
+    /// Whether the store added the numbers is not known, or the log keeps no such numbers.
     fn count_skips(&self, _event: &str, _skips: &[SkipCount]) -> Result<(), MutexError> {
         Err(MutexError::unsupported("count what is skipped"))
     }

@@ -98,7 +98,7 @@ pub enum StoreWarning {
         /// The smallest step that explains it.
         by: Duration,
     },
-    /// Another application has an event of this name in the store, so that each takes the turns of the other;
+    /// Another application has an event of this name in the store, so that each takes occurrences of the other;
     /// [`Schedule::check`](crate::Schedule::check) returns it.
     SharedName {
         /// The name of the event.
@@ -192,7 +192,7 @@ impl fmt::Display for StoreWarning {
             }
             Self::SharedName { event, application } => write!(
                 f,
-                "the application {} has the event {}, too, so that each takes the turns of the other: give each application a \
+                "the application {} has the event {}, too, so that each takes occurrences of the other: give each application a \
                  prefix, a table or a folder of its own",
                 Named(application),
                 Named(event)

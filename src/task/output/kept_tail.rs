@@ -1,4 +1,4 @@
-//! Keeps the last bytes of what a command prints, within a bound.
+//! Keeps the last bytes of a command's output, within a bound.
 
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, Read};
@@ -7,13 +7,13 @@ use crate::outcome::command_exit::KeptOutput;
 
 /// The end of a stream.
 pub(super) struct KeptTail {
-    /// Nothing is moved when its front is cut off.
+    /// A deque, so that a cut at the front moves no bytes.
     bytes: VecDeque<u8>,
     bound: usize,
     left_out: u64,
 }
 
-/// How much is read at once.
+/// The most bytes of one read.
 const CHUNK: usize = 64 * 1024;
 
 impl KeptTail {
@@ -39,13 +39,13 @@ impl KeptTail {
         KeptOutput::new(Vec::from(self.bytes), self.left_out)
     }
 
-    /// Reads until nobody can write any more, or until the other end of `over` has gone and nothing is there to be read.
+    /// Reads until all writers have closed the pipe, or until the other end of `over` is closed and the pipe is empty.
     #[cfg(unix)]
     pub(super) fn of(mut pipe: PipeReader, over: &PipeReader, bound: usize) -> Self {
         use rustix::event::{PollFd, PollFlags, poll};
         use rustix::io::{Errno, ioctl_fionbio};
 
-        /// More than a pipe holds: what comes then is still being written.
+        /// More than a pipe holds. Further bytes come from a process that still writes.
         const LEFT_IN_IT: usize = 1024 * 1024;
 
         let (mut tail, mut chunk) = (Self::new(bound), vec![0; CHUNK]);
@@ -72,7 +72,7 @@ impl KeptTail {
         tail
     }
 
-    /// Reads until nobody can write any more.
+    /// Reads until all writers have closed the pipe.
     #[cfg(not(unix))]
     pub(super) fn of(mut pipe: PipeReader, _over: &PipeReader, bound: usize) -> Self {
         let (mut tail, mut chunk) = (Self::new(bound), vec![0; CHUNK]);

@@ -250,7 +250,7 @@ fn a_future_that_its_runtime_drops_fails_and_gives_its_lease_back() {
             runtime.shutdown_background();
             tick.join().expect("no panic")
         });
-        assert!(entry(&report, "slow").to_string().contains("the runtime of its event ended"), "{report}");
+        assert!(entry(&report, "slow").to_string().contains("the runtime of the event ended"), "{report}");
         assert!(matches!(ran(&report, "slow").release(), Some(Release::Released)), "{report}");
     });
 }

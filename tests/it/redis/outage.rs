@@ -233,7 +233,7 @@ fn a_release_without_an_answer_is_made_up_for() {
         let report = schedule.run_due(noon());
         let took = began.elapsed();
         let outcome = ran(&report, "report").to_string();
-        assert!(outcome.contains("the lease was not given back"), "{outcome}");
+        assert!(outcome.contains("the lease was not released"), "{outcome}");
         proxy.mend();
         assert!(!mutex.exists(&MutexName::lease("report").unwrap()).unwrap(), "it is given back before the look");
         assert_eq!(entries(&server), [claim(0)]);

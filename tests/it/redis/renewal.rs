@@ -233,7 +233,7 @@ fn a_server_that_is_gone_lets_the_run_be_cancelled_at_its_deadline() {
     assert!(deadline <= cancelled.at.plus(Duration::from_millis(1)), "{cancelled:?}");
     let report = at_work.end();
     assert_lost(&report);
-    assert!(ran(&report, "report").to_string().contains("the lease was not given back"), "{report}");
+    assert!(ran(&report, "report").to_string().contains("the lease was not released"), "{report}");
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn a_lease_that_could_not_be_shortened_is_held_as_long_as_it_was_asked_for_and_g
     schedule.add(event.hold_at_least(length)).unwrap();
     let began = now();
     let report = schedule.run_due(noon());
-    assert!(ran(&report, "report").to_string().contains("the lease was not given back"), "{report}");
+    assert!(ran(&report, "report").to_string().contains("the lease was not released"), "{report}");
     proxy.mend();
     while mutex.exists(&MutexName::lease("report").unwrap()).unwrap() {
         assert!(now() < began.plus(length * 8), "it was not given back, although the server answers again");

@@ -162,7 +162,7 @@ fn a_release_without_an_answer_is_made_up_for<S: Trouble>() {
         let report = schedule.run_due(minute(number));
         assert!(began.elapsed() < IN_TIME);
         let outcome = ran(&report, "report").to_string();
-        assert!(outcome.contains("the lease was not given back"), "{outcome}");
+        assert!(outcome.contains("the lease was not released"), "{outcome}");
         proxy.mend();
         assert!(!mutex.exists(request("report").name()).unwrap(), "it is released before the name is looked at");
     }
