@@ -101,7 +101,7 @@ async fn scrape(State(app): State<App>) -> String {
 
 /// Checks the store. An unavailable store costs a second, and blocks no worker of the runtime.
 async fn health(State(app): State<App>) -> (StatusCode, String) {
-    match app.operator.check().await {
+    match app.operator.ask(Schedule::check).await {
         Ok(warnings) => (StatusCode::OK, warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
     }

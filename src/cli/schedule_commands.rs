@@ -226,7 +226,7 @@ fn last_run(event: &EventStatus, status: &Status) -> Cell {
     let Some(log) = &event.log else {
         return if status.store_errors.is_empty() { "no run log".into() } else { "not known".into() };
     };
-    let Some(run) = log.iter().find(|run| run.state() != RunState::AtWork) else { return "none yet".into() };
+    let Some(run) = log.iter().find(|run| run.state() != RunState::Running) else { return "none yet".into() };
     let record = run.record();
     let (ended, is_well) = how_it_ended(run);
     marked(

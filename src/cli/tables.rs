@@ -68,7 +68,7 @@ pub(super) fn how_it_ended(run: &LoggedRun) -> (String, Option<bool>) {
         return (end.result().to_string(), Some(run.record().is_success()));
     }
     let is_well = match run.state() {
-        RunState::AtWork => Some(true),
+        RunState::Running => Some(true),
         RunState::PresumedDead => Some(false),
         _ => None,
     };

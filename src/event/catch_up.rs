@@ -4,8 +4,8 @@
 //! refused because that occurrence waited.
 //!
 //! An occurrence was missed if it is the latest one, lies within the window, and nobody has claimed it. A store that first
-//! saw the event after that occurrence can't know that, so each event has a mark in its store, whose age tells since when
-//! the store knows it. The mark's name encodes the timetable, the kind of claim and the window: if one of them changes,
+//! saw the event after that occurrence can't know that, so each event has a marker in its store, whose age tells since when
+//! the store knows it. The marker's name encodes the timetable, the kind of claim and the window: if one of them changes,
 //! earlier claims say nothing any more, and the event counts as new.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ use crate::time::{clock::Clock, clock::moment::Moment, timetable::Timetable};
 pub(crate) struct CatchUp {
     pub(crate) window: Duration,
     /// `None`: only what waited in a queue is made up for.
-    pub(crate) mark: Option<MutexName>,
+    pub(crate) marker: Option<MutexName>,
     known: Mutex<KnownRuns>,
 }
 
@@ -35,8 +35,8 @@ struct KnownRuns {
     in_progress: Option<DateTime<Utc>>,
     /// The latest occurrence that was not run here because it waited elsewhere.
     queued: Option<DateTime<Utc>>,
-    /// When the store last confirmed that it has the mark.
-    mark_confirmed: Option<Moment>,
+    /// When the store last confirmed that it has the marker.
+    marker_confirmed: Option<Moment>,
 }
 
 /// The latest occurrence, and the one after it.
@@ -46,7 +46,7 @@ struct Latest {
     next: Option<DateTime<Utc>>,
 }
 
-/// How long to rely on the mark in a store before writing it again: the store may lose its data.
+/// How long to rely on the marker in a store before writing it again: the store may lose its data.
 const RELIED_ON_FOR: Duration = Duration::from_secs(60 * 60);
 
 impl CatchUp {
@@ -59,13 +59,13 @@ impl CatchUp {
     ) -> Option<Self> {
         let claim = protection.claim.as_ref()?;
         let text = format!("seen {timetable}, {claim}, {}s", window.as_secs_f64());
-        let mark = protection.mutex.mark(Arc::clone(event), text);
-        Some(Self { window, mark: Some(mark), known: Mutex::default() })
+        let marker = protection.mutex.mark(Arc::clone(event), text);
+        Some(Self { window, marker: Some(marker), known: Mutex::default() })
     }
 
     /// Makes up for what waited in this queue.
     pub(crate) fn of_queue(queue: &Queue) -> Self {
-        Self { window: queue.within, mark: None, known: Mutex::default() }
+        Self { window: queue.within, marker: None, known: Mutex::default() }
     }
 
     /// The occurrence that may have been missed, as of this `minute`, now in progress. Asks no store. `None`: there is none,
@@ -81,7 +81,7 @@ impl CatchUp {
         };
         let occurrence = latest.occurrence;
         let is_open = (minute - occurrence).to_std().is_ok_and(|lateness| lateness <= self.window);
-        let may_be_missed = self.mark.is_some() || known.queued == Some(occurrence);
+        let may_be_missed = self.marker.is_some() || known.queued == Some(occurrence);
         if !is_open || !may_be_missed || known.settled == Some(occurrence) || known.in_progress == Some(occurrence) {
             return None;
         }
@@ -118,13 +118,13 @@ impl CatchUp {
         until_next.map_or(self.window, |until_next| until_next.min(self.window)) + MINUTE
     }
 
-    /// Whether the store is known to have the mark.
-    pub(crate) fn has_mark(&self, clock: &Clock) -> bool {
-        self.known().mark_confirmed.is_some_and(|confirmed| clock.moment().since(confirmed) < RELIED_ON_FOR)
+    /// Whether the store is known to have the marker.
+    pub(crate) fn has_marker(&self, clock: &Clock) -> bool {
+        self.known().marker_confirmed.is_some_and(|confirmed| clock.moment().since(confirmed) < RELIED_ON_FOR)
     }
 
-    pub(crate) fn confirm_mark(&self, clock: &Clock) {
-        self.known().mark_confirmed = Some(clock.moment());
+    pub(crate) fn confirm_marker(&self, clock: &Clock) {
+        self.known().marker_confirmed = Some(clock.moment());
     }
 
     fn known(&self) -> MutexGuard<'_, KnownRuns> {

@@ -47,7 +47,7 @@ pub struct Definition {
     /// Whether it is due at all, in this environment.
     pub(crate) runs_here: bool,
     pub(crate) catch_up: Option<CatchUp>,
-    pub(crate) mutex: Option<Store>,
+    pub(crate) store: Option<Store>,
     pub(crate) background: bool,
     pub(crate) even_when_paused: bool,
     /// After how many failures in a row it is paused.
@@ -83,7 +83,7 @@ impl Definition {
     pub fn protections(&self) -> Vec<String> {
         let mut words = self.protection.in_words();
         // One that makes up only for what was waited for did not ask for it.
-        let catch_up = self.catch_up.as_ref().filter(|catch_up| catch_up.mark.is_some());
+        let catch_up = self.catch_up.as_ref().filter(|catch_up| catch_up.marker.is_some());
         words.extend(catch_up.map(|catch_up| format!("catch_up {}", HumanDuration(catch_up.window))));
         words.extend(self.timeout.map(|limit| format!("timeout {}", HumanDuration(limit))));
         words.extend(self.stuck_after.map(|time| format!("stuck_after {}", HumanDuration(time))));
@@ -162,7 +162,7 @@ impl Event {
         let window = self.protections.catch_up;
         let usual_window = usual_claim_window(timetable.period());
         let protection =
-            self.protections.validate(own_name, usual_term, usual_window, self.mutex.is_some()).map_err(refuse)?;
+            self.protections.validate(own_name, usual_term, usual_window, self.store.is_some()).map_err(refuse)?;
         if let Work::Command(command) = &self.work {
             command.check().map_err(|error| refuse(AddErrorKind::Command.because(error)))?;
         }
@@ -189,7 +189,7 @@ impl Event {
             timeout: self.timeout,
             runs_here,
             catch_up,
-            mutex: self.mutex,
+            store: self.store,
             background: self.background,
             even_when_paused: self.even_when_paused,
             failure_limit: self.failure_limit,

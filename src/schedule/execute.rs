@@ -13,7 +13,7 @@
 //! | `schedule/execute/in_order.rs` | the loop: what has ended, and what comes next |
 //! | `schedule/execute/store_request.rs` | the batch: the release of the last run, the admission of the next |
 //! | `schedule/run_admission.rs` | what is refused without the store; the admission to ask for |
-//! | `schedule/tick_context/outages.rs` | whether the store was out a moment ago |
+//! | `schedule/tick_context/outages.rs` | whether the store was unavailable a moment ago |
 //! | `store/handle/ask_store.rs` | every slot has an answer that fits |
 //! | `store/redis.rs` | the public store |
 //! | `store/server/server_mutex.rs` | what an answer means for the caller, and what is released later |
@@ -21,7 +21,7 @@
 //! | `store/redis/engine.rs` | the calls of the scripts, on one connection |
 //! | `store/redis/connection.rs` | the commands as bytes, and the answers, on the socket |
 //!
-//! What only makes a value on the way is left out: the names, the owner, the text of a script. Filters, and a look for a
+//! What only makes a value on the way is left out: the names, the owner, the text of a script. Filters, and a check for a
 //! pause, are asked before the batch is built. Then `schedule/execute/one_run.rs` performs the run.
 
 use std::thread;
@@ -64,7 +64,7 @@ fn run_all<'a>(planned: &'a [PlannedRun<'a>]) {
             [first, _, ..] if first.event.background => run_in_background(runs, scope),
             _ => run_in_order(runs, scope),
         };
-        // The caller's thread runs the first loop, and those for which the system has no thread.
+        // The caller's thread runs the first loop, and the loops without a thread.
         let mut left = Vec::new();
         for runs in loops.iter().skip(1) {
             if !start_thread(scope, "soloist", move || run(runs)) {

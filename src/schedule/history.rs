@@ -23,14 +23,14 @@ pub(crate) struct EventHistory(Mutex<SeenRuns>);
 struct SeenRuns {
     running: Vec<RunningNow>,
     last: Option<LastRun>,
-    /// The last one that succeeded, unless that is `last`.
+    /// The last successful run, unless that is `last`.
     success_before: Option<LastRun>,
-    /// How many in a row have failed, up to now. One that was cancelled does not count.
+    /// How many in a row have failed, up to now. A cancelled run does not count.
     failures: u32,
     last_skip: Option<LastSkip>,
 }
 
-/// A run that is at work; see [`EventStatus`](status::EventStatus).
+/// A run that is running; see [`EventStatus`](status::EventStatus).
 ///
 /// ```
 /// use soloist::Schedule;
@@ -45,7 +45,7 @@ struct SeenRuns {
 pub struct RunningNow {
     /// The instant it was scheduled for.
     pub occurrence: DateTime<Utc>,
-    /// Since when its task is at work.
+    /// Since when its task is running.
     pub since: DateTime<Utc>,
     /// The token under which it runs.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_number"))]

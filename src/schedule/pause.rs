@@ -1,4 +1,4 @@
-//! Pausing and resuming a schedule, or one of its events: a mark in the store that every server sees.
+//! Pausing and resuming a schedule, or one of its events: a marker in the store that every server sees.
 
 use chrono::{DateTime, Utc};
 
@@ -30,17 +30,17 @@ impl Schedule {
     ///
     /// If the store does not answer, a schedule with a name may be paused. So all due events are skipped as
     /// [`StoreUnavailable`](crate::SkipReason::StoreUnavailable), and the report fails. That goes for an event without
-    /// a protection, too, and for one that says [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected):
-    /// an event that would rather run twice than not at all may still have to wait for a migration. One that need not
-    /// says [`even_when_paused`](crate::Event::even_when_paused).
+    /// a protection, too, and for an event that says [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected):
+    /// an event that would rather run twice than not at all may still have to wait for a migration. An event that need not
+    /// wait says [`even_when_paused`](crate::Event::even_when_paused).
     ///
     /// If it is paused already, the pause gets this end instead, later or earlier than before; the last call wins, and
     /// there is no moment between the two pauses. Who paused it, and why, stays as the first call said. (Where a store can't
-    /// [extend](crate::EventMutex::extend), or does not say who [holds](crate::EventMutex::held) it, the one is ended before the
-    /// other begins.)
+    /// [extend](crate::EventMutex::extend), or does not say who [holds](crate::EventMutex::held) it, the first pause is ended before the
+    /// second begins.)
     ///
-    /// What is at work goes on. A tick that began before may go on to start events that have filters, no protection or a
-    /// store of their own, for a minute at most: so whoever pauses for a migration waits for that minute, and for what runs.
+    /// Running events go on. A tick that began before the pause may still start events with filters, without protection or with a
+    /// store of their own, for a minute at most. Before a migration, wait for that minute and for the running events to end.
     ///
     /// How long it takes to `until` is read from this schedule's clock, and that time then passes on the store's.
     ///
@@ -66,17 +66,17 @@ impl Schedule {
     /// # }
     /// ```
     pub fn pause(&self, until: DateTime<Utc>, why: &str) -> Result<(), PauseError> {
-        self.pauser(self.pause_mark()?).begin(until, why)
+        self.pauser(self.pause_marker()?).begin(until, why)
     }
 
-    /// Ends the pause, whoever began it. `false`: it was not paused.
+    /// Ends the pause, whichever server began it. `false`: it was not paused.
     ///
     /// # Errors
     ///
-    /// The schedule has no [name](Self::named), its store can't [break](crate::EventMutex::break_lease) a mark, or did
+    /// The schedule has no [name](Self::named), its store can't [break](crate::EventMutex::break_lease) a marker, or did
     /// not answer.
     pub fn resume(&self) -> Result<bool, PauseError> {
-        self.pauser(self.pause_mark()?).end()
+        self.pauser(self.pause_marker()?).end()
     }
 
     /// Returns the present pause, for a page about the service's health. `None`: it is not paused.
@@ -85,7 +85,7 @@ impl Schedule {
     ///
     /// The schedule has no [name](Self::named), or its store did not answer.
     pub fn paused(&self) -> Result<Option<Pause>, PauseError> {
-        self.pauser(self.pause_mark()?).find()
+        self.pauser(self.pause_marker()?).find()
     }
 
     /// Pauses one event in all schedules of this [name](Self::named) on this store: no due occurrence of it starts before `until`, for
@@ -98,7 +98,7 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// Those of [`pause`](Self::pause); the schedule has events, and none of this name, or that one runs
+    /// Those of [`pause`](Self::pause); the schedule has events, and none of this name, or this event runs
     /// [even when it is paused](crate::Event::even_when_paused).
     ///
     /// ```
@@ -117,16 +117,16 @@ impl Schedule {
     /// # }
     /// ```
     pub fn pause_event(&self, event: &str, until: DateTime<Utc>, why: &str) -> Result<(), PauseError> {
-        self.pauser(self.event_pause_mark(event)?).begin(until, why)
+        self.pauser(self.event_pause_marker(event)?).begin(until, why)
     }
 
-    /// Ends the pause of one event, whoever began it. `false`: it was not paused by itself.
+    /// Ends the pause of one event, whichever server began it. `false`: it was not paused by itself.
     ///
     /// # Errors
     ///
     /// Those of [`resume`](Self::resume); the schedule has events, and none of this name.
     pub fn resume_event(&self, event: &str) -> Result<bool, PauseError> {
-        self.pauser(self.event_pause_mark(event)?).end()
+        self.pauser(self.event_pause_marker(event)?).end()
     }
 
     /// Returns the present pause of one event. `None`: it is not paused by itself; its schedule may be.
@@ -135,15 +135,15 @@ impl Schedule {
     ///
     /// Those of [`paused`](Self::paused); the schedule has events, and none of this name.
     pub fn paused_event(&self, event: &str) -> Result<Option<Pause>, PauseError> {
-        self.pauser(self.event_pause_mark(event)?).find()
+        self.pauser(self.event_pause_marker(event)?).find()
     }
 
-    fn pause_mark(&self) -> Result<MutexName, PauseError> {
-        self.pause_mark.clone().ok_or(PauseError::Unnamed)
+    fn pause_marker(&self) -> Result<MutexName, PauseError> {
+        self.pause_marker.clone().ok_or(PauseError::Unnamed)
     }
 
-    fn event_pause_mark(&self, event: &str) -> Result<MutexName, PauseError> {
-        let mark = self.pause_mark()?;
+    fn event_pause_marker(&self, event: &str) -> Result<MutexName, PauseError> {
+        let mark = self.pause_marker()?;
         MutexName::readable(event).map_err(PauseError::Name)?;
         if !self.events.is_empty() && self.event(event).map_err(PauseError::UnknownEvent)?.even_when_paused {
             return Err(PauseError::EvenWhenPaused);
@@ -152,7 +152,7 @@ impl Schedule {
     }
 
     fn pauser(&self, mark: MutexName) -> Pauser {
-        let (store, clock, observers) = (self.mutex.clone(), self.clock.clone(), self.observers.clone());
+        let (store, clock, observers) = (self.store.clone(), self.clock.clone(), self.observers.clone());
         Pauser { store, clock, observers, mark, label: self.label.clone() }
     }
 }

@@ -16,10 +16,10 @@ use crate::outcome::skip_reason::SkipReason;
 use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 use crate::time::zone::Zone;
 
-/// The report of one tick: an entry for every event that was due, in the order in which they were added.
+/// The report of one tick: an entry for every event that was due, in the order of their registration.
 ///
 /// Printed, it is a table for a terminal. Returned from `main`, it prints its failures, and only those, to stderr, and
-/// makes the process fail if there are any: so cron only mails what somebody should read. If a signal has ended the
+/// makes the process fail if there are any: so cron mails failures only. If a signal has ended the
 /// tick, see [`Shutdown`], it ends the process by that signal.
 ///
 /// ```no_run
@@ -236,7 +236,7 @@ impl Entry {
         late + &Reading(&self.verdict, &|at| self.time(at)).to_string()
     }
 
-    /// Returns the same, even if formatting an error of a user panics.
+    /// Returns the verdict in words, even if formatting an error of a user panics.
     fn verdict_cell(&self) -> String {
         contain(|| self.verdict_in_zone()).unwrap_or_else(|message| {
             format!("its result cannot be shown: formatting an error panicked: {}", Lines(message))

@@ -18,14 +18,14 @@ use crate::store::event_mutex::batch::Batch;
 use crate::task::run::Run;
 use crate::time::clock::moment::Moment;
 
-/// The run of an admitted event, with all that it holds, which is given back on every way out.
+/// The run of an admitted event, with its lease and claim, which are released on every way out.
 pub(crate) struct AdmittedRun {
     pub(crate) run: Run,
     pub(crate) held: ReleaseOnDrop,
     /// Set if it runs without its protection: the error of the store, which the event's outage policy ignores.
     pub(crate) unprotected: Option<MutexError>,
     /// How long the store took to decide, if that is observed.
-    pub(crate) gate: Duration,
+    pub(crate) decided_in: Duration,
 }
 
 /// How many admissions a store is asked for at once, at most.
@@ -195,5 +195,5 @@ pub(crate) fn begin_run(planned: &PlannedRun<'_>, grant: Option<Grant>, now: Mom
     }
     let run = Run::new(Arc::clone(&planned.event.name), planned.occurrence(), planned.lateness(), held);
     let held = ReleaseOnDrop::new(Arc::clone(&planned.store.mutex), Arc::clone(run.held()));
-    AdmittedRun { run, held, unprotected: None, gate: Duration::ZERO }
+    AdmittedRun { run, held, unprotected: None, decided_in: Duration::ZERO }
 }

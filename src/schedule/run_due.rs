@@ -11,7 +11,7 @@ use super::schedule::registry::UnknownEvent;
 use super::shutdown::Shutdown;
 use super::tick_context::{StartedBy, TickContext};
 use super::tick_plan::TickPlan;
-use super::tick_plan::catch_up_check::write_marks;
+use super::tick_plan::catch_up_check::write_markers;
 use super::tick_plan::planned_run::PlannedRun;
 use crate::base::catch_panic::contain;
 use crate::observe::{
@@ -115,8 +115,8 @@ impl Schedule {
             return Report::new(plan.now, Vec::new(), self.shutdown.as_ref());
         }
         let report = self.run_plan(plan, refusal);
-        if let Some(told) = self.on_report.as_ref().filter(|_| !report.entries().is_empty())
-            && let Err(message) = contain(|| told(&report))
+        if let Some(call) = self.on_report.as_ref().filter(|_| !report.entries().is_empty())
+            && let Err(message) = contain(|| call(&report))
         {
             log(&Incident::ReportNotDelivered(&message));
         }
@@ -156,7 +156,7 @@ impl Schedule {
     /// Returns the due and the missed runs, in the order in which their events were added.
     fn with_missed<'a>(plan: &TickPlan, due: Vec<PlannedRun<'a>>, context: &'a TickContext<'a>) -> Vec<PlannedRun<'a>> {
         if !context.is_shutting_down() {
-            write_marks(&due);
+            write_markers(&due);
         }
         let mut planned_runs: Vec<(usize, PlannedRun<'a>)> =
             plan.due.iter().map(|(event, _)| *event).zip(due).collect();

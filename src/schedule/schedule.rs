@@ -67,7 +67,7 @@ pub(crate) mod registry;
 /// ```
 #[derive(Clone)]
 pub struct Schedule {
-    pub(super) mutex: Store,
+    pub(super) store: Store,
     pub(super) clock: Clock,
     /// The default term of renewed leases.
     pub(super) lease_term: Term,
@@ -77,7 +77,7 @@ pub struct Schedule {
     pub(super) shutdown: Option<Shutdown>,
     pub(super) jitter: Duration,
     pub(super) on_report: Option<OnReport>,
-    /// Whether nobody gets its reports, so that failures go to standard error.
+    /// Whether its reports have no reader, so that failures go to standard error.
     pub(super) drops_reports: bool,
     /// What drives the tasks that are futures.
     pub(super) runtime: Option<Runtime>,
@@ -86,17 +86,17 @@ pub struct Schedule {
     pub(super) calls: Arc<AtomicUsize>,
     /// Its name and its instance, which stand in its requests.
     pub(super) label: Option<Arc<Label>>,
-    /// The mark in its store that pauses it, if it has a name.
-    pub(super) pause_mark: Option<MutexName>,
+    /// The marker in its store that pauses it, if it has a name.
+    pub(super) pause_marker: Option<MutexName>,
     pub(super) observers: Observers,
     /// The one of them that keeps the log of runs.
     pub(super) run_logger: Option<Arc<RunLogger>>,
-    /// Whether these observers were told of these events. Clones share it until one of them is changed.
+    /// Whether these observers were notified of these events. Clones share it until one of them is changed.
     pub(super) has_begun: Arc<AtomicBool>,
-    /// The stores that gave no answer when they were last asked.
+    /// The stores that were unavailable when they were last asked.
     pub(super) stores_out: Arc<StoresOut>,
     pub(super) events: Vec<Arc<Definition>>,
-    /// What is known of the runs of each of `events`.
+    /// The history of each of `events`.
     pub(super) histories: Vec<Arc<EventHistory>>,
     /// The index in `events` of each name.
     pub(super) names: HashMap<Arc<str>, usize>,
@@ -110,10 +110,10 @@ pub struct Schedule {
 impl Schedule {
     /// Returns an empty schedule over a store. The store is asked for nothing until a protected event is due.
     pub fn new(mutex: impl EventMutex + 'static) -> Self {
-        let mutex = Store::new(mutex);
+        let store = Store::new(mutex);
         Self {
-            clock: mutex.mutex.clock(),
-            mutex,
+            clock: store.mutex.clock(),
+            store,
             lease_term: Term::DEFAULT,
             zone: Zone::UTC,
             environment: None,
@@ -125,7 +125,7 @@ impl Schedule {
             #[cfg(feature = "tokio")]
             calls: Arc::default(),
             label: None,
-            pause_mark: None,
+            pause_marker: None,
             observers: Observers::default(),
             run_logger: None,
             has_begun: Arc::default(),
@@ -193,29 +193,29 @@ impl Schedule {
         Self { jitter, ..self }
     }
 
-    /// Returns the same schedule, which calls `told` with the report of each tick in which something was due, when all of its
+    /// Returns the same schedule, which calls `call` with the report of each tick with a due event, when all of its
     /// events have ended. It waits for the slowest one; use [`then`](Event::then) and [`on_failure`](Event::on_failure)
     /// to hear of each at once. It is not called for a tick that is still running when the process ends. In
     /// [`work`](Self::work) and [`run_minute`](Self::run_minute) ticks have threads of their own, so that several calls
     /// may run at the same time.
     ///
     /// Without it, `work` reports failures by itself.
-    #[must_use = "what is told is told by the schedule which is returned"]
-    pub fn on_report(self, told: impl Fn(&Report) + Send + Sync + 'static) -> Self {
-        Self { on_report: Some(Arc::new(told)), ..self }
+    #[must_use = "the schedule that is returned has the callback"]
+    pub fn on_report(self, call: impl Fn(&Report) + Send + Sync + 'static) -> Self {
+        Self { on_report: Some(Arc::new(call)), ..self }
     }
 
-    /// Returns the same schedule, whose failures somebody is told of: in the loop of a service, it prints none itself.
+    /// Returns the schedule with a reader of its reports: in the loop of a service, it prints no failure itself.
     #[cfg(feature = "cli")]
     pub(crate) fn told_of_failures(self) -> Self {
         if self.on_report.is_some() { self } else { self.on_report(|_| {}) }
     }
 
-    /// Returns the same schedule, which tells this observer of each step from now on: what is due, why it is skipped, when it starts and
-    /// how it ends, what becomes of its lease. There may be any number of them, and each is told of everything; see
+    /// Returns the same schedule, which notifies this observer of each step from now on: the due events, the
+    /// reasons of skips, starts, ends and releases. There may be several observers, and each receives all notices; see
     /// [`Step`](crate::observe::Step).
     ///
-    /// The thread that takes a step calls the observers, in the order in which they were added, and waits for them: the steps of
+    /// The thread that takes a step calls the observers, in the order of their registration, and waits for them: the steps of
     /// one run come in their order. What the renewal of leases finds out is told by a thread of its own, so that a slow observer
     /// loses no lease. A panic of an observer is logged. Without observers, nothing is done for them.
     ///
@@ -234,19 +234,19 @@ impl Schedule {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "who is told observes the schedule which is returned"]
+    #[must_use = "the schedule that is returned has the observer"]
     pub fn observe(self, observer: impl Observer + 'static) -> Self {
         let observers = self.observers.and(Arc::new(observer), &self.clock, self.instance());
         Self { observers, has_begun: Arc::default(), ..self }
     }
 
     /// Returns the same schedule, which keeps the last `keep` runs of each event, from 1 to 1,000, in the log of its store: those of the
-    /// whole fleet, with their occurrence, server, start, end, result, token and error. If none of them succeeded, the last one
-    /// that did is kept in place of the oldest. [`runs`](Self::runs) and [`status`](Self::status) show them.
+    /// whole fleet, with their occurrence, server, start, end, result, token and error. If none of them succeeded, the last
+    /// successful run is kept in place of the oldest. [`runs`](Self::runs) and [`status`](Self::status) show them.
     ///
-    /// The log decides no gate and delays no run: a thread of its own writes it, when a run has started and when it has ended, and
-    /// tries again while the store is out. What is not written when the process ends is lost: `run_due` and its kin wait three
-    /// seconds for it, when all runs have ended. For an event with [a store of its own](Event::mutex) too, the log is in the
+    /// The log decides no admission and delays no run: a thread of its own writes it, when a run has started and when it has ended, and
+    /// tries again while the store is unavailable. Records that are not written when the process ends are lost: `run_due` and its kin wait three
+    /// seconds for them, when all runs have ended. For an event with [a store of its own](Event::mutex) too, the log is in the
     /// store of the schedule.
     ///
     /// # Errors
@@ -265,19 +265,19 @@ impl Schedule {
     /// # }
     /// ```
     pub fn with_run_log(self, keep: usize) -> Result<Self, MutexError> {
-        self.mutex.mutex.run_log().ok_or_else(no_log)?;
-        let logger = RunLogger::new(&self.mutex, keep.clamp(1, MOST_KEPT));
+        self.store.mutex.run_log().ok_or_else(no_log)?;
+        let logger = RunLogger::new(&self.store, keep.clamp(1, MOST_KEPT));
         Ok(Self { run_logger: Some(Arc::clone(&logger)), ..self.observe(logger) })
     }
 
-    /// Waits for the last records of what was run, because the process may end now.
+    /// Waits for the last records of the runs, because the process may end now.
     pub(super) fn finish_run_log(&self) {
         if let Some(logger) = &self.run_logger {
             logger.finish();
         }
     }
 
-    /// Waits in the same way at the end of a loop, which may have skipped what is not written yet.
+    /// Waits for the records and for the numbers of skips, at the end of a loop.
     pub(super) fn finish_run_log_of_loop(&self) {
         if let Some(logger) = &self.run_logger {
             logger.finish_all();
@@ -297,7 +297,7 @@ impl fmt::Debug for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.events.iter().map(|event| &*event.name).collect();
         f.debug_struct("Schedule")
-            .field("mutex", &self.mutex.mutex)
+            .field("mutex", &self.store.mutex)
             .field("clock", &self.clock)
             .field("events", &names)
             .finish_non_exhaustive()

@@ -15,7 +15,7 @@ use super::schedule::Schedule;
 use super::shutdown::Shutdown;
 use super::tick_context::{StartedBy, TickContext};
 use super::tick_plan::TickPlan;
-use super::tick_plan::catch_up_check::write_marks;
+use super::tick_plan::catch_up_check::write_markers;
 use super::tick_plan::planned_run::PlannedRun;
 use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::{About, Step};
@@ -34,14 +34,14 @@ use loop_notices::LoopNotices;
 /// The longest sleep of the loop, so that it soon notices that the clock was set or the machine was suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
-/// From when on a tick is told to be late.
+/// The least lateness of a tick that observers are notified of.
 const LATE: Duration = Duration::from_secs(5);
 
 impl Schedule {
     /// Ticks until `shutdown` begins, and returns when all of its runs have ended: the loop of a service. The shutdown
     /// cancels its runs when its drain is over, as if the schedule had been [given](Self::with_shutdown) it.
     ///
-    /// It ticks at the start of each minute in which something is due, and at the second for events that are due more
+    /// It ticks at the start of each minute with a due event, and at the second for events that are due more
     /// often. It sleeps in between, and wakes up once a minute at the most if nothing is due. It begins with the next
     /// minute, so that a service that is started again within a minute does not run that minute's events twice; it
     /// starts at once with events whose claims prevent that, by [`on_one_server`](crate::Event::on_one_server) or
@@ -61,7 +61,7 @@ impl Schedule {
     ///
     /// Its reports go to subscribers of `tracing` and to [`on_report`](Self::on_report). If there is neither, each
     /// failure is written to standard error when its run ends, in a line that begins with `soloist: `. The `shutdown`
-    /// replaces one that the schedule was given before.
+    /// replaces an earlier one of the schedule.
     ///
     /// ```no_run
     /// use soloist::{Event, FileMutex, Schedule, Shutdown};
@@ -90,7 +90,7 @@ impl Schedule {
             // `tick` has passed each report to `on_report` already.
             let notices = LoopNotices::start(scope);
             let threads = TickThreads { scope, schedule: &schedule, report: &drop, notices };
-            threads.notices.tell(|| schedule.write_all_marks());
+            threads.notices.tell(|| schedule.write_all_markers());
             let plan = schedule.plan_tick(now, DateTime::<Utc>::MIN_UTC).only_claimed(&schedule);
             threads.tick(plan, Duration::ZERO);
             while !shutdown.is_triggered() {
@@ -117,7 +117,7 @@ impl Schedule {
     ///
     /// The ticks run on threads of their own, so that a task that takes longer than its interval delays no later tick.
     /// Occurrences earlier in the minute than `now` are not made up for. It waits in real time, also if `now` is in
-    /// another minute. Without sub-minute events it is the same as `run_due`.
+    /// another minute. Without sub-minute events it does what `run_due` does.
     ///
     /// ```no_run
     /// use soloist::{Event, FileMutex, Report, Schedule};
@@ -178,12 +178,12 @@ impl Schedule {
     }
 
     /// Tells the stores since when they know the events that make up for missed occurrences.
-    fn write_all_marks(&self) {
+    fn write_all_markers(&self) {
         let (context, now) = (TickContext::new(self, StartedBy::Timetable), self.clock.now());
         let tick = |event: usize| Tick::at(now, &self.events[event].timetable.zone);
         let planned_runs: Vec<_> =
             self.catch_up_events.iter().map(|event| PlannedRun::new(*event, tick(*event), &context)).collect();
-        write_marks(&planned_runs);
+        write_markers(&planned_runs);
     }
 }
 

@@ -20,14 +20,14 @@ use shutdown_state::{RunGuard, ShutdownState, TickGuard};
 /// [`Schedule::with_shutdown`](crate::Schedule::with_shutdown); a signal or [`trigger`](Self::trigger) starts it.
 ///
 /// 1. From then on nothing new starts: due events are skipped as [`ShuttingDown`](crate::SkipReason::ShuttingDown).
-/// 2. Runs at work go on, and may finish, for as long as the [**drain**](Self::with_drain): 20 seconds by default.
+/// 2. Runs running go on, and may finish, for as long as the [**drain**](Self::with_drain): 20 seconds by default.
 ///    [`run_due`](crate::Schedule::run_due) returns as soon as all of them have ended.
-/// 3. When the drain is over, runs that are still at work are [cancelled](crate::Run::is_cancelled), so that a callback
+/// 3. When the drain is over, runs that are still running are [cancelled](crate::Run::is_cancelled), so that a callback
 ///    that checks for it returns early; commands and futures are ended, a command with all processes that it has started.
 ///    Hooks run as always, then the leases are released. That may take as long as the [**grace**](Self::with_grace),
 ///    6 seconds by default.
 ///
-/// A run that is still at work then is left behind when the process ends: its lease is not released but shortened to a
+/// A run that is still running then is left behind when the process ends: its lease is not released but shortened to a
 /// few seconds, longer than the process takes to end. That takes up to 3 seconds more if a store is out. Together this is
 /// 29 seconds, less than the 30 seconds that Kubernetes allows. `docker stop` allows 10: [the guide](crate::guide::service)
 /// says what to set there, and under systemd.
@@ -76,7 +76,7 @@ impl Shutdown {
     ///
     /// The process ends by the signal itself, as its parent expects: when all ticks have ended and `main` has returned
     /// a [`Report`](crate::Report) or called [`finish`](Self::finish); a second after the last tick has ended, if the
-    /// application has not called [`wait`](Self::wait) by then; and when the grace is over, even if runs are still at work, which are then named on standard error.
+    /// application has not called [`wait`](Self::wait) by then; and when the grace is over, even if runs are still running, which are then named on standard error.
     ///
     /// A second signal ends the drain: runs are cancelled, and have their grace. One more, or a second one if there is no
     /// drain, ends commands and the process at once. Signals within the same tenth of a second count as one: a closed
@@ -102,11 +102,11 @@ impl Shutdown {
         Err(std::io::Error::other("there are no such signals here: call `Shutdown::trigger`"))
     }
 
-    /// Returns the same shutdown with this drain, for all of its handles: how long runs at work may go on before they are
+    /// Returns the same shutdown with this drain, for all of its handles: how long running events may go on before they are
     /// cancelled. The default is 20 seconds; zero cancels them at once. It has no effect once the shutdown has begun.
     ///
-    /// Choose it a little longer than the tasks that should finish. Let whatever kills the process wait for the drain, the
-    /// [grace](Self::with_grace) and 3 seconds. The time that the machine is suspended counts.
+    /// Choose it a little longer than the tasks that should finish. The process may be killed
+    /// after the drain, the [grace](Self::with_grace) and 3 seconds, and not before. The time that the machine is suspended counts.
     ///
     /// ```
     /// use std::time::Duration;
@@ -149,7 +149,7 @@ impl Shutdown {
         self.state.begin(None, Clock::system().moment());
     }
 
-    /// Ends the drain: runs at work are cancelled now, and have their grace. Starts the shutdown without a drain if it has not
+    /// Ends the drain: its runs are cancelled now, and have their grace. Starts the shutdown without a drain if it has not
     /// begun. For an application that handles signals itself, and gets a second one.
     ///
     /// ```
@@ -260,8 +260,8 @@ impl Shutdown {
     }
 
     /// Ends the process by the signal that triggered it, after shortening leases that other threads still hold. Without
-    /// such a signal it returns. `main` calls it last, unless it returns a [`Report`](crate::Report), which does the
-    /// same.
+    /// such a signal it returns. `main` calls it last, unless it returns a [`Report`](crate::Report), which does
+    /// that, too.
     pub fn finish(&self) {
         #[cfg(all(unix, feature = "signals"))]
         {

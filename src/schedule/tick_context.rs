@@ -39,14 +39,14 @@ pub(crate) enum StartedBy {
 impl<'a> TickContext<'a> {
     /// Begins a tick.
     pub(super) fn new(schedule: &'a Schedule, started_by: StartedBy) -> Self {
-        let pause_mark = schedule.pause_mark.as_ref().filter(|_| started_by != StartedBy::Caller);
+        let pause_marker = schedule.pause_marker.as_ref().filter(|_| started_by != StartedBy::Caller);
         Self {
             schedule,
             started_by,
             began: schedule.clock.moment(),
             outages: Outages::new(&schedule.stores_out, &schedule.observers),
             keepers: Keepers::default(),
-            pauses: pause_mark.map(|mark| PauseCheck::new(&schedule.mutex, mark.clone())),
+            pauses: pause_marker.map(|mark| PauseCheck::new(&schedule.store, mark.clone())),
             instance: schedule.instance(),
             blocked: OnceLock::new(),
         }

@@ -25,7 +25,7 @@ impl TickPlan {
         self.due.is_empty() && self.maybe_missed.is_empty()
     }
 
-    /// Returns how late it is for the last of what is due in it.
+    /// Returns the lateness of its latest occurrence.
     pub(super) fn lateness(&self) -> Duration {
         let late = self.due.iter().map(|(_, tick)| self.now - tick.occurrence()).min();
         late.and_then(|late| late.to_std().ok()).unwrap_or_default()

@@ -88,7 +88,7 @@ fn a_run_at_work_is_on_record_and_one_whose_lease_is_gone_is_presumed_dead() {
     *inner.lock().unwrap() = Some(schedule.clone());
     assert!(!schedule.run_due(noon()).is_failure());
     let at_work = seen.lock().unwrap().take().expect("it looked").remove(0);
-    assert_eq!(at_work.state(), RunState::AtWork, "{at_work}");
+    assert_eq!(at_work.state(), RunState::Running, "{at_work}");
     assert_eq!(schedule.runs("a").unwrap()[0].state(), RunState::Ended);
 
     // What a server leaves behind that was killed.

@@ -160,6 +160,6 @@ impl Event {
     /// Keeps its lease and claims in a store of its own, instead of the schedule's. Events with handles of one store
     /// share it, see [`Description::identity`](crate::store::Description::identity).
     pub fn mutex(self, mutex: impl EventMutex + 'static) -> Self {
-        self.say("mutex", Store::new(mutex), |event| &mut event.mutex)
+        self.say("mutex", Store::new(mutex), |event| &mut event.store)
     }
 }

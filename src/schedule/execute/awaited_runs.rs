@@ -120,7 +120,7 @@ impl ArrivalSender {
         (Arc::new(Self(sender)), arrivals)
     }
 
-    /// Starts a task, of which the end and all changes arrive.
+    /// Starts a task, whose end and changes arrive here.
     fn start(self: &Arc<Self>, number: usize, task: PreparedTask) -> Arc<TaskControl> {
         let sender = Arc::clone(self);
         task.start(&Waker::from(Arc::clone(self)), move |end| sender.send(Arrival::Ended(number, end)))

@@ -3,7 +3,7 @@
 use std::thread::Scope;
 
 use super::one_run::{ActiveRun, PendingRun};
-use super::queue_wait::turn_away;
+use super::queue_wait::refuse_or_queue;
 use super::store_request::StoreRequest;
 use super::workers::with_workers;
 use crate::schedule::run_admission::{self, BATCH_SIZE};
@@ -31,7 +31,7 @@ pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a
             }
             request.ask();
             workers.start(&mut request.ready); // Before the observers hear of the others.
-            request.refused.drain(..).for_each(|(pending, reason)| turn_away(pending, reason, scope));
+            request.refused.drain(..).for_each(|(pending, reason)| refuse_or_queue(pending, reason, scope));
         }
     });
 }

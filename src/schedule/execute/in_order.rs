@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::awaited_runs::perform_here;
 use super::one_run::{ActiveRun, PendingRun};
-use super::queue_wait::turn_away;
+use super::queue_wait::refuse_or_queue;
 use super::store_request::StoreRequest;
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::run_admission::{self, BATCH_SIZE};
@@ -43,7 +43,7 @@ pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], s
             None => request.ready.push(ActiveRun::unasked(pending)),
         }
         let is_lost = is_asked && matches!(request.refused[..], [(_, SkipReason::RanElsewhere(_))]);
-        request.refused.drain(..).for_each(|(pending, reason)| turn_away(pending, reason, scope));
+        request.refused.drain(..).for_each(|(pending, reason)| refuse_or_queue(pending, reason, scope));
         if is_lost {
             taken.read_after_a_loss(run, at, planned);
         } else if is_asked {

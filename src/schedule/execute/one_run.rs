@@ -1,4 +1,4 @@
-//! One run from its turn to its result: `before` hooks, task, hooks after it, and what a release is asked for. The store is asked
+//! One run from its admission to its result: `before` hooks, task, hooks after it, and what a release is asked for. The store is asked
 //! in `store_request`.
 
 use std::mem;
@@ -29,7 +29,7 @@ use crate::time::clock::moment::Moment;
 const BLOCKED: &str = "this call blocks the only thread of its runtime; in a task, use `run_due_async`, `run_minute_async` or \
                        `work_async`";
 
-/// A planned run that has its turn, until the decision on its admission.
+/// A planned run that comes next, until the decision on its admission.
 pub(super) struct PendingRun<'a> {
     pub(super) planned: &'a PlannedRun<'a>,
     /// The span for the `tracing` events of this run.
@@ -49,7 +49,7 @@ pub(super) struct ActiveRun<'a> {
 enum RunProgress<'a> {
     /// Nothing of it has run.
     Admitted,
-    /// Its task, a future, is at work elsewhere.
+    /// Its task, a future, is running elsewhere.
     Begun(Box<BegunTask<'a>>),
     /// Its task has ended so, and its hooks have run.
     Over(RunOutcome),
@@ -156,11 +156,11 @@ impl<'a> ActiveRun<'a> {
         held.claim().filter(|_| self.is_unused() && !held.is_inherited()).cloned()
     }
 
-    /// Ends the renewal of the lease, which the caller asks the store to release, now or after the rest of its minimum hold.
+    /// Ends the renewal of the lease, which the caller asks the store to release, now or after its minimum hold.
     #[inline]
     pub(super) fn begin_release(&self) -> Option<(Lease, Option<Term>)> {
         let (lease, minimum_hold) = self.admitted.held.begin_release().filter(|_| !self.is_abandoned)?;
-        // What has not run is not held any longer.
+        // A run that did not start needs no minimum hold.
         Some((lease, minimum_hold.filter(|_| !self.is_unused())))
     }
 
@@ -200,7 +200,7 @@ impl<'a> PlannedRun<'a> {
             Verdict::Ran(outcome @ RunOutcome { release: Some(release), token, .. }) => {
                 let about = About { run, ..About::occurrence(&self.event.name, entry.occurrence) };
                 let tell = |step: &Step<'_>| self.context.schedule.observers.tell(about, step);
-                // The keeper has told of a loss that it noticed.
+                // The renewal thread has notified of a loss that it noticed.
                 if outcome.lease_lost_at().is_none() && matches!(release, Release::Lost) {
                     tell(&Step::LeaseLost { mutex: None, token: *token });
                 }
@@ -219,7 +219,7 @@ impl<'a> PlannedRun<'a> {
     fn perform(&self, admitted_run: &AdmittedRun) -> (RunProgress<'a>, Option<&'a FutureTask>) {
         let run = &admitted_run.run;
         let mut outcome = RunOutcome::new(Ended::NotStarted, run.fencing_token());
-        run.tell(&Step::Admitted { token: run.fencing_token(), took: admitted_run.gate });
+        run.tell(&Step::Admitted { token: run.fencing_token(), took: admitted_run.decided_in });
         let watched = self.context.schedule.shutdown.as_ref().map(|shutdown| shutdown.watch(run));
         run.held().enter_thread();
         let is_prepared = self.prepare(run, &mut outcome);

@@ -1,8 +1,8 @@
 //! The queue of an event: an occurrence that meets a run of its event, or another occurrence that waits, waits until it may run.
 //!
-//! The queue needs nothing but a store, and every name in it is a mark of the event's mutex:
+//! The queue needs nothing but a store, and every name in it is a marker of the event's mutex:
 //!
-//! | mark | says | until |
+//! | marker | says | until |
 //! | --- | --- | --- |
 //! | a place, from 1 on | an occurrence waits there | its waiter leaves it, or dies: it is renewed |
 //! | the waiter of an occurrence | the occurrence waits | its waiter leaves, or dies |
@@ -14,16 +14,16 @@
 //! 2. If it is refused because of a run, or of a place, it reads all places in one request. If all are held, the queue is full.
 //!    Else it takes a free place and is the waiter of its occurrence, both or neither: so an occurrence waits once, and no more
 //!    of them wait than there are places. If another newcomer got the place, it reads again.
-//! 3. The order of those who wait is that of the tokens of their places, which rise with each grant of a mutex. So a waiter
+//! 3. The waiters are in the order of the tokens of their places, which rise with each grant of a mutex. So a waiter
 //!    never moves, and may take any place. It reads the places about once a second until fewer wait before it than may run at
 //!    a time. From then on it asks for lease and claim.
-//! 4. What was admitted leaves its place when it has its lease. If its process dies in between, the next one waits for a term.
+//! 4. An admitted waiter leaves its place when it has its lease. If its process dies in between, the next one waits for a term.
 //! 5. A waiter whose store is unavailable goes on. If it has lost its place when the store answers again, it joins anew.
 //! 6. A waiter that dies frees its place in a term. A process that was refused because the occurrence waited asks at its next
 //!    ticks whether it still does, and takes it over if not: see `schedule/tick_plan/catch_up_check.rs`.
-//! 7. To replace a run, a waiter writes the cancellation of its token, which the run's keeper looks for. A waiter that meets a
+//! 7. To replace a run, a waiter writes the cancellation of its token, which the renewal thread of the run looks for. A waiter that meets a
 //!    later occurrence, waiting or running, claims its own, so that no other server comes with that, and leaves. To replace a
-//!    run, the latest that waits asks, whatever its token.
+//!    run, the latest waiter asks, independent of its token.
 
 use std::mem;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ const MARGIN: Duration = Duration::from_secs(5 * 60);
 const MOST_RACES: usize = 20;
 
 /// Enters why a run did not start, or lets it wait in the queue of its event, on a thread of its own, so that it delays no other.
-pub(super) fn turn_away<'scope, 'a: 'scope>(
+pub(super) fn refuse_or_queue<'scope, 'a: 'scope>(
     pending: PendingRun<'a>,
     reason: SkipReason,
     scope: &'scope Scope<'scope, '_>,
@@ -73,7 +73,7 @@ pub(super) fn turn_away<'scope, 'a: 'scope>(
     }
 }
 
-/// Waits until the run may start, performs it, and gives back what it holds; or enters why it does not run.
+/// Waits until the run may start, performs it, and releases its lease and claim; or enters why it does not run.
 fn run_from_queue(pending: PendingRun<'_>) {
     // The store's panics are contained where it is asked, so this one is of a subscriber of `tracing`. The other runs go on.
     let admitted = contain(|| pending.span.in_scope(|| QueuedRun::take(pending.planned)));
@@ -94,7 +94,7 @@ struct QueuedRun<'p, 'a> {
     shutdown: Shutdown,
 }
 
-/// A place in the queue, and the mark of the occurrence that waits in it.
+/// A place in the queue, and the marker of the occurrence that waits in it.
 struct QueuePlace {
     mark: LeaseGuard,
     waiter: LeaseGuard,
@@ -133,7 +133,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     fn wait(&self) -> Result<AdmittedRun, SkipReason> {
         let waiting = self.shutdown.waiting(self.planned.clock);
         let (mut place, mut lost): (Option<QueuePlace>, _) = (None, None);
-        let (mut is_told, mut why) = (false, SkipReason::QueuedTooLong(None));
+        let (mut is_noted, mut why) = (false, SkipReason::QueuedTooLong(None));
         loop {
             let now = self.planned.clock.moment();
             if now >= self.until {
@@ -157,7 +157,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
                 Err(SkipReason::QueueFull(holder)) if self.queue.replaces => why = SkipReason::QueuedTooLong(holder),
                 decided => return decided,
             }
-            if let Some(place) = place.as_ref().filter(|_| !mem::replace(&mut is_told, true)) {
+            if let Some(place) = place.as_ref().filter(|_| !mem::replace(&mut is_noted, true)) {
                 self.planned.tell(&Step::Queued { place: place.before + 1 });
             }
             if self.shutdown.sleep_until(now.plus(about_a_second()).min(self.until), &waiting) {
@@ -166,8 +166,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         }
     }
 
-    /// Takes a free place. If another one wins the race for it, reads the queue again. What still is in the store of a place that
-    /// this wait has lost is in nobody's way for long.
+    /// Takes a free place. If another one wins the race for it, reads the queue again. The markers of a place that this wait
+    /// has lost end with their term.
     fn join(&self, lost: Option<Owner>) -> Result<QueuePlace, SkipReason> {
         let PlannedRun { event, .. } = self.planned;
         let waiter = queue_markers::waiter(&event.protection.mutex, &event.name, self.planned.occurrence());
@@ -189,7 +189,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
                 let holder = held.into_iter().next_back().and_then(Held::into_holder);
                 return Err(if is_own { SkipReason::Overlapping(holder) } else { SkipReason::QueueFull(holder) });
             }
-            // Those who lost one race don't meet in the next.
+            // Waiters that lost one race rarely meet in the next.
             let place = if race == 0 { free[0] } else { free[random_index(free.len())] };
             if let Some(place) = self.take_place(place, &waiter)? {
                 return Ok(place);
@@ -272,8 +272,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         self.ask_for_the_run(place, &others)?.ok_or(SkipReason::Overlapping(None))
     }
 
-    /// Asks for lease and claim. `None`: one of these places is held. Without an answer it does not run, whatever its outage
-    /// policy is, because what it waits for may still run.
+    /// Asks for lease and claim. `None`: one of these places is held. Without an answer it does not run, despite its outage
+    /// policy, because the run that it waits for may still be running.
     fn ask_for_the_run(&self, place: &mut QueuePlace, unless: &[MutexName]) -> Result<Option<AdmittedRun>, SkipReason> {
         let PlannedRun { store, context, clock, .. } = self.planned;
         let (mut batch, mut unused) = (Batch::new(), Batch::new());
@@ -281,7 +281,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let asked = clock.moment();
         batch.ask(&*store.mutex);
         let answered = clock.moment();
-        let gate = answered.since(asked);
+        let decided_in = answered.since(asked);
         let answer = run_admission::take_answer(self.planned, &mut batch, 0).map_err(SkipReason::StoreUnavailable)?;
         if matches!(&answer, Admitted::Excluded(by) if unless.contains(by.name())) {
             return Ok(None);
@@ -296,7 +296,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         {
             self.cancel_run(run.as_ref(), place)?;
         }
-        decision.map(|admitted| Some(AdmittedRun { gate, ..admitted }))
+        decision.map(|admitted| Some(AdmittedRun { decided_in, ..admitted }))
     }
 
     /// Asks the run that is in the way to stop, once. If that is the run of a later occurrence, it leaves.

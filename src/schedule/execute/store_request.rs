@@ -32,7 +32,7 @@ pub(super) struct StoreRequest<'a> {
 }
 
 impl<'a> StoreRequest<'a> {
-    /// Performs a run that was admitted already, on this thread, and gives back what it holds.
+    /// Performs a run that was admitted already, on this thread, and releases its lease and claim.
     pub(super) fn run_alone(run: ActiveRun<'a>) {
         let mut request = Self::default();
         request.release(&mut vec![perform_here(run)]);
@@ -57,7 +57,7 @@ impl<'a> StoreRequest<'a> {
         self.admitting.push(pending);
     }
 
-    /// Asks for the release of what these hold. The result of a run without a lease is entered at once.
+    /// Adds the releases of these runs. The result of a run without a lease is entered at once.
     #[inline]
     pub(super) fn release(&mut self, ended: &mut Vec<ActiveRun<'a>>) {
         let mut at = 0;
@@ -81,8 +81,7 @@ impl<'a> StoreRequest<'a> {
         mem::swap(&mut self.releasing, ended); // A run is large: it is moved as seldom as possible.
     }
 
-    /// Asks the store, enters the results of what was released, and sorts the others into those that are ready and those
-    /// that were refused.
+    /// Asks the store, enters the results of the released runs, and sorts the admissions into granted and refused ones.
     pub(super) fn ask(&mut self) {
         let Some(PlannedRun { store, clock, context, .. }) = self.of.take() else { return };
         let _still = clock.stand_still();
@@ -93,9 +92,9 @@ impl<'a> StoreRequest<'a> {
             [alone] => alone.span.in_scope(|| context.outages.carry_out(store, clock, &mut self.batch)),
             _ => context.outages.carry_out(store, clock, &mut self.batch),
         }
-        let gate = asked.map_or(Duration::ZERO, |asked| clock.moment().since(asked));
+        let decided_in = asked.map_or(Duration::ZERO, |asked| clock.moment().since(asked));
         self.conclude_releases();
-        self.take_answers(gate, clock.moment());
+        self.take_answers(decided_in, clock.moment());
         self.batch.clear();
         // A grant that came too late, for example, is released before anything starts.
         if !self.unused.is_empty() {
@@ -117,7 +116,7 @@ impl<'a> StoreRequest<'a> {
         }
     }
 
-    /// Enters the results of what was released.
+    /// Enters the results of the released runs.
     #[inline]
     fn conclude_releases(&mut self) {
         let released = self.releasing.len();
@@ -126,13 +125,13 @@ impl<'a> StoreRequest<'a> {
             run.conclude(Some(release));
         }
         self.releasing.clear();
-        // Claims, of which nobody waits for the release.
+        // No run waits for the release of an unused claim.
         (released..self.batch.releases().len()).for_each(|at| drop(self.batch.take_release(at)));
     }
 
     /// Takes the answers to the runs that have asked.
     #[inline]
-    fn take_answers(&mut self, gate: Duration, answered: Moment) {
+    fn take_answers(&mut self, decided_in: Duration, answered: Moment) {
         let mut at = 0;
         for pending in self.admitting.drain(..) {
             let PendingRun { planned, span } = &pending;
@@ -142,7 +141,7 @@ impl<'a> StoreRequest<'a> {
             });
             at += planned.event.protection.alternatives();
             match decision {
-                Ok(admitted) => self.ready.push(ActiveRun::new(pending, AdmittedRun { gate, ..admitted })),
+                Ok(admitted) => self.ready.push(ActiveRun::new(pending, AdmittedRun { decided_in, ..admitted })),
                 Err(reason) => self.refused.push((pending, reason)),
             }
         }

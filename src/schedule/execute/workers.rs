@@ -57,7 +57,7 @@ pub(super) fn with_workers<'a>(drive: impl FnOnce(Workers<'_, '_, 'a>)) {
 
 impl<'a> Workers<'_, '_, 'a> {
     /// Waits until there is room for some of so many `wanted` runs, or until runs have ended; returns the room. Adds the runs that
-    /// have ended to `ended`, one batch at most: at once if no other run is at work, and otherwise when no more have ended for a
+    /// have ended to `ended`, one batch at most: at once if no other run is running, and otherwise when no more have ended for a
     /// moment. `None`: no run is under way, and none is wanted.
     pub(super) fn wait(&mut self, wanted: usize, ended: &mut Vec<ActiveRun<'a>>) -> Option<usize> {
         let mut enough = None;
@@ -90,7 +90,7 @@ impl<'a> Workers<'_, '_, 'a> {
         (room > 0 || !ended.is_empty()).then_some(room)
     }
 
-    /// Starts these, for which there was room, and takes them out.
+    /// Starts these runs, which have room, and takes them out.
     pub(super) fn start(&mut self, ready: &mut Vec<ActiveRun<'a>>) {
         ready.drain(..).for_each(|run| self.perform(run));
         self.pool.grow(self.scope);

@@ -1,4 +1,4 @@
-//! A run from the log of the fleet, and whether it is still at work.
+//! A run from the log of the fleet, and whether it is still running.
 
 use std::fmt;
 
@@ -50,21 +50,21 @@ pub enum RunState {
     /// It has ended: its record says how.
     Ended,
     /// It has started, and has its lease.
-    AtWork,
+    Running,
     /// It has started, and has no end, and its lease is gone: its process was killed, or lost the lease, or could not write the
     /// end so far.
     PresumedDead,
-    /// It has started, and has no end. Whether it is at work is not known, because the event has no lease, or the store does not
+    /// It has started, and has no end. Whether it is running is not known, because the event has no lease, or the store does not
     /// say who holds it.
     Unknown,
 }
 
 impl RunState {
-    /// Returns one lower-case word, the same in every version: `ended`, `at_work`, `presumed_dead`, `unknown`.
+    /// Returns one lower-case word, which no version changes: `ended`, `running`, `presumed_dead`, `unknown`.
     pub fn keyword(self) -> &'static str {
         match self {
             Self::Ended => "ended",
-            Self::AtWork => "at_work",
+            Self::Running => "running",
             Self::PresumedDead => "presumed_dead",
             Self::Unknown => "unknown",
         }
@@ -88,7 +88,7 @@ impl fmt::Display for LoggedRun {
         self.record.fmt(f)?;
         f.write_str(match self.state {
             RunState::Ended | RunState::Unknown => "",
-            RunState::AtWork => ": at work",
+            RunState::Running => ": running",
             RunState::PresumedDead => ": presumed dead",
         })
     }
@@ -156,14 +156,14 @@ impl Schedule {
     /// ```
     pub fn skips(&self, event: &str) -> Result<Vec<SkipCount>, RunsError> {
         let event = self.event(event).map_err(RunsError::UnknownEvent)?;
-        let log = self.mutex.mutex.run_log().ok_or_else(no_log).map_err(RunsError::Store)?;
+        let log = self.store.mutex.run_log().ok_or_else(no_log).map_err(RunsError::Store)?;
         let mut skips = log.skips(&event.name).map_err(RunsError::Store)?;
         skips.sort_unstable_by_key(SkipCount::reason);
         Ok(skips)
     }
 
     pub(super) fn runs_of(&self, event: &Definition) -> Result<Vec<LoggedRun>, MutexError> {
-        let log = self.mutex.mutex.run_log().ok_or_else(no_log)?;
+        let log = self.store.mutex.run_log().ok_or_else(no_log)?;
         let records = log.runs(&event.name)?;
         if records.iter().all(|record| record.end().is_some()) {
             return Ok(records.into_iter().map(|record| LoggedRun { record, state: RunState::Ended }).collect());
@@ -173,7 +173,7 @@ impl Schedule {
         let state = |record: &RunRecord| match &holders {
             _ if record.end().is_some() => RunState::Ended,
             None => RunState::Unknown,
-            Some(holders) if holders.iter().any(|holder| holder.owner() == record.id()) => RunState::AtWork,
+            Some(holders) if holders.iter().any(|holder| holder.owner() == record.id()) => RunState::Running,
             Some(_) => RunState::PresumedDead,
         };
         let records = log.runs(&event.name)?;

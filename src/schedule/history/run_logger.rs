@@ -1,4 +1,4 @@
-//! Writes the runs of a schedule to the log of its store, on a thread of its own: no gate and no run waits for it.
+//! Writes the runs of a schedule to the log of its store, on a thread of its own: no admission and no run waits for it.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -24,7 +24,7 @@ use crate::time::clock::Clock;
 use crate::time::clock::Waiting;
 use crate::time::clock::moment::Moment;
 
-/// How many records wait at most, while the store is out; the oldest are dropped then.
+/// How many records wait at most, while the store is unavailable; the oldest are dropped then.
 const MOST_WAITING: usize = 10_000;
 
 /// How many are written at once.
@@ -33,18 +33,18 @@ const BATCH_SIZE: usize = 100;
 /// When a write that failed is tried again.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// How long a tick of a process that may end waits for what it has to write.
+/// How long the last tick of a process waits for its records to be written.
 const LAST_WRITES: Duration = Duration::from_secs(3);
 
 /// How often the numbers of skipped occurrences of an event are written at most.
 const SKIPS_AT_MOST_EACH: Duration = Duration::from_secs(10);
 
-/// What the record of a run says that called `exit`.
+/// The error in the record of a run that called `exit`.
 const EXITED: &str = "the process ended by exit while it was running";
 
 /// The observer of a schedule that keeps the log of its runs.
 ///
-/// Its thread is there while a run is at work, too: if that ends the process, nobody could start one.
+/// Its thread also exists while a run is running: if the run ends the process, no thread can be started any more.
 pub(crate) struct RunLogger {
     store: Store,
     clock: Clock,
@@ -57,7 +57,7 @@ pub(crate) struct RunLogger {
 struct WaitingRecords {
     /// The process that has them. The other side of a `fork` has no thread, and other runs.
     pid: u32,
-    /// Those of the runs that are at work, with their threads.
+    /// Those of the running runs, with their threads.
     started: HashMap<Owner, (RunRecord, usize)>,
     waiting: VecDeque<RunRecord>,
     /// The thread that writes them.
@@ -68,7 +68,7 @@ struct WaitingRecords {
     attempts: u64,
     /// What each event waits for, until all this is written.
     once_written: HashMap<Arc<str>, FollowUp>,
-    /// What is done then about an event whose run ends the process.
+    /// The actions for events whose run ends the process.
     once_exited: HashMap<Arc<str>, FollowUp>,
     /// The skipped occurrences of each event that are not written yet.
     skips: HashMap<Box<str>, WaitingSkips>,
@@ -200,15 +200,15 @@ impl RunLogger {
         }
     }
 
-    /// Does this on another thread, when all that ended so far is written. It must not panic. Of several for an event that wait
-    /// for that, the last one is done.
+    /// Calls `follow_up` on another thread, when all runs that ended so far are written. It must not panic. Of several for an event, the
+    /// last is called.
     pub(crate) fn once_written(self: &Arc<Self>, event: &Arc<str>, follow_up: impl FnOnce() + Send + 'static) {
         let mut records = self.records();
         records.once_written.insert(Arc::clone(event), Box::new(follow_up));
         self.begin_to_write(records);
     }
 
-    /// Does this if a run of the event ends the process, when that is written. It must not panic.
+    /// Calls `follow_up` if a run of the event ends the process, when that is written. It must not panic.
     pub(crate) fn once_exited(&self, event: &Arc<str>, follow_up: impl FnOnce() + Send + 'static) {
         self.records().once_exited.insert(Arc::clone(event), Box::new(follow_up));
     }

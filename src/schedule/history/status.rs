@@ -1,4 +1,4 @@
-//! The status of a schedule: what runs, what ran, why something did not, who holds it, and what is next.
+//! The status of a schedule: its runs, its last skips with their reasons, the holders of its leases, and its next due times.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::schedule::schedule::Schedule;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::zone::Zone;
 
-/// What a schedule does and did, as far as this process knows, and what its stores hold; see [`Schedule::status`]. With the
+/// The status of a schedule: the runs that this process knows, and what its stores hold; see [`Schedule::status`]. With the
 /// feature `serde` it is written as JSON; [the guide](crate::guide::observing) shows its form.
 ///
 /// ```
@@ -50,12 +50,12 @@ pub struct Status {
     pub instance: Option<Arc<str>>,
     /// The name of the schedule, if it [has one](Schedule::named).
     pub application: Option<Arc<str>>,
-    /// Who paused the schedule; `None` if nobody did, or it is not known.
+    /// The pause of the schedule; `None` if it is not paused, or that is not known.
     pub paused: Option<Pause>,
-    /// What stores did not say, because they gave no answer: then who holds or paused something is not known.
+    /// The errors of stores that gave no answer: their holders and pauses are not known.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_texts"))]
     pub store_errors: Vec<MutexError>,
-    /// All events, in the order in which they were added.
+    /// All events, in the order of their registration.
     pub events: Vec<EventStatus>,
 }
 
@@ -88,19 +88,19 @@ pub struct EventStatus {
     /// The name of its lease; `None` without one.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_optional_text"))]
     pub mutex: Option<MutexName>,
-    /// Its runs that are at work in this process.
+    /// Its runs in this process.
     pub running: Vec<RunningNow>,
     /// Who holds its lease, wherever that is; several where several may run. `None`: that is not known.
     pub held_by: Option<Vec<Holder>>,
     /// Its last run that ended in this process.
     pub last_run: Option<LastRun>,
-    /// Its last one that succeeded.
+    /// Its last run that succeeded.
     pub last_success: Option<LastRun>,
-    /// How many of its runs in this process have failed since one succeeded. What was cancelled does not count.
+    /// How many of its runs in this process have failed since one succeeded. A cancelled run does not count.
     pub consecutive_failures: u32,
     /// Its last occurrence that this process skipped, and why.
     pub last_skip: Option<LastSkip>,
-    /// Who paused the event alone; `None` if nobody did, or it is not known.
+    /// The pause of the event alone; `None` if it is not paused, or that is not known.
     pub paused: Option<Pause>,
     /// Its last runs in the whole fleet, the newest first, where the schedule keeps [a log](Schedule::with_run_log). `None`: it
     /// keeps none, or the store did not answer.
@@ -115,12 +115,12 @@ impl Status {
 }
 
 impl Schedule {
-    /// Returns what the schedule does and did in this process, while runs are at work too; and what its stores say: who holds each lease,
+    /// Returns what the schedule does and did in this process, also during its runs; and what its stores say: who holds each lease,
     /// and who paused what. For a page, a health check, or a test.
     ///
     /// A store is asked twice; and about each event alone where there is [a log](Self::with_run_log).
-    /// That may take as long as a store takes to answer. If it gives no answer, [`Status::store_errors`] says so; the rest is
-    /// there all the same.
+    /// That may take as long as a store takes to answer. If it gives no answer, [`Status::store_errors`] says so; the other fields are
+    /// complete.
     ///
     /// What ran is known since this process has the schedule; clones share it.
     pub fn status(&self) -> Status {
@@ -147,8 +147,8 @@ impl Schedule {
 
     /// Returns who paused the schedule, and each of its events.
     fn pauses(&self, events: &mut [EventStatus]) -> Result<Option<Pause>, MutexError> {
-        let Some(mark) = &self.pause_mark else { return Ok(None) };
-        let store = &*self.mutex.mutex;
+        let Some(mark) = &self.pause_marker else { return Ok(None) };
+        let store = &*self.store.mutex;
         let of_events = events.iter().map(|event| mark.mark(Arc::clone(&event.name), EVENT_PAUSED));
         let marks: Vec<MutexName> = of_events.chain([mark.clone()]).collect();
         let mut paused: HashMap<MutexName, Pause> = find_pauses(store, &marks)?.collect();
@@ -196,7 +196,7 @@ impl Schedule {
         for (event, in_status) in self.events.iter().zip(&mut status.events) {
             match self.runs_of(event) {
                 Ok(runs) => in_status.log = Some(runs),
-                // The others would get no answer either.
+                // The logs of the other events would give no answer either.
                 Err(error) => return status.store_errors.push(error),
             }
         }

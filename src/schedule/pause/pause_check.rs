@@ -15,7 +15,7 @@ use crate::time::{clock::Clock, clock::moment::Moment};
 /// A tick that takes longer reads again, so that no event starts later than this after the pause began.
 const RECHECK_AFTER: Duration = Duration::from_secs(60);
 
-/// Reads which of these marks the store has, in one request. Each is a pause, with its holder if the store keeps that.
+/// Reads which of these markers the store has, in one request. Each is a pause, with its holder if the store keeps that.
 pub(crate) fn find_pauses(
     mutex: &dyn EventMutex,
     marks: &[MutexName],
@@ -24,7 +24,7 @@ pub(crate) fn find_pauses(
     Ok(held.into_iter().map(|held| (held.name().clone(), Pause::by(held.into_holder()))))
 }
 
-/// Reads whether the store has this mark: the pause, if it does.
+/// Reads whether the store has this marker: the pause, if it does.
 pub(crate) fn find_pause(mutex: &dyn EventMutex, mark: &MutexName) -> Result<Option<Pause>, MutexError> {
     Ok(find_pauses(mutex, slice::from_ref(mark))?.next().map(|(_, pause)| pause))
 }
@@ -32,14 +32,14 @@ pub(crate) fn find_pause(mutex: &dyn EventMutex, mark: &MutexName) -> Result<Opt
 /// The check for pauses that the events of one tick share: the store is asked once, and again a minute later.
 pub(crate) struct PauseCheck<'a> {
     pub(crate) store: &'a Store,
-    /// The mark that pauses the schedule.
+    /// The marker that pauses the schedule.
     pub(crate) of_schedule: MutexName,
-    /// The marks that pause the events of the tick, each its own, but for those of which an admission tells.
+    /// The markers that pause the events of the tick, each its own, without those that the admission checks.
     of_events: OnceLock<Vec<MutexName>>,
     read: Mutex<Option<(Moment, Found)>>,
 }
 
-/// The marks that were read, and what each of them pauses.
+/// The markers that were read, and what each of them pauses.
 type Found = Result<HashMap<MutexName, Option<Pause>>, MutexError>;
 
 impl<'a> PauseCheck<'a> {
@@ -47,12 +47,12 @@ impl<'a> PauseCheck<'a> {
         Self { store, of_schedule, of_events: OnceLock::new(), read: Mutex::default() }
     }
 
-    /// Reads these marks, too, when it reads that of the schedule.
+    /// Reads these markers, too, when it reads that of the schedule.
     pub(crate) fn watch(&self, of_events: Vec<MutexName>) {
         _ = self.of_events.set(of_events); // A tick plans its runs once.
     }
 
-    /// Returns whether an event that this mark pauses may start. The first caller asks the store; the others wait for its answer.
+    /// Returns whether an event that this marker pauses may start. The first caller asks the store; the others wait for its answer.
     pub(crate) fn allows_start(
         &self,
         mark: &MutexName,
@@ -76,7 +76,7 @@ impl<'a> PauseCheck<'a> {
         }
     }
 
-    /// Reads all marks, and this one.
+    /// Reads all markers, and this one.
     fn ask_store(&self, mark: &MutexName, outages: &Outages<'_>, clock: &Clock) -> Found {
         let Self { store, of_schedule, of_events, .. } = self;
         let mut marks = vec![of_schedule.clone()];

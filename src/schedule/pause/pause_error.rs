@@ -10,7 +10,7 @@ use crate::time::clock::shown::Rfc3339;
 /// How many characters the reason for a pause may have.
 pub(crate) const LONGEST_REASON: usize = 200;
 
-/// Why a schedule, or an event, was not paused or resumed, or why that is not known.
+/// An error of a pause: a schedule, or an event, was not paused or resumed, or that is not known.
 ///
 /// ```
 /// use chrono::DateTime;
@@ -34,7 +34,7 @@ pub enum PauseError {
     /// The schedule has no event of this name.
     #[error(transparent)]
     UnknownEvent(UnknownEvent),
-    /// The event runs whatever is paused.
+    /// The event is never paused.
     #[error("the event can't be paused, because it says `even_when_paused()`")]
     EvenWhenPaused,
     /// The reason is no line that people can read.
@@ -64,7 +64,7 @@ pub enum PauseError {
     },
     /// The store gave no answer, or has no way of doing this.
     #[error(transparent)]
-    Store(MutexError),
+    Store(#[from] MutexError),
 }
 
 impl PauseError {

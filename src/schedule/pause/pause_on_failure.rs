@@ -37,7 +37,7 @@ impl Schedule {
     /// Returns what pauses the event, unless nothing is to.
     fn pause_on_failure(&self, event: &Definition) -> Option<(&Arc<RunLogger>, impl FnOnce() + Send + use<>)> {
         let (limit, logger) = (event.failure_limit?, self.run_logger.as_ref()?);
-        let (pauser, failing) = (self.pauser(self.event_pause_mark(&event.name).ok()?), Arc::clone(&event.name));
+        let (pauser, failing) = (self.pauser(self.event_pause_marker(&event.name).ok()?), Arc::clone(&event.name));
         let pause = move || {
             let done = contain(|| pauser.pause_if_failing(&failing, limit)).unwrap_or_else(|message| {
                 let error = MutexError::panicked("pause what keeps failing".to_owned(), &message);
@@ -54,8 +54,8 @@ impl Schedule {
 impl Pauser {
     fn pause_if_failing(&self, event: &str, limit: usize) -> Result<(), PauseError> {
         let log = self.store.mutex.run_log().ok_or_else(|| PauseError::Store(no_log()))?;
-        let runs = log.runs(event).map_err(PauseError::Store)?;
-        // Whoever paused it already said why, and until when.
+        let runs = log.runs(event)?;
+        // A pause that exists has its own reason and end.
         if !have_failed(&runs, limit) || self.find()?.is_some() {
             return Ok(());
         }
@@ -65,8 +65,8 @@ impl Pauser {
     }
 }
 
-/// Returns whether the last `limit` of these runs have failed, where the newest is first. What is at work may succeed yet, and what was
-/// cancelled says nothing.
+/// Returns whether the last `limit` of these runs have failed, where the newest is first. A running run may succeed yet, and a cancelled
+/// one says nothing.
 fn have_failed(runs: &[RunRecord], limit: usize) -> bool {
     let results = runs.iter().filter_map(|run| run.end().map(RunEnd::result));
     let failures = results

@@ -1,4 +1,4 @@
-//! Begins and ends a pause, of a schedule or of one event: puts its mark into the store, and tells of it.
+//! Begins and ends a pause, of a schedule or of one event: puts its marker into the store, and notifies observers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::store::event_mutex::{EventMutex, extend_one};
 use crate::store::handle::Store;
 use crate::time::clock::Clock;
 
-/// What begins and ends the pause of one mark.
+/// The pause of one marker, with all that begins and ends it.
 pub(crate) struct Pauser {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
@@ -27,7 +27,7 @@ pub(crate) struct Pauser {
 }
 
 impl Pauser {
-    /// Starts nothing that the mark stops before `until`.
+    /// Starts nothing that the marker stops before `until`.
     pub(crate) fn begin(&self, until: DateTime<Utc>, why: &str) -> Result<(), PauseError> {
         let Self { clock, observers, mark, .. } = self;
         let why = Some(why).filter(|why| !why.is_empty());
@@ -36,16 +36,16 @@ impl Pauser {
         if !why.is_none_or(is_line) {
             return Err(PauseError::Reason);
         }
-        self.put(mark, term_until(until, clock.now())?, why).map_err(PauseError::Store)?;
+        self.put(mark, term_until(until, clock.now())?, why)?;
         let paused = Step::Paused { schedule: mark.mutex(), until, why, scope: &self.store.scope };
         observers.tell(self.about(), &paused);
         Ok(())
     }
 
-    /// Lets what the mark stops start again. `false`: it was not paused.
+    /// Lets what the marker stops start again. `false`: it was not paused.
     pub(crate) fn end(&self) -> Result<bool, PauseError> {
         let Self { store, observers, mark, .. } = self;
-        let was_paused = store.mutex.break_lease(mark).map_err(PauseError::Store)?.is_freed();
+        let was_paused = store.mutex.break_lease(mark)?.is_freed();
         if was_paused {
             observers.tell(self.about(), &Step::Resumed { schedule: mark.mutex() });
         }
@@ -57,7 +57,7 @@ impl Pauser {
         find_pause(&*self.store.mutex, &self.mark).map_err(PauseError::Store)
     }
 
-    /// Puts a mark that ends one `term` from now, whether it is there already or not.
+    /// Puts a marker that ends one `term` from now, whether it is there already or not.
     fn put(&self, mark: &MutexName, term: Term, why: Option<&str>) -> Result<(), MutexError> {
         if self.create(mark, term, why)? {
             return Ok(());
@@ -70,7 +70,7 @@ impl Pauser {
                 let _ = self.store.mutex.break_lease(mark)?;
             }
         }
-        // The mark was free a moment ago. If it is taken again, another call came later than this one, and wins.
+        // The marker was free a moment ago. If it is taken again, another call came later than this one, and wins.
         self.create(mark, term, why).map(|_| ())
     }
 

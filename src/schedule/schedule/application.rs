@@ -25,7 +25,7 @@ impl Schedule {
     ///
     /// - A schedule with a name can be [paused](Self::pause), with all schedules of this name on the same store.
     /// - The holder of its leases and claims [has it](crate::store::Holder::application).
-    /// - If another application has an event of the same name in the store, each takes occurrences of the other. Between two schedules
+    /// - If another application has an event of the same name in the store, each takes the occurrences of the other. Between two schedules
     ///   with names, the [report](crate::SkipReason::other_application) of a skipped event says so, and [`check`](Self::check) warns. A
     ///   schedule without a name is taken for no other application.
     ///
@@ -65,7 +65,7 @@ impl Schedule {
     /// Lets pauses find the schedule by a name that is no application's.
     pub(crate) fn paused_as(self, name: Arc<str>) -> Result<Self, PauseError> {
         let lease = MutexName::readable_up_to(Arc::clone(&name), LONGEST).map_err(PauseError::Name)?;
-        Ok(Self { pause_mark: Some(lease.mark(name, PAUSED)), ..self })
+        Ok(Self { pause_marker: Some(lease.mark(name, PAUSED)), ..self })
     }
 
     /// Names this process beside its host and process id, for people: where each server is a container, all of them may be `worker,
@@ -133,7 +133,7 @@ impl Schedule {
         Ok(warnings)
     }
 
-    /// Returns a warning for each event of this store of which another application has a name.
+    /// Returns a warning for each event of this store whose lease or claim another application holds.
     fn shared_names(&self, store: &Store) -> Result<Vec<StoreWarning>, MutexError> {
         let Some(application) = self.application() else { return Ok(Vec::new()) };
         let now = self.clock.now();

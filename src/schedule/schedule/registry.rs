@@ -1,4 +1,4 @@
-//! The events of a schedule: adding one, removing one, and reading what was added.
+//! The events of a schedule: adding one, removing one, and reading them.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ impl Schedule {
             ));
         }
         if let Some(limit) = event.failure_limit {
-            if self.pause_mark.is_none() {
+            if self.pause_marker.is_none() {
                 return refuse(AddErrorKind::Missing.because(
                     "it has a `pause_on_failure(..)`, and the schedule has no name: call `schedule.named(..)` before `add`",
                 ));
@@ -130,7 +130,7 @@ impl Schedule {
         }
     }
 
-    /// Returns the names of its events, in the order in which they were added.
+    /// Returns the names of its events, in the order of their registration.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.events.iter().map(|event| &*event.name)
     }
@@ -164,8 +164,8 @@ impl Schedule {
 
     /// Returns its store, and those that events have for themselves.
     pub(crate) fn stores(&self) -> Vec<&Store> {
-        let mut stores = vec![&self.mutex];
-        for store in self.events.iter().filter_map(|event| event.mutex.as_ref()) {
+        let mut stores = vec![&self.store];
+        for store in self.events.iter().filter_map(|event| event.store.as_ref()) {
             if !stores.iter().any(|known| known.id == store.id) {
                 stores.push(store);
             }
@@ -187,7 +187,7 @@ impl Schedule {
     }
 
     pub(in crate::schedule) fn store_of<'a>(&'a self, event: &'a Definition) -> &'a Store {
-        event.mutex.as_ref().unwrap_or(&self.mutex)
+        event.store.as_ref().unwrap_or(&self.store)
     }
 }
 

@@ -25,10 +25,10 @@ impl Schedule {
         Self { runtime: Some(runtime::of(runtime)), ..self }
     }
 
-    /// [`work`](Self::work) as a future, for a service beside others: it ticks until `shutdown` begins, and is over when all
+    /// Returns [`work`](Self::work) as a future, for a service beside others: it ticks until `shutdown` begins, and is over when all
     /// of its runs have ended.
     ///
-    /// Gates, renewals and callbacks stay on threads of their own, so that they stall no worker of the runtime, and a
+    /// Admissions, renewals and callbacks stay on threads of their own, so that they stall no worker of the runtime, and a
     /// runtime that stalls delays no renewal. (If the system has no thread for that, it runs here, and blocks.)
     ///
     /// If it is dropped before, its runs are cancelled without a drain, futures dropped when their grace is over, and nothing
@@ -55,7 +55,7 @@ impl Schedule {
     pub fn work_async(&self, shutdown: &Shutdown) -> impl Future<Output = ()> + Send + use<> {
         let (schedule, whole) = (self.clone(), shutdown.clone());
         async move {
-            let store = schedule.mutex.clone();
+            let store = schedule.store.clone();
             let part = whole.part();
             let working = part.clone();
             let work = move || {
@@ -67,7 +67,7 @@ impl Schedule {
         }
     }
 
-    /// [`run_due`](Self::run_due) as a future, for a binary that cron starts. If it is dropped before it is over, its runs
+    /// Returns [`run_due`](Self::run_due) as a future, for a binary that cron starts. If it is dropped before it is over, its runs
     /// are cancelled, as by [`work_async`](Self::work_async). It begins when fewer than sixteen dropped calls wait for an answer of
     /// the schedule's store.
     ///
@@ -88,7 +88,7 @@ impl Schedule {
         self.report_async(move |schedule| schedule.run_due(now))
     }
 
-    /// [`run_minute`](Self::run_minute) as a future, for a binary that cron starts every minute. If it is dropped before it
+    /// Returns [`run_minute`](Self::run_minute) as a future, for a binary that cron starts every minute. If it is dropped before it
     /// is over, its runs are cancelled, as by [`work_async`](Self::work_async).
     pub fn run_minute_async(&self, now: DateTime<Utc>) -> impl Future<Output = Report> + Send + use<> {
         self.report_async(move |schedule| schedule.run_minute(now))
@@ -103,7 +103,7 @@ impl Schedule {
             let part = schedule.shutdown.clone().unwrap_or_default().part();
             let schedule = schedule.with_shutdown(&part);
             let _cancel = BeginOnDrop(part);
-            let store = schedule.mutex.clone();
+            let store = schedule.store.clone();
             ask(&store, move || call(&schedule)).await
         }
     }

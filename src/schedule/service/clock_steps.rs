@@ -1,5 +1,5 @@
-//! Steps of the wall clock: a clock that is set back repeats no tick, and one that is set forward, or a machine that was
-//! suspended, is told of.
+//! Steps of the wall clock: a clock that is set back repeats no tick. A clock that is set forward, and a suspend of the machine, are
+//! logged.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -10,7 +10,7 @@ use crate::time::{tick::Tick, zone::Zone};
 /// has caught up.
 const LARGEST_STEP: TimeDelta = TimeDelta::hours(3);
 
-/// Which times the loop has ticked through.
+/// The times that the loop has ticked through.
 #[derive(Clone, Debug)]
 pub(super) struct TickProgress {
     /// The intervals that it has ticked through, as far back as the clock may be set without beginning anew.
@@ -27,7 +27,7 @@ struct TickedInterval {
 }
 
 impl TickProgress {
-    /// Progress of a loop that begins with what is due after `now`.
+    /// Returns the progress of a loop that begins with the occurrences after `now`.
     pub(super) fn begin(now: DateTime<Utc>) -> Self {
         Self { ticked: vec![TickedInterval { from: now - TimeDelta::nanoseconds(1), until: now }], last: now }
     }

@@ -37,7 +37,7 @@ impl<'env> LoopNotices<'env> {
     /// Lets the thread call this.
     pub(super) fn tell(&self, tell: impl FnOnce() + Send + 'env) {
         match &self.posted {
-            // It is there as long as this.
+            // The thread lives as long as this sender.
             Some(posted) => _ = posted.send(Box::new(tell)),
             None => _ = contain(tell),
         }

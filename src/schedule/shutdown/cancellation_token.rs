@@ -1,4 +1,4 @@
-//! A shutdown that somebody's `CancellationToken` triggers.
+//! A shutdown that a `CancellationToken` triggers.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -31,7 +31,7 @@ impl From<CancellationToken> for Shutdown {
     }
 }
 
-/// What the token wakes when it is cancelled. It waits with the token, also when nobody has the shutdown any more.
+/// The waker of the token, which triggers the shutdown. It lives as long as the token, also after the last handle of the shutdown.
 struct Watch {
     shutdown: Weak<ShutdownState>,
     /// `None` once it is.

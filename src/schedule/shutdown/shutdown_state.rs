@@ -1,4 +1,4 @@
-//! What all handles of one shutdown share: whether it has begun, and the ticks and runs that it waits for.
+//! The state that all handles of one shutdown share: whether it has begun, and the ticks and runs that it waits for.
 
 use std::iter;
 use std::mem;
@@ -14,7 +14,7 @@ use crate::observe::{tell::delivery::spawn_detached, tell::log};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::moment::Moment};
 
-/// What all handles of one shutdown share.
+/// The state that all handles of one shutdown share.
 #[derive(Default)]
 pub(super) struct ShutdownState {
     /// Whether it has begun, readable without the lock.
@@ -23,7 +23,7 @@ pub(super) struct ShutdownState {
     pub(super) changed: Condvar,
     /// Wakes the tasks that wait for it to begin.
     begins: Arc<Signal>,
-    /// The shutdown that this is a part of: what is at work here is at work there, too.
+    /// The shutdown that this is a part of: the runs of this part are also its runs.
     whole: Option<Arc<ShutdownState>>,
     /// The process whose signals trigger it; zero if none does.
     #[cfg(all(unix, feature = "signals"))]
@@ -53,7 +53,7 @@ pub(super) struct Progress {
 /// Until when a shutdown that has begun waits.
 #[derive(Clone, Copy)]
 pub(super) struct Deadlines {
-    /// When the drain is over: runs that are still at work are cancelled.
+    /// When the drain is over: runs that are still running are cancelled.
     drained_by: Moment,
     /// When the grace is over, too.
     pub(super) exit_by: Moment,
@@ -69,7 +69,7 @@ impl Deadlines {
         self.exit_by.since(self.drained_by)
     }
 
-    /// Tells a run until when it may go on, and by which signal it ends.
+    /// Sets the deadlines of a run, and the signal that ends it.
     fn tell(self, run: &Run, signal: Option<i32>) {
         let now = Clock::system().moment();
         run.held().shut_down(self.drained_by.since(now), self.exit_by.since(now.max(self.drained_by)), signal);
@@ -91,7 +91,7 @@ impl Progress {
 }
 
 impl ShutdownState {
-    /// Tells subscribers of `tracing` that it begins. The caller calls this before any run is told to stop, because a run may
+    /// Tells subscribers of `tracing` that it begins. The caller calls this before any run is cancelled, because a run may
     /// end the process. `None`: they were told already.
     pub(super) fn announce(&self, signal: Option<i32>) -> Option<impl FnOnce() + Send + use<>> {
         let mut progress = self.lock();
@@ -161,7 +161,7 @@ impl ShutdownState {
         self.changed.notify_all();
     }
 
-    /// Lets a thread wait for the end of the drain, and tell of it if runs are still at work. They are cancelled by their own
+    /// Lets a thread wait for the end of the drain, and tell of it if runs are still running. They are cancelled by their own
     /// clock, also without that thread; it wakes the tasks that wait for that without a timer.
     fn watch_drain(self: &Arc<Self>, deadlines: Deadlines) {
         let Some(clock) = self.lock().running.first().map(|run| run.held().clock().clone()) else { return };
@@ -188,7 +188,7 @@ impl ShutdownState {
         });
     }
 
-    /// Returns a part of this: it begins with it, or before. The whole waits for what is at work in it.
+    /// Returns a part of this: it begins with it, or before. The whole waits for the runs of its parts.
     #[cfg(feature = "tokio")]
     pub(super) fn part(self: &Arc<Self>) -> Arc<Self> {
         let part = Arc::new(Self { whole: Some(Arc::clone(self)), ..Self::default() });
@@ -203,12 +203,12 @@ impl ShutdownState {
         part
     }
 
-    /// This, and what it is a part of.
+    /// Returns this state, and the shutdowns that it is a part of.
     fn and_whole(&self) -> impl Iterator<Item = &Self> {
         iter::successors(Some(self), |state| state.whole.as_deref())
     }
 
-    /// Returns what this is a part of, or this.
+    /// Returns the shutdown that has all of these parts.
     #[cfg(all(unix, feature = "signals"))]
     pub(super) fn outermost(&self) -> &Self {
         self.and_whole().last().unwrap_or(self)

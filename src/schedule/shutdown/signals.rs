@@ -83,7 +83,7 @@ impl ShutdownState {
         threads::start("soloist-signals", listen)
     }
 
-    /// Handles one signal without blocking, whatever else is stuck: a second signal must get through.
+    /// Handles one signal without blocking, even if all else hangs: a second signal must get through.
     fn handle(self: &Arc<Self>, signal: i32, first: &mut Option<Moment>) {
         let now = Clock::system().moment();
         match first {
@@ -119,7 +119,7 @@ impl ShutdownState {
         die_of(signal);
     }
 
-    /// Begins the shutdown by the signal that came at this moment, and ends the process when nothing is at work any more,
+    /// Begins the shutdown by the signal that came at this moment, and ends the process when nothing is running any more,
     /// or when the grace is over.
     fn close(self: &Arc<Self>, signal: i32, came: Moment) {
         if let Some(tell) = self.announce(Some(signal)) {
@@ -155,14 +155,14 @@ fn report_left_behind(left_behind: &[Run]) {
     }
 }
 
-/// Standard error and subscribers may be stuck themselves, so this waits for them only shortly.
+/// Calls `tell` on a thread, and waits for it only shortly: standard error and subscribers may hang.
 fn tell_with_timeout(tell: impl FnOnce() + Send + 'static) {
-    let (told, is_told) = mpsc::channel::<()>();
+    let (telling, is_written) = mpsc::channel::<()>();
     spawn_detached(move || {
         tell();
-        drop(told);
+        drop(telling);
     });
-    let _ = is_told.recv_timeout(TELLING);
+    let _ = is_written.recv_timeout(TELLING);
 }
 
 /// Ends the process by this signal, at the end of `main`.

@@ -11,7 +11,7 @@ use crate::observe::tell::observers::Observers;
 use crate::store::{event_mutex::EventMutex, event_mutex::batch::Batch, handle::Store};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// How long a store that was out is not asked again: a tick may last for hours, in which the store comes back.
+/// The time for which an unavailable store is not asked again. A tick may last for hours, and the store may answer again meanwhile.
 const NOT_ASKED_FOR: Duration = Duration::from_secs(60);
 
 /// The stores that gave no answer when a tick of the schedule last asked them.
@@ -52,8 +52,8 @@ impl<'a> Outages<'a> {
         Self { stores_out, observers, known: Mutex::default(), heard: Condvar::new() }
     }
 
-    /// Has a store carry out a batch. If the store was out a moment ago, it is asked for the releases alone: it can only give
-    /// back what it is asked to, now or when it answers again.
+    /// Sends a batch to a store. If the store was unavailable a moment ago, it is asked for the releases alone: it carries them out now
+    /// or when it answers again.
     pub(crate) fn carry_out(&self, store: &Store, clock: &Clock, batch: &mut Batch) {
         let admits = !batch.admissions().is_empty();
         match if admits { self.may_ask(store.id, clock) } else { Ok(()) } {

@@ -1,4 +1,5 @@
-//! Asks the store whether a missed occurrence was run by anybody, and keeps the marks that say since when it knows an event.
+//! Checks for `catch_up` whether an occurrence was missed in the whole fleet, and writes the markers that tell since when a store knows an
+//! event.
 
 use super::planned_run::PlannedRun;
 use crate::base::error::MutexError;
@@ -14,7 +15,7 @@ use crate::store::event_mutex::batch::Batch;
 /// The store's knowledge of an occurrence.
 enum Finding {
     Missed,
-    /// Somebody waits with it, so that it need not be made up for yet.
+    /// The occurrence waits in a queue, so that it need not be made up for yet.
     InItsQueue,
     NotMissed,
 }
@@ -57,9 +58,9 @@ impl PlannedRun<'_> {
         if exists(&claim)? {
             return Ok(Finding::NotMissed);
         }
-        let Some(mark) = &catch_up.mark else { return Ok(Finding::Missed) };
+        let Some(mark) = &catch_up.marker else { return Ok(Finding::Missed) };
         let note = || format!("note {mark}");
-        match outages.ask(self.store, self.clock, note, |mutex| self.mark(mark).ask(mutex))? {
+        match outages.ask(self.store, self.clock, note, |mutex| self.marker(mark).ask(mutex))? {
             Admitted::ClaimTaken(Some(holder)) if holder.since() <= occurrence => Ok(Finding::Missed),
             // The event is new to the store, perhaps since just now.
             Admitted::Granted(_) | Admitted::ClaimTaken(Some(_)) => Ok(Finding::NotMissed),
@@ -67,7 +68,7 @@ impl PlannedRun<'_> {
         }
     }
 
-    fn mark(&self, mark: &MutexName) -> Admission {
+    fn marker(&self, mark: &MutexName) -> Admission {
         Admission::claim_only(self.request(mark.clone(), Term::MAX))
     }
 
@@ -85,32 +86,32 @@ impl PlannedRun<'_> {
     }
 }
 
-/// Writes the marks of these events to their stores, where they are not known to be there, in batches. Errors are ignored:
+/// Writes the markers of these events to their stores, where they are not known to be there, in batches. Errors are ignored:
 /// the admissions that follow report them, and the next tick tries again.
-pub(crate) fn write_marks(planned_runs: &[PlannedRun<'_>]) {
+pub(crate) fn write_markers(planned_runs: &[PlannedRun<'_>]) {
     let all = planned_runs.iter().filter_map(|planned| {
         let catch_up = planned.event.catch_up.as_ref()?;
-        Some((planned, catch_up, catch_up.mark.as_ref()?))
+        Some((planned, catch_up, catch_up.marker.as_ref()?))
     });
-    let mut unknown: Vec<_> = all.filter(|(planned, catch_up, _)| !catch_up.has_mark(planned.clock)).collect();
+    let mut unknown: Vec<_> = all.filter(|(planned, catch_up, _)| !catch_up.has_marker(planned.clock)).collect();
     while let Some((PlannedRun { store, .. }, ..)) = unknown.first() {
         let (these, others) = unknown.into_iter().partition::<Vec<_>, _>(|(planned, ..)| planned.store.id == store.id);
-        these.chunks(BATCH_SIZE).for_each(write_batch_of_marks);
+        these.chunks(BATCH_SIZE).for_each(write_batch_of_markers);
         unknown = others;
     }
 }
 
-/// Writes one batch of marks to the store that these runs share.
-fn write_batch_of_marks(these: &[(&PlannedRun<'_>, &CatchUp, &MutexName)]) {
+/// Writes one batch of markers to the store that these runs share.
+fn write_batch_of_markers(these: &[(&PlannedRun<'_>, &CatchUp, &MutexName)]) {
     let Some((PlannedRun { store, context, clock, .. }, ..)) = these.first() else { return };
     let mut marks = Batch::new();
     for (planned, _, mark) in these {
-        marks.admit(planned.mark(mark));
+        marks.admit(planned.marker(mark));
     }
     context.outages.carry_out(store, clock, &mut marks);
     for ((_, catch_up, _), slot) in these.iter().zip(marks.admissions()) {
         if let Some(Ok(_)) = slot.answer() {
-            catch_up.confirm_mark(clock);
+            catch_up.confirm_marker(clock);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The due times of a schedule: what is due now, next, and in a range of time.
+//! The due times of a schedule: the events that are due now, the next due time, and those in a range of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,7 +14,7 @@ use crate::schedule::schedule::registry::UnknownEvent;
 pub(crate) const CLAIMED_AFTER: chrono::TimeDelta = chrono::TimeDelta::minutes(5);
 
 impl Schedule {
-    /// Returns the names of the events that are due at `now`, in the order in which they were added. Asks neither filters
+    /// Returns the names of the events that are due at `now`, in the order of their registration. Asks neither filters
     /// nor stores.
     pub fn due(&self, now: DateTime<Utc>) -> impl Iterator<Item = &str> {
         self.due_index.due(now, DateTime::<Utc>::MIN_UTC).into_iter().map(|(event, _)| &*self.events[event].name)
@@ -44,7 +44,7 @@ impl Schedule {
     }
 
     /// Returns when events are due in this time, from its begin on and before its end, in the order of time; events that are due at
-    /// one time in the order in which they were added. Windows count, filters and stores are not asked.
+    /// one time in the order of their registration. Windows count, filters and stores are not asked.
     ///
     /// ```
     /// use soloist::{Event, Schedule};

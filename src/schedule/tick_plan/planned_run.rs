@@ -31,7 +31,7 @@ pub(crate) struct PlannedRun<'a> {
     pub(crate) context: &'a TickContext<'a>,
     pub(crate) store: &'a Store,
     pub(crate) clock: &'a Clock,
-    /// The mark that pauses it alone; `None` if nothing can pause it, or the run was started by hand.
+    /// The marker that pauses it alone; `None` if nothing can pause it, or the run was started by hand.
     pub(crate) own_pause: Option<MutexName>,
     /// The entry of the report, once it has run or was skipped.
     pub(crate) result: OnceLock<Entry>,
@@ -53,13 +53,13 @@ impl<'a> PlannedRun<'a> {
         self.result.into_inner().expect("each run has its entry")
     }
 
-    /// Tells of a step of it.
+    /// Notifies the observers of a step.
     #[inline]
     pub(crate) fn tell(&self, step: &Step<'_>) {
         self.context.schedule.observers.tell(About::occurrence(&self.event.name, self.occurrence()), step);
     }
 
-    /// Returns who is told of the steps of the run with this owner.
+    /// Returns the observers of the run with this owner.
     pub(crate) fn observers(&self, owner: Owner) -> RunObservers {
         let run = RunId { event: Arc::clone(&self.event.name), occurrence: self.occurrence() };
         RunObservers { observers: self.context.schedule.observers.clone(), run, owner }
@@ -98,14 +98,14 @@ impl<'a> PlannedRun<'a> {
         self.event.protection.lease.is_some() || self.claims()
     }
 
-    /// Returns the marks that pause it: that of the schedule, and its own.
-    fn pause_marks(&self) -> impl Iterator<Item = &MutexName> {
+    /// Returns the markers that pause it: that of the schedule, and its own.
+    fn pause_markers(&self) -> impl Iterator<Item = &MutexName> {
         let of_schedule = self.context.pauses.as_ref().map(|pauses| &pauses.of_schedule);
         of_schedule.into_iter().chain(&self.own_pause).filter(|_| !self.event.even_when_paused)
     }
 
-    /// Returns whether the store refuses its admission while it is paused. It does not where the gate asks no store or another one,
-    /// and where a filter, which is code of the event, would be asked before the store.
+    /// Returns whether the store refuses its admission while it is paused. It does not if the event asks no store or another
+    /// store, or has filters, which run before the store is asked.
     #[inline]
     fn is_refused_while_paused(&self) -> bool {
         let is_store_of_pauses = |pauses: &PauseCheck<'_>| pauses.store.id == self.store.id;
@@ -114,16 +114,16 @@ impl<'a> PlannedRun<'a> {
             && self.context.pauses.as_ref().is_some_and(is_store_of_pauses)
     }
 
-    /// Returns the mark that pauses it alone, if no admission tells of it.
+    /// Returns the marker that pauses it alone, if the admission does not check it.
     pub(crate) fn own_pause_to_read(&self) -> Option<&MutexName> {
         self.own_pause.as_ref().filter(|_| !self.is_refused_while_paused())
     }
 
-    /// Returns the admission, which the store refuses while a pause lasts that it tells of.
+    /// Returns the admission, which the store refuses while one of these pauses lasts.
     #[inline]
     pub(crate) fn unless_paused(&self, admission: Admission) -> Admission {
         if self.is_refused_while_paused() {
-            self.pause_marks().cloned().fold(admission, Admission::unless)
+            self.pause_markers().cloned().fold(admission, Admission::unless)
         } else {
             admission
         }
@@ -131,10 +131,10 @@ impl<'a> PlannedRun<'a> {
 
     /// Returns whether this name, which excluded its admission, is that of a pause.
     pub(crate) fn is_pause(&self, name: &MutexName) -> bool {
-        self.pause_marks().any(|mark| mark == name)
+        self.pause_markers().any(|mark| mark == name)
     }
 
-    /// Looks for the pauses of which no admission tells.
+    /// Checks for the pauses that the admission does not check.
     #[inline]
     pub(crate) fn look_for_pauses(&self) -> Result<(), SkipReason> {
         if self.context.pauses.is_none() || self.is_refused_while_paused() {
@@ -144,10 +144,10 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Looks for all pauses, also because the admission had no answer.
+    /// Checks for all pauses, also because the admission had no answer.
     pub(crate) fn look_for_each_pause(&self) -> Result<(), SkipReason> {
         let TickContext { outages, pauses: Some(pauses), .. } = self.context else { return Ok(()) };
-        self.pause_marks().try_for_each(|mark| pauses.allows_start(mark, outages, self.clock))
+        self.pause_markers().try_for_each(|mark| pauses.allows_start(mark, outages, self.clock))
     }
 
     /// Returns the queue in which it waits if it meets a run of its event. By hand, it does not wait.
@@ -156,10 +156,10 @@ impl<'a> PlannedRun<'a> {
         self.event.protection.queue.as_ref().filter(|_| self.context.started_by == StartedBy::Timetable)
     }
 
-    /// Returns whether the store decides before anything else is asked: no filter, and no look for a pause.
+    /// Returns whether the store decides before anything else is asked: no filter, and no check for a pause.
     #[inline]
     pub(crate) fn asks_store_first(&self) -> bool {
-        let needs_no_look = || self.is_refused_while_paused() || self.pause_marks().next().is_none();
+        let needs_no_look = || self.is_refused_while_paused() || self.pause_markers().next().is_none();
         self.asks_store() && self.event.filters.is_empty() && needs_no_look()
     }
 

@@ -177,7 +177,7 @@ fn each_json_has_the_keys_and_types_of_the_table() {
     assert_eq!(json(&mut place.schedule("log carts:remind"), "log"), log, "both programs tell the same");
     let log = &log["runs"];
     let told = [0, 1, 2].map(|run| (log[run]["state"].as_str().unwrap(), log[run]["result"].as_str()));
-    assert_eq!(told, [("at_work", None), ("ended", Some("succeeded")), ("ended", Some("failed"))], "{log:#}");
+    assert_eq!(told, [("running", None), ("ended", Some("succeeded")), ("ended", Some("failed"))], "{log:#}");
     assert_eq!((&log[2]["error"], &log[0]["error"]), (&"exited with 3".into(), &Value::Null));
     assert_eq!(log[0]["token"], locks[0]["held_by"]["token"]);
 }

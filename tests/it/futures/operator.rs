@@ -59,11 +59,18 @@ fn a_store_that_hangs_costs_a_handler_its_limit_and_stalls_no_worker() {
     let schedule = Schedule::new(Arc::clone(&store)).named("shop").unwrap();
     let operator = schedule.operator().within(Duration::from_millis(200));
     runtime.block_on(async {
-        let error = timeout(PATIENCE, operator.check()).await.expect("it has a limit").unwrap_err();
+        let error = timeout(PATIENCE, operator.ask(Schedule::check)).await.expect("it has a limit").unwrap_err();
         assert!(error.is_unavailable());
-        assert_eq!(error.to_string(), "could not check the store: no answer within 200ms");
-        assert!(timeout(PATIENCE, operator.paused()).await.expect("it has a limit").unwrap_err().is_unavailable());
-        let held = operator.held(Names::LeasesWithPrefix(""));
+        assert_eq!(error.to_string(), "could not get an answer: no answer within 200ms");
+        assert!(
+            timeout(PATIENCE, operator.ask(Schedule::paused))
+                .await
+                .expect("it has a limit")
+                .unwrap_err()
+                .is_unavailable()
+        );
+        let shared = Arc::clone(&store);
+        let held = operator.ask(move |_| shared.held(Names::LeasesWithPrefix("")));
         assert!(timeout(PATIENCE, held).await.expect("it has a limit").unwrap_err().is_unavailable());
         // The store answers only when the only thread has had other turns.
         let beside = async {
@@ -73,7 +80,7 @@ fn a_store_that_hangs_costs_a_handler_its_limit_and_stalls_no_worker() {
             store.let_go();
         };
         let patient = operator.within(PATIENCE);
-        let (check, ()) = tokio::join!(patient.check(), beside);
+        let (check, ()) = tokio::join!(patient.ask(Schedule::check), beside);
         let error = check.unwrap_err().to_string();
         assert!(error.ends_with("it hung"), "the only thread did not go on: {error}");
     });
@@ -83,12 +90,14 @@ fn a_store_that_hangs_costs_a_handler_its_limit_and_stalls_no_worker() {
 fn calls_that_hang_are_not_without_number() {
     let (runtime, store) = (many_threads(), Arc::new(Hangs::default()));
     let operator = Schedule::new(Arc::clone(&store)).operator().within(Duration::from_millis(1));
-    let errors: Vec<String> = (0..20).map(|_| runtime.block_on(operator.check()).unwrap_err().to_string()).collect();
+    let errors: Vec<String> =
+        (0..20).map(|_| runtime.block_on(operator.ask(Schedule::check)).unwrap_err().to_string()).collect();
     assert_eq!(errors.iter().filter(|error| error.ends_with("no answer within 1ms")).count(), 16, "{errors:?}");
-    assert_eq!(errors[19], "could not check the store: 16 calls before it are still under way");
+    assert_eq!(errors[19], "could not get an answer: 16 calls before it are still under way");
     store.let_go();
     let patient = operator.within(PATIENCE);
-    until(|| runtime.block_on(patient.check()).unwrap_err().to_string().ends_with("it hung")).expect("they end");
+    until(|| runtime.block_on(patient.ask(Schedule::check)).unwrap_err().to_string().ends_with("it hung"))
+        .expect("they end");
 }
 
 #[test]
@@ -100,18 +109,16 @@ fn an_operator_pauses_and_frees() {
     let _guard =
         soloist::LeaseGuard::acquire(&store, name.clone(), soloist::Term::DEFAULT).unwrap().expect("it is free");
     runtime.block_on(async {
-        operator.pause(chrono::Utc::now() + chrono::TimeDelta::hours(1), "").await.unwrap();
-        assert!(operator.paused().await.unwrap().is_some());
-        assert!(operator.resume().await.unwrap());
-        assert!(operator.paused().await.unwrap().is_none());
-        operator.pause_event("any", chrono::Utc::now() + chrono::TimeDelta::hours(1), "why not").await.unwrap();
-        assert_eq!(
-            operator.paused_event("any").await.unwrap().and_then(|pause| Some(pause.why()?.to_owned())).unwrap(),
-            "why not"
-        );
-        assert!(operator.resume_event("any").await.unwrap());
-        assert_eq!(operator.held(Names::Exactly(&name)).await.unwrap().len(), 1);
-        assert!(operator.break_lease(&name).await.unwrap().is_freed());
-        assert!(operator.held(Names::LeasesWithPrefix("")).await.unwrap().is_empty());
+        let until = chrono::Utc::now() + chrono::TimeDelta::hours(1);
+        operator.ask(move |schedule| schedule.pause(until, "")).await.unwrap();
+        assert!(operator.ask(Schedule::paused).await.unwrap().is_some());
+        assert!(operator.ask(Schedule::resume).await.unwrap());
+        assert!(operator.ask(Schedule::paused).await.unwrap().is_none());
+        operator.ask(move |schedule| schedule.pause_event("any", until, "why not")).await.unwrap();
+        let pause = operator.ask(|schedule| schedule.paused_event("any")).await.unwrap();
+        assert_eq!(pause.and_then(|pause| Some(pause.why()?.to_owned())).unwrap(), "why not");
+        assert!(operator.ask(|schedule| schedule.resume_event("any")).await.unwrap());
+        let broken = operator.ask(move |_| store.break_lease(&name)).await.unwrap();
+        assert!(broken.is_freed());
     });
 }

@@ -16,7 +16,7 @@ pub(crate) async fn on_a_thread<T: Send + 'static>(call: impl FnOnce() -> T + Se
     let take = |call: &Mutex<Option<_>>| call.lock().unwrap_or_else(PoisonError::into_inner).take();
     let on_thread = {
         let call = Arc::clone(&call);
-        // Nobody hears the answer of one that was dropped.
+        // The answer to a dropped call has no receiver.
         move || drop(answer.send(catch_unwind(AssertUnwindSafe(|| take(&call).map(|call| call())))))
     };
     if let Err(error) = threads::start("soloist-call", on_thread) {
