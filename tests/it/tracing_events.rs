@@ -213,7 +213,7 @@ fn tell_of_a_loop_without_threads() {
     schedule.on_report(move |_| ends.trigger()).work(&shutdown);
 }
 
-/// Sets a clock back in a loop, and lets the report reach no observer.
+/// Sets a clock back in a loop whose report callback panics.
 fn tell_of_a_loop() {
     let (clock, shutdown) = (ManualClock::at(noon()), Shutdown::new());
     let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);

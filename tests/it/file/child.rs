@@ -306,8 +306,8 @@ fn start(dir: &Path, script: &str) {
 pub(super) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 fn churn(dir: &Path) {
-    // Independent witnesses that nobody else is in. Of a process that is killed, Linux unlocks files from the highest descriptor on,
-    // so that these must be higher than that of a life file.
+    // Locks that show, independently of the store, that no other process is inside. Linux unlocks the files of a
+    // killed process from the highest descriptor on: so these must be higher than the life file's.
     let witnesses = NAMES.map(|name| {
         let witness = File::create(dir.with_extension(name)).unwrap();
         File::from(rustix::io::fcntl_dupfd_cloexec(&witness, 100).unwrap())
@@ -317,7 +317,7 @@ fn churn(dir: &Path) {
         let number = (at.wrapping_mul(std::process::id()) / 3 % 4) as usize;
         let (name, witness) = (NAMES[number], &witnesses[number]);
         let lease = request(name);
-        // Of 16 claims, all of which expire soon, so that their slots are written again and again.
+        // The 16 claims expire soon, so that their slots are written again and again.
         let occurrence = super::noon() + chrono::TimeDelta::seconds(i64::from(at % 16));
         let claim = lease.with(lease.name().claim(name, occurrence), Term::new(Duration::from_millis(2)).unwrap());
         let admission = if at % 3 == 0 { Admission::lease_only(lease) } else { Admission::both(lease, claim) };

@@ -13,7 +13,7 @@ fn name(text: &str) -> MutexName {
     MutexName::lease(text).unwrap()
 }
 
-/// The first name, unless the second is held.
+/// Returns an admission of the first name, unless the second is held.
 fn unless(store: &Store, [wanted, excluding]: [&MutexName; 2]) -> Admission {
     Admission::lease_only(store.request(wanted)).unless(excluding.clone())
 }

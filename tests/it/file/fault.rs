@@ -85,7 +85,7 @@ fn a_file_in_place_of_the_directory_is_an_error_that_names_the_path() {
 
 #[test]
 fn a_directory_that_takes_no_files_is_an_error_also_for_root() {
-    // Nobody creates files there, whoever they are.
+    // No user can create files there.
     let dir = Path::new("/sys/kernel");
     let mutex = FileMutex::in_dir(dir).unwrap();
     let store = Store::new();

@@ -1,4 +1,4 @@
-//! Leases that last as long as a command, whatever becomes of the scheduler that started it.
+//! Leases that last as long as a command, also when its scheduler dies.
 
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -53,7 +53,7 @@ fn assert_held_by(store: &Store, lease: &Lease) {
     assert_eq!((holder.owner(), holder.token()), (lease.owner(), lease.token()));
 }
 
-/// Free as soon as a duplicate has gone that somebody else's child has until it starts its program.
+/// Waits until the lease is free: a child of another test may inherit a duplicate until it starts its program.
 #[track_caller]
 fn assert_free_soon(store: &Store) {
     until(|| !store.mutex.exists(&reports()).unwrap()).unwrap();
@@ -64,7 +64,7 @@ fn assert_free_soon(store: &Store) {
 
 #[test]
 fn a_lease_whose_scheduler_was_killed_lasts_as_long_as_its_command_or_what_that_started() {
-    // The second shell ends at once, and leaves behind what it started.
+    // The second shell ends at once, and leaves its child behind.
     for script in ["exec cat", "exec 3<&0; cat <&3 &"] {
         let store = Store::new();
         let mut scheduler = Doing::start(told(&Told::Start(store.path(), script), &[]));
@@ -108,7 +108,7 @@ fn a_lease_with_a_lifeline_stays_its_owners_past_its_term() {
         assert_held_by(&store, &lease);
         assert!(extended(&store.mutex, &lease));
         assert!(extended(&store.other(), &lease), "another handle knows the owner too");
-        // A claim writes the state anew, and leaves the lease what it is.
+        // A claim rewrites the state, and does not change the lease.
         take(&store.other(), &store.request(&claim));
     }
     store.clock.advance(HOUR);
@@ -353,8 +353,8 @@ fn a_lease_with_a_lifeline_ends_also_when_its_release_can_not_be_put_on_record()
     command.assert_alive();
 }
 
-/// A scheduler that runs a command, and the number of the command's process group. It ends when the file `end` is there, or
-/// the directory has gone.
+/// Starts a scheduler that runs a command. Returns it with the number of the command's process group. The command
+/// ends when the file `end` exists, or the directory has gone.
 fn run_a_command(store: &Store) -> (Doing, u32) {
     let dir = store.path().display();
     let waits = format!("until [ -e {dir}/end ] || ! [ -e {dir}/group ]; do sleep 0.02; done");
@@ -382,7 +382,7 @@ fn a_command_that_outlives_its_scheduler_is_named_by_its_process_group() {
     store.clock.advance(HOUR);
     let holder = crate::support::holder(&store.other(), &reports()).expect("it is held");
     assert_eq!((holder.pid(), holder.process_group(), holder.has_ended()), (pid, Some(group), true));
-    // A claim writes the state anew, and leaves the lease what it is.
+    // A claim rewrites the state, and does not change the lease.
     take(&store.mutex, &store.request(&reports().claim("reports", noon())));
     let mut schedule = Schedule::new(store.other()).with_clock(&store.clock);
     schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping()).unwrap();
@@ -412,7 +412,8 @@ fn a_lease_whose_scheduler_lives_is_broken_without_a_word_of_its_command() {
     scheduler.finish();
 }
 
-/// What left the group keeps the lease, but the number of the group may be another's by now.
+/// Leaves a process outside the dead group: it keeps the lease, but the number of the group may be another's by
+/// now.
 #[test]
 fn a_process_group_of_which_nothing_is_left_is_not_named() {
     let store = Store::new();

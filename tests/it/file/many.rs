@@ -150,7 +150,7 @@ fn a_process_that_is_killed_at_any_call_in_a_new_directory_leaves_one_that_can_b
     }
 }
 
-/// 2,400 decisions that all want to be next.
+/// Makes 2,400 decisions compete.
 #[test]
 fn whoever_waits_for_a_mutex_gets_its_turn_among_a_hundred_processes_and_twenty_threads() {
     let store = Store::new();

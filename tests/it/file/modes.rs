@@ -116,7 +116,8 @@ fn a_user_who_may_only_look_at_the_directory_cannot_block_an_event() {
     }
 }
 
-/// Two services of the team use it by turns, and see each other; Carol, who is not in the team, can't.
+/// Lets two services of the team use the directory by turns, and see each other. Carol, who is not in the team,
+/// cannot.
 #[track_caller]
 fn two_services_share(ground: &Ground, dir: &Path, told: impl Fn(&Path) -> Told<'_>) {
     let (alice, bob) = (ground.in_team(ALICE), ground.in_team(BOB));
@@ -166,7 +167,7 @@ fn two_services_of_one_group_share_a_directory_that_they_were_told_to_share() {
     assert_eq!((access(&made).1, mode(&made)), (TEAM, 0o2770));
 }
 
-/// The warnings of `mutex` about `dir`, which is written as DIR.
+/// Returns the warnings of `mutex` about `dir`, which is written as DIR.
 fn warnings(mutex: &FileMutex) -> Vec<String> {
     let dir = mutex.dir().display().to_string();
     let stem = |path: PathBuf| path.with_extension("").display().to_string();

@@ -1,5 +1,5 @@
-//! Another user plants something at the path of a file of the store. The store refuses it, and neither makes nor gives away
-//! what it leads to.
+//! Another user plants a file or a link at the path of a file of the store. The store refuses it, and neither
+//! creates nor gives away its target.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ enum Opened {
     Lock,
     State,
     Life,
-    /// The life file that is used while somebody keeps the first one locked.
+    /// The next life file, for when the first one is locked.
     NextLife,
 }
 
@@ -26,7 +26,7 @@ struct Field<'a> {
     victim: User<'a>,
     bob: User<'a>,
     dir: PathBuf,
-    /// What belongs to the victim, and what Bob's links point at.
+    /// A file of the victim, the target of Bob's links.
     treasure: PathBuf,
     missing: PathBuf,
 }
@@ -65,7 +65,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The victim meets what `plant` has put in place of the file: it is refused, and said why.
+    /// Asserts that the store refuses whatever `plant` has put in the place of the file, and names the reason.
     #[track_caller]
     fn refuses(&self, file: Opened, why: &str, plant: impl FnOnce(&Path)) {
         let path = self.path(file);

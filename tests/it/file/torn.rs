@@ -1,4 +1,4 @@
-//! States of which not all was written, as after a power loss, or that were changed since.
+//! States that were written in part, as after a power loss, or changed since.
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Polls that began, each with what was left of its run.
+/// The polls that began, each with the remaining time of its run.
 #[derive(Clone, Default)]
 struct Polls(Arc<Mutex<Vec<Option<Duration>>>>);
 
@@ -23,7 +23,7 @@ impl Polls {
     }
 }
 
-/// In the foreground, and in the background.
+/// Checks a run in the foreground, and one in the background.
 fn both(check: impl Fn(fn(Event) -> Event)) {
     check(|event| event);
     check(Event::in_background);
@@ -183,7 +183,7 @@ fn a_future_whose_lease_was_broken_has_no_grace() {
 fn a_shutdown_drops_what_does_not_stop_and_gives_its_lease_back() {
     both(|place| {
         let (runtime, polls, shutdown) = (many_threads(), Polls::default(), Shutdown::new());
-        // On a clock that stands still, no second is over in which it has to be dropped.
+        // On a clock that stands still, the second for dropping the future never ends.
         let store = MemoryMutex::with_clock(ManualClock::at(noon()));
         let shutdown = shutdown.with_drain(Duration::ZERO);
         let spins = polls.clone();

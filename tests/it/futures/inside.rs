@@ -1,4 +1,4 @@
-//! Calls that block, made inside somebody's runtime: nothing hangs, and what can't run says what to do.
+//! Blocking calls inside another runtime: nothing hangs, and a call that cannot run says what to do.
 
 use tokio::task::{LocalSet, spawn_blocking};
 use tokio::time::timeout;
@@ -22,7 +22,7 @@ fn assert_told(report: &Report, store: &MemoryMutex) {
         assert!(matches!(ran(report, name).release(), Some(Release::Released)), "{report}");
     }
     assert!(ran(report, "callback").is_success());
-    // What has not started is there for another server.
+    // Another server can run the events that did not start.
     let other = mixed(&many_threads(), store.clone()).run_due(noon());
     assert!(!other.is_failure() && ["foreground", "background"].iter().all(|name| ran(&other, name).is_success()));
 }

@@ -9,7 +9,7 @@ use crate::servers::redis::Redis;
 
 const MANY: usize = 10_000;
 
-/// The threads of this process, by their names.
+/// Returns the threads of this process, by their names.
 fn threads() -> BTreeMap<String, usize> {
     let mut threads = BTreeMap::new();
     for thread in std::fs::read_dir("/proc/self/task").expect("Linux").flatten() {

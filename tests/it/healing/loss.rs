@@ -192,7 +192,7 @@ fn a_store_of_a_fleet_that_forgot_admits_no_second_run_beside_one_of_this_proces
             assert!(ran(&report, "f").is_success() && !report.is_failure());
             assert!(!seen.exists(&lease("e")).unwrap(), "the lease was given back");
             assert!(!seen.exists(&lease("e").claim("e", tick_at)).unwrap(), "and the occurrence");
-            // What the second one met is told to the first without waiting for its next renewal.
+            // The first run is cancelled by the second's loss, without waiting for its next renewal.
             assert_eq!(cancelled(run, PATIENCE), Some(CancelReason::LeaseLost));
             Ok(())
         };
@@ -308,12 +308,12 @@ struct TakesNothingBack {
 }
 
 impl TakesNothingBack {
-    /// `meanwhile`: what happens while an admission is on its way to it.
+    /// Makes the store. `meanwhile` runs while an admission is on its way to it.
     fn new(clock: &ManualClock, meanwhile: impl Fn() + Send + Sync + 'static) -> Self {
         Self::after(Duration::ZERO, clock, meanwhile)
     }
 
-    /// It is asked in vain for as long as `timeout`.
+    /// Makes a store that hangs for `timeout` in an admission.
     fn after(timeout: Duration, clock: &ManualClock, meanwhile: impl Fn() + Send + Sync + 'static) -> Self {
         let asked_back = Arc::<Mutex<Vec<MutexName>>>::default();
         let (asked, moved) = (Arc::clone(&asked_back), clock.clone());
@@ -346,7 +346,7 @@ impl TakesNothingBack {
     }
 }
 
-/// The lease and the claim of an event at noon.
+/// Returns the lease and the claim of an event at noon.
 fn both_of(name: &str) -> [MutexName; 2] {
     [lease(name), lease(name).claim(name, noon())]
 }
@@ -409,7 +409,7 @@ fn what_was_granted_while_a_shutdown_began_is_given_back_whole_also_to_a_store_t
 
 #[test]
 fn what_waited_for_a_thread_when_a_shutdown_began_is_given_back_whole_also_to_a_store_that_is_out() {
-    // Without threads, what was admitted together runs one after another.
+    // Without threads, events that were admitted together run one after another.
     let this =
         "healing::loss::what_waited_for_a_thread_when_a_shutdown_began_is_given_back_whole_also_to_a_store_that_is_out";
     if run_alone(this, &[NO_THREADS]).is_some() {
@@ -428,7 +428,7 @@ fn what_waited_for_a_thread_when_a_shutdown_began_is_given_back_whole_also_to_a_
     out.assert_asked_back([lease("first")].into_iter().chain(["e", "f"].into_iter().flat_map(both_of)));
 }
 
-/// What a store is asked to take back it makes up for when it is there again.
+/// Makes the store unavailable for the release of the claim: it makes up for that when it is back.
 #[test]
 fn the_occurrence_of_a_task_that_was_not_started_is_given_back_also_to_a_store_that_is_out() {
     for place in [|event: Event| event, Event::in_background] {
@@ -476,7 +476,7 @@ fn the_occurrences_of_several_tasks_that_were_not_started_are_given_back_to_a_st
     }
 }
 
-/// It may have done what must not be done twice.
+/// Uses the occurrence: the failed preparation may have done what must not be done twice.
 #[test]
 fn the_occurrence_of_a_task_whose_preparation_failed_is_used_up() {
     let clock = ManualClock::at(noon());

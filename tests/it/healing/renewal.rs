@@ -65,7 +65,7 @@ fn two_hundred_leases_are_renewed_in_one_call_for_each_third_of_their_term() {
     assert_eq!(store.extensions(), [200; 7], "nothing is asked for after the last lease");
 }
 
-/// How many threads of this process keep leases.
+/// Returns the number of renewal threads of this process.
 fn keepers() -> usize {
     let threads = std::fs::read_dir("/proc/self/task").expect("Linux shows a process its threads");
     // One may end while it is looked at.

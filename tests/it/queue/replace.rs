@@ -4,7 +4,7 @@ use soloist::{CancelReason, MemoryMutex, RunOutcome};
 
 use super::*;
 
-/// Its tasks end only when they are asked to, and note that they were told to stop.
+/// A fleet whose tasks end only when the test ends them, and note their cancellation.
 struct Stubborn(Fleet);
 
 impl Stubborn {
@@ -161,7 +161,7 @@ fn of_those_who_wait_the_latest_runs() {
     assert!(matches!(skipped(&late, EVENT), SkipReason::RanElsewhere(Some(_))), "nobody comes with it: {late}");
 }
 
-/// If the store has lost its data, a newcomer can pass an earlier occurrence that waits. That one must not ask it to stop.
+/// Empties the store. Then a newcomer can pass an earlier occurrence that waits, which must not cancel it.
 #[test]
 fn who_waits_asks_no_later_run_to_stop() {
     let clock = ManualClock::at(noon());

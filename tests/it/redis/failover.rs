@@ -17,7 +17,7 @@ use crate::servers::redis::Redis;
 use crate::servers::replication::Replicated;
 use crate::support::{Diary, entry, ran, skipped};
 
-/// One test for each case.
+/// Makes a test for each case.
 macro_rules! cases {
     ($servers:path) => {
         $crate::redis::failover::cases! {
@@ -43,7 +43,7 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-/// Ticks this minute, in which the event runs. Returns its fencing token.
+/// Ticks this minute, and asserts that the event runs. Returns its fencing token.
 #[track_caller]
 fn token_of_run(schedule: &Schedule, number: i64) -> FencingToken {
     let report = schedule.run_due(minute(number));
@@ -164,7 +164,7 @@ pub(super) fn a_run_whose_lease_no_replica_had_is_cancelled(servers: &impl Repli
     assert!(Some(token_of_run(&theirs, 1)) > token);
 }
 
-/// Its primary may have been replaced without knowing it.
+/// Plays a primary that may have been replaced without knowing it.
 pub(super) fn a_run_whose_renewals_no_replica_confirms_is_cancelled(servers: &impl Replicated) {
     let at_work = AtWork::on(store(&(servers.url() + "?wait=1")));
     servers.cut_off_replicas();

@@ -12,7 +12,7 @@ use super::{claim, entries, minute};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
 
-/// A lease and a claim on the `number`th minute.
+/// Returns an admission of a lease and a claim on the `number`th minute.
 fn admission(name: &MutexName, number: i64) -> Admission {
     let lease = LeaseRequest::new(name.clone(), Term::DEFAULT, &Clock::system());
     let claim = lease.with(name.claim(name.mutex(), minute(number)), Term::DEFAULT);
@@ -55,7 +55,7 @@ fn a_claim_whose_lease_went_before_it_was_asked_for_again_is_given_back() {
         held
     });
 
-    // Nobody runs it, and nobody else may before that.
+    // No server runs the occurrence, and no other server may until the claim is released.
     assert!(ours.exists(&name).expect("an answer"), "the lease is another's");
     assert!(!entries(&server).contains(&claim(0)), "the claim goes with a later call");
     assert!(theirs.forget(&held).expect("an answer"), "it was left alone");

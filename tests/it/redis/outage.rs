@@ -21,10 +21,10 @@ use crate::servers::resp::Reply;
 use crate::support::{Diary, in_time, noon, ran, skipped};
 use crate::worker_log::read;
 
-/// One time-out of two seconds and what a busy machine may add to it, and not two of them.
+/// The limit for one timeout of two seconds with the delay of a busy machine, and less than two timeouts.
 const IN_TIME: Duration = Duration::from_millis(3_900);
 
-/// Asserts that the tick runs nothing, because the store did not answer, and is over in time. Returns what it says.
+/// Asserts that the tick runs nothing because the store did not answer, and is over in time. Returns the reason.
 #[track_caller]
 fn assert_out(schedule: &Schedule, at: DateTime<Utc>, diary: &Diary) -> String {
     let (ran, mut said) = (diary.lines().len(), String::new());
@@ -64,8 +64,8 @@ enum From {
     Admission,
 }
 
-/// The fault costs its tick the time-out at most, runs nothing and leaves nothing behind: the same occurrence runs
-/// when the server is back.
+/// Asserts that the fault costs its tick one timeout at most, runs nothing and leaves nothing behind: the
+/// occurrence runs when the server is back.
 #[track_caller]
 fn a_tick_survives(fault: Fault, from: From, acquainted: Acquainted) {
     let server = Redis::start();
@@ -87,7 +87,7 @@ fn a_tick_survives(fault: Fault, from: From, acquainted: Acquainted) {
     assert_eq!(entries(&server).last(), Some(&claim(1)), "{fault:?} {from:?} {acquainted:?}");
 }
 
-/// Each on a server of its own, and beside one another: what takes its time is the waiting.
+/// Tries the cases at once, each on a server of its own: most of their time is waiting.
 fn a_tick_survives_everywhere(fault: Fault) {
     thread::scope(|scope| {
         for from in [From::Connecting, From::Admission] {
@@ -381,7 +381,7 @@ fn an_admission_that_a_stopped_server_finds_when_it_goes_on_grants_nothing() {
     assert_eq!(entries(&server), [claim(0), claim(1)]);
 }
 
-/// A worker that asks for its second tick at a server which has stopped, and is gone when the server goes on.
+/// Stops the server before the second tick of a worker, and continues it after the worker has gone.
 #[test]
 fn an_admission_of_a_process_that_is_gone_grants_nothing_when_a_stopped_server_goes_on() {
     let server = Redis::start();
@@ -433,7 +433,7 @@ fn worker(fleet: &Fleet, log: &str, options: &[&str]) -> Child {
     fleet.worker(log, &[&now[..], lease].concat()).spawn().expect("a worker starts")
 }
 
-/// Why ticks of the worker ran nothing.
+/// Returns the reasons why ticks of the worker ran nothing.
 fn reasons(fleet: &Fleet, log: &str) -> Vec<String> {
     read(&fleet.log(log)).into_iter().filter_map(|line| line.reason).collect()
 }
@@ -494,7 +494,8 @@ fn a_run_whose_lease_went_with_the_servers_data_ends_without_harm_to_the_next() 
     });
 }
 
-/// The server answers with this error while `out` says so, and runs the same occurrence when it is `back`.
+/// Asserts that an error of the server leads to an unavailable store, and the occurrence runs when the server is
+/// `back`.
 #[track_caller]
 fn an_error_is_no_answer(server: &Redis, error: &str, back: impl Fn()) {
     let diary = Diary::default();

@@ -15,7 +15,7 @@ use crate::support::{PATIENCE, noon, ran, skipped, until};
 
 /// Two thirds of it are longer than any thread stalls on a machine that has more to do than this.
 pub(super) const TERM: Duration = Duration::from_secs(8);
-/// How long a call takes at most; what is admitted is not asked for twice.
+/// The timeout of a call. An admission is not requested twice.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// The time-out of a store whose calls are to be answered, however late.
 const LONG: Duration = Duration::from_secs(20);
@@ -33,7 +33,7 @@ fn store_with(url: &str, timeout: Duration) -> RedisMutex {
     RedisMutex::builder(url).timeout(timeout).build().expect("a url")
 }
 
-/// A run of `report` that goes on until it is told to end, also when it is cancelled.
+/// A run of `report` that goes on until the test ends it, also when it is cancelled.
 pub(super) struct AtWork {
     schedule: Arc<Schedule>,
     term: Duration,
@@ -42,7 +42,7 @@ pub(super) struct AtWork {
     tick: JoinHandle<Report>,
 }
 
-/// How a run went on from here.
+/// The later course of a run.
 #[derive(Debug)]
 pub(super) struct Cancelled {
     pub(super) reason: CancelReason,
@@ -58,7 +58,7 @@ impl AtWork {
         Self::with(store, TERM)
     }
 
-    /// Under a lease of this term.
+    /// Starts the run under a lease of this term.
     #[track_caller]
     pub(super) fn with(store: RedisMutex, term: Duration) -> Self {
         let (started, starts) = mpsc::channel();
@@ -79,8 +79,8 @@ impl AtWork {
         Self { schedule, term, run: starts.recv_timeout(PATIENCE).expect("the task starts"), end, tick }
     }
 
-    /// Until when the run may rely on its lease, as things are, and nothing if that has gone; never told too early, and a
-    /// tenth of a millisecond too late at most.
+    /// Returns the time until which the run may rely on its lease, or nothing if the lease is lost. The time is
+    /// never too early, and too late by a tenth of a millisecond at most.
     fn known_deadline(&self) -> Option<Moment> {
         loop {
             let before = now();
@@ -92,7 +92,7 @@ impl AtWork {
         }
     }
 
-    /// The same of a lease that is there.
+    /// Returns the deadline of a lease that is not lost.
     #[track_caller]
     fn deadline(&self) -> Moment {
         self.known_deadline().expect("the lease is not lost")
@@ -162,7 +162,8 @@ pub(super) fn assert_lost(report: &Report) {
     assert!(text.starts_with("succeeded in ") && text.contains(", but the lease was lost at 20"), "{text}");
 }
 
-/// Until when the server itself holds the lease: not later than this, which is a millisecond more than it says.
+/// Returns the end of the lease at the server: not later than this, which is a millisecond more than the server's
+/// value.
 #[track_caller]
 fn held_by_the_server_until(server: &Redis) -> Moment {
     let left = server.ask(&["PTTL", LEASE]).number();
@@ -279,7 +280,7 @@ fn a_renewal_that_fails_ten_times_and_then_succeeds_keeps_the_lease() {
     let proxy = Proxy::of(&server);
     let at_work = AtWork::on(store(&proxy.url()));
     at_work.wait_for_a_renewal();
-    // The server is there, and says each time that it can't; each renewal tries that on a second connection, too.
+    // The server refuses each renewal; each is tried on a second connection, too.
     proxy.fault(Fault::Answer(b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"));
     proxy.wait_until_met_often(2 * 10);
     proxy.mend();
@@ -314,7 +315,7 @@ fn an_extension_that_nobody_waits_for_any_more_does_nothing() {
     let term = Term::new(Duration::from_secs(600)).unwrap();
     let request = LeaseRequest::new(MutexName::lease("report").unwrap(), term, &Clock::system());
     let lease = patient.create(&request).unwrap().expect("it is free");
-    // It has a connection, on which the extension is sent.
+    // The handle has a connection for the extension.
     until(|| hasty.exists(request.name()).is_ok()).unwrap();
     server.pause();
     let hours = Term::new(Duration::from_secs(7200)).unwrap();

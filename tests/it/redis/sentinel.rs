@@ -1,4 +1,4 @@
-//! Sentinels name the primary: they are asked at each connect, and what they say is verified.
+//! Sentinels name the primary. A store asks them at each connect, and verifies the reply.
 
 use std::thread;
 use std::time::Duration;
@@ -86,7 +86,7 @@ fn a_replica_that_the_sentinels_name_is_asked_for_nothing() {
     assert_ran(&schedule(&servers.url(), &diary).run_due(minute(0)));
     servers.wait_until_copied(&claim(0));
     servers.name_as_primary(replica);
-    // It would write nothing, but refuse what it has a copy of.
+    // The replica cannot write, but it could refuse an occurrence from its copy.
     for number in [0, 1] {
         assert_unavailable(&schedule(&servers.url(), &diary).run_due(minute(number)));
     }

@@ -1,4 +1,4 @@
-//! Answers that are lost on their way, and what the server carries out when nobody waits for it any more.
+//! Replies that are lost on their way, and requests that the server carries out after the caller has given up.
 
 use std::sync::Arc;
 use std::thread;
@@ -69,8 +69,8 @@ fn what_was_granted_without_an_answer_is_ours_with_its_token<S: Trouble>() {
     }
 }
 
-/// Found by the fleet under fire, on PostgreSQL with the seeds 18 and 43: a server that had come back without its data
-/// was asked on a connection that had died with it, and then on another; which it had not heard the first time.
+/// Regression: the fleet under fire found this on PostgreSQL with the seeds 18 and 43. A server that had lost its
+/// data got a release on a dead connection, and then on another; it had not received the first.
 fn a_lease_that_was_lost_is_told_of_though_its_release_is_asked_for_twice<S: Trouble>() {
     let server = S::start();
     let proxy = Proxy::of(&server);
@@ -228,7 +228,7 @@ fn a_commit_that_takes_longer_than_the_call_is_given_back<S: Trouble>() {
         known.extend(answer.iter().flatten().map(|_| format!("lease/{name}")));
         answer.is_err()
     });
-    // For longer than what was lost is asked for again.
+    // Longer than lost requests are repeated.
     thread::sleep(Duration::from_secs(3));
     server.let_commit(commits);
     known.sort();

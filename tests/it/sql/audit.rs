@@ -23,7 +23,7 @@ mod example;
 
 use example::{Audit, Audited, Row, three_servers};
 
-/// An audit in the table of this server.
+/// Starts an audit in the table of this server.
 fn audit<S: SqlServer>(server: &str, of: &S) -> Audit {
     let url = of.url();
     if url.starts_with("mysql") {
@@ -33,7 +33,7 @@ fn audit<S: SqlServer>(server: &str, of: &S) -> Audit {
     }
 }
 
-/// The table, made by one at a time: PostgreSQL refuses two who make the same one at once.
+/// Creates the table, one thread at a time: PostgreSQL fails two that create it at once.
 fn make_audit_table<S: SqlServer>(server: &S) {
     static MAKING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,7 +140,7 @@ fn every_way_to_ask_leaves_a_row<S: SqlServer>() {
     );
 }
 
-/// Three servers share a store whose audit is broken, and are answered as ever.
+/// Asserts that three servers with a broken audit get their usual answers.
 #[track_caller]
 fn answers_are_as_ever(audit: impl Fn(&str) -> Audit + Sync) {
     let store = MemoryMutex::new();
@@ -161,7 +161,7 @@ fn an_audit_without_its_table_changes_no_answer<S: SqlServer>() {
     assert_eq!(rows(&server, "carts", "2026-03-01T13:00:00Z").len(), 3, "it is there again");
 }
 
-/// What a test does to a server.
+/// A server that a test can stop and kill.
 trait Breakable: SqlServer {
     fn stop(&self);
     fn go_on(&self);
@@ -186,8 +186,8 @@ macro_rules! breakable {
 breakable!(Mariadb);
 breakable!(Postgres);
 
-/// How long three servers may take, which ask at once and then wait for what is not written: two seconds, and as much
-/// again on a busy machine.
+/// The limit for three servers that ask at once, and then wait for the lost record: two seconds, and the delay of
+/// a busy machine.
 const BOUND: Duration = Duration::from_secs(6);
 
 fn an_audit_whose_server_stands_still_changes_no_answer_and_holds_nobody_up<S: Breakable>() {

@@ -1,4 +1,5 @@
-//! What somebody else's open transaction has locked: an error of that name alone, in time, that says where to look.
+//! Rows that another client's open transaction has locked. The call for that name fails in time, with advice;
+//! other names are served.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -115,7 +116,7 @@ fn who_gave_up_on_a_locked_table_leaves_nothing_waiting<S: Trouble>() {
     assert!(server.held().is_empty());
 }
 
-/// Of a batch of two the first meets the lock, and the second is admitted.
+/// Asserts that the first of a batch of two fails at the lock, and the second is admitted.
 #[track_caller]
 fn one_fault_stays_one_fault<S: Trouble>(server: &S, lock: S::Client) {
     let mutex = server.mutex();
@@ -150,7 +151,7 @@ fn an_uncommitted_update_is_an_error_of_its_name_alone<S: Trouble>() {
     one_fault_stays_one_fault(&server, lock);
 }
 
-/// The row changes while the lock is waited for, as it does where many ask for the same name.
+/// Changes the row during the wait for its lock, as many clients of one name do.
 fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble>() {
     let server = S::start();
     let both = || {
@@ -168,7 +169,7 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
     let mut other = server.holding(&[]);
     // Where half of the time is kept for another connection, there is none for a second wait.
     for at_rest in [true, false] {
-        // A quarter of that is the time in which the row has to move.
+        // The row must move within a quarter of that.
         let ours = S::open(&server.url(), 4 * LONG);
         if at_rest {
             assert!(!ours.exists(request("report").name()).unwrap());
@@ -283,7 +284,7 @@ fn a_release_that_met_a_lock_is_made_up_for<S: Trouble>() {
     let lock = updating(&server, "name = 'lease/report'");
     let text = said(&mutex.forget(&lease).expect_err("it is locked"));
     assert!(text.ends_with(advice::<S>()), "{text}");
-    // It is in nobody's way meanwhile.
+    // The lock does not block other names.
     assert!(mutex.create(&request("other")).unwrap().is_some());
     drop(lock);
     wait_until("the lease is given back", || {

@@ -89,7 +89,7 @@ fn what_a_stopped_server_finds_when_it_goes_on_grants_nothing<S: Trouble>() {
     let said = assert_out(&ours, minute(1), &diary);
     assert!(said.contains("no answer within 4s"), "{said}");
     server.resume();
-    // Whatever it finds of ours, nobody waits for it any more.
+    // The server may find our request by now, but no caller waits for it.
     assert_ran(&theirs.run_due(minute(1)));
     assert_eq!(crate::support::skipped(&ours.run_due(minute(1)), "report").keyword(), "ran_elsewhere");
     assert_eq!((server.held(), diary.lines().len()), (vec![claim(0), claim(1)], 2));
@@ -108,7 +108,7 @@ fn connections_that_the_server_ended_at_rest_cost_no_error<S: Trouble>() {
     assert_eq!(server.held(), [claim(0)]);
 }
 
-/// With that, a row is waited for ten seconds.
+/// Returns a handle that waits ten seconds for a row.
 fn slow<S: Trouble>(server: &S) -> S::Mutex {
     S::open(&server.url(), Duration::from_secs(40))
 }

@@ -23,7 +23,7 @@ on_both!(
     a_hundred_threads_on_the_claims_of_one_event_hear_of_one_another_and_of_no_lock,
 );
 
-/// The occurrence is everybody's; and of some gates the lease is one for all, and the occurrence their own.
+/// Returns one of several admissions. Some share the occurrence, others share only the lease.
 fn asked(number: i64, thread: usize) -> Admission {
     let lease = request("report").with(MutexName::lease(format!("report:{}", number % 3)).expect("a name"), Term::MAX);
     let event = if number % 2 == 0 { format!("report:{thread}") } else { "report".to_owned() };

@@ -110,7 +110,7 @@ fn one_of_eight_threads_wins_where_rows_are_counted_as_found() {
     });
 }
 
-/// The name of this round's lease, and of its claim.
+/// Returns the names of this round's lease and claim.
 fn names(round: &str) -> [MutexName; 2] {
     let lease = MutexName::lease(format!("rounds:{round}")).expect("a name");
     let claim = lease.claim("report", noon());
@@ -151,7 +151,7 @@ fn granted(answer: &Admitted) -> Option<&Grant> {
     }
 }
 
-/// The winner has both, nobody gets the half of it, and the winner's answers are true.
+/// Asserts that the winner has both names, no other owner has one of them, and the winner's answers are true.
 #[track_caller]
 fn all_answers_are_true(what: &str, mutexes: &[impl EventMutex], names: &[MutexName; 2], term: Term, grant: &Grant) {
     let [ours, theirs, ..] = mutexes else { panic!("there are eight") };
