@@ -14,7 +14,7 @@ const WORDS: &str = "SOLOIST_TEST_WORDS";
 /// Whether its events are due each minute or each second.
 const EVERY: &str = "SOLOIST_TEST_EVERY";
 
-/// This test, in a process of its own, is a program with another schedule.
+/// Runs a program with another schedule: this test, in a process of its own.
 #[test]
 fn a_program_with_events_of_its_own() {
     let Ok(words) = std::env::var(WORDS) else { return };
@@ -49,7 +49,7 @@ fn app(place: &Place, words: &str, every: &str) -> Command {
     command
 }
 
-/// Without what the harness says before it.
+/// Returns the output without the test harness's lines.
 fn printed(answer: &Answer) -> &str {
     answer.printed.trim_start().trim_start_matches("running 1 test").trim_start()
 }
@@ -75,7 +75,7 @@ fn a_verbose_run_tells_of_everything_on_standard_output() {
     assert_eq!(all.errors, "", "a failure is told once");
 }
 
-/// A program that `carts:remind` finds in place of `sleep`.
+/// Puts a program in the place of the `sleep` of `carts:remind`.
 fn instead_of_sleep(place: &Place, script: &str) -> impl Fn(&mut Command) -> &mut Command + use<> {
     use std::os::unix::fs::PermissionsExt;
 
@@ -87,7 +87,7 @@ fn instead_of_sleep(place: &Place, script: &str) -> impl Fn(&mut Command) -> &mu
     move |command| command.env("PATH", &path)
 }
 
-/// Not so near to the end of a minute that the next one begins meanwhile.
+/// Waits, if the next minute is near.
 fn early_in_a_minute() {
     while Utc::now().second() > 39 {
         thread::sleep(Duration::from_millis(200));

@@ -1,5 +1,5 @@
-//! The program `soloist` with the options of a URL, and with the names of applications: what it does in one namespace is not seen in
-//! another.
+//! The program `soloist` with the options of a URL, and with the names of applications: changes in one namespace
+//! are not visible in another.
 
 use super::*;
 

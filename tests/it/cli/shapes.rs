@@ -1,4 +1,4 @@
-//! What programs read: the exact form of each JSON, and tables that are plain where nobody looks at them.
+//! The output for programs: the exact form of each JSON, and tables without decoration away from a terminal.
 
 use std::fmt::Write as _;
 
@@ -84,7 +84,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// What is wrong with a value that is to be of this kind, a line each; `at` says where it is.
+/// Returns the errors of a value of this kind, a line each; `at` is its path.
 fn wrong(value: &Value, kind: &str, at: &str) -> String {
     let is = |fits: bool| if fits { String::new() } else { format!("{at} is no {kind}: {value}\n") };
     if let Some(kind) = kind.strip_suffix('?') {
@@ -120,7 +120,7 @@ fn wrong(value: &Value, kind: &str, at: &str) -> String {
     }
 }
 
-/// The JSON, which has this form.
+/// Returns the JSON, and asserts its form.
 #[track_caller]
 fn json(command: &mut Command, kind: &str) -> Value {
     let value = Place::json(command);
@@ -128,7 +128,8 @@ fn json(command: &mut Command, kind: &str) -> Value {
     value
 }
 
-/// With as much in it as there can be: a lease at work, runs that failed and succeeded, and pauses with and without a reason.
+/// Makes a place with as much state as possible: a running lease, runs that failed and succeeded, and pauses with
+/// and without a reason.
 fn busy() -> (Place, AtWork) {
     let place = Place::new();
     for line in ["exit 3", "true"] {

@@ -1,4 +1,5 @@
-//! Signals to `soloist run`: its command and all that this has started get the same one. And SIGKILL, which nobody can pass on.
+//! Signals to `soloist run`: its command and all processes of the group get each signal. And SIGKILL, which cannot
+//! be passed on.
 
 use std::time::Instant;
 
@@ -15,11 +16,11 @@ echo $$ >$1.pid
 while :; do sleep 0.05; done
 "#;
 
-/// Two such: the command itself, and one that it has started in the background, where a shell has some signals ignored.
+/// The command itself, and a child in the background, where a shell ignores some signals.
 const FAMILY: &str =
     "env --default-signal=HUP,INT,QUIT,TERM sh witness.sh child $STAYS & exec sh witness.sh leader $STAYS";
 
-/// A run of both, and the number of their group.
+/// Starts both. Returns the run, and the number of their group.
 #[track_caller]
 fn family(place: &Place, options: &str, stays: &str) -> (AtWork, u32) {
     std::fs::write(place.path("witness.sh"), WITNESS).expect("the folder is ours");
@@ -71,7 +72,7 @@ fn a_group_that_does_not_end_is_killed_after_its_grace_and_then_the_lease_is_fre
     place.is_free();
 }
 
-/// Whoever sent the signal knows.
+/// Reports the signal only on demand: its sender knows.
 #[test]
 fn a_command_that_ends_by_a_signal_to_its_scheduler_is_told_on_demand_alone() {
     for (stays, options) in [("", ""), ("stays", "--grace 200ms")] {
@@ -80,7 +81,7 @@ fn a_command_that_ends_by_a_signal_to_its_scheduler_is_told_on_demand_alone() {
         running.signal("TERM");
         let answer = running.ended();
         assert_eq!(answer.signal, Some(SIGTERM), "{answer:?}");
-        // A shell of the command may tell of what it has started.
+        // A shell of the command may print the end of its child.
         assert!(answer.printed.is_empty() && !answer.errors.contains("soloist: "), "{answer:?}");
         assert!(!group_lives(group));
     }
@@ -116,7 +117,7 @@ fn a_signal_that_was_ignored_from_the_start_ends_nothing() {
     running.ended().exits_with(0);
 }
 
-/// The scheduler knows the number of the group when it has started the command, and puts it on record then.
+/// Waits until the scheduler has recorded the number of the group, after the start of the command.
 #[track_caller]
 fn until_on_record(place: &Place, group: u32) {
     until(|| place.holder().is_some_and(|holder| holder["process_group"] == group)).expect("it is put on record");
@@ -198,7 +199,7 @@ fn a_command_whose_end_nobody_notices_has_ended() {
     place.is_free();
 }
 
-/// Its number may be another group's by then.
+/// Spares the group: the number may be another group's by then.
 #[test]
 fn a_group_that_does_not_know_its_owner_is_not_ended() {
     let place = Place::new();

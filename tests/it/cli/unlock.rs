@@ -1,4 +1,4 @@
-//! `unlock`: asks whoever holds a lease to stop, and waits; takes it away only by force.
+//! `unlock`: asks the holder of a lease to stop, and waits; takes the lease only by force.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ fn term(seconds: u64) -> Term {
     Term::new(Duration::from_secs(seconds)).expect("it is in bounds")
 }
 
-/// A run that holds the lease `j`, and the number of its group.
+/// Starts a run that holds the lease `j`. Returns it with the number of its group.
 #[track_caller]
 fn holder(place: &Place, options: &str, line: &str) -> (AtWork, u32) {
     let running = start(&mut place.run(options, &format!("echo $$ >group; {line}")));
@@ -137,7 +137,7 @@ fn a_lease_for_a_fixed_term_lasts_as_long_as_is_said() {
     assert!(left.iter().any(|left| refused.errors.contains(left)), "{refused:?}");
 }
 
-/// It looks for nothing.
+/// Runs a function that does not check for its cancellation.
 #[test]
 fn a_function_that_does_not_stop_keeps_its_lease() {
     let place = Place::new();

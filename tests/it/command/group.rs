@@ -1,4 +1,4 @@
-//! A command and all that it starts: what a run waits for, and what it does not.
+//! A command and its children: which of them a run waits for.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use super::*;
 use crate::file::users::{ALICE, Ground, set_mode};
 
-/// Keeps what it writes, and takes no lease before all of it has gone.
+/// Runs a line under a lease, and keeps its output. Returns the outcome, and notes on the release of the lease.
 #[track_caller]
 fn outlasted(place: &Place, line: &str) -> (RunOutcome, Vec<String>) {
     let event = place.exec(line).without_overlapping().output(Output::Keep(1000));
@@ -72,7 +72,7 @@ fn a_run_lasts_as_long_as_a_process_whose_name_is_no_text() {
     }
 }
 
-/// Its process id is in this file, and it is ended with this.
+/// A process with its id in this file, which is killed on drop.
 struct Escaped<'a>(&'a Place);
 
 impl Escaped<'_> {
@@ -122,8 +122,8 @@ fn what_has_left_the_group_and_writes_on_does_not_hold_up_the_run() {
     drop(escaped);
 }
 
-/// One that has ended, and that nobody notices, as long as the process in this file sleeps: it has left the group, and
-/// waits for no child.
+/// A process that has ended and stays a zombie as long as its parent, whose id is in this file, sleeps: that has
+/// left the group, and waits for no child.
 const UNNOTICED: &str = r#"echo $$ >pid
     left='until [ -s escaped ]; do sleep 0.01; done; echo $$ >dead'; export left
     sh -c 'sh -c "$left" & exec setsid sh -c "echo \$\$ >escaped; exec sleep 60"' &
@@ -144,8 +144,8 @@ fn what_has_ended_and_is_not_noticed_by_its_parent_does_not_hold_up_the_run() {
     }
 }
 
-/// Where this is said, `/proc` hides the processes of other users, and the first process waits for no child. It is a program
-/// that sleeps as root, whoever starts it.
+/// With this variable, `/proc` hides the processes of other users, and the first process waits for no child. Its
+/// value is the path of a program that sleeps as root, for any user.
 const HIDDEN: &str = "SOLOIST_TEST_HIDDEN";
 
 #[test]

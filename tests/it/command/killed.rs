@@ -1,4 +1,4 @@
-//! Schedulers that are killed, and what becomes of their commands.
+//! Killed schedulers, and their commands.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -6,21 +6,21 @@ use std::process::{ChildStdout, Stdio};
 
 use super::*;
 
-/// What is set in the environment of all that one scheduler started.
+/// The variable in the environment of all processes that a scheduler started.
 const MARK: &str = "SOLOIST_TEST_MARK";
 
 /// Says that the scheduler forks.
 const FORKS: &str = "SOLOIST_TEST_FORKS";
 
-/// A process of its own in which a schedule runs one command.
+/// A process with a schedule that runs one command.
 struct Scheduler {
     child: Child,
     mark: String,
-    /// It fails if nobody listens.
+    /// Kept open: a write would fail without a reader.
     _says: BufReader<ChildStdout>,
 }
 
-/// What the command is: its line, its grace in milliseconds, and whether it is protected.
+/// A command: its line, its grace in milliseconds, and whether it is protected.
 struct Job<'a>(&'a str, u64, bool);
 
 impl Scheduler {
@@ -52,7 +52,7 @@ impl Scheduler {
         self.child.wait().unwrap();
     }
 
-    /// All processes that it started, and what these did, whatever group or parent they have.
+    /// Returns the processes with the scheduler's mark and their command lines, of any group or parent.
     fn left(&self) -> Vec<(u32, String)> {
         let mark = format!("{MARK}={}", self.mark);
         let is_marked = |process: &crate::support::Process| {

@@ -5,7 +5,7 @@ use super::*;
 /// A task that hears `TERM`, says so, and ends.
 const HEARS: &str = "trap 'echo told >told; exit 6' TERM; echo $$ >pid; while :; do sleep 0.02; done";
 
-/// One that does not.
+/// A command that ignores TERM.
 const DEAF: &str = "trap '' TERM; echo $$ >pid; sleep 60; :";
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What this process has open, how many threads it has, and how many children.
+/// Returns how many descriptors, threads and children this process has.
 fn belongings() -> (usize, usize, usize) {
     let count = |what: &str| fs::read_dir(what).expect("Linux has one").count();
     let own = std::process::id();
@@ -47,7 +47,7 @@ fn two_hundred_commands_at_once_are_not_mixed_up() {
     let place = Place::new();
     let mut schedule = Schedule::in_process();
     for number in 0..200 {
-        // Each waits until all are there.
+        // Each command waits until all have started.
         let line = format!(": >here.{number}; until [ -e go ]; do sleep 1; done; echo {number}; exit {number}");
         let event = Event::exec(format!("e{number}"), line).every_minute().in_background();
         let event = if number % 2 == 0 { event.without_overlapping() } else { event };

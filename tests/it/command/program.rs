@@ -182,7 +182,7 @@ fn an_occurrence_whose_command_a_server_could_not_start_is_left_to_another() {
         assert!(matches!(ran(&report, "e").release(), Some(Release::Released)), "{report}");
         assert!(ran(&tick(&store, line("exit 0")), "e").is_success(), "its occurrence and its lease are free");
     }
-    // What has begun has used it up.
+    // A command that has begun uses the occurrence.
     let store = MemoryMutex::with_clock(&clock);
     assert_eq!(ran(&tick(&store, line("exit 3")), "e").exit_status().and_then(|status| status.code()), Some(3));
     assert_eq!(skipped(&tick(&store, line("exit 0")), "e").keyword(), "ran_elsewhere");
@@ -209,7 +209,7 @@ fn commands_run_by_hand_and_in_the_background_like_other_tasks() {
     assert_eq!(place.read("log"), "ran\n".repeat(3));
 }
 
-/// What subscribers are told at its end: level, message, fields.
+/// A layer that notes the event at a run's end: level, message, fields.
 #[derive(Clone, Default)]
 struct Heard(Diary);
 

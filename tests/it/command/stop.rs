@@ -1,4 +1,4 @@
-//! Commands that are told to stop because they take too long.
+//! Commands that are stopped because they take too long.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn within(grace: Duration, told: &Told) {
     assert!(told.took < grace + SECOND + SLACK, "it took {:?} with a grace of {grace:?}", told.took);
 }
 
-/// It is ended by force, and not before its grace is over.
+/// Asserts that the command is killed, after its grace.
 #[track_caller]
 fn is_killed_after(grace: Duration, place: &Place, event: Event) -> RunOutcome {
     let told = timed_out(place, event.grace(grace));
@@ -157,7 +157,7 @@ fn a_command_without_a_grace_is_killed_at_once() {
 #[test]
 fn a_command_that_goes_on_starting_others_is_killed_with_them() {
     let place = Place::new();
-    // Each starts the next one and ends, so that another one is there at each look.
+    // Each process starts the next and ends, so that every read of the group finds another.
     let text = "trap '' TERM; echo 'sh next &' >next; sh next & : >ready; exit 0";
     let told = timed_out(&place, line(&place, text).grace(Duration::from_millis(300)));
     assert_eq!(told.outcome.to_string(), "timed out after 30.0 s; exited with 0");
@@ -187,7 +187,7 @@ fn the_lease_is_renewed_while_a_command_uses_up_its_grace() {
         until(|| place.has("told")).unwrap();
         for second in [21, 41, 61, 81, 101] {
             clock.advance(20 * SECOND);
-            // It was renewed a third of what it lasts but for its stopping ago, at the most.
+            // The last renewal was at most a third of the term ago, without the time for stopping.
             let end = holder(&store.store, &name).map(|holder| holder.until());
             assert!(end > Some(noon() + (second + 46) * SECOND), "{end:?} at {second} s");
         }

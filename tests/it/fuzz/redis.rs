@@ -1,5 +1,5 @@
-//! A server that answers whatever it likes: no panic, no answer later than the time-out allows, no memory for what is
-//! only announced, and nothing granted but what was.
+//! A server that sends random replies: no panic, no late answer, no memory for announced lengths, and no grant
+//! without a reply that grants it.
 
 use std::time::{Duration, Instant};
 
@@ -20,8 +20,8 @@ mod server;
 
 /// The time-out of one call. What a call lasts is bounded by twice of it, and by how busy the machine is.
 const TIMEOUT: Duration = Duration::from_millis(40);
-/// A time-out that no machine is too slow for. What times out is asked again behind what is given back, and whoever
-/// answers more than was asked then can make a grant of it.
+/// A timeout that is enough for any machine. A request that times out is repeated after its release, and a server
+/// that sends more replies than it got requests can make a grant of that.
 const ENOUGH: Duration = Duration::from_secs(10);
 const IN_TIME: Duration = Duration::from_secs(20);
 
@@ -81,7 +81,7 @@ fn both(number: usize) -> Admission {
     Admission::both(lease, claim)
 }
 
-/// What a call granted, if anything, and that every failure is told on one line.
+/// The grants of a call. Every failure must fit on one line.
 #[derive(Default)]
 struct Heard {
     grants: Vec<FencingToken>,
@@ -114,7 +114,7 @@ impl Heard {
         }
     }
 
-    /// Each slot has an answer.
+    /// Carries out the batch, and asserts that each slot has an answer.
     #[track_caller]
     fn carried_out(&mut self, mutex: &RedisMutex, mut batch: Batch) {
         mutex.carry_out(&mut batch);

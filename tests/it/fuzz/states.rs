@@ -23,7 +23,7 @@ use crate::support::noon;
 /// How every state begins.
 const MAGIC: &[u8] = b"soloist-state v1\n";
 
-/// What becomes of the bytes.
+/// A damage to the bytes of a state.
 #[derive(Clone, Debug)]
 enum Harm {
     Damaged(Vec<Damage>),
@@ -173,13 +173,13 @@ fn granted(mutex: &FileMutex, admission: &Admission) -> Lease {
     }
 }
 
-/// What the two handles may be told from here on.
+/// The facts that the answers of both handles must respect.
 struct Told<'a> {
     scene: &'a Scene,
     /// The holder lives, and what names it stayed as it was.
     is_held: bool,
     is_claimed: bool,
-    /// The file may be somebody else's: all is refused, and nothing written.
+    /// The file may be of another store: each call is refused, and nothing is written.
     is_foreign: bool,
 }
 
@@ -295,7 +295,7 @@ fn judge(harm: &Harm, acts: &[Act]) {
     }
     assert!(ended == Some(true) || bytes != scene.whole || acts.contains(&Act::Break), "it was not its owner's");
     if is_whole {
-        // What was written by a text editor counts.
+        // A state that a text editor has saved is valid.
         return;
     }
     told.is_held = false;

@@ -186,7 +186,7 @@ fn who_waits_asks_no_later_run_to_stop() {
     assert_eq!(fleet.0.diary.lines(), ["start 0", "0 is told: replaced", "end 0", "start 2", "end 2"]);
 }
 
-/// The store has lost their places, and they do not know it yet.
+/// Empties the places, which the waiters do not know yet.
 #[test]
 fn who_waits_takes_no_place_behind_a_later_occurrence() {
     let clock = ManualClock::at(noon());

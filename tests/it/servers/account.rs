@@ -13,7 +13,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The command line of such a server: as root, it is started as nobody; else as oneself.
+/// Returns the command line of a server: root starts it as the user `nobody`, others as themselves.
 pub(super) fn ordinary(command: impl IntoIterator<Item = String>) -> Vec<String> {
     let (user, group) = (format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"));
     let turn =
@@ -34,7 +34,7 @@ pub(super) fn give(path: &Path) {
     }
 }
 
-/// A program under one of these folders, which need not be on the `PATH`, or on that.
+/// Returns the path of a program in one of these folders, or else on the `PATH`.
 pub(super) fn installed(name: &str, folders: &[PathBuf]) -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut candidates = folders.iter().cloned().chain(env::split_paths(&path)).map(|folder| folder.join(name));

@@ -36,7 +36,7 @@ pub(crate) fn settable(directory: &Path) -> Vec<String> {
     vec!["env".into(), preload, format!("SOLOIST_TEST_CLOCK={}", file.display())]
 }
 
-/// The library that stands between a server and the clock, compiled once for all servers of this process.
+/// Returns the library that moves a server's clock, compiled once for all servers of this process.
 fn preloaded() -> &'static [u8] {
     static LIBRARY: OnceLock<Vec<u8>> = OnceLock::new();
     LIBRARY.get_or_init(|| {

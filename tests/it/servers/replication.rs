@@ -66,7 +66,7 @@ pub(crate) trait Replicated: Send + Sync {
     #[track_caller]
     fn lost_in_failover(&self, old: &Redis, come_back: &dyn Fn(&Redis)) -> Vec<u64> {
         let new = self.wait_for_another_primary(old);
-        // Without a copy, the old primary shows what it had.
+        // Without a copy, the old primary keeps its data visible.
         self.cut_off_replicas();
         come_back(old);
         self.wait_until("the old primary is a replica", &|| !is_primary(old));
@@ -87,7 +87,7 @@ pub(crate) trait Replicated: Send + Sync {
         self.wait_until("all replicas have it", &|| self.servers().iter().filter(has_it).count() == all());
     }
 
-    /// Cuts all servers off from one another. A replica keeps what it has copied, and a primary goes on.
+    /// Cuts all servers off from one another. A replica keeps its copy, and a primary goes on.
     #[track_caller]
     fn cut_off_replicas(&self) {
         for server in self.servers().iter().filter(|server| server.is_running()) {

@@ -30,7 +30,7 @@ fn wait_until(what: &str, happens: impl Fn() -> bool) {
     }
 }
 
-/// Whether this authority vouches for the server that speaks TLS after this protocol's greeting.
+/// Returns whether this authority vouches for the server that speaks TLS after this protocol's greeting.
 fn verifies(protocol: &str, port: u16, authority: &Path) -> bool {
     let mut command = Command::new("openssl");
     command.args(["s_client", "-starttls", protocol, "-verify_return_error", "-verify_ip", "127.0.0.1", "-connect"]);
@@ -93,7 +93,7 @@ fn a_machine_is_busy_while_burners_burn() {
     drop(burners);
 }
 
-/// For a tenth of a second of its own by now.
+/// Returns whether the task has used a tenth of a second of processor time.
 fn is_burning(task: &Path) -> bool {
     let Ok(stat) = fs::read_to_string(task.join("stat")) else { return false };
     let (name, fields) = stat.rsplit_once(") ").expect("a name in brackets");

@@ -70,7 +70,7 @@ impl Sentinels {
         format!("redis+sentinel://:{PASSWORD}@{}/{name}", hosts.join(","))
     }
 
-    /// Lets all Sentinels name this server as the primary, whatever it is.
+    /// Makes all Sentinels name this server as the primary, in any role.
     #[track_caller]
     pub(crate) fn name_as_primary(&self, server: &Redis) {
         for sentinel in &self.sentinels {

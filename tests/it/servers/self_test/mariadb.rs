@@ -1,4 +1,4 @@
-//! MariaDB: what it is made to do, it does, and its counters tell all.
+//! MariaDB: the faults of the tests work, and its counters count everything.
 
 use std::net::{Ipv4Addr, TcpStream};
 
@@ -12,7 +12,8 @@ use super::{A_WHILE, verifies};
 /// A table of one column.
 const TABLE: &str = "CREATE TABLE things (name VARCHAR(20) PRIMARY KEY)";
 
-/// A store's connection. By itself the driver would ask the server for its Unix socket, and go past a proxy by that.
+/// Connects as a store does. Without the option, the driver would ask the server for its Unix socket, and bypass a
+/// proxy.
 pub(super) fn client(url: &str) -> Conn {
     Conn::new(Opts::from_url(&format!("{url}?prefer_socket=false")).expect("a URL")).expect("it accepts")
 }

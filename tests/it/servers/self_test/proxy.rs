@@ -147,8 +147,8 @@ fn a_proxy_fails_from_the_start_where_it_is_told_to() {
     assert!(TcpStream::connect(REFUSING.strip_prefix("redis://").unwrap()).is_err());
 }
 
-/// How a statement of a store that has signed in before the fault came ended: as it should, with an error, or not at
-/// all within a while. And how when the fault was mended, which is the same but for the last.
+/// The ends of a statement on a connection from before the fault: true for success, false for an error, none for
+/// no end within a while. The second value is the end after the fault was mended, which differs only from none.
 type Ends = [Option<bool>; 2];
 
 /// The fault; how the statement ends; whether the server acted before it was mended.

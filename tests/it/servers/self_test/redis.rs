@@ -1,4 +1,4 @@
-//! Redis: what it is made to do, it does, and its monitor tells all.
+//! Redis: the faults of the tests work, and its monitor shows everything.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -45,7 +45,7 @@ impl Client {
         assert!(error.is_none_or(|error| error.kind() != ErrorKind::WouldBlock), "it did not end");
     }
 
-    /// All that comes within a while, up to the end; and whether that came.
+    /// Reads all bytes that come within a while. Returns them, and whether the connection ended.
     pub(super) fn hear(&mut self) -> (String, bool) {
         self.0.set_read_timeout(Some(A_WHILE)).expect("it has a timeout");
         let mut heard = Vec::new();
