@@ -22,7 +22,7 @@ fn file(dir: &Path) -> Store {
     Arc::new(FileMutex::in_dir(dir).unwrap())
 }
 
-/// Returns a server of an application at noon; one without a name if that is empty.
+/// Returns a server of an application at noon. An empty name makes an application without a name.
 fn server(store: &Store, application: &str) -> Schedule {
     let schedule = Schedule::new(Arc::clone(store)).with_clock(ManualClock::at(noon()));
     if application.is_empty() { schedule } else { schedule.named(application).unwrap() }
@@ -47,7 +47,7 @@ fn shared(schedule: &Schedule) -> Vec<StoreWarning> {
     schedule.check().unwrap().into_iter().filter(is_of_a_name).collect()
 }
 
-/// Asserts that in one namespace a schedule with a name is told that another application took the turn of its event.
+/// Asserts that in one namespace a schedule with a name reports that another application took the occurrence.
 #[track_caller]
 fn are_told(store: &Store) {
     let name = unused("cleanup");
@@ -82,7 +82,7 @@ fn are_told(store: &Store) {
     are_told_of_a_lease(store);
 }
 
-/// Asserts that it is told so while a run of the other application has the lease.
+/// Asserts that the schedule reports the other application's run as the holder of the lease.
 #[track_caller]
 fn are_told_of_a_lease(store: &Store) {
     let (name, mutex) = (unused("import"), unused("warehouse"));

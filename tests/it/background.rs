@@ -1,4 +1,4 @@
-//! Events that run beside one another: gated together, released together, and none waits for another.
+//! Events that run in parallel: they are admitted together, released together, and none waits for another.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,7 +63,7 @@ fn the_lease_of_a_quick_task_is_given_back_while_a_slow_one_runs() {
         let mut events: Vec<Event> = quick.iter().map(|name| background(name.mutex())).collect();
         for (number, place) in [0, 1, count / 2, count].into_iter().enumerate() {
             let (store, quick) = (store.clone(), quick.clone());
-            // It ends only when all the others were let in and released.
+            // The slow task ends only when all others were admitted and released.
             let slow = move |_: &soloist::Run| {
                 until(|| quick.iter().all(|name| store.exists(&name.claim(name.mutex(), noon())).unwrap()))?;
                 until(|| quick.iter().all(|name| !store.exists(name).unwrap()))
@@ -249,7 +249,7 @@ fn copy(to: &mut Slot<Admission, Admitted>, from: &Slot<Admission, Admitted>) {
     to.fill(from.answer().expect("it is decided").clone());
 }
 
-/// Runs `a`, `b` and `c` on the odd store, beside one on another, and sees that nothing is held afterwards.
+/// Runs `a`, `b` and `c` on the odd store, and another event on another store.
 #[track_caller]
 fn tick(answer: impl Fn(&mut Admissions, &Admissions) + Send + Sync + 'static) -> (Report, MemoryMutex) {
     let inner = MemoryMutex::new();
@@ -370,7 +370,7 @@ fn a_release_that_goes_wrong_is_tried_again_for_each_alone() {
         |name: &str, why: &str| (format!("the lease was not given back: could not forget lease/{name}: {why}"), false);
     let released = || ("the lease was given back".to_owned(), false);
 
-    // All were given back, but of one it is not said.
+    // All were released, but one has no answer.
     let told = tick_and_release(|inner, asked| {
         let mut decided = asked.to_vec();
         forward(inner, &mut decided, &mut []);

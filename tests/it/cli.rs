@@ -251,7 +251,7 @@ impl Drop for AtWork {
     }
 }
 
-/// Sends a signal to a process, or to a group where the number is negative. `false`: there is none.
+/// Sends a signal to a process, or to a group if the number is negative. `false`: there is no such process.
 fn send(signal: &str, to: &str) -> bool {
     let kill = Command::new("kill").args(["-s", signal, "--", to]).stderr(Stdio::null()).status();
     kill.expect("there is kill").success()

@@ -41,7 +41,7 @@ const THIRD: Duration = Duration::from_secs(20);
 /// The time that a loaded machine may take beyond the promised one.
 const SLACK: Duration = Duration::from_secs(15);
 
-/// A directory that commands run in and tell of themselves.
+/// A directory for commands and their files.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -124,7 +124,7 @@ fn signal(signal: &str, id: u32) {
     assert!(status.expect("there is kill").success(), "{signal} {id}");
 }
 
-/// A store that looks whether anything of a command is left when its lease is given back.
+/// A store that checks at each release whether any process of a command lives.
 struct Witness {
     store: Scripted,
     seen: Diary,
@@ -169,7 +169,7 @@ struct Told {
     seen: Vec<String>,
 }
 
-/// Runs the event under a lease, waits until its command has written its process id, and lets happen what `then` does.
+/// Runs the event under a lease, waits until its command has written its process id, and calls `then`.
 #[track_caller]
 fn told(place: &Place, event: Event, then: impl FnOnce(&ManualClock, &Witness)) -> Told {
     let clock = ManualClock::at(noon());

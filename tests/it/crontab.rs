@@ -22,7 +22,7 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    /// `L` among the days, which is ours and not cronie's.
+    /// `L` among the days, which cronie does not have.
     const LAST_DAY: u32 = 0;
 
     pub(crate) fn read(text: &str) -> Option<Self> {
@@ -431,7 +431,7 @@ fn cases_worked_out_by_hand() {
         ("0 0 29 2 *", "2028-02-29 00:00", true),
         ("0 0 29 2 *", "2028-02-28 00:00", false),
         ("0 0 29 2 *", "2028-03-29 00:00", false),
-        // The last day of a month, whichever that is.
+        // The last day of any month.
         ("0 18 L * *", "2026-02-28 18:00", true),
         ("0 18 L * *", "2028-02-28 18:00", false),
         ("0 18 L * *", "2028-02-29 18:00", true),

@@ -1,4 +1,4 @@
-//! More processes at one moment than a server takes connections: none loses a run that had time for it.
+//! More processes at one moment than a server takes connections: each that had time for its run succeeds.
 
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 
@@ -11,7 +11,7 @@ use crate::servers::redis::Redis;
 use crate::sql::SqlServer;
 use crate::support::{noon, until};
 
-/// The environment variable for a crowd: how its tasks end, and on which store.
+/// The environment variable for a crowd: the end of its tasks, and its store.
 const TOLD: &str = "SOLOIST_TEST_CROWD";
 
 const PROCESSES: usize = 150;

@@ -22,7 +22,7 @@ struct Servers {
     diary: Diary,
     drain: Option<Duration>,
     at_work: BTreeMap<usize, (Shutdown, JoinHandle<()>)>,
-    /// When the run at work looked at the clock last.
+    /// When the current run last read the clock.
     seen: Arc<Mutex<Option<Moment>>>,
 }
 
@@ -41,7 +41,7 @@ impl Servers {
                     None if now.since(begun) >= 20 * SECOND => break "done",
                     None => *seen.lock().unwrap() = Some(now),
                 }
-                thread::sleep(Duration::from_millis(1)); // until it looks again
+                thread::sleep(Duration::from_millis(1)); // until its next read of the clock
             };
             diary.note(format!("{occurrence} {how}"));
             *seen.lock().unwrap() = None;
@@ -61,7 +61,7 @@ impl Servers {
         server.join().expect("it does not panic");
     }
 
-    /// Lets this time pass, no faster than the run at work looks at the clock.
+    /// Lets this time pass, no faster than the current run reads the clock.
     fn pass(&self, by: Duration) {
         let clock = Clock::from(&self.clock);
         let end = clock.moment().plus(by);
@@ -265,7 +265,7 @@ fn the_drain_is_20_seconds_and_no_event_starts_meanwhile() {
         assert_eq!(run.remaining(), None);
         let began = Instant::now();
         triggers.trigger();
-        // The machine's clock, by which the drain began, goes on meanwhile.
+        // The drain began by the machine's clock, which goes on meanwhile.
         let remaining = run.remaining().expect("it may not go on for ever");
         assert!(remaining <= DRAIN && remaining + began.elapsed() >= DRAIN, "{remaining:?}");
         clock.advance(remaining.saturating_sub(Duration::from_millis(1)));
@@ -388,7 +388,7 @@ fn subscribers_are_told_when_the_drain_is_over_if_runs_are_still_at_work() {
         }
     }
 
-    // A thread of its own tells of it, so that the subscriber is that of a process.
+    // Another thread sends the event, so the subscriber must be that of the process.
     let this = "drain::subscribers_are_told_when_the_drain_is_over_if_runs_are_still_at_work";
     if run_alone(this, &[]).is_some() {
         return;

@@ -17,7 +17,7 @@ use soloist::{Event, EventMutex, FileMutex, LeaseGuard, MutexName, Output, Run, 
 use crate::scripted::Scripted;
 use crate::support::{HOUR, PATIENCE, group_lives, holder, noon, number_in, until};
 
-/// The environment variable for a child: where it exits, how its events are protected, and in which store.
+/// The environment variable for a child: the place of its exit, its events' protection, and its store.
 const TOLD: &str = "SOLOIST_TEST_EXIT";
 
 /// Where `other` writes the number of its group, if it is a command.
@@ -29,7 +29,7 @@ const PLACES: [&str; 4] = ["before", "task", "background", "then"];
 /// How its events are protected, both for much longer than the process takes to end.
 const WAYS: [&str; 2] = ["renewed", "fixed"];
 
-/// What another run's lease lasts at most when the process has gone.
+/// The longest remaining lease of another run after the process has gone.
 const FEW_SECONDS: Duration = Duration::from_secs(5);
 
 /// A process whose run of `other` goes on, and which waits for a word before it exits.
@@ -262,7 +262,7 @@ fn exit_on_the_keepers_thread(store: Arc<dyn EventMutex>) {
         Ok(())
     });
     let event = Event::call("report", task).every_minute().mutex(exits).without_overlapping();
-    // It is renewed after four seconds, so that there are eight to get there.
+    // The lease is renewed after four seconds, so that eight are left for the exit.
     schedule.add(event.lease_term(Duration::from_secs(12))).unwrap();
     let _ = schedule.run_due(noon());
 }
@@ -356,7 +356,7 @@ fn a_run_that_ends_its_process_is_on_record_as_a_failure() {
             assert_eq!(end.result(), OutcomeKind::Failed);
             assert_eq!(end.error(), Some("the process ended by exit while it was running"));
         }
-        // What runs on other threads does not end by itself.
+        // Runs on other threads do not end by themselves.
         let others = schedule.runs("other").unwrap();
         assert!(others.len() == runs && others.iter().all(|run| run.state() == RunState::PresumedDead), "{others:?}");
     }
@@ -406,7 +406,7 @@ fn a_return_from_main_lets_the_runs_of_other_threads_end_soon() {
 #[test]
 fn an_exit_with_nothing_in_hand_asks_nobody_and_waits_for_nobody() {
     for way in WAYS {
-        // It would wait for as long as it may, each time, because the store does not answer any more.
+        // The process would wait for its limit each time, because the store does not answer.
         let does_not_wait = || {
             let leaving = Leaving::start("nothing in hand", way, "stuck");
             let began = Instant::now();
@@ -431,7 +431,7 @@ fn an_exit_waits_for_no_time_but_for_what_is_asked_of_the_stores() {
     };
     for way in WAYS {
         naps("nothing in hand", way, 0);
-        // Its task sleeps until the process has ended.
+        // The task sleeps until the process has ended.
         naps("task", way, 1);
     }
 }
@@ -556,7 +556,7 @@ mod on_redis {
             assert!(left_then.map_or(exited.elapsed() > soon, |left| left <= soon), "{way}: {left_then:?}");
             let lease_ended_first = AtomicBool::new(false);
             let ended = until(|| {
-                // In this order: a lease that ends after this look does not count.
+                // In this order: a lease that ends after this read does not count.
                 let is_held = left(&server, "other").is_some();
                 let lives = group_lives(group);
                 lease_ended_first.fetch_or(lives && !is_held, Ordering::SeqCst);

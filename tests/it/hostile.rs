@@ -17,7 +17,7 @@ use crate::support::{heard_by, noon, output_alone};
 /// ESC, CR, NUL, backspace, the CSI of C1, and two that turn the direction of a text.
 const HOSTILE: &str = "\u{1b}[2J\r\0\u{8}\u{9b}31m\u{202e}\u{2066}x";
 
-/// What a person sees of it.
+/// The hostile text, as it is shown.
 const SHOWN: &str = r"\u{1b}[2J\r\0\u{8}\u{9b}31m\u{202e}\u{2066}x";
 
 /// An error that shows itself to developers too as it is.
@@ -42,7 +42,7 @@ impl Error for Raw {}
 enum Says {
     IsTaken,
     Error,
-    /// Its grants cannot be released.
+    /// The store's grants cannot be released.
     ErrorAtTheEnd,
     Panic,
 }

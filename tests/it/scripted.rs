@@ -1,4 +1,4 @@
-//! A store that does what the test says: around another one, with hooks before and after each call, and a record of all.
+//! A store for tests: around another one, with hooks before and after each call, and a record of all calls.
 
 use std::fmt;
 use std::mem::take;
@@ -55,7 +55,7 @@ pub(crate) struct Call {
     pub(crate) verb: &'static str,
     /// The name of each lease; for an admission the name of its lease, or of its claim if it has no lease.
     pub(crate) names: Vec<MutexName>,
-    /// The new term of `extend`, and the rest of `release_after`.
+    /// The new term of `extend`, and the minimum hold of `release_after`.
     pub(crate) term: Option<Term>,
 }
 
@@ -254,7 +254,7 @@ impl Scripted {
         self.asked(&["release", "forget"])
     }
 
-    /// Returns the number of leases that each call prolonged or shortened.
+    /// Returns the number of leases that each call extended or shortened.
     pub(crate) fn extensions(&self) -> Vec<usize> {
         self.asked(&["extend", "release_after"])
     }
@@ -411,7 +411,7 @@ impl EventMutex for Scripted {
     }
 }
 
-/// The defaults of the trait, by these methods. It extends a lease only as a release with a rest.
+/// The defaults of the trait, by these methods. A lease is extended only by a release with a minimum hold.
 #[derive(Debug)]
 struct InSteps<'a>(&'a Scripted);
 

@@ -1,4 +1,4 @@
-//! What a subscriber of `tracing` is told, held against the table in the documentation.
+//! The events for subscribers of `tracing`, compared with the table in the documentation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::ExitStatusExt;
@@ -56,7 +56,7 @@ impl Listener {
     }
 
     fn write_down(&self) {
-        println!(); // what libtest writes has no end yet
+        println!(); // libtest's line is not ended yet
         for (name, (level, fields)) in &*self.0.lock().unwrap() {
             let fields: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
             println!("{MARK}{name}` | {level} | {} |", fields.join(", "));
@@ -115,13 +115,13 @@ fn row_of(row: &str) -> (String, (String, BTreeSet<String>)) {
     (cells[0].trim_end_matches('`').to_owned(), (cells[1].to_owned(), fields))
 }
 
-/// What begins the lines that the processes of the next test write for it.
+/// The prefix of the lines that the processes write for the next test.
 const MARK: &str = "told | ";
 
 /// Says to one of them that it is to end.
 const ENDS: &str = "SOLOIST_TEST_ENDS";
 
-/// The name of each of them beside host and process id.
+/// The name of each process, beside host and process id.
 const INSTANCE: (&str, &str) = ("SOLOIST_INSTANCE", "web-1");
 
 /// Listens to all threads, also those outside any run. So each role is played in a process of its own; in one of
@@ -229,7 +229,7 @@ fn tell_of_a_loop() {
         let work = scope.spawn(|| schedule.work(&shutdown));
         until(|| {
             clock.advance(Duration::from_secs(1));
-            std::thread::sleep(Duration::from_millis(20)); // the loop looks at the clock
+            std::thread::sleep(Duration::from_millis(20)); // the loop reads the clock
             work.is_finished()
         })
         .unwrap();
@@ -338,7 +338,7 @@ fn tell_of_a_late_tick() {
         let work = scope.spawn(|| schedule.work(&shutdown));
         until(|| {
             clock.jump(Duration::from_secs(70));
-            std::thread::sleep(Duration::from_millis(20)); // the loop looks at the clock
+            std::thread::sleep(Duration::from_millis(20)); // the loop reads the clock
             work.is_finished()
         })
         .unwrap();
@@ -542,7 +542,7 @@ fn what_is_gated_and_released_together_is_told_within_the_span_of_each_run() {
         assert!(!schedule.run_due(noon()).is_failure());
     });
     let told = within.0.lock().unwrap().clone();
-    // The outer one is the tick's. What the workers tell is heard where their threads are listened to.
+    // The outer span is the tick's. Events of the pool's threads arrive only if those are subscribed to.
     let expected = [("", "due"), ("a in ", "released"), ("b in ", "released"), ("c in ", "skipped")];
     let expected: BTreeSet<_> = expected.map(|(span, message)| (span.to_owned(), message.to_owned())).into();
     assert!(told.is_superset(&expected), "{told:?}");

@@ -104,7 +104,7 @@ fn a_run_that_ends_within_the_drain_is_not_told_and_gives_its_lease_back(fleet: 
     let mut worker = start(fleet, "first", LEASES[0], &options);
     worker.wait_for("start");
     worker.signal("-TERM");
-    thread::sleep(Duration::from_secs(1)); // it would be told now
+    thread::sleep(Duration::from_secs(1)); // a cancellation would come now
     std::fs::write(ends.join("report"), "").expect("the folder is there");
     let (lines, said) = worker.ended_by(SIGTERM);
     assert_eq!((what(&lines), &*said), (vec!["start", "end"], ""));
@@ -116,7 +116,7 @@ fn a_second_signal_ends_the_drain(fleet: &Fleet) {
     let mut worker = start(fleet, "first", LEASES[0], "--drain-ms 3600000");
     worker.wait_for("start");
     worker.signal("-TERM");
-    // The same wish, if it is heard at once.
+    // A second signal at once would count as the first.
     thread::sleep(Duration::from_secs(2));
     assert_eq!(what(&worker.log()), ["start"], "it is not told");
     worker.signal("-INT");
@@ -182,7 +182,7 @@ fn ticks_after_a_second_signal(fleet: &Fleet) -> usize {
     worker.wait_for("start");
     let pid = worker.pid();
     worker.signal("-TERM");
-    // The same wish, if it is heard at once.
+    // A second signal at once would count as the first.
     thread::sleep(Duration::from_secs(2));
     worker.signal("-INT");
     assert_eq!(what(&worker.ended_by(SIGINT).0), ["start"]);
@@ -195,7 +195,7 @@ fn a_second_signal_ends_a_command_at_once(fleet: &Fleet) {
     let (line, file) = stubborn_line(fleet);
     let (worker, group) = at_work(fleet, LEASES[0], &line, &file, &["--grace-ms", "600000"]);
     worker.signal("-INT");
-    // The same wish, if it is heard at once.
+    // A second signal at once would count as the first.
     thread::sleep(Duration::from_secs(2));
     assert!(group_lives(group));
     worker.signal("-INT");
@@ -226,7 +226,7 @@ fn kill(pid: u32) {
     assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().expect("there is kill").success());
 }
 
-/// Past its term and back, while its command is at work; how the other's ticks went meanwhile, and what came of it.
+/// Suspends a scheduler past its term, while its command runs. Returns the log of another worker, and its own.
 #[track_caller]
 fn suspended_beside_its_command(fleet: &Fleet) -> (Vec<Line>, Vec<Line>) {
     let (line, file) = two_sleepers(fleet);
@@ -471,7 +471,7 @@ mod on_redis {
     }
 }
 
-/// What no process can do for itself, in a table too; the rest is done alike on every server.
+/// Makes the tests of dead processes on a table. The other cases work alike on every server.
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 macro_rules! in_a_table {
     ($server:ty) => {

@@ -1,4 +1,4 @@
-//! What a gate answered, and what a run was told, has its cause.
+//! Every refusal and every cancellation has its cause.
 
 use super::occurrences::was_killed_at;
 use super::pauses::meets_a_pause;
@@ -85,7 +85,7 @@ fn meets_a_claim(case: &Case<'_>, skip: &Skip<'_>) -> bool {
 fn meets_a_live_lease(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let Some(pid) = skip.holder else { return false };
     let since = skip.since.saturating_sub(case.slack() + case.term_of_the_dead());
-    // It may have had no time to start, or to say what became of it, for as long as a start takes.
+    // The holder may have had no time to start, or to log the outcome, for as long as a start takes.
     let was_attacked = || {
         let mut assaults = case.assaults(pid, since, skip.at + case.slack());
         assaults.any(|fault| matches!(fault.kind, Kind::Killed | Kind::Stopped))
@@ -99,7 +99,7 @@ pub(super) fn holder_was_at_work(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     of_the_holder.any(|run| run.since <= skip.at && skip.since <= case.held_until(run))
 }
 
-/// Returns whether that process requested the same event then, and may have been granted it.
+/// Returns whether that process requested the event then, and may have been granted it.
 fn may_have_a_grant(case: &Case<'_>, skip: &Skip<'_>, pid: u32, since: u64) -> bool {
     let mut asked = case.skips.iter().filter(|other| other.life.pid == pid && case.share(other.event, skip.event));
     let was_granted = |other: &Skip<'_>| may_have_been_granted(case, other) || may_have_lost_a_grant(case, other);
@@ -113,7 +113,8 @@ fn may_have_lost_a_grant(case: &Case<'_>, skip: &Skip<'_>) -> bool {
 }
 
 /// Returns whether the skipped occurrence may have been granted. The process was cut off from the reply, or came
-/// too late to start; or at its second request the lease was over or lost and another's, or the event was paused.
+/// too late to start. Or at its second request the lease was over, or another process had it, or the event was
+/// paused.
 pub(super) fn may_have_been_granted(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let may_be = match skip.reason {
         "store_unavailable" | "paused" | NOT_STARTED => true,
@@ -138,7 +139,7 @@ fn was_cut_off(case: &Case<'_>, skip: &Skip<'_>) -> bool {
 /// Returns whether a fault that a lease need not survive fell into the last term before it was lost, or into its
 /// run.
 pub(super) fn may_lose_its_lease(case: &Case<'_>, run: &Run<'_>) -> bool {
-    // Without a time, it was told by the answer to its release.
+    // Without a time, the run learned of the loss from the reply to its release.
     let released = run.failed.map_or(run.last, |(at, _)| at);
     let until = run.lost_at.unwrap_or(released).max(run.start);
     let since =
@@ -148,7 +149,7 @@ pub(super) fn may_lose_its_lease(case: &Case<'_>, run: &Run<'_>) -> bool {
         || case.was_broken(run.event, since, until)
         || match run.lost_at {
             Some(lost) => !could_be_renewed(case, lost),
-            // Its term may be over before the server hears of its release.
+            // The term may be over before the server receives the release.
             None => case.outages(run.last, released).next().is_some(),
         }
 }

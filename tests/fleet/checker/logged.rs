@@ -39,8 +39,7 @@ pub(super) fn the_log_tells_what_ran(case: &Case<'_>, verdict: &mut Verdict) {
 /// How long a process that ends tries to write the rest of its log.
 const LAST_WRITES: Duration = Duration::from_secs(3);
 
-/// Returns whether the store may have been unavailable when this process ended, which is when it writes the rest
-/// of its log.
+/// Returns whether the store may have been unavailable when this process ended, and wrote the rest of its log.
 fn ended_in_an_outage(case: &Case<'_>, life: &Life) -> bool {
     let end = life.lines.last().map_or(life.began, |line| line.at);
     case.outages(end.saturating_sub(case.slack()), end + nanoseconds(LAST_WRITES) + case.slack()).next().is_some()

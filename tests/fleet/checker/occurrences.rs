@@ -89,7 +89,7 @@ fn explain(case: &Case<'_>, event: &str, occurrence: &str) -> Why {
     let is_paused = |skip: &&&Skip<'_>| skip.reason == "paused";
     let answered: Vec<_> = skips.iter().filter(|skip| skip.holder.is_some() && !is_paused(skip)).collect();
     let cut_off: Vec<_> = skips.iter().filter(|skip| may_have_been_granted(case, skip)).collect();
-    // These had no time to say what became of it.
+    // These processes had no time to log the outcome.
     let killed: Vec<&Life> =
         case.history.lives.iter().filter(|life| was_killed_at(case, life, event, occurrence)).collect();
     // The holder named in a skip had an earlier grant.
@@ -103,7 +103,7 @@ fn explain(case: &Case<'_>, event: &str, occurrence: &str) -> Why {
         Some(if has_failed_over { Why::FailedOver } else { Why::CutOff })
     };
     let claimants = || answered.iter().filter(|skip| skip.reason == "ran_elsewhere");
-    // Who holds a lease without a run got it for this occurrence.
+    // A holder without a run got its lease for this occurrence.
     let stranded = answered.iter().filter(|skip| !holder_was_at_work(case, skip));
 
     if skips.iter().any(|skip| skip.reason == "replaced") {

@@ -1,4 +1,5 @@
-//! Promises 1, 6 and 7: one run at a time; where there are two, the first was told, and the second has the higher token.
+//! Promises 1, 6 and 7: one run at a time. If two overlap, the first was cancelled, and the second has the higher
+//! token.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,12 +9,12 @@ use super::{Case, Count, Overlap, Run, Verdict, beginning, told};
 use crate::history::{End, nanoseconds};
 use crate::plan::Kind;
 
-/// Of the clocks of stores, and of two readings of ours.
+/// The precision of stores' clocks, and of two readings of the local clock.
 const GRAIN: Duration = Duration::from_millis(1);
 
 pub(super) fn one_at_a_time(case: &Case<'_>, verdict: &mut Verdict) {
     let began = beginning(case.history);
-    // Each slot of an event is for one. Without a lease there is none.
+    // Each slot of an event allows one run. Without a lease there are no slots.
     let slots = || (0..case.history.slots).map(Some);
     for run in case.runs.iter().filter(|run| case.history.slots > 1 && slots().all(|slot| slot != run.slot)) {
         verdict.violation(format!("it has no slot of its event, but {:?}: {}", run.slot, told(run, began)));
@@ -64,7 +65,7 @@ fn explain(case: &Case<'_>, stale: &Run<'_>, live: &Run<'_>) -> Overlap {
     // The stale run notices a loss at the store with its next renewal, or at its deadline if that fails.
     let knows = live.start + if was_taken { nanoseconds(case.history.term) } else { 0 };
     let is_fenced = match stale.life.end {
-        // It was past being told. A command that lives on has no such excuse.
+        // A killed process could not be cancelled. A command that lives on has no such excuse.
         End::Killed(at) if !stale.ended => at <= knows + case.slack() && !case.history.outlives,
         _ => {
             // A stopped process ends its run only after it continues.
@@ -110,7 +111,7 @@ fn starts_late(case: &Case<'_>, before: &Run<'_>, run: &Run<'_>) -> bool {
     }
     let was_stopped = || case.assaults(run.life.pid, run.since, run.start).any(|fault| fault.kind == Kind::Stopped);
     let was_taken = || case.was_emptied(run.since, run.start) || case.was_broken(run.event, run.since, run.start);
-    // Who was killed was told nothing.
+    // A killed process could not be cancelled.
     let was_told = run.told || !run.ended && run.life.was_killed();
     !case.has_lease() || (was_stopped() || was_taken()) && was_told
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{At, Case, Count, Run, Skip, Verdict, Why, beginning, told};
 use crate::history::{Life, nanoseconds};
 
-/// How long after the end of the run before it what waits may start, beside a term.
+/// How long after the end of the run before it a waiter may start, in addition to a term.
 const SOON: Duration = Duration::from_secs(2);
 
 pub(super) fn what_waited_starts_soon(case: &Case<'_>, verdict: &mut Verdict) {

@@ -21,7 +21,7 @@ const AT_A_TIME: usize = 2;
 /// In one of so many minutes, all processes that were started so far are killed at some moment.
 const KILLED: usize = 30;
 
-/// What the line does: it tells each of its steps, under its token.
+/// The command: it logs each of its steps with its token.
 const LINE: &str = "tell() { echo $SOLOIST_TOKEN $1 $SOLOIST_OCCURRENCE >>log; }; tell start; sleep 0.02; tell step; sleep 0.01; tell end";
 
 /// The runs of one minute.

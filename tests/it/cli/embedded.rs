@@ -158,7 +158,7 @@ fn a_second_signal_ends_one_event_by_hand_and_its_lease() {
         let mut running = start(&mut place.schedule("run-one db:backup"));
         until(|| place.has_locks()).expect("it is taken");
         running.signal(name);
-        thread::sleep(Duration::from_millis(500)); // two at once are one wish
+        thread::sleep(Duration::from_millis(500)); // two signals at once count as one
         assert!(!running.has_ended(), "it may finish within the drain");
         running.signal(name);
         assert_eq!(running.ended().signal, Some(number));
@@ -237,7 +237,7 @@ fn a_script_of_completions_is_one_that_the_shell_understands() {
         assert!(words.iter().all(|word| script.contains(word)), "{script}");
         std::fs::write(place.path("script"), &script).expect("the folder is ours");
         succeeds(Command::new("bash").arg("-n").arg(place.path("script"))).is_silent();
-        // It completes a command by its first letters.
+        // The shell completes a command by its first letters.
         let name = if words.len() > 1 { "schedule_cli" } else { "soloist" };
         let line = format!(
             ". {}; COMP_WORDS=({name} unl); COMP_CWORD=1; _{name} {name} unl {name}; echo \"${{COMPREPLY[*]}}\"",

@@ -29,7 +29,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     // 128 and the number of the signal that ended it.
     ("$S run --name j -- sh -c 'kill -KILL $$'", 137, ""),
     ("$S run --name j -- sh -c 'kill -TERM $$'", 143, ""),
-    // It is running already.
+    // The lease is held.
     ("taken; $S run --name j -- true; end $?", 1, ""),
     ("taken; $S run --name j -E 99 -- true; end $?", 99, ""),
     ("taken; $S run --name j -E 0 -- false; end $?", 0, ""),
@@ -101,7 +101,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ("$S run --store consul: --name j -- true", 66, "no store has the scheme consul"),
     ("$S run --store file:/proc/locks --name j -- true", 66, "soloist: could not open the directory /proc/locks: "),
     ("$S run --store file:/etc/passwd/locks --name j -- true", 66, "Not a directory"),
-    // It does not answer, or refuses.
+    // The store does not answer, or refuses.
     (
         "$S run --store $nowhere --name j -- true",
         66,
@@ -126,7 +126,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         75,
         "; the lease was lost at ",
     ),
-    // It took too long.
+    // The command took too long.
     (
         "$S run --name j --timeout 200ms -- sleep 600",
         124,

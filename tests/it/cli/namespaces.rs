@@ -8,7 +8,7 @@ fn place_at(url: &str, options: &str) -> Place {
     Place { store: format!("{url}?{options}"), ..Place::new() }
 }
 
-/// Runs, logs, pauses, lists and unlocks in one namespace, and looks in the other.
+/// Runs, logs, pauses, lists and unlocks in one namespace, and reads the other.
 #[track_caller]
 fn are_apart([place, other]: [Place; 2]) {
     succeeds(&mut other.run("", "true"));

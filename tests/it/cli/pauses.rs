@@ -145,7 +145,7 @@ fn who_is_paused_by_whom_until_when_and_why_is_told() {
     assert_eq!(denies("paused --schedule shop"), "everything on this schedule is not paused\n");
     assert_eq!(tells("resume"), "everything on this schedule is resumed\n");
     assert_eq!(tells("paused a"), one);
-    // A program with a schedule knows the same words.
+    // A program with a schedule has these commands, too.
     assert_eq!(
         answer(&mut place.schedule("paused")).exits_with(1).printed,
         "everything on this schedule is not paused\n"

@@ -8,7 +8,8 @@ use super::terminal::on_a_terminal;
 use super::*;
 use crate::support::number_in;
 
-/// The keys of each object, and what each value is. `[text]` is a list of texts, `run?` such an object or `null`.
+/// The keys of each object, and the kind of each value. `[text]` is a list of texts, `run?` an object of the kind
+/// `run` or `null`.
 const FORMS: &[(&str, &[(&str, &str)])] = &[
     (
         "event of list",
@@ -186,7 +187,7 @@ fn each_json_has_the_keys_and_types_of_the_table() {
 #[test]
 fn a_store_that_is_out_is_told_in_the_json_and_by_the_exit_code() {
     let place = Place { store: "redis://127.0.0.1:1".into(), ..Place::new() };
-    // Each waits for the store in vain.
+    // Each call waits for its timeout.
     let asked = start(&mut place.schedule("status"));
     let told = answer(place.schedule("status").arg("--json"));
     let status: Value = serde_json::from_str(&told.printed).expect("it is printed all the same");

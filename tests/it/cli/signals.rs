@@ -60,7 +60,7 @@ fn each_signal_reaches_the_whole_group_as_what_it_is_on_redis() {
 #[test]
 fn a_group_that_does_not_end_is_killed_after_its_grace_and_then_the_lease_is_free() {
     let place = Place::new();
-    let (running, group) = family(&place, "-v --grace 5s", "stays"); // so long that a busy shell is told
+    let (running, group) = family(&place, "-v --grace 5s", "stays"); // so long that a busy shell gets the signal
     let told = Instant::now();
     running.signal("INT");
     let answer = running.ended();
@@ -93,7 +93,7 @@ fn a_second_signal_ends_all_of_it_at_once() {
     let (running, group) = family(&place, "--grace 10m --term 1h", "stays");
     running.signal("INT");
     until(|| place.read("child") == "INT\n").expect("it is passed on");
-    std::thread::sleep(Duration::from_secs(1)); // two at once are one wish
+    std::thread::sleep(Duration::from_secs(1)); // two signals at once count as one
     assert!(group_lives(group));
     running.signal("INT");
     assert_eq!(running.ended().signal, Some(SIGINT));
@@ -180,7 +180,7 @@ fn an_end_by_an_operator_takes_force_where_the_command_does_not_hear() {
     place.is_free();
 }
 
-// As in a container whose first process does not look after orphans.
+// Plays a container whose first process does not reap orphans.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_command_whose_end_nobody_notices_has_ended() {

@@ -102,8 +102,8 @@ fn the_terminal_is_given_back_when_the_command_has_ended() {
     assert!(person.has_seen().ends_with("got one\n"));
 }
 
-/// Waits for the file `$1` without starting anything: where a shell is stopped between `vfork` and `exec`, the kernel says that
-/// it is at work.
+/// Waits for the file `$1` without starting a process: if a shell is stopped between `vfork` and `exec`, the
+/// kernel reports it as running.
 const WAITS: &str = "waits() { until [ -e $1 ]; do read -t 0.05 -r _ <>fifo; done; }";
 
 /// Starts a shell with job control, which runs `then` after this command is stopped. The command is `%1`.

@@ -143,7 +143,7 @@ fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
     let place = Place::new();
     let line = "echo $$ >group; trap 'echo TERM >>told' TERM; sleep 600 & wait; sleep 600";
     let began = Instant::now();
-    // So long that a busy shell is told.
+    // So long that a busy shell receives the signal.
     let answer = answer(&mut place.run("--timeout 3s --grace 3s", line));
     assert!(began.elapsed() >= Duration::from_secs(6), "its grace was left to it");
     answer.exits_with(124).says("timed out after 3.0 s");
@@ -273,7 +273,7 @@ fn a_pause_counts_when_the_store_answers_again_although_the_command_would_run_wh
     answer(&mut place.run("-v --on-outage run", "touch ran")).exits_with(CONFLICT).says("skipped, paused by ");
     assert_eq!(proxy.met(), 1, "it was out at first");
     assert!(!place.path("ran").exists());
-    // Nothing is known of a pause while it is out.
+    // During an outage nothing is known of a pause.
     proxy.fault(Fault::Answer(b"-ERR out of order\r\n"));
     let ran = answer(&mut place.run("--on-outage run", "echo ran; exit 3")).exits_with(3);
     assert_eq!(ran.printed, "ran\n");

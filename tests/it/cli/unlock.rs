@@ -62,7 +62,7 @@ fn a_command_that_does_not_hear_is_killed_after_its_grace() {
 #[test]
 fn two_operators_ask_for_the_same() {
     let place = Place::new();
-    // It looks for a request after a third of that, when both have asked.
+    // The run reads requests after a third of that, when both have asked.
     let (running, _) = holder(&place, "--term 20s --grace 1s", "sleep 600");
     let asking = [(); 2].map(|()| start(&mut place.soloist("unlock j")));
     for asked in asking {
@@ -102,7 +102,7 @@ fn a_guard_cannot_be_asked_and_learns_of_force(place: &Place) {
     running.ended().exits_with(0);
 }
 
-/// Returns the mark that asks the run that holds `name` under this token to stop.
+/// Returns the marker that asks the run of `name` with this token to stop.
 fn request(store: &dyn EventMutex, name: &MutexName, token: u64) -> Option<Holder> {
     let mark = name.mark(name.mutex(), format!("cancel {token}"));
     store.held(Names::Exactly(&mark)).unwrap().pop()?.holder().cloned()

@@ -49,7 +49,7 @@ fn a_run_lasts_as_long_as_any_of_many() {
     let (outcome, seen) = outlasted(&place, line);
     let text = text_of(&outcome);
     let mut done: Vec<&str> = text.lines().collect();
-    done.sort_unstable(); // On a busy machine, who sleeps for longer may be done before.
+    done.sort_unstable(); // On a busy machine, a longer sleep may end first.
     assert_eq!(done, ["1", "2", "3"]);
     assert_eq!(seen, RELEASED);
 }
@@ -95,7 +95,7 @@ impl Drop for Escaped<'_> {
 fn what_has_left_the_group_holds_up_neither_the_run_nor_its_output() {
     for output in [Output::Keep(1000), Output::Discard] {
         let place = Place::new();
-        // It has the output open, and says so to the end.
+        // The process has the output open, and writes to the end.
         let line = "echo $$ >pid; setsid sh -c 'echo escaped; echo $$ >escaped; exec sleep 60' &
             until [ -s escaped ]; do sleep 0.01; done; echo done; exit 5";
         let event = place.exec(line).without_overlapping().output(output.clone());

@@ -102,7 +102,7 @@ fn a_scheduler_does_as_it_is_told() {
     println!("{}", schedule.run_due(noon()));
 }
 
-/// Kills a scheduler: while its command works, it forks a child that starts no program, and so has open what its parent has.
+/// Waits for the command, and forks a child that starts no program, and so has its parent's open files.
 fn fork_beside_the_command() {
     until(|| Path::new("pid").exists()).expect("the command begins");
     crate::fork::fork(|| {
@@ -154,7 +154,7 @@ fn a_protected_command_ends_with_its_scheduler_also_when_all_of_its_group_is_kil
 fn a_command_that_does_not_hear_has_its_grace_when_its_scheduler_is_killed() {
     let place = Place::new();
     let line = "trap 'echo told >told' TERM; (trap '' TERM; sleep 60; :) & echo $$ >pid; while :; do sleep 0.02; done";
-    let mut scheduler = Scheduler::start(&place, &Job(line, 6_000, true)); // so long that a busy shell is told
+    let mut scheduler = Scheduler::start(&place, &Job(line, 6_000, true)); // so long that a busy shell gets the signal
     let group = place.pid("pid");
     let before = Instant::now();
     scheduler.kill();
@@ -183,7 +183,7 @@ fn whenever_a_scheduler_is_killed_its_command_ends() {
         .map(|number| {
             let line = if number % 2 == 0 { "sleep 60 & sleep 60; :" } else { "trap '' TERM; sleep 60 & sleep 60; :" };
             let mut scheduler = Scheduler::start(&place, &Job(line, 200, true));
-            thread::sleep(Duration::from_micros(fastrand::u64(..20_000))); // into the middle of its start
+            thread::sleep(Duration::from_micros(fastrand::u64(..20_000))); // in the middle of its start
             scheduler.kill();
             scheduler
         })
@@ -216,7 +216,7 @@ fn a_command_without_a_lease_runs_on_when_its_scheduler_is_killed() {
     let group = place.pid("pid");
     assert_eq!(scheduler.watchdogs(), 0);
     scheduler.kill();
-    thread::sleep(Duration::from_millis(500)); // what would end it does so within this, mostly
+    thread::sleep(Duration::from_millis(500)); // mostly long enough for a kill
     assert!(is_alive(group));
     place.touch("go");
     until(|| place.has("done")).unwrap();

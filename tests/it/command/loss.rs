@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A task that hears `TERM`, says so, and ends.
+/// A command that notes `TERM`, and ends.
 const HEARS: &str = "trap 'echo told >told; exit 6' TERM; echo $$ >pid; while :; do sleep 0.02; done";
 
 /// A command that ignores TERM.
@@ -11,7 +11,7 @@ const DEAF: &str = "trap '' TERM; echo $$ >pid; sleep 60; :";
 #[test]
 fn a_command_is_told_to_stop_while_its_lease_still_lasts_for_its_grace_and_a_second() {
     type Way = fn(Event) -> Event;
-    // The grace, and when it is told.
+    // The grace, and the time of `TERM`.
     let ways: [(Way, u32, u32); 3] = [
         (|event| event, 5, 54),
         (|event| event.grace(20 * SECOND), 20, 39),
@@ -21,7 +21,7 @@ fn a_command_is_told_to_stop_while_its_lease_still_lasts_for_its_grace_and_a_sec
         let place = Place::new();
         let run = Arc::new(Mutex::new(None));
         let noted = Arc::clone(&run);
-        // Without a grace, it would hear it or not.
+        // Without a grace, it is killed at about the time of `TERM`.
         let line = if grace == 0 { DEAF } else { HEARS };
         let event = place.exec(line).without_overlapping_for(60 * SECOND).apply(way);
         let event = event.before(move |run| *noted.lock().unwrap() = Some(run.clone()));
@@ -60,7 +60,7 @@ fn a_renewal_moves_the_moment_in_which_a_command_is_told() {
     let told = told(&place, event, |clock, _| {
         let run = run.lock().unwrap().take().unwrap();
         for _ in 0..4 {
-            // A third of what the lease lasts but for its stopping.
+            // A third of the lease without the time for stopping.
             clock.advance(18 * SECOND);
             assert_eq!(run.remaining(), Some(54 * SECOND));
         }
@@ -108,7 +108,7 @@ fn a_command_whose_lease_somebody_broke_is_killed_at_once() {
         let told = told(&place, event, |clock, store| {
             until(|| text == DEAF || !is_alive(place.pid("pid"))).unwrap();
             assert!(store.store.break_lease(&MutexName::lease("e").unwrap()).unwrap().is_freed());
-            // A third of what the lease lasts but for its grace.
+            // A third of the lease without its grace.
             clock.advance(10 * SECOND);
         });
         let end = if text == DEAF { "ended by signal 9 (SIGKILL)" } else { "exited with 0" };
@@ -146,7 +146,7 @@ fn a_command_whose_lease_was_lost_before_it_is_not_started() {
     let (place, clock) = (Place::new(), ManualClock::at(noon()));
     let moved = clock.clone();
     let event = place.exec(": >started").without_overlapping_for(60 * SECOND);
-    // The rest of the lease is shorter than what stopping takes.
+    // The remaining lease is shorter than the time for stopping.
     let event = event.before(move |_| moved.advance(54 * SECOND));
     let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     schedule.add(event).unwrap();

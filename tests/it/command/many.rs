@@ -36,7 +36,7 @@ fn many_commands_leave_nothing_behind() {
         tick();
     }
     println!("10,000 commands in {:?}", began.elapsed());
-    // The keeper's thread ends when it has nothing to do.
+    // The renewal thread ends when it has no lease.
     until(|| belongings().1 <= before.1).unwrap();
     let after = belongings();
     assert!(after.0 <= before.0 && after.2 == 0, "{before:?} {after:?}");
@@ -83,7 +83,7 @@ fn where_no_thread_can_be_started_commands_run_all_the_same() {
         let (before, report) = (Instant::now(), schedule.run_due(noon()));
         let said = ran(&report, "e").to_string();
         assert!(said.starts_with("timed out after 1.0 s"), "{said}");
-        // A shell that did not come so far hears the first signal.
+        // A shell that has not set its trap yet ends by the first signal.
         assert!(said.ends_with("; ended by signal 9 (SIGKILL)") || !place.has("deaf"), "{said}");
         assert!(before.elapsed() < 2 * SECOND + SLACK);
     }

@@ -1,4 +1,4 @@
-//! How commands are started, how they end, and how that is told.
+//! The start of commands, their ends, and the reports about them.
 
 use tracing::field::{Field, Visit};
 use tracing::{Id, Subscriber};
@@ -149,7 +149,7 @@ fn hooks_see_how_the_command_ended() {
 #[test]
 fn a_script_without_a_first_line_that_names_its_shell_runs_with_a_protection_and_without() {
     let place = Place::new();
-    // Another process writes it: no command that is started meanwhile has it open.
+    // Another process writes the script: no other command that is started meanwhile has it open.
     let write = "echo 'echo $0 $1; exit 3' >script && chmod 755 script";
     let written = Command::new("sh").args(["-c", write]).current_dir(place.0.path()).status();
     assert!(written.expect("there is a shell").success());

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Half a minute is over when the command has said that it is ready. It notes its process id first.
+/// Lets half a minute pass when the command is ready, and has noted its process id.
 #[track_caller]
 fn timed_out(place: &Place, event: Event) -> Told {
     let event = event.timeout(30 * SECOND).without_overlapping();
@@ -90,7 +90,7 @@ fn what_a_command_left_behind_is_ended_when_the_command_itself_has_ended_before(
 
 #[test]
 fn what_hears_is_ended_and_what_does_not_is_killed() {
-    const GRACE: Duration = Duration::from_secs(6); // so long that a busy shell is told
+    const GRACE: Duration = Duration::from_secs(6); // so long that a busy shell gets the signal
     let place = Place::new();
     let text =
         "trap '' TERM; (sleep 60; :) & trap 'echo told >told; exit 4' TERM; : >ready; while :; do sleep 0.05; done";

@@ -18,9 +18,9 @@ enum Flaw {
     IgnoresExclusions,
     /// The store reads the excluding name after the claim and the lease.
     ExcludesLast,
-    /// An admission that is excluded has its claim all the same.
+    /// An excluded admission keeps its claim.
     ConsumesTheClaim,
-    /// An admission that is excluded has its lease all the same.
+    /// An excluded admission keeps its lease.
     KeepsTheLease,
     /// The store does not name the holder of the excluding name.
     ExcludesByNobody,
@@ -36,13 +36,13 @@ enum Flaw {
     ExcludesByTheFirst,
     /// The store names another name than the excluding one.
     ExcludesByAnother,
-    /// All exclusions of a batch are looked at before anything is granted.
+    /// All exclusions of a batch are checked before any grant.
     ExcludesAtOnce,
     /// The store grants the free half of a lease and a claim.
     GrantsHalf,
     /// The store admits before it releases.
     AdmitsFirst,
-    /// All releases of a batch have the rest of the first.
+    /// All releases of a batch have the minimum hold of the first.
     RestsAlike,
     /// The store ends a minimum hold at once.
     RestsNothing,
@@ -68,11 +68,11 @@ enum Flaw {
     TellsOfAnother,
     /// The store lists held names, and fails if there are none.
     ListsSometimes,
-    /// The store does not say for which occurrence a name is held.
+    /// The store does not name the occurrence of a held name.
     TellsNoOccurrence,
     /// The store names another application than the holder's.
     TellsAnotherApplication,
-    /// Of several names it tells of the first.
+    /// The store returns the holder of the first of several names only.
     TellsOfTheFirst,
     /// The store returns the holder of one name, but not of several.
     TellsOfOneOnly,

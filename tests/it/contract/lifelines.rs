@@ -19,9 +19,9 @@ enum Flaw {
     LeadsNowhere,
     /// The store gives lifelines for any lease.
     GivesToAll,
-    /// Who asks for a lease that is not theirs any more prolongs that of the holder.
+    /// A late extension by an earlier owner extends the lease of the holder.
     ProlongsAnothers,
-    /// Who asks for a lease that is not theirs any more ends that of the holder.
+    /// A late release by an earlier owner ends the lease of the holder.
     EndsAnothers,
     /// A lease ends when its lifeline is closed.
     EndsWithItsLifeline,
@@ -41,7 +41,7 @@ enum Flaw {
     BreaksNothing,
     /// A lease with a lifeline lasts for an hour, even if no process lives.
     OutlivesAll,
-    /// The store gives no lifeline, and prolongs the lease.
+    /// The store gives no lifeline, and extends the lease.
     GivesNoneAndProlongs,
     /// The store gives no lifeline, and ends the lease.
     GivesNoneAndEnds,

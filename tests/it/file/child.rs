@@ -1,4 +1,4 @@
-//! Other processes: this test binary, started again to do as it is told.
+//! Other processes: this test binary, started again with an order.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
@@ -20,9 +20,9 @@ pub(super) enum Told<'a> {
     Hold(&'a Path, &'a str),
     /// Locks this file, says so, and waits.
     Lock(&'a Path),
-    /// Takes and gives back all it can, forever, and says each token.
+    /// Acquires and releases all it can, forever, and prints each token.
     Churn(&'a Path),
-    /// Takes and gives back one lease 100 times.
+    /// Acquires and releases one lease 100 times.
     Gates(&'a Path),
     /// Runs this line of the shell as an event, under a lease.
     Run(&'a Path, &'a str),
@@ -30,12 +30,12 @@ pub(super) enum Told<'a> {
     Claims(&'a Path, &'a str),
     /// Takes a lease of a minute, starts this in a shell that has its lifeline, says the token, and waits.
     Start(&'a Path, &'a str),
-    /// Asks for a lease, a claim beside it and the lease again, and says the answers, and what a check warns of.
+    /// Requests a lease, a claim beside it and the lease again. Prints the answers, and the warnings of a check.
     Ask(&'a Path),
     /// Runs an event for three terms of a second, which fills the disk and renews a slot beside its lease, and
     /// then two more events. Prints the outcomes.
     Fill(&'a Path),
-    /// Opens the directory, takes a lease of a minute and gives it back, and says `granted`, `held` or what failed.
+    /// Opens the directory, acquires a lease of a minute and releases it. Prints `granted`, `held` or the failure.
     Use(&'a Path),
     /// Like `Use`, with the directory shared with its group.
     Share(&'a Path),
@@ -124,7 +124,7 @@ impl Doing {
         input
     }
 
-    /// Waits until it has done all it was told.
+    /// Waits until the child has carried out its order.
     #[track_caller]
     pub(super) fn finish(mut self) {
         drop(self.child.stdin.take());
@@ -146,7 +146,7 @@ pub(super) fn next_said(from: &mut impl BufRead) -> Option<String> {
 
 fn say(what: &str) {
     let mut out = stdout().lock();
-    // One write, so that a killed child says all of it or nothing.
+    // One write, so that a killed child prints all of it or nothing.
     out.write_all(format!("\n>{what}\n").as_bytes()).and_then(|()| out.flush()).unwrap();
 }
 

@@ -63,7 +63,7 @@ fn the_waits_of_one_call_are_bounded_together() {
         lock.lock().unwrap();
     }
     let began = Clock::system().moment();
-    // These are read without the locks of a process that is stuck.
+    // Reading these needs no lock of the stuck process.
     assert!(store.mutex.held(Names::Each(&names)).unwrap().is_empty());
     let excluded = names[1..].iter().cloned().fold(Admission::lease_only(store.request(&names[0])), Admission::unless);
     assert!(excluded.ask(&store.mutex).is_err());

@@ -1,4 +1,4 @@
-//! A directory that fails, and files that are not ours.
+//! A directory that fails, and files of others.
 
 use std::fs;
 use std::path::Path;

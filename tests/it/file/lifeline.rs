@@ -276,7 +276,7 @@ fn what_an_earlier_command_left_behind_does_not_keep_the_next_lease() {
 
 #[test]
 fn a_life_file_that_was_deleted_leaves_a_lease_with_a_lifeline_its_term() {
-    // The number of a file that is open is not another's.
+    // The number of an open file cannot be reused.
     let replace = |store: &Store| {
         let life = store.file(".life");
         fs::remove_file(&life).unwrap();

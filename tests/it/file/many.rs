@@ -1,4 +1,4 @@
-//! Many claims that are live at once, and many who wait for one mutex.
+//! Many live claims, and many waiters for one mutex.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Who can open a directory and the files in it.
+//! The users that can open a directory and its files.
 
 use std::fs;
 use std::path::{Path, PathBuf};

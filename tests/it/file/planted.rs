@@ -65,7 +65,8 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Asserts that the store refuses whatever `plant` has put in the place of the file, and names the reason.
+    /// Asserts that the store refuses the object that `plant` has put in the place of the file, and names the
+    /// reason.
     #[track_caller]
     fn refuses(&self, file: Opened, why: &str, plant: impl FnOnce(&Path)) {
         let path = self.path(file);

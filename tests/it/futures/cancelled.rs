@@ -1,4 +1,4 @@
-//! Futures that have to stop: they are told, dropped when their grace is over, and polled no more.
+//! Cancelled futures: they are notified, dropped when their grace is over, and polled no more.
 
 use super::*;
 

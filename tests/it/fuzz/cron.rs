@@ -16,7 +16,7 @@ use crate::crontab::{Oracle, Writer};
 /// The longest text that may be accepted.
 const LONGEST: usize = 1_000;
 
-/// What can be wrong in a text, or what seems to be.
+/// Pieces that are errors in a text, or look like errors.
 const PIECES: [&str; 44] = [
     "*",
     "/",

@@ -18,7 +18,7 @@ use crate::support::noon;
 mod reply;
 mod server;
 
-/// The time-out of one call. What a call lasts is bounded by twice of it, and by how busy the machine is.
+/// The timeout of one call. A call takes at most two of it, and the delay of a busy machine.
 const TIMEOUT: Duration = Duration::from_millis(40);
 /// A timeout that is enough for any machine. A request that times out is repeated after its release, and a server
 /// that sends more replies than it got requests can make a grant of that.
@@ -95,7 +95,7 @@ impl Heard {
             Err(error) => {
                 let said = format!("{error} {error:?}");
                 assert!(said.contains("redis://127.0.0.1:") && !said.contains(char::is_control), "{said:?}");
-                // What a server says is shown, but not all of it.
+                // The server's words are shown, but not all of them.
                 assert!(said.len() < 10_000, "{} bytes: {said:.200}", said.len());
                 None
             }

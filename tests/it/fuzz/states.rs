@@ -1,7 +1,7 @@
-//! The state of a mutex on file, changed by a program that knows nothing of it, while its holder lives and works on.
+//! The state of a mutex on file, changed by another program while its holder lives and runs.
 //!
-//! A line that stays as it was counts on. A text that is not whole is an error as long as the holder lives, and says nothing
-//! afterwards. A text that is whole is believed, as a restored backup is.
+//! An unchanged line counts on. A damaged text is an error as long as the holder lives, and means nothing
+//! afterwards. An intact text counts, like a restored backup.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -176,7 +176,7 @@ fn granted(mutex: &FileMutex, admission: &Admission) -> Lease {
 /// The facts that the answers of both handles must respect.
 struct Told<'a> {
     scene: &'a Scene,
-    /// The holder lives, and what names it stayed as it was.
+    /// The holder lives, and the line about it is unchanged.
     is_held: bool,
     is_claimed: bool,
     /// The file may be of another store: each call is refused, and nothing is written.

@@ -11,7 +11,7 @@ use soloist::{EventMutex, MysqlMutex, PostgresMutex, RedisMutex, connect};
 
 use super::Rounds;
 
-/// What a password begins and ends with. Neither is anything that an error says.
+/// The start and the end of a password. No error contains either.
 const SECRETS: [&str; 2] = ["kqzx", "vwyp"];
 
 const PIECES: [&str; 39] = [

@@ -1,4 +1,4 @@
-//! Leases that are lost, and who is told.
+//! Lost leases, and the cancellation of their runs.
 
 use super::*;
 
@@ -175,11 +175,11 @@ fn a_store_of_a_fleet_that_forgot_admits_no_second_run_beside_one_of_this_proces
             counted.fetch_add(granted.count(), Ordering::SeqCst);
         };
         let store: Store = odd(&inner, Scope::Fleet, count);
-        // What never ran is not held any longer.
+        // A run that never started has no minimum hold.
         let protect = move |event: Event| {
             event.every_minute().without_overlapping().on_one_server().hold_at_least(SECOND).apply(place)
         };
-        // One more makes several that are gated together.
+        // A second event makes a batch.
         let events = ["e", "f"].map(|name| Event::call(name, |_| {}).apply(protect));
         let beside = schedule(&store, &clock, events);
         let (seen, tick_at) = (inner.clone(), at("2026-03-01T12:01:00Z"));
@@ -234,7 +234,7 @@ fn a_grant_whose_term_was_over_before_it_came_is_given_back_and_not_used() {
             assert!(report.is_failure());
             for name in ["e", "f"] {
                 assert!(!inner.exists(&lease(name)).unwrap(), "the lease was given back");
-                // Who runs all the same runs the occurrence for everybody.
+                // A run without protection runs the occurrence for the whole fleet.
                 let claimed = inner.exists(&lease(name).claim(name, noon())).unwrap();
                 assert_eq!(claimed, outage == OutagePolicy::RunUnprotected, "the occurrence");
             }
@@ -301,7 +301,7 @@ fn the_occurrence_of_a_task_whose_lease_was_lost_before_it_is_another_servers() 
     }
 }
 
-/// A store that is out whenever something is to be given back.
+/// A store that is unavailable for releases.
 struct TakesNothingBack {
     store: Store,
     asked_back: Arc<Mutex<Vec<MutexName>>>,
@@ -368,7 +368,7 @@ fn what_was_granted_too_late_is_given_back_whole_also_to_a_store_that_is_out() {
             };
             let report = schedule(&out.store, &clock, ["e", "f"].map(event)).run_due(noon());
             assert!(report.is_failure(), "{report}");
-            // Who runs all the same runs the occurrence for everybody.
+            // A run without protection runs the occurrence for the whole fleet.
             let is_unused = |name: &MutexName| outage == OutagePolicy::Skip || name.is_lease();
             out.assert_asked_back(granted.iter().copied().flat_map(both_of).filter(is_unused));
             assert_eq!(diary.lines().len(), if outage == OutagePolicy::Skip { 0 } else { 2 }, "{report}");

@@ -1,4 +1,4 @@
-//! Events that run although their store is out.
+//! Events that run although their store is unavailable.
 
 use super::*;
 

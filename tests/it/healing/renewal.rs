@@ -68,7 +68,7 @@ fn two_hundred_leases_are_renewed_in_one_call_for_each_third_of_their_term() {
 /// Returns the number of renewal threads of this process.
 fn keepers() -> usize {
     let threads = std::fs::read_dir("/proc/self/task").expect("Linux shows a process its threads");
-    // One may end while it is looked at.
+    // A thread may end while its name is read.
     let names = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
     names.filter(|name| name.trim() == "soloist-keeper").count()
 }

@@ -1,5 +1,5 @@
-//! A replica takes the place of a primary: a schedule goes on, and loses no more than what no replica had. Each case is tried
-//! with Sentinels and in a cluster.
+//! A replica takes the place of a primary: a schedule goes on, and loses no more than the data without a copy.
+//! Each case is tried with Sentinels and in a cluster.
 
 use std::iter;
 use std::thread;
@@ -80,7 +80,7 @@ fn a_schedule_goes_on(servers: &impl Replicated, fail: fn(&Redis), come_back: fn
     assert!(after > before, "{after:?} came after {before:?}");
     assert_ran_elsewhere(&theirs, 0);
     assert_ran_elsewhere(&theirs, 2);
-    // It comes back as a primary, and hears from the others that it is none.
+    // The old server comes back as a primary, and learns from the others that it is a replica.
     let lost = servers.lost_in_failover(old, &|old| {
         come_back(old);
         assert!(token_of_run(&ours, 3) > after);
@@ -211,7 +211,7 @@ pub(super) fn a_run_in_order_and_one_in_background_wait_for_a_replica(servers: &
     for name in ["one", "two", "three", "four"] {
         assert_eq!(skipped(&report, name).keyword(), "store_unavailable", "{report}");
     }
-    // The claim that is asked for with the first slot refuses the second.
+    // The first slot's request has the claim, which refuses the second.
     let report = slots.run_due(minute(0));
     assert_eq!(skipped(&report, "slots").keyword(), "store_unavailable", "{report}");
     servers.mend();
@@ -252,7 +252,7 @@ fn a_grant_whose_answer_was_lost_counts_only_when_a_replica_has_it() {
     let ours = schedule(&(proxy.url() + "?wait=1"), &diary);
     token_of_run(&ours, 0);
     replica.pause();
-    // A second connection hears of the grant of the first.
+    // A second connection finds the grant of the first.
     proxy.fault_once(Fault::ReplyCut);
     assert_unavailable(&ours.run_due(minute(1)));
     assert_eq!(diary.lines().len(), 1, "a task ran");

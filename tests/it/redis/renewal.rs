@@ -104,7 +104,7 @@ impl AtWork {
         let before = self.deadline();
         while self.deadline() < before.plus(self.term / 6) {
             assert_eq!(self.run.cancel_reason(), None, "it was to be renewed");
-            thread::sleep(Duration::from_millis(1)); // between two looks at another thread
+            thread::sleep(Duration::from_millis(1)); // between two checks of another thread
         }
     }
 
@@ -119,7 +119,7 @@ impl AtWork {
             if held_by_the_server_until(server) > known.plus(TERM / 6) {
                 return known;
             }
-            proxy.mend(); // what was held is the look for a request to stop, which follows each renewal
+            proxy.mend(); // the held request reads the cancellations, after each renewal
         }
     }
 
@@ -135,7 +135,7 @@ impl AtWork {
                 Some(reason) => return Cancelled { reason, at: now(), deadline },
                 None => assert!(known.is_some(), "it goes on past its deadline"),
             }
-            thread::sleep(Duration::from_millis(1)); // between two looks at another thread
+            thread::sleep(Duration::from_millis(1)); // between two checks of another thread
         }
     }
 
@@ -263,11 +263,11 @@ fn the_deadline_counts_from_before_a_renewal_was_sent() {
     let at_work = AtWork::on(store_with(&proxy.url(), LONG));
     let before = at_work.hold_the_answer_to_a_renewal(&proxy, &server);
     let held = held_by_the_server_until(&server);
-    thread::sleep(TERM / 6); // the answer is on its way for so long
-    // It arrives, and that of the next renewal does not until this is looked at.
+    thread::sleep(TERM / 6); // the delay of the reply
+    // The renewal arrives, and the next one is held until this is checked.
     proxy.fault(Fault::RequestHeld);
     while at_work.deadline() < before.plus(TERM / 6) {
-        thread::sleep(Duration::from_millis(1)); // between two looks at another thread
+        thread::sleep(Duration::from_millis(1)); // between two checks of another thread
     }
     assert!(at_work.deadline() <= held.plus(TERM / 12), "the answer's time was added to the term");
     proxy.mend();
@@ -359,14 +359,14 @@ fn a_lease_that_could_not_be_shortened_is_held_as_long_as_it_was_asked_for_and_g
     proxy.mend();
     while mutex.exists(&MutexName::lease("report").unwrap()).unwrap() {
         assert!(now() < began.plus(length * 8), "it was not given back, although the server answers again");
-        thread::sleep(Duration::from_millis(5)); // between two looks at a server
+        thread::sleep(Duration::from_millis(5)); // between two checks of a server
     }
     assert!(now() >= began.plus(length), "it was given back before its time");
 }
 
 #[test]
 fn two_hundred_leases_in_hand_cost_three_commands_a_third_of_their_term() {
-    // Two renew a hundred each, and one looks whether an operator asks any run to stop.
+    // Two requests renew a hundred leases each, and one reads whether an operator cancels a run.
     let server = Redis::start();
     let mut schedule = Schedule::new(store_with(&server.url(), LONG));
     let (started, starts) = mpsc::channel();

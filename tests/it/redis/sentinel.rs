@@ -37,7 +37,7 @@ fn sentinels_that_are_dead_or_stopped_are_passed_over() {
     let [dead, stopped, _] = servers.sentinels() else { panic!("there are three") };
     dead.kill();
     stopped.pause();
-    // One schedule asks again, the others ask for the first time.
+    // One schedule has asked before, the others ask for the first time.
     let known = schedule(&servers.url(), &diary);
     for number in 0..3 {
         assert_ran(&known.run_due(minute(2 * number)));

@@ -62,7 +62,7 @@ fn a_thousand_background_events_cost_twenty_commands_and_their_losers_ten() {
 fn a_hundred_due_events_wait_for_a_silent_server_once() {
     let shapes: [fn(Event, usize) -> Event; 3] =
         [in_background, |event, _| event, |event, number| if number % 2 == 0 { event } else { event.in_background() }];
-    // Beside one another: what takes its time is the waiting.
+    // In parallel: the time is spent on waiting.
     thread::scope(|scope| {
         for shape in shapes {
             scope.spawn(move || {
@@ -103,7 +103,7 @@ fn a_hundred_admissions_whose_answer_was_lost_are_all_given_back() {
         assert_eq!(unavailable(&schedule.run_due(noon())), 100);
         assert!(!entries(&server).is_empty(), "the server has granted what nobody knows of");
         proxy.mend();
-        // They are given back before the admissions.
+        // The unknown leases are released before the admissions.
         assert_all_ran(&schedule.run_due(noon()), 100);
         assert_eq!(diary.lines().len(), 100);
     }

@@ -88,7 +88,7 @@ fn whatever_is_at_the_key_of_an_excluding_name_excludes() {
 #[test]
 fn what_an_earlier_admission_of_a_batch_took_excludes_the_later_ones() {
     let migration = Admission::lease_only(request(&name("migration")));
-    // The second is excluded by the same name as those around it, and changes that.
+    // The second admission takes the name that excludes the others, also with an exclusion of its own.
     for migration in [migration.clone(), migration.unless(name("migration"))] {
         for server in [Redis::start(), Redis::cluster_node()] {
             let batch = vec![import("before"), migration.clone(), import("after"), import("last")];

@@ -19,7 +19,7 @@ struct Tick<'a> {
     server: &'static str,
     moment: &'static str,
     pid: u32,
-    /// While its task is at work.
+    /// The process of a running task.
     worker: Option<Worker<'a>>,
     lines: Vec<Line>,
     killed_at: Option<u64>,
@@ -42,8 +42,8 @@ impl<'a> Timeline<'a> {
         Self { fleet, event, options, ticks: Vec::new() }
     }
 
-    /// Servers ask one after another, at a moment such as `12:00` or `12:00:30`; who runs the task is done with it before
-    /// the next one asks.
+    /// Lets servers tick one after another, at a moment such as `12:00` or `12:00:30`. A task ends before the next
+    /// tick.
     #[track_caller]
     pub(crate) fn ask(&mut self, moment: &'static str, servers: &[&'static str]) {
         for server in servers {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The clock of one process. It shows what the machine's does, and the seconds that it was set ahead.
+/// The clock of one process: the machine's time, plus the seconds that it was set ahead.
 pub(crate) struct WallClock {
     file: PathBuf,
 }

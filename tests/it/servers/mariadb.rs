@@ -19,7 +19,7 @@ use super::{account, template, tls};
 pub(crate) struct Mariadb {
     process: Process,
     port: u16,
-    /// Looks at the counters: a new connection for each look would count too.
+    /// Reads the counters: a new connection for each read would count too.
     witness: Mutex<Option<Conn>>,
 }
 
@@ -133,7 +133,7 @@ impl Mariadb {
         self.process.log()
     }
 
-    /// Asks past every store; an answer that is an error fails the test.
+    /// Asks past every store; an error reply fails the test.
     #[track_caller]
     pub(crate) fn ask(&self, sql: &str) -> Rows {
         self.try_ask(sql).unwrap_or_else(|error| panic!("{sql:.200}: {error}"))
@@ -233,7 +233,7 @@ const OPTIONS: [&str; 9] = [
     "--silent-startup",
 ];
 
-/// Gives the directory what the server finds when it starts; how it is started.
+/// Prepares the directory for the server's start. Returns the command line.
 fn prepare(directory: &Path, port: u16, configuration: Vec<String>) -> Vec<String> {
     let program = account::installed("mariadbd", &["/usr/sbin".into(), "/usr/libexec".into()]);
     let sql = system_tables() + DATABASE;

@@ -62,7 +62,8 @@ impl Postgres {
         Self::prepared(options, "hostssl", |_| Vec::new())
     }
 
-    /// `host`: who may connect to the port, as `pg_hba.conf` has it. `before`: the words before the server's command line.
+    /// `host`: the clients that may connect to the port, as in `pg_hba.conf`. `before`: the words before the
+    /// server's command line.
     #[track_caller]
     fn prepared(
         options: impl FnOnce(&Path) -> Vec<String>,
@@ -95,7 +96,7 @@ impl Postgres {
     #[track_caller]
     pub(crate) fn user_with(&self, grants: &str) -> String {
         static USERS: Mutex<usize> = Mutex::new(0);
-        // One at a time: default privileges can't be changed by two at once.
+        // One at a time: concurrent changes of default privileges fail.
         let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
         *users += 1;
         let user = format!("user_{users}");
@@ -147,7 +148,7 @@ impl Postgres {
         self.process.log()
     }
 
-    /// Asks past every store; an answer that is an error fails the test.
+    /// Asks past every store; an error reply fails the test.
     #[track_caller]
     pub(crate) fn ask(&self, sql: &str) -> Rows {
         self.try_ask(sql).unwrap_or_else(|error| panic!("{sql:.200}: {error}"))
@@ -271,7 +272,7 @@ const OPTIONS: [&str; 9] = [
     "--password-encryption=scram-sha-256",
 ];
 
-/// Gives the directory what the server finds when it starts; how it is started.
+/// Prepares the directory for the server's start. Returns the command line.
 fn prepare(directory: &Path, port: u16, configuration: Vec<String>, host: &str) -> Vec<String> {
     let program = account::installed("postgres", &releases());
     let build = |workshop: &Path| build(&program, workshop);

@@ -120,7 +120,7 @@ impl Process {
             let gone = matches!(state(pid), None | Some('Z'));
             assert!(!gone, "waited until {what}, but it has ended:\n{}", self.log());
             assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {what}:\n{}", self.log());
-            thread::sleep(Duration::from_millis(5)); // between two looks at another process
+            thread::sleep(Duration::from_millis(5)); // between two checks of another process
         }
     }
 
@@ -130,7 +130,7 @@ impl Process {
 }
 
 impl Supervisor {
-    /// Says a word and hears that it is done.
+    /// Sends a word, and waits for the confirmation.
     #[track_caller]
     fn tell(&mut self, word: &str) -> String {
         let words = self.words.as_mut().expect("the supervisor hears until the end");
@@ -207,7 +207,7 @@ pub(super) fn reserve(port: u16) -> Option<UnixListener> {
     UnixListener::bind_addr(&name).ok()
 }
 
-/// A process that was started to use another's server must not start one.
+/// Asserts that this process was not started to use another's server.
 #[track_caller]
 pub(super) fn assert_may_start_servers() {
     assert!(env::var_os("SOLOIST_CONTRACT_ROLE").is_none(), "this process was started to use another's server");

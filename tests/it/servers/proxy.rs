@@ -55,11 +55,11 @@ impl Behind for Postgres {
 /// A fault of a command or its reply. Commands that set up a connection pass, except with `fault_from_the_start`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// The server never hears of it, and nothing is answered.
+    /// The server does not get the request, and there is no reply.
     Silence,
-    /// The server never hears of it, and the connection ends.
+    /// The server does not get the request, and the connection ends.
     Cut,
-    /// The server never hears of it; these bytes are the answer: an error, or something that is no answer.
+    /// The server does not get the request; these bytes are the reply: an error, or not a reply at all.
     Answer(&'static [u8]),
     /// The server gets the request when the fault is mended, also if no client waits any more.
     RequestHeld,
@@ -73,7 +73,7 @@ pub(crate) enum Fault {
     ReplyCutInHalf,
     /// The server acts, and its reply arrives when this fault is mended.
     ReplyHeld,
-    /// The server acts, and the connection ends in the direction of the client, who is heard on.
+    /// The server acts, and the connection ends in the client's direction. The client's requests still arrive.
     HalfClosed,
     /// The server acts, and a reply begins that goes on by a byte now and then, without end.
     Dribble,
@@ -91,7 +91,7 @@ enum Then {
     Another(Fault),
 }
 
-/// Passes on what clients of a server and the server say to each other, one request after another.
+/// A proxy that passes on requests and replies, one after another.
 pub(crate) struct Proxy {
     url: String,
     port: u16,
@@ -116,7 +116,7 @@ struct Inner {
     then: Then,
     /// How many commands the fault lets pass before.
     passed_over: usize,
-    /// How many commands the fault has met; where the server hears of them, it has acted on them.
+    /// How many commands the fault has met. If the fault lets requests pass, the server has acted on them.
     met: usize,
     /// How many replies the server has given.
     replies: usize,
@@ -227,7 +227,7 @@ impl Proxy {
         self.state.inner().met
     }
 
-    /// Waits until the fault has met a command; where the server hears of it, it has acted.
+    /// Waits until the fault has met a command. If the fault lets requests pass, the server has acted.
     #[track_caller]
     pub(crate) fn wait_until_met(&self) {
         self.wait_until("the fault has met a command", |inner| inner.met > 0);

@@ -120,7 +120,7 @@ impl Redis {
         let replica = Self::with(&format!("replicaof 127.0.0.1 {}", other.port));
         let follows = || replica.ask(&["INFO", "replication"]).text().contains("master_link_status:up");
         replica.process.wait_until("it follows the other", follows);
-        // The other counts it when it has said how far it has come, which is nowhere before the first write.
+        // The primary counts a replica that reports an offset, which needs a first write.
         other.ask(&["PUBLISH", "copied", ""]);
         let is_counted = |line: &str| line.contains("state=online") && !line.contains("offset=0,");
         let counts = || other.ask(&["INFO", "replication"]).text().lines().any(is_counted);
@@ -176,7 +176,7 @@ impl Redis {
         self.process.is_running()
     }
 
-    /// Reads what the server has written on its output.
+    /// Reads the server's output.
     pub(super) fn log(&self) -> String {
         self.process.log()
     }
@@ -185,7 +185,7 @@ impl Redis {
         self.process.directory()
     }
 
-    /// Asks past every driver; an answer that is an error fails the test.
+    /// Asks past every driver; an error reply fails the test.
     #[track_caller]
     pub(crate) fn ask(&self, words: &[&str]) -> Reply {
         let is_cut = |error: &io::Error| matches!(error.kind(), ConnectionReset | UnexpectedEof | BrokenPipe);
@@ -217,7 +217,7 @@ impl Redis {
         self.process.kill();
     }
 
-    /// Starts it again where it was, with the data that its configuration keeps: none by itself.
+    /// Restarts the server with the data that its configuration keeps: by default none.
     #[track_caller]
     pub(crate) fn start_again(&self) {
         self.process.start(|| self.answers());
@@ -228,7 +228,7 @@ impl Redis {
     /// Gives the server the script of admissions, which every server has that a schedule has used: so a command is sent once.
     fn give_script(&self) {
         let script = include_str!("../../../src/store/redis/scripts/carry_out.lua");
-        let _ = self.try_ask(&["SCRIPT", "LOAD", script]); // A Sentinel takes none.
+        let _ = self.try_ask(&["SCRIPT", "LOAD", script]); // A Sentinel has no data.
     }
 
     #[track_caller]
@@ -240,7 +240,7 @@ impl Redis {
     /// Restarts the server so that it loads its data for minutes, and replies to requests with `LOADING`.
     #[track_caller]
     pub(crate) fn restart_loading(&self) {
-        // It looks up from its loading after each of these.
+        // The loading server reads requests after each of these keys.
         let fill = "for i = 1, 5000 do redis.call('SET', 'ballast:' .. i, string.rep('1', 1100)) end";
         self.ask(&["EVAL", fill, "0"]);
         self.ask(&["CONFIG", "SET", "rdbcompression", "no"]);
@@ -272,7 +272,7 @@ impl Redis {
         self.process.resume();
     }
 
-    /// Hears from here on what the server is asked.
+    /// Records the commands that the server gets from now on.
     #[track_caller]
     pub(crate) fn monitor(&self) -> Monitor<'_> {
         let mut connection = self.connection(PATIENCE).expect("the server is there");
@@ -286,7 +286,7 @@ impl Redis {
             connection.ask(&["AUTH", password])?;
         }
         if self.is_cluster {
-            connection.ask(&["READONLY"])?; // A replica shows what it has.
+            connection.ask(&["READONLY"])?; // A replica can be read.
         }
         Ok(connection)
     }
@@ -322,7 +322,7 @@ fn tls_lines(directory: &Path) -> String {
     lines.join("\n")
 }
 
-/// Writes what the server reads when it starts; how it is started.
+/// Writes the server's configuration. Returns the command line.
 fn prepare(directory: &Path, configuration: &str) -> Vec<PathBuf> {
     let file = directory.join("configuration");
     let own = format!("dir {}\n", directory.display());
@@ -350,7 +350,7 @@ fn installed() -> PathBuf {
         .unwrap_or_else(|| panic!("{name} is not installed; tests/run installs it, or says what to install"))
 }
 
-/// A connection that is told every command which its server carries out.
+/// A connection with a line for every command that its server carries out.
 pub(crate) struct Monitor<'a> {
     server: &'a Redis,
     connection: Raw,

@@ -29,7 +29,7 @@ pub(crate) trait Replicated: Send + Sync {
     /// Returns the servers that have data.
     fn servers(&self) -> &[Redis];
 
-    /// Returns the primary of the keys in the slot of `{soloist}`, if all who know agree on it, and it knows, too.
+    /// Returns the primary of the keys in the slot of `{soloist}`, if all others agree on it, and it agrees, too.
     fn named_primary(&self) -> Option<&Redis>;
 
     /// Makes a replica the primary, although the primary is well, and does not wait until all know of it.
@@ -50,7 +50,7 @@ pub(crate) trait Replicated: Send + Sync {
         self.wait_for("another server is the primary", &|primary| primary.port() != old.port())
     }
 
-    /// Waits until all agree on a primary that is accepted, and returns it.
+    /// Waits until all agree on an accepted primary, and returns it.
     #[track_caller]
     fn wait_for(&self, what: &str, is_accepted: &dyn Fn(&Redis) -> bool) -> &Redis {
         let found = Cell::new(None);
@@ -118,7 +118,7 @@ pub(crate) trait Replicated: Send + Sync {
         while !happens() {
             let logs = || self.servers().iter().map(end_of_log).collect::<String>();
             assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {what}:\n{}", logs());
-            thread::sleep(Duration::from_millis(20)); // between two looks at other processes
+            thread::sleep(Duration::from_millis(20)); // between two checks of other processes
         }
     }
 }

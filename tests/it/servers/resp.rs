@@ -1,4 +1,4 @@
-//! Redis' protocol, as far as tests need it to look at a server past the driver that is under test.
+//! Redis' protocol, as far as tests need it to read a server without the driver under test.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -96,7 +96,7 @@ pub(super) fn is_set_up(command: &str) -> bool {
     ["AUTH", "HELLO", "SELECT", "CLIENT", "TIME", "SCRIPT"].iter().any(|word| word.eq_ignore_ascii_case(command))
 }
 
-/// A connection by the server's Unix socket, which tells the tests' own from those of a store.
+/// A connection by the server's Unix socket, which distinguishes tests from stores.
 pub(super) struct Raw(BufReader<UnixStream>);
 
 impl Raw {

@@ -1,4 +1,4 @@
-//! The servers do what tests rely on without looking: where they did not, a test would pass that has tested nothing.
+//! The servers do what tests rely on without checking: otherwise a test could pass without testing anything.
 
 mod mariadb;
 mod postgres;
@@ -26,7 +26,7 @@ fn wait_until(what: &str, happens: impl Fn() -> bool) {
     let began = Instant::now();
     while !happens() {
         assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {what}");
-        thread::sleep(Duration::from_millis(5)); // between two looks at another process
+        thread::sleep(Duration::from_millis(5)); // between two checks of another process
     }
 }
 
@@ -60,7 +60,7 @@ fn servers_and_their_directories_go_when_the_test_process_is_killed() {
     let listed =
         [redis, mariadb, postgres].map(|pids| pids.to_str().expect("numbers").split(' ')).into_iter().flatten();
     let mut processes: Vec<u32> = listed.map(|pid| pid.parse().expect("a number")).collect();
-    // What served a connection may have ended with it.
+    // The process of a connection may have ended with it.
     processes.retain(|process| state(*process).is_some());
     assert!(processes.len() > 3, "{processes:?}");
     assert!(directories.len() == 3 && directories.iter().all(|directory| directory.is_dir()), "{directories:?}");

@@ -36,7 +36,8 @@ fn template(name: &str, recipe: impl Hash) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{:016x}", hasher.finish()))
 }
 
-/// Whole, or not at all: this process may be killed over it, and others may be building the same.
+/// Keeps the whole directory, or nothing: this process may be killed meanwhile, and others may build the
+/// directory.
 fn keep(data: &Path, template: &Path) {
     let shelf = template.parent().expect("it has a name");
     fs::create_dir_all(shelf).expect("cargo builds there");

@@ -29,7 +29,7 @@ on_both!(
     a_renewal_that_gets_its_lock_late_prolongs_nothing
 );
 
-/// The requests of a call on a connection that was at rest.
+/// The requests of a call on an idle connection.
 const LOOK: usize = 0;
 const WRITE: usize = 1;
 
@@ -42,7 +42,7 @@ fn an_answer_that_is_lost_once_is_asked_for_again_and_the_event_runs_once<S: Tro
             [Fault::ReplyCut, Fault::ReplyCutInHalf, Fault::ReplyLost, Fault::HalfAReply, Fault::Cut, Fault::Silence]
         {
             let number = i64::try_from(claims.len()).unwrap();
-            // A connection that is just opened has one attempt. Half of the time is for the second attempt, which logs in to a
+            // A new connection has one attempt. Half of the time is for the second attempt, which logs in to a
             // server beside many others.
             let schedule = schedule(S::open_at_rest(&proxy, 3 * LONG), &diary);
             proxy.fault_once_after(fault, at);
@@ -89,7 +89,7 @@ fn a_lease_that_was_lost_is_told_of_though_its_release_is_asked_for_twice<S: Tro
             lost.push((ours, lease, other));
         }
     }
-    thread::sleep(Duration::from_secs(2)); // longer than an answer is under way to us
+    thread::sleep(Duration::from_secs(2)); // longer than a reply is under way
     for (ours, lease, other) in lost {
         proxy.fault_once(Fault::Cut);
         assert!(!ours.forget(&lease).unwrap(), "{}", lease.name());
@@ -125,7 +125,7 @@ fn what_was_granted_without_an_answer_is_given_back_and_admits_nobody_meanwhile<
 fn a_claim_whose_lease_went_before_it_was_asked_for_again_is_given_back<S: Trouble>() {
     let server = S::start();
     let (proxy, diary) = (Proxy::of(&server), Diary::default());
-    // It asks again after half of that.
+    // The store asks again after half of that.
     let mutex = S::open_at_rest(&proxy, 2 * LONG);
     let ours = schedule(mutex.clone(), &diary);
     let (theirs, name) = (server.mutex(), request("report").name().clone());
@@ -191,7 +191,7 @@ fn an_admission_that_a_stopped_server_finds_late_grants_nothing_though_nobody_is
         let call = scope.spawn(|| mutex.create(&request("report")).expect_err("nothing is answered"));
         proxy.wait_until_met();
         server.pause();
-        proxy.mend(); // The server has the request, and no turn to act on it.
+        proxy.mend(); // The stopped server has the request, and cannot act on it.
         call.join().unwrap();
     });
     drop(mutex);
@@ -210,7 +210,7 @@ fn an_admission_that_gets_its_lock_late_grants_nothing<S: Trouble>() {
     );
     let lock = server.holding(&[S::BEGIN, &insert]);
     mutex.create(&request("report")).expect_err("its row is locked");
-    std::mem::forget(mutex); // As if the process had ended: nobody gives anything back.
+    std::mem::forget(mutex); // Like the end of the process: no lease is released.
     drop(lock);
     wait_until("nobody waits", || server.ask(S::WAITING).is_empty());
     assert!(server.held().is_empty());
@@ -238,7 +238,7 @@ fn a_commit_that_takes_longer_than_the_call_is_given_back<S: Trouble>() {
         mutex.exists(request("later").name()).expect("the server answers");
         server.held() == known
     });
-    // It stays so.
+    // The name stays free.
     assert!(server.mutex().create(&request(&failed["lease/".len()..])).unwrap().is_some());
 }
 
@@ -256,7 +256,8 @@ fn an_owner_that_has_released_is_granted_nothing_more<S: Trouble>() {
     }
 }
 
-/// Delays a write after its look: it comes when the first one was granted and its run is over, or has a rest.
+/// Delays a write after its read: it arrives when the first one was granted and its run is over, or has a minimum
+/// hold.
 fn a_copy_that_comes_late_leaves_the_row_of_its_owner<S: Trouble>() {
     let server = S::start();
     let mutex = S::open(&server.url(), Duration::from_secs(40));

@@ -1,5 +1,5 @@
-//! An audit of every admission, as `examples/audit.rs` keeps it: the table and the reports agree, and what can't be written
-//! decides nothing.
+//! An audit of every admission, as `examples/audit.rs` keeps it: the table and the reports agree, and a failed
+//! write decides nothing.
 
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -44,7 +44,7 @@ fn make_audit_table<S: SqlServer>(server: &S) {
     }
 }
 
-/// A row as the report would tell it: server, reason, holder, token.
+/// A row as the report has it: server, reason, holder, token.
 type Told = (String, String, Option<String>, Option<u64>);
 
 fn rows<S: SqlServer>(server: &S, event: &str, occurrence: &str) -> Vec<Told> {
@@ -196,7 +196,7 @@ fn an_audit_whose_server_stands_still_changes_no_answer_and_holds_nobody_up<S: B
     server.stop();
     in_time(BOUND, || answers_are_as_ever_after(&server));
 
-    // A gate does not even wait that long.
+    // An admission does not even wait that long.
     let two_thousand_gates = || {
         let mutex = Audited::new(MemoryMutex::new(), audit("web-1", &server));
         let (tell, told) = mpsc::channel();

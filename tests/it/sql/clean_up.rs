@@ -88,7 +88,8 @@ fn wait_for_clean_up(mutex: &impl EventMutex, admitted: &Lease) {
     assert!(mutex.exists(admitted.name()).unwrap());
 }
 
-/// Waits until so many of the rows are left that ended five minutes ago. PostgreSQL deletes when the gate has its answer.
+/// Waits until so many rows are left of those that ended five minutes ago. PostgreSQL deletes after the reply to
+/// the admission.
 #[track_caller]
 fn wait_until_left<S: SqlServer>(server: &S, count: u64) {
     until(|| left(server, 300) <= count).expect("they are deleted");
@@ -199,7 +200,7 @@ fn many_clean_up_at_once_beside_gates<S: SqlServer>() {
                     let mutex = server.mutex();
                     let lease = hold(&mutex, &format!("{server_number}: {number}"));
                     if number == 5 {
-                        // On a busy machine, eight of them at once take longer than a gate may.
+                        // On a busy machine, eight purges at once take longer than an admission may.
                         S::purge(&S::open(&server.url(), Duration::from_secs(60))).unwrap();
                     }
                     assert!(mutex.forget(&lease).unwrap());

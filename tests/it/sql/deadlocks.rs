@@ -21,8 +21,8 @@ on_both!(
     renewals_and_releases_in_any_order_are_no_errors_of_each_other
 );
 
-/// Returns the admission of a place and a claim. Places and claims are counted in opposite directions, so that they cross. The
-/// mark that would exclude them all has no row.
+/// Returns the admission of a place and a claim. Places and claims are counted in opposite directions, so that
+/// they cross. The excluding marker has no row.
 fn admission(round: usize, number: usize) -> Admission {
     let mutex = MutexName::lease(round.to_string()).expect("a name");
     let lease = mutex.mark("place", number.to_string());

@@ -18,7 +18,7 @@ on_both!(
     of_two_batches_that_exclude_each_other_one_is_granted_however_many_names_they_have
 );
 
-/// Keeps a gate from writing `lease/report`, until the transaction that did this is undone.
+/// Blocks the write of `lease/report`, until the transaction is rolled back.
 trait Blocking: Trouble {
     const BLOCK: &'static str;
 }

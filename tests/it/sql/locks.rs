@@ -39,7 +39,7 @@ fn advice<S: Trouble>() -> &'static str {
     }
 }
 
-/// Holds the row of a name by an insert that is not committed.
+/// Locks the row of a name by an uncommitted insert.
 fn inserting<S: Trouble>(server: &S, name: &MutexName) -> S::Client {
     let (name, now) = (key(name), S::NOW);
     server.holding(&[
@@ -48,7 +48,7 @@ fn inserting<S: Trouble>(server: &S, name: &MutexName) -> S::Client {
     ])
 }
 
-/// Holds the rows where this is so, and no others, by an update that is not committed.
+/// Locks the rows with this condition, and no others, by an uncommitted update.
 fn updating<S: Trouble>(server: &S, condition: &str) -> S::Client {
     server.holding(&[S::BEGIN, &format!("UPDATE soloist_mutexes SET pid = 0 WHERE {condition}")])
 }
@@ -121,7 +121,7 @@ fn who_gave_up_on_a_locked_table_leaves_nothing_waiting<S: Trouble>() {
 fn one_fault_stays_one_fault<S: Trouble>(server: &S, lock: S::Client) {
     let mutex = server.mutex();
     let batch = ["locked", "free"].map(|name| Admission::lease_only(request(name)));
-    mutex.exists(request("free").name()).unwrap(); // Half of the time is kept for a connection that is not at rest.
+    mutex.exists(request("free").name()).unwrap(); // A new connection would have half of the time.
     let began = Instant::now();
     let answers = admit(&mutex, &batch);
     assert!(began.elapsed() < IN_TIME, "{:?}", began.elapsed());
@@ -167,7 +167,7 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
     };
     give_back(admit(&server.mutex(), &both())[0].as_ref().unwrap());
     let mut other = server.holding(&[]);
-    // Where half of the time is kept for another connection, there is none for a second wait.
+    // If half of the time is kept for another connection, there is no time for a second wait.
     for at_rest in [true, false] {
         // The row must move within a quarter of that.
         let ours = S::open(&server.url(), 4 * LONG);
@@ -316,7 +316,7 @@ fn a_locked_row_keeps_no_other_pending_release<S: Trouble>() {
 fn a_release_whose_answer_was_lost_before_it_met_a_lock_is_known_of_each_name<S: Trouble>() {
     let server = S::start();
     let proxy = Proxy::of(&server);
-    // It asks again after half of that.
+    // The store asks again after half of that.
     let mutex = S::open_at_rest(&proxy, 2 * LONG);
     let leases = ["free", "locked"].map(|name| mutex.create(&request(name)).unwrap().expect("it is free"));
     proxy.fault_once(Fault::ReplyLost);

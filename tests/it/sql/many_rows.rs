@@ -83,11 +83,11 @@ fn no_more_rows_are_looked_at_because_there_are_many<S: Looks>() {
     let server = S::large();
     S::create_table(&server.mutex()).expect("the table is made");
     let both = |minute| [looks(&server, minute, 1), looks(&server, minute + 1, 100)].concat();
-    both(0); // The rows of the leases are there from here on.
+    both(0); // Creates the rows of the leases.
     let few = both(10);
     server.add_ended(MANY, 0);
     let many = both(20);
-    // In a small table, a server may look at all rows instead of searching.
+    // In a small table, a server may read all rows instead of searching.
     let more: Vec<_> = few.iter().zip(&many).filter(|((_, few), (_, many))| many > &(few + 500)).collect();
     assert!(more.is_empty(), "{more:?} of {few:?} and {many:?}");
 }
@@ -111,7 +111,7 @@ fn a_clean_up_looks_at_what_it_deletes<S: Looks>() {
     assert!(looked_at < 1_000_000, "{looked_at} are looked at, and a tenth deleted");
 }
 
-/// Looks up rows by their key, also in a table so small that a server would rather look at all of it.
+/// Searches rows by their key, also in a table so small that a server would rather read all of it.
 fn a_batch_locks_no_rows_but_its_own<S: BesideTheStore>() {
     let server = S::start();
     // With that, a row is waited for fifteen seconds.

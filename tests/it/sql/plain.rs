@@ -54,7 +54,7 @@ fn curious() -> (u16, mpsc::Receiver<Vec<u8>>) {
             let _ = connection.read(&mut startup);
             let _ = connection.write_all(b"R\0\0\0\x08\0\0\0\x03");
             let mut answer = [0; 1024];
-            let length = connection.read(&mut answer).unwrap_or_default(); // Nothing when the other side has given up.
+            let length = connection.read(&mut answer).unwrap_or_default(); // Nothing if the client has given up.
             let _ = tell.send(answer[..length].to_vec());
         }
     });

@@ -1,4 +1,4 @@
-//! Many who are beaten at the same moment: each hears who came first, and the server's log shows no error.
+//! Many lose a race at one moment: each learns the winner, and the server's log shows no error.
 
 use std::sync::Barrier;
 use std::thread;
@@ -44,7 +44,7 @@ fn a_gate_that_is_lost_in_a_race_is_no_error_in_the_log_of_the_server<S: Trouble
             all_are_there.wait();
             let asked = asked(number, thread);
             let answer = asked.ask(&mutex);
-            all_are_there.wait(); // nobody gives back what others still ask for
+            all_are_there.wait(); // no lease is released while others request it
             if let Admitted::Granted(grant) = answer.unwrap_or_else(|error| panic!("{error:?}")) {
                 won.push(number);
                 assert!(grant.lease().is_none_or(|lease| mutex.forget(lease).expect("it is ours")));

@@ -1,5 +1,4 @@
-//! Servers that can't be talked to, or don't let us do what we ask for: an error in time that says what to do, and no
-//! secret.
+//! Servers that do not reply, or refuse a request: an error in time with a remedy, and without a secret.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -118,7 +117,7 @@ fn what_is_no_sql_server_is_an_error<S: Trouble>() {
         thread::spawn(move || {
             for connection in listener.incoming() {
                 let mut connection = connection.expect("somebody connects");
-                let _ = connection.write_all(greeting); // The other end may have had enough.
+                let _ = connection.write_all(greeting); // The client may have closed the connection.
                 let _ = connection.set_read_timeout(Some(Duration::from_secs(1)));
                 let _ = connection.read(&mut [0; 1024]);
             }
@@ -170,7 +169,7 @@ fn a_read_only_server_is_out_until_it_takes_writes<S: Trouble>() {
     let schedule = schedule(server.mutex(), &diary);
     assert_ran(&schedule.run_due(noon()));
     server.ask(S::READ_ONLY[0]);
-    server.end_connections(); // Where it is chosen for sessions to come.
+    server.end_connections(); // The setting counts for later sessions.
     for _ in 0..2 {
         let text = assert_out(&schedule, minute(1), &diary);
         assert!(text.contains("; it takes no writes: connect to the primary"), "{text}");

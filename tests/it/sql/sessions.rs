@@ -19,7 +19,7 @@ const THREADS: usize = 8;
 
 /// Sets up the sessions that begin from then on.
 trait Settings: Trouble {
-    /// Where rows can't be relied on to be counted or compared as usual; when transactions see what of others.
+    /// Settings that change how rows are counted and compared, and which changes of others a transaction sees.
     const ALL: &'static [&'static str];
     const ZONES: [&'static str; 2];
 }
@@ -194,7 +194,7 @@ fn two_sessions_in_two_time_zones_know_the_same_instants<S: Settings>() {
     let mutexes = S::ZONES.map(|zone| {
         server.ask(zone);
         let mutex = server.mutex();
-        mutex.exists(request("report").name()).unwrap(); // It keeps its connection, as it is now.
+        mutex.exists(request("report").name()).unwrap(); // The handle keeps its connection with the current settings.
         mutex
     });
     let term = Term::new(Duration::from_secs(60)).expect("a term");

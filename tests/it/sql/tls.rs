@@ -1,4 +1,4 @@
-//! Encrypted connections: the authorities that are trusted, and the error where there is none.
+//! Encrypted connections: the trusted authorities, and the errors of others.
 
 use std::env;
 use std::fs;

@@ -114,7 +114,7 @@ impl Trouble for Mariadb {
     }
 
     fn end_connection(&self, number: &str) {
-        let _ = self.try_ask(&format!("KILL {number}")); // It may have gone by itself.
+        let _ = self.try_ask(&format!("KILL {number}")); // The connection may have ended by itself.
     }
 
     fn block_commits(&self) -> mysql::Conn {
@@ -309,6 +309,6 @@ pub(super) fn wait_until(what: &str, happens: impl Fn() -> bool) {
     let began = Instant::now();
     while !happens() {
         assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {what}");
-        thread::sleep(Duration::from_millis(10)); // between two looks at a server
+        thread::sleep(Duration::from_millis(10)); // between two checks of a server
     }
 }

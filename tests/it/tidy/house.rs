@@ -1,4 +1,4 @@
-//! Floors, circles and names: what a stranger relies on when looking for something in `src`.
+//! Floors, circles and names: the order of `src` that a newcomer relies on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -117,7 +117,7 @@ fn imports(files: &[(String, String)]) -> Imports {
                 from.pop();
             }
             from.extend(names);
-            // The longest part of it that is a file.
+            // The longest part of the path that is a file.
             let file = (0..=from.len()).rev().map(|count| from[..count].join("::"));
             let file = file.into_iter().find(|file| modules.contains(file.as_str())).unwrap_or_default();
             if file != *module {
@@ -286,7 +286,7 @@ fn a_file_name_occurs_once() {
 
 #[test]
 fn a_type_name_occurs_once() {
-    // The same type on Unix and elsewhere.
+    // Types of one name on Unix and elsewhere.
     const ON_OTHER_PLATFORMS: [&str; 3] = ["Directory", "Inherited", "Leader"];
     let files = shipped();
     let names = files.iter().flat_map(|(path, text)| {

@@ -1,4 +1,4 @@
-//! Tries every order of all steps, and says which steps lead to what should not be.
+//! Tries every order of all steps, and shows the steps that lead to a violation.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

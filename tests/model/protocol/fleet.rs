@@ -35,12 +35,12 @@ pub struct Fleet {
     pub(crate) wrongs: Wrongs,
 }
 
-/// The servers to which an occurrence was lost, as long as it has not run.
+/// The reasons why an occurrence has not run yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Missed {
     /// The servers that others named when they skipped the occurrence as run elsewhere; a bit for each.
     pub(crate) left_to: u8,
-    /// Which crashed or were cut off at the gate.
+    /// The servers that crashed or were cut off during the admission; a bit for each.
     pub(crate) cut_off: u8,
 }
 
@@ -58,14 +58,14 @@ pub(crate) struct Wrongs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     TimePasses,
-    /// A tick of this server: it asks the gate.
+    /// A tick of this server: it requests the admission.
     Tick(u8),
     /// The store acts on this request.
     Acts(Request),
-    /// The store acts on this request, of which a copy stays in flight.
+    /// The store acts on this request, and a copy stays in flight.
     ActsOnCopy(Request),
     Loses(Message),
-    /// A server hears this answer.
+    /// A server gets this reply.
     Hears(Request, Says),
     /// The server's connection breaks, and it sends the request once more on another.
     AsksAgain(u8),
@@ -76,7 +76,7 @@ pub enum Action {
     RenewalFails(u8),
     /// The task has come to its end.
     Ends(u8),
-    /// The server looks at its clock, and its deadline has passed.
+    /// The server reads its clock, and its deadline has passed.
     Notices(u8),
     Crashes(u8),
     OperatorBreaks(Owner),
@@ -284,7 +284,7 @@ impl Fleet {
         }
         match says {
             Some(says) if request.may_be_heard_too_late(says) => self.post(Message::Answered(request, says)),
-            // To hear it later would be the same as if the store had acted later.
+            // A later reply would be like a later action of the store.
             Some(says) if self.servers[usize::from(request.owner.server)].waits_for(&request) => {
                 self.hear(request, says, variant);
             }
@@ -312,7 +312,7 @@ impl Fleet {
         self.mail.retain(|other| *other != message);
     }
 
-    /// Leaves out what will change nothing, whenever it arrives: it is as good as lost.
+    /// Drops messages that will change nothing, whenever they arrive.
     fn forget_what_is_in_vain(&mut self, variant: &Variant) {
         let Self { now, servers, store, .. } = *self;
         let in_hand = |owner: Owner| {

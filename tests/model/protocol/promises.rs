@@ -111,7 +111,7 @@ fn one_at_a_time(fleet: &Fleet) -> bool {
         all += 1;
         whole += usize::from(!server.broken);
     }
-    // Two may be at work beside one another only where the lease of the first was broken.
+    // Two may run at once only if the lease of the first was broken.
     whole <= 1 || all <= 1
 }
 

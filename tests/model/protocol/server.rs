@@ -1,4 +1,4 @@
-//! A server: one tick after another, each of them asks the gate, runs, and gives back.
+//! A server: one tick after another. Each requests an admission, runs, and releases.
 
 use crate::store::{Asks, Grant, Owner, Request, Says, TERM};
 use crate::variant::{Admit, Broken, Variant};
@@ -6,7 +6,7 @@ use crate::variant::{Admit, Broken, Variant};
 /// The reason why an admission led to no run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Skipped {
-    /// The lease was another's.
+    /// Another owner has the lease.
     Overlapping,
     /// The claim was, of this server.
     RanElsewhere { by: u8 },
@@ -26,11 +26,11 @@ pub(crate) enum Phase {
         asks: Asks,
         granted: Option<Grant>,
     },
-    /// The task is at work.
+    /// The task is running.
     Running {
         deadline: u8,
         grant: Grant,
-        /// When the renewal was sent that is waited for.
+        /// When the pending renewal was sent.
         asked: Option<u8>,
     },
     Crashed,
@@ -105,7 +105,7 @@ impl Server {
         effects.send(Request { owner: self.owner(me), asks, sent, again: false });
     }
 
-    /// Begins a tick for which the event is due.
+    /// Begins a tick with the event due.
     pub(crate) fn tick(&mut self, me: u8, now: u8, variant: &Variant) -> Effects {
         let mut effects = Effects::default();
         let first = match variant.admit {
@@ -117,7 +117,7 @@ impl Server {
         effects
     }
 
-    /// Asks once more on another connection, with the same owner.
+    /// Repeats the request on another connection, with the owner unchanged.
     pub(crate) fn ask_again(&mut self, me: u8, now: u8) -> Effects {
         let mut effects = Effects::default();
         if let Phase::AtGate { sent, again, asks, .. } = &mut self.phase {
@@ -138,7 +138,7 @@ impl Server {
         }
     }
 
-    /// Waits no longer for the gate: what may be its own is given back.
+    /// Waits no longer for the admission. Releases the lease and claim that may be its own.
     pub(crate) fn give_up_gate(&mut self, me: u8, now: u8) -> Effects {
         let mut effects = Effects::default();
         let Phase::AtGate { asks, .. } = self.phase else { return effects };
@@ -152,7 +152,7 @@ impl Server {
         effects
     }
 
-    /// Hears an answer of the gate.
+    /// Handles a reply to the admission.
     pub(crate) fn hear(&mut self, me: u8, says: Says, now: u8, variant: &Variant) -> Effects {
         let mut effects = Effects::default();
         let Phase::AtGate { asks, granted, again, .. } = &mut self.phase else { return effects };
@@ -182,7 +182,7 @@ impl Server {
             // A refusal because of the server's own claim is wrong; `Fleet::step` records it.
             (_, Says::ClaimTaken { by }) if by == me => self.skip(Skipped::RanElsewhere { by }, &mut effects),
             (Asks::Admit, Says::LeaseTaken | Says::ClaimTaken { .. }) if again => {
-                // The first asking may have been granted, or may still be.
+                // The first request may have been granted, or may still be.
                 self.give_back(me, now, &[Asks::ForgetLease, Asks::ForgetClaim], &mut effects);
                 self.skip(Skipped::CutOff, &mut effects);
             }

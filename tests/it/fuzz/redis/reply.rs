@@ -1,4 +1,4 @@
-//! What a server may answer, and what of it is a grant.
+//! The replies of a server, and the grants in them.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ pub(super) enum End {
     None,
     Close,
     Silence,
-    /// The same over and over.
+    /// The reply is repeated without end.
     Endless,
     /// An unrequested grant, on a signal.
     Granting,

@@ -23,9 +23,9 @@ struct Play {
     manners: Manners,
     turns: Vec<Turn>,
     next: usize,
-    /// On each connection, behind what lets a client in.
+    /// The bytes on each connection, after the reply that lets a client in.
     said: Vec<Arc<Mutex<Vec<u8>>>>,
-    /// Of who waits for its cue: it says a grant then, and tells when that has arrived.
+    /// The channels of connections that wait for their cue: each sends a grant then, and reports its arrival.
     cues: Vec<Sender<Sender<()>>>,
 }
 
@@ -96,7 +96,7 @@ fn serve(stream: TcpStream, play: &Mutex<Play>) -> Option<()> {
             let turn = play.turns[at].clone();
             let (cue, awaited) = mpsc::channel();
             if turn.end == End::Granting {
-                play.cues.push(cue); // before anybody is answered
+                play.cues.push(cue); // before the first reply
             }
             (turn, awaited)
         };

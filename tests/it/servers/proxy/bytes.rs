@@ -27,7 +27,7 @@ impl Protocol {
         };
         let statement = String::from_utf8_lossy(statement.unwrap_or_default()).to_uppercase();
         let statement = statement.trim_start_matches('\0');
-        // What holds for one transaction is part of a question.
+        // A setting for one transaction is part of a request.
         let sets = statement.starts_with("SET ") && !statement.starts_with("SET LOCAL ");
         let finds_the_schema = statement.contains("PG_CATALOG.CURRENT_SCHEMA()");
         signs_in || sets || finds_the_schema || statement.starts_with("SELECT @@")

@@ -82,7 +82,7 @@ fn a_server_counts_what_stores_do_and_not_that_it_is_looked_at() {
     let server = Mariadb::start();
     server.ask(TABLE);
     let mut store = server.connection();
-    // The first who opens a table looks for its statistics.
+    // The first statement on a table reads its statistics.
     ask(&mut store, "INSERT INTO things VALUES ('zero')").unwrap();
     let names = ["Com_commit", "Rows_read", "Handler_write", "Handler_read_key", "Questions"];
     let look = || names.map(|name| server.status(name));
@@ -92,7 +92,7 @@ fn a_server_counts_what_stores_do_and_not_that_it_is_looked_at() {
     }
     let after = look();
     let counted: Vec<u64> = after.iter().zip(before).map(|(after, before)| after - before).collect();
-    // A look is a question.
+    // Reading the counter is a request.
     assert_eq!(counted, [1, 0, 1, 0, 3 + names.len() as u64]);
 }
 

@@ -39,7 +39,7 @@ fn a_proxy_passes_on_what_is_said_and_counts_who_says_it() {
 fn a_proxy_fails_as_it_is_told_once_the_connection_is_set_up() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
-    // The fault; what the client hears; whether the connection ends; whether the server acted.
+    // The fault; the client's reply; whether the connection ends; whether the server acted.
     let cases = [
         (Fault::Silence, "", false, false),
         (Fault::Cut, "", true, false),
@@ -165,7 +165,7 @@ const SQL_FAULTS: [(Fault, Ends, bool); 10] = [
     (Fault::Dribble, [None, None], true),
 ];
 
-/// Signs in through the proxy, meets each fault with a statement that inserts one row, and looks at how it ends.
+/// Signs in through the proxy, inserts one row under each fault, and checks the end.
 #[track_caller]
 fn fails_as_it_is_told(
     proxy: &Proxy,

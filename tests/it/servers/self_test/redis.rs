@@ -25,7 +25,7 @@ impl Client {
         let _ = write!(self.0, "{words}\r\n");
     }
 
-    /// Hears this next.
+    /// Asserts that this comes next.
     #[track_caller]
     pub(super) fn hears(&mut self, answer: &str) {
         let mut bytes = vec![0; answer.len()];
@@ -34,7 +34,7 @@ impl Client {
         assert_eq!(String::from_utf8_lossy(&bytes), answer);
     }
 
-    /// Hears this next, and then the end.
+    /// Asserts that this comes next, and then the end.
     #[track_caller]
     pub(super) fn hears_at_last(&mut self, answer: &str) {
         let mut bytes = Vec::new();
