@@ -98,9 +98,9 @@ struct Run<'a> {
     /// When the process began its next tick, before which it had released all leases of this one.
     next: Option<At>,
     /// Whether the run was cancelled because its lease was lost, or its report says that the lease was lost.
-    told: bool,
+    was_cancelled: bool,
     /// When the run was cancelled for a later occurrence.
-    told_to_give_way: Option<At>,
+    replaced_at: Option<At>,
     gave_way_to: Option<u32>,
     /// Since when, as its report says.
     lost_at: Option<At>,
@@ -162,8 +162,8 @@ impl<'a> Case<'a> {
                     start: line.at,
                     last: line.at,
                     next: None,
-                    told: false,
-                    told_to_give_way: None,
+                    was_cancelled: false,
+                    replaced_at: None,
                     gave_way_to: None,
                     lost_at: None,
                     ended: false,
@@ -191,7 +191,7 @@ impl<'a> Case<'a> {
                     }
                     run.ended |= what != "beat";
                     if line.reason.as_deref() == Some("replaced") {
-                        run.told_to_give_way = Some(line.at);
+                        run.replaced_at = Some(line.at);
                     }
                     if what == "gave_way" {
                         run.gave_way_to = line.holder.as_deref().and_then(pid);
@@ -202,7 +202,8 @@ impl<'a> Case<'a> {
                     run.lost_at = run.lost_at.or(line.lost_at);
                     // The reply to its release may be the only news of the loss.
                     let says_so = |text: &String| text.contains("the lease was lost");
-                    run.told |= line.reason.as_deref() == Some("lease_lost") || line.text.as_ref().is_some_and(says_so);
+                    run.was_cancelled |=
+                        line.reason.as_deref() == Some("lease_lost") || line.text.as_ref().is_some_and(says_so);
                 }
             }
         }
@@ -326,13 +327,13 @@ fn pid(holder: &str) -> Option<u32> {
 }
 
 /// Describes a run for a violation.
-fn told(run: &Run<'_>, began: At) -> String {
-    let Run { life, token, told, ended, .. } = run;
+fn describe(run: &Run<'_>, began: At) -> String {
+    let Run { life, token, was_cancelled, ended, .. } = run;
     let [start, last] = [run.start, run.last].map(|at| seconds(at, began));
     let lost_at = run.lost_at.map_or_else(|| "none".into(), |at| seconds(at, began));
     let token = token.map_or_else(|| "none".into(), |token| token.to_string());
     format!(
-        "{} ({} of {}, token {token}, {start} to {last} s, told {told}, lost at {lost_at}, ended {ended})",
+        "{} ({} of {}, token {token}, {start} to {last} s, cancelled {was_cancelled}, lost at {lost_at}, ended {ended})",
         life.name, run.event, run.occurrence
     )
 }

@@ -161,7 +161,7 @@ impl Witness {
 }
 
 /// A run that a test moves the time of.
-struct Told {
+struct Observed {
     outcome: RunOutcome,
     report: String,
     /// The time from the moment when the test moved the clock.
@@ -171,7 +171,7 @@ struct Told {
 
 /// Runs the event under a lease, waits until its command has written its process id, and calls `then`.
 #[track_caller]
-fn told(place: &Place, event: Event, then: impl FnOnce(&ManualClock, &Witness)) -> Told {
+fn observe(place: &Place, event: Event, then: impl FnOnce(&ManualClock, &Witness)) -> Observed {
     let clock = ManualClock::at(noon());
     let witness = Witness::of(place, &clock);
     let mut schedule = Schedule::new(witness.store.clone()).with_clock(&clock);
@@ -184,12 +184,12 @@ fn told(place: &Place, event: Event, then: impl FnOnce(&ManualClock, &Witness)) 
         .unwrap_or_else(|_| panic!("the run does not end; its group lives: {}", group_lives(pid)));
     let took = before.elapsed();
     let report = running.join().expect("a tick does not panic");
-    let told = Told {
+    let observed = Observed {
         outcome: ran(&report, "e").clone(),
         report: entry(&report, "e").to_string(),
         took,
         seen: witness.seen.lines(),
     };
     assert!(!group_lives(pid), "something of it is left");
-    told
+    observed
 }

@@ -18,7 +18,7 @@ use crate::scripted::Scripted;
 use crate::support::{HOUR, PATIENCE, group_lives, holder, noon, number_in, until};
 
 /// The environment variable for a child: the place of its exit, its events' protection, and its store.
-const TOLD: &str = "SOLOIST_TEST_EXIT";
+const ORDER: &str = "SOLOIST_TEST_EXIT";
 
 /// Where `other` writes the number of its group, if it is a command.
 const GROUP: &str = "SOLOIST_TEST_GROUP";
@@ -73,7 +73,7 @@ impl Leaving {
     #[track_caller]
     fn begin(mut command: Command, place: &str, way: &str, store: &str, group: Option<&Path>) -> Self {
         command.args(["--exact", "exit::a_child_exits_as_it_is_told", "--nocapture", "--test-threads=1"]);
-        command.env(TOLD, format!("{place}\n{way}\n{store}")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.env(ORDER, format!("{place}\n{way}\n{store}")).stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some(file) = group {
             command.env(GROUP, file);
         }
@@ -81,11 +81,11 @@ impl Leaving {
         let words = child.stdin.take().expect("its input is piped");
         let said = BufReader::new(child.stdout.take().expect("its output is piped"));
         let mut leaving = Self { child, words, said };
-        while leaving.hear().expect("it says that it is ready") != "ready" {}
+        while leaving.next_line().expect("it says that it is ready") != "ready" {}
         leaving
     }
 
-    fn hear(&mut self) -> Option<String> {
+    fn next_line(&mut self) -> Option<String> {
         let mut lines = self.said.by_ref().lines().map_while(Result::ok);
         lines.find_map(|line| line.strip_prefix('>').map(str::to_owned))
     }
@@ -93,12 +93,12 @@ impl Leaving {
     /// Lets the process exit. Returns its status and its lines.
     #[track_caller]
     fn exit(mut self) -> (Option<i32>, Vec<String>) {
-        self.is_told_to_exit();
+        self.order_exit();
         self.ends()
     }
 
     #[track_caller]
-    fn is_told_to_exit(&mut self) {
+    fn order_exit(&mut self) {
         self.words.write_all(b"go\n").expect("it listens");
     }
 
@@ -113,7 +113,7 @@ impl Leaving {
         });
         ended.expect("it does not hang");
         let status = status.into_inner().expect("one thread looked").1.and_then(|status| status.code());
-        (status, std::iter::from_fn(|| self.hear()).collect())
+        (status, std::iter::from_fn(|| self.next_line()).collect())
     }
 }
 
@@ -126,7 +126,7 @@ impl Drop for Leaving {
 
 #[test]
 fn a_child_exits_as_it_is_told() {
-    let Ok(told) = std::env::var(TOLD) else { return };
+    let Ok(told) = std::env::var(ORDER) else { return };
     let told: Vec<&'static str> = String::leak(told).split('\n').collect();
     let [place, way, store] = told[..] else { panic!("{told:?}") };
     let store: Arc<dyn EventMutex> = match store {
@@ -439,7 +439,7 @@ fn an_exit_waits_for_no_time_but_for_what_is_asked_of_the_stores() {
 #[test]
 fn an_exit_does_not_hang_in_a_store_that_does_not_answer() {
     let mut leaving = PLACES.map(|place| Leaving::start(place, "renewed", "stuck"));
-    leaving.iter_mut().for_each(Leaving::is_told_to_exit);
+    leaving.iter_mut().for_each(Leaving::order_exit);
     for (leaving, place) in leaving.into_iter().zip(PLACES) {
         assert_eq!(leaving.ends().0, Some(3), "{place}");
     }
@@ -597,7 +597,7 @@ mod on_redis {
         for silence in [Redis::pause, Redis::kill] {
             let mut leaving = one_in_each_place(&server);
             silence(&server);
-            leaving.iter_mut().for_each(Leaving::is_told_to_exit);
+            leaving.iter_mut().for_each(Leaving::order_exit);
             for (leaving, place) in leaving.into_iter().zip(PLACES) {
                 assert_eq!(leaving.ends().0, Some(3), "{place}");
             }

@@ -22,7 +22,7 @@ use soloist::{MysqlMutex, PostgresMutex};
 use crate::support::{holder, noon};
 
 /// The environment variable for a master: the work of its children, their store, and their file.
-const TOLD: &str = "SOLOIST_TEST_FORK";
+const ORDER: &str = "SOLOIST_TEST_FORK";
 
 const CHILDREN: usize = 6;
 const ROUNDS: usize = 15;
@@ -61,7 +61,7 @@ impl StartedAgain {
 
     /// Sends the word that the process waits for.
     #[track_caller]
-    pub(crate) fn tell(&mut self) {
+    pub(crate) fn send_word(&mut self) {
         self.child.stdin.as_mut().expect("its input is piped").write_all(b"!").expect("it listens");
     }
 
@@ -85,13 +85,13 @@ impl Drop for StartedAgain {
 /// Starts a process that uses the store and then forks children which do `what`.
 #[track_caller]
 fn master(what: &str, store: &str, log: &Path) {
-    started_again("fork::a_master_forks_as_it_is_told", TOLD, &format!("{what}\n{store}\n{}", log.display()))
+    started_again("fork::a_master_forks_as_it_is_told", ORDER, &format!("{what}\n{store}\n{}", log.display()))
         .succeeds();
 }
 
 #[test]
 fn a_master_forks_as_it_is_told() {
-    let Ok(told) = std::env::var(TOLD) else { return };
+    let Ok(told) = std::env::var(ORDER) else { return };
     let [what, store, log] = told.split('\n').collect::<Vec<_>>()[..] else { panic!("{told:?}") };
     let store = patient(store);
     match what {
@@ -301,11 +301,11 @@ fn drop_beside_a_child(store: Arc<dyn EventMutex>) {
 fn a_connection_to_redis_ends_with_its_store_although_a_child_has_its_socket() {
     let server = crate::servers::redis::Redis::start();
     let mut parent =
-        started_again("fork::a_master_forks_as_it_is_told", TOLD, &format!("connection\n{}\n", server.url()));
+        started_again("fork::a_master_forks_as_it_is_told", ORDER, &format!("connection\n{}\n", server.url()));
     parent.waits_until_it_says("dropped");
     let is_there = || server.ask(&["CLIENT", "LIST"]).text().contains(" addr=127.0.0.1:");
     crate::support::until(|| !is_there()).expect("the server sees its end");
-    parent.tell();
+    parent.send_word();
     parent.succeeds();
 }
 

@@ -12,7 +12,7 @@ use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
-use crate::support::{heard_by, noon, output_alone};
+use crate::support::{noon, output_alone, with_subscriber};
 
 /// ESC, CR, NUL, backspace, the CSI of C1, and two that turn the direction of a text.
 const HOSTILE: &str = "\u{1b}[2J\r\0\u{8}\u{9b}31m\u{202e}\u{2066}x";
@@ -229,7 +229,7 @@ fn a_log_of_hostile_texts_has_a_line_for_each_event() {
     }
 
     let values = Values::default();
-    heard_by(Registry::default().with(values.clone()), || {
+    with_subscriber(Registry::default().with(values.clone()), || {
         let mut schedule = schedule();
         schedule.add(Event::call("two lines", |_| Err("one\ntwo".into())).every_minute()).unwrap();
         assert!(schedule.run_due(noon()).is_failure());

@@ -267,9 +267,9 @@ impl Scripted {
     ) -> Result<T, MutexError> {
         let call = Call { verb, names: names.to_vec(), term: None };
         self.record(vec![call.clone()]);
-        self.hear_before(&call)?;
+        self.run_before(&call)?;
         let answer = ask(&self.0);
-        self.hear_after(&call)?;
+        self.run_after(&call)?;
         answer
     }
 
@@ -277,11 +277,11 @@ impl Scripted {
         self.0.calls.lock().unwrap().push(call);
     }
 
-    fn hear_before(&self, call: &Call) -> Result<(), MutexError> {
+    fn run_before(&self, call: &Call) -> Result<(), MutexError> {
         self.0.before.as_ref().map_or(Ok(()), |hook| hook(call))
     }
 
-    fn hear_after(&self, call: &Call) -> Result<(), MutexError> {
+    fn run_after(&self, call: &Call) -> Result<(), MutexError> {
         self.0.after.as_ref().map_or(Ok(()), |hook| hook(call))
     }
 
@@ -292,11 +292,11 @@ impl Scripted {
         let names = leases.iter().map(|slot| slot.asked().name().clone()).collect();
         let call = Call { verb, names, term: Some(term) };
         self.record(vec![call.clone()]);
-        if let Err(error) = self.hear_before(&call) {
+        if let Err(error) = self.run_before(&call) {
             return fill(leases, &error);
         }
         self.0.inner.extend(leases, term);
-        self.hear_after(&call).unwrap_or_else(|error| fill(leases, &error));
+        self.run_after(&call).unwrap_or_else(|error| fill(leases, &error));
     }
 }
 
@@ -371,7 +371,7 @@ impl EventMutex for Scripted {
         let parts = Call::parts(batch);
         self.record(parts.clone());
         for part in &parts {
-            self.hear_before(part).unwrap_or_else(|error| part.fill(batch, &error));
+            self.run_before(part).unwrap_or_else(|error| part.fill(batch, &error));
         }
         let (mut releases, mut admissions) = batch.slots_mut();
         if let Some(release) = release
@@ -386,7 +386,7 @@ impl EventMutex for Scripted {
         }
         forward(&**inner, releases, admissions);
         for part in &parts {
-            self.hear_after(part).unwrap_or_else(|error| part.fill(batch, &error));
+            self.run_after(part).unwrap_or_else(|error| part.fill(batch, &error));
         }
     }
 

@@ -172,7 +172,7 @@ fn refusals_before_it_runs(schedule: &Schedule) -> Vec<Report> {
 
 /// Asserts that the report names a holder from the future, and fails the process.
 #[track_caller]
-fn assert_told(report: &Report) {
+fn assert_reported(report: &Report) {
     assert!(matches!(verdict(report), Verdict::Skipped(SkipReason::Overlapping(Some(_)))), "{report}");
     let said = report.to_string();
     assert!(said.contains("in the future") && said.contains("clock was set back"), "{said}");
@@ -245,7 +245,7 @@ fn a_killed_holder_blocks_for_one_term_after_the_clock_went_back_and_is_told_of<
     let refusals = refusals_before_it_runs(&schedule);
     assert!(before.elapsed() + A_MOMENT >= TERM, "its term counts from the first gate");
     assert!(!refusals.is_empty());
-    refusals.iter().for_each(assert_told);
+    refusals.iter().for_each(assert_reported);
     assert!(!server.mutex().forget(&killed).expect("an answer"), "it has ended");
 }
 
@@ -257,7 +257,7 @@ fn a_renewed_lease_lasts_when_the_clock_goes_back<S: Clocked>() {
     server.clock().set_ahead(-HOUR);
     let (schedule, began) = (schedule(server.mutex(), |_| {}), Instant::now());
     while began.elapsed() < term.get() + TERM {
-        assert_told(&schedule.run_due(next_second()));
+        assert_reported(&schedule.run_due(next_second()));
         thread::sleep(Duration::from_millis(50)); // real leases on a real server
     }
     assert!(!guard.is_lost());
@@ -374,7 +374,7 @@ fn a_day_forward_ends_leases_and_tells_their_holders<S: Clocked>() {
     assert!(warns_of_its_clock(&server.mutex()));
     let refusals = refusals_before_it_runs(&schedule(server.mutex(), |_| {}));
     assert!(!refusals.is_empty());
-    refusals.iter().for_each(assert_told);
+    refusals.iter().for_each(assert_reported);
 }
 
 fn a_request_that_is_heard_after_the_clock_went_back_grants_nothing<S: Clocked>() {

@@ -15,7 +15,7 @@ use soloist::{Entry, EventMutex, MutexName, Report, RunOutcome, SkipReason, Task
 /// `tracing` asks the subscriber of the first thread that reaches a place in the code, and remembers its answer as
 /// long as the process has only one subscriber. The first thread could be another test's, which has none. So there
 /// is always a second subscriber, which receives nothing.
-pub(crate) fn heard_by<T>(subscriber: impl Into<tracing::Dispatch>, tell: impl FnOnce() -> T) -> T {
+pub(crate) fn with_subscriber<T>(subscriber: impl Into<tracing::Dispatch>, tell: impl FnOnce() -> T) -> T {
     static ANOTHER: OnceLock<tracing::Dispatch> = OnceLock::new();
     ANOTHER.get_or_init(|| tracing::Dispatch::new(tracing_subscriber::Registry::default()));
     tracing::dispatcher::with_default(&subscriber.into(), tell)

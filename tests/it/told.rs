@@ -28,7 +28,7 @@ const ROLE: &str = "SOLOIST_TEST_ROLE";
 /// Returns the lines that the library writes in a process that plays `role` in the test `name`. `None`: this is
 /// that process.
 #[track_caller]
-fn told(name: &str, role: &str) -> Option<Vec<String>> {
+fn lines_of(name: &str, role: &str) -> Option<Vec<String>> {
     let output = output_alone(name, &[(ROLE, role)])?;
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -47,12 +47,12 @@ fn listen() {
 #[test]
 fn a_claim_that_no_other_process_sees_is_told_once_where_nobody_listens() {
     let name = "told::a_claim_that_no_other_process_sees_is_told_once_where_nobody_listens";
-    if let Some(lines) = told(name, "alone") {
+    if let Some(lines) = lines_of(name, "alone") {
         let [line] = &lines[..] else { panic!("{lines:?}") };
         for words in ["event `odd name`", "on_one_server", "keeps no other process", "file:"] {
             assert!(line.contains(words), "{words}: {line}");
         }
-        assert_eq!(told(name, "is listened to"), Some(Vec::new()));
+        assert_eq!(lines_of(name, "is listened to"), Some(Vec::new()));
         return;
     }
     if role() == "is listened to" {
@@ -85,7 +85,7 @@ fn a_service_that_nobody_listens_to_tells_of_its_failures_at_once() {
         assert_eq!(after.iter().filter(cancelled).count(), 1, "{said}");
         assert!(lines.iter().all(|line| !line.contains("skipped")), "that is no failure: {said}");
         for role in ["is listened to", "has who is told"] {
-            assert_eq!(told(name, role), Some(Vec::new()), "{role}");
+            assert_eq!(lines_of(name, role), Some(Vec::new()), "{role}");
         }
         return;
     }

@@ -24,7 +24,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
 use crate::scripted::Scripted;
-use crate::support::{HOUR, NO_THREADS, Unspeakable, heard_by, noon, output_alone, ran, run_alone, until};
+use crate::support::{HOUR, NO_THREADS, Unspeakable, noon, output_alone, ran, run_alone, until, with_subscriber};
 
 /// By name of the span or message of the event: its level, and every field that was ever set.
 type Told = BTreeMap<String, (String, BTreeSet<String>)>;
@@ -63,7 +63,7 @@ impl Listener {
         }
     }
 
-    fn told(&self, name: String, level: tracing::Level, fields: Fields) {
+    fn record(&self, name: String, level: tracing::Level, fields: Fields) {
         let mut told = self.0.lock().expect("nothing panics while it is held");
         let entry = told.entry(name).or_insert_with(|| (level.to_string().to_lowercase(), BTreeSet::new()));
         assert_eq!(entry.0, level.to_string().to_lowercase(), "one message, one level");
@@ -75,7 +75,7 @@ impl<S: Subscriber> Layer<S> for Listener {
     fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
         let mut fields = Fields::default();
         attributes.record(&mut fields);
-        self.told(format!("span {}", attributes.metadata().name()), *attributes.metadata().level(), fields);
+        self.record(format!("span {}", attributes.metadata().name()), *attributes.metadata().level(), fields);
     }
 
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
@@ -83,7 +83,7 @@ impl<S: Subscriber> Layer<S> for Listener {
         event.record(&mut fields);
         let message = fields.message.clone().expect("every event has a message");
         let is_last = message == "left behind";
-        self.told(message, *event.metadata().level(), fields);
+        self.record(message, *event.metadata().level(), fields);
         if is_last {
             self.write_down();
         }
@@ -435,7 +435,7 @@ fn a_claim_on_a_store_that_only_this_process_sees_is_warned_of_when_it_is_added(
         (event("held").without_overlapping(), false),
     ] {
         let (listener, what) = (Listener::default(), format!("{event:?}"));
-        heard_by(Registry::default().with(listener.clone()), || {
+        with_subscriber(Registry::default().with(listener.clone()), || {
             Schedule::in_process().add(event).unwrap();
         });
         assert_eq!(listener.has_heard("protection reaches further than its store"), is_warned_of, "{what}");
@@ -471,7 +471,7 @@ impl Visit for Line {
 #[test]
 fn who_runs_and_who_is_ahead_is_told_in_fields_of_their_own() {
     let (written, clock) = (Written::default(), ManualClock::at(noon()));
-    heard_by(Registry::default().with(written.clone()), || {
+    with_subscriber(Registry::default().with(written.clone()), || {
         let mutex = MemoryMutex::with_clock(&clock);
         let held = LeaseRequest::new(MutexName::lease("held").unwrap(), Term::DEFAULT, &Clock::from(&clock));
         mutex.create(&held).unwrap().expect("nobody holds it");
@@ -532,7 +532,7 @@ fn what_is_gated_and_released_together_is_told_within_the_span_of_each_run() {
     }
 
     let within = Within::default();
-    heard_by(Registry::default().with(within.clone()), || {
+    with_subscriber(Registry::default().with(within.clone()), || {
         let mut schedule = Schedule::in_process();
         for name in ["a", "b"] {
             schedule.add(Event::call(name, |_| {}).every_minute().without_overlapping().in_background()).unwrap();

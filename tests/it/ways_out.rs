@@ -56,7 +56,7 @@ fn stubborn_line(fleet: &Fleet) -> (String, PathBuf) {
 
 /// Starts a worker on a shell line. Returns it with the number of the command's group.
 #[track_caller]
-fn at_work<'a>(fleet: &'a Fleet, lease: &str, line: &str, file: &Path, options: &[&str]) -> (Worker<'a>, u32) {
+fn start_command<'a>(fleet: &'a Fleet, lease: &str, line: &str, file: &Path, options: &[&str]) -> (Worker<'a>, u32) {
     let worker = Worker::with(fleet, "first", &[&[lease, "--exec", line], options].concat());
     let group = number_in(file);
     assert!(group_lives(group));
@@ -148,7 +148,7 @@ fn ticks_after_a_callback_that_does_not_stop(fleet: &Fleet) -> Vec<usize> {
 fn a_command_is_ended_with_all_that_it_started_at_each_signal(fleet: &Fleet) {
     let (line, file) = stubborn_line(fleet);
     for ((signal, name), lease) in ASKING.into_iter().zip(LEASES.into_iter().cycle()) {
-        let (worker, group) = at_work(fleet, lease, &line, &file, &["--grace-ms", "200"]);
+        let (worker, group) = start_command(fleet, lease, &line, &file, &["--grace-ms", "200"]);
         worker.signal(name);
         let (lines, said) = worker.ended_by(signal);
         assert!(!group_lives(group), "{name}");
@@ -193,7 +193,7 @@ fn ticks_after_a_second_signal(fleet: &Fleet) -> usize {
 #[track_caller]
 fn a_second_signal_ends_a_command_at_once(fleet: &Fleet) {
     let (line, file) = stubborn_line(fleet);
-    let (worker, group) = at_work(fleet, LEASES[0], &line, &file, &["--grace-ms", "600000"]);
+    let (worker, group) = start_command(fleet, LEASES[0], &line, &file, &["--grace-ms", "600000"]);
     worker.signal("-INT");
     // A second signal at once would count as the first.
     thread::sleep(Duration::from_secs(2));
@@ -230,7 +230,8 @@ fn kill(pid: u32) {
 #[track_caller]
 fn suspended_beside_its_command(fleet: &Fleet) -> (Vec<Line>, Vec<Line>) {
     let (line, file) = two_sleepers(fleet);
-    let (worker, group) = at_work(fleet, "--without-overlapping", &line, &file, &["--term", "6", "--grace-ms", "100"]);
+    let (worker, group) =
+        start_command(fleet, "--without-overlapping", &line, &file, &["--term", "6", "--grace-ms", "100"]);
     worker.signal("-STOP");
     let other = Worker::start(fleet, "next", "--ticks 25 --every-ms 350").succeeds();
     worker.signal("-CONT");
@@ -296,7 +297,7 @@ mod on_file {
         let fleet = Fleet::new();
         let (line, file) = two_sleepers(&fleet);
         let line = format!("exec 3>&1 4>&1 5>&1 6>&1 7>&1 8>&1 9>&1; {line}");
-        let (worker, group) = at_work(&fleet, "--without-overlapping", &line, &file, &[]);
+        let (worker, group) = start_command(&fleet, "--without-overlapping", &line, &file, &[]);
         let pid = worker.pid();
         worker.kill();
         let other = Worker::start(&fleet, "next", "--ticks 3 --every-ms 100").succeeds();
@@ -317,7 +318,7 @@ mod on_file {
             let (line, file) = two_sleepers(&fleet);
             let options = if lease == "--without-overlapping" { vec!["--term", "3"] } else { vec![] };
             let (worker, group) =
-                at_work(&fleet, lease, &line, &file, &[&["--grace-ms", "100"], &options[..]].concat());
+                start_command(&fleet, lease, &line, &file, &[&["--grace-ms", "100"], &options[..]].concat());
             let pid = worker.pid();
             worker.kill();
             let sleepers = ["-1", "-2"].map(|number| {
@@ -435,7 +436,7 @@ mod on_redis {
     fn a_command_is_ended_after_sigkill_of_its_scheduler() {
         let (_server, fleet) = fleet();
         let (line, file) = two_sleepers(&fleet);
-        let (worker, group) = at_work(&fleet, "--without-overlapping", &line, &file, &["--term", "12"]);
+        let (worker, group) = start_command(&fleet, "--without-overlapping", &line, &file, &["--term", "12"]);
         let pid = worker.pid();
         worker.kill();
         until(|| !group_lives(group)).expect("the watchdog ends it");
@@ -453,7 +454,7 @@ mod on_redis {
             told.display(),
             file.display()
         );
-        let (worker, group) = at_work(&fleet, LEASES[0], &line, &file, &["--grace-ms", "600000"]);
+        let (worker, group) = start_command(&fleet, LEASES[0], &line, &file, &["--grace-ms", "600000"]);
         worker.signal("-TERM");
         assert_eq!(number_in(&told), group, "the scheduler tells it");
         assert!(group_lives(group));

@@ -1,6 +1,6 @@
 //! Every process ends as it should, and logs an outcome for each event of each tick.
 
-use super::{Case, Verdict, beginning, told};
+use super::{Case, Verdict, beginning, describe};
 use crate::history::{End, Life, written};
 
 pub(super) fn every_process_accounts_for_every_tick(case: &Case<'_>, verdict: &mut Verdict) {
@@ -11,7 +11,7 @@ pub(super) fn every_process_accounts_for_every_tick(case: &Case<'_>, verdict: &m
         }
         let unended = case.runs.iter().filter(|run| std::ptr::eq(run.life, life) && !run.ended && !life.was_killed());
         for run in unended {
-            verdict.violation(format!("it started and did not end: {}", told(run, beginning(case.history))));
+            verdict.violation(format!("it started and did not end: {}", describe(run, beginning(case.history))));
         }
         let last = last_minute(life);
         for minute in life.minutes.clone() {

@@ -2,8 +2,8 @@
 
 use super::occurrences::was_killed_at;
 use super::pauses::meets_a_pause;
-use super::queues::{meets_a_later_one, meets_somebody_who_waits};
-use super::{Case, Count, NOT_STARTED, Run, Skip, Verdict, beginning, seconds, told};
+use super::queues::{meets_a_later_one, meets_a_waiter};
+use super::{Case, Count, NOT_STARTED, Run, Skip, Verdict, beginning, describe, seconds};
 use crate::history::{At, Fault, nanoseconds};
 use crate::plan::{Kind, OnOverlap};
 
@@ -17,9 +17,7 @@ pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict)
             "overlapping" => {
                 case.has_lease() && case.history.on_overlap == OnOverlap::Skip && meets_a_live_lease(case, skip)
             }
-            "queued" | "queue_full" => {
-                case.history.on_overlap != OnOverlap::Skip && meets_somebody_who_waits(case, skip)
-            }
+            "queued" | "queue_full" => case.history.on_overlap != OnOverlap::Skip && meets_a_waiter(case, skip),
             "replaced" => case.history.on_overlap == OnOverlap::Replace && meets_a_later_one(case, skip),
             "ran_elsewhere" => case.has_claim() && meets_a_claim(case, skip),
             "paused" => meets_a_pause(case, skip),
@@ -44,11 +42,11 @@ pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict)
                 verdict.count(Count::UndisturbedRuns);
             }
         }
-        if run.told && !is_excused {
-            verdict.violation(format!("a lease was lost without cause: {}", told(run, began)));
+        if run.was_cancelled && !is_excused {
+            verdict.violation(format!("a lease was lost without cause: {}", describe(run, began)));
         }
-        if !run.told && !may_fail(case, run) {
-            verdict.violation(format!("a run failed without cause: {}", told(run, began)));
+        if !run.was_cancelled && !may_fail(case, run) {
+            verdict.violation(format!("a run failed without cause: {}", describe(run, began)));
         }
     }
 }
@@ -90,11 +88,11 @@ fn meets_a_live_lease(case: &Case<'_>, skip: &Skip<'_>) -> bool {
         let mut assaults = case.assaults(pid, since, skip.at + case.slack());
         assaults.any(|fault| matches!(fault.kind, Kind::Killed | Kind::Stopped))
     };
-    holder_was_at_work(case, skip) || was_attacked() || may_have_a_grant(case, skip, pid, since)
+    holder_was_running(case, skip) || was_attacked() || may_have_a_grant(case, skip, pid, since)
 }
 
 /// Returns whether the named process ran the event at that time, or just before.
-pub(super) fn holder_was_at_work(case: &Case<'_>, skip: &Skip<'_>) -> bool {
+pub(super) fn holder_was_running(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let mut of_the_holder = case.runs_under_its_mutex(skip.event).filter(|run| Some(run.life.pid) == skip.holder);
     of_the_holder.any(|run| run.since <= skip.at && skip.since <= case.held_until(run))
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Case, Count, Run, Verdict, beginning, nanoseconds, told};
+use super::{Case, Count, Run, Verdict, beginning, describe, nanoseconds};
 use crate::history::{At, Life, Logged};
 use crate::plan::ALL_RUNS;
 
@@ -31,7 +31,7 @@ pub(super) fn the_log_tells_what_ran(case: &Case<'_>, verdict: &mut Verdict) {
         }
         verdict.count(Count::LoggedForSure);
         if !logged.iter().any(|logged| is_of(logged, run) && logged.has_ended) {
-            verdict.violation(format!("the log lacks the end of {}", told(run, beginning(case.history))));
+            verdict.violation(format!("the log lacks the end of {}", describe(run, beginning(case.history))));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::answers::may_lose_its_lease;
-use super::{Case, Count, Overlap, Run, Verdict, beginning, told};
+use super::{Case, Count, Overlap, Run, Verdict, beginning, describe};
 use crate::history::{End, nanoseconds};
 use crate::plan::Kind;
 
@@ -17,7 +17,7 @@ pub(super) fn one_at_a_time(case: &Case<'_>, verdict: &mut Verdict) {
     // Each slot of an event allows one run. Without a lease there are no slots.
     let slots = || (0..case.history.slots).map(Some);
     for run in case.runs.iter().filter(|run| case.history.slots > 1 && slots().all(|slot| slot != run.slot)) {
-        verdict.violation(format!("it has no slot of its event, but {:?}: {}", run.slot, told(run, began)));
+        verdict.violation(format!("it has no slot of its event, but {:?}: {}", run.slot, describe(run, began)));
     }
     for (event, slot) in case.mutexes().iter().flat_map(|event| slots().map(move |slot| (event, slot))) {
         let is_in_it = |run: &&Run<'_>| case.history.slots == 1 || run.slot == slot;
@@ -40,7 +40,7 @@ pub(super) fn one_at_a_time(case: &Case<'_>, verdict: &mut Verdict) {
                 };
                 if why == Overlap::Unexplained {
                     verdict.count(Count::Overlapped(why));
-                    verdict.violation(format!("overlap: {}, and {}", told(stale, began), told(live, began)));
+                    verdict.violation(format!("overlap: {}, and {}", describe(stale, began), describe(live, began)));
                 } else {
                     explained.insert(stale.token, why);
                 }
@@ -73,8 +73,8 @@ fn explain(case: &Case<'_>, stale: &Run<'_>, live: &Run<'_>) -> Overlap {
             let stops = if was_taken { knows } else { stale.lost_at.unwrap_or(knows) };
             let latest = stops.max(goes_on.unwrap_or_default()) + case.slack();
             // A worker that was killed in its tick reports no release.
-            let is_told = stale.told || stale.next.is_none() && stale.life.was_killed();
-            is_told && (knew || was_taken) && stale.last <= latest
+            let is_cancelled = stale.was_cancelled || stale.next.is_none() && stale.life.was_killed();
+            is_cancelled && (knew || was_taken) && stale.last <= latest
         }
     };
     if is_fenced { why } else { Overlap::Unexplained }
@@ -86,16 +86,16 @@ fn tokens_rise(case: &Case<'_>, runs: &[&Run<'_>], verdict: &mut Verdict) {
     let mut highest: Option<&Run<'_>> = None;
     for run in runs {
         if run.token.is_none() {
-            verdict.violation(format!("no token: {}", told(run, began)));
+            verdict.violation(format!("no token: {}", describe(run, began)));
         }
         // Without a lease, each occurrence is granted by itself.
         let granted_for = if case.has_lease() { "" } else { run.occurrence };
         if !known.insert((granted_for, run.token)) {
-            verdict.violation(format!("tokens: one that was there before, {}", told(run, began)));
+            verdict.violation(format!("tokens: one that was there before, {}", describe(run, began)));
         }
         if let Some(before) = highest.filter(|before| before.token > run.token) {
             if !starts_late(case, before, run) && !case.was_set_back(before.since, run.start) {
-                verdict.violation(format!("tokens: {}, and then {}", told(before, began), told(run, began)));
+                verdict.violation(format!("tokens: {}, and then {}", describe(before, began), describe(run, began)));
             }
         } else {
             highest = Some(run);
@@ -112,6 +112,6 @@ fn starts_late(case: &Case<'_>, before: &Run<'_>, run: &Run<'_>) -> bool {
     let was_stopped = || case.assaults(run.life.pid, run.since, run.start).any(|fault| fault.kind == Kind::Stopped);
     let was_taken = || case.was_emptied(run.since, run.start) || case.was_broken(run.event, run.since, run.start);
     // A killed process could not be cancelled.
-    let was_told = run.told || !run.ended && run.life.was_killed();
-    !case.has_lease() || (was_stopped() || was_taken()) && was_told
+    let is_cancelled = run.was_cancelled || !run.ended && run.life.was_killed();
+    !case.has_lease() || (was_stopped() || was_taken()) && is_cancelled
 }

@@ -57,7 +57,7 @@ fn waits(case: &Case<'_>, event: &str) -> Vec<Wait> {
         let End::Killed(at) = life.end else { continue };
         // The tick before has ended with its last line.
         let from = life.lines.last().map_or(life.began, |line| line.at);
-        untold(case, life, event).for_each(|_| add_waits(case, life, from, at, &mut waits));
+        unlogged(case, life, event).for_each(|_| add_waits(case, life, from, at, &mut waits));
     }
     waits
 }
@@ -85,8 +85,8 @@ fn faults<'a>(case: &'a Case<'_>, life: &Life, from: At, until: At) -> impl Iter
 }
 
 /// Returns the events under the mutex of this one whose outcome the process had not logged when it was killed.
-fn untold<'a>(case: &'a Case<'_>, life: &'a Life, event: &'a str) -> impl Iterator<Item = &'a String> {
-    let is_untold =
+fn unlogged<'a>(case: &'a Case<'_>, life: &'a Life, event: &'a str) -> impl Iterator<Item = &'a String> {
+    let is_unlogged =
         |event: &&String| life.minutes.clone().any(|minute| was_killed_at(case, life, event, &written(minute)));
-    case.history.events.iter().filter(move |other| case.share(other, event)).filter(is_untold)
+    case.history.events.iter().filter(move |other| case.share(other, event)).filter(is_unlogged)
 }

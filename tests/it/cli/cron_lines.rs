@@ -71,7 +71,7 @@ fn tick(place: &Place, at: DateTime<Utc>, random: &mut fastrand::Rng) -> Minute 
 }
 
 /// Reads a line of the log: a token, a step, and the time of the run.
-fn told(line: &str) -> (u64, &str, DateTime<Utc>) {
+fn parse(line: &str) -> (u64, &str, DateTime<Utc>) {
     let words: Vec<&str> = line.split(' ').collect();
     let [token, step, occurrence] = words[..] else { panic!("half a line: {line:?}") };
     (token.parse().expect(line), step, occurrence.parse().expect(line))
@@ -103,7 +103,7 @@ fn ten_hours_of_cron_lines_on_three_hosts_with_kills_run_no_time_twice_and_lose_
     assert_eq!(minutes.len(), usize::try_from(MINUTES).unwrap());
 
     let log = place.read("log");
-    let lines: Vec<(u64, &str, DateTime<Utc>)> = log.lines().map(told).collect();
+    let lines: Vec<(u64, &str, DateTime<Utc>)> = log.lines().map(parse).collect();
     for pair in lines.windows(2) {
         assert!(
             pair[0].0 <= pair[1].0,

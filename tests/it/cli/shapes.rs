@@ -131,7 +131,7 @@ fn json(command: &mut Command, kind: &str) -> Value {
 
 /// Makes a place with as much state as possible: a running lease, runs that failed and succeeded, and pauses with
 /// and without a reason.
-fn busy() -> (Place, AtWork) {
+fn busy() -> (Place, Running) {
     let place = Place::new();
     for line in ["exit 3", "true"] {
         answer(place.soloist("run --name carts:remind --log 5 -- sh -c").arg(line));

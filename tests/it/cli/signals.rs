@@ -22,7 +22,7 @@ const FAMILY: &str =
 
 /// Starts both. Returns the run, and the number of their group.
 #[track_caller]
-fn family(place: &Place, options: &str, stays: &str) -> (AtWork, u32) {
+fn family(place: &Place, options: &str, stays: &str) -> (Running, u32) {
     std::fs::write(place.path("witness.sh"), WITNESS).expect("the folder is ours");
     let running = start(place.run(options, FAMILY).env("STAYS", stays));
     number_in(&place.path("child.pid"));

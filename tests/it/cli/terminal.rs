@@ -22,7 +22,7 @@ pub(super) fn on_a_terminal(place: &Place, line: &str) -> Command {
 
 /// A person who types at such a terminal.
 struct Person {
-    at_work: AtWork,
+    at_work: Running,
     keys: Option<ChildStdin>,
 }
 

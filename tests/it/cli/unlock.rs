@@ -14,7 +14,7 @@ fn term(seconds: u64) -> Term {
 
 /// Starts a run that holds the lease `j`. Returns it with the number of its group.
 #[track_caller]
-fn holder(place: &Place, options: &str, line: &str) -> (AtWork, u32) {
+fn holder(place: &Place, options: &str, line: &str) -> (Running, u32) {
     let running = start(&mut place.run(options, &format!("echo $$ >group; {line}")));
     (running, number_in(&place.path("group")))
 }

@@ -10,8 +10,8 @@ use crate::file::users::{ALICE, Ground, set_mode};
 #[track_caller]
 fn outlasted(place: &Place, line: &str) -> (RunOutcome, Vec<String>) {
     let event = place.exec(line).without_overlapping().output(Output::Keep(1000));
-    let told = told(place, event, |_, _| ());
-    (told.outcome, told.seen)
+    let observed = observe(place, event, |_, _| ());
+    (observed.outcome, observed.seen)
 }
 
 const RELEASED: [&str; 2] = ["asked for before its group was known", "given back when its group had gone"];
@@ -67,8 +67,8 @@ fn a_run_lasts_as_long_as_a_process_whose_name_is_no_text() {
         let program = place.0.path().join(OsStr::from_bytes(name));
         fs::copy(sleep_program(), &program).unwrap();
         let event = place.exec("echo $$ >pid; \"$PROGRAM\" 0.6 & exit 0").env("PROGRAM", &program);
-        let told = told(&place, event.without_overlapping(), |_, _| ());
-        assert_eq!(told.seen, RELEASED, "{}", program.display());
+        let observed = observe(&place, event.without_overlapping(), |_, _| ());
+        assert_eq!(observed.seen, RELEASED, "{}", program.display());
     }
 }
 
@@ -100,12 +100,12 @@ fn what_has_left_the_group_holds_up_neither_the_run_nor_its_output() {
             until [ -s escaped ]; do sleep 0.01; done; echo done; exit 5";
         let event = place.exec(line).without_overlapping().output(output.clone());
         let escaped = Escaped(&place);
-        let told = told(&place, event, |_, _| ());
+        let observed = observe(&place, event, |_, _| ());
         assert!(escaped.is_there());
-        assert_eq!(told.outcome.exit_status().unwrap().code(), Some(5));
-        assert_eq!(told.seen, RELEASED);
+        assert_eq!(observed.outcome.exit_status().unwrap().code(), Some(5));
+        assert_eq!(observed.seen, RELEASED);
         if output != Output::Discard {
-            assert_eq!(text_of(&told.outcome), "escaped\ndone\n");
+            assert_eq!(text_of(&observed.outcome), "escaped\ndone\n");
         }
     }
 }
@@ -188,20 +188,20 @@ fn a_killed_group_of_which_one_is_not_noticed_by_its_parent_has_gone() {
     let escaped = Escaped(&place);
     let line = format!("trap '' TERM; {UNNOTICED} : >ready; sleep 60");
     let event = place.exec(&line).timeout(30 * SECOND).grace(Duration::ZERO).without_overlapping();
-    let told = told(&place, event, |clock, _| {
+    let observed = observe(&place, event, |clock, _| {
         until(|| place.has("ready")).unwrap();
         clock.advance(30 * SECOND);
     });
-    assert_eq!(told.outcome.to_string(), "timed out after 30.0 s; ended by signal 9 (SIGKILL)");
-    assert_eq!(told.seen, RELEASED);
-    assert!(told.took < SECOND + SLACK && escaped.is_there());
+    assert_eq!(observed.outcome.to_string(), "timed out after 30.0 s; ended by signal 9 (SIGKILL)");
+    assert_eq!(observed.seen, RELEASED);
+    assert!(observed.took < SECOND + SLACK && escaped.is_there());
 }
 
 #[test]
 fn a_lease_that_is_held_for_longer_is_held_from_when_the_group_has_gone() {
     let place = Place::new();
     let event = place.exec("echo $$ >pid; sleep 0.2 & exit 0").without_overlapping().hold_at_least(HOUR);
-    let told = told(&place, event, |_, _| ());
-    assert!(matches!(told.outcome.release(), Some(Release::HeldFor(_))), "{}", told.report);
-    assert_eq!(told.seen, [RELEASED[0], "held on when its group had gone"]);
+    let observed = observe(&place, event, |_, _| ());
+    assert!(matches!(observed.outcome.release(), Some(Release::HeldFor(_))), "{}", observed.report);
+    assert_eq!(observed.seen, [RELEASED[0], "held on when its group had gone"]);
 }

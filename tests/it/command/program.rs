@@ -7,7 +7,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
 use super::*;
-use crate::support::{heard_by, skipped};
+use crate::support::{skipped, with_subscriber};
 
 fn line(line: &str) -> Event {
     Event::exec("e", line).every_minute()
@@ -211,9 +211,9 @@ fn commands_run_by_hand_and_in_the_background_like_other_tasks() {
 
 /// A layer that notes the event at a run's end: level, message, fields.
 #[derive(Clone, Default)]
-struct Heard(Diary);
+struct Captured(Diary);
 
-impl<S: Subscriber> Layer<S> for Heard {
+impl<S: Subscriber> Layer<S> for Captured {
     fn on_new_span(&self, _: &tracing::span::Attributes<'_>, _: &Id, _: Context<'_, S>) {}
 
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
@@ -245,8 +245,8 @@ fn subscribers_are_told_how_it_ended() {
              error 2)",
         ),
     ] {
-        let heard = Heard::default();
-        heard_by(Registry::default().with(heard.clone().with_filter(LevelFilter::INFO)), || drop(tick(event)));
+        let heard = Captured::default();
+        with_subscriber(Registry::default().with(heard.clone().with_filter(LevelFilter::INFO)), || drop(tick(event)));
         assert_eq!(heard.0.lines(), ["INFO started: ", told]);
     }
 }
@@ -259,7 +259,7 @@ fn subscribers_are_told_of_a_command_that_was_stopped() {
     let lost = "ERROR failed: token=1772366400000000 took_ms=30000 error=failed: the run was cancelled, because its lease \
                 was lost";
     for protected in [false, true] {
-        let (place, clock, heard) = (Place::new(), ManualClock::at(noon()), Heard::default());
+        let (place, clock, heard) = (Place::new(), ManualClock::at(noon()), Captured::default());
         let event = place.exec("echo $$ >pid; exec sleep 60");
         let event = if protected { event.without_overlapping_for(36 * SECOND) } else { event.timeout(limit) };
         let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
@@ -270,7 +270,7 @@ fn subscribers_are_told_of_a_command_that_was_stopped() {
                 clock.advance(limit);
             });
             let listens = Registry::default().with(heard.clone().with_filter(LevelFilter::INFO));
-            heard_by(listens, || assert!(schedule.run_due(noon()).is_failure()));
+            with_subscriber(listens, || assert!(schedule.run_due(noon()).is_failure()));
         });
         let lines = heard.0.lines();
         assert_eq!(lines.last().map(String::as_str), Some(if protected { lost } else { timed }), "{lines:?}");

@@ -12,10 +12,10 @@ use soloist::store::{Admission, Admitted, FileMutexBuilder, LeaseRequest, Names,
 use soloist::time::Clock;
 use soloist::{Event, EventMutex, FileMutex, MutexError, MutexName, Run, Schedule, Term};
 
-const TOLD: &str = "SOLOIST_TEST_CHILD";
+const ORDER: &str = "SOLOIST_TEST_CHILD";
 
 /// A task for a child.
-pub(super) enum Told<'a> {
+pub(super) enum Order<'a> {
     /// Takes a lease of an hour, says so, and waits.
     Hold(&'a Path, &'a str),
     /// Locks this file, says so, and waits.
@@ -48,30 +48,30 @@ pub(super) struct Doing {
 }
 
 /// Returns a command for this binary that does one thing. `through`: a program that starts it.
-pub(super) fn told(told: &Told<'_>, through: &[&str]) -> Command {
-    told_to(&std::env::current_exe().unwrap(), told, through)
+pub(super) fn child_command(order: &Order<'_>, through: &[&str]) -> Command {
+    copy_command(&std::env::current_exe().unwrap(), order, through)
 }
 
 /// Returns such a command for `exe`, a copy of this binary.
-pub(super) fn told_to(exe: &Path, told: &Told<'_>, through: &[&str]) -> Command {
+pub(super) fn copy_command(exe: &Path, order: &Order<'_>, through: &[&str]) -> Command {
     let mut words: Vec<&std::ffi::OsStr> = through.iter().map(std::ffi::OsStr::new).collect();
     words.push(exe.as_os_str());
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).args(["--exact", "file::child::a_child_does_as_it_is_told", "--nocapture"]);
-    let (word, path, more) = match told {
-        Told::Hold(dir, name) => ("hold", dir, *name),
-        Told::Lock(path) => ("lock", path, ""),
-        Told::Churn(dir) => ("churn", dir, ""),
-        Told::Gates(dir) => ("gates", dir, ""),
-        Told::Run(dir, line) => ("run", dir, *line),
-        Told::Claims(dir, word) => ("claims", dir, *word),
-        Told::Start(dir, script) => ("start", dir, *script),
-        Told::Ask(dir) => ("ask", dir, ""),
-        Told::Fill(dir) => ("fill", dir, ""),
-        Told::Use(dir) => ("use", dir, ""),
-        Told::Share(dir) => ("share", dir, ""),
+    let (word, path, more) = match order {
+        Order::Hold(dir, name) => ("hold", dir, *name),
+        Order::Lock(path) => ("lock", path, ""),
+        Order::Churn(dir) => ("churn", dir, ""),
+        Order::Gates(dir) => ("gates", dir, ""),
+        Order::Run(dir, line) => ("run", dir, *line),
+        Order::Claims(dir, word) => ("claims", dir, *word),
+        Order::Start(dir, script) => ("start", dir, *script),
+        Order::Ask(dir) => ("ask", dir, ""),
+        Order::Fill(dir) => ("fill", dir, ""),
+        Order::Use(dir) => ("use", dir, ""),
+        Order::Share(dir) => ("share", dir, ""),
     };
-    command.env(TOLD, format!("{word}\n{}\n{more}", path.display()));
+    command.env(ORDER, format!("{word}\n{}\n{more}", path.display()));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     command
 }
@@ -156,8 +156,8 @@ fn wait_for_the_parent() {
 
 #[test]
 fn a_child_does_as_it_is_told() {
-    let Ok(told) = std::env::var(TOLD) else { return };
-    let mut words = told.split('\n');
+    let Ok(order) = std::env::var(ORDER) else { return };
+    let mut words = order.split('\n');
     let (word, path, more) = (words.next().unwrap(), Path::new(words.next().unwrap()), words.next().unwrap());
     match word {
         "hold" => {

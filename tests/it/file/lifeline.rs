@@ -10,7 +10,7 @@ use soloist::store::MutexErrorKind::Unusable;
 use soloist::store::{Broken, Holder, Lease};
 use soloist::{Event, EventMutex, FileMutex, MutexName, Schedule};
 
-use super::child::{Doing, Told, told};
+use super::child::{Doing, Order, child_command};
 use super::{Store, assert_names, extended, files, noon, reports, rested, take};
 use crate::support::holder;
 use crate::support::until;
@@ -67,7 +67,7 @@ fn a_lease_whose_scheduler_was_killed_lasts_as_long_as_its_command_or_what_that_
     // The second shell ends at once, and leaves its child behind.
     for script in ["exec cat", "exec 3<&0; cat <&3 &"] {
         let store = Store::new();
-        let mut scheduler = Doing::start(told(&Told::Start(store.path(), script), &[]));
+        let mut scheduler = Doing::start(child_command(&Order::Start(store.path(), script), &[]));
         let token: u64 = scheduler.says().unwrap().parse().unwrap();
         let pid = scheduler.pid();
         let input = scheduler.kill_alone();
@@ -331,7 +331,7 @@ fn a_state_that_is_not_whole_frees_no_lease_that_a_command_keeps() {
 fn a_lifeline_that_can_not_be_put_on_record_is_not_given() {
     let store = Store::new();
     let lease = store.take(&reports());
-    let mut child = Doing::start(told(&Told::Lock(&store.lock()), &[]));
+    let mut child = Doing::start(child_command(&Order::Lock(&store.lock()), &[]));
     assert_eq!(child.says().unwrap(), "locked");
     assert_names(Unusable, store.mutex.lifeline(&lease).unwrap_err(), &store.lock());
     child.kill();
@@ -345,7 +345,7 @@ fn a_lease_with_a_lifeline_ends_also_when_its_release_can_not_be_put_on_record()
     let store = Store::new();
     let lease = store.take(&reports());
     let mut command = Running::start(lifeline(&store.mutex, &lease));
-    let mut child = Doing::start(told(&Told::Lock(&store.lock()), &[]));
+    let mut child = Doing::start(child_command(&Order::Lock(&store.lock()), &[]));
     assert_eq!(child.says().unwrap(), "locked");
     assert_names(Unusable, store.mutex.forget(&lease).unwrap_err(), &store.lock());
     child.kill();
@@ -362,7 +362,7 @@ fn run_a_command(store: &Store) -> (Doing, u32) {
 }
 
 fn run(store: &Store, line: &str) -> (Doing, u32) {
-    let scheduler = Doing::start(told(&Told::Run(store.path(), line), &[]));
+    let scheduler = Doing::start(child_command(&Order::Run(store.path(), line), &[]));
     let group = store.path().join("group");
     until(|| group.exists()).unwrap();
     (scheduler, fs::read_to_string(group).unwrap().trim().parse().unwrap())

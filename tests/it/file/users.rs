@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use super::child::{Doing, Told, told_to};
+use super::child::{Doing, Order, copy_command};
 
 /// No user of this machine has these numbers, nor a group.
 pub(crate) const ALICE: u32 = 61_001;
@@ -89,15 +89,15 @@ impl Ground {
 impl User<'_> {
     /// Returns the first line of a child of this user that does this with the store.
     #[track_caller]
-    pub(super) fn does(&self, what: &Told<'_>) -> String {
+    pub(super) fn does(&self, what: &Order<'_>) -> String {
         let mut child = self.starts(what);
         let said = child.says().expect("it says something within 30 seconds");
         child.finish();
         said
     }
 
-    pub(super) fn starts(&self, what: &Told<'_>) -> Doing {
-        Doing::start(told_to(&self.ground.exe, what, &self.words.iter().map(String::as_str).collect::<Vec<_>>()))
+    pub(super) fn starts(&self, what: &Order<'_>) -> Doing {
+        Doing::start(copy_command(&self.ground.exe, what, &self.words.iter().map(String::as_str).collect::<Vec<_>>()))
     }
 
     /// Runs this shell line as the user. `$1` is the path.

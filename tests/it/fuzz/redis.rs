@@ -83,11 +83,11 @@ fn both(number: usize) -> Admission {
 
 /// The grants of a call. Every failure must fit on one line.
 #[derive(Default)]
-struct Heard {
+struct Grants {
     grants: Vec<FencingToken>,
 }
 
-impl Heard {
+impl Grants {
     #[track_caller]
     fn answer<T>(answer: Result<T, MutexError>) -> Option<T> {
         match answer {
@@ -178,10 +178,10 @@ impl Heard {
     }
 }
 
-fn played(timeout: Duration, hostile: &Hostile, manners: Manners, turns: &[Turn], acts: &[Act]) -> Heard {
+fn played(timeout: Duration, hostile: &Hostile, manners: Manners, turns: &[Turn], acts: &[Act]) -> Grants {
     hostile.play(manners, turns);
     let mutex = RedisMutex::builder(&hostile.url()).timeout(timeout).build().expect("a url");
-    let mut heard = Heard::default();
+    let mut heard = Grants::default();
     for act in acts {
         let began = Instant::now();
         heard.act(*act, &mutex, hostile);

@@ -174,7 +174,7 @@ fn granted(mutex: &FileMutex, admission: &Admission) -> Lease {
 }
 
 /// The facts that the answers of both handles must respect.
-struct Told<'a> {
+struct Facts<'a> {
     scene: &'a Scene,
     /// The holder lives, and the line about it is unchanged.
     is_held: bool,
@@ -183,7 +183,7 @@ struct Told<'a> {
     is_foreign: bool,
 }
 
-impl Told<'_> {
+impl Facts<'_> {
     #[track_caller]
     fn answer<T>(&self, answer: Result<T, MutexError>) -> Option<T> {
         match answer {
@@ -279,7 +279,7 @@ fn judge(harm: &Harm, acts: &[Act]) {
     let is_whole = text_of(&scene.state).ends_with(b"\nend\n") && str::from_utf8(&bytes).is_ok();
     let begun = &bytes[..bytes.len().min(MAGIC.len())];
     let is_zero = bytes.iter().all(|byte| *byte == 0);
-    let mut told = Told {
+    let mut told = Facts {
         is_held: !is_whole || scene.has_kept(&bytes, "\tlease/fuzzed\t"),
         is_claimed: scene.has_kept(&bytes, "\tclaim/fuzzed/fuzzed/"),
         is_foreign: !(MAGIC.starts_with(begun) || is_zero),

@@ -302,12 +302,12 @@ fn the_occurrence_of_a_task_whose_lease_was_lost_before_it_is_another_servers() 
 }
 
 /// A store that is unavailable for releases.
-struct TakesNothingBack {
+struct RefusesReleases {
     store: Store,
-    asked_back: Arc<Mutex<Vec<MutexName>>>,
+    releases: Arc<Mutex<Vec<MutexName>>>,
 }
 
-impl TakesNothingBack {
+impl RefusesReleases {
     /// Makes the store. `meanwhile` runs while an admission is on its way to it.
     fn new(clock: &ManualClock, meanwhile: impl Fn() + Send + Sync + 'static) -> Self {
         Self::after(Duration::ZERO, clock, meanwhile)
@@ -315,8 +315,8 @@ impl TakesNothingBack {
 
     /// Makes a store that hangs for `timeout` in an admission.
     fn after(timeout: Duration, clock: &ManualClock, meanwhile: impl Fn() + Send + Sync + 'static) -> Self {
-        let asked_back = Arc::<Mutex<Vec<MutexName>>>::default();
-        let (asked, moved) = (Arc::clone(&asked_back), clock.clone());
+        let releases = Arc::<Mutex<Vec<MutexName>>>::default();
+        let (asked, moved) = (Arc::clone(&releases), clock.clone());
         let store = Scripted::fleet_by(clock).can_extend(false);
         let store = store.before(move |call| match call.verb {
             "forget" | "release" => {
@@ -332,17 +332,17 @@ impl TakesNothingBack {
             }
             _ => Ok(()),
         });
-        Self { store: Arc::new(store), asked_back }
+        Self { store: Arc::new(store), releases }
     }
 
     #[track_caller]
-    fn assert_asked_back(&self, expected: impl IntoIterator<Item = MutexName>) {
+    fn assert_releases(&self, expected: impl IntoIterator<Item = MutexName>) {
         let sorted = |names: Vec<MutexName>| {
             let mut names: Vec<String> = names.iter().map(ToString::to_string).collect();
             names.sort();
             names
         };
-        assert_eq!(sorted(self.asked_back.lock().unwrap().clone()), sorted(expected.into_iter().collect()));
+        assert_eq!(sorted(self.releases.lock().unwrap().clone()), sorted(expected.into_iter().collect()));
     }
 }
 
@@ -361,7 +361,7 @@ fn what_was_granted_too_late_is_given_back_whole_also_to_a_store_that_is_out() {
         for outage in [OutagePolicy::Skip, OutagePolicy::RunUnprotected] {
             let (clock, diary) = (ManualClock::at(noon()), Diary::default());
             let moved = clock.clone();
-            let out = TakesNothingBack::new(&clock, move || moved.advance(TERM));
+            let out = RefusesReleases::new(&clock, move || moved.advance(TERM));
             let event = |name: &str| {
                 let event = Event::call(name, diary.task(name)).every_minute().on_one_server();
                 event.without_overlapping_for(TERM).on_outage(outage).apply(place)
@@ -370,7 +370,7 @@ fn what_was_granted_too_late_is_given_back_whole_also_to_a_store_that_is_out() {
             assert!(report.is_failure(), "{report}");
             // A run without protection runs the occurrence for the whole fleet.
             let is_unused = |name: &MutexName| outage == OutagePolicy::Skip || name.is_lease();
-            out.assert_asked_back(granted.iter().copied().flat_map(both_of).filter(is_unused));
+            out.assert_releases(granted.iter().copied().flat_map(both_of).filter(is_unused));
             assert_eq!(diary.lines().len(), if outage == OutagePolicy::Skip { 0 } else { 2 }, "{report}");
         }
     }
@@ -380,12 +380,12 @@ fn what_was_granted_too_late_is_given_back_whole_also_to_a_store_that_is_out() {
 fn what_is_given_back_in_vain_takes_none_of_the_time_of_a_run_without_protection() {
     let clock = ManualClock::at(noon());
     let moved = clock.clone();
-    let out = TakesNothingBack::after(60 * SECOND, &clock, move || moved.advance(TERM));
+    let out = RefusesReleases::after(60 * SECOND, &clock, move || moved.advance(TERM));
     let task = |run: &Run| -> TaskResult { Ok(run.check()?) };
     let event = Event::call("e", task).every_minute().without_overlapping_for(TERM);
     let event = event.timeout(60 * SECOND).on_outage(OutagePolicy::RunUnprotected);
     let report = schedule(&out.store, &clock, [event]).run_due(noon());
-    out.assert_asked_back([lease("e")]);
+    out.assert_releases([lease("e")]);
     let said = ran(&report, "e").to_string();
     assert!(said.starts_with("succeeded in 0 µs, but unprotected"), "{said}");
 }
@@ -395,7 +395,7 @@ fn what_was_granted_while_a_shutdown_began_is_given_back_whole_also_to_a_store_t
     for (place, granted) in PLACES {
         let (clock, shutdown, diary) = (ManualClock::at(noon()), Shutdown::new(), Diary::default());
         let triggers = shutdown.clone();
-        let out = TakesNothingBack::new(&clock, move || triggers.trigger());
+        let out = RefusesReleases::new(&clock, move || triggers.trigger());
         let event = |name: &str| {
             let event = Event::call(name, diary.task(name)).every_minute().on_one_server();
             event.without_overlapping_for(TERM).apply(place)
@@ -403,7 +403,7 @@ fn what_was_granted_while_a_shutdown_began_is_given_back_whole_also_to_a_store_t
         let schedule = schedule(&out.store, &clock, ["e", "f"].map(event)).with_shutdown(&shutdown);
         let report = schedule.run_due(noon());
         assert!(matches!(skipped(&report, "e"), SkipReason::ShuttingDown), "{report}");
-        out.assert_asked_back(granted.iter().copied().flat_map(both_of));
+        out.assert_releases(granted.iter().copied().flat_map(both_of));
     }
 }
 
@@ -416,7 +416,7 @@ fn what_waited_for_a_thread_when_a_shutdown_began_is_given_back_whole_also_to_a_
         return;
     }
     let (clock, shutdown, diary) = (ManualClock::at(noon()), Shutdown::new(), Diary::default());
-    let out = TakesNothingBack::new(&clock, || {});
+    let out = RefusesReleases::new(&clock, || {});
     let protected = |event: Event| event.every_minute().without_overlapping_for(TERM).on_one_server().in_background();
     let triggers = shutdown.clone();
     let first = Event::call("first", move |_| triggers.trigger());
@@ -425,7 +425,7 @@ fn what_waited_for_a_thread_when_a_shutdown_began_is_given_back_whole_also_to_a_
     let report = schedule(&out.store, &clock, events).with_shutdown(&shutdown).run_due(noon());
     assert!(ran(&report, "first").is_success(), "{report}");
     assert_eq!(diary.lines(), [""; 0], "{report}");
-    out.assert_asked_back([lease("first")].into_iter().chain(["e", "f"].into_iter().flat_map(both_of)));
+    out.assert_releases([lease("first")].into_iter().chain(["e", "f"].into_iter().flat_map(both_of)));
 }
 
 /// Makes the store unavailable for the release of the claim: it makes up for that when it is back.
@@ -435,7 +435,7 @@ fn the_occurrence_of_a_task_that_was_not_started_is_given_back_also_to_a_store_t
         // The first one is released with the admission of another, if there is one.
         for events in [&["e"][..], &["e", "f"]] {
             let (clock, diary) = (ManualClock::at(noon()), Diary::default());
-            let out = TakesNothingBack::new(&clock, || {});
+            let out = RefusesReleases::new(&clock, || {});
             let store = &out.store;
             let event = |name: &&str| {
                 let (moved, is_stopped) = (clock.clone(), *name == "e");
@@ -450,7 +450,7 @@ fn the_occurrence_of_a_task_that_was_not_started_is_given_back_also_to_a_store_t
             let report = schedule(store, &clock, events.iter().map(event)).run_due(noon());
             let said = ran(&report, "e").to_string();
             assert!(said.starts_with("not started; the lease was lost at "), "{said}");
-            assert!(out.asked_back.lock().unwrap().contains(&lease("e").claim("e", noon())), "{events:?}: {report}");
+            assert!(out.releases.lock().unwrap().contains(&lease("e").claim("e", noon())), "{events:?}: {report}");
         }
     }
 }
@@ -458,7 +458,7 @@ fn the_occurrence_of_a_task_that_was_not_started_is_given_back_also_to_a_store_t
 #[test]
 fn the_occurrences_of_several_tasks_that_were_not_started_are_given_back_to_a_store_that_is_out() {
     let (clock, diary) = (ManualClock::at(noon()), Diary::default());
-    let out = TakesNothingBack::new(&clock, || {});
+    let out = RefusesReleases::new(&clock, || {});
     let (names, entered) = (["a", "b", "c"], Arc::new(Barrier::new(3)));
     let event = |name: &str| {
         let (moved, entered) = (clock.clone(), Arc::clone(&entered));
@@ -472,7 +472,7 @@ fn the_occurrences_of_several_tasks_that_were_not_started_are_given_back_to_a_st
     let report = schedule(&out.store, &clock, names.map(event)).run_due(noon());
     assert_eq!(diary.lines(), [""; 0], "{report}");
     for name in names {
-        assert!(out.asked_back.lock().unwrap().contains(&lease(name).claim(name, noon())), "{name}: {report}");
+        assert!(out.releases.lock().unwrap().contains(&lease(name).claim(name, noon())), "{name}: {report}");
     }
 }
 

@@ -10,7 +10,7 @@ use soloist::store::LeaseRequest;
 use soloist::time::Clock;
 use soloist::{CancelReason, Event, EventMutex, FencingToken, MutexName, Schedule, Term, Verdict};
 
-use super::renewal::{AtWork, LEASE, assert_lost, assert_nothing_was_lost, store};
+use super::renewal::{LEASE, LongRun, assert_lost, assert_nothing_was_lost, store};
 use super::{assert_ran, assert_unavailable, claim, entries, minute, schedule};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
@@ -108,7 +108,7 @@ pub(super) fn a_claim_that_no_replica_had_is_lost_and_the_second_run_has_the_hig
 
 pub(super) fn a_run_keeps_its_lease(servers: &impl Replicated) {
     // A third of the term is longer than a failover, and two thirds are longer than one on a busy machine.
-    let at_work = AtWork::with(store(&servers.url()), Duration::from_secs(24));
+    let at_work = LongRun::with(store(&servers.url()), Duration::from_secs(24));
     servers.wait_until_copied(LEASE);
     let token = at_work.run.fencing_token();
     let old = servers.primary();
@@ -152,7 +152,7 @@ pub(super) fn the_lease_of_a_process_that_was_killed_ends_with_its_term(servers:
 pub(super) fn a_run_whose_lease_no_replica_had_is_cancelled(servers: &impl Replicated) {
     let old = servers.primary();
     servers.cut_off_replicas();
-    let at_work = AtWork::on(store(&servers.url()));
+    let at_work = LongRun::on(store(&servers.url()));
     let token = at_work.run.fencing_token();
     servers.promote_a_replica();
     servers.wait_for_another_primary(old);
@@ -166,7 +166,7 @@ pub(super) fn a_run_whose_lease_no_replica_had_is_cancelled(servers: &impl Repli
 
 /// Plays a primary that may have been replaced without knowing it.
 pub(super) fn a_run_whose_renewals_no_replica_confirms_is_cancelled(servers: &impl Replicated) {
-    let at_work = AtWork::on(store(&(servers.url() + "?wait=1")));
+    let at_work = LongRun::on(store(&(servers.url() + "?wait=1")));
     servers.cut_off_replicas();
     assert_eq!(at_work.wait_until_cancelled().reason, CancelReason::LeaseLost);
     assert_lost(&at_work.end());

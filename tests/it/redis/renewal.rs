@@ -34,7 +34,7 @@ fn store_with(url: &str, timeout: Duration) -> RedisMutex {
 }
 
 /// A run of `report` that goes on until the test ends it, also when it is cancelled.
-pub(super) struct AtWork {
+pub(super) struct LongRun {
     schedule: Arc<Schedule>,
     term: Duration,
     pub(super) run: Run,
@@ -52,7 +52,7 @@ pub(super) struct Cancelled {
     deadline: Option<Moment>,
 }
 
-impl AtWork {
+impl LongRun {
     #[track_caller]
     pub(super) fn on(store: RedisMutex) -> Self {
         Self::with(store, TERM)
@@ -147,7 +147,7 @@ impl AtWork {
 }
 
 #[track_caller]
-pub(super) fn assert_nothing_was_lost(at_work: AtWork) {
+pub(super) fn assert_nothing_was_lost(at_work: LongRun) {
     let report = at_work.end();
     assert!(!report.is_failure(), "{report}");
     assert_eq!(ran(&report, "report").lease_lost_at(), None);
@@ -174,7 +174,7 @@ fn held_by_the_server_until(server: &Redis) -> Moment {
 fn a_server_that_stops_for_less_than_what_is_left_of_the_term_loses_nothing() {
     let server = Redis::start();
     let term = TIMEOUT * 5;
-    let at_work = AtWork::with(store(&server.url()), term);
+    let at_work = LongRun::with(store(&server.url()), term);
     at_work.wait_for_a_renewal();
     let token = at_work.run.fencing_token();
     server.pause();
@@ -192,7 +192,7 @@ fn a_server_that_stops_for_less_than_what_is_left_of_the_term_loses_nothing() {
 #[test]
 fn a_server_that_is_restarted_with_its_data_loses_nothing() {
     let server = Redis::with("appendonly yes");
-    let at_work = AtWork::on(store(&server.url()));
+    let at_work = LongRun::on(store(&server.url()));
     at_work.wait_for_a_renewal();
     server.restart();
     at_work.wait_for_a_renewal();
@@ -202,7 +202,7 @@ fn a_server_that_is_restarted_with_its_data_loses_nothing() {
 #[test]
 fn a_server_that_stops_for_longer_lets_the_run_be_cancelled_before_the_lease_is_anybody_elses() {
     let server = Redis::start();
-    let at_work = AtWork::on(store(&server.url()));
+    let at_work = LongRun::on(store(&server.url()));
     let free = loop {
         at_work.wait_for_a_renewal();
         let deadline = at_work.deadline();
@@ -225,7 +225,7 @@ fn a_server_that_stops_for_longer_lets_the_run_be_cancelled_before_the_lease_is_
 #[test]
 fn a_server_that_is_gone_lets_the_run_be_cancelled_at_its_deadline() {
     let server = Redis::start();
-    let at_work = AtWork::on(store(&server.url()));
+    let at_work = LongRun::on(store(&server.url()));
     at_work.wait_for_a_renewal();
     server.kill();
     // Tried again and again, and not given up before the deadline.
@@ -241,7 +241,7 @@ fn a_server_that_is_gone_lets_the_run_be_cancelled_at_its_deadline() {
 fn a_renewal_that_is_answered_late_does_not_stretch_the_deadline() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
-    let at_work = AtWork::on(store_with(&proxy.url(), LONG));
+    let at_work = LongRun::on(store_with(&proxy.url(), LONG));
     let known = at_work.hold_the_answer_to_a_renewal(&proxy, &server);
     let cancelled = at_work.wait_until_cancelled();
     let deadline = cancelled.deadline.expect("it was watched before it was lost");
@@ -260,7 +260,7 @@ fn a_renewal_that_is_answered_late_does_not_stretch_the_deadline() {
 fn the_deadline_counts_from_before_a_renewal_was_sent() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
-    let at_work = AtWork::on(store_with(&proxy.url(), LONG));
+    let at_work = LongRun::on(store_with(&proxy.url(), LONG));
     let before = at_work.hold_the_answer_to_a_renewal(&proxy, &server);
     let held = held_by_the_server_until(&server);
     thread::sleep(TERM / 6); // the delay of the reply
@@ -278,7 +278,7 @@ fn the_deadline_counts_from_before_a_renewal_was_sent() {
 fn a_renewal_that_fails_ten_times_and_then_succeeds_keeps_the_lease() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
-    let at_work = AtWork::on(store(&proxy.url()));
+    let at_work = LongRun::on(store(&proxy.url()));
     at_work.wait_for_a_renewal();
     // The server refuses each renewal; each is tried on a second connection, too.
     proxy.fault(Fault::Answer(b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"));
@@ -292,7 +292,7 @@ fn a_renewal_that_fails_ten_times_and_then_succeeds_keeps_the_lease() {
 fn a_server_that_restarted_empty_is_noticed_and_this_process_starts_no_second_run_meanwhile() {
     let server = Redis::start();
     // No renewal is due meanwhile that would notice it.
-    let at_work = AtWork::with(store(&server.url()), Duration::from_secs(60));
+    let at_work = LongRun::with(store(&server.url()), Duration::from_secs(60));
     let (deadline, pid) = (at_work.deadline(), std::process::id());
     server.restart();
     assert_eq!(server.ask(&["EXISTS", LEASE]).number(), 0, "the server has forgotten it");
@@ -399,7 +399,7 @@ fn two_hundred_leases_in_hand_cost_three_commands_a_third_of_their_term() {
 #[test]
 fn a_server_that_restarted_empty_is_noticed_at_the_next_renewal() {
     let server = Redis::start();
-    let at_work = AtWork::on(store(&server.url()));
+    let at_work = LongRun::on(store(&server.url()));
     at_work.wait_for_a_renewal();
     let deadline = at_work.deadline();
     server.restart();

@@ -69,14 +69,14 @@ impl<'a> Timeline<'a> {
     #[track_caller]
     pub(crate) fn end(&mut self, moment: &'static str, server: &'static str) {
         std::fs::write(format!("{}/{}", self.folder(moment, server), self.event), "").expect("the folder is there");
-        let tick = self.at_work(moment, server);
+        let tick = self.running(moment, server);
         tick.lines = tick.worker.take().expect("it is at work").succeeds();
     }
 
     /// Kills the server in its task.
     #[track_caller]
     pub(crate) fn kill(&mut self, moment: &'static str, server: &'static str) {
-        let tick = self.at_work(moment, server);
+        let tick = self.running(moment, server);
         let worker = tick.worker.take().expect("it is at work");
         tick.lines = worker.log();
         worker.kill();
@@ -122,7 +122,7 @@ impl<'a> Timeline<'a> {
     }
 
     #[track_caller]
-    fn at_work(&mut self, moment: &str, server: &str) -> &mut Tick<'a> {
+    fn running(&mut self, moment: &str, server: &str) -> &mut Tick<'a> {
         let mut ticks = self.ticks.iter_mut();
         ticks.find(|tick| tick.server == server && tick.moment == moment).expect("it has ticked")
     }

@@ -69,7 +69,7 @@ impl Process {
     pub(super) fn start(&self, ready: impl Fn() -> bool) {
         let mut supervisor = self.supervisor();
         assert_eq!(supervisor.server, None, "the server was not ended");
-        let pid = supervisor.tell("start");
+        let pid = supervisor.order("start");
         supervisor.server = Some(pid.parse().expect("the supervisor says which process it started"));
         drop(supervisor);
         self.wait_until("the server is ready", ready);
@@ -80,7 +80,7 @@ impl Process {
     #[track_caller]
     pub(super) fn kill(&self) {
         let mut supervisor = self.supervisor();
-        supervisor.tell("end");
+        supervisor.order("end");
         supervisor.server = None;
     }
 
@@ -89,14 +89,14 @@ impl Process {
     pub(super) fn pause(&self) {
         self.wait_until("the server stands still", || {
             // A child that was started meanwhile is stopped the next time.
-            self.supervisor().tell("STOP");
+            self.supervisor().order("STOP");
             self.processes().into_iter().all(|process| state(process).is_none_or(|state| "TZ".contains(state)))
         });
     }
 
     #[track_caller]
     pub(super) fn resume(&self) {
-        self.supervisor().tell("CONT");
+        self.supervisor().order("CONT");
         self.wait_until("the server goes on", || {
             self.processes().into_iter().all(|process| state(process) != Some('T'))
         });
@@ -132,7 +132,7 @@ impl Process {
 impl Supervisor {
     /// Sends a word, and waits for the confirmation.
     #[track_caller]
-    fn tell(&mut self, word: &str) -> String {
+    fn order(&mut self, word: &str) -> String {
         let words = self.words.as_mut().expect("the supervisor hears until the end");
         writeln!(words, "{word}").expect("the supervisor hears until the end");
         let mut answer = String::new();

@@ -368,7 +368,7 @@ impl Monitor<'_> {
         self.server.ask(&["ECHO", &marker]);
         let mut commands = Vec::new();
         loop {
-            let line = self.connection.hear().expect("the server tells what it does");
+            let line = self.connection.read().expect("the server tells what it does");
             let (_time, command) = line.text().split_once(' ').expect("a line begins with its time");
             if command.ends_with(&format!("\"{marker}\"")) {
                 return commands;

@@ -112,10 +112,10 @@ impl Raw {
         let words: Vec<String> = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
         let request = format!("*{}\r\n{}", words.len(), words.concat());
         self.0.get_mut().write_all(request.as_bytes())?;
-        self.hear()
+        self.read()
     }
 
-    pub(super) fn hear(&mut self) -> io::Result<Reply> {
+    pub(super) fn read(&mut self) -> io::Result<Reply> {
         Ok(parse(&mut &*frame(&mut self.0)?))
     }
 }

@@ -273,7 +273,7 @@ fn a_copy_that_comes_late_leaves_the_row_of_its_owner<S: Trouble>() {
         let copy = thread::scope(|scope| {
             let copy = scope.spawn(|| mutex.create(&request));
             wait_until("it waits to write", || !server.ask(S::WAITING).is_empty());
-            S::tell(&mut first, "COMMIT");
+            S::execute(&mut first, "COMMIT");
             copy.join().unwrap().unwrap()
         });
         assert_eq!(copy.map(|lease| lease.token().get()), is_held.then_some(1));
@@ -294,8 +294,8 @@ fn a_renewal_that_gets_its_lock_late_prolongs_nothing<S: Trouble>() {
     let mut lock = server.holding(&[S::BEGIN, "UPDATE soloist_mutexes SET pid = 0 WHERE name = 'lease/report'"]);
     extend(&hasty, &[lease], Term::MAX).remove(0).expect_err("its row is locked");
     let in_an_hour = format!("{} + INTERVAL '1' HOUR", S::NOW);
-    S::tell(&mut lock, &format!("UPDATE soloist_mutexes SET expires_at = {in_an_hour} WHERE name = 'lease/report'"));
-    S::tell(&mut lock, "COMMIT");
+    S::execute(&mut lock, &format!("UPDATE soloist_mutexes SET expires_at = {in_an_hour} WHERE name = 'lease/report'"));
+    S::execute(&mut lock, "COMMIT");
     wait_until("nobody waits", || server.ask(S::WAITING).is_empty());
     let shortened = format!("SELECT COUNT(*) FROM soloist_mutexes WHERE token > 0 AND expires_at <= {in_an_hour}");
     assert_eq!(server.count(&shortened), 1);

@@ -45,9 +45,9 @@ fn make_audit_table<S: SqlServer>(server: &S) {
 }
 
 /// A row as the report has it: server, reason, holder, token.
-type Told = (String, String, Option<String>, Option<u64>);
+type Reported = (String, String, Option<String>, Option<u64>);
 
-fn rows<S: SqlServer>(server: &S, event: &str, occurrence: &str) -> Vec<Told> {
+fn rows<S: SqlServer>(server: &S, event: &str, occurrence: &str) -> Vec<Reported> {
     let sql = format!(
         "SELECT server, reason, holder, token FROM soloist_audit WHERE event = '{event}' AND occurrence = '{occurrence}' \
          ORDER BY server"
@@ -60,7 +60,7 @@ fn rows<S: SqlServer>(server: &S, event: &str, occurrence: &str) -> Vec<Told> {
     server.ask(&sql).into_iter().map(told).collect()
 }
 
-fn told(server: &str, report: &Report) -> Told {
+fn as_reported(server: &str, report: &Report) -> Reported {
     let [entry] = report.entries() else { panic!("one event was due:\n{report}") };
     let server = server.to_owned();
     match entry.verdict() {
@@ -90,7 +90,7 @@ fn three_servers_over_one_occurrence_leave_one_granted_row_and_two_denied_ones_a
         let now = noon() + chrono::TimeDelta::minutes(i64::try_from(round).unwrap());
         let reports = three_servers(event, now, || server.mutex(), |name| audit(name, server));
 
-        let reported: Vec<Told> = reports.iter().map(|(server, report)| told(server, report)).collect();
+        let reported: Vec<Reported> = reports.iter().map(|(server, report)| as_reported(server, report)).collect();
         let quoted = event.replace('\'', "''");
         let quoted = if server.url().starts_with("mysql") { quoted.replace('\\', "\\\\") } else { quoted };
         assert_eq!(rows(server, &quoted, &text(now)), reported);

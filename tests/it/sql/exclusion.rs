@@ -56,7 +56,7 @@ fn a_name_that_is_taken_between_the_look_and_the_write_excludes<S: Blocking>() {
             );
             server.ask(&add_lease);
             server.ask("UPDATE soloist_mutexes SET released = FALSE WHERE name = 'lease/service'");
-            S::tell(&mut blocking, "ROLLBACK");
+            S::execute(&mut blocking, "ROLLBACK");
             (ours.join().expect("it does not panic"), server.held())
         });
         assert!(matches!(answer, Ok(Admitted::Excluded(_))), "{time}: {answer:?}");

@@ -180,7 +180,7 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
             wait_until("it waits for the lock", || !server.ask(S::WAITING).is_empty());
             let first = server.ask(S::WAITING);
             let moved = format!("UPDATE soloist_mutexes SET host = 'moved-{at_rest}' WHERE name = 'lease/report'");
-            S::tell(&mut other, &moved);
+            S::execute(&mut other, &moved);
             if at_rest {
                 wait_until("it gives up", || ours.is_finished());
             } else {
@@ -189,7 +189,7 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
                     !waiting.is_empty() && waiting != first
                 });
             }
-            S::tell(&mut lock, "COMMIT");
+            S::execute(&mut lock, "COMMIT");
             ours.join().expect("it does not panic")
         });
         if at_rest {

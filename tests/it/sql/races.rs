@@ -110,7 +110,7 @@ fn who_is_beaten_halfway_by_one_that_does_not_queue_keeps_nothing<S: Trouble>() 
     let answer = thread::scope(|scope| {
         let ours = scope.spawn(|| Admission::both(lease, claim).ask(&mutex));
         wait_until("it waits for the lease", || !server.ask(S::WAITING).is_empty());
-        S::tell(&mut other, "COMMIT");
+        S::execute(&mut other, "COMMIT");
         ours.join().expect("it does not panic")
     });
     let Ok(Admitted::LeaseTaken(Some(holder))) = answer else { panic!("not beaten: {answer:?}") };

@@ -44,7 +44,7 @@ pub(super) trait Trouble: SqlServer + Behind {
 
     fn connect(&self) -> Self::Client;
     #[track_caller]
-    fn tell(client: &mut Self::Client, sql: &str);
+    fn execute(client: &mut Self::Client, sql: &str);
     /// Returns the URL of a new user with these grants on the table and no other.
     fn user_with(&self, grants: &str) -> String;
     fn end_connection(&self, number: &str);
@@ -69,7 +69,7 @@ pub(super) trait Trouble: SqlServer + Behind {
     fn holding(&self, statements: &[&str]) -> Self::Client {
         let mut client = self.connect();
         for statement in statements {
-            Self::tell(&mut client, statement);
+            Self::execute(&mut client, statement);
         }
         client
     }
@@ -105,7 +105,7 @@ impl Trouble for Mariadb {
         self.connection()
     }
 
-    fn tell(client: &mut mysql::Conn, sql: &str) {
+    fn execute(client: &mut mysql::Conn, sql: &str) {
         mariadb::ask(client, sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
 
@@ -189,7 +189,7 @@ impl Trouble for Postgres {
         self.connection()
     }
 
-    fn tell(client: &mut ::postgres::Client, sql: &str) {
+    fn execute(client: &mut ::postgres::Client, sql: &str) {
         postgres::ask(client, sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
 
@@ -208,7 +208,7 @@ impl Trouble for Postgres {
 
     fn let_commit(&self, mut blocking: ::postgres::Client) {
         for statement in ["ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"] {
-            Self::tell(&mut blocking, statement);
+            Self::execute(&mut blocking, statement);
         }
     }
 

@@ -209,7 +209,7 @@ impl Fleet {
             }
             Action::Hears(request, says) => {
                 self.drop(Message::Answered(request, says));
-                self.hear(request, says, variant);
+                self.deliver(request, says, variant);
             }
             Action::AsksAgain(me) => {
                 self.faults -= 1;
@@ -219,14 +219,14 @@ impl Fleet {
                 if self.is_expected(me) {
                     self.faults -= 1;
                 }
-                self.step(me, |server| server.give_up_gate(me, now));
+                self.step(me, |server| server.give_up_admission(me, now));
             }
             Action::Renews(me) => self.step(me, |server| server.renew(me, now)),
             Action::RenewalFails(me) => {
                 if self.is_expected(me) {
                     self.faults -= 1;
                 }
-                self.step(me, |server| server.give_up_renewal(me, now, variant));
+                self.step(me, |server| server.lose_renewal(me, now, variant));
             }
             Action::Ends(me) => self.step(me, |server| server.stop_at_its_end(me, now, variant)),
             Action::Notices(me) => self.step(me, |server| server.stop(me, now)),
@@ -286,18 +286,18 @@ impl Fleet {
             Some(says) if request.may_be_heard_too_late(says) => self.post(Message::Answered(request, says)),
             // A later reply would be like a later action of the store.
             Some(says) if self.servers[usize::from(request.owner.server)].waits_for(&request) => {
-                self.hear(request, says, variant);
+                self.deliver(request, says, variant);
             }
             _ => {}
         }
     }
 
-    fn hear(&mut self, request: Request, says: Says, variant: &Variant) {
+    fn deliver(&mut self, request: Request, says: Says, variant: &Variant) {
         let (me, now) = (request.owner.server, self.now);
         if request.asks == Asks::Extend {
-            self.step(me, |server| server.hear_renewal(me, says, now, variant));
+            self.step(me, |server| server.handle_renewal(me, says, now, variant));
         } else {
-            self.step(me, |server| server.hear(me, says, now, variant));
+            self.step(me, |server| server.handle_reply(me, says, now, variant));
         }
     }
 

@@ -121,12 +121,12 @@ pub struct Queue {
     started: [u8; OCCURRENCES],
     /// Whether the run of this occurrence is asked to stop, and whether it has seen that.
     cancelled: [bool; OCCURRENCES],
-    told: [bool; OCCURRENCES],
+    notified: [bool; OCCURRENCES],
     overtaken: bool,
     out_of_order: bool,
     refused_without_need: bool,
     /// A run was cancelled, or a waiter left, for an occurrence that is not later.
-    gave_way_to_nobody: bool,
+    gave_way_wrongly: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +210,7 @@ impl Model for QueueModel {
             Property::always(NOBODY_OVERTAKES, |_, queue: &Queue| !queue.overtaken),
             Property::always(IN_THEIR_ORDER, |_, queue: &Queue| !queue.out_of_order),
             Property::always(FULL_IS_FULL, |_, queue: &Queue| !queue.refused_without_need),
-            Property::always(THE_LATEST_REPLACES, |_, queue: &Queue| !queue.gave_way_to_nobody),
+            Property::always(THE_LATEST_REPLACES, |_, queue: &Queue| !queue.gave_way_wrongly),
             Property::always(EACH_WAITS_ONCE, |model, queue: &Queue| queue.each_waits_once(model)),
             Property::always(STARTS_ONCE, |_, queue: &Queue| queue.started.iter().all(|started| *started <= 1)),
             Property::always(WHAT_WAITED_STARTS, |model, queue: &Queue| {
@@ -231,7 +231,7 @@ impl Model for QueueModel {
                 queue.waiting().count() == model.places
             }),
             Property::sometimes("a run is told to stop, if it may be", |model: &Self, queue: &Queue| {
-                !model.replaces || queue.told.contains(&true)
+                !model.replaces || queue.notified.contains(&true)
             }),
         ]
     }
@@ -404,16 +404,16 @@ impl Queue {
     fn look(&mut self, me: u8, model: &QueueModel) {
         let at = usize::from(self.members[usize::from(me)].at);
         let is_meant = self.cancelled[at];
-        let is_told =
+        let is_notified =
             if model.flaw == Some(QueueFlaw::CancelsWithoutAToken) { self.cancelled.contains(&true) } else { is_meant };
-        self.gave_way_to_nobody |= is_told && !is_meant;
-        self.told[at] |= is_told;
+        self.gave_way_wrongly |= is_notified && !is_meant;
+        self.notified[at] |= is_notified;
     }
 
     /// Cancels the run that is in the way.
     fn cancel_run(&mut self, me: u8) {
         let Some(runs) = self.lease.map(|holder| self.members[usize::from(holder)].at) else { return };
-        self.gave_way_to_nobody |= self.members[usize::from(me)].at <= runs;
+        self.gave_way_wrongly |= self.members[usize::from(me)].at <= runs;
         self.cancelled[usize::from(runs)] = true;
     }
 
