@@ -1,4 +1,4 @@
-# Runs a campaign of the fleet: reads its options, plays it, and prints its table and how it ended. Sourced by
+# Runs a campaign of the fleet: reads its options, plays it, and prints its table and its result. Sourced by
 # `tests/under_fire`, `tests/failovers` and `tests/soak` in the top folder of the checkout. They set `usage`, `seconds` (the
 # default) and `all` (the stores to choose from). `tests/failovers` has its own `length`: `failovers` instead of `seconds`.
 # shellcheck shell=bash disable=SC2154
@@ -10,7 +10,7 @@ refuse() {
   exit 2
 }
 
-# What the option takes, the option, and its value, if there is one.
+# Checks an option. Arguments: the kind of the value, the option, and the value, if there is one.
 expect_number() {
   [ $# -gt 2 ] || refuse "$2 takes $1"
   # As many digits as fit wherever the number goes.
@@ -61,7 +61,7 @@ play() {
   cargo test --quiet --all-features --test fleet -- --test-threads="${#tests[@]}" "${tests[@]}" || result=$?
   if [ -f "$columns/table.md" ]; then cat "$columns/table.md"; fi
 
-  # A store that came to the end of its time has a column, however it did.
+  # A store that played to the end has a column, also after a failure.
   for store in "${stores[@]}"; do
     [ -f "$columns/$store.json" ] || unfinished+=", $store"
   done

@@ -37,7 +37,7 @@ use crate::plan::{Kind, Protection};
 use verdict::Why;
 pub(crate) use verdict::{Count, Double, Overlap, Verdict};
 
-/// How much later than it should something may happen, or be written down, on a machine that is busy with a fleet.
+/// How much later than it should an event may happen, or be logged, on a machine that is busy with a fleet.
 const SLACK: Duration = Duration::from_secs(1);
 
 /// How often one thread or process after another waits for the machine until something has happened, at most.
@@ -93,20 +93,20 @@ struct Run<'a> {
     /// The run was granted later than this.
     since: At,
     start: At,
-    /// The last that is known of it.
+    /// The last time when the run is known to go on.
     last: At,
     /// When the process began its next tick, before which it had released all leases of this one.
     next: Option<At>,
     /// Whether the run was cancelled because its lease was lost, or its report says that the lease was lost.
-    told: bool,
+    was_cancelled: bool,
     /// When the run was cancelled for a later occurrence.
-    told_to_give_way: Option<At>,
+    replaced_at: Option<At>,
     gave_way_to: Option<u32>,
     /// Since when, as its report says.
     lost_at: Option<At>,
     /// Whether the run has ended, and not with its process.
     ended: bool,
-    /// When its report said that something went wrong, and what.
+    /// The time and the text of the report's failure.
     failed: Option<(At, &'a str)>,
 }
 
@@ -122,7 +122,7 @@ struct Skip<'a> {
     reason: &'a str,
     /// Which process the report names.
     holder: Option<u32>,
-    /// The gate was asked later than this.
+    /// The admission was requested later than this.
     since: At,
     at: At,
 }
@@ -162,8 +162,8 @@ impl<'a> Case<'a> {
                     start: line.at,
                     last: line.at,
                     next: None,
-                    told: false,
-                    told_to_give_way: None,
+                    was_cancelled: false,
+                    replaced_at: None,
                     gave_way_to: None,
                     lost_at: None,
                     ended: false,
@@ -191,7 +191,7 @@ impl<'a> Case<'a> {
                     }
                     run.ended |= what != "beat";
                     if line.reason.as_deref() == Some("replaced") {
-                        run.told_to_give_way = Some(line.at);
+                        run.replaced_at = Some(line.at);
                     }
                     if what == "gave_way" {
                         run.gave_way_to = line.holder.as_deref().and_then(pid);
@@ -200,9 +200,10 @@ impl<'a> Case<'a> {
                         run.failed = Some((line.at, line.text.as_deref().unwrap_or_default()));
                     }
                     run.lost_at = run.lost_at.or(line.lost_at);
-                    // It may have heard of it by the answer to its release alone.
+                    // The reply to its release may be the only news of the loss.
                     let says_so = |text: &String| text.contains("the lease was lost");
-                    run.told |= line.reason.as_deref() == Some("lease_lost") || line.text.as_ref().is_some_and(says_so);
+                    run.was_cancelled |=
+                        line.reason.as_deref() == Some("lease_lost") || line.text.as_ref().is_some_and(says_so);
                 }
             }
         }
@@ -256,7 +257,8 @@ impl<'a> Case<'a> {
         faults.filter(move |fault| fault.pid == Some(pid) && fault.touches(from, until))
     }
 
-    /// Returns whether the store lost data between these moments: all, or in a failover what no replica had.
+    /// Returns whether the store lost data between these moments: all of it, or in a failover the part without a
+    /// copy.
     fn was_emptied(&self, from: At, until: At) -> bool {
         self.outages(from, until).any(|fault| fault.kind == Kind::ServerEmptied || fault.kind.is_failover())
     }
@@ -283,7 +285,7 @@ impl<'a> Case<'a> {
 
     /// Returns the latest time at which a run's event may be seen to be held.
     fn held_until(&self, run: &Run<'_>) -> At {
-        // A future that is dropped says no more; its report says until when it had its lease.
+        // A dropped future logs no end, but its report has the time of the loss.
         let last = run.last.max(run.lost_at.unwrap_or_default());
         let released = last + self.slack();
         let at_the_latest = released + self.term_of_the_dead();
@@ -292,7 +294,7 @@ impl<'a> Case<'a> {
         if !run.ended || run.failed.is_some() || has_failed_over {
             return at_the_latest;
         }
-        // A release that succeeded late is over all the same when its process goes on.
+        // A late release is over when its process goes on.
         let is_undisturbed = !self.history.is_slow
             && self.outages(run.last, released).next().is_none()
             && self.assaults(run.life.pid, run.last, released).next().is_none();
@@ -302,7 +304,7 @@ impl<'a> Case<'a> {
 
     /// Returns how long a killed process still holds its leases.
     fn term_of_the_dead(&self) -> u64 {
-        // Where it has a life file; a slot has none.
+        // On files the life file frees the lease; a slot has none.
         if self.history.frees_at_once && self.history.slots == 1 { 0 } else { nanoseconds(self.history.term) }
     }
 
@@ -325,13 +327,13 @@ fn pid(holder: &str) -> Option<u32> {
 }
 
 /// Describes a run for a violation.
-fn told(run: &Run<'_>, began: At) -> String {
-    let Run { life, token, told, ended, .. } = run;
+fn describe(run: &Run<'_>, began: At) -> String {
+    let Run { life, token, was_cancelled, ended, .. } = run;
     let [start, last] = [run.start, run.last].map(|at| seconds(at, began));
     let lost_at = run.lost_at.map_or_else(|| "none".into(), |at| seconds(at, began));
     let token = token.map_or_else(|| "none".into(), |token| token.to_string());
     format!(
-        "{} ({} of {}, token {token}, {start} to {last} s, told {told}, lost at {lost_at}, ended {ended})",
+        "{} ({} of {}, token {token}, {start} to {last} s, cancelled {was_cancelled}, lost at {lost_at}, ended {ended})",
         life.name, run.event, run.occurrence
     )
 }

@@ -131,7 +131,7 @@ impl<'a> Crew<'a> {
         worker.child.kill().expect("it is ours");
         let status = worker.child.wait().expect("it is ours");
         let pid = worker.child.id();
-        // It may have come to its own end just before.
+        // The process may have ended by itself just before.
         let was_killed = status.signal() == Some(Signal::KILL.as_raw());
         let end = if was_killed { End::Killed(killed) } else { end(status, &self.directory, &worker.name) };
         self.lives.push(worker.into_life(end));
@@ -171,7 +171,7 @@ impl<'a> Crew<'a> {
                         worker.child.kill().and_then(|()| worker.child.wait()).expect("it is ours");
                         break End::Badly(format!("it was still there {PATIENCE:?} after the last fault"));
                     }
-                    None => thread::sleep(Duration::from_millis(5)), // between two looks at another process
+                    None => thread::sleep(Duration::from_millis(5)), // between two checks of another process
                 }
             };
             self.lives.push(worker.into_life(end));
@@ -240,7 +240,7 @@ pub(crate) fn events(round: &Round) -> Vec<String> {
     (1..=round.events).map(|number| if number == 1 { first.clone() } else { format!("{first}-{number}") }).collect()
 }
 
-/// Returns the same command, with these words before it, which is killed when the thread ends that starts it.
+/// Returns the command, with these words before it. It is killed when the thread ends that starts it.
 fn until_we_end(command: &Command, words: &[String]) -> Command {
     let mut bound = Command::new("setpriv");
     bound.args(["--pdeathsig", "KILL", "--"]).args(words).arg(command.get_program()).args(command.get_args());
@@ -258,7 +258,8 @@ fn line_of_the_shell(log: &Path, beats: u32) -> String {
     format!("{say}; {beats}; say start; for beat in $(seq $beats); do sleep {beat}; say beat; done; say end")
 }
 
-/// Returns what a worker wrote into this log, by the clock of this machine, which its own was so many seconds ahead of.
+/// Returns the lines of a worker's log. Their times are shifted to the clock of this machine; the worker's was
+/// ahead by `ahead` seconds.
 fn lines(log: &Path, ahead: i64) -> Vec<Line> {
     let here = |at: At| at.checked_add_signed(-ahead * 1_000_000_000).expect("it is long after 1970");
     let lines = read(log).into_iter();

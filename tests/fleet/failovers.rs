@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::checker::{Count, Double, Overlap, Verdict, judge};
-use crate::fire::{asked_for, perform, tell};
+use crate::fire::{asked_for, perform, print_facts};
 use crate::plan::{ALL_RUNS, FAILOVERS, Kind, OnOverlap, Protection, Round, Start, Task, Trouble};
 use crate::site::Site;
 
@@ -77,7 +77,7 @@ fn play_rounds(store: &str, options: &str, site: &Site, kind: Kind, count: u64) 
         let history = perform(&round, site);
         let verdict = judge(&history);
         if std::env::var_os("SHOW").is_some() || !verdict.violations.is_empty() {
-            tell(store, &round, &history, &verdict);
+            print_facts(store, &round, &history, &verdict);
             println!("it was {kind} number {number}, with {options:?}");
         }
         let failovers = history.faults.iter().filter(|fault| fault.kind == kind);

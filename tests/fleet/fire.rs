@@ -92,7 +92,7 @@ pub(crate) fn campaign(store: &'static str, mut perform: impl FnMut(&Round) -> H
         let history = perform(&round);
         let verdict = judge(&history);
         if !verdict.violations.is_empty() {
-            tell(store, &round, &history, &verdict);
+            print_facts(store, &round, &history, &verdict);
         }
         campaign.add(&history, verdict);
         if began.elapsed() >= Duration::from_secs(seconds.unwrap_or(0)) {
@@ -114,7 +114,7 @@ pub(crate) fn asked_for(variable: &str) -> Option<u64> {
 }
 
 /// Prints the facts that an investigation needs.
-pub(crate) fn tell(store: &str, round: &Round, history: &History, verdict: &Verdict) {
+pub(crate) fn print_facts(store: &str, round: &Round, history: &History, verdict: &Verdict) {
     println!("{store}, seed {}: {}", round.seed, verdict.violations.join("\n  "));
     println!("the same round again: tests/under_fire --seconds 1 --seed {} {store}", round.seed);
     println!("{round:#?}");

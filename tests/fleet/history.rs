@@ -38,7 +38,7 @@ pub(crate) struct History {
     /// How long a minute takes.
     pub(crate) minute: Duration,
     pub(crate) term: Duration,
-    /// Whether what a process held is free once it was killed, without waiting for the term.
+    /// Whether the leases of a killed process are free without waiting for the term.
     pub(crate) frees_at_once: bool,
     /// Whether the task is a command, which can live longer than its scheduler.
     pub(crate) outlives: bool,

@@ -32,7 +32,7 @@ mod worker_log;
 #[path = "../../examples/worker/watched.rs"]
 mod watched;
 
-/// What the tests are written in, as far as it is of use here.
+/// The helpers of the other tests that are of use here.
 #[allow(dead_code)]
 #[path = "../it/support.rs"]
 mod support;

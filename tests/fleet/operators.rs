@@ -43,7 +43,7 @@ pub(crate) fn pause_events(round: &Round, began: Instant, connect: impl Fn() -> 
 fn pause(operator: &Schedule, event: &str, end: PauseEnd, is_over: impl Fn() -> bool) -> Pause {
     let (lasts, ends) = match end {
         PauseEnd::Expires(after) => (after, after),
-        // It would have lasted for longer.
+        // The pause would have lasted longer.
         PauseEnd::Resumed(after) => (2 * after, after),
     };
     let from = now();

@@ -1,4 +1,4 @@
-//! What will be done to a fleet in one round: all of it follows from the round's seed, before the round begins.
+//! The plan of a round: all its faults follow from the round's seed, before the round begins.
 
 use std::fmt;
 use std::iter;
@@ -8,21 +8,22 @@ use fastrand::Rng;
 
 /// How many workers are ticking at a time.
 pub(crate) const WORKERS: usize = 8;
-/// For how long the workers of a round tick, but for those of a long one.
+/// How long the workers of a round tick, except a long round.
 const ROUND: Duration = Duration::from_secs(12);
-/// For how long the workers of a long round tick: a pause that ends with another's does so within a minute and some seconds.
+/// How long the workers of a long round tick: a pause that ends with another's does so within a minute and some
+/// seconds.
 const LONG_ROUND: Duration = Duration::from_secs(75);
-/// Each round is long whose seed leaves this rest.
+/// The remainders of the seeds of long rounds.
 const LONG_ROUNDS: (u64, u64) = (24, 11);
 /// How far apart the beats of a command are.
 pub(crate) const BEAT: Duration = Duration::from_millis(40);
-/// A queue in which each worker has a place for the occurrence of each of two events.
+/// A queue with a place for each worker's occurrence of each of two events.
 const PLACES_FOR_ALL: usize = 20;
 /// How long before the end of a round no further fault begins.
 const QUIET: Duration = Duration::from_millis(2500);
 /// No event has as many in a round.
 pub(crate) const ALL_RUNS: usize = 1000;
-/// Of the leases.
+/// The term of the leases.
 pub(crate) const TERM: Duration = Duration::from_secs(3);
 
 /// A round: the workers of a fleet, their task, and the faults of both workers and store.
@@ -43,8 +44,9 @@ pub(crate) struct Round {
     pub(crate) minute: Duration,
     /// How many events are due in each minute.
     pub(crate) events: u32,
-    /// How long each reply of a server is under way: most of the time not at all. Who asks for one name at the same time as
-    /// others waits for theirs, so that eight who ask four times a second have enough of a twentieth.
+    /// How long each reply of a server is under way: most of the time not at all. Requests for one name wait for
+    /// each other's replies, so that a twentieth of a second is enough for eight workers with four requests a
+    /// second.
     pub(crate) latency: Duration,
     pub(crate) start: Start,
     /// By how many minutes the clock of each worker is off when it is started first.
@@ -55,7 +57,8 @@ pub(crate) struct Round {
     pub(crate) outages: Vec<Trouble>,
     /// The pauses of the first two events, one pair after another. Without any the schedules have no name.
     pub(crate) pauses: Vec<Pauses>,
-    /// Whether each event has a filter. The store does not refuse such an event while it is paused: its tick reads the pauses.
+    /// Whether each event has a filter. The store does not refuse such an event during a pause: the tick reads the
+    /// pauses.
     pub(crate) is_filtered: bool,
     /// How many runs of each event the log of the store keeps: few, or all.
     pub(crate) logged_runs: usize,
@@ -71,7 +74,7 @@ pub(crate) enum Protection {
     Claim,
 }
 
-/// The answer to an overlap: what becomes of an occurrence that meets a run.
+/// The answer to an overlap with a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnOverlap {
     Skip,
@@ -113,7 +116,7 @@ pub(crate) enum Victim {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Deed {
-    /// SIGKILL, and another is started after this time with a clock that is off by so many minutes.
+    /// SIGKILL. Another process starts after this time, with a clock that is off by so many minutes.
     Kill(Duration, i32),
     /// SIGSTOP, and SIGCONT after this time, which is longer than a term.
     Stop(Duration),
@@ -174,7 +177,7 @@ pub(crate) enum Kind {
     Panicked,
 }
 
-/// What can be done to a server, and to the way there.
+/// The faults of a server, and of the connections to it.
 pub(crate) const TO_A_SERVER: [Kind; 8] = [
     Kind::ServerRestarted,
     Kind::ServerEmptied,
@@ -186,7 +189,7 @@ pub(crate) const TO_A_SERVER: [Kind; 8] = [
     Kind::ReplyDropped,
 ];
 
-/// What makes a replica the primary.
+/// The faults that make a replica the primary.
 pub(crate) const FAILOVERS: [Kind; 4] =
     [Kind::PrimaryKilled, Kind::PrimaryStopped, Kind::PrimaryCutOff, Kind::PrimaryBehind];
 
@@ -199,7 +202,7 @@ impl Kind {
         FAILOVERS.contains(&self)
     }
 
-    /// Returns whether this is only a way in which a worker is started.
+    /// Returns whether this is only a way to start a worker.
     pub(crate) fn is_of_the_start(self) -> bool {
         matches!(self, Self::Skewed | Self::StartedTogether | Self::Staggered)
     }
@@ -250,12 +253,12 @@ impl Round {
             _ => Protection::Claim,
         };
         let task = match rng.u32(..10) {
-            // A command shows what survives its scheduler.
+            // A command shows its survival of its scheduler.
             0 | 1 => Task::Command(rng.u32(2..12)),
             2 | 3 => Task::Callback(milliseconds(rng, 1..30)),
             4 | 5 => Task::Callback(milliseconds(rng, 30..400)),
             6 | 7 => Task::Callback(milliseconds(rng, 400..1500)),
-            // Its lease is renewed several times.
+            // The lease of such a run is renewed several times.
             _ => Task::Callback(milliseconds(rng, 1500..5000)),
         };
         // Under a lease alone each worker runs each minute, one after another.
@@ -332,7 +335,7 @@ impl Round {
     fn with_a_shared_mutex(self, rng: &mut Rng) -> Self {
         let may_share =
             self.events > 1 && self.protection != Protection::Claim && self.on_overlap != OnOverlap::Replace;
-        // Where they skip, the events are in one another's way.
+        // With this policy, the events exclude each other.
         let often = if self.on_overlap == OnOverlap::Skip { 1 } else { 2 };
         Self { shares_mutex: may_share && rng.u32(..3) < often, ..self }
     }
@@ -346,8 +349,8 @@ impl Round {
 }
 
 impl Round {
-    /// Makes a long round, in which one of two pauses that begin together is much longer than the other. The store
-    /// loses no data.
+    /// Makes a long round: two pauses begin together, and one is much longer than the other. The store loses no
+    /// data.
     fn with_a_long_pause(mut self) -> Self {
         self.outages.retain(|trouble| trouble.kind != Kind::ServerEmptied);
         let until_the_end = LONG_ROUND.saturating_sub(2 * QUIET);
@@ -424,7 +427,7 @@ impl Trouble {
         let lasts = match kind {
             Kind::ConnectionsKilled => Duration::ZERO,
             Kind::Delayed | Kind::ReplyDropped | Kind::HalfClosed => milliseconds(rng, 50..700),
-            // Mostly shorter than what a lease bears, at times longer.
+            // Mostly shorter than the term allows, at times longer.
             _ if rng.u32(..3) > 0 => milliseconds(rng, 50..400),
             _ => milliseconds(rng, 400..3000),
         };

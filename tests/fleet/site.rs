@@ -1,4 +1,4 @@
-//! The store of a fleet: where it is, and what can be done to it.
+//! The store of a fleet: its address, and its faults.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -99,7 +99,7 @@ impl Site {
         }
     }
 
-    /// Returns whether all who use the store are on one host, and share its clock.
+    /// Returns whether all users of the store are on one host, and share its clock.
     pub(crate) fn is_for_one_host(&self) -> bool {
         matches!(self, Self::File(_))
     }
@@ -221,7 +221,8 @@ pub(crate) fn worker_program() -> &'static Path {
     &FOUND
 }
 
-/// Lets this happen to all that is said for a while, and to the next that is said if that is later; whether anything was.
+/// Causes this fault on each message for a while, and on the next one if that is later. Returns whether a message
+/// met it.
 fn meets(proxy: &Proxy, fault: OnTheWay, lasts: Duration) -> bool {
     const PATIENCE: u32 = 200;
     proxy.fault(fault);
@@ -230,7 +231,7 @@ fn meets(proxy: &Proxy, fault: OnTheWay, lasts: Duration) -> bool {
         if proxy.met() > 0 {
             break;
         }
-        thread::sleep(Duration::from_millis(5)); // between two looks at other threads
+        thread::sleep(Duration::from_millis(5)); // between two checks of other threads
     }
     proxy.mend();
     proxy.met() > 0

@@ -82,7 +82,7 @@ fn sizes(directory: &Path) -> [u64; 2] {
     sum
 }
 
-/// The service at work. It ends with this.
+/// The running service. It ends on drop.
 struct Service {
     child: Child,
     log: BufReader<File>,
@@ -120,7 +120,7 @@ impl Service {
         let began = Instant::now();
         while self.runs() < count {
             assert!(began.elapsed() < PATIENCE, "{} runs after {PATIENCE:?}, and not {count}", self.runs);
-            thread::sleep(Duration::from_millis(50)); // between two looks at another process
+            thread::sleep(Duration::from_millis(50)); // between two checks of another process
         }
     }
 
@@ -134,7 +134,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // It is ours, and may have ended.
+        // The child may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The figures of a campaign, and the table of all that were made with the same seed.
+//! The figures of a campaign, and the table of all campaigns with one seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -70,7 +70,7 @@ impl Campaign {
     }
 }
 
-/// Writes the campaign's column down, and the table of all with the same seed, which is printed too.
+/// Saves the campaign's column, and saves and prints the table of all columns with its seed.
 pub(crate) fn publish(campaign: &Campaign) {
     // Campaigns that end together write one after another.
     static PUBLISHING: Mutex<()> = Mutex::new(());
@@ -80,7 +80,7 @@ pub(crate) fn publish(campaign: &Campaign) {
     let file = |store: &str| folder.join(store).with_extension("json");
     fs::write(file(campaign.store), campaign.column().to_string()).expect("the folder takes a file");
     let read = |store| serde_json::from_slice::<Value>(&fs::read(file(store)).ok()?).ok();
-    // What a store went through another time has nothing to do with this.
+    // A column with another seed belongs to another campaign.
     let columns: Vec<Value> =
         STORES.into_iter().filter_map(read).filter(|column| column["seed"] == campaign.seed).collect();
     let table = table(&columns);

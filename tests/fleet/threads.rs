@@ -82,7 +82,7 @@ impl Member {
         let mut schedule = schedule.expect("the store keeps one");
         for name in events(round) {
             let task = job.clone();
-            // The first is the first at most gates.
+            // Alternates by round, because the first thread makes most admissions.
             let event = if (round.seed + number as u64).is_multiple_of(2) {
                 Event::spawn(name, move |run| task.watched(run)).grace(GRACE)
             } else {
@@ -275,7 +275,7 @@ fn attack(victim: Victim, deed: Deed, members: &[Member], mutex: &MemoryMutex, r
             let began = Instant::now();
             let mut broken = a_run();
             while broken.is_none() && began.elapsed() < patience {
-                thread::sleep(Duration::from_millis(1)); // between two looks at other threads
+                thread::sleep(Duration::from_millis(1)); // between two checks of other threads
                 broken = a_run();
             }
             broken.map(|event| fault(Kind::Broken, Some(event.clone())))

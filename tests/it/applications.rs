@@ -22,7 +22,7 @@ fn file(dir: &Path) -> Store {
     Arc::new(FileMutex::in_dir(dir).unwrap())
 }
 
-/// Returns a server of an application at noon; one without a name if that is empty.
+/// Returns a server of an application at noon. An empty name makes an application without a name.
 fn server(store: &Store, application: &str) -> Schedule {
     let schedule = Schedule::new(Arc::clone(store)).with_clock(ManualClock::at(noon()));
     if application.is_empty() { schedule } else { schedule.named(application).unwrap() }
@@ -47,9 +47,9 @@ fn shared(schedule: &Schedule) -> Vec<StoreWarning> {
     schedule.check().unwrap().into_iter().filter(is_of_a_name).collect()
 }
 
-/// Asserts that in one namespace a schedule with a name is told that another application took the turn of its event.
+/// Asserts that in one namespace a schedule with a name reports that another application took the occurrence.
 #[track_caller]
-fn are_told(store: &Store) {
+fn assert_claim_reported(store: &Store) {
     let name = unused("cleanup");
     let server = |application| with_event(server(store, application), idle(&name).on_one_server());
     assert_eq!(shared(&server("billing")), [], "nobody has it yet");
@@ -79,12 +79,12 @@ fn are_told(store: &Store) {
         assert!(text.contains(", application shop, since ") && !text.contains("share"), "{text}");
         assert_eq!(shared(&server(application)), []);
     }
-    are_told_of_a_lease(store);
+    assert_lease_reported(store);
 }
 
-/// Asserts that it is told so while a run of the other application has the lease.
+/// Asserts that the schedule reports the other application's run as the holder of the lease.
 #[track_caller]
-fn are_told_of_a_lease(store: &Store) {
+fn assert_lease_reported(store: &Store) {
     let (name, mutex) = (unused("import"), unused("warehouse"));
     let [own, on_purpose] = [idle(&name), idle(&name).mutex_name(mutex.as_str())]
         .map(|event| with_event(server(store, "billing"), event.without_overlapping_for(HOUR)));
@@ -164,7 +164,7 @@ fn have_instances(store: &Store) {
 #[test]
 fn on_memory() {
     let open = || -> Store { Arc::new(MemoryMutex::new()) };
-    are_told(&open());
+    assert_claim_reported(&open());
     are_apart([open(), open()]);
     have_instances(&open());
 }
@@ -173,7 +173,7 @@ fn on_memory() {
 fn on_files() {
     let dir = tempfile::tempdir().unwrap();
     let [one, other] = ["one", "other"].map(|name| file(&dir.path().join(name)));
-    are_told(&one);
+    assert_claim_reported(&one);
     have_instances(&one);
     are_apart([one, other]);
 }
@@ -183,7 +183,7 @@ fn on_files() {
 fn on_redis() {
     let url = crate::servers::redis::Redis::shared().url();
     let store = soloist::connect(&url).unwrap();
-    are_told(&store);
+    assert_claim_reported(&store);
     have_instances(&store);
     are_apart(
         ["shop", "bill%69ng"].map(|prefix| soloist::connect(&format!("{url}?prefix={prefix}&timeout=1m")).unwrap()),
@@ -192,7 +192,7 @@ fn on_redis() {
 
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 mod on_tables {
-    use super::{are_apart, are_told, have_instances};
+    use super::{are_apart, assert_claim_reported, have_instances};
     use crate::servers::{mariadb::Mariadb, postgres::Postgres};
     use crate::sql::SqlServer;
 
@@ -210,7 +210,7 @@ mod on_tables {
     fn in_tables<S: SqlServer>() {
         let url = S::shared().url();
         let store = soloist::connect(&url).unwrap();
-        are_told(&store);
+        assert_claim_reported(&store);
         have_instances(&store);
         are_apart(["shop_mutexes", "billing_mutexes"].map(|table| {
             let url = format!("{url}?timeout=10s&table={table}");

@@ -1,4 +1,4 @@
-//! What users may rely on without it being written at each type.
+//! Auto traits that users may rely on.
 
 use std::error::Error;
 use std::fmt::Debug;

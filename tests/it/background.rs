@@ -1,4 +1,4 @@
-//! Events that run beside one another: gated together, released together, and none waits for another.
+//! Events that run in parallel: they are admitted together, released together, and none waits for another.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,7 +63,7 @@ fn the_lease_of_a_quick_task_is_given_back_while_a_slow_one_runs() {
         let mut events: Vec<Event> = quick.iter().map(|name| background(name.mutex())).collect();
         for (number, place) in [0, 1, count / 2, count].into_iter().enumerate() {
             let (store, quick) = (store.clone(), quick.clone());
-            // It ends only when all the others were let in and released.
+            // The slow task ends only when all others were admitted and released.
             let slow = move |_: &soloist::Run| {
                 until(|| quick.iter().all(|name| store.exists(&name.claim(name.mutex(), noon())).unwrap()))?;
                 until(|| quick.iter().all(|name| !store.exists(name).unwrap()))
@@ -249,7 +249,7 @@ fn copy(to: &mut Slot<Admission, Admitted>, from: &Slot<Admission, Admitted>) {
     to.fill(from.answer().expect("it is decided").clone());
 }
 
-/// Runs `a`, `b` and `c` on the odd store, beside one on another, and sees that nothing is held afterwards.
+/// Runs `a`, `b` and `c` on the odd store, and another event on another store.
 #[track_caller]
 fn tick(answer: impl Fn(&mut Admissions, &Admissions) + Send + Sync + 'static) -> (Report, MemoryMutex) {
     let inner = MemoryMutex::new();
@@ -276,13 +276,13 @@ fn tick_and_release(
     let events = [event("a"), event("b"), event("c"), background("another's").mutex(MemoryMutex::new())];
     let report = schedule(releases_oddly, events).run_due(noon());
     assert!(ran(&report, "another's").is_success());
-    told(&report, &inner)
+    answers_of(&report, &inner)
 }
 
 /// Returns the report's word for each event, and whether its occurrence is still free. Asserts that no lease is
 /// left.
 #[track_caller]
-fn told(report: &Report, inner: &MemoryMutex) -> HashMap<&'static str, (String, bool)> {
+fn answers_of(report: &Report, inner: &MemoryMutex) -> HashMap<&'static str, (String, bool)> {
     for name in ["a", "b", "c"] {
         assert!(!inner.exists(&MutexName::lease(name).unwrap()).unwrap(), "{name} is held: {report}");
     }
@@ -307,17 +307,17 @@ fn an_answer_that_does_not_fit_its_admission_is_that_ones_alone_and_leaves_nothi
     let nothing = "the store gave no answer";
 
     let (report, inner) = tick(|asked, decided| asked[..2].clone_from_slice(&decided[..2]));
-    assert_eq!(told(&report, &inner), [("a", ran()), ("b", ran()), ("c", out("c", nothing))].into());
+    assert_eq!(answers_of(&report, &inner), [("a", ran()), ("b", ran()), ("c", out("c", nothing))].into());
 
     let (report, inner) = tick(|asked, decided| {
         copy(&mut asked[0], &decided[1]);
         copy(&mut asked[1], &decided[2]);
     });
     let wrong = [("a", out("a", something_else)), ("b", out("b", something_else)), ("c", out("c", nothing))];
-    assert_eq!(told(&report, &inner), wrong.into());
+    assert_eq!(answers_of(&report, &inner), wrong.into());
 
     let (report, inner) = tick(|_, _| {});
-    assert_eq!(told(&report, &inner), ["a", "b", "c"].map(|name| (name, out(name, nothing))).into());
+    assert_eq!(answers_of(&report, &inner), ["a", "b", "c"].map(|name| (name, out(name, nothing))).into());
 
     let (report, inner) = tick(|asked, decided| {
         copy(&mut asked[0], &decided[0]);
@@ -325,7 +325,7 @@ fn an_answer_that_does_not_fit_its_admission_is_that_ones_alone_and_leaves_nothi
         copy(&mut asked[2], &decided[1]);
     });
     let swapped = [("a", ran()), ("b", out("b", something_else)), ("c", out("c", something_else))];
-    assert_eq!(told(&report, &inner), swapped.into());
+    assert_eq!(answers_of(&report, &inner), swapped.into());
 
     // A grant counts for the admission that requested it only.
     let (report, inner) = tick(|asked, decided| {
@@ -333,7 +333,7 @@ fn an_answer_that_does_not_fit_its_admission_is_that_ones_alone_and_leaves_nothi
         copy(&mut asked[1], &decided[0]);
         copy(&mut asked[2], &decided[2]);
     });
-    assert_eq!(told(&report, &inner), [("a", ran()), ("b", out("b", something_else)), ("c", ran())].into());
+    assert_eq!(answers_of(&report, &inner), [("a", ran()), ("b", out("b", something_else)), ("c", ran())].into());
 
     // Answers from before the panic count.
     let (report, inner) = tick(|asked, decided| {
@@ -341,7 +341,7 @@ fn an_answer_that_does_not_fit_its_admission_is_that_ones_alone_and_leaves_nothi
         panic!("index out of bounds")
     });
     let panicked = |name| (name, out(name, "the store panicked: index out of bounds"));
-    assert_eq!(told(&report, &inner), [panicked("a"), ("b", ran()), panicked("c")].into());
+    assert_eq!(answers_of(&report, &inner), [panicked("a"), ("b", ran()), panicked("c")].into());
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn a_release_that_goes_wrong_is_tried_again_for_each_alone() {
         |name: &str, why: &str| (format!("the lease was not released: could not forget lease/{name}: {why}"), false);
     let released = || ("the lease was released".to_owned(), false);
 
-    // All were given back, but of one it is not said.
+    // All were released, but one has no answer.
     let told = tick_and_release(|inner, asked| {
         let mut decided = asked.to_vec();
         forward(inner, &mut decided, &mut []);

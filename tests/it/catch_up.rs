@@ -535,7 +535,7 @@ fn what_a_window_keeps_from_running_was_not_missed() {
         let _ = host.tick(&schedule, time);
     }
     assert_eq!(host.ran(), ["09:00 0s"]);
-    // And while it is closed, nothing is told again each minute, nor asked.
+    // Outside its hours, nothing is reported or requested each minute.
     let night = host.schedule(host.untimed().hourly().unless_between("18:00", "23:00").catch_up(6 * HOUR));
     let told: Vec<usize> = ["18:00", "18:01", "20:30"].map(|time| host.tick(&night, time).entries().len()).into();
     assert_eq!(told, [1, 0, 0]);
@@ -556,7 +556,8 @@ fn a_claim_is_kept_until_the_next_occurrence_and_no_longer_than_is_of_use() {
 /// seconds.
 #[track_caller]
 pub(crate) fn three_workers_make_up_for_it_once(fleet: &Fleet) {
-    // The store's own clock says since when it has known the event: from now on. The hour that is missed is one to come.
+    // The store's own clock says since when it has known the event: from now on. So the missed hour is still to
+    // come.
     let now = Utc::now();
     let minute = (now.minute() + 30) % 60;
     let missed = (now + TimeDelta::hours(3)).with_minute(minute).unwrap();

@@ -31,7 +31,8 @@ fn windows() -> Vec<(Event, Duration)> {
         (event().cron("*/2 12 * * *"), 20 * MINUTE),
         (event().every_five_minutes(), 50 * MINUTE),
         (event().every_ten_minutes(), 60 * MINUTE),
-        // The shortest time between two: from minute 56 to minute 0 of the next hour, where that is one of its hours, too.
+        // The shortest time between two occurrences: from minute 56 to minute 0 of the next hour, if both hours
+        // are in the list.
         (event().cron("*/7 * * * *"), 40 * MINUTE),
         (event().cron("*/7 12 * * *"), 60 * MINUTE),
         (event().cron("0,58 * * * *"), 20 * MINUTE),

@@ -197,14 +197,14 @@ fn succeeds(command: &mut Command) -> Answer {
 }
 
 /// A program that was started, and is ended with this.
-struct AtWork(Option<Child>);
+struct Running(Option<Child>);
 
 #[track_caller]
-fn start(command: &mut Command) -> AtWork {
-    AtWork(Some(command.spawn().expect("it starts")))
+fn start(command: &mut Command) -> Running {
+    Running(Some(command.spawn().expect("it starts")))
 }
 
-impl Deref for AtWork {
+impl Deref for Running {
     type Target = Child;
 
     fn deref(&self) -> &Child {
@@ -212,7 +212,7 @@ impl Deref for AtWork {
     }
 }
 
-impl AtWork {
+impl Running {
     /// `TERM`, `KILL` and their like.
     #[track_caller]
     fn signal(&self, signal: &str) {
@@ -240,7 +240,7 @@ impl AtWork {
     }
 }
 
-impl Drop for AtWork {
+impl Drop for Running {
     fn drop(&mut self) {
         let Some(mut child) = self.0.take() else { return };
         // By a signal that it passes on.
@@ -251,7 +251,7 @@ impl Drop for AtWork {
     }
 }
 
-/// Sends a signal to a process, or to a group where the number is negative. `false`: there is none.
+/// Sends a signal to a process, or to a group if the number is negative. `false`: there is no such process.
 fn send(signal: &str, to: &str) -> bool {
     let kill = Command::new("kill").args(["-s", signal, "--", to]).stderr(Stdio::null()).status();
     kill.expect("there is kill").success()

@@ -47,7 +47,7 @@ impl Cronie {
                 self.virtual_time = shown;
                 (shown, expected..shown + 1)
             }
-            // It waits until clocks have caught up.
+            // cronie waits until clocks have caught up.
             jump if (-Self::LARGEST_JUMP..0).contains(&jump) => (shown, shown..shown),
             _ => {
                 self.virtual_time = shown;
@@ -233,7 +233,7 @@ fn minute(text: &str) -> i64 {
 const ZONES: [&str; 24] = [
     "Europe/Berlin",
     "Europe/London",
-    // Its winter is the time that is saved.
+    // Here winter is the saved time.
     "Europe/Dublin",
     "America/New_York",
     "America/St_Johns",

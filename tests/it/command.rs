@@ -41,7 +41,7 @@ const THIRD: Duration = Duration::from_secs(20);
 /// The time that a loaded machine may take beyond the promised one.
 const SLACK: Duration = Duration::from_secs(15);
 
-/// A directory that commands run in and tell of themselves.
+/// A directory for commands and their files.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -124,7 +124,7 @@ fn signal(signal: &str, id: u32) {
     assert!(status.expect("there is kill").success(), "{signal} {id}");
 }
 
-/// A store that looks whether anything of a command is left when its lease is given back.
+/// A store that checks at each release whether any process of a command lives.
 struct Witness {
     store: Scripted,
     seen: Diary,
@@ -161,7 +161,7 @@ impl Witness {
 }
 
 /// A run that a test moves the time of.
-struct Told {
+struct Observed {
     outcome: RunOutcome,
     report: String,
     /// The time from the moment when the test moved the clock.
@@ -169,9 +169,9 @@ struct Told {
     seen: Vec<String>,
 }
 
-/// Runs the event under a lease, waits until its command has written its process id, and lets happen what `then` does.
+/// Runs the event under a lease, waits until its command has written its process id, and calls `then`.
 #[track_caller]
-fn told(place: &Place, event: Event, then: impl FnOnce(&ManualClock, &Witness)) -> Told {
+fn observe(place: &Place, event: Event, then: impl FnOnce(&ManualClock, &Witness)) -> Observed {
     let clock = ManualClock::at(noon());
     let witness = Witness::of(place, &clock);
     let mut schedule = Schedule::new(witness.store.clone()).with_clock(&clock);
@@ -184,12 +184,12 @@ fn told(place: &Place, event: Event, then: impl FnOnce(&ManualClock, &Witness)) 
         .unwrap_or_else(|_| panic!("the run does not end; its group lives: {}", group_lives(pid)));
     let took = before.elapsed();
     let report = running.join().expect("a tick does not panic");
-    let told = Told {
+    let observed = Observed {
         outcome: ran(&report, "e").clone(),
         report: entry(&report, "e").to_string(),
         took,
         seen: witness.seen.lines(),
     };
     assert!(!group_lives(pid), "something of it is left");
-    told
+    observed
 }

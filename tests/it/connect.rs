@@ -121,7 +121,7 @@ fn a_store_on_a_server_is_not_asked_for_anything_when_it_is_opened() {
         let error = mutex.exists(&MutexName::lease("reports").unwrap()).unwrap_err();
         assert!(error.is_unavailable() && !format!("{error:?}").contains("secret"), "{error:?}");
     };
-    // At the same time: each waits for its timeout.
+    // All at once: each waits for its timeout.
     std::thread::scope(|scope| {
         for url in urls {
             scope.spawn(move || opens_and_gets_no_answer(url));

@@ -103,7 +103,7 @@ mod file {
             self.mutex.clone()
         }
 
-        /// Does what a person does: finds the line of the name, reads it, and sees whether its life file is locked.
+        /// Finds the line of the name, as a person would, reads it, and checks whether its life file is locked.
         fn witness(&self, name: &MutexName) -> Option<bool> {
             let Some((path, text)) = state(self.mutex.dir(), name.mutex()) else { return Some(false) };
             let of_name = format!("\t{}\t", escaped(&name.to_string()));
@@ -261,7 +261,7 @@ mod three_methods {
 
     soloist::contract_tests!(InTable::new());
 
-    /// A store that was looked at just before another took the claim.
+    /// A store that is read just before another server takes the claim.
     #[derive(Debug)]
     struct LookedAtTooEarly(Arc<Table>);
 

@@ -505,7 +505,7 @@ fn cases_worked_out_by_hand() {
         ("0 0 29 2 *", "2028-02-29 00:00", true),
         ("0 0 29 2 *", "2028-02-28 00:00", false),
         ("0 0 29 2 *", "2028-03-29 00:00", false),
-        // The last day of a month, whichever that is.
+        // The last day of any month.
         ("0 18 L * *", "2026-02-28 18:00", true),
         ("0 18 L * *", "2028-02-28 18:00", false),
         ("0 18 L * *", "2028-02-29 18:00", true),

@@ -1,4 +1,4 @@
-//! More processes at one moment than a server takes connections: none loses a run that had time for it.
+//! More processes at one moment than a server takes connections: each that had time for its run succeeds.
 
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 
@@ -11,8 +11,8 @@ use crate::servers::redis::Redis;
 use crate::sql::SqlServer;
 use crate::support::{noon, until};
 
-/// The environment variable for a crowd: how its tasks end, and on which store.
-const TOLD: &str = "SOLOIST_TEST_CROWD";
+/// The environment variable for a crowd: the end of its tasks, and its store.
+const ORDER: &str = "SOLOIST_TEST_CROWD";
 
 const PROCESSES: usize = 150;
 const CONNECTIONS: usize = 100;
@@ -32,7 +32,7 @@ impl Pipe {
 
 #[test]
 fn a_crowd_does_as_it_is_told() {
-    let Ok(told) = std::env::var(TOLD) else { return };
+    let Ok(told) = std::env::var(ORDER) else { return };
     let (how, url) = told.split_once('\n').expect("two lines");
     let waits = how == "wait";
     let (begin, end, at_work) = (Pipe::new(), Pipe::new(), Pipe::new());
@@ -71,12 +71,12 @@ fn a_crowd_does_as_it_is_told() {
 /// Runs the tasks of all processes at one moment, first with short tasks and then with longer ones.
 #[track_caller]
 fn a_crowd_loses_no_run(url: &str, connections: impl Fn() -> usize, forget: impl Fn()) {
-    started_again("crowd::a_crowd_does_as_it_is_told", TOLD, &format!("end\n{url}")).succeeds();
+    started_again("crowd::a_crowd_does_as_it_is_told", ORDER, &format!("end\n{url}")).succeeds();
     forget();
-    let mut crowd = started_again("crowd::a_crowd_does_as_it_is_told", TOLD, &format!("wait\n{url}"));
+    let mut crowd = started_again("crowd::a_crowd_does_as_it_is_told", ORDER, &format!("wait\n{url}"));
     crowd.waits_until_it_says("all are at work");
     until(|| connections() == 0).expect("no connection is held while a task is at work");
-    crowd.tell();
+    crowd.send_word();
     crowd.succeeds();
 }
 

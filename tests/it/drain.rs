@@ -22,7 +22,7 @@ struct Servers {
     diary: Diary,
     drain: Option<Duration>,
     at_work: BTreeMap<usize, (Shutdown, JoinHandle<()>)>,
-    /// When the run at work looked at the clock last.
+    /// When the current run last read the clock.
     seen: Arc<Mutex<Option<Moment>>>,
 }
 
@@ -41,7 +41,7 @@ impl Servers {
                     None if now.since(begun) >= 20 * SECOND => break "done",
                     None => *seen.lock().unwrap() = Some(now),
                 }
-                thread::sleep(Duration::from_millis(1)); // until it looks again
+                thread::sleep(Duration::from_millis(1)); // until its next read of the clock
             };
             diary.note(format!("{occurrence} {how}"));
             *seen.lock().unwrap() = None;
@@ -61,7 +61,7 @@ impl Servers {
         server.join().expect("it does not panic");
     }
 
-    /// Lets this time pass, no faster than the run at work looks at the clock.
+    /// Lets this time pass, no faster than the current run reads the clock.
     fn pass(&self, by: Duration) {
         let clock = Clock::from(&self.clock);
         let end = clock.moment().plus(by);
@@ -136,16 +136,16 @@ fn the_same_restart_without_a_drain_cancels() {
 }
 
 /// The running tasks of each kind while a shutdown begins: `go` ends them.
-struct AtWork {
+struct ActiveTasks {
     _folder: tempfile::TempDir,
     begun: std::path::PathBuf,
     go: std::path::PathBuf,
 }
 
 /// Returns a schedule whose tasks of each kind run until they are ended.
-fn of_each_kind() -> (Schedule, AtWork) {
+fn of_each_kind() -> (Schedule, ActiveTasks) {
     let folder = tempfile::tempdir().unwrap();
-    let at_work = AtWork { begun: folder.path().join("begun"), go: folder.path().join("go"), _folder: folder };
+    let at_work = ActiveTasks { begun: folder.path().join("begun"), go: folder.path().join("go"), _folder: folder };
     let mut schedule = Schedule::in_process();
     let (begun, go) = (at_work.begun.clone(), at_work.go.clone());
     let callback = move |run: &Run| {
@@ -201,7 +201,7 @@ fn kinds() -> Vec<&'static str> {
 }
 
 /// Returns the report of a tick. `meanwhile` is called as soon as all tasks run.
-fn ticked(shutdown: &Shutdown, meanwhile: impl FnOnce(&AtWork)) -> Report {
+fn ticked(shutdown: &Shutdown, meanwhile: impl FnOnce(&ActiveTasks)) -> Report {
     let (schedule, at_work) = of_each_kind();
     let schedule = schedule.with_shutdown(shutdown);
     thread::scope(|scope| {
@@ -265,7 +265,7 @@ fn the_drain_is_20_seconds_and_no_event_starts_meanwhile() {
         assert_eq!(run.remaining(), None);
         let began = Instant::now();
         triggers.trigger();
-        // The machine's clock, by which the drain began, goes on meanwhile.
+        // The drain began by the machine's clock, which goes on meanwhile.
         let remaining = run.remaining().expect("it may not go on for ever");
         assert!(remaining <= DRAIN && remaining + began.elapsed() >= DRAIN, "{remaining:?}");
         clock.advance(remaining.saturating_sub(Duration::from_millis(1)));
@@ -366,7 +366,7 @@ fn subscribers_are_told_when_the_drain_is_over_if_runs_are_still_at_work() {
     use tracing_subscriber::layer::SubscriberExt;
 
     #[derive(Clone)]
-    struct Heard(Diary);
+    struct Captured(Diary);
 
     struct Text<'a>(&'a mut String);
 
@@ -378,7 +378,7 @@ fn subscribers_are_told_when_the_drain_is_over_if_runs_are_still_at_work() {
         }
     }
 
-    impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Heard {
+    impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Captured {
         fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
             let mut text = String::new();
             event.record(&mut Text(&mut text));
@@ -388,12 +388,12 @@ fn subscribers_are_told_when_the_drain_is_over_if_runs_are_still_at_work() {
         }
     }
 
-    // A thread of its own tells of it, so that the subscriber is that of a process.
+    // Another thread sends the event, so the subscriber must be that of the process.
     let this = "drain::subscribers_are_told_when_the_drain_is_over_if_runs_are_still_at_work";
     if run_alone(this, &[]).is_some() {
         return;
     }
-    let heard = Heard(Diary::default());
+    let heard = Captured(Diary::default());
     tracing::subscriber::set_global_default(tracing_subscriber::Registry::default().with(heard.clone())).unwrap();
     for (takes, tells) in [(10 * SECOND, false), (100 * SECOND, true)] {
         let clock = ManualClock::at(noon());

@@ -17,8 +17,8 @@ use soloist::{Event, EventMutex, FileMutex, LeaseGuard, MutexName, Output, Run, 
 use crate::scripted::Scripted;
 use crate::support::{HOUR, PATIENCE, group_lives, holder, noon, number_in, until};
 
-/// The environment variable for a child: where it exits, how its events are protected, and in which store.
-const TOLD: &str = "SOLOIST_TEST_EXIT";
+/// The environment variable for a child: the place of its exit, its events' protection, and its store.
+const ORDER: &str = "SOLOIST_TEST_EXIT";
 
 /// Where `other` writes the number of its group, if it is a command.
 const GROUP: &str = "SOLOIST_TEST_GROUP";
@@ -29,7 +29,7 @@ const PLACES: [&str; 4] = ["before", "task", "background", "then"];
 /// How its events are protected, both for much longer than the process takes to end.
 const WAYS: [&str; 2] = ["renewed", "fixed"];
 
-/// What another run's lease lasts at most when the process has gone.
+/// The longest remaining lease of another run after the process has gone.
 const FEW_SECONDS: Duration = Duration::from_secs(5);
 
 /// A process whose run of `other` goes on, and which waits for a word before it exits.
@@ -73,7 +73,7 @@ impl Leaving {
     #[track_caller]
     fn begin(mut command: Command, place: &str, way: &str, store: &str, group: Option<&Path>) -> Self {
         command.args(["--exact", "exit::a_child_exits_as_it_is_told", "--nocapture", "--test-threads=1"]);
-        command.env(TOLD, format!("{place}\n{way}\n{store}")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.env(ORDER, format!("{place}\n{way}\n{store}")).stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some(file) = group {
             command.env(GROUP, file);
         }
@@ -81,11 +81,11 @@ impl Leaving {
         let words = child.stdin.take().expect("its input is piped");
         let said = BufReader::new(child.stdout.take().expect("its output is piped"));
         let mut leaving = Self { child, words, said };
-        while leaving.hear().expect("it says that it is ready") != "ready" {}
+        while leaving.next_line().expect("it says that it is ready") != "ready" {}
         leaving
     }
 
-    fn hear(&mut self) -> Option<String> {
+    fn next_line(&mut self) -> Option<String> {
         let mut lines = self.said.by_ref().lines().map_while(Result::ok);
         lines.find_map(|line| line.strip_prefix('>').map(str::to_owned))
     }
@@ -93,12 +93,12 @@ impl Leaving {
     /// Lets the process exit. Returns its status and its lines.
     #[track_caller]
     fn exit(mut self) -> (Option<i32>, Vec<String>) {
-        self.is_told_to_exit();
+        self.order_exit();
         self.ends()
     }
 
     #[track_caller]
-    fn is_told_to_exit(&mut self) {
+    fn order_exit(&mut self) {
         self.words.write_all(b"go\n").expect("it listens");
     }
 
@@ -113,7 +113,7 @@ impl Leaving {
         });
         ended.expect("it does not hang");
         let status = status.into_inner().expect("one thread looked").1.and_then(|status| status.code());
-        (status, std::iter::from_fn(|| self.hear()).collect())
+        (status, std::iter::from_fn(|| self.next_line()).collect())
     }
 }
 
@@ -126,7 +126,7 @@ impl Drop for Leaving {
 
 #[test]
 fn a_child_exits_as_it_is_told() {
-    let Ok(told) = std::env::var(TOLD) else { return };
+    let Ok(told) = std::env::var(ORDER) else { return };
     let told: Vec<&'static str> = String::leak(told).split('\n').collect();
     let [place, way, store] = told[..] else { panic!("{told:?}") };
     let store: Arc<dyn EventMutex> = match store {
@@ -262,7 +262,7 @@ fn exit_on_the_keepers_thread(store: Arc<dyn EventMutex>) {
         Ok(())
     });
     let event = Event::call("report", task).every_minute().mutex(exits).without_overlapping();
-    // It is renewed after four seconds, so that there are eight to get there.
+    // The lease is renewed after four seconds, so that eight are left for the exit.
     schedule.add(event.lease_term(Duration::from_secs(12))).unwrap();
     let _ = schedule.run_due(noon());
 }
@@ -356,7 +356,7 @@ fn a_run_that_ends_its_process_is_on_record_as_a_failure() {
             assert_eq!(end.result(), OutcomeKind::Failed);
             assert_eq!(end.error(), Some("the process ended by exit while it was running"));
         }
-        // What runs on other threads does not end by itself.
+        // Runs on other threads do not end by themselves.
         let others = schedule.runs("other").unwrap();
         assert!(others.len() == runs && others.iter().all(|run| run.state() == RunState::PresumedDead), "{others:?}");
     }
@@ -406,7 +406,7 @@ fn a_return_from_main_lets_the_runs_of_other_threads_end_soon() {
 #[test]
 fn an_exit_with_nothing_in_hand_asks_nobody_and_waits_for_nobody() {
     for way in WAYS {
-        // It would wait for as long as it may, each time, because the store does not answer any more.
+        // The process would wait for its limit each time, because the store does not answer.
         let does_not_wait = || {
             let leaving = Leaving::start("nothing in hand", way, "stuck");
             let began = Instant::now();
@@ -431,7 +431,7 @@ fn an_exit_waits_for_no_time_but_for_what_is_asked_of_the_stores() {
     };
     for way in WAYS {
         naps("nothing in hand", way, 0);
-        // Its task sleeps until the process has ended.
+        // The task sleeps until the process has ended.
         naps("task", way, 1);
     }
 }
@@ -439,7 +439,7 @@ fn an_exit_waits_for_no_time_but_for_what_is_asked_of_the_stores() {
 #[test]
 fn an_exit_does_not_hang_in_a_store_that_does_not_answer() {
     let mut leaving = PLACES.map(|place| Leaving::start(place, "renewed", "stuck"));
-    leaving.iter_mut().for_each(Leaving::is_told_to_exit);
+    leaving.iter_mut().for_each(Leaving::order_exit);
     for (leaving, place) in leaving.into_iter().zip(PLACES) {
         assert_eq!(leaving.ends().0, Some(3), "{place}");
     }
@@ -556,7 +556,7 @@ mod on_redis {
             assert!(left_then.map_or(exited.elapsed() > soon, |left| left <= soon), "{way}: {left_then:?}");
             let lease_ended_first = AtomicBool::new(false);
             let ended = until(|| {
-                // In this order: a lease that ends after this look does not count.
+                // In this order: a lease that ends after this read does not count.
                 let is_held = left(&server, "other").is_some();
                 let lives = group_lives(group);
                 lease_ended_first.fetch_or(lives && !is_held, Ordering::SeqCst);
@@ -597,7 +597,7 @@ mod on_redis {
         for silence in [Redis::pause, Redis::kill] {
             let mut leaving = one_in_each_place(&server);
             silence(&server);
-            leaving.iter_mut().for_each(Leaving::is_told_to_exit);
+            leaving.iter_mut().for_each(Leaving::order_exit);
             for (leaving, place) in leaving.into_iter().zip(PLACES) {
                 assert_eq!(leaving.ends().0, Some(3), "{place}");
             }

@@ -8,7 +8,7 @@ use soloist::{
 };
 
 use crate::scripted::Scripted;
-use crate::support::{Diary, HOUR, heard_by, noon, ran, skipped};
+use crate::support::{Diary, HOUR, noon, ran, skipped, with_subscriber};
 
 /// Runs `faulty` between two events that have nothing to do with it, and sees that those run.
 #[track_caller]
@@ -265,7 +265,7 @@ fn an_error_whose_own_text_panics_ends_nothing() {
         }
     }
     let subscriber = tracing_subscriber::layer::SubscriberExt::with(tracing_subscriber::Registry::default(), Formats);
-    heard_by(subscriber, || {
+    with_subscriber(subscriber, || {
         let (mutex, diary) = (MemoryMutex::new(), Diary::default());
         let _ = tick(mutex.clone(), Event::call("faulty", |_| Err(Mute.into())), &diary);
         assert!(is_free(&mutex));

@@ -1,4 +1,4 @@
-//! The store on file: what a directory, its files and the processes that share it can do to it.
+//! The store on file, and faults of its directory, its files and its processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -60,8 +60,8 @@ pub(crate) enum Start {
 /// How many occurrences eight workers tick.
 const OCCURRENCES: usize = 200;
 
-/// Eight workers tick the same occurrences, `every` so many milliseconds, and double nothing and lose nothing; how many
-/// occurrences started.
+/// Lets eight workers tick the same occurrences, every so many milliseconds. Asserts that none starts twice, and no tick is lost.
+/// Returns how many started.
 #[track_caller]
 pub(crate) fn eight_workers_share_each_occurrence(fleet: &Fleet, how: Start, every: u32) -> usize {
     let protections = ["--on-one-server", "--without-overlapping"];
@@ -140,7 +140,7 @@ fn a_worker_that_was_killed_in_its_task_frees_the_event_at_once() {
     let pid = victim.id();
     while !read(&fleet.log("victim")).iter().any(|line| line.what == "start") {
         assert!(victim.try_wait().expect("the worker is ours").is_none(), "the worker ended before its task");
-        thread::sleep(Duration::from_millis(5)); // between two looks at another process
+        thread::sleep(Duration::from_millis(5)); // between two checks of another process
     }
 
     succeeded(&fleet.worker("other", &["--without-overlapping=86400"]).output().expect("a worker runs"));
@@ -183,7 +183,7 @@ fn a_worker_says_what_is_wrong_with_its_arguments() {
 #[test]
 fn a_worker_fails_when_its_store_is_out() {
     let fleet = Fleet::new();
-    // A file where the state of the event should be, which is not ours.
+    // A foreign file in the place of the event's state.
     succeeded(&fleet.worker("log", &["--without-overlapping"]).output().expect("a worker runs"));
     let store = fleet.directory.path().join("store");
     let states =

@@ -206,7 +206,7 @@ fn an_interrupted_leader_takes_its_workers_along_and_leaves_nothing() {
     let output = leader.wait_with_output().expect("it is ours");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "fleet: interrupted\n");
-    // It has waited for them, so that there is not even a zombie.
+    // The example has waited for them, so that there is not even a zombie.
     assert!(!processes().iter().any(|process| ids.contains(&process.id)), "a worker is left");
     assert_eq!(std::fs::read_dir(&temporary).expect("it is there").count(), 0, "the store is left");
 }

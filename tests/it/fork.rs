@@ -1,4 +1,5 @@
-//! Servers that fork their workers after they have used a store, as preforking ones do: what a child has of its parent.
+//! Servers that use a store and then fork their workers, as preforking ones do: a child must not use its parent's
+//! leases and connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -20,14 +21,14 @@ use soloist::{MysqlMutex, PostgresMutex};
 
 use crate::support::{holder, noon};
 
-/// The environment variable for a master: what its children do, on which store, and into which file they write.
-const TOLD: &str = "SOLOIST_TEST_FORK";
+/// The environment variable for a master: the work of its children, their store, and their file.
+const ORDER: &str = "SOLOIST_TEST_FORK";
 
 const CHILDREN: usize = 6;
 const ROUNDS: usize = 15;
 const OCCURRENCES: u32 = 8;
 
-/// How long it is from one occurrence to the next, for children that all tick at the same moment.
+/// The time between occurrences, for children that all tick at the same moment.
 const BETWEEN: Duration = Duration::from_millis(40);
 
 /// The timeout of a call to a server.
@@ -40,7 +41,7 @@ pub(crate) struct StartedAgain {
     said: BufReader<ChildStdout>,
 }
 
-/// Starts this program again for this test, which is told something.
+/// Starts this program again for this test, with a value in the variable.
 #[track_caller]
 pub(crate) fn started_again(test: &str, variable: &str, told: &str) -> StartedAgain {
     let mut command = Command::new(std::env::current_exe().expect("a running program has a path"));
@@ -58,9 +59,9 @@ impl StartedAgain {
         assert!(lines.any(|line| line.strip_prefix('>') == Some(what)), "it ended before {what}");
     }
 
-    /// Sends the word for which the process waits.
+    /// Sends the word that the process waits for.
     #[track_caller]
-    pub(crate) fn tell(&mut self) {
+    pub(crate) fn send_word(&mut self) {
         self.child.stdin.as_mut().expect("its input is piped").write_all(b"!").expect("it listens");
     }
 
@@ -76,7 +77,7 @@ impl StartedAgain {
 
 impl Drop for StartedAgain {
     fn drop(&mut self) {
-        // It may have ended by itself, which is as well.
+        // The child may have ended by itself.
         let _ = self.child.kill().and_then(|()| self.child.wait());
     }
 }
@@ -84,13 +85,13 @@ impl Drop for StartedAgain {
 /// Starts a process that uses the store and then forks children which do `what`.
 #[track_caller]
 fn master(what: &str, store: &str, log: &Path) {
-    started_again("fork::a_master_forks_as_it_is_told", TOLD, &format!("{what}\n{store}\n{}", log.display()))
+    started_again("fork::a_master_forks_as_it_is_told", ORDER, &format!("{what}\n{store}\n{}", log.display()))
         .succeeds();
 }
 
 #[test]
 fn a_master_forks_as_it_is_told() {
-    let Ok(told) = std::env::var(TOLD) else { return };
+    let Ok(told) = std::env::var(ORDER) else { return };
     let [what, store, log] = told.split('\n').collect::<Vec<_>>()[..] else { panic!("{told:?}") };
     let store = patient(store);
     match what {
@@ -149,7 +150,7 @@ fn children_tick(store: Arc<dyn EventMutex>, log: &Path) {
             let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("it is later").as_nanos();
             let line = format!("{at} {what} {}\n", run.occurrence().to_rfc3339());
             (&*file).write_all(line.as_bytes()).expect("the disk has room");
-            thread::sleep(Duration::from_millis(2)); // the task is at work
+            thread::sleep(Duration::from_millis(2)); // the task runs
         }
     };
     schedule.add(Event::call(name, task).every_minute().on_one_server().without_overlapping()).expect("an event");
@@ -300,11 +301,11 @@ fn drop_beside_a_child(store: Arc<dyn EventMutex>) {
 fn a_connection_to_redis_ends_with_its_store_although_a_child_has_its_socket() {
     let server = crate::servers::redis::Redis::start();
     let mut parent =
-        started_again("fork::a_master_forks_as_it_is_told", TOLD, &format!("connection\n{}\n", server.url()));
+        started_again("fork::a_master_forks_as_it_is_told", ORDER, &format!("connection\n{}\n", server.url()));
     parent.waits_until_it_says("dropped");
     let is_there = || server.ask(&["CLIENT", "LIST"]).text().contains(" addr=127.0.0.1:");
     crate::support::until(|| !is_there()).expect("the server sees its end");
-    parent.tell();
+    parent.send_word();
     parent.succeeds();
 }
 

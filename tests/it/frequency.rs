@@ -99,7 +99,7 @@ fn a_window_is_one_on_the_clocks_of_the_events_zone() {
             ("2026-03-01T11:16:00Z", false),
         ],
     );
-    // Winter and summer of the same place.
+    // Winter and summer in one place.
     is_within(["08:00", "17:00"], "Europe/Berlin", &[("2026-01-15T06:30:00Z", false), ("2026-07-15T06:30:00Z", true)]);
 }
 
@@ -123,7 +123,7 @@ fn a_window_in_a_night_in_which_clocks_change_is_what_they_show() {
             ("2026-10-25T01:46:00Z", false),
         ],
     );
-    // 02:30 is made up for at 03:00, if that is within the window.
+    // 02:30 is made up for at 03:00, if the window includes that.
     let nightly = |end| event("e").daily_at("02:30").timezone("Europe/Berlin").between("02:00", end);
     assert_eq!(at_tick(nightly("02:59"), "2026-03-29T01:00:00Z"), "filtered");
     assert_eq!(at_tick(nightly("03:00"), "2026-03-29T01:00:00Z"), "ran");
@@ -290,7 +290,7 @@ fn next_times_are_those_at_which_its_windows_let_it_run() {
                 let before = start - TimeDelta::seconds(1);
                 let upcoming: Vec<_> = event().upcoming(before).take_while(|time| *time < end).collect();
                 assert_eq!(upcoming, expected, "word {at_word} in {zone} from {from}");
-                // That of weekdays begins on a Saturday.
+                // The event on weekdays has no occurrence on a weekend.
                 assert!(!upcoming.is_empty() || at_word == 1, "word {at_word} in {zone} from {from}");
                 assert!(schedule.upcoming("e", before).unwrap().take(upcoming.len()).eq(expected.iter().copied()));
                 assert_eq!(schedule.next_due(before).filter(|time| *time < end), expected.first().copied());

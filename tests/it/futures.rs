@@ -1,4 +1,4 @@
-//! Tasks that are futures: the promises that callbacks have, and that none is polled when its lease is over.
+//! Tasks that are futures: they keep the promises of callbacks, and no poll begins after the end of their lease.
 
 use std::future::{pending, poll_fn};
 use std::pin::pin;
@@ -104,7 +104,7 @@ fn in_the_background_futures_run_beside_each_other_and_take_no_threads() {
                 if begun.fetch_add(1, Ordering::SeqCst) + 1 == MANY {
                     threads.store(own_threads(), Ordering::SeqCst);
                 }
-                // Each of them is at work when the last one begins.
+                // Each run goes on until the last one begins.
                 let patience = std::time::Instant::now() + PATIENCE;
                 while begun.load(Ordering::SeqCst) < MANY && std::time::Instant::now() < patience {
                     tokio::time::sleep(Duration::from_millis(5)).await;

@@ -41,7 +41,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// Feeds `judge`, which panics at what must not be.
+    /// Feeds `judge`, which panics on a violation.
     #[track_caller]
     fn feed<S>(self, inputs: impl FnOnce() -> S + Send + 'static, judge: impl Fn(&S::Value) + Send + 'static)
     where
@@ -55,7 +55,7 @@ impl Rounds {
         let player = thread::Builder::new().name(name).spawn({
             let in_hand = Arc::clone(&in_hand);
             move || {
-                let _told = told; // Dropped at the end, whichever that is.
+                let _told = told; // Dropped on success and on failure.
                 let inputs = inputs();
                 for seed in self.seeds() {
                     play(seed, self.inputs, &inputs, &judge, |input| {

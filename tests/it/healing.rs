@@ -25,7 +25,7 @@ mod outage;
 mod renewal;
 mod timeout;
 
-/// The term of a lease that is renewed, and when that is due.
+/// The term of a renewed lease, and the time of its renewal.
 const TERM: Duration = Duration::from_secs(60);
 const THIRD: Duration = Duration::from_secs(20);
 
@@ -148,7 +148,7 @@ fn plain() -> Scripted {
     Scripted::default().three_methods().on_create(|inner, request| {
         if request.name().mutex() == "slow" {
             thread::sleep(request.term().get()); // the clock is the machine's
-            // It keeps it for longer than was asked for, so that it is seen to be given back.
+            // The inner lease is longer than requested, so that its release is visible.
             let lease = inner.create(&request.with(request.name().clone(), Term::MAX))?;
             return Ok(lease.map(|lease| request.granted(lease.token())));
         }

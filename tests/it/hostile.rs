@@ -12,12 +12,12 @@ use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
-use crate::support::{heard_by, noon, output_alone};
+use crate::support::{noon, output_alone, with_subscriber};
 
 /// ESC, CR, NUL, backspace, the CSI of C1, and two that turn the direction of a text.
 const HOSTILE: &str = "\u{1b}[2J\r\0\u{8}\u{9b}31m\u{202e}\u{2066}x";
 
-/// What a person sees of it.
+/// The hostile text, as it is shown.
 const SHOWN: &str = r"\u{1b}[2J\r\0\u{8}\u{9b}31m\u{202e}\u{2066}x";
 
 /// An error that shows itself to developers too as it is.
@@ -42,7 +42,7 @@ impl Error for Raw {}
 enum Says {
     IsTaken,
     Error,
-    /// Its grants cannot be released.
+    /// The store's grants cannot be released.
     ErrorAtTheEnd,
     Panic,
 }
@@ -229,7 +229,7 @@ fn a_log_of_hostile_texts_has_a_line_for_each_event() {
     }
 
     let values = Values::default();
-    heard_by(Registry::default().with(values.clone()), || {
+    with_subscriber(Registry::default().with(values.clone()), || {
         let mut schedule = schedule();
         schedule.add(Event::call("two lines", |_| Err("one\ntwo".into())).every_minute()).unwrap();
         assert!(schedule.run_due(noon()).is_failure());

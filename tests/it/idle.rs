@@ -23,7 +23,7 @@ fn an_idle_loop_over_ten_thousand_events_wakes_up_once_a_minute() {
     let fleet = Fleet::new();
     let options = ["--cron", "0 0 29 2 *", "--timezone", "+03:00", "--in-background", "10000", "--work"];
     let it = Worker::with(&fleet, "idle", &options);
-    // It is asleep when nothing has changed for a while, and no thread is left that it began with.
+    // The loop sleeps when the count is stable for a while, and no thread of the start is left.
     let (mut last, mut quiet) = (sleeps(it.pid()), Instant::now());
     let patience = Instant::now();
     while quiet.elapsed() < Duration::from_secs(3) {

@@ -1,4 +1,4 @@
-//! What a scrape by Prometheus reads, held against the table of the guide.
+//! The metrics of a scrape by Prometheus, compared with the table of the guide.
 
 #![expect(clippy::float_cmp, reason = "what is counted is a whole number")]
 
@@ -172,7 +172,7 @@ fn the_counts_go_on_when_events_are_added_and_removed_and_where_two_schedules_sh
         assert_eq!(scrape.get(failures), 0.0, "what was removed fails no more");
         one.add(fails("bad")).unwrap();
         assert_eq!(tick([&one, &other]).get(failures), 1.0);
-        // Another schedule of this process that has metrics of its own for the same recorder.
+        // Another schedule of this process, with its own metrics on this recorder.
         store.be_out(true);
         assert_eq!(tick([&one, &other]).get("soloist_store_unavailable"), 1.0);
         let mut third = Schedule::new(TestStore::new(&clock)).observe(Metrics::new());
@@ -230,7 +230,7 @@ fn minute(number: usize) -> DateTime<Utc> {
 /// names in `PROMTOOL`.
 #[test]
 fn each_alert_that_is_shipped_fires_on_what_is_scraped() {
-    // The notices of a loop are told on a thread of its own, which a recorder of this thread alone does not reach.
+    // The notices of a loop come from another thread. A recorder of this thread alone would not receive them.
     if run_alone("metrics::each_alert_that_is_shipped_fires_on_what_is_scraped", &[]).is_some() {
         return;
     }

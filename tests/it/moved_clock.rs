@@ -141,7 +141,7 @@ fn whoever_waits_for_a_time_goes_on_when_the_clock_is_moved_over_it() {
     let report = scene.while_it_runs(|run| {
         thread::scope(|scope| {
             let waits = scope.spawn(move || run.wait_cancelled(45 * SECOND));
-            // It may begin to wait after the clock was moved.
+            // The wait may begin after the clock was moved.
             while !waits.is_finished() {
                 scene.clock.advance(MINUTE);
             }

@@ -149,7 +149,7 @@ fn a_task_that_times_out_is_told_to_be_cancelled_before_it_ends() {
     let (listener, clock) = (Listener::default(), ManualClock::at(noon()));
     let mut schedule = listener.on(Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock));
     let (moved, heard) = (clock.clone(), listener.clone());
-    // It never asks whether it should stop.
+    // The task never checks whether it is cancelled.
     let task = move |_: &Run| {
         moved.advance(Duration::from_secs(2));
         until(|| heard.has_heard("a: cancelled: timed_out"))

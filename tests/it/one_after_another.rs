@@ -19,7 +19,7 @@ fn event(number: usize, task: impl Fn(&soloist::Run) + Send + Sync + 'static) ->
     Event::call(name(number), task).every_minute().without_overlapping().on_one_server()
 }
 
-/// Lets another server run the events of this tick that it is said to have.
+/// Lets another server run its events of this tick.
 fn run_elsewhere(store: &Scripted, events: usize, taken: impl Fn(usize) -> bool) {
     let mut schedule = Schedule::new(store.clone());
     for number in (0..events).filter(|number| taken(*number)) {

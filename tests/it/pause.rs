@@ -1,4 +1,4 @@
-//! A paused schedule starts nothing that is due, wherever it is; and a tick looks no more often than it must.
+//! A paused schedule starts nothing on any server, and a tick reads the pauses no more often than it must.
 
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -399,7 +399,7 @@ fn nothing_of_a_paused_event_is_asked_and_nothing_of_it_is_used_up() {
 
 #[test]
 fn what_follows_a_heartbeat_with_a_lease_is_paused_all_the_same() {
-    // The lease of the one goes back with the asking for the other.
+    // One request releases the lease of the first event, and admits the second.
     let store = Scripted::fleet();
     let protected = |name| event(name).without_overlapping();
     let schedule = server(store.clone(), [protected("heartbeat").even_when_paused(), protected("e"), protected("f")]);

@@ -61,7 +61,7 @@ fn one_run_an_hour_on(mutex: &(impl EventMutex + Clone + 'static)) {
         (&there, "15:59:59", false),
         (&there, "16:00:00", true),
         (&here, "16:00:01", false),
-        // A server that is late asks for the hour of its tick.
+        // A late server requests the hour of its tick.
         (&here, "15:59:00", false),
     ] {
         let report = server.run_due(at(&format!("2026-03-01T{tick}Z")));

@@ -39,7 +39,7 @@ fn traced(program: &mut Command) -> Vec<(String, String)> {
     output(&mut strace);
     let trace = std::fs::read_to_string(&trace).expect("strace writes it");
     let calls = trace.lines().filter_map(|line| line.split_once(' ')).map(|(thread, call)| (thread, call.trim_start()));
-    // A debug build of the standard library looks at each descriptor that it closes.
+    // A debug build of the standard library checks each descriptor that it closes.
     let calls = calls.filter(|(_, call)| !call.starts_with(['<', '+']) && !call.contains("F_GETFD"));
     calls.map(|(thread, call)| (thread.into(), call.into())).collect()
 }
@@ -134,7 +134,7 @@ fn a_program_has_few_pointers_that_the_loader_adjusts() {
     assert!(count <= 22_000, "{count}");
 }
 
-/// People look for faults in their programs with it.
+/// Users look for faults in their programs with valgrind.
 #[test]
 fn a_worker_runs_under_valgrind() {
     let directory = tempfile::tempdir().expect("a temporary directory");

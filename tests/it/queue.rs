@@ -294,7 +294,7 @@ fn a_long_queue_costs_as_many_requests_as_a_short_one() {
         fleet.end(noon());
         let (server, before) = (fleet.server().with_clock(&clock), store.calls());
         let waits = thread::spawn(move || server.run_due(noon()));
-        // The run is refused; the queue is read; a place is taken; and who came before is read.
+        // Four calls: the refusal of the run, two reads of the queue, and the taking of a place.
         until(|| store.calls() == before + 4).unwrap();
         let in_30_seconds = || {
             let before = store.calls();

@@ -1,4 +1,4 @@
-//! What a new user reads first is one page, and leads where it says.
+//! The first page for a new user is short, and its links are valid.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ fn every_link_between_pages_leads_to_a_file() {
     for page in pages {
         for rest in read(&page).split("](").skip(1) {
             let link = rest.split([')', '#']).next().unwrap_or_default();
-            // Links to items are those that `cargo doc` checks; this checks none that leads to another host.
+            // `cargo doc` checks links to items, and links to other hosts are not checked.
             if !link.is_empty() && !link.starts_with("crate::") && !link.contains("://") {
                 let target = page.parent().unwrap().join(link);
                 assert!(target.exists(), "{} leads to {link}, which is not there", page.display());

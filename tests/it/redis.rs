@@ -98,6 +98,6 @@ fn wait_until(what: &str, happens: impl Fn() -> bool) {
     let began = Instant::now();
     while !happens() {
         assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {what}");
-        thread::sleep(Duration::from_millis(5)); // between two looks at a server
+        thread::sleep(Duration::from_millis(5)); // between two checks of a server
     }
 }

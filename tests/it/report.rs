@@ -179,7 +179,7 @@ fn an_error_that_cannot_be_shown_keeps_no_other_from_it() {
 #[cfg(unix)]
 fn a_failure_that_nobody_can_read_of_is_a_failure_and_no_panic() {
     let full = || std::fs::File::options().write(true).open("/dev/full").expect("Linux has one");
-    // The end that is read goes at once.
+    // The reading end is dropped at once.
     let broken = || std::io::pipe().expect("there are pipes").1;
     for (role, status) in [("fails", 1), ("can't be shown", 1), ("is well", 0)] {
         for (what, mut main) in [

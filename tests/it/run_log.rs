@@ -1,4 +1,4 @@
-//! The log of runs: what the fleet ran, who died at it, and what a store that is out costs.
+//! The log of runs: the fleet's runs, the dead ones, and the cost of an unavailable store.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -91,7 +91,7 @@ fn a_run_at_work_is_on_record_and_one_whose_lease_is_gone_is_presumed_dead() {
     assert_eq!(at_work.state(), RunState::Running, "{at_work}");
     assert_eq!(schedule.runs("a").unwrap()[0].state(), RunState::Ended);
 
-    // What a server leaves behind that was killed.
+    // The record of a killed server.
     let log = mutex.run_log().expect("it has one");
     clock.advance(Duration::from_secs(60));
     let dead = |event: &str| RunRecord::started(event, Owner::unique(), minute(1), None, minute(1)).on("web-2", 17);

@@ -245,7 +245,8 @@ fn a_fixed_lease_that_was_forgotten_is_told_of_when_the_run_ends() {
     assert!(report.to_string().contains(", but the lease was lost while the task was running"), "{report}");
 }
 
-/// Each scenario on each store, whose names are this test's own; the last one is how a crash is told.
+/// Makes a test of each scenario on each store. The names are this test's own; the last scenario depends on how a
+/// store notices a crash.
 macro_rules! on_every_store {
     ($($scenario:ident,)*) => {
         mod on_file {

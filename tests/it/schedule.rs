@@ -261,7 +261,7 @@ fn what_is_said_twice_is_not_lost_silently() {
                 `without_overlapping_for(..)`, whose lease is not: leave one of the two out";
     is_refused(daily().without_overlapping_for(HOUR).without_overlapping(), said);
     is_refused(daily().without_overlapping().without_overlapping_for(HOUR).lease_term(HOUR), said);
-    // What events have in common may be said again.
+    // Shared attributes may be set again.
     let common = |event: Event| {
         event
             .daily()

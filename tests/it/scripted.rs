@@ -1,4 +1,4 @@
-//! A store that does what the test says: around another one, with hooks before and after each call, and a record of all.
+//! A store for tests: around another one, with hooks before and after each call, and a record of all calls.
 
 use std::fmt;
 use std::mem::take;
@@ -55,7 +55,7 @@ pub(crate) struct Call {
     pub(crate) verb: &'static str,
     /// The name of each lease; for an admission the name of its lease, or of its claim if it has no lease.
     pub(crate) names: Vec<MutexName>,
-    /// The new term of `extend`, and the rest of `release_after`.
+    /// The new term of `extend`, and the minimum hold of `release_after`.
     pub(crate) term: Option<Term>,
 }
 
@@ -254,7 +254,7 @@ impl Scripted {
         self.asked(&["release", "forget"])
     }
 
-    /// Returns the number of leases that each call prolonged or shortened.
+    /// Returns the number of leases that each call extended or shortened.
     pub(crate) fn extensions(&self) -> Vec<usize> {
         self.asked(&["extend", "release_after"])
     }
@@ -267,9 +267,9 @@ impl Scripted {
     ) -> Result<T, MutexError> {
         let call = Call { verb, names: names.to_vec(), term: None };
         self.record(vec![call.clone()]);
-        self.hear_before(&call)?;
+        self.run_before(&call)?;
         let answer = ask(&self.0);
-        self.hear_after(&call)?;
+        self.run_after(&call)?;
         answer
     }
 
@@ -277,11 +277,11 @@ impl Scripted {
         self.0.calls.lock().unwrap().push(call);
     }
 
-    fn hear_before(&self, call: &Call) -> Result<(), MutexError> {
+    fn run_before(&self, call: &Call) -> Result<(), MutexError> {
         self.0.before.as_ref().map_or(Ok(()), |hook| hook(call))
     }
 
-    fn hear_after(&self, call: &Call) -> Result<(), MutexError> {
+    fn run_after(&self, call: &Call) -> Result<(), MutexError> {
         self.0.after.as_ref().map_or(Ok(()), |hook| hook(call))
     }
 
@@ -292,11 +292,11 @@ impl Scripted {
         let names = leases.iter().map(|slot| slot.asked().name().clone()).collect();
         let call = Call { verb, names, term: Some(term) };
         self.record(vec![call.clone()]);
-        if let Err(error) = self.hear_before(&call) {
+        if let Err(error) = self.run_before(&call) {
             return fill(leases, &error);
         }
         self.0.inner.extend(leases, term);
-        self.hear_after(&call).unwrap_or_else(|error| fill(leases, &error));
+        self.run_after(&call).unwrap_or_else(|error| fill(leases, &error));
     }
 }
 
@@ -371,7 +371,7 @@ impl EventMutex for Scripted {
         let parts = Call::parts(batch);
         self.record(parts.clone());
         for part in &parts {
-            self.hear_before(part).unwrap_or_else(|error| part.fill(batch, &error));
+            self.run_before(part).unwrap_or_else(|error| part.fill(batch, &error));
         }
         let (mut releases, mut admissions) = batch.slots_mut();
         if let Some(release) = release
@@ -386,7 +386,7 @@ impl EventMutex for Scripted {
         }
         forward(&**inner, releases, admissions);
         for part in &parts {
-            self.hear_after(part).unwrap_or_else(|error| part.fill(batch, &error));
+            self.run_after(part).unwrap_or_else(|error| part.fill(batch, &error));
         }
     }
 
@@ -411,7 +411,7 @@ impl EventMutex for Scripted {
     }
 }
 
-/// The defaults of the trait, by these methods. It extends a lease only as a release with a rest.
+/// The defaults of the trait, by these methods. A lease is extended only by a release with a minimum hold.
 #[derive(Debug)]
 struct InSteps<'a>(&'a Scripted);
 

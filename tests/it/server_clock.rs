@@ -32,7 +32,7 @@ const TERM: Duration = Duration::from_secs(2);
 /// Longer than any case takes.
 const LONG: Duration = Duration::from_secs(600);
 
-/// What a server's clock, which counts in milliseconds, may be off.
+/// The precision of a server's clock in milliseconds, with a margin.
 const A_MOMENT: Duration = Duration::from_millis(100);
 
 /// A server whose clock can be set, and the store on it.
@@ -152,8 +152,8 @@ fn has_run(report: &Report) -> bool {
     matches!(verdict(report), Verdict::Ran(_))
 }
 
-/// Asks at the gate again and again, each time for another occurrence, until the event runs: the refusals before that. It
-/// would be refused for an hour, or a day, if dates decided.
+/// Ticks again and again, each time another occurrence, until the event runs. Returns the refusals before that.
+/// They would last for an hour, or a day, if dates decided.
 #[track_caller]
 fn refusals_before_it_runs(schedule: &Schedule) -> Vec<Report> {
     let mut refusals = Vec::new();
@@ -172,7 +172,7 @@ fn refusals_before_it_runs(schedule: &Schedule) -> Vec<Report> {
 
 /// Asserts that the report names a holder from the future, and fails the process.
 #[track_caller]
-fn assert_told(report: &Report) {
+fn assert_reported(report: &Report) {
     assert!(matches!(verdict(report), Verdict::Skipped(SkipReason::Overlapping(Some(_)))), "{report}");
     let said = report.to_string();
     assert!(said.contains("in the future") && said.contains("clock was set back"), "{said}");
@@ -226,7 +226,7 @@ fn what_was_given_back_without_an_answer_stays_free_when_the_clock_goes_back<S: 
     let request = LeaseRequest::new(name(), Term::MAX, &Clock::system());
     assert!(mutex.create(&request).expect_err("nobody answers").is_unavailable());
     proxy.mend();
-    // What may be ours is given back before anything else is asked.
+    // The possible grant is released before any other request.
     until(|| mutex.exists(&name()).is_ok()).expect("it answers again");
     server.clock().set_ahead(-HOUR);
     assert!(!server.mutex().exists(&name()).expect("an answer"));
@@ -245,7 +245,7 @@ fn a_killed_holder_blocks_for_one_term_after_the_clock_went_back_and_is_told_of<
     let refusals = refusals_before_it_runs(&schedule);
     assert!(before.elapsed() + A_MOMENT >= TERM, "its term counts from the first gate");
     assert!(!refusals.is_empty());
-    refusals.iter().for_each(assert_told);
+    refusals.iter().for_each(assert_reported);
     assert!(!server.mutex().forget(&killed).expect("an answer"), "it has ended");
 }
 
@@ -257,7 +257,7 @@ fn a_renewed_lease_lasts_when_the_clock_goes_back<S: Clocked>() {
     server.clock().set_ahead(-HOUR);
     let (schedule, began) = (schedule(server.mutex(), |_| {}), Instant::now());
     while began.elapsed() < term.get() + TERM {
-        assert_told(&schedule.run_due(next_second()));
+        assert_reported(&schedule.run_due(next_second()));
         thread::sleep(Duration::from_millis(50)); // real leases on a real server
     }
     assert!(!guard.is_lost());
@@ -272,7 +272,7 @@ fn extend(mutex: &impl EventMutex, lease: Lease, term: Term) -> Result<bool, Mut
     slots[0].answer().expect("each slot is filled").clone()
 }
 
-/// Gives the lease back after this rest.
+/// Releases the lease with this minimum hold.
 #[track_caller]
 fn release_after(mutex: &impl EventMutex, lease: Lease, rest: Duration) {
     let mut batch = Batch::new();
@@ -368,20 +368,20 @@ fn a_day_forward_ends_leases_and_tells_their_holders<S: Clocked>() {
     assert!(report.is_failure(), "{report}");
     assert!(matches!(*seen.lock().expect("no panic"), Some(CancelReason::LeaseLost)), "{seen:?}");
 
-    // Who is killed in that day does not block it.
+    // A process that is killed during that day does not block it.
     lease(&server.mutex(), TERM);
     server.clock().set_ahead(0);
     assert!(warns_of_its_clock(&server.mutex()));
     let refusals = refusals_before_it_runs(&schedule(server.mutex(), |_| {}));
     assert!(!refusals.is_empty());
-    refusals.iter().for_each(assert_told);
+    refusals.iter().for_each(assert_reported);
 }
 
 fn a_request_that_is_heard_after_the_clock_went_back_grants_nothing<S: Clocked>() {
     let server = S::start();
     let proxy = Proxy::of(&server);
     let mutex = S::open(&proxy.url());
-    // A connection at rest, and no clean-up that comes in between.
+    // An idle connection, and no clean-up in between.
     let is_redis = proxy.url().starts_with("redis");
     let first = lease(&mutex, LONG);
     proxy.wait_for_replies(if is_redis { 1 } else { 3 });
@@ -392,7 +392,7 @@ fn a_request_that_is_heard_after_the_clock_went_back_grants_nothing<S: Clocked>(
         let call = scope.spawn(move || mutex.create(&LeaseRequest::new(name(), Term::MAX, &Clock::system())));
         proxy.wait_until_met();
         server.pause();
-        proxy.mend(); // The server has the request, and no turn to act on it.
+        proxy.mend(); // The stopped server has the request, and cannot act on it.
         let error = call.join().expect("no panic").unwrap_err();
         assert!(error.is_unavailable(), "{error}");
     });
@@ -401,7 +401,7 @@ fn a_request_that_is_heard_after_the_clock_went_back_grants_nothing<S: Clocked>(
     let other = server.mutex();
     for _ in 0..20 {
         assert!(!other.exists(&name()).expect("an answer"), "nobody waits for it any more");
-        thread::sleep(Duration::from_millis(25)); // a server does in a moment what it has heard
+        thread::sleep(Duration::from_millis(25)); // a server acts on a request within moments
     }
 }
 
@@ -420,16 +420,16 @@ fn an_extension_that_redis_hears_after_its_clock_went_back_does_nothing() {
         proxy.wait_until_met();
         release_after(&server.mutex(), lease.clone(), rest);
         server.pause();
-        proxy.mend(); // The server has the request, and no turn to act on it.
+        proxy.mend(); // The stopped server has the request, and cannot act on it.
         assert!(call.join().expect("no panic").is_err());
     });
     server.clock().set_ahead(-HOUR);
     server.resume();
-    // Its end stays where it was, an hour further on by the clock that is an hour behind.
+    // The end of the lease stays where it was, an hour later by a clock that is an hour behind.
     let end = Utc::now() + rest;
     for _ in 0..20 {
         let holder = holder(&server.mutex(), &name()).expect("it is held");
         assert!(holder.until() <= end, "{holder:?}");
-        thread::sleep(Duration::from_millis(25)); // a server does in a moment what it has heard
+        thread::sleep(Duration::from_millis(25)); // a server acts on a request within moments
     }
 }

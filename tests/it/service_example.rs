@@ -23,7 +23,7 @@ fn a_request_that_takes_longer_than_the_grace_is_answered_although_the_service_i
         let mut request = TcpStream::connect(address).expect("it serves");
         request.set_read_timeout(Some(PATIENCE)).unwrap();
         write!(request, "GET {path} HTTP/1.1\r\n").unwrap();
-        thread::sleep(Duration::from_millis(200)); // what is answered after its first line is reset by the others
+        thread::sleep(Duration::from_millis(200)); // a reply to the first line alone would be reset by the next
         write!(request, "Host: {address}\r\n\r\n").unwrap();
         request
     };

@@ -21,7 +21,8 @@ use tracing_subscriber::{Layer, Registry};
 
 use crate::scripted::Scripted;
 use crate::support::{
-    Diary, HOUR, NO_THREADS, PATIENCE, entry, group_lives, heard_by, noon, number_in, ran, run_alone, skipped, until,
+    Diary, HOUR, NO_THREADS, PATIENCE, entry, group_lives, noon, number_in, ran, run_alone, skipped, until,
+    with_subscriber,
 };
 
 /// Returns a shutdown that cancels at once; `drain` tests the others.
@@ -333,7 +334,7 @@ fn whoever_waits_for_it_is_woken_and_whoever_does_not_want_it_waits_in_vain() {
 fn an_orderly_end_is_told_as_no_error() {
     /// The level and message of each event.
     #[derive(Clone, Default)]
-    struct Heard(Arc<Mutex<Vec<(Level, String)>>>);
+    struct Captured(Arc<Mutex<Vec<(Level, String)>>>);
 
     struct Text(String);
 
@@ -347,7 +348,7 @@ fn an_orderly_end_is_told_as_no_error() {
         }
     }
 
-    impl<S: tracing::Subscriber> Layer<S> for Heard {
+    impl<S: tracing::Subscriber> Layer<S> for Captured {
         fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
             let mut text = Text(String::new());
             event.record(&mut text);
@@ -355,8 +356,8 @@ fn an_orderly_end_is_told_as_no_error() {
         }
     }
 
-    let (heard, shutdown) = (Heard::default(), without_drain());
-    heard_by(Registry::default().with(heard.clone().with_filter(LevelFilter::INFO)), || {
+    let (heard, shutdown) = (Captured::default(), without_drain());
+    with_subscriber(Registry::default().with(heard.clone().with_filter(LevelFilter::INFO)), || {
         let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
         let triggers = shutdown.clone();
         let passes_it_on = move |run: &Run| {

@@ -287,7 +287,7 @@ fn the_first_of_those_who_wait_ask_for_the_slots_and_the_others_read() {
             let event = crowd.event(SLOTS).on_overlap(Overlap::QueueAll(5)).within(Duration::from_secs(600));
             let server = server(&store, event);
             let waits = thread::spawn(move || server.run_due(minute(number.try_into().unwrap())));
-            // It reads the queue, takes a place, and reads whether it is its turn.
+            // Each waiter reads the queue, takes a place, and reads whether it is the first.
             until(|| scripted.asked(&["held"]).len() == 2 * (number + 1)).unwrap();
             waits
         })

@@ -52,7 +52,7 @@ const GRANTED: &str = "FALSE, 3600000000";
 /// An answer as text.
 type Rows = Vec<Vec<Option<String>>>;
 
-/// A connection that is asked.
+/// A connection for requests.
 type Ask = Box<dyn FnMut(&str) -> Rows + Send>;
 
 /// A server of either kind.

@@ -1,4 +1,4 @@
-//! The status of a schedule: six questions, answered while runs are at work.
+//! The status of a schedule: six questions, answered during runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};

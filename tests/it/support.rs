@@ -1,4 +1,4 @@
-//! What the tests are written in.
+//! The vocabulary of the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,7 @@ use soloist::{Entry, EventMutex, MutexName, Report, RunOutcome, SkipReason, Task
 /// `tracing` asks the subscriber of the first thread that reaches a place in the code, and remembers its answer as
 /// long as the process has only one subscriber. The first thread could be another test's, which has none. So there
 /// is always a second subscriber, which receives nothing.
-pub(crate) fn heard_by<T>(subscriber: impl Into<tracing::Dispatch>, tell: impl FnOnce() -> T) -> T {
+pub(crate) fn with_subscriber<T>(subscriber: impl Into<tracing::Dispatch>, tell: impl FnOnce() -> T) -> T {
     static ANOTHER: OnceLock<tracing::Dispatch> = OnceLock::new();
     ANOTHER.get_or_init(|| tracing::Dispatch::new(tracing_subscriber::Registry::default()));
     tracing::dispatcher::with_default(&subscriber.into(), tell)
@@ -34,17 +34,17 @@ pub(crate) fn noon() -> DateTime<Utc> {
 /// A fixed term, for stores that can't extend a lease.
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
-/// No answer between threads takes that long, unless none will come.
+/// A longer wait than any answer between threads needs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until `done` returns true. An error after our patience.
+/// Waits until `done` returns true. An error after [`PATIENCE`].
 pub(crate) fn until(done: impl Fn() -> bool) -> TaskResult {
     let patience = Clock::system().moment().plus(PATIENCE);
     while !done() {
         if Clock::system().moment() > patience {
             return Err("waited in vain".into());
         }
-        std::thread::sleep(Duration::from_millis(1)); // between two looks at other threads
+        std::thread::sleep(Duration::from_millis(1)); // between two checks of other threads
     }
     Ok(())
 }
@@ -132,7 +132,7 @@ pub(crate) fn output_alone(name: &str, variables: &[(&str, &str)]) -> Option<std
     Some(child.output().expect("it runs"))
 }
 
-/// Where this is said, no thread can be started: no machine has a stack of that size for one.
+/// With this variable, no thread can be started: no machine has a stack of that size.
 pub(crate) const NO_THREADS: (&str, &str) = ("RUST_MIN_STACK", "70368744177664");
 
 /// Returns the program `examples/{name}.rs`, or of the folder `examples/{name}`. `cargo test` builds it; `cargo
@@ -177,7 +177,7 @@ fn newest(folder: &Path) -> SystemTime {
     items.map(time).max().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// A process as the kernel tells of it.
+/// A process, by the kernel's table.
 pub(crate) struct Process {
     pub(crate) id: u32,
     pub(crate) parent: u32,

@@ -143,22 +143,22 @@ fn what_another_server_takes_is_its_own_and_what_is_lost_is_free() {
 }
 
 /// Behaves as any other store while it is told nothing.
-mod told_nothing {
+mod unscripted {
     use super::*;
 
-    struct Told {
+    struct Plain {
         clock: ManualClock,
         store: TestStore,
     }
 
-    impl Told {
-        fn nothing() -> Self {
+    impl Plain {
+        fn new() -> Self {
             let clock = ManualClock::at(noon());
             Self { store: TestStore::new(&clock), clock }
         }
     }
 
-    impl soloist::contract::Harness for Told {
+    impl soloist::contract::Harness for Plain {
         type Mutex = TestStore;
 
         fn mutex(&self) -> TestStore {
@@ -174,5 +174,5 @@ mod told_nothing {
         }
     }
 
-    soloist::contract_tests!(Told::nothing());
+    soloist::contract_tests!(Plain::new());
 }

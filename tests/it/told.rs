@@ -22,13 +22,13 @@ use tracing_subscriber::{Layer, Registry};
 use crate::scripted::Scripted;
 use crate::support::{PATIENCE, noon, output_alone, ran, until};
 
-/// What the process of a test is to do.
+/// The role of the process.
 const ROLE: &str = "SOLOIST_TEST_ROLE";
 
 /// Returns the lines that the library writes in a process that plays `role` in the test `name`. `None`: this is
 /// that process.
 #[track_caller]
-fn told(name: &str, role: &str) -> Option<Vec<String>> {
+fn lines_of(name: &str, role: &str) -> Option<Vec<String>> {
     let output = output_alone(name, &[(ROLE, role)])?;
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -39,7 +39,7 @@ fn role() -> String {
     std::env::var(ROLE).expect("it is set")
 }
 
-/// Hears everything, and writes nothing.
+/// Subscribes to all events, and writes nothing.
 fn listen() {
     tracing::subscriber::set_global_default(Registry::default()).expect("nobody else listens");
 }
@@ -47,12 +47,12 @@ fn listen() {
 #[test]
 fn a_claim_that_no_other_process_sees_is_told_once_where_nobody_listens() {
     let name = "told::a_claim_that_no_other_process_sees_is_told_once_where_nobody_listens";
-    if let Some(lines) = told(name, "alone") {
+    if let Some(lines) = lines_of(name, "alone") {
         let [line] = &lines[..] else { panic!("{lines:?}") };
         for words in ["event `odd name`", "on_one_server", "keeps no other process", "file:"] {
             assert!(line.contains(words), "{words}: {line}");
         }
-        assert_eq!(told(name, "is listened to"), Some(Vec::new()));
+        assert_eq!(lines_of(name, "is listened to"), Some(Vec::new()));
         return;
     }
     if role() == "is listened to" {
@@ -85,7 +85,7 @@ fn a_service_that_nobody_listens_to_tells_of_its_failures_at_once() {
         assert_eq!(after.iter().filter(cancelled).count(), 1, "{said}");
         assert!(lines.iter().all(|line| !line.contains("skipped")), "that is no failure: {said}");
         for role in ["is listened to", "has who is told"] {
-            assert_eq!(told(name, role), Some(Vec::new()), "{role}");
+            assert_eq!(lines_of(name, role), Some(Vec::new()), "{role}");
         }
         return;
     }
@@ -110,12 +110,12 @@ fn a_service_that_nobody_listens_to_tells_of_its_failures_at_once() {
     schedule.work(&shutdown);
 }
 
-/// Blocks standard error. The thread that writes there must not be one that renewals wait for.
+/// Blocks standard error. The thread that writes there must not delay renewals.
 #[test]
 fn a_standard_error_that_nobody_reads_holds_up_no_renewal() {
     if std::env::var_os(ROLE).is_none() {
         let (unread, mut full) = std::io::pipe().unwrap();
-        full.write_all(&vec![b'x'; 64 * 1024]).unwrap(); // all that it takes
+        full.write_all(&vec![b'x'; 64 * 1024]).unwrap(); // the pipe is full
         let name = "told::a_standard_error_that_nobody_reads_holds_up_no_renewal";
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(ROLE, "has no reader").stderr(full);
@@ -137,7 +137,7 @@ fn a_standard_error_that_nobody_reads_holds_up_no_renewal() {
         "\n{}",
         if ran(&report, "e").lease_lost_at().is_none() { "it has its lease" } else { "it has lost its lease" }
     );
-    std::process::exit(0); // the thread that tells is stuck for ever, and nobody waits for it
+    std::process::exit(0); // the writing thread hangs for ever, and no thread waits for it
 }
 
 fn is_of(line: &str, event: &str, end: &str) -> bool {
@@ -173,7 +173,7 @@ fn message_of(event: &tracing::Event<'_>) -> String {
     message.0
 }
 
-/// Is stuck for ever once it hears this, and says so.
+/// A layer that hangs for ever at this message, and says so.
 struct StuckOn(&'static str, Arc<AtomicBool>);
 
 impl<S: Subscriber> Layer<S> for StuckOn {
@@ -221,7 +221,7 @@ fn a_subscriber_that_is_stuck_on_what_the_keeper_tells_holds_up_no_renewal() {
     let task = move |_: &Run| {
         until(|| {
             clock.advance(Duration::from_secs(1));
-            thread::sleep(Duration::from_millis(10)); // somebody tells of it
+            thread::sleep(Duration::from_millis(10)); // the notice is sent
             stuck.load(Ordering::Acquire)
         })?;
         for _ in 0..10 {
@@ -236,7 +236,7 @@ fn a_subscriber_that_is_stuck_on_what_the_keeper_tells_holds_up_no_renewal() {
         "\n{}",
         if ran(&report, "e").lease_lost_at().is_none() { "it has its lease" } else { "it has lost its lease" }
     );
-    std::process::exit(0); // who tells is stuck for ever, and nobody waits for it
+    std::process::exit(0); // the writing thread hangs for ever, and no thread waits for it
 }
 
 /// Returns the output of a process that gets SIGTERM while it plays this role.

@@ -1,4 +1,4 @@
-//! What a subscriber of `tracing` is told, held against the table in the documentation.
+//! The events for subscribers of `tracing`, compared with the table in the documentation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::ExitStatusExt;
@@ -24,7 +24,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
 use crate::scripted::Scripted;
-use crate::support::{HOUR, NO_THREADS, Unspeakable, heard_by, noon, output_alone, ran, run_alone, until};
+use crate::support::{HOUR, NO_THREADS, Unspeakable, noon, output_alone, ran, run_alone, until, with_subscriber};
 
 /// By name of the span or message of the event: its level, and every field that was ever set.
 type Told = BTreeMap<String, (String, BTreeSet<String>)>;
@@ -56,14 +56,14 @@ impl Listener {
     }
 
     fn write_down(&self) {
-        println!(); // what libtest writes has no end yet
+        println!(); // libtest's line is not ended yet
         for (name, (level, fields)) in &*self.0.lock().unwrap() {
             let fields: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
             println!("{MARK}{name}` | {level} | {} |", fields.join(", "));
         }
     }
 
-    fn told(&self, name: String, level: tracing::Level, fields: Fields) {
+    fn record(&self, name: String, level: tracing::Level, fields: Fields) {
         let mut told = self.0.lock().expect("nothing panics while it is held");
         let entry = told.entry(name).or_insert_with(|| (level.to_string().to_lowercase(), BTreeSet::new()));
         assert_eq!(entry.0, level.to_string().to_lowercase(), "one message, one level");
@@ -75,7 +75,7 @@ impl<S: Subscriber> Layer<S> for Listener {
     fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
         let mut fields = Fields::default();
         attributes.record(&mut fields);
-        self.told(format!("span {}", attributes.metadata().name()), *attributes.metadata().level(), fields);
+        self.record(format!("span {}", attributes.metadata().name()), *attributes.metadata().level(), fields);
     }
 
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
@@ -83,7 +83,7 @@ impl<S: Subscriber> Layer<S> for Listener {
         event.record(&mut fields);
         let message = fields.message.clone().expect("every event has a message");
         let is_last = message == "left behind";
-        self.told(message, *event.metadata().level(), fields);
+        self.record(message, *event.metadata().level(), fields);
         if is_last {
             self.write_down();
         }
@@ -115,13 +115,13 @@ fn row_of(row: &str) -> (String, (String, BTreeSet<String>)) {
     (cells[0].trim_end_matches('`').to_owned(), (cells[1].to_owned(), fields))
 }
 
-/// What begins the lines that the processes of the next test write for it.
+/// The prefix of the lines that the processes write for the next test.
 const MARK: &str = "told | ";
 
 /// Says to one of them that it is to end.
 const ENDS: &str = "SOLOIST_TEST_ENDS";
 
-/// The name of each of them beside host and process id.
+/// The name of each process, beside host and process id.
 const INSTANCE: (&str, &str) = ("SOLOIST_INSTANCE", "web-1");
 
 /// Listens to all threads, also those outside any run. So each role is played in a process of its own; in one of
@@ -213,7 +213,7 @@ fn tell_of_a_loop_without_threads() {
     schedule.on_report(move |_| ends.trigger()).work(&shutdown);
 }
 
-/// Sets a clock back in a loop, and lets the report reach no observer.
+/// Sets a clock back in a loop whose report callback panics.
 fn tell_of_a_loop() {
     let (clock, shutdown) = (ManualClock::at(noon()), Shutdown::new());
     let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
@@ -229,7 +229,7 @@ fn tell_of_a_loop() {
         let work = scope.spawn(|| schedule.work(&shutdown));
         until(|| {
             clock.advance(Duration::from_secs(1));
-            std::thread::sleep(Duration::from_millis(20)); // the loop looks at the clock
+            std::thread::sleep(Duration::from_millis(20)); // the loop reads the clock
             work.is_finished()
         })
         .unwrap();
@@ -338,7 +338,7 @@ fn tell_of_a_late_tick() {
         let work = scope.spawn(|| schedule.work(&shutdown));
         until(|| {
             clock.jump(Duration::from_secs(70));
-            std::thread::sleep(Duration::from_millis(20)); // the loop looks at the clock
+            std::thread::sleep(Duration::from_millis(20)); // the loop reads the clock
             work.is_finished()
         })
         .unwrap();
@@ -435,7 +435,7 @@ fn a_claim_on_a_store_that_only_this_process_sees_is_warned_of_when_it_is_added(
         (event("held").without_overlapping(), false),
     ] {
         let (listener, what) = (Listener::default(), format!("{event:?}"));
-        heard_by(Registry::default().with(listener.clone()), || {
+        with_subscriber(Registry::default().with(listener.clone()), || {
             Schedule::in_process().add(event).unwrap();
         });
         assert_eq!(listener.has_heard("protection reaches further than its store"), is_warned_of, "{what}");
@@ -471,7 +471,7 @@ impl Visit for Line {
 #[test]
 fn who_runs_and_who_is_ahead_is_told_in_fields_of_their_own() {
     let (written, clock) = (Written::default(), ManualClock::at(noon()));
-    heard_by(Registry::default().with(written.clone()), || {
+    with_subscriber(Registry::default().with(written.clone()), || {
         let mutex = MemoryMutex::with_clock(&clock);
         let held = LeaseRequest::new(MutexName::lease("held").unwrap(), Term::DEFAULT, &Clock::from(&clock));
         mutex.create(&held).unwrap().expect("nobody holds it");
@@ -532,7 +532,7 @@ fn what_is_gated_and_released_together_is_told_within_the_span_of_each_run() {
     }
 
     let within = Within::default();
-    heard_by(Registry::default().with(within.clone()), || {
+    with_subscriber(Registry::default().with(within.clone()), || {
         let mut schedule = Schedule::in_process();
         for name in ["a", "b"] {
             schedule.add(Event::call(name, |_| {}).every_minute().without_overlapping().in_background()).unwrap();
@@ -542,7 +542,7 @@ fn what_is_gated_and_released_together_is_told_within_the_span_of_each_run() {
         assert!(!schedule.run_due(noon()).is_failure());
     });
     let told = within.0.lock().unwrap().clone();
-    // The outer one is the tick's. What the workers tell is heard where their threads are listened to.
+    // The outer span is the tick's. Events of the pool's threads arrive only if those are subscribed to.
     let expected = [("", "due"), ("a in ", "released"), ("b in ", "released"), ("c in ", "skipped")];
     let expected: BTreeSet<_> = expected.map(|(span, message)| (span.to_owned(), message.to_owned())).into();
     assert!(told.is_superset(&expected), "{told:?}");

@@ -1,4 +1,4 @@
-//! A run is asked to stop by a mark, which is looked for when its lease is renewed.
+//! A run is cancelled by a marker, which is read when its lease is renewed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -12,7 +12,7 @@ use soloist::{CancelReason, Event, EventMutex, MemoryMutex, MutexName, Run, Sche
 use crate::scripted::Scripted;
 use crate::support::{noon, until};
 
-/// Writes what an operator writes: a mark with the token of the run.
+/// Writes an operator's marker with the token of the run.
 fn ask_to_stop(store: &dyn EventMutex, clock: &Clock, token: u64) {
     let mark = MutexName::lease("reports").unwrap().mark("reports", format!("cancel {token}"));
     let request = LeaseRequest::new(mark, Term::new(Duration::from_secs(600)).unwrap(), clock).because("unlock");
@@ -68,7 +68,7 @@ fn a_run_that_ends_before_its_first_renewal_is_looked_for_by_nobody() {
         move || store.asked(&["held"]).len()
     };
     let seen = looks.clone();
-    // One more quarter of a minute with each minute; the lease is renewed when a third of its minute is over.
+    // Adds a quarter of a minute to each minute; the lease is renewed after a third of its minute.
     let task = move |run: &Run| -> TaskResult {
         let quarters = (run.occurrence() - noon()).num_minutes();
         clock.advance(Duration::from_secs(15) * u32::try_from(quarters)?);
@@ -82,7 +82,7 @@ fn a_run_that_ends_before_its_first_renewal_is_looked_for_by_nobody() {
     }
 }
 
-// No call of a store can be cut short, so a look that hangs must not hold up the renewal thread.
+// Lets a read hang. No call of a store can be cut short, so the renewal thread must not make it.
 #[test]
 fn a_look_that_hangs_loses_no_lease() {
     let clock = ManualClock::at(noon());

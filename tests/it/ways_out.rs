@@ -56,7 +56,7 @@ fn stubborn_line(fleet: &Fleet) -> (String, PathBuf) {
 
 /// Starts a worker on a shell line. Returns it with the number of the command's group.
 #[track_caller]
-fn at_work<'a>(fleet: &'a Fleet, lease: &str, line: &str, file: &Path, options: &[&str]) -> (Worker<'a>, u32) {
+fn start_command<'a>(fleet: &'a Fleet, lease: &str, line: &str, file: &Path, options: &[&str]) -> (Worker<'a>, u32) {
     let worker = Worker::with(fleet, "first", &[&[lease, "--exec", line], options].concat());
     let group = number_in(file);
     assert!(group_lives(group));
@@ -104,7 +104,7 @@ fn a_run_that_ends_within_the_drain_is_not_told_and_gives_its_lease_back(fleet: 
     let mut worker = start(fleet, "first", LEASES[0], &options);
     worker.wait_for("start");
     worker.signal("-TERM");
-    thread::sleep(Duration::from_secs(1)); // it would be told now
+    thread::sleep(Duration::from_secs(1)); // a cancellation would come now
     std::fs::write(ends.join("report"), "").expect("the folder is there");
     let (lines, said) = worker.ended_by(SIGTERM);
     assert_eq!((what(&lines), &*said), (vec!["start", "end"], ""));
@@ -116,7 +116,7 @@ fn a_second_signal_ends_the_drain(fleet: &Fleet) {
     let mut worker = start(fleet, "first", LEASES[0], "--drain-ms 3600000");
     worker.wait_for("start");
     worker.signal("-TERM");
-    // The same wish, if it is heard at once.
+    // A second signal at once would count as the first.
     thread::sleep(Duration::from_secs(2));
     assert_eq!(what(&worker.log()), ["start"], "it is not told");
     worker.signal("-INT");
@@ -148,7 +148,7 @@ fn ticks_after_a_callback_that_does_not_stop(fleet: &Fleet) -> Vec<usize> {
 fn a_command_is_ended_with_all_that_it_started_at_each_signal(fleet: &Fleet) {
     let (line, file) = stubborn_line(fleet);
     for ((signal, name), lease) in ASKING.into_iter().zip(LEASES.into_iter().cycle()) {
-        let (worker, group) = at_work(fleet, lease, &line, &file, &["--grace-ms", "200"]);
+        let (worker, group) = start_command(fleet, lease, &line, &file, &["--grace-ms", "200"]);
         worker.signal(name);
         let (lines, said) = worker.ended_by(signal);
         assert!(!group_lives(group), "{name}");
@@ -182,7 +182,7 @@ fn ticks_after_a_second_signal(fleet: &Fleet) -> usize {
     worker.wait_for("start");
     let pid = worker.pid();
     worker.signal("-TERM");
-    // The same wish, if it is heard at once.
+    // A second signal at once would count as the first.
     thread::sleep(Duration::from_secs(2));
     worker.signal("-INT");
     assert_eq!(what(&worker.ended_by(SIGINT).0), ["start"]);
@@ -193,9 +193,9 @@ fn ticks_after_a_second_signal(fleet: &Fleet) -> usize {
 #[track_caller]
 fn a_second_signal_ends_a_command_at_once(fleet: &Fleet) {
     let (line, file) = stubborn_line(fleet);
-    let (worker, group) = at_work(fleet, LEASES[0], &line, &file, &["--grace-ms", "600000"]);
+    let (worker, group) = start_command(fleet, LEASES[0], &line, &file, &["--grace-ms", "600000"]);
     worker.signal("-INT");
-    // The same wish, if it is heard at once.
+    // A second signal at once would count as the first.
     thread::sleep(Duration::from_secs(2));
     assert!(group_lives(group));
     worker.signal("-INT");
@@ -226,11 +226,12 @@ fn kill(pid: u32) {
     assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().expect("there is kill").success());
 }
 
-/// Past its term and back, while its command is at work; how the other's ticks went meanwhile, and what came of it.
+/// Suspends a scheduler past its term, while its command runs. Returns the log of another worker, and its own.
 #[track_caller]
 fn suspended_beside_its_command(fleet: &Fleet) -> (Vec<Line>, Vec<Line>) {
     let (line, file) = two_sleepers(fleet);
-    let (worker, group) = at_work(fleet, "--without-overlapping", &line, &file, &["--term", "6", "--grace-ms", "100"]);
+    let (worker, group) =
+        start_command(fleet, "--without-overlapping", &line, &file, &["--term", "6", "--grace-ms", "100"]);
     worker.signal("-STOP");
     let other = Worker::start(fleet, "next", "--ticks 25 --every-ms 350").succeeds();
     worker.signal("-CONT");
@@ -296,7 +297,7 @@ mod on_file {
         let fleet = Fleet::new();
         let (line, file) = two_sleepers(&fleet);
         let line = format!("exec 3>&1 4>&1 5>&1 6>&1 7>&1 8>&1 9>&1; {line}");
-        let (worker, group) = at_work(&fleet, "--without-overlapping", &line, &file, &[]);
+        let (worker, group) = start_command(&fleet, "--without-overlapping", &line, &file, &[]);
         let pid = worker.pid();
         worker.kill();
         let other = Worker::start(&fleet, "next", "--ticks 3 --every-ms 100").succeeds();
@@ -317,7 +318,7 @@ mod on_file {
             let (line, file) = two_sleepers(&fleet);
             let options = if lease == "--without-overlapping" { vec!["--term", "3"] } else { vec![] };
             let (worker, group) =
-                at_work(&fleet, lease, &line, &file, &[&["--grace-ms", "100"], &options[..]].concat());
+                start_command(&fleet, lease, &line, &file, &[&["--grace-ms", "100"], &options[..]].concat());
             let pid = worker.pid();
             worker.kill();
             let sleepers = ["-1", "-2"].map(|number| {
@@ -435,7 +436,7 @@ mod on_redis {
     fn a_command_is_ended_after_sigkill_of_its_scheduler() {
         let (_server, fleet) = fleet();
         let (line, file) = two_sleepers(&fleet);
-        let (worker, group) = at_work(&fleet, "--without-overlapping", &line, &file, &["--term", "12"]);
+        let (worker, group) = start_command(&fleet, "--without-overlapping", &line, &file, &["--term", "12"]);
         let pid = worker.pid();
         worker.kill();
         until(|| !group_lives(group)).expect("the watchdog ends it");
@@ -453,7 +454,7 @@ mod on_redis {
             told.display(),
             file.display()
         );
-        let (worker, group) = at_work(&fleet, LEASES[0], &line, &file, &["--grace-ms", "600000"]);
+        let (worker, group) = start_command(&fleet, LEASES[0], &line, &file, &["--grace-ms", "600000"]);
         worker.signal("-TERM");
         assert_eq!(number_in(&told), group, "the scheduler tells it");
         assert!(group_lives(group));
@@ -471,7 +472,7 @@ mod on_redis {
     }
 }
 
-/// What no process can do for itself, in a table too; the rest is done alike on every server.
+/// Makes the tests of dead processes on a table. The other cases work alike on every server.
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 macro_rules! in_a_table {
     ($server:ty) => {

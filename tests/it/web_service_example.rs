@@ -88,7 +88,7 @@ fn a_deploy_by_sigterm_under_load_loses_no_request_and_no_run() {
     let status = service.wait().unwrap();
     assert_eq!(status.signal(), Some(SIGTERM), "{status}");
     reader.join().unwrap();
-    // It takes two seconds, and the drain twenty.
+    // The task takes two seconds, and the drain twenty.
     assert!(said("carts:remind: reminded") && !said("carts:remind: the rest is for the next run: "));
     let last = lines.lock().unwrap().pop();
     assert_eq!(last.as_deref(), Some("all requests are answered, and nothing is held any more"));

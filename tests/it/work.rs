@@ -20,7 +20,7 @@ use crate::support::{Diary, HOUR, NO_THREADS, at, run_alone, skipped, until};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A loop at work on a clock that the test moves. It begins at 12:00:30.
+/// A running loop on a clock that the test moves. It begins at 12:00:30.
 struct Loop {
     clock: ManualClock,
     store: Scripted,
@@ -31,7 +31,7 @@ struct Loop {
 }
 
 impl Loop {
-    /// Starts with these events, which write into the diary, and one that does so every minute.
+    /// Starts with these events, which write into the diary, and with another that does so every minute.
     fn start(events: impl FnOnce(&Diary, &ManualClock) -> Vec<Event>) -> Self {
         let clock = ManualClock::at(noon() + TimeDelta::seconds(30));
         let (diary, shutdown) = (Diary::default(), Shutdown::new());
@@ -49,7 +49,7 @@ impl Loop {
             let shutdown = shutdown.clone();
             move || schedule.work(&shutdown)
         });
-        // The store hears of what may be missed from now on when the loop begins.
+        // The first call records the events whose misses count from now on.
         until(|| store.calls() > 0).expect("the loop begins");
         Self { clock, store, diary, reports, shutdown, thread: Some(thread) }
     }
@@ -81,7 +81,7 @@ impl Loop {
     /// Advances a minute without anything to wait for.
     fn pass_a_minute(&self) {
         self.clock.advance(MINUTE);
-        thread::sleep(Duration::from_millis(30)); // the loop looks at the clock three times
+        thread::sleep(Duration::from_millis(30)); // the loop reads the clock three times
     }
 
     /// Ends the loop. Returns the diary.
@@ -94,7 +94,7 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        // So that a test that fails does not leave it at work.
+        // A failed test must not leave the loop running.
         self.shutdown.trigger();
     }
 }
@@ -108,7 +108,7 @@ fn on_the_day(time: &str) -> DateTime<Utc> {
     at(&format!("2026-03-01T{time}{seconds}Z"))
 }
 
-/// Writes down what runs.
+/// Returns a task that notes its occurrence.
 fn notes(diary: &Diary) -> impl Fn(&Run) + Send + Sync + use<> {
     let diary = diary.clone();
     move |run| diary.note(format!("{} {}", run.name(), run.occurrence().format("%R")))
@@ -173,7 +173,7 @@ fn a_clock_that_is_set_back_by_more_than_three_hours_begins_anew() {
     while it.diary.lines().len() == 1 {
         assert!(it.now() < on_the_day("09:30"), "it does not begin anew");
         it.pass_a_minute();
-        thread::sleep(Duration::from_millis(300)); // a busy machine may let it look later
+        thread::sleep(Duration::from_millis(300)); // on a busy machine the loop may read the clock later
     }
     let first = on_the_day(&it.diary.lines()[1]["minute ".len()..]);
     assert!(first >= on_the_day("09:00"), "{first}");
@@ -458,7 +458,7 @@ fn a_minute_runs_what_is_due_several_times_in_it() {
     let times = ["12:00:00", "12:00:20", "12:00:40"];
     let expected = [vec!["once 12:00:00".to_owned()], times.map(|time| format!("quick {time}")).into()].concat();
     assert_eq!(lines[..4], expected);
-    // It does not drift: what overlaps is skipped, and the next one begins on time.
+    // The times do not drift: overlapping occurrences are skipped, and the next one begins on time.
     assert_eq!(lines[4..], times.map(|time| format!("slow {time}")));
     let skips = report.entries().iter().filter(|entry| matches!(entry.verdict(), Verdict::Skipped(_)));
     let skips: Vec<String> =
@@ -528,12 +528,12 @@ fn a_clock_that_was_ahead_when_the_loop_began_loses_nothing_within_its_window() 
     clock.set(on_the_day("14:00") + TimeDelta::seconds(10)); // the RTC is ahead
     thread::scope(|scope| {
         scope.spawn(|| schedule.work(&shutdown));
-        // The store hears of what may be missed from now on when the loop begins.
+        // The first call records the events whose misses count from now on.
         until(|| store.calls() > before).unwrap();
         clock.set(on_the_day("12:00") + TimeDelta::seconds(10)); // NTP sets it right
         for minute in 1..=150 {
             clock.advance(MINUTE);
-            thread::sleep(Duration::from_millis(30)); // the loop looks at the clock three times
+            thread::sleep(Duration::from_millis(30)); // the loop reads the clock three times
             if minute == 30 {
                 until(|| diary.lines().len() == 2).unwrap(); // it is 12:30, however busy the machine is
             }

@@ -57,7 +57,7 @@ impl<'a> Worker<'a> {
             }
             assert_eq!(ended, None, "{} ended before it logged {what}: {:#?}", self.log, self.log());
             assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {} logs {what}", self.log);
-            thread::sleep(Duration::from_millis(5)); // between two looks at another process
+            thread::sleep(Duration::from_millis(5)); // between two checks of another process
         }
     }
 

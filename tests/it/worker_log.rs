@@ -1,4 +1,4 @@
-//! What the example `worker` writes down.
+//! The log of the example `worker`.
 
 use std::path::Path;
 
@@ -43,6 +43,6 @@ pub(crate) fn read(log: &Path) -> Vec<Line> {
             lost_at: value["lost_at"].as_u64(),
         }
     };
-    // Its last line may be half-written yet.
+    // The last line may be half-written.
     text.split_inclusive('\n').filter(|line| line.ends_with('\n')).map(line).collect()
 }

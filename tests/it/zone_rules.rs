@@ -1,4 +1,4 @@
-//! The rules of the zones with names: beside those of another build of the same database, and where everybody knows them.
+//! The rules of the named zones: compared with another build of the database, and with well-known cases.
 
 use std::thread;
 
@@ -81,12 +81,12 @@ fn what_a_zone_does_every_year_it_does_in_each_to_come() {
         ("Europe/Berlin", "2101-03-27T01:00:00Z", "+02:00 CEST"),
         ("Europe/Berlin", "9999-07-01T00:00:00Z", "+02:00 CEST"),
         ("Europe/Berlin", "+250000-07-01T00:00:00Z", "+02:00 CEST"),
-        // Its summer is at both ends of a year.
+        // The southern summer includes both ends of a year.
         ("Australia/Sydney", "2101-01-01T00:00:00Z", "+11:00 AEDT"),
         ("Australia/Sydney", "9999-07-01T00:00:00Z", "+10:00 AEST"),
         ("Australia/Lord_Howe", "9999-01-01T00:00:00Z", "+11:00 +11:00"),
         ("Australia/Lord_Howe", "9999-07-01T00:00:00Z", "+10:30 +10:30"),
-        // The database has the word for its winter as the time that is saved.
+        // Here winter is the saved time.
         ("Europe/Dublin", "9999-07-01T00:00:00Z", "+01:00 IST"),
         ("Europe/Dublin", "9999-01-01T00:00:00Z", "+00:00 GMT"),
         ("Antarctica/Troll", "9999-07-01T00:00:00Z", "+02:00 +02:00"),

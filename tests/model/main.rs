@@ -49,7 +49,7 @@ fn a_deadline_that_counts_from_the_reply_is_found() {
 
 #[test]
 fn a_renewal_that_gives_up_at_the_first_error_is_found() {
-    is_found(Admit::AtOnce, Broken::RenewalGivesUp, 1, promises::TOLD_FOR_A_REASON);
+    is_found(Admit::AtOnce, Broken::RenewalGivesUp, 1, promises::CANCELLED_FOR_A_REASON);
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! Every process ends as it should, and says of every tick what became of every event.
+//! Every process ends as it should, and logs an outcome for each event of each tick.
 
-use super::{Case, Verdict, beginning, told};
+use super::{Case, Verdict, beginning, describe};
 use crate::history::{End, Life, written};
 
 pub(super) fn every_process_accounts_for_every_tick(case: &Case<'_>, verdict: &mut Verdict) {
@@ -11,13 +11,13 @@ pub(super) fn every_process_accounts_for_every_tick(case: &Case<'_>, verdict: &m
         }
         let unended = case.runs.iter().filter(|run| std::ptr::eq(run.life, life) && !run.ended && !life.was_killed());
         for run in unended {
-            verdict.violation(format!("it started and did not end: {}", told(run, beginning(case.history))));
+            verdict.violation(format!("it started and did not end: {}", describe(run, beginning(case.history))));
         }
         let last = last_minute(life);
         for minute in life.minutes.clone() {
             for event in &case.history.events {
                 let count = entries(case, life, event, &written(minute));
-                // What a process was at when it was killed it may not have come to write down.
+                // A killed process may not have logged its last outcomes.
                 let in_time = life.was_killed() && last.is_none_or(|last| minute >= last);
                 if count > 1 || (count == 0 && !in_time) {
                     let occurrence = written(minute);

@@ -1,9 +1,9 @@
-//! What a gate answered, and what a run was told, has its cause.
+//! Every refusal and every cancellation has its cause.
 
 use super::occurrences::was_killed_at;
 use super::pauses::meets_a_pause;
-use super::queues::{meets_a_later_one, meets_somebody_who_waits};
-use super::{Case, Count, NOT_STARTED, Run, Skip, Verdict, beginning, seconds, told};
+use super::queues::{meets_a_later_one, meets_a_waiter};
+use super::{Case, Count, NOT_STARTED, Run, Skip, Verdict, beginning, describe, seconds};
 use crate::history::{At, Fault, nanoseconds};
 use crate::plan::{Kind, OnOverlap};
 
@@ -17,9 +17,7 @@ pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict)
             "overlapping" => {
                 case.has_lease() && case.history.on_overlap == OnOverlap::Skip && meets_a_live_lease(case, skip)
             }
-            "queued" | "queue_full" => {
-                case.history.on_overlap != OnOverlap::Skip && meets_somebody_who_waits(case, skip)
-            }
+            "queued" | "queue_full" => case.history.on_overlap != OnOverlap::Skip && meets_a_waiter(case, skip),
             "replaced" => case.history.on_overlap == OnOverlap::Replace && meets_a_later_one(case, skip),
             "ran_elsewhere" => case.has_claim() && meets_a_claim(case, skip),
             "paused" => meets_a_pause(case, skip),
@@ -44,11 +42,11 @@ pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict)
                 verdict.count(Count::UndisturbedRuns);
             }
         }
-        if run.told && !is_excused {
-            verdict.violation(format!("a lease was lost without cause: {}", told(run, began)));
+        if run.was_cancelled && !is_excused {
+            verdict.violation(format!("a lease was lost without cause: {}", describe(run, began)));
         }
-        if !run.told && !may_fail(case, run) {
-            verdict.violation(format!("a run failed without cause: {}", told(run, began)));
+        if !run.was_cancelled && !may_fail(case, run) {
+            verdict.violation(format!("a run failed without cause: {}", describe(run, began)));
         }
     }
 }
@@ -85,21 +83,21 @@ fn meets_a_claim(case: &Case<'_>, skip: &Skip<'_>) -> bool {
 fn meets_a_live_lease(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let Some(pid) = skip.holder else { return false };
     let since = skip.since.saturating_sub(case.slack() + case.term_of_the_dead());
-    // It may have had no time to start, or to say what became of it, for as long as a start takes.
+    // The holder may have had no time to start, or to log the outcome, for as long as a start takes.
     let was_attacked = || {
         let mut assaults = case.assaults(pid, since, skip.at + case.slack());
         assaults.any(|fault| matches!(fault.kind, Kind::Killed | Kind::Stopped))
     };
-    holder_was_at_work(case, skip) || was_attacked() || may_have_a_grant(case, skip, pid, since)
+    holder_was_running(case, skip) || was_attacked() || may_have_a_grant(case, skip, pid, since)
 }
 
 /// Returns whether the named process ran the event at that time, or just before.
-pub(super) fn holder_was_at_work(case: &Case<'_>, skip: &Skip<'_>) -> bool {
+pub(super) fn holder_was_running(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let mut of_the_holder = case.runs_under_its_mutex(skip.event).filter(|run| Some(run.life.pid) == skip.holder);
     of_the_holder.any(|run| run.since <= skip.at && skip.since <= case.held_until(run))
 }
 
-/// Returns whether that process requested the same event then, and may have been granted it.
+/// Returns whether that process requested the event then, and may have been granted it.
 fn may_have_a_grant(case: &Case<'_>, skip: &Skip<'_>, pid: u32, since: u64) -> bool {
     let mut asked = case.skips.iter().filter(|other| other.life.pid == pid && case.share(other.event, skip.event));
     let was_granted = |other: &Skip<'_>| may_have_been_granted(case, other) || may_have_lost_a_grant(case, other);
@@ -113,7 +111,8 @@ fn may_have_lost_a_grant(case: &Case<'_>, skip: &Skip<'_>) -> bool {
 }
 
 /// Returns whether the skipped occurrence may have been granted. The process was cut off from the reply, or came
-/// too late to start; or at its second request the lease was over or lost and another's, or the event was paused.
+/// too late to start. Or at its second request the lease was over, or another process had it, or the event was
+/// paused.
 pub(super) fn may_have_been_granted(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let may_be = match skip.reason {
         "store_unavailable" | "paused" | NOT_STARTED => true,
@@ -138,7 +137,7 @@ fn was_cut_off(case: &Case<'_>, skip: &Skip<'_>) -> bool {
 /// Returns whether a fault that a lease need not survive fell into the last term before it was lost, or into its
 /// run.
 pub(super) fn may_lose_its_lease(case: &Case<'_>, run: &Run<'_>) -> bool {
-    // Without a time, it was told by the answer to its release.
+    // Without a time, the run learned of the loss from the reply to its release.
     let released = run.failed.map_or(run.last, |(at, _)| at);
     let until = run.lost_at.unwrap_or(released).max(run.start);
     let since =
@@ -148,7 +147,7 @@ pub(super) fn may_lose_its_lease(case: &Case<'_>, run: &Run<'_>) -> bool {
         || case.was_broken(run.event, since, until)
         || match run.lost_at {
             Some(lost) => !could_be_renewed(case, lost),
-            // Its term may be over before the server hears of its release.
+            // The term may be over before the server receives the release.
             None => case.outages(run.last, released).next().is_some(),
         }
 }

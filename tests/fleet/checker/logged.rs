@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Case, Count, Run, Verdict, beginning, nanoseconds, told};
+use super::{Case, Count, Run, Verdict, beginning, describe, nanoseconds};
 use crate::history::{At, Life, Logged};
 use crate::plan::ALL_RUNS;
 
@@ -31,7 +31,7 @@ pub(super) fn the_log_tells_what_ran(case: &Case<'_>, verdict: &mut Verdict) {
         }
         verdict.count(Count::LoggedForSure);
         if !logged.iter().any(|logged| is_of(logged, run) && logged.has_ended) {
-            verdict.violation(format!("the log lacks the end of {}", told(run, beginning(case.history))));
+            verdict.violation(format!("the log lacks the end of {}", describe(run, beginning(case.history))));
         }
     }
 }
@@ -39,8 +39,7 @@ pub(super) fn the_log_tells_what_ran(case: &Case<'_>, verdict: &mut Verdict) {
 /// How long a process that ends tries to write the rest of its log.
 const LAST_WRITES: Duration = Duration::from_secs(3);
 
-/// Returns whether the store may have been unavailable when this process ended, which is when it writes the rest
-/// of its log.
+/// Returns whether the store may have been unavailable when this process ended, and wrote the rest of its log.
 fn ended_in_an_outage(case: &Case<'_>, life: &Life) -> bool {
     let end = life.lines.last().map_or(life.began, |line| line.at);
     case.outages(end.saturating_sub(case.slack()), end + nanoseconds(LAST_WRITES) + case.slack()).next().is_some()

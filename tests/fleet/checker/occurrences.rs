@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::accounts::last_minute;
-use super::answers::{holder_was_at_work, may_have_been_granted};
+use super::answers::{holder_was_running, may_have_been_granted};
 use super::queues;
-use super::{Case, Count, Double, Run, Skip, Verdict, Why, beginning, told};
+use super::{Case, Count, Double, Run, Skip, Verdict, Why, beginning, describe};
 use crate::history::{Life, written};
 use crate::plan::Kind;
 
@@ -25,7 +25,7 @@ pub(super) fn each_starts_once(case: &Case<'_>, verdict: &mut Verdict) {
         verdict.count(Count::StartedTwice(why));
         if why == Double::Unexplained {
             let began = beginning(case.history);
-            verdict.violation(format!("started twice: {}, and {}", told(before, began), told(run, began)));
+            verdict.violation(format!("started twice: {}, and {}", describe(before, began), describe(run, began)));
         }
     }
 }
@@ -70,13 +70,13 @@ fn follow_occurrences_of(case: &Case<'_>, event: &str, verdict: &mut Verdict) {
         let why = explain(case, event, &occurrence);
         verdict.count(Count::NotStarted(why));
         if why == Why::Unexplained {
-            let skips: Vec<String> = of(case, event, &occurrence).map(tell).collect();
+            let skips: Vec<String> = of(case, event, &occurrence).map(describe_skip).collect();
             verdict.violation(format!("{event} of {occurrence} started nowhere: {}", skips.join("; ")));
         }
     }
 }
 
-fn tell(skip: &Skip<'_>) -> String {
+fn describe_skip(skip: &Skip<'_>) -> String {
     format!("{} {} by {:?}", skip.life.name, skip.reason, skip.holder)
 }
 
@@ -89,7 +89,7 @@ fn explain(case: &Case<'_>, event: &str, occurrence: &str) -> Why {
     let is_paused = |skip: &&&Skip<'_>| skip.reason == "paused";
     let answered: Vec<_> = skips.iter().filter(|skip| skip.holder.is_some() && !is_paused(skip)).collect();
     let cut_off: Vec<_> = skips.iter().filter(|skip| may_have_been_granted(case, skip)).collect();
-    // These had no time to say what became of it.
+    // These processes had no time to log the outcome.
     let killed: Vec<&Life> =
         case.history.lives.iter().filter(|life| was_killed_at(case, life, event, occurrence)).collect();
     // The holder named in a skip had an earlier grant.
@@ -103,8 +103,8 @@ fn explain(case: &Case<'_>, event: &str, occurrence: &str) -> Why {
         Some(if has_failed_over { Why::FailedOver } else { Why::CutOff })
     };
     let claimants = || answered.iter().filter(|skip| skip.reason == "ran_elsewhere");
-    // Who holds a lease without a run got it for this occurrence.
-    let stranded = answered.iter().filter(|skip| !holder_was_at_work(case, skip));
+    // A holder without a run got its lease for this occurrence.
+    let stranded = answered.iter().filter(|skip| !holder_was_running(case, skip));
 
     if skips.iter().any(|skip| skip.reason == "replaced") {
         Why::Replaced

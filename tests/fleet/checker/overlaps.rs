@@ -1,22 +1,23 @@
-//! Promises 1, 6 and 7: one run at a time; where there are two, the first was told, and the second has the higher token.
+//! Promises 1, 6 and 7: one run at a time. If two overlap, the first was cancelled, and the second has the higher
+//! token.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::answers::may_lose_its_lease;
-use super::{Case, Count, Overlap, Run, Verdict, beginning, told};
+use super::{Case, Count, Overlap, Run, Verdict, beginning, describe};
 use crate::history::{End, nanoseconds};
 use crate::plan::Kind;
 
-/// Of the clocks of stores, and of two readings of ours.
+/// The precision of stores' clocks, and of two readings of the local clock.
 const GRAIN: Duration = Duration::from_millis(1);
 
 pub(super) fn one_at_a_time(case: &Case<'_>, verdict: &mut Verdict) {
     let began = beginning(case.history);
-    // Each slot of an event is for one. Without a lease there is none.
+    // Each slot of an event allows one run. Without a lease there are no slots.
     let slots = || (0..case.history.slots).map(Some);
     for run in case.runs.iter().filter(|run| case.history.slots > 1 && slots().all(|slot| slot != run.slot)) {
-        verdict.violation(format!("it has no slot of its event, but {:?}: {}", run.slot, told(run, began)));
+        verdict.violation(format!("it has no slot of its event, but {:?}: {}", run.slot, describe(run, began)));
     }
     for (event, slot) in case.mutexes().iter().flat_map(|event| slots().map(move |slot| (event, slot))) {
         let is_in_it = |run: &&Run<'_>| case.history.slots == 1 || run.slot == slot;
@@ -39,7 +40,7 @@ pub(super) fn one_at_a_time(case: &Case<'_>, verdict: &mut Verdict) {
                 };
                 if why == Overlap::Unexplained {
                     verdict.count(Count::Overlapped(why));
-                    verdict.violation(format!("overlap: {}, and {}", told(stale, began), told(live, began)));
+                    verdict.violation(format!("overlap: {}, and {}", describe(stale, began), describe(live, began)));
                 } else {
                     explained.insert(stale.token, why);
                 }
@@ -64,7 +65,7 @@ fn explain(case: &Case<'_>, stale: &Run<'_>, live: &Run<'_>) -> Overlap {
     // The stale run notices a loss at the store with its next renewal, or at its deadline if that fails.
     let knows = live.start + if was_taken { nanoseconds(case.history.term) } else { 0 };
     let is_fenced = match stale.life.end {
-        // It was past being told. A command that lives on has no such excuse.
+        // A killed process could not be cancelled. A command that lives on has no such excuse.
         End::Killed(at) if !stale.ended => at <= knows + case.slack() && !case.history.outlives,
         _ => {
             // A stopped process ends its run only after it continues.
@@ -72,8 +73,8 @@ fn explain(case: &Case<'_>, stale: &Run<'_>, live: &Run<'_>) -> Overlap {
             let stops = if was_taken { knows } else { stale.lost_at.unwrap_or(knows) };
             let latest = stops.max(goes_on.unwrap_or_default()) + case.slack();
             // A worker that was killed in its tick reports no release.
-            let is_told = stale.told || stale.next.is_none() && stale.life.was_killed();
-            is_told && (knew || was_taken) && stale.last <= latest
+            let is_cancelled = stale.was_cancelled || stale.next.is_none() && stale.life.was_killed();
+            is_cancelled && (knew || was_taken) && stale.last <= latest
         }
     };
     if is_fenced { why } else { Overlap::Unexplained }
@@ -85,16 +86,16 @@ fn tokens_rise(case: &Case<'_>, runs: &[&Run<'_>], verdict: &mut Verdict) {
     let mut highest: Option<&Run<'_>> = None;
     for run in runs {
         if run.token.is_none() {
-            verdict.violation(format!("no token: {}", told(run, began)));
+            verdict.violation(format!("no token: {}", describe(run, began)));
         }
         // Without a lease, each occurrence is granted by itself.
         let granted_for = if case.has_lease() { "" } else { run.occurrence };
         if !known.insert((granted_for, run.token)) {
-            verdict.violation(format!("tokens: one that was there before, {}", told(run, began)));
+            verdict.violation(format!("tokens: one that was there before, {}", describe(run, began)));
         }
         if let Some(before) = highest.filter(|before| before.token > run.token) {
             if !starts_late(case, before, run) && !case.was_set_back(before.since, run.start) {
-                verdict.violation(format!("tokens: {}, and then {}", told(before, began), told(run, began)));
+                verdict.violation(format!("tokens: {}, and then {}", describe(before, began), describe(run, began)));
             }
         } else {
             highest = Some(run);
@@ -110,7 +111,7 @@ fn starts_late(case: &Case<'_>, before: &Run<'_>, run: &Run<'_>) -> bool {
     }
     let was_stopped = || case.assaults(run.life.pid, run.since, run.start).any(|fault| fault.kind == Kind::Stopped);
     let was_taken = || case.was_emptied(run.since, run.start) || case.was_broken(run.event, run.since, run.start);
-    // Who was killed was told nothing.
-    let was_told = run.told || !run.ended && run.life.was_killed();
-    !case.has_lease() || (was_stopped() || was_taken()) && was_told
+    // A killed process could not be cancelled.
+    let is_cancelled = run.was_cancelled || !run.ended && run.life.was_killed();
+    !case.has_lease() || (was_stopped() || was_taken()) && is_cancelled
 }

@@ -1,6 +1,6 @@
 //! An event that is paused does not start, from the confirmation of its pause until it is resumed or over.
 
-use super::{At, Case, Count, Run, Skip, Verdict, beginning, seconds, told};
+use super::{At, Case, Count, Run, Skip, Verdict, beginning, describe, seconds};
 use crate::history::Pause;
 use crate::plan::Kind;
 
@@ -16,7 +16,8 @@ pub(super) fn no_paused_event_starts(case: &Case<'_>, verdict: &mut Verdict) {
         let meanwhile = case.runs_of(&pause.event).filter(|run| confirmed < run.start && run.start < until);
         for run in meanwhile.filter(|run| is_admitted_after(case, run, confirmed)) {
             let [confirmed, until] = [confirmed, until].map(|at| seconds(at, began));
-            verdict.violation(format!("it started while paused, from {confirmed} to {until} s: {}", told(run, began)));
+            verdict
+                .violation(format!("it started while paused, from {confirmed} to {until} s: {}", describe(run, began)));
         }
     }
 }

@@ -1,14 +1,14 @@
-//! Promise 16: an occurrence finds its queue full only if as many wait as may wait.
+//! Promise 16: an occurrence finds its queue full only if all places are held.
 //!
-//! The logs tell who may have waited when, and not who did. So this counts at least as many as there were: an occurrence that
-//! finds its queue full while fewer may have waited found a place free.
+//! The logs tell when a process may have waited, and not whether it did. So this counts at least as many waiters
+//! as there were: an occurrence that finds its queue full while fewer may have waited found a free place.
 
 use super::occurrences::was_killed_at;
 use super::{At, Case, Skip, Verdict, beginning, seconds};
 use crate::history::{End, Fault, Life, written};
 use crate::plan::{Kind, OnOverlap};
 
-/// A time in which a place may have been held.
+/// A time when a place may have been held.
 struct Wait {
     from: At,
     until: At,
@@ -46,7 +46,7 @@ fn most_at_once(waits: &[Wait], from: At, until: At) -> usize {
 fn waits(case: &Case<'_>, event: &str) -> Vec<Wait> {
     let mut waits = Vec::new();
     for run in case.runs_under_its_mutex(event) {
-        // It has left its place when it starts, or at least when its process goes on.
+        // The run left its place before its start, or at least before its process went on.
         let left = run.start + case.slack();
         add_waits(case, run.life, run.since, run.next.map_or(left, |next| left.min(next)), &mut waits);
     }
@@ -57,7 +57,7 @@ fn waits(case: &Case<'_>, event: &str) -> Vec<Wait> {
         let End::Killed(at) = life.end else { continue };
         // The tick before has ended with its last line.
         let from = life.lines.last().map_or(life.began, |line| line.at);
-        untold(case, life, event).for_each(|_| add_waits(case, life, from, at, &mut waits));
+        unlogged(case, life, event).for_each(|_| add_waits(case, life, from, at, &mut waits));
     }
     waits
 }
@@ -85,8 +85,8 @@ fn faults<'a>(case: &'a Case<'_>, life: &Life, from: At, until: At) -> impl Iter
 }
 
 /// Returns the events under the mutex of this one whose outcome the process had not logged when it was killed.
-fn untold<'a>(case: &'a Case<'_>, life: &'a Life, event: &'a str) -> impl Iterator<Item = &'a String> {
-    let is_untold =
+fn unlogged<'a>(case: &'a Case<'_>, life: &'a Life, event: &'a str) -> impl Iterator<Item = &'a String> {
+    let is_unlogged =
         |event: &&String| life.minutes.clone().any(|minute| was_killed_at(case, life, event, &written(minute)));
-    case.history.events.iter().filter(move |other| case.share(other, event)).filter(is_untold)
+    case.history.events.iter().filter(move |other| case.share(other, event)).filter(is_unlogged)
 }

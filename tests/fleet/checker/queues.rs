@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use super::{At, Case, Count, Run, Skip, Verdict, Why, beginning, told};
+use super::{At, Case, Count, Run, Skip, Verdict, Why, beginning, describe};
 use crate::history::{Life, nanoseconds};
 
-/// How long after the end of the run before it what waits may start, beside a term.
+/// How long after the end of the run before it a waiter may start, in addition to a term.
 const SOON: Duration = Duration::from_secs(2);
 
 pub(super) fn what_waited_starts_soon(case: &Case<'_>, verdict: &mut Verdict) {
@@ -28,7 +28,7 @@ pub(super) fn what_waited_starts_soon(case: &Case<'_>, verdict: &mut Verdict) {
         if run.start > latest && !is_excused {
             let late = Duration::from_nanos(run.start - could_start);
             let began = beginning(case.history);
-            verdict.violation(format!("it waited for {late:?} although nobody ran: {}", told(run, began)));
+            verdict.violation(format!("it waited for {late:?} although nobody ran: {}", describe(run, began)));
         }
     }
 }
@@ -37,13 +37,13 @@ pub(super) fn who_gave_way_says_to_whom(case: &Case<'_>, verdict: &mut Verdict) 
     let began = beginning(case.history);
     for run in &case.runs {
         let was_killed = run.life.was_killed() || run.failed.is_some();
-        match (run.gave_way_to, run.told_to_give_way) {
+        match (run.gave_way_to, run.replaced_at) {
             (Some(pid), _) if had_a_later_one(case, run.event, run.occurrence, pid) => verdict.count(Count::GaveWay),
             (Some(pid), _) => {
-                verdict.violation(format!("it gave way to {pid}, which had nothing later: {}", told(run, began)));
+                verdict.violation(format!("it gave way to {pid}, which had nothing later: {}", describe(run, began)));
             }
             (None, Some(_)) if !was_killed => {
-                verdict.violation(format!("it gave way, and does not say to whom: {}", told(run, began)));
+                verdict.violation(format!("it gave way, and does not say to whom: {}", describe(run, began)));
             }
             (None, _) => {}
         }
@@ -70,7 +70,7 @@ fn has_waited(case: &Case<'_>, run: &Run<'_>) -> bool {
 }
 
 /// Returns whether the named process waited then: it logged an outcome later, or was killed.
-pub(super) fn meets_somebody_who_waits(case: &Case<'_>, skip: &Skip<'_>) -> bool {
+pub(super) fn meets_a_waiter(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let is_it = |life: &&Life| Some(life.pid) == skip.holder;
     let tells = |life: &Life, at: At| {
         let of_this = |event: &str, occurrence: &str| {

@@ -15,7 +15,7 @@ use crate::history::{At, End, Fault, History, Life, Pause, written};
 use crate::plan::{Kind, OnOverlap, Protection};
 use crate::worker_log::Line;
 
-/// When the histories begin; before that is what a term or our slack reaches back to.
+/// The begin of the histories, later than any term or slack.
 const BEGAN: At = 1_000_000_000_000;
 
 fn at(milliseconds: u64) -> At {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// Promises that were broken, and by what one can see it.
+    /// The broken promises, and the evidence.
     pub(crate) violations: Vec<String>,
     /// How long after a kill the event of the killed process ran again.
     pub(crate) recoveries: Vec<Duration>,

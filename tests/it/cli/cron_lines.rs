@@ -1,7 +1,7 @@
-//! The same line in the crontabs of three hosts, on one Redis, while some of its processes are killed.
+//! A line in the crontabs of three hosts, on one Redis, while some of its processes are killed.
 //!
-//! Ten hours, minute after minute: no time runs twice, no two runs are at work at once, and each time that is missing is
-//! explained by a kill or by a run that was at work.
+//! Ten hours, minute after minute: no time runs twice, no two runs overlap, and each missing time is explained by
+//! a kill or by a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -21,13 +21,13 @@ const AT_A_TIME: usize = 2;
 /// In one of so many minutes, all processes that were started so far are killed at some moment.
 const KILLED: usize = 30;
 
-/// What the line does: it tells each of its steps, under its token.
+/// The command: it logs each of its steps with its token.
 const LINE: &str = "tell() { echo $SOLOIST_TOKEN $1 $SOLOIST_OCCURRENCE >>log; }; tell start; sleep 0.02; tell step; sleep 0.01; tell end";
 
-/// What became of one minute.
+/// The runs of one minute.
 struct Minute {
     at: DateTime<Utc>,
-    /// Those that were not killed.
+    /// The exit codes of the processes that were not killed.
     codes: Vec<i32>,
     is_killed: bool,
 }
@@ -70,8 +70,8 @@ fn tick(place: &Place, at: DateTime<Utc>, random: &mut fastrand::Rng) -> Minute 
     Minute { at, codes: codes.collect(), is_killed: killed_after.is_some() }
 }
 
-/// A line of the log: a token, a step, and the time for which it runs.
-fn told(line: &str) -> (u64, &str, DateTime<Utc>) {
+/// Reads a line of the log: a token, a step, and the time of the run.
+fn parse(line: &str) -> (u64, &str, DateTime<Utc>) {
     let words: Vec<&str> = line.split(' ').collect();
     let [token, step, occurrence] = words[..] else { panic!("half a line: {line:?}") };
     (token.parse().expect(line), step, occurrence.parse().expect(line))
@@ -103,7 +103,7 @@ fn ten_hours_of_cron_lines_on_three_hosts_with_kills_run_no_time_twice_and_lose_
     assert_eq!(minutes.len(), usize::try_from(MINUTES).unwrap());
 
     let log = place.read("log");
-    let lines: Vec<(u64, &str, DateTime<Utc>)> = log.lines().map(told).collect();
+    let lines: Vec<(u64, &str, DateTime<Utc>)> = log.lines().map(parse).collect();
     for pair in lines.windows(2) {
         assert!(
             pair[0].0 <= pair[1].0,

@@ -14,7 +14,7 @@ const WORDS: &str = "SOLOIST_TEST_WORDS";
 /// Whether its events are due each minute or each second.
 const EVERY: &str = "SOLOIST_TEST_EVERY";
 
-/// This test, in a process of its own, is a program with another schedule.
+/// Runs a program with another schedule: this test, in a process of its own.
 #[test]
 fn a_program_with_events_of_its_own() {
     let Ok(words) = std::env::var(WORDS) else { return };
@@ -49,7 +49,7 @@ fn app(place: &Place, words: &str, every: &str) -> Command {
     command
 }
 
-/// Without what the harness says before it.
+/// Returns the output without the test harness's lines.
 fn printed(answer: &Answer) -> &str {
     answer.printed.trim_start().trim_start_matches("running 1 test").trim_start()
 }
@@ -75,7 +75,7 @@ fn a_verbose_run_tells_of_everything_on_standard_output() {
     assert_eq!(all.errors, "", "a failure is told once");
 }
 
-/// A program that `carts:remind` finds in place of `sleep`.
+/// Puts a program in the place of the `sleep` of `carts:remind`.
 fn instead_of_sleep(place: &Place, script: &str) -> impl Fn(&mut Command) -> &mut Command + use<> {
     use std::os::unix::fs::PermissionsExt;
 
@@ -87,7 +87,7 @@ fn instead_of_sleep(place: &Place, script: &str) -> impl Fn(&mut Command) -> &mu
     move |command| command.env("PATH", &path)
 }
 
-/// Not so near to the end of a minute that the next one begins meanwhile.
+/// Waits, if the next minute is near.
 fn early_in_a_minute() {
     while Utc::now().second() > 39 {
         thread::sleep(Duration::from_millis(200));
@@ -158,7 +158,7 @@ fn a_second_signal_ends_one_event_by_hand_and_its_lease() {
         let mut running = start(&mut place.schedule("run-one db:backup"));
         until(|| place.has_locks()).expect("it is taken");
         running.signal(name);
-        thread::sleep(Duration::from_millis(500)); // two at once are one wish
+        thread::sleep(Duration::from_millis(500)); // two signals at once count as one
         assert!(!running.has_ended(), "it may finish within the drain");
         running.signal(name);
         assert_eq!(running.ended().signal, Some(number));
@@ -237,7 +237,7 @@ fn a_script_of_completions_is_one_that_the_shell_understands() {
         assert!(words.iter().all(|word| script.contains(word)), "{script}");
         std::fs::write(place.path("script"), &script).expect("the folder is ours");
         succeeds(Command::new("bash").arg("-n").arg(place.path("script"))).is_silent();
-        // It completes a command by its first letters.
+        // The shell completes a command by its first letters.
         let name = if words.len() > 1 { "schedule_cli" } else { "soloist" };
         let line = format!(
             ". {}; COMP_WORDS=({name} unl); COMP_CWORD=1; _{name} {name} unl {name}; echo \"${{COMPREPLY[*]}}\"",

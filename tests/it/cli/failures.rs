@@ -1,10 +1,10 @@
-//! How each command fails: with which exit code, and in which words.
+//! The failures of each command: exit codes and messages.
 
 use std::collections::BTreeSet;
 
 use super::*;
 
-/// What rows may use: a lease that is taken, and a file in the store that is somebody else's.
+/// Shell functions for the rows: a lease that is held, and a file in the store that belongs to another program.
 const WORDS: &str = r#"
 taken() { # by a run with these options, whose process is $p
   $S run --name j "$@" -- sleep 600 2>taken.log & p=$!
@@ -17,8 +17,8 @@ full() { trap '' XFSZ; prlimit --fsize=0 "$@"; }
 nowhere=redis://127.0.0.1:1
 "#;
 
-/// A line of the shell, where `$S` is `soloist` and `$C` a program with a schedule; how that exits; and what it says, or nothing
-/// at all.
+/// A shell line, with `$S` for `soloist` and `$C` for a program with a schedule; its exit code; and its message,
+/// or nothing at all.
 const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     // The command's own code.
     ("$S run --name j -- true", 0, ""),
@@ -29,7 +29,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     // 128 and the number of the signal that ended it.
     ("$S run --name j -- sh -c 'kill -KILL $$'", 137, ""),
     ("$S run --name j -- sh -c 'kill -TERM $$'", 143, ""),
-    // It is running already.
+    // The lease is held.
     ("taken; $S run --name j -- true; end $?", 1, ""),
     ("taken; $S run --name j -E 99 -- true; end $?", 99, ""),
     ("taken; $S run --name j -E 0 -- false; end $?", 0, ""),
@@ -40,7 +40,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ("used; $S pause >log; $S run --name j -v -E 99 -- true", 99, "soloist: j: skipped, paused by "),
     ("used; $S pause j >log; $S run --name j -- true", 1, ""),
     ("used; $S pause j >log; $S run --name j -v -- true", 1, "soloist: j: skipped, paused by "),
-    // Another server has this time: what was asked for.
+    // Another server has this time, as intended.
     (
         "on() { $S run --name j --on-one-server --every '* * * * *' -- \"$@\"; }; export SOLOIST_TEST_NOW=2026-03-01T12:00:00Z; on true; on false",
         0,
@@ -101,7 +101,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ("$S run --store consul: --name j -- true", 66, "no store has the scheme consul"),
     ("$S run --store file:/proc/locks --name j -- true", 66, "soloist: could not open the directory /proc/locks: "),
     ("$S run --store file:/etc/passwd/locks --name j -- true", 66, "Not a directory"),
-    // It does not answer, or refuses.
+    // The store does not answer, or refuses.
     (
         "$S run --store $nowhere --name j -- true",
         66,
@@ -126,7 +126,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         75,
         "; the lease was lost at ",
     ),
-    // It took too long.
+    // The command took too long.
     (
         "$S run --name j --timeout 200ms -- sleep 600",
         124,
@@ -139,7 +139,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ("$S run --name j -- /no/command >&- 2>&-", 69, ""),
 ];
 
-/// The same for the other commands of both programs.
+/// The rows of the other commands of both programs.
 const COMMANDS: &[(&str, i32, &str)] = &[
     ("used; $S locks", 0, "nothing is held"),
     ("used; $S check", 0, "the store answers"),
@@ -219,7 +219,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$S locks --store consul: >&- 2>&-", 3, ""),
 ];
 
-/// Each row in a place of its own, four at a time.
+/// Tries each row in a place of its own, four at a time.
 #[track_caller]
 fn hold(rows: &[(&str, i32, &str)]) {
     let next = std::sync::atomic::AtomicUsize::new(0);
@@ -269,7 +269,7 @@ fn a_command_that_only_looks_makes_no_directory() {
     }
 }
 
-/// What is wrong, and below it what to do about it.
+/// Shows the problem, and below it the remedy.
 #[test]
 fn what_a_first_attempt_lacks_is_told_with_the_remedy() {
     let place = Place::new();

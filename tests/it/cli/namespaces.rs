@@ -1,5 +1,5 @@
-//! The program `soloist` with the options of a URL, and with the names of applications: what it does in one namespace is not seen in
-//! another.
+//! The program `soloist` with the options of a URL, and with the names of applications: changes in one namespace
+//! are not visible in another.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn place_at(url: &str, options: &str) -> Place {
     Place { store: format!("{url}?{options}"), ..Place::new() }
 }
 
-/// Runs, logs, pauses, lists and unlocks in one namespace, and looks in the other.
+/// Runs, logs, pauses, lists and unlocks in one namespace, and reads the other.
 #[track_caller]
 fn are_apart([place, other]: [Place; 2]) {
     succeeds(&mut other.run("", "true"));

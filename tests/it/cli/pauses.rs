@@ -7,7 +7,7 @@ use super::*;
 const EVERY: &str = "* * * * *";
 const NOON: &str = "2026-03-01T12:00:00Z";
 
-/// A line of a crontab with this name.
+/// Returns a command for a line of a crontab with this name.
 fn line_of(place: &Place, name: &str, options: &str) -> Command {
     let mut command = place.soloist(&format!("run --name {name} -E {CONFLICT} --timezone UTC {options} --every"));
     command.args([EVERY, "--", "sh", "-c", "echo $SOLOIST_EVENT >>log"]).env("SOLOIST_TEST_NOW", NOON);
@@ -24,12 +24,12 @@ fn a_pause_stops_the_lines_of_crontabs_until_it_is_resumed(place: &Place) {
     for options in ["", "--on-one-server", "--on-overlap queue-one"] {
         let skipped = answer(&mut line_of(place, "a", &format!("-v {options}"))).exits_with(CONFLICT);
         skipped.says("soloist: a: skipped, paused by ").says(": the orders are migrated");
-        // Whoever paused knows, and cron would mail it each minute.
+        // The person who paused knows, and cron would mail it each minute.
         answer(&mut line_of(place, "a", options)).exits_with(CONFLICT).is_silent();
     }
     // Without times, too: it is a script that calls it, and no person.
     answer(&mut place.run("-v", "echo j >>log")).exits_with(CONFLICT).says("skipped, paused by ");
-    // Whoever has another name for its schedule goes on.
+    // A line with another schedule name runs.
     succeeds(&mut line_of(place, "b", "--schedule shop"));
     assert_eq!(succeeds(&mut place.soloist("resume")).printed, "everything on this schedule is resumed\n");
     succeeds(&mut line_of(place, "a", "--on-one-server")).is_silent();
@@ -145,7 +145,7 @@ fn who_is_paused_by_whom_until_when_and_why_is_told() {
     assert_eq!(denies("paused --schedule shop"), "everything on this schedule is not paused\n");
     assert_eq!(tells("resume"), "everything on this schedule is resumed\n");
     assert_eq!(tells("paused a"), one);
-    // A program with a schedule knows the same words.
+    // A program with a schedule has these commands, too.
     assert_eq!(
         answer(&mut place.schedule("paused")).exits_with(1).printed,
         "everything on this schedule is not paused\n"
@@ -155,7 +155,7 @@ fn who_is_paused_by_whom_until_when_and_why_is_told() {
     succeeds(&mut place.soloist("paused carts:remind --schedule shop")).says("carts:remind is paused until ");
 }
 
-/// `pause 2h` would be over before anybody notices that it paused an event of that name.
+/// Refuses `pause 2h`: the pause of an event with that name would be noticed late.
 #[test]
 fn a_time_is_no_event_to_pause() {
     let place = Place::new().used();
@@ -168,7 +168,7 @@ fn a_time_is_no_event_to_pause() {
     answer(&mut place.soloist("paused")).exits_with(1);
 }
 
-/// A person who runs it knows why.
+/// Runs by hand during a pause: the person knows why.
 #[test]
 fn a_run_by_hand_goes_on_during_a_pause() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! What programs read: the exact form of each JSON, and tables that are plain where nobody looks at them.
+//! The output for programs: the exact form of each JSON, and tables without decoration away from a terminal.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,8 @@ use super::terminal::on_a_terminal;
 use super::*;
 use crate::support::number_in;
 
-/// The keys of each object, and what each value is. `[text]` is a list of texts, `run?` such an object or `null`.
+/// The keys of each object, and the kind of each value. `[text]` is a list of texts, `run?` an object of the kind
+/// `run` or `null`.
 const FORMS: &[(&str, &[(&str, &str)])] = &[
     (
         "event of list",
@@ -84,7 +85,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// What is wrong with a value that is to be of this kind, a line each; `at` says where it is.
+/// Returns the errors of a value of this kind, a line each; `at` is its path.
 fn wrong(value: &Value, kind: &str, at: &str) -> String {
     let is = |fits: bool| if fits { String::new() } else { format!("{at} is no {kind}: {value}\n") };
     if let Some(kind) = kind.strip_suffix('?') {
@@ -120,7 +121,7 @@ fn wrong(value: &Value, kind: &str, at: &str) -> String {
     }
 }
 
-/// The JSON, which has this form.
+/// Returns the JSON, and asserts its form.
 #[track_caller]
 fn json(command: &mut Command, kind: &str) -> Value {
     let value = Place::json(command);
@@ -128,8 +129,9 @@ fn json(command: &mut Command, kind: &str) -> Value {
     value
 }
 
-/// With as much in it as there can be: a lease at work, runs that failed and succeeded, and pauses with and without a reason.
-fn busy() -> (Place, AtWork) {
+/// Makes a place with as much state as possible: a running lease, runs that failed and succeeded, and pauses with
+/// and without a reason.
+fn busy() -> (Place, Running) {
     let place = Place::new();
     for line in ["exit 3", "true"] {
         answer(place.soloist("run --name carts:remind --log 5 -- sh -c").arg(line));
@@ -185,7 +187,7 @@ fn each_json_has_the_keys_and_types_of_the_table() {
 #[test]
 fn a_store_that_is_out_is_told_in_the_json_and_by_the_exit_code() {
     let place = Place { store: "redis://127.0.0.1:1".into(), ..Place::new() };
-    // Each waits for the store in vain.
+    // Each call waits for its timeout.
     let asked = start(&mut place.schedule("status"));
     let told = answer(place.schedule("status").arg("--json"));
     let status: Value = serde_json::from_str(&told.printed).expect("it is printed all the same");

@@ -1,4 +1,5 @@
-//! Signals to `soloist run`: its command and all that this has started get the same one. And SIGKILL, which nobody can pass on.
+//! Signals to `soloist run`: its command and all processes of the group get each signal. And SIGKILL, which cannot
+//! be passed on.
 
 use std::time::Instant;
 
@@ -15,13 +16,13 @@ echo $$ >$1.pid
 while :; do sleep 0.05; done
 "#;
 
-/// Two such: the command itself, and one that it has started in the background, where a shell has some signals ignored.
+/// The command itself, and a child in the background, where a shell ignores some signals.
 const FAMILY: &str =
     "env --default-signal=HUP,INT,QUIT,TERM sh witness.sh child $STAYS & exec sh witness.sh leader $STAYS";
 
-/// A run of both, and the number of their group.
+/// Starts both. Returns the run, and the number of their group.
 #[track_caller]
-fn family(place: &Place, options: &str, stays: &str) -> (AtWork, u32) {
+fn family(place: &Place, options: &str, stays: &str) -> (Running, u32) {
     std::fs::write(place.path("witness.sh"), WITNESS).expect("the folder is ours");
     let running = start(place.run(options, FAMILY).env("STAYS", stays));
     number_in(&place.path("child.pid"));
@@ -59,7 +60,7 @@ fn each_signal_reaches_the_whole_group_as_what_it_is_on_redis() {
 #[test]
 fn a_group_that_does_not_end_is_killed_after_its_grace_and_then_the_lease_is_free() {
     let place = Place::new();
-    let (running, group) = family(&place, "-v --grace 5s", "stays"); // so long that a busy shell is told
+    let (running, group) = family(&place, "-v --grace 5s", "stays"); // so long that a busy shell gets the signal
     let told = Instant::now();
     running.signal("INT");
     let answer = running.ended();
@@ -71,7 +72,7 @@ fn a_group_that_does_not_end_is_killed_after_its_grace_and_then_the_lease_is_fre
     place.is_free();
 }
 
-/// Whoever sent the signal knows.
+/// Reports the signal only on demand: its sender knows.
 #[test]
 fn a_command_that_ends_by_a_signal_to_its_scheduler_is_told_on_demand_alone() {
     for (stays, options) in [("", ""), ("stays", "--grace 200ms")] {
@@ -80,7 +81,7 @@ fn a_command_that_ends_by_a_signal_to_its_scheduler_is_told_on_demand_alone() {
         running.signal("TERM");
         let answer = running.ended();
         assert_eq!(answer.signal, Some(SIGTERM), "{answer:?}");
-        // A shell of the command may tell of what it has started.
+        // A shell of the command may print the end of its child.
         assert!(answer.printed.is_empty() && !answer.errors.contains("soloist: "), "{answer:?}");
         assert!(!group_lives(group));
     }
@@ -92,7 +93,7 @@ fn a_second_signal_ends_all_of_it_at_once() {
     let (running, group) = family(&place, "--grace 10m --term 1h", "stays");
     running.signal("INT");
     until(|| place.read("child") == "INT\n").expect("it is passed on");
-    std::thread::sleep(Duration::from_secs(1)); // two at once are one wish
+    std::thread::sleep(Duration::from_secs(1)); // two signals at once count as one
     assert!(group_lives(group));
     running.signal("INT");
     assert_eq!(running.ended().signal, Some(SIGINT));
@@ -116,7 +117,7 @@ fn a_signal_that_was_ignored_from_the_start_ends_nothing() {
     running.ended().exits_with(0);
 }
 
-/// The scheduler knows the number of the group when it has started the command, and puts it on record then.
+/// Waits until the scheduler has recorded the number of the group, after the start of the command.
 #[track_caller]
 fn until_on_record(place: &Place, group: u32) {
     until(|| place.holder().is_some_and(|holder| holder["process_group"] == group)).expect("it is put on record");
@@ -179,7 +180,7 @@ fn an_end_by_an_operator_takes_force_where_the_command_does_not_hear() {
     place.is_free();
 }
 
-// As in a container whose first process does not look after orphans.
+// Plays a container whose first process does not reap orphans.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_command_whose_end_nobody_notices_has_ended() {
@@ -198,7 +199,7 @@ fn a_command_whose_end_nobody_notices_has_ended() {
     place.is_free();
 }
 
-/// Its number may be another group's by then.
+/// Spares the group: the number may be another group's by then.
 #[test]
 fn a_group_that_does_not_know_its_owner_is_not_ended() {
     let place = Place::new();

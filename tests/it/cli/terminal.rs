@@ -1,4 +1,4 @@
-//! On a terminal, which is that of `script`: what is drawn there, and job control, as a person's shell has it.
+//! Drawing and job control on a terminal, that of `script`.
 
 use std::io::Write;
 use std::process::ChildStdin;
@@ -9,7 +9,7 @@ use soloist::{Event, Schedule};
 use super::*;
 use crate::support::number_in;
 
-/// A line of the shell on a terminal of 24 rows and 80 columns. What is written into its standard input is typed there.
+/// Returns a command for a shell line on a terminal of 24 rows and 80 columns. Its standard input is typed there.
 pub(super) fn on_a_terminal(place: &Place, line: &str) -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP,INT,QUIT,TERM,TSTP,TTIN,TTOU,CHLD", "script", "-q", "-e", "-c"]);
@@ -20,9 +20,9 @@ pub(super) fn on_a_terminal(place: &Place, line: &str) -> Command {
     command
 }
 
-/// Somebody who types at such a terminal.
+/// A person who types at such a terminal.
 struct Person {
-    at_work: AtWork,
+    at_work: Running,
     keys: Option<ChildStdin>,
 }
 
@@ -49,7 +49,7 @@ impl Person {
     }
 }
 
-/// Whether it has ended, and nobody has noticed it yet.
+/// Returns whether the child has ended, and is still a zombie.
 fn is_zombie(child: &Child) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
@@ -68,7 +68,7 @@ fn until_lent(place: &Place) {
     until(is_lent).expect("it is lent");
 }
 
-/// That it has these parts, one after the other.
+/// Asserts that the output has these parts, one after the other.
 #[track_caller]
 fn in_order(seen: &str, parts: &[&str]) {
     let mut rest = seen;
@@ -102,11 +102,11 @@ fn the_terminal_is_given_back_when_the_command_has_ended() {
     assert!(person.has_seen().ends_with("got one\n"));
 }
 
-/// Waits for the file `$1` without starting anything: where a shell is stopped between `vfork` and `exec`, the kernel says that
-/// it is at work.
+/// Waits for the file `$1` without starting a process: if a shell is stopped between `vfork` and `exec`, the
+/// kernel reports it as running.
 const WAITS: &str = "waits() { until [ -e $1 ]; do read -t 0.05 -r _ <>fifo; done; }";
 
-/// Under a shell with job control: what this command does once it is stopped. It is `%1`.
+/// Starts a shell with job control, which runs `then` after this command is stopped. The command is `%1`.
 #[track_caller]
 fn under_job_control(place: &Place, options: &str, command: &str, then: &str) -> Person {
     let command = format!("{WAITS}\nmkfifo fifo; echo $$ >began; {command}");
@@ -161,7 +161,7 @@ fn ctrl_z_may_be_typed_again_and_what_is_stopped_can_be_ended() {
     place.is_free();
 }
 
-/// It was stopped for longer than its lease lasts.
+/// Stops a command for longer than its term.
 #[test]
 fn a_command_that_was_stopped_for_too_long_does_not_go_on() {
     let place = Place::new();
@@ -184,7 +184,7 @@ fn ctrl_c_ends_the_command_and_not_what_called_it() {
     place.is_free();
 }
 
-/// In a crontab it is silent; somebody who tries it wants to know.
+/// Explains on a terminal why nothing runs; in a crontab there is no output.
 #[test]
 fn why_nothing_is_run_is_told_on_a_terminal() {
     let place = Place::new().used();
@@ -212,7 +212,7 @@ struct Screen {
     saved: (usize, usize),
     /// The first and last of the rows that scroll.
     scrolls: (usize, usize),
-    /// What has scrolled out of sight, which a person can scroll back to.
+    /// The lines that have scrolled out of sight.
     gone: Vec<String>,
 }
 
@@ -290,7 +290,7 @@ impl Screen {
         self.rows[number].iter().collect()
     }
 
-    /// All lines, those that are out of sight first.
+    /// Returns all lines, those out of sight first.
     fn lines(&self) -> Vec<String> {
         self.gone.iter().cloned().chain((0..24).map(|row| self.row(row))).collect()
     }
@@ -313,7 +313,7 @@ const PRINTS: &str = "SOLOIST_TEST_PRINTS";
 /// How many lines it prints at a time: more than the screen has.
 const AT_A_TIME: usize = 40;
 
-/// This test, in a process of its own, works a schedule whose one event prints lines, each second.
+/// Works a schedule with one event that prints lines, each second: this test, in a process of its own.
 #[test]
 fn a_program_whose_tasks_print() {
     if std::env::var_os(PRINTS).is_none() {
@@ -360,7 +360,7 @@ fn work_draws_a_picture_in_the_last_lines_of_a_terminal_and_gives_them_back() {
     assert!(below.iter().any(|line| line.starts_with("next: carts:remind, ") && line.contains(", in ")), "{below:?}");
     let pictures = pictures(&shown) as u64;
     assert!((2..=seconds + 2).contains(&pictures), "{pictures} in {seconds} seconds: {shown:?}");
-    // Nothing of it is left, and the shell goes on below what was printed.
+    // The drawing is removed, and the shell continues below the output.
     assert!(!end.contains("\x1b[1;12r"), "{end:?}");
     let screen = Screen::showing(&shown);
     assert_eq!(screen.scrolls, (0, 23));

@@ -1,4 +1,4 @@
-//! `soloist run`: what the command has, when it is run, and what becomes of its lease.
+//! `soloist run`: the environment of the command, the conditions for running it, and its lease.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -143,7 +143,7 @@ fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
     let place = Place::new();
     let line = "echo $$ >group; trap 'echo TERM >>told' TERM; sleep 600 & wait; sleep 600";
     let began = Instant::now();
-    // So long that a busy shell is told.
+    // So long that a busy shell receives the signal.
     let answer = answer(&mut place.run("--timeout 3s --grace 3s", line));
     assert!(began.elapsed() >= Duration::from_secs(6), "its grace was left to it");
     answer.exits_with(124).says("timed out after 3.0 s");
@@ -157,7 +157,7 @@ fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
 fn a_command_under_two_leases_ends_when_the_first_of_them_ends_the_second() {
     let place = Place::new();
     let mut command = place.soloist("run --name outer --grace 100ms --");
-    // Nothing waits for what it could write.
+    // No process waits for the command's output.
     let line = "exec >/dev/null 2>&1; trap '' TERM; echo $$ >group; sleep 60; sleep 60";
     let outer = start(command.arg(SOLOIST).args(["run", "--name", "j", "--", "sh", "-c", line]));
     let group = number_in(&place.path("group"));
@@ -212,7 +212,7 @@ fn a_lease_is_renewed_while_its_command_works_on_redis() {
     a_lease_is_renewed_while_its_command_works(&Place::on(&server));
 }
 
-/// By an operator's force, under a command that would go on for ever.
+/// Takes the lease by an operator's force from an endless command.
 #[track_caller]
 fn a_command_whose_lease_is_lost_is_ended(place: &Place) {
     let line = "trap '' TERM; sleep 600 & echo $$ >group; wait; sleep 600";
@@ -273,14 +273,14 @@ fn a_pause_counts_when_the_store_answers_again_although_the_command_would_run_wh
     answer(&mut place.run("-v --on-outage run", "touch ran")).exits_with(CONFLICT).says("skipped, paused by ");
     assert_eq!(proxy.met(), 1, "it was out at first");
     assert!(!place.path("ran").exists());
-    // Nothing is known of a pause while it is out.
+    // During an outage nothing is known of a pause.
     proxy.fault(Fault::Answer(b"-ERR out of order\r\n"));
     let ran = answer(&mut place.run("--on-outage run", "echo ran; exit 3")).exits_with(3);
     assert_eq!(ran.printed, "ran\n");
     ran.says("unprotected, because the store gave no decision");
 }
 
-/// As somebody wrote it who had `flock` before.
+/// Accepts the options of `flock`, for lines that used it before.
 #[test]
 fn what_is_so_anyway_may_be_said() {
     let place = Place::new();
@@ -296,7 +296,7 @@ fn what_is_so_anyway_may_be_said() {
     assert!(!help.contains("--nonblock") && !help.contains("--exclusive"), "{help}");
 }
 
-/// As `cron` and some supervisors start it.
+/// Ignores SIGCHLD, as `cron` and some supervisors do.
 #[test]
 fn the_exit_code_is_the_commands_although_whoever_started_this_hears_of_no_child() {
     let place = Place::new();

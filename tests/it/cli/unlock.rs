@@ -1,4 +1,4 @@
-//! `unlock`: asks whoever holds a lease to stop, and waits; takes it away only by force.
+//! `unlock`: asks the holder of a lease to stop, and waits; takes the lease only by force.
 
 use std::time::Instant;
 
@@ -12,9 +12,9 @@ fn term(seconds: u64) -> Term {
     Term::new(Duration::from_secs(seconds)).expect("it is in bounds")
 }
 
-/// A run that holds the lease `j`, and the number of its group.
+/// Starts a run that holds the lease `j`. Returns it with the number of its group.
 #[track_caller]
-fn holder(place: &Place, options: &str, line: &str) -> (AtWork, u32) {
+fn holder(place: &Place, options: &str, line: &str) -> (Running, u32) {
     let running = start(&mut place.run(options, &format!("echo $$ >group; {line}")));
     (running, number_in(&place.path("group")))
 }
@@ -62,7 +62,7 @@ fn a_command_that_does_not_hear_is_killed_after_its_grace() {
 #[test]
 fn two_operators_ask_for_the_same() {
     let place = Place::new();
-    // It looks for a request after a third of that, when both have asked.
+    // The run reads requests after a third of that, when both have asked.
     let (running, _) = holder(&place, "--term 20s --grace 1s", "sleep 600");
     let asking = [(); 2].map(|()| start(&mut place.soloist("unlock j")));
     for asked in asking {
@@ -102,7 +102,7 @@ fn a_guard_cannot_be_asked_and_learns_of_force(place: &Place) {
     running.ended().exits_with(0);
 }
 
-/// Returns the mark that asks the run that holds `name` under this token to stop.
+/// Returns the marker that asks the run of `name` with this token to stop.
 fn request(store: &dyn EventMutex, name: &MutexName, token: u64) -> Option<Holder> {
     let mark = name.mark(name.mutex(), format!("cancel {token}"));
     store.held(Names::Exactly(&mark)).unwrap().pop()?.holder().cloned()
@@ -137,7 +137,7 @@ fn a_lease_for_a_fixed_term_lasts_as_long_as_is_said() {
     assert!(left.iter().any(|left| refused.errors.contains(left)), "{refused:?}");
 }
 
-/// It looks for nothing.
+/// Runs a function that does not check for its cancellation.
 #[test]
 fn a_function_that_does_not_stop_keeps_its_lease() {
     let place = Place::new();

@@ -10,12 +10,13 @@ use super::RULES;
 use crate::crontab::{Oracle, Writer};
 use crate::support::at;
 
-/// All but the newest.
+/// Returns all zones but the newest.
 fn zones() -> Vec<Zone> {
     TZ_VARIANTS.iter().filter_map(|tz| tz.name().parse().ok()).collect()
 }
 
-/// Any expression that can be read, or nearly so, in any zone, at any time there is: an answer each time.
+/// Tries any expression that can be read, or nearly so, in any zone, at any possible time: there is an answer each
+/// time.
 #[test]
 fn nothing_is_too_early_too_late_or_too_odd_to_be_asked() {
     let years = at("0001-01-01T00:00:00Z").timestamp()..at("9999-12-31T23:59:59Z").timestamp();

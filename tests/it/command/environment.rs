@@ -1,9 +1,9 @@
-//! What a command finds: its environment, its directory, its input.
+//! The environment of a command, its directory and its input.
 
 use super::*;
 use crate::scripted::{Call, Scripted};
 
-/// A line that says which of these variables are set, and to what.
+/// A line that prints these variables.
 const WHICH_RUN: &str = "env | grep ^SOLOIST_ | grep -v ^SOLOIST_TEST_ | sort; :";
 
 fn line(line: &str) -> Event {
@@ -78,7 +78,7 @@ fn a_command_without_a_lease_is_given_none_of_another() {
     }
     let which = "SOLOIST_EVENT=e\nSOLOIST_OCCURRENCE=2026-03-01T12:00:00Z\n";
     assert_eq!(written(line(WHICH_RUN)), which);
-    // Also where it has none because its store is out.
+    // Also without a lease, because its store is unavailable.
     let event =
         line(WHICH_RUN).without_overlapping().on_outage(OutagePolicy::RunUnprotected).output(Output::Keep(1000));
     let report = tick_on(Scripted::default().before(Call::times_out), event);
@@ -109,7 +109,7 @@ fn a_directory_that_is_not_there_is_named_and_nothing_is_started() {
             assert_eq!(said, format!("failed after 0 µs: could not start `pwd` in {directory}: {error}"));
         }
     }
-    // It is looked for at each run.
+    // The program is searched for at each run.
     let mut schedule = Schedule::in_process();
     schedule.add(line(": >here").current_dir(&missing)).unwrap();
     assert!(schedule.run_due(noon()).is_failure());

@@ -1,4 +1,4 @@
-//! A command and all that it starts: what a run waits for, and what it does not.
+//! A command and its children: which of them a run waits for.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -6,12 +6,12 @@ use std::process::Stdio;
 use super::*;
 use crate::file::users::{ALICE, Ground, set_mode};
 
-/// Keeps what it writes, and takes no lease before all of it has gone.
+/// Runs a line under a lease, and keeps its output. Returns the outcome, and notes on the release of the lease.
 #[track_caller]
 fn outlasted(place: &Place, line: &str) -> (RunOutcome, Vec<String>) {
     let event = place.exec(line).without_overlapping().output(Output::Keep(1000));
-    let told = told(place, event, |_, _| ());
-    (told.outcome, told.seen)
+    let observed = observe(place, event, |_, _| ());
+    (observed.outcome, observed.seen)
 }
 
 const RELEASED: [&str; 2] = ["asked for before its group was known", "given back when its group had gone"];
@@ -49,7 +49,7 @@ fn a_run_lasts_as_long_as_any_of_many() {
     let (outcome, seen) = outlasted(&place, line);
     let text = text_of(&outcome);
     let mut done: Vec<&str> = text.lines().collect();
-    done.sort_unstable(); // On a busy machine, who sleeps for longer may be done before.
+    done.sort_unstable(); // On a busy machine, a longer sleep may end first.
     assert_eq!(done, ["1", "2", "3"]);
     assert_eq!(seen, RELEASED);
 }
@@ -67,12 +67,12 @@ fn a_run_lasts_as_long_as_a_process_whose_name_is_no_text() {
         let program = place.0.path().join(OsStr::from_bytes(name));
         fs::copy(sleep_program(), &program).unwrap();
         let event = place.exec("echo $$ >pid; \"$PROGRAM\" 0.6 & exit 0").env("PROGRAM", &program);
-        let told = told(&place, event.without_overlapping(), |_, _| ());
-        assert_eq!(told.seen, RELEASED, "{}", program.display());
+        let observed = observe(&place, event.without_overlapping(), |_, _| ());
+        assert_eq!(observed.seen, RELEASED, "{}", program.display());
     }
 }
 
-/// Its process id is in this file, and it is ended with this.
+/// A process with its id in this file, which is killed on drop.
 struct Escaped<'a>(&'a Place);
 
 impl Escaped<'_> {
@@ -95,17 +95,17 @@ impl Drop for Escaped<'_> {
 fn what_has_left_the_group_holds_up_neither_the_run_nor_its_output() {
     for output in [Output::Keep(1000), Output::Discard] {
         let place = Place::new();
-        // It has the output open, and says so to the end.
+        // The process has the output open, and writes to the end.
         let line = "echo $$ >pid; setsid sh -c 'echo escaped; echo $$ >escaped; exec sleep 60' &
             until [ -s escaped ]; do sleep 0.01; done; echo done; exit 5";
         let event = place.exec(line).without_overlapping().output(output.clone());
         let escaped = Escaped(&place);
-        let told = told(&place, event, |_, _| ());
+        let observed = observe(&place, event, |_, _| ());
         assert!(escaped.is_there());
-        assert_eq!(told.outcome.exit_status().unwrap().code(), Some(5));
-        assert_eq!(told.seen, RELEASED);
+        assert_eq!(observed.outcome.exit_status().unwrap().code(), Some(5));
+        assert_eq!(observed.seen, RELEASED);
         if output != Output::Discard {
-            assert_eq!(text_of(&told.outcome), "escaped\ndone\n");
+            assert_eq!(text_of(&observed.outcome), "escaped\ndone\n");
         }
     }
 }
@@ -122,8 +122,8 @@ fn what_has_left_the_group_and_writes_on_does_not_hold_up_the_run() {
     drop(escaped);
 }
 
-/// One that has ended, and that nobody notices, as long as the process in this file sleeps: it has left the group, and
-/// waits for no child.
+/// A process that has ended and stays a zombie as long as its parent, whose id is in this file, sleeps: that has
+/// left the group, and waits for no child.
 const UNNOTICED: &str = r#"echo $$ >pid
     left='until [ -s escaped ]; do sleep 0.01; done; echo $$ >dead'; export left
     sh -c 'sh -c "$left" & exec setsid sh -c "echo \$\$ >escaped; exec sleep 60"' &
@@ -144,8 +144,8 @@ fn what_has_ended_and_is_not_noticed_by_its_parent_does_not_hold_up_the_run() {
     }
 }
 
-/// Where this is said, `/proc` hides the processes of other users, and the first process waits for no child. It is a program
-/// that sleeps as root, whoever starts it.
+/// With this variable, `/proc` hides the processes of other users, and the first process waits for no child. Its
+/// value is the path of a program that sleeps as root, for any user.
 const HIDDEN: &str = "SOLOIST_TEST_HIDDEN";
 
 #[test]
@@ -188,20 +188,20 @@ fn a_killed_group_of_which_one_is_not_noticed_by_its_parent_has_gone() {
     let escaped = Escaped(&place);
     let line = format!("trap '' TERM; {UNNOTICED} : >ready; sleep 60");
     let event = place.exec(&line).timeout(30 * SECOND).grace(Duration::ZERO).without_overlapping();
-    let told = told(&place, event, |clock, _| {
+    let observed = observe(&place, event, |clock, _| {
         until(|| place.has("ready")).unwrap();
         clock.advance(30 * SECOND);
     });
-    assert_eq!(told.outcome.to_string(), "timed out after 30.0 s; ended by signal 9 (SIGKILL)");
-    assert_eq!(told.seen, RELEASED);
-    assert!(told.took < SECOND + SLACK && escaped.is_there());
+    assert_eq!(observed.outcome.to_string(), "timed out after 30.0 s; ended by signal 9 (SIGKILL)");
+    assert_eq!(observed.seen, RELEASED);
+    assert!(observed.took < SECOND + SLACK && escaped.is_there());
 }
 
 #[test]
 fn a_lease_that_is_held_for_longer_is_held_from_when_the_group_has_gone() {
     let place = Place::new();
     let event = place.exec("echo $$ >pid; sleep 0.2 & exit 0").without_overlapping().hold_at_least(HOUR);
-    let told = told(&place, event, |_, _| ());
-    assert!(matches!(told.outcome.release(), Some(Release::HeldFor(_))), "{}", told.report);
-    assert_eq!(told.seen, [RELEASED[0], "held on when its group had gone"]);
+    let observed = observe(&place, event, |_, _| ());
+    assert!(matches!(observed.outcome.release(), Some(Release::HeldFor(_))), "{}", observed.report);
+    assert_eq!(observed.seen, [RELEASED[0], "held on when its group had gone"]);
 }

@@ -1,4 +1,4 @@
-//! Schedulers that are killed, and what becomes of their commands.
+//! Killed schedulers, and their commands.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -6,21 +6,21 @@ use std::process::{ChildStdout, Stdio};
 
 use super::*;
 
-/// What is set in the environment of all that one scheduler started.
+/// The variable in the environment of all processes that a scheduler started.
 const MARK: &str = "SOLOIST_TEST_MARK";
 
 /// Says that the scheduler forks.
 const FORKS: &str = "SOLOIST_TEST_FORKS";
 
-/// A process of its own in which a schedule runs one command.
+/// A process with a schedule that runs one command.
 struct Scheduler {
     child: Child,
     mark: String,
-    /// It fails if nobody listens.
+    /// Kept open: a write would fail without a reader.
     _says: BufReader<ChildStdout>,
 }
 
-/// What the command is: its line, its grace in milliseconds, and whether it is protected.
+/// A command: its line, its grace in milliseconds, and whether it is protected.
 struct Job<'a>(&'a str, u64, bool);
 
 impl Scheduler {
@@ -52,7 +52,7 @@ impl Scheduler {
         self.child.wait().unwrap();
     }
 
-    /// All processes that it started, and what these did, whatever group or parent they have.
+    /// Returns the processes with the scheduler's mark and their command lines, of any group or parent.
     fn left(&self) -> Vec<(u32, String)> {
         let mark = format!("{MARK}={}", self.mark);
         let is_marked = |process: &crate::support::Process| {
@@ -102,7 +102,7 @@ fn a_scheduler_does_as_it_is_told() {
     println!("{}", schedule.run_due(noon()));
 }
 
-/// Kills a scheduler: while its command works, it forks a child that starts no program, and so has open what its parent has.
+/// Waits for the command, and forks a child that starts no program, and so has its parent's open files.
 fn fork_beside_the_command() {
     until(|| Path::new("pid").exists()).expect("the command begins");
     crate::fork::fork(|| {
@@ -154,7 +154,7 @@ fn a_protected_command_ends_with_its_scheduler_also_when_all_of_its_group_is_kil
 fn a_command_that_does_not_hear_has_its_grace_when_its_scheduler_is_killed() {
     let place = Place::new();
     let line = "trap 'echo told >told' TERM; (trap '' TERM; sleep 60; :) & echo $$ >pid; while :; do sleep 0.02; done";
-    let mut scheduler = Scheduler::start(&place, &Job(line, 6_000, true)); // so long that a busy shell is told
+    let mut scheduler = Scheduler::start(&place, &Job(line, 6_000, true)); // so long that a busy shell gets the signal
     let group = place.pid("pid");
     let before = Instant::now();
     scheduler.kill();
@@ -183,7 +183,7 @@ fn whenever_a_scheduler_is_killed_its_command_ends() {
         .map(|number| {
             let line = if number % 2 == 0 { "sleep 60 & sleep 60; :" } else { "trap '' TERM; sleep 60 & sleep 60; :" };
             let mut scheduler = Scheduler::start(&place, &Job(line, 200, true));
-            thread::sleep(Duration::from_micros(fastrand::u64(..20_000))); // into the middle of its start
+            thread::sleep(Duration::from_micros(fastrand::u64(..20_000))); // in the middle of its start
             scheduler.kill();
             scheduler
         })
@@ -216,7 +216,7 @@ fn a_command_without_a_lease_runs_on_when_its_scheduler_is_killed() {
     let group = place.pid("pid");
     assert_eq!(scheduler.watchdogs(), 0);
     scheduler.kill();
-    thread::sleep(Duration::from_millis(500)); // what would end it does so within this, mostly
+    thread::sleep(Duration::from_millis(500)); // mostly long enough for a kill
     assert!(is_alive(group));
     place.touch("go");
     until(|| place.has("done")).unwrap();

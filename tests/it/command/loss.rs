@@ -2,16 +2,16 @@
 
 use super::*;
 
-/// A task that hears `TERM`, says so, and ends.
+/// A command that notes `TERM`, and ends.
 const HEARS: &str = "trap 'echo told >told; exit 6' TERM; echo $$ >pid; while :; do sleep 0.02; done";
 
-/// One that does not.
+/// A command that ignores TERM.
 const DEAF: &str = "trap '' TERM; echo $$ >pid; sleep 60; :";
 
 #[test]
 fn a_command_is_told_to_stop_while_its_lease_still_lasts_for_its_grace_and_a_second() {
     type Way = fn(Event) -> Event;
-    // The grace, and when it is told.
+    // The grace, and the time of `TERM`.
     let ways: [(Way, u32, u32); 3] = [
         (|event| event, 5, 54),
         (|event| event.grace(20 * SECOND), 20, 39),
@@ -21,11 +21,11 @@ fn a_command_is_told_to_stop_while_its_lease_still_lasts_for_its_grace_and_a_sec
         let place = Place::new();
         let run = Arc::new(Mutex::new(None));
         let noted = Arc::clone(&run);
-        // Without a grace, it would hear it or not.
+        // Without a grace, it is killed at about the time of `TERM`.
         let line = if grace == 0 { DEAF } else { HEARS };
         let event = place.exec(line).without_overlapping_for(60 * SECOND).apply(way);
         let event = event.before(move |run| *noted.lock().unwrap() = Some(run.clone()));
-        let told = told(&place, event, |clock, store| {
+        let observed = observe(&place, event, |clock, store| {
             let run = run.lock().unwrap().take().unwrap();
             clock.advance((seconds - 1) * SECOND);
             clock.advance(Duration::from_millis(999));
@@ -39,14 +39,18 @@ fn a_command_is_told_to_stop_while_its_lease_still_lasts_for_its_grace_and_a_sec
             }
         });
         let lost_at = noon() + seconds * SECOND;
-        assert_eq!(told.outcome.lease_lost_at(), Some(lost_at));
+        assert_eq!(observed.outcome.lease_lost_at(), Some(lost_at));
         let end = if grace == 0 { "ended by signal 9 (SIGKILL)" } else { "exited with 6" };
         let lost_at = lost_at.format("%FT%TZ");
         let said = format!("cancelled after {seconds}.0 s; {end}; the lease was lost at {lost_at}");
-        assert_eq!(told.outcome.to_string(), said);
-        assert!(matches!(told.outcome.release(), Some(Release::Released)), "it was still ours: {}", told.report);
-        assert_eq!(told.seen[1..], ["given back when its group had gone"]);
-        assert!(told.took < (grace + 1) * SECOND + SLACK);
+        assert_eq!(observed.outcome.to_string(), said);
+        assert!(
+            matches!(observed.outcome.release(), Some(Release::Released)),
+            "it was still ours: {}",
+            observed.report
+        );
+        assert_eq!(observed.seen[1..], ["given back when its group had gone"]);
+        assert!(observed.took < (grace + 1) * SECOND + SLACK);
     }
 }
 
@@ -57,31 +61,31 @@ fn a_renewal_moves_the_moment_in_which_a_command_is_told() {
     let noted = Arc::clone(&run);
     let event = place.exec("echo $$ >pid; until [ -e go ]; do sleep 0.02; done").without_overlapping();
     let event = event.before(move |run| *noted.lock().unwrap() = Some(run.clone()));
-    let told = told(&place, event, |clock, _| {
+    let observed = observe(&place, event, |clock, _| {
         let run = run.lock().unwrap().take().unwrap();
         for _ in 0..4 {
-            // A third of what the lease lasts but for its stopping.
+            // A third of the lease without the time for stopping.
             clock.advance(18 * SECOND);
             assert_eq!(run.remaining(), Some(54 * SECOND));
         }
         place.touch("go");
     });
-    assert_eq!(told.outcome.to_string(), "succeeded in 1 min 12 s");
-    assert!(!told.outcome.is_failure());
+    assert_eq!(observed.outcome.to_string(), "succeeded in 1 min 12 s");
+    assert!(!observed.outcome.is_failure());
 }
 
 #[test]
 fn a_command_whose_lease_is_not_renewed_is_told_before_it_ends() {
     let place = Place::new();
-    let told = told(&place, place.exec(HEARS).without_overlapping(), |clock, store| {
+    let observed = observe(&place, place.exec(HEARS).without_overlapping(), |clock, store| {
         store.is_out.store(true, Ordering::SeqCst);
         clock.advance(THIRD);
         clock.advance(34 * SECOND);
     });
     let said = "cancelled after 54.0 s; exited with 6; the lease was lost at 2026-03-01T12:00:54Z";
-    assert_eq!(told.outcome.to_string(), said);
-    assert!(place.has("told") && matches!(told.outcome.release(), Some(Release::Released)));
-    assert_eq!(told.seen[1..], ["given back when its group had gone"]);
+    assert_eq!(observed.outcome.to_string(), said);
+    assert!(place.has("told") && matches!(observed.outcome.release(), Some(Release::Released)));
+    assert_eq!(observed.seen[1..], ["given back when its group had gone"]);
 }
 
 #[test]
@@ -89,15 +93,15 @@ fn a_command_that_does_not_hear_is_killed_before_its_lease_ends() {
     let place = Place::new();
     let grace = 20 * SECOND;
     let event = place.exec(DEAF).without_overlapping_for(60 * SECOND).grace(grace);
-    let told = told(&place, event, |clock, _| {
+    let observed = observe(&place, event, |clock, _| {
         clock.advance(39 * SECOND);
         // The machine has slept, and its time with it.
         clock.advance(grace);
     });
-    assert!(told.took < grace, "it took {:?}, and its lease would have ended", told.took);
+    assert!(observed.took < grace, "it took {:?}, and its lease would have ended", observed.took);
     let said = "cancelled after 59.0 s; ended by signal 9 (SIGKILL); the lease was lost at 2026-03-01T12:00:39Z";
-    assert_eq!(told.outcome.to_string(), said);
-    assert_eq!(told.seen[1..], ["given back when its group had gone"]);
+    assert_eq!(observed.outcome.to_string(), said);
+    assert_eq!(observed.seen[1..], ["given back when its group had gone"]);
 }
 
 #[test]
@@ -105,22 +109,22 @@ fn a_command_whose_lease_somebody_broke_is_killed_at_once() {
     for (text, grace) in [(DEAF, 29 * SECOND), ("echo $$ >pid; (trap '' TERM; sleep 60; :) & exit 0", 29 * SECOND)] {
         let place = Place::new();
         let event = place.exec(text).without_overlapping().grace(grace);
-        let told = told(&place, event, |clock, store| {
+        let observed = observe(&place, event, |clock, store| {
             until(|| text == DEAF || !is_alive(place.pid("pid"))).unwrap();
             assert!(store.store.break_lease(&MutexName::lease("e").unwrap()).unwrap().is_freed());
-            // A third of what the lease lasts but for its grace.
+            // A third of the lease without its grace.
             clock.advance(10 * SECOND);
         });
         let end = if text == DEAF { "ended by signal 9 (SIGKILL)" } else { "exited with 0" };
         let said = format!("cancelled after 10.0 s; {end}; the lease was lost at 2026-03-01T12:00:10Z");
-        assert_eq!(told.outcome.to_string(), said);
-        let Ended::Faulted(Fault::Failed(error)) = told.outcome.ended() else { panic!("{:?}", told.outcome) };
+        assert_eq!(observed.outcome.to_string(), said);
+        let Ended::Faulted(Fault::Failed(error)) = observed.outcome.ended() else { panic!("{:?}", observed.outcome) };
         let reason = error.downcast_ref::<Cancelled>().map(Cancelled::reason);
         assert_eq!(reason, Some(CancelReason::LeaseLost));
-        assert_eq!(told.outcome.lease_lost_at(), Some(at("2026-03-01T12:00:10Z")));
-        assert!(matches!(told.outcome.release(), Some(Release::Lost)), "{}", told.report);
-        assert_eq!(told.seen[1..], ["given back when its group had gone"]);
-        assert!(told.took < SECOND + SLACK, "its grace is not waited for: {:?}", told.took);
+        assert_eq!(observed.outcome.lease_lost_at(), Some(at("2026-03-01T12:00:10Z")));
+        assert!(matches!(observed.outcome.release(), Some(Release::Lost)), "{}", observed.report);
+        assert_eq!(observed.seen[1..], ["given back when its group had gone"]);
+        assert!(observed.took < SECOND + SLACK, "its grace is not waited for: {:?}", observed.took);
     }
 }
 
@@ -129,7 +133,7 @@ fn a_command_that_uses_up_its_grace_is_killed_when_its_lease_is_broken() {
     let place = Place::new();
     let text = "trap 'echo told >told' TERM; echo $$ >pid; while :; do sleep 0.02; done";
     let event = place.exec(text).without_overlapping().grace(29 * SECOND).timeout(SECOND);
-    let told = told(&place, event, |clock, store| {
+    let observed = observe(&place, event, |clock, store| {
         clock.advance(SECOND);
         until(|| place.has("told")).unwrap();
         assert!(store.store.break_lease(&MutexName::lease("e").unwrap()).unwrap().is_freed());
@@ -137,8 +141,8 @@ fn a_command_that_uses_up_its_grace_is_killed_when_its_lease_is_broken() {
     });
     let said = "timed out after 1.0 s, and stopped 9.0 s later; ended by signal 9 (SIGKILL); the lease was lost at \
                 2026-03-01T12:00:10Z";
-    assert_eq!(told.outcome.to_string(), said);
-    assert!(told.took < SECOND + SLACK, "its grace is not waited for: {:?}", told.took);
+    assert_eq!(observed.outcome.to_string(), said);
+    assert!(observed.took < SECOND + SLACK, "its grace is not waited for: {:?}", observed.took);
 }
 
 #[test]
@@ -146,7 +150,7 @@ fn a_command_whose_lease_was_lost_before_it_is_not_started() {
     let (place, clock) = (Place::new(), ManualClock::at(noon()));
     let moved = clock.clone();
     let event = place.exec(": >started").without_overlapping_for(60 * SECOND);
-    // The rest of the lease is shorter than what stopping takes.
+    // The remaining lease is shorter than the time for stopping.
     let event = event.before(move |_| moved.advance(54 * SECOND));
     let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     schedule.add(event).unwrap();

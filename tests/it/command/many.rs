@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What this process has open, how many threads it has, and how many children.
+/// Returns how many descriptors, threads and children this process has.
 fn belongings() -> (usize, usize, usize) {
     let count = |what: &str| fs::read_dir(what).expect("Linux has one").count();
     let own = std::process::id();
@@ -36,7 +36,7 @@ fn many_commands_leave_nothing_behind() {
         tick();
     }
     println!("10,000 commands in {:?}", began.elapsed());
-    // The keeper's thread ends when it has nothing to do.
+    // The renewal thread ends when it has no lease.
     until(|| belongings().1 <= before.1).unwrap();
     let after = belongings();
     assert!(after.0 <= before.0 && after.2 == 0, "{before:?} {after:?}");
@@ -47,7 +47,7 @@ fn two_hundred_commands_at_once_are_not_mixed_up() {
     let place = Place::new();
     let mut schedule = Schedule::in_process();
     for number in 0..200 {
-        // Each waits until all are there.
+        // Each command waits until all have started.
         let line = format!(": >here.{number}; until [ -e go ]; do sleep 1; done; echo {number}; exit {number}");
         let event = Event::exec(format!("e{number}"), line).every_minute().in_background();
         let event = if number % 2 == 0 { event.without_overlapping() } else { event };
@@ -83,7 +83,7 @@ fn where_no_thread_can_be_started_commands_run_all_the_same() {
         let (before, report) = (Instant::now(), schedule.run_due(noon()));
         let said = ran(&report, "e").to_string();
         assert!(said.starts_with("timed out after 1.0 s"), "{said}");
-        // A shell that did not come so far hears the first signal.
+        // A shell that has not set its trap yet ends by the first signal.
         assert!(said.ends_with("; ended by signal 9 (SIGKILL)") || !place.has("deaf"), "{said}");
         assert!(before.elapsed() < 2 * SECOND + SLACK);
     }

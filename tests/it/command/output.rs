@@ -16,7 +16,7 @@ fn kept(bound: usize, text: &str) -> (Vec<u8>, u64) {
     (output.bytes().to_vec(), output.left_out())
 }
 
-/// The output of the test `name`, when it is run again in a process of its own: standard output, standard error.
+/// Returns the output of the test `name`, run again in a process of its own: standard output, standard error.
 #[track_caller]
 fn of_a_process(name: &str) -> Option<(String, String)> {
     const ALONE: &str = "SOLOIST_TEST_OUTPUT";
@@ -102,7 +102,7 @@ fn a_pipe_with_a_name_is_written_to_as_it_is_read() {
     let place = Place::new();
     let pipe = place.path("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("there is mkfifo").success());
-    // Opened for both, so that nobody waits for the other; more is written than it holds.
+    // Opened for both directions, so that neither open waits; the output is larger than the pipe.
     let reader = File::options().read(true).write(true).open(&pipe).expect("it is there");
     let reading =
         thread::spawn(move || io::copy(&mut reader.take(200_000), &mut io::sink()).expect("it is written to"));

@@ -1,4 +1,4 @@
-//! How commands are started, how they end, and how that is told.
+//! The start of commands, their ends, and the reports about them.
 
 use tracing::field::{Field, Visit};
 use tracing::{Id, Subscriber};
@@ -7,7 +7,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
 use super::*;
-use crate::support::{heard_by, skipped};
+use crate::support::{skipped, with_subscriber};
 
 fn line(line: &str) -> Event {
     Event::exec("e", line).every_minute()
@@ -149,7 +149,7 @@ fn hooks_see_how_the_command_ended() {
 #[test]
 fn a_script_without_a_first_line_that_names_its_shell_runs_with_a_protection_and_without() {
     let place = Place::new();
-    // Another process writes it: no command that is started meanwhile has it open.
+    // Another process writes the script: no other command that is started meanwhile has it open.
     let write = "echo 'echo $0 $1; exit 3' >script && chmod 755 script";
     let written = Command::new("sh").args(["-c", write]).current_dir(place.0.path()).status();
     assert!(written.expect("there is a shell").success());
@@ -182,7 +182,7 @@ fn an_occurrence_whose_command_a_server_could_not_start_is_left_to_another() {
         assert!(matches!(ran(&report, "e").release(), Some(Release::Released)), "{report}");
         assert!(ran(&tick(&store, line("exit 0")), "e").is_success(), "its occurrence and its lease are free");
     }
-    // What has begun has used it up.
+    // A command that has begun uses the occurrence.
     let store = MemoryMutex::with_clock(&clock);
     assert_eq!(ran(&tick(&store, line("exit 3")), "e").exit_status().and_then(|status| status.code()), Some(3));
     assert_eq!(skipped(&tick(&store, line("exit 0")), "e").keyword(), "ran_elsewhere");
@@ -209,11 +209,11 @@ fn commands_run_by_hand_and_in_the_background_like_other_tasks() {
     assert_eq!(place.read("log"), "ran\n".repeat(3));
 }
 
-/// What subscribers are told at its end: level, message, fields.
+/// A layer that notes the event at a run's end: level, message, fields.
 #[derive(Clone, Default)]
-struct Heard(Diary);
+struct Captured(Diary);
 
-impl<S: Subscriber> Layer<S> for Heard {
+impl<S: Subscriber> Layer<S> for Captured {
     fn on_new_span(&self, _: &tracing::span::Attributes<'_>, _: &Id, _: Context<'_, S>) {}
 
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
@@ -245,8 +245,8 @@ fn subscribers_are_told_how_it_ended() {
              error 2)",
         ),
     ] {
-        let heard = Heard::default();
-        heard_by(Registry::default().with(heard.clone().with_filter(LevelFilter::INFO)), || drop(tick(event)));
+        let heard = Captured::default();
+        with_subscriber(Registry::default().with(heard.clone().with_filter(LevelFilter::INFO)), || drop(tick(event)));
         assert_eq!(heard.0.lines(), ["INFO started: ", told]);
     }
 }
@@ -259,7 +259,7 @@ fn subscribers_are_told_of_a_command_that_was_stopped() {
     let lost = "ERROR failed: token=1772366400000000 took_ms=30000 error=failed: the run was cancelled, because its lease \
                 was lost";
     for protected in [false, true] {
-        let (place, clock, heard) = (Place::new(), ManualClock::at(noon()), Heard::default());
+        let (place, clock, heard) = (Place::new(), ManualClock::at(noon()), Captured::default());
         let event = place.exec("echo $$ >pid; exec sleep 60");
         let event = if protected { event.without_overlapping_for(36 * SECOND) } else { event.timeout(limit) };
         let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
@@ -270,7 +270,7 @@ fn subscribers_are_told_of_a_command_that_was_stopped() {
                 clock.advance(limit);
             });
             let listens = Registry::default().with(heard.clone().with_filter(LevelFilter::INFO));
-            heard_by(listens, || assert!(schedule.run_due(noon()).is_failure()));
+            with_subscriber(listens, || assert!(schedule.run_due(noon()).is_failure()));
         });
         let lines = heard.0.lines();
         assert_eq!(lines.last().map(String::as_str), Some(if protected { lost } else { timed }), "{lines:?}");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Why a schedule whose renewed leases last for a minute refuses it.
+/// Returns why a schedule with leases of a minute refuses the event.
 #[track_caller]
 fn refused(event: Event) -> (AddErrorKind, String) {
     let error = Schedule::in_process().add(event).map(drop).unwrap_err();

@@ -1,22 +1,22 @@
-//! Commands that are told to stop because they take too long.
+//! Commands that are stopped because they take too long.
 
 use super::*;
 
-/// Half a minute is over when the command has said that it is ready. It notes its process id first.
+/// Lets half a minute pass when the command is ready, and has noted its process id.
 #[track_caller]
-fn timed_out(place: &Place, event: Event) -> Told {
+fn timed_out(place: &Place, event: Event) -> Observed {
     let event = event.timeout(30 * SECOND).without_overlapping();
-    let told = told(place, event, |clock, _| {
+    let observed = observe(place, event, |clock, _| {
         until(|| place.has("ready")).unwrap_or_else(|error| panic!("it does not get ready: {error}"));
         clock.advance(30 * SECOND);
     });
-    let outcome = &told.outcome;
+    let outcome = &observed.outcome;
     assert!(matches!(outcome.ended(), Ended::TimedOut { limit, .. } if *limit == 30 * SECOND), "{outcome:?}");
     assert!(!outcome.is_success() && outcome.lease_lost_at().is_none(), "{outcome:?}");
     assert!(matches!(outcome.release(), Some(Release::Released)), "{outcome:?}");
     let seen = ["asked for before its group was known", "given back when its group had gone"];
-    assert_eq!(told.seen, seen, "{outcome}");
-    told
+    assert_eq!(observed.seen, seen, "{outcome}");
+    observed
 }
 
 fn line(place: &Place, line: &str) -> Event {
@@ -24,29 +24,29 @@ fn line(place: &Place, line: &str) -> Event {
 }
 
 #[track_caller]
-fn within(grace: Duration, told: &Told) {
-    assert!(told.took < grace + SECOND + SLACK, "it took {:?} with a grace of {grace:?}", told.took);
+fn within(grace: Duration, observed: &Observed) {
+    assert!(observed.took < grace + SECOND + SLACK, "it took {:?} with a grace of {grace:?}", observed.took);
 }
 
-/// It is ended by force, and not before its grace is over.
+/// Asserts that the command is killed, after its grace.
 #[track_caller]
 fn is_killed_after(grace: Duration, place: &Place, event: Event) -> RunOutcome {
-    let told = timed_out(place, event.grace(grace));
+    let observed = timed_out(place, event.grace(grace));
     let said = "e  2026-03-01 12:00 UTC  timed out after 30.0 s; ended by signal 9 (SIGKILL)";
-    assert!(told.report.starts_with(said), "{}", told.report);
-    assert!(told.took >= grace, "it had {:?} of {grace:?}", told.took);
-    within(grace, &told);
-    told.outcome
+    assert!(observed.report.starts_with(said), "{}", observed.report);
+    assert!(observed.took >= grace, "it had {:?} of {grace:?}", observed.took);
+    within(grace, &observed);
+    observed.outcome
 }
 
 #[test]
 fn a_command_that_obeys() {
     let place = Place::new();
-    let told = timed_out(&place, line(&place, ": >ready; sleep 60 & sleep 60").grace(20 * SECOND));
-    assert_eq!(told.report, "e  2026-03-01 12:00 UTC  timed out after 30.0 s; ended by signal 15 (SIGTERM)");
-    assert!(told.took < 20 * SECOND, "it is not waited for any longer");
-    let Ended::TimedOut { fault: Some(Fault::Failed(error)), .. } = told.outcome.ended() else {
-        panic!("{:?}", told.outcome)
+    let observed = timed_out(&place, line(&place, ": >ready; sleep 60 & sleep 60").grace(20 * SECOND));
+    assert_eq!(observed.report, "e  2026-03-01 12:00 UTC  timed out after 30.0 s; ended by signal 15 (SIGTERM)");
+    assert!(observed.took < 20 * SECOND, "it is not waited for any longer");
+    let Ended::TimedOut { fault: Some(Fault::Failed(error)), .. } = observed.outcome.ended() else {
+        panic!("{:?}", observed.outcome)
     };
     let reason = error.downcast_ref::<Cancelled>().map(Cancelled::reason);
     assert_eq!(reason, Some(CancelReason::TimedOut));
@@ -58,11 +58,11 @@ fn a_command_that_takes_its_end_in_its_own_way_has_timed_out_all_the_same() {
         let place = Place::new();
         let text = format!("exec 2>&-; trap 'echo bye; exit {code}' TERM; : >ready; while :; do sleep 0.05; done");
         let event = line(&place, &text).grace(20 * SECOND).output(Output::Keep(100));
-        let told = timed_out(&place, event.on_success(|_, _| Err("it is none".into())));
+        let observed = timed_out(&place, event.on_success(|_, _| Err("it is none".into())));
         let said = format!("timed out after 30.0 s; exited with {code}; its output:\nbye\n");
-        assert_eq!(told.outcome.to_string(), said);
-        assert_eq!(told.outcome.exit_status().unwrap().code(), Some(code));
-        assert!(told.took < 20 * SECOND, "it is not waited for any longer");
+        assert_eq!(observed.outcome.to_string(), said);
+        assert_eq!(observed.outcome.exit_status().unwrap().code(), Some(code));
+        assert!(observed.took < 20 * SECOND, "it is not waited for any longer");
     }
 }
 
@@ -77,27 +77,27 @@ fn a_command_that_does_not_hear_is_killed_with_all_that_it_started() {
 fn what_a_command_left_behind_is_ended_when_the_command_itself_has_ended_before() {
     let left = "(while kill -s 0 $$ 2>&-; do sleep 0.01; done; : >ready; sleep 60; :) &";
     let place = Place::new();
-    let told = timed_out(&place, line(&place, &format!("{left} exit 0")).grace(20 * SECOND));
-    assert_eq!(told.outcome.to_string(), "timed out after 30.0 s; exited with 0");
-    assert!(told.took < 20 * SECOND);
+    let observed = timed_out(&place, line(&place, &format!("{left} exit 0")).grace(20 * SECOND));
+    assert_eq!(observed.outcome.to_string(), "timed out after 30.0 s; exited with 0");
+    assert!(observed.took < 20 * SECOND);
 
     let place = Place::new();
-    let told = timed_out(&place, line(&place, &format!("trap '' TERM; {left} exit 3")).grace(SECOND));
-    assert_eq!(told.outcome.to_string(), "timed out after 30.0 s; exited with 3");
-    assert!(told.took >= SECOND);
-    within(SECOND, &told);
+    let observed = timed_out(&place, line(&place, &format!("trap '' TERM; {left} exit 3")).grace(SECOND));
+    assert_eq!(observed.outcome.to_string(), "timed out after 30.0 s; exited with 3");
+    assert!(observed.took >= SECOND);
+    within(SECOND, &observed);
 }
 
 #[test]
 fn what_hears_is_ended_and_what_does_not_is_killed() {
-    const GRACE: Duration = Duration::from_secs(6); // so long that a busy shell is told
+    const GRACE: Duration = Duration::from_secs(6); // so long that a busy shell gets the signal
     let place = Place::new();
     let text =
         "trap '' TERM; (sleep 60; :) & trap 'echo told >told; exit 4' TERM; : >ready; while :; do sleep 0.05; done";
-    let told = timed_out(&place, line(&place, text).grace(GRACE));
-    assert_eq!(told.outcome.to_string(), "timed out after 30.0 s; exited with 4");
-    assert!(place.has("told") && told.took >= GRACE);
-    within(GRACE, &told);
+    let observed = timed_out(&place, line(&place, text).grace(GRACE));
+    assert_eq!(observed.outcome.to_string(), "timed out after 30.0 s; exited with 4");
+    assert!(place.has("told") && observed.took >= GRACE);
+    within(GRACE, &observed);
 }
 
 const FLOOD: &str = "trap '' TERM; exec 2>&1; echo flood; echo flood; : >ready; while :; do echo flood; done";
@@ -157,11 +157,11 @@ fn a_command_without_a_grace_is_killed_at_once() {
 #[test]
 fn a_command_that_goes_on_starting_others_is_killed_with_them() {
     let place = Place::new();
-    // Each starts the next one and ends, so that another one is there at each look.
+    // Each process starts the next and ends, so that every read of the group finds another.
     let text = "trap '' TERM; echo 'sh next &' >next; sh next & : >ready; exit 0";
-    let told = timed_out(&place, line(&place, text).grace(Duration::from_millis(300)));
-    assert_eq!(told.outcome.to_string(), "timed out after 30.0 s; exited with 0");
-    within(Duration::from_millis(300), &told);
+    let observed = timed_out(&place, line(&place, text).grace(Duration::from_millis(300)));
+    assert_eq!(observed.outcome.to_string(), "timed out after 30.0 s; exited with 0");
+    within(Duration::from_millis(300), &observed);
 }
 
 #[test]
@@ -180,22 +180,24 @@ fn the_lease_is_renewed_while_a_command_uses_up_its_grace() {
     let place = Place::new();
     let event = line(&place, "trap 'echo told >told' TERM; : >ready; until [ -e go ]; do sleep 0.02; done; exit 2");
     let event = event.timeout(SECOND).grace(18 * SECOND).without_overlapping();
-    let told = told(&place, event, |clock, store| {
+    let observed = observe(&place, event, |clock, store| {
         let name = MutexName::lease("e").unwrap();
         until(|| place.has("ready")).unwrap();
         clock.advance(SECOND);
         until(|| place.has("told")).unwrap();
         for second in [21, 41, 61, 81, 101] {
             clock.advance(20 * SECOND);
-            // It was renewed a third of what it lasts but for its stopping ago, at the most.
+            // The last renewal was at most a third of the term ago, without the time for stopping.
             let end = holder(&store.store, &name).map(|holder| holder.until());
             assert!(end > Some(noon() + (second + 46) * SECOND), "{end:?} at {second} s");
         }
         place.touch("go");
     });
     let said = "e  2026-03-01 12:00 UTC  timed out after 1.0 s, and stopped 1 min 40 s later; exited with 2";
-    assert_eq!(told.report, said);
-    assert!(told.outcome.lease_lost_at().is_none() && matches!(told.outcome.release(), Some(Release::Released)));
+    assert_eq!(observed.report, said);
+    assert!(
+        observed.outcome.lease_lost_at().is_none() && matches!(observed.outcome.release(), Some(Release::Released))
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Stores that break what they promise of batches and lists: the suite finds each, and nothing in the one that keeps it.
+//! Stores that break their promises about batches and lists: the suite finds each flaw, and none in a correct
+//! store.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -9,19 +10,19 @@ use soloist::store::{Admission, Admitted, Batch, Broken, Description, Held, Hold
 use soloist::time::{Clock, ManualClock};
 use soloist::{EventMutex, MemoryMutex, MutexError, MutexName, Term};
 
-/// What is wrong with a store.
+/// A flaw of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     Nothing,
     /// An admission is granted although the name that excludes it is held.
     IgnoresExclusions,
-    /// It looks at the claim and the lease first.
+    /// The store reads the excluding name after the claim and the lease.
     ExcludesLast,
-    /// An admission that is excluded has its claim all the same.
+    /// An excluded admission keeps its claim.
     ConsumesTheClaim,
-    /// An admission that is excluded has its lease all the same.
+    /// An excluded admission keeps its lease.
     KeepsTheLease,
-    /// It does not say who holds the name that excludes.
+    /// The store does not name the holder of the excluding name.
     ExcludesByNobody,
     /// An admission takes the name that would exclude it.
     TakesTheExcludingName,
@@ -33,47 +34,47 @@ enum Flaw {
     ExcludesAll,
     /// Of several names, only the first excludes.
     ExcludesByTheFirst,
-    /// It names another name than the one that excludes.
+    /// The store names another name than the excluding one.
     ExcludesByAnother,
-    /// All exclusions of a batch are looked at before anything is granted.
+    /// All exclusions of a batch are checked before any grant.
     ExcludesAtOnce,
-    /// Of a lease and a claim, it grants what is free.
+    /// The store grants the free half of a lease and a claim.
     GrantsHalf,
-    /// It admits before it gives back.
+    /// The store admits before it releases.
     AdmitsFirst,
-    /// All releases of a batch have the rest of the first.
+    /// All releases of a batch have the minimum hold of the first.
     RestsAlike,
-    /// What is to be given back later is given back now.
+    /// The store ends a minimum hold at once.
     RestsNothing,
-    /// It gives no answer to the last admission.
+    /// The store gives no answer to the last admission.
     LeavesOneOut,
-    /// It gives back more than it was asked for.
+    /// The store releases more than it was asked for.
     AsksForMore,
     /// A batch without questions ends everything.
     EndsAllForNothing,
-    /// It lists claims and marks, too.
+    /// The store lists claims and markers, too.
     ListsClaims,
-    /// It lists names that are equal but for their case.
+    /// The store lists names that are equal but for their case.
     ListsOtherCases,
-    /// It takes `_` for any character.
+    /// The store takes `_` for any character.
     ListsByPattern,
-    /// It lists what has ended.
+    /// The store lists expired leases.
     ListsTheEnded,
-    /// It lists a lease twice.
+    /// The store lists a lease twice.
     ListsTwice,
-    /// It lists a lease with the holder of another.
+    /// The store lists a lease with the holder of another.
     ListsOthersHolders,
-    /// It tells of another name than it was asked for.
+    /// The store answers for another name than the requested one.
     TellsOfAnother,
-    /// It lists what is held, and can't list what is not.
+    /// The store lists held names, and fails if there are none.
     ListsSometimes,
-    /// It does not tell for which occurrence a name is held.
+    /// The store does not name the occurrence of a held name.
     TellsNoOccurrence,
-    /// It tells of another application than the holder's.
+    /// The store names another application than the holder's.
     TellsAnotherApplication,
-    /// Of several names it tells of the first.
+    /// The store returns the holder of the first of several names only.
     TellsOfTheFirst,
-    /// It tells who holds a name, and can't tell of several.
+    /// The store returns the holder of one name, but not of several.
     TellsOfOneOnly,
 }
 
@@ -165,7 +166,7 @@ impl Flawed {
         Ok(admitted)
     }
 
-    /// All leases that are held, or were, of names that begin with this in some way.
+    /// Returns all leases, held or expired, whose names begin with this in some way.
     fn list(&self, prefix: &str) -> Result<Vec<Held>, MutexError> {
         let created: Vec<Lease> = self.created.lock().unwrap().clone();
         let wanted = |lease: &&Lease| {

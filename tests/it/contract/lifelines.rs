@@ -1,4 +1,4 @@
-//! Stores that break what they promise of lifelines: the suite finds each, and finds nothing in the one that keeps it.
+//! Stores that break their promises about lifelines: the suite finds each flaw, and none in a correct store.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,17 +11,17 @@ use soloist::contract::{Harness, run_as_child};
 use soloist::store::{Batch, Description, Lease, LeaseRequest, Lifeline, Slot};
 use soloist::{EventMutex, FileMutex, MutexError, MutexName, Term};
 
-/// What is wrong with a store.
+/// A flaw of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     Nothing,
-    /// Its lifelines lead nowhere, and its leases end with their terms.
+    /// The lifelines have no effect, and the leases end with their terms.
     LeadsNowhere,
-    /// It gives them for any lease.
+    /// The store gives lifelines for any lease.
     GivesToAll,
-    /// Who asks for a lease that is not theirs any more prolongs that of the holder.
+    /// A late extension by an earlier owner extends the lease of the holder.
     ProlongsAnothers,
-    /// Who asks for a lease that is not theirs any more ends that of the holder.
+    /// A late release by an earlier owner ends the lease of the holder.
     EndsAnothers,
     /// A lease ends when its lifeline is closed.
     EndsWithItsLifeline,
@@ -29,21 +29,21 @@ enum Flaw {
     KeepsTheNext,
     /// An extension brings the end of the term back.
     ExtendsToAnEnd,
-    /// It refuses to extend what has a lifeline.
+    /// The store refuses to extend a lease with a lifeline.
     RefusesToExtend,
-    /// What has a lifeline is not given back.
+    /// The store does not release a lease with a lifeline.
     ForgetsNothing,
-    /// What has a lifeline is not given back later either.
+    /// The store does not release a lease with a lifeline after its minimum hold either.
     ReleasesNothingLater,
-    /// What is to be given back later is given back now.
+    /// The store ends a minimum hold at once.
     ReleasesAtOnce,
-    /// What has a lifeline is not broken.
+    /// The store does not break a lease with a lifeline.
     BreaksNothing,
-    /// A lease that has a lifeline lasts for an hour, whoever lives.
+    /// A lease with a lifeline lasts for an hour, even if no process lives.
     OutlivesAll,
-    /// It gives none, and prolongs the lease.
+    /// The store gives no lifeline, and extends the lease.
     GivesNoneAndProlongs,
-    /// It gives none, and ends the lease.
+    /// The store gives no lifeline, and ends the lease.
     GivesNoneAndEnds,
 }
 

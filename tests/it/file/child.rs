@@ -1,4 +1,4 @@
-//! Other processes: this test binary, started again to do as it is told.
+//! Other processes: this test binary, started again with an order.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
@@ -12,17 +12,17 @@ use soloist::store::{Admission, Admitted, FileMutexBuilder, LeaseRequest, Names,
 use soloist::time::Clock;
 use soloist::{Event, EventMutex, FileMutex, MutexError, MutexName, Run, Schedule, Term};
 
-const TOLD: &str = "SOLOIST_TEST_CHILD";
+const ORDER: &str = "SOLOIST_TEST_CHILD";
 
 /// A task for a child.
-pub(super) enum Told<'a> {
+pub(super) enum Order<'a> {
     /// Takes a lease of an hour, says so, and waits.
     Hold(&'a Path, &'a str),
     /// Locks this file, says so, and waits.
     Lock(&'a Path),
-    /// Takes and gives back all it can, forever, and says each token.
+    /// Acquires and releases all it can, forever, and prints each token.
     Churn(&'a Path),
-    /// Takes and gives back one lease 100 times.
+    /// Acquires and releases one lease 100 times.
     Gates(&'a Path),
     /// Runs this line of the shell as an event, under a lease.
     Run(&'a Path, &'a str),
@@ -30,12 +30,12 @@ pub(super) enum Told<'a> {
     Claims(&'a Path, &'a str),
     /// Takes a lease of a minute, starts this in a shell that has its lifeline, says the token, and waits.
     Start(&'a Path, &'a str),
-    /// Asks for a lease, a claim beside it and the lease again, and says the answers, and what a check warns of.
+    /// Requests a lease, a claim beside it and the lease again. Prints the answers, and the warnings of a check.
     Ask(&'a Path),
     /// Runs an event for three terms of a second, which fills the disk and renews a slot beside its lease, and
     /// then two more events. Prints the outcomes.
     Fill(&'a Path),
-    /// Opens the directory, takes a lease of a minute and gives it back, and says `granted`, `held` or what failed.
+    /// Opens the directory, acquires a lease of a minute and releases it. Prints `granted`, `held` or the failure.
     Use(&'a Path),
     /// Like `Use`, with the directory shared with its group.
     Share(&'a Path),
@@ -48,30 +48,30 @@ pub(super) struct Doing {
 }
 
 /// Returns a command for this binary that does one thing. `through`: a program that starts it.
-pub(super) fn told(told: &Told<'_>, through: &[&str]) -> Command {
-    told_to(&std::env::current_exe().unwrap(), told, through)
+pub(super) fn child_command(order: &Order<'_>, through: &[&str]) -> Command {
+    copy_command(&std::env::current_exe().unwrap(), order, through)
 }
 
 /// Returns such a command for `exe`, a copy of this binary.
-pub(super) fn told_to(exe: &Path, told: &Told<'_>, through: &[&str]) -> Command {
+pub(super) fn copy_command(exe: &Path, order: &Order<'_>, through: &[&str]) -> Command {
     let mut words: Vec<&std::ffi::OsStr> = through.iter().map(std::ffi::OsStr::new).collect();
     words.push(exe.as_os_str());
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).args(["--exact", "file::child::a_child_does_as_it_is_told", "--nocapture"]);
-    let (word, path, more) = match told {
-        Told::Hold(dir, name) => ("hold", dir, *name),
-        Told::Lock(path) => ("lock", path, ""),
-        Told::Churn(dir) => ("churn", dir, ""),
-        Told::Gates(dir) => ("gates", dir, ""),
-        Told::Run(dir, line) => ("run", dir, *line),
-        Told::Claims(dir, word) => ("claims", dir, *word),
-        Told::Start(dir, script) => ("start", dir, *script),
-        Told::Ask(dir) => ("ask", dir, ""),
-        Told::Fill(dir) => ("fill", dir, ""),
-        Told::Use(dir) => ("use", dir, ""),
-        Told::Share(dir) => ("share", dir, ""),
+    let (word, path, more) = match order {
+        Order::Hold(dir, name) => ("hold", dir, *name),
+        Order::Lock(path) => ("lock", path, ""),
+        Order::Churn(dir) => ("churn", dir, ""),
+        Order::Gates(dir) => ("gates", dir, ""),
+        Order::Run(dir, line) => ("run", dir, *line),
+        Order::Claims(dir, word) => ("claims", dir, *word),
+        Order::Start(dir, script) => ("start", dir, *script),
+        Order::Ask(dir) => ("ask", dir, ""),
+        Order::Fill(dir) => ("fill", dir, ""),
+        Order::Use(dir) => ("use", dir, ""),
+        Order::Share(dir) => ("share", dir, ""),
     };
-    command.env(TOLD, format!("{word}\n{}\n{more}", path.display()));
+    command.env(ORDER, format!("{word}\n{}\n{more}", path.display()));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     command
 }
@@ -124,7 +124,7 @@ impl Doing {
         input
     }
 
-    /// Waits until it has done all it was told.
+    /// Waits until the child has carried out its order.
     #[track_caller]
     pub(super) fn finish(mut self) {
         drop(self.child.stdin.take());
@@ -146,7 +146,7 @@ pub(super) fn next_said(from: &mut impl BufRead) -> Option<String> {
 
 fn say(what: &str) {
     let mut out = stdout().lock();
-    // One write, so that a killed child says all of it or nothing.
+    // One write, so that a killed child prints all of it or nothing.
     out.write_all(format!("\n>{what}\n").as_bytes()).and_then(|()| out.flush()).unwrap();
 }
 
@@ -156,8 +156,8 @@ fn wait_for_the_parent() {
 
 #[test]
 fn a_child_does_as_it_is_told() {
-    let Ok(told) = std::env::var(TOLD) else { return };
-    let mut words = told.split('\n');
+    let Ok(order) = std::env::var(ORDER) else { return };
+    let mut words = order.split('\n');
     let (word, path, more) = (words.next().unwrap(), Path::new(words.next().unwrap()), words.next().unwrap());
     match word {
         "hold" => {
@@ -306,8 +306,8 @@ fn start(dir: &Path, script: &str) {
 pub(super) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 fn churn(dir: &Path) {
-    // Independent witnesses that nobody else is in. Of a process that is killed, Linux unlocks files from the highest descriptor on,
-    // so that these must be higher than that of a life file.
+    // Locks that show, independently of the store, that no other process is inside. Linux unlocks the files of a
+    // killed process from the highest descriptor on: so these must be higher than the life file's.
     let witnesses = NAMES.map(|name| {
         let witness = File::create(dir.with_extension(name)).unwrap();
         File::from(rustix::io::fcntl_dupfd_cloexec(&witness, 100).unwrap())
@@ -317,7 +317,7 @@ fn churn(dir: &Path) {
         let number = (at.wrapping_mul(std::process::id()) / 3 % 4) as usize;
         let (name, witness) = (NAMES[number], &witnesses[number]);
         let lease = request(name);
-        // Of 16 claims, all of which expire soon, so that their slots are written again and again.
+        // The 16 claims expire soon, so that their slots are written again and again.
         let occurrence = super::noon() + chrono::TimeDelta::seconds(i64::from(at % 16));
         let claim = lease.with(lease.name().claim(name, occurrence), Term::new(Duration::from_millis(2)).unwrap());
         let admission = if at % 3 == 0 { Admission::lease_only(lease) } else { Admission::both(lease, claim) };

@@ -10,7 +10,7 @@ use soloist::store::{Admission, Batch, LeaseRequest, Names};
 use soloist::time::Clock;
 use soloist::{EventMutex, FileMutex, MutexName};
 
-use super::child::{Doing, NAMES, Told, next_said, told};
+use super::child::{Doing, NAMES, Order, child_command, next_said};
 use super::{Store, assert_names, files, minute, reports, take};
 use crate::support::{holder, until};
 
@@ -19,7 +19,7 @@ fn a_killed_process_frees_its_lease_at_once() {
     let store = Store::new();
     let mutex = FileMutex::in_dir(store.path()).unwrap();
     let ask = || LeaseRequest::new(reports(), minute(), &Clock::system());
-    let mut child = Doing::start(told(&Told::Hold(store.path(), "reports"), &[]));
+    let mut child = Doing::start(child_command(&Order::Hold(store.path(), "reports"), &[]));
     let token: u64 = child.says().unwrap().parse().unwrap();
     assert!(mutex.create(&ask()).unwrap().is_none());
     assert_eq!(holder(&mutex, &reports()).unwrap().pid(), child.pid());
@@ -37,7 +37,7 @@ fn a_stopped_process_that_has_the_mutex_locked_is_named_after_a_bounded_wait() {
     let store = Store::new();
     store.assert_free(&reports());
     let lock = store.lock();
-    let mut child = Doing::start(told(&Told::Lock(&lock), &[]));
+    let mut child = Doing::start(child_command(&Order::Lock(&lock), &[]));
     assert_eq!(child.says().unwrap(), "locked");
     child.signal("-STOP");
     let error = assert_names(Unusable, store.mutex.create(&store.request(&reports())).unwrap_err(), &lock);
@@ -63,7 +63,7 @@ fn the_waits_of_one_call_are_bounded_together() {
         lock.lock().unwrap();
     }
     let began = Clock::system().moment();
-    // These are read without the locks of a process that is stuck.
+    // Reading these needs no lock of the stuck process.
     assert!(store.mutex.held(Names::Each(&names)).unwrap().is_empty());
     let excluded = names[1..].iter().cloned().fold(Admission::lease_only(store.request(&names[0])), Admission::unless);
     assert!(excluded.ask(&store.mutex).is_err());
@@ -95,7 +95,7 @@ fn a_mutex_that_is_locked_for_a_second_is_waited_for() {
 fn a_lease_that_cannot_be_given_back_because_the_mutex_stays_locked_ends_all_the_same() {
     let store = Store::new();
     let lease = store.take(&reports());
-    let mut child = Doing::start(told(&Told::Lock(&store.lock()), &[]));
+    let mut child = Doing::start(child_command(&Order::Lock(&store.lock()), &[]));
     assert_eq!(child.says().unwrap(), "locked");
     assert_names(Unusable, store.mutex.forget(&lease).unwrap_err(), &store.lock());
     child.kill();
@@ -110,7 +110,7 @@ fn ten_processes_that_are_killed_two_hundred_times_leave_the_directory_whole() {
     let said = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         let start = || {
-            let mut child = Doing::start(told(&Told::Churn(&dir), &[]));
+            let mut child = Doing::start(child_command(&Order::Churn(&dir), &[]));
             let mut words = child.listen();
             let said = &said;
             scope.spawn(move || {
@@ -158,7 +158,7 @@ fn a_hundred_gates_and_releases_unlink_and_truncate_nothing() {
     let trace = store.path().join("trace");
     let calls = "trace=/^(open|creat|unlink|rename|link|truncate|ftruncate|fallocate|flock)";
     let strace = ["strace", "-f", "-e", calls, "-o", trace.to_str().unwrap()];
-    Doing::start(told(&Told::Gates(&store.path().join("locks")), &strace)).finish();
+    Doing::start(child_command(&Order::Gates(&store.path().join("locks")), &strace)).finish();
     let text = fs::read_to_string(trace).unwrap();
     let count = |call: &str| text.matches(call).count();
     assert_eq!([count(" rename"), count("O_CREAT"), count("LOCK_EX|LOCK_NB")], [1, 3, 300], "{text}");

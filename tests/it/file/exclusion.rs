@@ -13,7 +13,7 @@ fn name(text: &str) -> MutexName {
     MutexName::lease(text).unwrap()
 }
 
-/// The first name, unless the second is held.
+/// Returns an admission of the first name, unless the second is held.
 fn unless(store: &Store, [wanted, excluding]: [&MutexName; 2]) -> Admission {
     Admission::lease_only(store.request(wanted)).unless(excluding.clone())
 }
@@ -48,7 +48,7 @@ fn those_whose_names_exclude_each_other_do_not_wait_for_each_other() {
     let store = Store::new();
     let names = [name("a"), name("b")];
     for name in &names {
-        store.assert_free(name); // Its files are there.
+        store.assert_free(name); // Creates the files.
     }
     let gate = Barrier::new(4);
     thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! A directory that fails, and files that are not ours.
+//! A directory that fails, and files of others.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use soloist::store::MutexErrorKind::{Unavailable, Unusable};
 use soloist::store::Owner;
 use soloist::{EventMutex, FileMutex, MutexName};
 
-use super::child::{Doing, Told, told};
+use super::child::{Doing, Order, child_command};
 use super::users::Ground;
 use super::{Store, admitted, assert_names, assert_no_answer, extended, minute, noon, renewed, reports};
 
@@ -85,7 +85,7 @@ fn a_file_in_place_of_the_directory_is_an_error_that_names_the_path() {
 
 #[test]
 fn a_directory_that_takes_no_files_is_an_error_also_for_root() {
-    // Nobody creates files there, whoever they are.
+    // No user can create files there.
     let dir = Path::new("/sys/kernel");
     let mutex = FileMutex::in_dir(dir).unwrap();
     let store = Store::new();
@@ -179,7 +179,7 @@ fn the_state_of_another_name_is_an_error_that_names_it() {
 #[track_caller]
 fn ask_with_room_for(bytes: u64, store: &Store) -> [String; 3] {
     let limited = format!("trap '' XFSZ; exec prlimit --fsize={bytes} \"$0\" \"$@\"");
-    let mut child = Doing::start(told(&Told::Ask(store.path()), &["sh", "-c", &limited]));
+    let mut child = Doing::start(child_command(&Order::Ask(store.path()), &["sh", "-c", &limited]));
     let [lease, claim, held, check] = [(); 4].map(|()| child.says().unwrap());
     child.finish();
     assert_eq!(check.contains("TakesNoWrites"), bytes < 4096, "{check}");
@@ -207,10 +207,10 @@ fn a_file_that_may_not_grow_is_an_error_that_grants_nothing_and_heals() {
 
 /// Starts this binary where a disk of 64 KiB is mounted at `dir`, after `fill`.
 #[cfg(target_os = "linux")]
-fn on_a_small_disk(dir: &Path, fill: &str, what: &Told<'_>) -> Doing {
+fn on_a_small_disk(dir: &Path, fill: &str, what: &Order<'_>) -> Doing {
     let mount = format!("mount -t tmpfs -o size=64k,mode=700 none {}", dir.display());
     let script = format!("{mount} && {fill} && exec \"$0\" \"$@\"");
-    Doing::start(told(what, &["unshare", "--mount", "sh", "-c", &script]))
+    Doing::start(child_command(what, &["unshare", "--mount", "sh", "-c", &script]))
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn a_disk_without_any_room_is_an_error_of_the_whole_store() {
     let Some(ground) = Ground::as_root(test) else { return };
     let dir = ground.dir("full", 0, 0, 0o700);
     let fill = format!("head -c 65536 /dev/zero > {}/all", dir.display());
-    let mut child = on_a_small_disk(&dir, &fill, &Told::Ask(&dir));
+    let mut child = on_a_small_disk(&dir, &fill, &Order::Ask(&dir));
     let [lease, claim, held, check] = [(); 4].map(|()| child.says().unwrap());
     child.finish();
     assert!(check.contains(r#"TakesNoWrites { why: "could not write a file to /"#), "{check}");
@@ -238,7 +238,7 @@ fn a_run_outlasts_three_terms_on_a_full_disk_and_is_released_and_the_next_admiss
         "file::fault::a_run_outlasts_three_terms_on_a_full_disk_and_is_released_and_the_next_admission_is_an_outage";
     let Some(ground) = Ground::as_root(test) else { return };
     let dir = ground.dir("full", 0, 0, 0o700);
-    let mut child = on_a_small_disk(&dir, "true", &Told::Fill(&dir));
+    let mut child = on_a_small_disk(&dir, "true", &Order::Fill(&dir));
     let said: Vec<String> = std::iter::from_fn(|| child.says()).collect();
     child.finish();
     let [filled, slot, first, next, held] = &said[..] else { panic!("{said:?}") };

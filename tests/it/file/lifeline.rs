@@ -1,4 +1,4 @@
-//! Leases that last as long as a command, whatever becomes of the scheduler that started it.
+//! Leases that last as long as a command, also when its scheduler dies.
 
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,7 +10,7 @@ use soloist::store::MutexErrorKind::Unusable;
 use soloist::store::{Broken, Holder, Lease};
 use soloist::{Event, EventMutex, FileMutex, MutexName, Schedule};
 
-use super::child::{Doing, Told, told};
+use super::child::{Doing, Order, child_command};
 use super::{Store, assert_names, extended, files, noon, reports, rested, take};
 use crate::support::holder;
 use crate::support::until;
@@ -53,7 +53,7 @@ fn assert_held_by(store: &Store, lease: &Lease) {
     assert_eq!((holder.owner(), holder.token()), (lease.owner(), lease.token()));
 }
 
-/// Free as soon as a duplicate has gone that somebody else's child has until it starts its program.
+/// Waits until the lease is free: a child of another test may inherit a duplicate until it starts its program.
 #[track_caller]
 fn assert_free_soon(store: &Store) {
     until(|| !store.mutex.exists(&reports()).unwrap()).unwrap();
@@ -64,10 +64,10 @@ fn assert_free_soon(store: &Store) {
 
 #[test]
 fn a_lease_whose_scheduler_was_killed_lasts_as_long_as_its_command_or_what_that_started() {
-    // The second shell ends at once, and leaves behind what it started.
+    // The second shell ends at once, and leaves its child behind.
     for script in ["exec cat", "exec 3<&0; cat <&3 &"] {
         let store = Store::new();
-        let mut scheduler = Doing::start(told(&Told::Start(store.path(), script), &[]));
+        let mut scheduler = Doing::start(child_command(&Order::Start(store.path(), script), &[]));
         let token: u64 = scheduler.says().unwrap().parse().unwrap();
         let pid = scheduler.pid();
         let input = scheduler.kill_alone();
@@ -108,7 +108,7 @@ fn a_lease_with_a_lifeline_stays_its_owners_past_its_term() {
         assert_held_by(&store, &lease);
         assert!(extended(&store.mutex, &lease));
         assert!(extended(&store.other(), &lease), "another handle knows the owner too");
-        // A claim writes the state anew, and leaves the lease what it is.
+        // A claim rewrites the state, and does not change the lease.
         take(&store.other(), &store.request(&claim));
     }
     store.clock.advance(HOUR);
@@ -276,7 +276,7 @@ fn what_an_earlier_command_left_behind_does_not_keep_the_next_lease() {
 
 #[test]
 fn a_life_file_that_was_deleted_leaves_a_lease_with_a_lifeline_its_term() {
-    // The number of a file that is open is not another's.
+    // The number of an open file cannot be reused.
     let replace = |store: &Store| {
         let life = store.file(".life");
         fs::remove_file(&life).unwrap();
@@ -331,7 +331,7 @@ fn a_state_that_is_not_whole_frees_no_lease_that_a_command_keeps() {
 fn a_lifeline_that_can_not_be_put_on_record_is_not_given() {
     let store = Store::new();
     let lease = store.take(&reports());
-    let mut child = Doing::start(told(&Told::Lock(&store.lock()), &[]));
+    let mut child = Doing::start(child_command(&Order::Lock(&store.lock()), &[]));
     assert_eq!(child.says().unwrap(), "locked");
     assert_names(Unusable, store.mutex.lifeline(&lease).unwrap_err(), &store.lock());
     child.kill();
@@ -345,7 +345,7 @@ fn a_lease_with_a_lifeline_ends_also_when_its_release_can_not_be_put_on_record()
     let store = Store::new();
     let lease = store.take(&reports());
     let mut command = Running::start(lifeline(&store.mutex, &lease));
-    let mut child = Doing::start(told(&Told::Lock(&store.lock()), &[]));
+    let mut child = Doing::start(child_command(&Order::Lock(&store.lock()), &[]));
     assert_eq!(child.says().unwrap(), "locked");
     assert_names(Unusable, store.mutex.forget(&lease).unwrap_err(), &store.lock());
     child.kill();
@@ -353,8 +353,8 @@ fn a_lease_with_a_lifeline_ends_also_when_its_release_can_not_be_put_on_record()
     command.assert_alive();
 }
 
-/// A scheduler that runs a command, and the number of the command's process group. It ends when the file `end` is there, or
-/// the directory has gone.
+/// Starts a scheduler that runs a command. Returns it with the number of the command's process group. The command
+/// ends when the file `end` exists, or the directory has gone.
 fn run_a_command(store: &Store) -> (Doing, u32) {
     let dir = store.path().display();
     let waits = format!("until [ -e {dir}/end ] || ! [ -e {dir}/group ]; do sleep 0.02; done");
@@ -362,7 +362,7 @@ fn run_a_command(store: &Store) -> (Doing, u32) {
 }
 
 fn run(store: &Store, line: &str) -> (Doing, u32) {
-    let scheduler = Doing::start(told(&Told::Run(store.path(), line), &[]));
+    let scheduler = Doing::start(child_command(&Order::Run(store.path(), line), &[]));
     let group = store.path().join("group");
     until(|| group.exists()).unwrap();
     (scheduler, fs::read_to_string(group).unwrap().trim().parse().unwrap())
@@ -382,7 +382,7 @@ fn a_command_that_outlives_its_scheduler_is_named_by_its_process_group() {
     store.clock.advance(HOUR);
     let holder = crate::support::holder(&store.other(), &reports()).expect("it is held");
     assert_eq!((holder.pid(), holder.process_group(), holder.has_ended()), (pid, Some(group), true));
-    // A claim writes the state anew, and leaves the lease what it is.
+    // A claim rewrites the state, and does not change the lease.
     take(&store.mutex, &store.request(&reports().claim("reports", noon())));
     let mut schedule = Schedule::new(store.other()).with_clock(&store.clock);
     schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping()).unwrap();
@@ -412,7 +412,8 @@ fn a_lease_whose_scheduler_lives_is_broken_without_a_word_of_its_command() {
     scheduler.finish();
 }
 
-/// What left the group keeps the lease, but the number of the group may be another's by now.
+/// Leaves a process outside the dead group: it keeps the lease, but the number of the group may be another's by
+/// now.
 #[test]
 fn a_process_group_of_which_nothing_is_left_is_not_named() {
     let store = Store::new();

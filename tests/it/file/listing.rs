@@ -9,7 +9,7 @@ use soloist::{EventMutex, MutexName};
 
 use super::{Store, files, noon, reports, rested, take};
 
-/// The names in the list, and whether their holders are known.
+/// Returns the names in the list, and whether their holders are known.
 #[track_caller]
 fn listed(store: &Store, prefix: &str) -> Vec<(String, bool)> {
     let held = store.other().held(Names::LeasesWithPrefix(prefix)).unwrap();

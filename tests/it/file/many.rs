@@ -1,4 +1,4 @@
-//! Many claims that are live at once, and many who wait for one mutex.
+//! Many live claims, and many waiters for one mutex.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use soloist::store::Admitted;
 use soloist::{EventMutex, FileMutex, MutexName, Term};
 
-use super::child::{Doing, Told, claims, told};
+use super::child::{Doing, Order, child_command, claims};
 use super::{Store, admitted, noon, reports, take};
 
 /// More than fit in a page.
@@ -90,7 +90,7 @@ fn claims_that_expire_leave_their_room_to_later_ones_also_among_many() {
 
 /// Has a child do so, and kills it when it makes this call of those that concern the files of `reports`.
 #[cfg(target_os = "linux")]
-fn killed_at(call: u32, dir: &Path, what: &Told<'_>) -> Vec<String> {
+fn killed_at(call: u32, dir: &Path, what: &Order<'_>) -> Vec<String> {
     let example = Store::new();
     example.assert_free(&reports());
     let stem = example.state().file_stem().unwrap().to_str().unwrap().to_owned();
@@ -102,7 +102,7 @@ fn killed_at(call: u32, dir: &Path, what: &Told<'_>) -> Vec<String> {
     for path in paths {
         strace.extend(["-P", path]);
     }
-    let mut child = Doing::start(told(what, &strace));
+    let mut child = Doing::start(child_command(what, &strace));
     child.begin();
     std::iter::from_fn(|| child.says()).collect()
 }
@@ -123,7 +123,7 @@ fn kill_at_any_call(many: i64) {
     let mut granted = Vec::new();
     loop {
         let call = u32::try_from(granted.len()).unwrap() + 1;
-        let said = killed_at(call, store.path(), &Told::Ask(store.path()));
+        let said = killed_at(call, store.path(), &Order::Ask(store.path()));
         granted.push(store.mutex.exists(&claim(0)).unwrap());
         assert_taken(&store, 1..many);
         assert!(!store.mutex.exists(&reports()).unwrap(), "the process that held it has gone");
@@ -144,18 +144,18 @@ fn kill_at_any_call(many: i64) {
 fn a_process_that_is_killed_at_any_call_in_a_new_directory_leaves_one_that_can_be_used() {
     for call in 1..=20 {
         let store = Store::new();
-        assert_eq!(killed_at(call, store.path(), &Told::Claims(store.path(), "killed")), [""; 0], "it is killed");
+        assert_eq!(killed_at(call, store.path(), &Order::Claims(store.path(), "killed")), [""; 0], "it is killed");
         take_claims(&store, 0..1);
         store.assert_free(&reports());
     }
 }
 
-/// 2,400 decisions that all want to be next.
+/// Makes 2,400 decisions compete.
 #[test]
 fn whoever_waits_for_a_mutex_gets_its_turn_among_a_hundred_processes_and_twenty_threads() {
     let store = Store::new();
     let mut children: Vec<Doing> = (0..100)
-        .map(|number| Doing::start(told(&Told::Claims(store.path(), &format!("process {number}")), &[])))
+        .map(|number| Doing::start(child_command(&Order::Claims(store.path(), &format!("process {number}")), &[])))
         .collect();
     let mutex = FileMutex::in_dir(store.path()).unwrap();
     let together = Barrier::new(21);

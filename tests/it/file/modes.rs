@@ -1,11 +1,11 @@
-//! Who can open a directory and the files in it.
+//! The users that can open a directory and its files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use soloist::{EventMutex, FileMutex};
 
-use super::child::Told;
+use super::child::Order;
 use super::users::{ALICE, BOB, Ground, TEAM, access, set_mode};
 use super::{Store, files, reports};
 
@@ -91,7 +91,7 @@ fn a_directory_of_somebody_else_is_refused_where_nobody_shares() {
         return;
     };
     let dir = ground.dir("locks", ALICE, TEAM, 0o770);
-    let said = ground.in_team(BOB).does(&Told::Use(&dir));
+    let said = ground.in_team(BOB).does(&Order::Use(&dir));
     let why = format!(
         "the directory belongs to user {ALICE}, not to user {BOB} or root: use another directory; \
          or share this one with group {TEAM}, whose members can then block and end its leases: let user {ALICE} run \
@@ -108,7 +108,7 @@ fn a_user_who_may_only_look_at_the_directory_cannot_block_an_event() {
     for (name, mode) in [("private", 0o755), ("shared", 0o2775)] {
         let dir = ground.dir(name, ALICE, TEAM, mode);
         let alice = ground.in_team(ALICE);
-        assert_eq!(alice.does(&Told::Use(&dir)), "granted");
+        assert_eq!(alice.does(&Order::Use(&dir)), "granted");
         for file in files(&dir) {
             let locked = ground.user(BOB).tries("flock --shared --nonblock \"$1\" true", &file);
             assert!(!locked.status.success(), "Bob can lock {}", file.display());
@@ -116,22 +116,23 @@ fn a_user_who_may_only_look_at_the_directory_cannot_block_an_event() {
     }
 }
 
-/// Two services of the team use it by turns, and see each other; Carol, who is not in the team, can't.
+/// Lets two services of the team use the directory by turns, and see each other. Carol, who is not in the team,
+/// cannot.
 #[track_caller]
-fn two_services_share(ground: &Ground, dir: &Path, told: impl Fn(&Path) -> Told<'_>) {
+fn two_services_share(ground: &Ground, dir: &Path, order: impl Fn(&Path) -> Order<'_>) {
     let (alice, bob) = (ground.in_team(ALICE), ground.in_team(BOB));
     for user in [&alice, &bob, &ground.root(), &alice, &bob] {
-        assert_eq!(user.does(&told(dir)), "granted");
+        assert_eq!(user.does(&order(dir)), "granted");
     }
     for file in files(dir) {
         assert_eq!((access(&file).1, mode(&file)), (TEAM, 0o660), "{}", file.display());
     }
-    let mut holder = alice.starts(&Told::Hold(dir, "reports"));
+    let mut holder = alice.starts(&Order::Hold(dir, "reports"));
     holder.says().expect("Alice holds it");
-    assert_eq!(bob.does(&told(dir)), "held");
+    assert_eq!(bob.does(&order(dir)), "held");
     holder.finish();
-    assert_eq!(bob.does(&told(dir)), "granted");
-    let said = ground.user(CAROL).does(&told(dir));
+    assert_eq!(bob.does(&order(dir)), "granted");
+    let said = ground.user(CAROL).does(&order(dir));
     assert_eq!(said, format!("could not open the directory {}: Permission denied (os error 13)", dir.display()));
 }
 
@@ -140,8 +141,8 @@ fn two_services_of_one_group_share_a_setgid_directory() {
     let Some(ground) = Ground::as_root("file::modes::two_services_of_one_group_share_a_setgid_directory") else {
         return;
     };
-    two_services_share(&ground, &ground.dir("of-root", 0, TEAM, 0o2770), |dir| Told::Use(dir));
-    two_services_share(&ground, &ground.dir("of-alice", ALICE, TEAM, 0o2770), |dir| Told::Use(dir));
+    two_services_share(&ground, &ground.dir("of-root", 0, TEAM, 0o2770), |dir| Order::Use(dir));
+    two_services_share(&ground, &ground.dir("of-alice", ALICE, TEAM, 0o2770), |dir| Order::Use(dir));
 }
 
 #[test]
@@ -149,24 +150,24 @@ fn two_services_of_one_group_share_a_directory_that_they_were_told_to_share() {
     let test = "file::modes::two_services_of_one_group_share_a_directory_that_they_were_told_to_share";
     let Some(ground) = Ground::as_root(test) else { return };
     let there = ground.dir("there", ALICE, TEAM, 0o750);
-    let said = ground.in_team(BOB).does(&Told::Share(&there));
+    let said = ground.in_team(BOB).does(&Order::Share(&there));
     let path = there.display();
     let why = format!(
         "the directory is to be shared with its group, but its mode does not allow that: if all members of group {TEAM} \
          may block and end its leases, let its owner, user {ALICE}, run `chmod g+rwxs {path}`"
     );
     assert_eq!(said, format!("could not open the directory {path}: {why}"));
-    assert_eq!(ground.in_team(ALICE).does(&Told::Use(&there)), "granted", "these files are hers alone, for now");
-    two_services_share(&ground, &there, |dir| Told::Share(dir));
+    assert_eq!(ground.in_team(ALICE).does(&Order::Use(&there)), "granted", "these files are hers alone, for now");
+    two_services_share(&ground, &there, |dir| Order::Share(dir));
     assert_eq!((access(&there).1, mode(&there)), (TEAM, 0o2770));
 
     let parent = ground.dir("parent", 0, TEAM, 0o2770);
     let made = parent.join("locks");
-    two_services_share(&ground, &made, |dir| Told::Share(dir));
+    two_services_share(&ground, &made, |dir| Order::Share(dir));
     assert_eq!((access(&made).1, mode(&made)), (TEAM, 0o2770));
 }
 
-/// The warnings of `mutex` about `dir`, which is written as DIR.
+/// Returns the warnings of `mutex` about `dir`, which is written as DIR.
 fn warnings(mutex: &FileMutex) -> Vec<String> {
     let dir = mutex.dir().display().to_string();
     let stem = |path: PathBuf| path.with_extension("").display().to_string();
@@ -181,7 +182,7 @@ fn checking_narrows_what_is_ours_and_warns_of_what_is_not() {
         return;
     };
     let dir = ground.dir("locks", ALICE, ALICE, 0o700);
-    assert_eq!(ground.user(ALICE).does(&Told::Use(&dir)), "granted");
+    assert_eq!(ground.user(ALICE).does(&Order::Use(&dir)), "granted");
     let mutex = FileMutex::in_dir(&dir).unwrap();
     assert_eq!(warnings(&mutex), [""; 0]);
 

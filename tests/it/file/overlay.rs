@@ -6,7 +6,7 @@ use std::process::Command;
 use soloist::store::StoreWarning;
 use soloist::{EventMutex, FileMutex};
 
-/// Where this is said, the process has mounts of its own, and an overlay is at this path.
+/// With this variable, the process has mounts of its own, and an overlay at this path.
 const MOUNTED: &str = "SOLOIST_TEST_OVERLAY";
 
 #[test]

@@ -1,10 +1,10 @@
-//! Another user plants something at the path of a file of the store. The store refuses it, and neither makes nor gives away
-//! what it leads to.
+//! Another user plants a file or a link at the path of a file of the store. The store refuses it, and neither
+//! creates nor gives away its target.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use super::child::Told;
+use super::child::Order;
 use super::users::{ALICE, BOB, Ground, TEAM, User, access, set_mode};
 use super::{files, reports};
 use soloist::{EventMutex, FileMutex};
@@ -15,7 +15,7 @@ enum Opened {
     Lock,
     State,
     Life,
-    /// The life file that is used while somebody keeps the first one locked.
+    /// The next life file, for when the first one is locked.
     NextLife,
 }
 
@@ -26,7 +26,7 @@ struct Field<'a> {
     victim: User<'a>,
     bob: User<'a>,
     dir: PathBuf,
-    /// What belongs to the victim, and what Bob's links point at.
+    /// A file of the victim, the target of Bob's links.
     treasure: PathBuf,
     missing: PathBuf,
 }
@@ -50,7 +50,7 @@ impl<'a> Field<'a> {
         File::create(&treasure).unwrap();
         std::os::unix::fs::chown(&treasure, Some(id), Some(id)).unwrap();
         set_mode(&treasure, 0o644);
-        assert_eq!(victim.does(&Told::Use(&dir)), "granted");
+        assert_eq!(victim.does(&Order::Use(&dir)), "granted");
         Self { victim, bob, dir, treasure, missing }
     }
 
@@ -65,7 +65,8 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The victim meets what `plant` has put in place of the file: it is refused, and said why.
+    /// Asserts that the store refuses the object that `plant` has put in the place of the file, and names the
+    /// reason.
     #[track_caller]
     fn refuses(&self, file: Opened, why: &str, plant: impl FnOnce(&Path)) {
         let path = self.path(file);
@@ -76,7 +77,7 @@ impl<'a> Field<'a> {
         self.bob.succeeds("rm -f \"$1\"", &path);
         plant(&path);
         let before = (access(&self.treasure), access(&path));
-        let said = self.victim.does(&Told::Use(&self.dir));
+        let said = self.victim.does(&Order::Use(&self.dir));
         assert_eq!(said, format!("could not admit lease/reports in {}: {why}", path.display()), "{file:?}");
         assert_eq!((access(&self.treasure), access(&path)), before, "{file:?}");
         assert_eq!(fs::read(&self.treasure).unwrap(), b"", "{file:?}");
@@ -143,7 +144,7 @@ fn a_link_where_the_next_state_is_written_is_replaced_and_not_followed() {
             field.bob.succeeds(&format!("ln -s {} \"$1\"", target.display()), &beside);
             let before = access(&field.treasure);
             fs::remove_file(&state).unwrap();
-            assert_eq!(field.victim.does(&Told::Use(&field.dir)), "granted", "{name}");
+            assert_eq!(field.victim.does(&Order::Use(&field.dir)), "granted", "{name}");
             assert!(!beside.exists() && !field.missing.exists(), "{name}");
             assert_eq!((access(&field.treasure), &*fs::read(&field.treasure).unwrap()), (before, &b""[..]), "{name}");
         }
@@ -156,13 +157,13 @@ fn a_file_of_somebody_else_is_refused_where_nobody_shares() {
         return;
     };
     let dir = ground.dir("locks", 0, TEAM, 0o770);
-    assert_eq!(ground.in_team(ALICE).does(&Told::Use(&dir)), "granted");
+    assert_eq!(ground.in_team(ALICE).does(&Order::Use(&dir)), "granted");
     let why = format!(
         "it belongs to user {ALICE} and group {ALICE}, and may have been planted: stop all processes that use the \
          directory, then remove it; if several users share the store, its directory needs `chmod g+rwxs`"
     );
     for (name, user) in [("Bob", ground.in_team(BOB)), ("root", ground.root())] {
-        let said = user.does(&Told::Use(&dir));
+        let said = user.does(&Order::Use(&dir));
         assert!(said.ends_with(&format!(".lock: {why}")), "{name}: {said}");
     }
 }
@@ -183,7 +184,7 @@ fn a_file_of_roots_that_was_there_before_keeps_its_owner() {
             fs::remove_file(&path).unwrap();
         }
         File::create(&path).unwrap();
-        assert_eq!(field.victim.does(&Told::Use(&field.dir)), "granted");
+        assert_eq!(field.victim.does(&Order::Use(&field.dir)), "granted");
         assert_eq!(access(&path).0, 0, "{file:?} was given away");
     }
 }
@@ -195,7 +196,7 @@ fn a_directory_behind_a_link_that_somebody_else_planted_is_refused() {
     let (open, target) = (ground.dir("tmp", 0, 0, 0o1777), ground.dir("target", 0, 0, 0o755));
     let link = open.join("locks");
     ground.user(BOB).succeeds(&format!("ln -s {} \"$1\"", target.display()), &link);
-    let said = ground.root().does(&Told::Use(&link));
+    let said = ground.root().does(&Order::Use(&link));
     let why = format!(
         "the path is a symbolic link of user {BOB}, who can let it lead elsewhere: check where it leads now, and give \
          the path of that directory"
@@ -205,6 +206,6 @@ fn a_directory_behind_a_link_that_somebody_else_planted_is_refused() {
 
     fs::remove_file(&link).unwrap();
     std::os::unix::fs::symlink(&target, &link).unwrap();
-    assert_eq!(ground.root().does(&Told::Use(&link)), "granted");
+    assert_eq!(ground.root().does(&Order::Use(&link)), "granted");
     assert!(!FileMutex::in_dir(&target).unwrap().exists(&reports()).unwrap());
 }

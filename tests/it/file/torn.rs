@@ -1,4 +1,4 @@
-//! States of which not all was written, as after a power loss, or that were changed since.
+//! States that were written in part, as after a power loss, or changed since.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -26,7 +26,7 @@ fn a_state_that_is_cut_anywhere_heals_when_nobody_holds_the_lease() {
     store.mutex.forget(grant.lease().unwrap()).unwrap();
     let (state, whole) = (store.state(), store.text().into_bytes());
     for len in 0..whole.len() {
-        // With the state its last token is lost; then the time is what makes the next one higher.
+        // The last token is lost with the state; then the time makes the next one higher.
         store.clock.advance(Duration::from_micros(1));
         put(&state, &whole[..len]);
         assert!(!store.mutex.exists(&reports()).unwrap(), "cut at {len}");

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use super::child::{Doing, Told, told_to};
+use super::child::{Doing, Order, copy_command};
 
 /// No user of this machine has these numbers, nor a group.
 pub(crate) const ALICE: u32 = 61_001;
@@ -22,7 +22,7 @@ pub(crate) struct Ground {
     pub(crate) exe: PathBuf,
 }
 
-/// Somebody, by number.
+/// A user, by number.
 pub(super) struct User<'a> {
     ground: &'a Ground,
     words: Vec<String>,
@@ -55,7 +55,7 @@ impl Ground {
         self.dir.path()
     }
 
-    /// A new directory with this owner, group and mode.
+    /// Makes a directory with this owner, group and mode.
     pub(super) fn dir(&self, name: &str, owner: u32, group: u32, mode: u32) -> PathBuf {
         let dir = self.path().join(name);
         fs::create_dir(&dir).unwrap();
@@ -68,12 +68,12 @@ impl Ground {
         User { ground: self, words: ["timeout", "30"].map(str::to_owned).into() }
     }
 
-    /// A user whose group is their own.
+    /// Returns a user in a group of their own.
     pub(super) fn user(&self, id: u32) -> User<'_> {
         self.with(id, &["--clear-groups".to_owned()])
     }
 
-    /// A user who is in the team, too.
+    /// Returns a user who is in the team, too.
     pub(super) fn in_team(&self, id: u32) -> User<'_> {
         self.with(id, &[format!("--groups={TEAM}")])
     }
@@ -87,20 +87,20 @@ impl Ground {
 }
 
 impl User<'_> {
-    /// What they say who do this with the store.
+    /// Returns the first line of a child of this user that does this with the store.
     #[track_caller]
-    pub(super) fn does(&self, what: &Told<'_>) -> String {
+    pub(super) fn does(&self, what: &Order<'_>) -> String {
         let mut child = self.starts(what);
         let said = child.says().expect("it says something within 30 seconds");
         child.finish();
         said
     }
 
-    pub(super) fn starts(&self, what: &Told<'_>) -> Doing {
-        Doing::start(told_to(&self.ground.exe, what, &self.words.iter().map(String::as_str).collect::<Vec<_>>()))
+    pub(super) fn starts(&self, what: &Order<'_>) -> Doing {
+        Doing::start(copy_command(&self.ground.exe, what, &self.words.iter().map(String::as_str).collect::<Vec<_>>()))
     }
 
-    /// What becomes of this line of the shell, in which `$1` is the path.
+    /// Runs this shell line as the user. `$1` is the path.
     pub(super) fn tries(&self, line: &str, path: &Path) -> Output {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]).args(["sh", "-c", line, "sh"]).arg(path).output().unwrap()
@@ -117,7 +117,7 @@ pub(crate) fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Owner, group and mode of what is called so, also of a link.
+/// Returns owner, group and mode of the file or link at this path.
 pub(super) fn access(path: &Path) -> (u32, u32, u32) {
     let found = fs::symlink_metadata(path).unwrap();
     (found.uid(), found.gid(), found.mode() & 0o7777)

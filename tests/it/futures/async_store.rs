@@ -10,7 +10,7 @@ use tokio::sync::{Barrier, Semaphore};
 
 use super::*;
 
-/// Who holds each name until when. Each call takes a few turns of its runtime.
+/// The holder and end of each name. Each call takes a few turns of its runtime.
 #[derive(Debug)]
 struct Table {
     clock: Clock,
@@ -136,7 +136,7 @@ fn it_protects_events_of_a_service_in_the_same_runtime() {
 /// How many renewals a slow store answers together.
 const HUNDRED: usize = 100;
 
-/// A store that grants when it is let go, and renews when a hundred renewals are there.
+/// A store that grants on a signal, and renews when a hundred renewals have arrived.
 #[derive(Debug)]
 struct Slow {
     held: Arc<Mutex<Vec<MutexName>>>,

@@ -1,8 +1,8 @@
-//! Futures that have to stop: they are told, dropped when their grace is over, and polled no more.
+//! Cancelled futures: they are notified, dropped when their grace is over, and polled no more.
 
 use super::*;
 
-/// Polls that began, each with what was left of its run.
+/// The polls that began, each with the remaining time of its run.
 #[derive(Clone, Default)]
 struct Polls(Arc<Mutex<Vec<Option<Duration>>>>);
 
@@ -23,14 +23,14 @@ impl Polls {
     }
 }
 
-/// In the foreground, and in the background.
+/// Checks a run in the foreground, and one in the background.
 fn both(check: impl Fn(fn(Event) -> Event)) {
     check(|event| event);
     check(Event::in_background);
 }
 
 /// Another background event that asks the store, so that the two share a loop.
-fn beside() -> Event {
+fn bystander() -> Event {
     Event::spawn("beside", |_| async {}).without_overlapping().in_background()
 }
 
@@ -54,7 +54,7 @@ fn a_future_that_takes_too_long_is_told_and_dropped_when_its_grace_is_over() {
         let event = Event::spawn("slow", task).without_overlapping().apply(place);
         let event = event.timeout(5 * SECOND).grace(5 * SECOND).then(diary.hook("then"));
         let clock = ManualClock::at(noon());
-        let schedule = schedule(MemoryMutex::with_clock(&clock), &runtime, [event, beside()]);
+        let schedule = schedule(MemoryMutex::with_clock(&clock), &runtime, [event, bystander()]);
         let report = thread::scope(|scope| {
             let tick = scope.spawn(|| schedule.run_due(noon()));
             until(|| polls.count() > 0).expect("it is polled");
@@ -95,7 +95,7 @@ fn no_poll_begins_in_the_last_second_of_a_lease_and_the_task_is_told_before() {
             }
         };
         let event = Event::spawn("slow", task).without_overlapping_for(60 * SECOND).apply(place);
-        let schedule = schedule(MemoryMutex::with_clock(&clock), &runtime, [event, beside()]);
+        let schedule = schedule(MemoryMutex::with_clock(&clock), &runtime, [event, bystander()]);
         let polled_at = |left: Duration| until(|| polls.lock().unwrap().last() == Some(&left)).expect("it is polled");
         thread::scope(|scope| {
             let tick = scope.spawn(|| schedule.run_due(noon()));
@@ -136,7 +136,7 @@ fn a_future_whose_process_was_suspended_is_not_polled_again() {
             }
         };
         let event = Event::spawn("slow", task).without_overlapping().apply(place);
-        let schedule = schedule(MemoryMutex::with_clock(&clock), &runtime, [event, beside()]);
+        let schedule = schedule(MemoryMutex::with_clock(&clock), &runtime, [event, bystander()]);
         let report = thread::scope(|scope| {
             let tick = scope.spawn(|| schedule.run_due(noon()));
             go_on.send(()).unwrap();
@@ -163,7 +163,7 @@ fn a_future_whose_lease_was_broken_has_no_grace() {
             }
         };
         let event = Event::spawn("slow", task).without_overlapping().grace(10 * SECOND).apply(place);
-        let schedule = schedule(store.clone(), &runtime, [event, beside()]);
+        let schedule = schedule(store.clone(), &runtime, [event, bystander()]);
         let report = thread::scope(|scope| {
             let tick = scope.spawn(|| schedule.run_due(noon()));
             until(|| polls.count() > 0).expect("it is polled");
@@ -183,13 +183,13 @@ fn a_future_whose_lease_was_broken_has_no_grace() {
 fn a_shutdown_drops_what_does_not_stop_and_gives_its_lease_back() {
     both(|place| {
         let (runtime, polls, shutdown) = (many_threads(), Polls::default(), Shutdown::new());
-        // On a clock that stands still, no second is over in which it has to be dropped.
+        // On a clock that stands still, the second for dropping the future never ends.
         let store = MemoryMutex::with_clock(ManualClock::at(noon()));
         let shutdown = shutdown.with_drain(Duration::ZERO);
         let spins = polls.clone();
         let event = Event::spawn("slow", move |run| spins.clone().spin(run)).without_overlapping();
         let event = event.grace(Duration::ZERO).apply(place);
-        let schedule = schedule(store.clone(), &runtime, [event, beside()]).with_shutdown(&shutdown);
+        let schedule = schedule(store.clone(), &runtime, [event, bystander()]).with_shutdown(&shutdown);
         let report = thread::scope(|scope| {
             let tick = scope.spawn(|| schedule.run_due(noon()));
             until(|| polls.count() > 0).expect("it is polled");
@@ -220,7 +220,7 @@ fn a_future_that_waits_for_good_is_dropped_when_the_grace_of_a_shutdown_is_over(
         let shutdown = shutdown.with_drain(Duration::ZERO).with_grace(60 * SECOND);
         let event = Event::spawn("slow", task).without_overlapping().grace(5 * SECOND).apply(place);
         let store = MemoryMutex::with_clock(&clock);
-        let schedule = schedule(store, &runtime, [event, beside()]).with_shutdown(&shutdown);
+        let schedule = schedule(store, &runtime, [event, bystander()]).with_shutdown(&shutdown);
         let report = thread::scope(|scope| {
             let tick = scope.spawn(|| schedule.run_due(noon()));
             until(|| !diary.lines().is_empty()).expect("it begins");
@@ -243,7 +243,7 @@ fn a_future_that_its_runtime_drops_fails_and_gives_its_lease_back() {
         let (runtime, store, polls) = (many_threads(), MemoryMutex::new(), Polls::default());
         let spins = polls.clone();
         let event = Event::spawn("slow", move |run| spins.clone().spin(run)).without_overlapping().apply(place);
-        let schedule = schedule(store, &runtime, [event, beside()]);
+        let schedule = schedule(store, &runtime, [event, bystander()]);
         let report = thread::scope(|scope| {
             let tick = scope.spawn(|| schedule.run_due(noon()));
             until(|| polls.count() > 0).expect("it is polled");
@@ -274,7 +274,7 @@ fn a_poll_that_does_not_end_is_waited_for() {
         };
         let event = Event::spawn("slow", task).without_overlapping().timeout(SECOND);
         let event = event.grace(Duration::ZERO).apply(place);
-        let schedule = schedule(store.clone(), &runtime, [event, beside()]);
+        let schedule = schedule(store.clone(), &runtime, [event, bystander()]);
         thread::scope(|scope| {
             let tick = scope.spawn(|| schedule.run_due(noon()));
             wait_for_entry.recv_timeout(PATIENCE).unwrap();

@@ -19,8 +19,8 @@ fn a_wait_whose_future_is_dropped_ends_at_once_and_asks_no_more() {
     let wait = LeaseGuard::acquire_within_async(&store, name(), Term::MAX, PATIENCE);
     let asks_twice = async {
         while store.admissions().len() < 2 {
-            clock.advance(Duration::from_millis(100)); // less than the rest between two questions
-            tokio::time::sleep(Duration::from_millis(1)).await; // between two looks at another thread
+            clock.advance(Duration::from_millis(100)); // less than the pause between two requests
+            tokio::time::sleep(Duration::from_millis(1)).await; // between two checks of another thread
         }
     };
     runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! Calls that block, made inside somebody's runtime: nothing hangs, and what can't run says what to do.
+//! Blocking calls inside another runtime: nothing hangs, and a call that cannot run says what to do.
 
 use tokio::task::{LocalSet, spawn_blocking};
 use tokio::time::timeout;
@@ -16,13 +16,13 @@ fn mixed(runtime: &Runtime, store: MemoryMutex) -> Schedule {
 }
 
 #[track_caller]
-fn assert_told(report: &Report, store: &MemoryMutex) {
+fn assert_advised(report: &Report, store: &MemoryMutex) {
     for name in ["foreground", "background"] {
         assert!(entry(report, name).to_string().contains("use `run_due_async`"), "{report}");
         assert!(matches!(ran(report, name).release(), Some(Release::Released)), "{report}");
     }
     assert!(ran(report, "callback").is_success());
-    // What has not started is there for another server.
+    // Another server can run the events that did not start.
     let other = mixed(&many_threads(), store.clone()).run_due(noon());
     assert!(!other.is_failure() && ["foreground", "background"].iter().all(|name| ran(&other, name).is_success()));
 }
@@ -32,14 +32,14 @@ fn in_a_task_that_blocks_its_runtime_the_events_say_what_to_use() {
     let (runtime, store) = (one_thread(), MemoryMutex::new());
     let schedule = mixed(&runtime, store.clone());
     let report = runtime.block_on(async { tokio::spawn(async move { schedule.run_due(noon()) }).await });
-    assert_told(&report.expect("no panic"), &store);
+    assert_advised(&report.expect("no panic"), &store);
 }
 
 #[test]
 fn in_the_main_task_of_a_runtime_of_one_thread_too() {
     let (runtime, store) = (one_thread(), MemoryMutex::new());
     let schedule = mixed(&runtime, store.clone());
-    assert_told(&runtime.block_on(async { schedule.run_due(noon()) }), &store);
+    assert_advised(&runtime.block_on(async { schedule.run_due(noon()) }), &store);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn in_a_local_set_too() {
     let schedule = mixed(&runtime, store.clone());
     let report =
         local.block_on(&runtime, async { tokio::task::spawn_local(async move { schedule.run_due(noon()) }).await });
-    assert_told(&report.expect("no panic"), &store);
+    assert_advised(&report.expect("no panic"), &store);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::servers::redis::Redis;
 
 const MANY: usize = 10_000;
 
-/// The threads of this process, by their names.
+/// Returns the threads of this process, by their names.
 fn threads() -> BTreeMap<String, usize> {
     let mut threads = BTreeMap::new();
     for thread in std::fs::read_dir("/proc/self/task").expect("Linux").flatten() {
@@ -37,7 +37,7 @@ fn ten_thousand_futures_that_are_due_at_once_take_sixteen_threads_at_most() {
                 if begun.fetch_add(1, Ordering::SeqCst) + 1 == MANY {
                     *seen.lock().unwrap() = threads();
                 }
-                // Each of them is at work when the last one begins.
+                // Each run goes on until the last one begins.
                 let patience = std::time::Instant::now() + 3 * PATIENCE;
                 while begun.load(Ordering::SeqCst) < MANY && std::time::Instant::now() < patience {
                     tokio::time::sleep(Duration::from_millis(100)).await;

@@ -1,4 +1,4 @@
-//! What the handlers of a service ask: no worker stalls, and a store that hangs costs the limit.
+//! The calls of a service's handlers: they block no worker, and a hanging store costs the limit.
 
 use std::sync::Condvar;
 
@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// A store that does not answer until it is let go.
+/// A store that hangs until it is released.
 #[derive(Debug, Default)]
 struct Hangs(Mutex<bool>, Condvar);
 

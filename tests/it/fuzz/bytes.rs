@@ -1,10 +1,10 @@
-//! What happens to bytes that somebody else may write.
+//! Damage to bytes that other programs may write.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// One change of some bytes.
+/// A change of some bytes.
 #[derive(Clone, Debug)]
 pub(super) enum Damage {
     Flip(Index, u8),
@@ -13,7 +13,7 @@ pub(super) enum Damage {
     Cut(Index),
     Remove(Index, usize),
     Double(Index, usize),
-    /// What stands at one place in these bytes is written to another.
+    /// The bytes at one place are copied to another.
     Move(Index, Index, usize),
 }
 

@@ -1,4 +1,5 @@
-//! The text of an expression: cronie's manual page, as the oracle reads it, decides what is refused and what is due.
+//! The text of an expression: the oracle, which follows cronie's manual page, decides whether it is refused and
+//! when it is due.
 
 use std::fmt::Write;
 
@@ -12,10 +13,10 @@ use soloist::{Event, Schedule};
 use super::Rounds;
 use crate::crontab::{Oracle, Writer};
 
-/// So long a text is refused, whatever it says.
+/// The longest text that may be accepted.
 const LONGEST: usize = 1_000;
 
-/// What can be wrong in a text, or what seems to be.
+/// Pieces that are errors in a text, or look like errors.
 const PIECES: [&str; 44] = [
     "*",
     "/",
@@ -63,7 +64,7 @@ const PIECES: [&str; 44] = [
     "😀",
 ];
 
-/// A valid expression in which some pieces were put, taken away, or exchanged.
+/// Generates a valid expression with some pieces added, removed or exchanged.
 fn mutated() -> impl Strategy<Value = String> {
     let edit = (any::<Index>(), 0_usize..3, select(&PIECES[..]));
     (any::<u64>(), vec(edit, 0..4)).prop_map(|(seed, edits)| {
@@ -83,7 +84,7 @@ fn assembled() -> impl Strategy<Value = String> {
     vec(field, 3..7).prop_map(|fields| fields.join(" "))
 }
 
-/// One piece again and again.
+/// Generates one piece, repeated.
 fn long() -> impl Strategy<Value = String> {
     (select(&PIECES[..]), 1_usize..2_000, " \\* \\* \\* \\*")
         .prop_map(|(piece, times, rest)| piece.repeat(times) + &rest)
@@ -93,7 +94,7 @@ fn texts() -> impl Strategy<Value = String> {
     prop_oneof![6 => mutated(), 3 => assembled(), 1 => long(), 1 => any::<String>(), 1 => "[ -~]{0,40}"]
 }
 
-/// From which instants on the next times are asked, in seconds of the Unix epoch; the ends of time are among them.
+/// Generates instants to search from, in seconds of the Unix epoch; the ends of time are among them.
 fn instants() -> impl Strategy<Value = DateTime<Utc>> {
     let ends = [DateTime::<Utc>::MIN_UTC, DateTime::<Utc>::MAX_UTC, DateTime::UNIX_EPOCH];
     prop_oneof![
@@ -122,7 +123,7 @@ fn judge(text: &str, zone: &str, after: DateTime<Utc>) {
                 assert!(zone != "UTC" || oracle.matches(next.naive_utc()), "the oracle says it is not due at {next}");
             }
             let is_due = schedule.due(after).count() == 1;
-            // Nobody lives at the ends of time.
+            // Far from the ends of time, the oracle must agree.
             if zone == "UTC" && (1900..3000).contains(&after.year()) {
                 assert_eq!(is_due, oracle.matches(after.naive_utc()), "the oracle says otherwise at {after}");
             }
@@ -132,7 +133,7 @@ fn judge(text: &str, zone: &str, after: DateTime<Utc>) {
     }
 }
 
-/// The message names the event and quotes how the text begins, on one line that is not without end.
+/// Asserts that the message names the event and quotes the start of the text, on one line of bounded length.
 #[track_caller]
 fn assert_refused_in_words(text: &str, message: &str) {
     let mut begins = String::from("event `fuzzed`: `");

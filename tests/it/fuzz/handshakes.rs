@@ -1,5 +1,5 @@
-//! A server of MySQL or PostgreSQL that answers whatever it likes, from the handshake on: each question ends in an
-//! error or in an answer, and nothing is granted.
+//! A server of MySQL or PostgreSQL that sends random replies, from the handshake on. Each request ends in an error
+//! or in an answer, and nothing is granted.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -43,7 +43,8 @@ enum Act {
 const ACTS: [Act; 8] =
     [Act::Exists, Act::Admit, Act::Holder, Act::List, Act::Extend, Act::Forget, Act::Break, Act::Check];
 
-/// What is said at first, and then whenever something was heard, from its beginning on when all has been.
+/// The messages of a server: the first at once, then one after each message of the client, repeated from the
+/// beginning.
 #[derive(Clone, Debug)]
 struct Play {
     kind: Kind,
@@ -83,19 +84,19 @@ fn serve(mut stream: TcpStream, play: &Play) -> Option<()> {
     None
 }
 
-/// A packet of MySQL's protocol.
+/// Returns a packet of MySQL's protocol.
 fn packet(number: u8, bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).expect("it is short").to_le_bytes();
     [&length[..3], &[number], bytes].concat()
 }
 
-/// A message of PostgreSQL's protocol.
+/// Returns a message of PostgreSQL's protocol.
 fn message(kind: u8, bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len() + 4).expect("it is short").to_be_bytes();
     [&[kind], &length[..], bytes].concat()
 }
 
-/// As a server greets, lets in, and answers.
+/// Returns the messages of a correct server: greeting, login, replies.
 fn well_formed(kind: Kind) -> Vec<Vec<u8>> {
     match kind {
         Kind::Mysql => {

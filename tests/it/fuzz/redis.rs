@@ -1,5 +1,5 @@
-//! A server that answers whatever it likes: no panic, no answer later than the time-out allows, no memory for what is
-//! only announced, and nothing granted but what was.
+//! A server that sends random replies: no panic, no late answer, no memory for announced lengths, and no grant
+//! without a reply that grants it.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,10 @@ use crate::support::noon;
 mod reply;
 mod server;
 
-/// The time-out of one call. What a call lasts is bounded by twice of it, and by how busy the machine is.
+/// The timeout of one call. A call takes at most two of it, and the delay of a busy machine.
 const TIMEOUT: Duration = Duration::from_millis(40);
-/// A time-out that no machine is too slow for. What times out is asked again behind what is given back, and whoever
-/// answers more than was asked then can make a grant of it.
+/// A timeout that is enough for any machine. A request that times out is repeated after its release, and a server
+/// that sends more replies than it got requests can make a grant of that.
 const ENOUGH: Duration = Duration::from_secs(10);
 const IN_TIME: Duration = Duration::from_secs(20);
 
@@ -81,13 +81,13 @@ fn both(number: usize) -> Admission {
     Admission::both(lease, claim)
 }
 
-/// What a call granted, if anything, and that every failure is told on one line.
+/// The grants of a call. Every failure must fit on one line.
 #[derive(Default)]
-struct Heard {
+struct Grants {
     grants: Vec<FencingToken>,
 }
 
-impl Heard {
+impl Grants {
     #[track_caller]
     fn answer<T>(answer: Result<T, MutexError>) -> Option<T> {
         match answer {
@@ -95,7 +95,7 @@ impl Heard {
             Err(error) => {
                 let said = format!("{error} {error:?}");
                 assert!(said.contains("redis://127.0.0.1:") && !said.contains(char::is_control), "{said:?}");
-                // What a server says is shown, but not all of it.
+                // The server's words are shown, but not all of them.
                 assert!(said.len() < 10_000, "{} bytes: {said:.200}", said.len());
                 None
             }
@@ -114,7 +114,7 @@ impl Heard {
         }
     }
 
-    /// Each slot has an answer.
+    /// Carries out the batch, and asserts that each slot has an answer.
     #[track_caller]
     fn carried_out(&mut self, mutex: &RedisMutex, mut batch: Batch) {
         mutex.carry_out(&mut batch);
@@ -178,10 +178,10 @@ impl Heard {
     }
 }
 
-fn played(timeout: Duration, hostile: &Hostile, manners: Manners, turns: &[Turn], acts: &[Act]) -> Heard {
+fn played(timeout: Duration, hostile: &Hostile, manners: Manners, turns: &[Turn], acts: &[Act]) -> Grants {
     hostile.play(manners, turns);
     let mutex = RedisMutex::builder(&hostile.url()).timeout(timeout).build().expect("a url");
-    let mut heard = Heard::default();
+    let mut heard = Grants::default();
     for act in acts {
         let began = Instant::now();
         heard.act(*act, &mutex, hostile);

@@ -1,7 +1,7 @@
-//! The state of a mutex on file, changed by a program that knows nothing of it, while its holder lives and works on.
+//! The state of a mutex on file, changed by another program while its holder lives and runs.
 //!
-//! A line that stays as it was counts on. A text that is not whole is an error as long as the holder lives, and says nothing
-//! afterwards. A text that is whole is believed, as a restored backup is.
+//! An unchanged line counts on. A damaged text is an error as long as the holder lives, and means nothing
+//! afterwards. An intact text counts, like a restored backup.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::support::noon;
 /// How every state begins.
 const MAGIC: &[u8] = b"soloist-state v1\n";
 
-/// What becomes of the bytes.
+/// A damage to the bytes of a state.
 #[derive(Clone, Debug)]
 enum Harm {
     Damaged(Vec<Damage>),
@@ -173,17 +173,17 @@ fn granted(mutex: &FileMutex, admission: &Admission) -> Lease {
     }
 }
 
-/// What the two handles may be told from here on.
-struct Told<'a> {
+/// The facts that the answers of both handles must respect.
+struct Facts<'a> {
     scene: &'a Scene,
-    /// The holder lives, and what names it stayed as it was.
+    /// The holder lives, and the line about it is unchanged.
     is_held: bool,
     is_claimed: bool,
-    /// The file may be somebody else's: all is refused, and nothing written.
+    /// The file may be of another store: each call is refused, and nothing is written.
     is_foreign: bool,
 }
 
-impl Told<'_> {
+impl Facts<'_> {
     #[track_caller]
     fn answer<T>(&self, answer: Result<T, MutexError>) -> Option<T> {
         match answer {
@@ -279,7 +279,7 @@ fn judge(harm: &Harm, acts: &[Act]) {
     let is_whole = text_of(&scene.state).ends_with(b"\nend\n") && str::from_utf8(&bytes).is_ok();
     let begun = &bytes[..bytes.len().min(MAGIC.len())];
     let is_zero = bytes.iter().all(|byte| *byte == 0);
-    let mut told = Told {
+    let mut told = Facts {
         is_held: !is_whole || scene.has_kept(&bytes, "\tlease/fuzzed\t"),
         is_claimed: scene.has_kept(&bytes, "\tclaim/fuzzed/fuzzed/"),
         is_foreign: !(MAGIC.starts_with(begun) || is_zero),
@@ -295,7 +295,7 @@ fn judge(harm: &Harm, acts: &[Act]) {
     }
     assert!(ended == Some(true) || bytes != scene.whole || acts.contains(&Act::Break), "it was not its owner's");
     if is_whole {
-        // What was written by a text editor counts.
+        // A state that a text editor has saved is valid.
         return;
     }
     told.is_held = false;

@@ -1,4 +1,4 @@
-//! The URL of a store, with a password in it that nobody has escaped: taken or refused, and never shown.
+//! The URL of a store, with an unescaped password: accepted or refused, and the password is never shown.
 
 use std::error::Error;
 use std::fmt::{Debug, Write};
@@ -11,7 +11,7 @@ use soloist::{EventMutex, MysqlMutex, PostgresMutex, RedisMutex, connect};
 
 use super::Rounds;
 
-/// What a password begins and ends with. Neither is anything that an error says.
+/// The start and the end of a password. No error contains either.
 const SECRETS: [&str; 2] = ["kqzx", "vwyp"];
 
 const PIECES: [&str; 39] = [
@@ -114,7 +114,8 @@ fn assert_shows_no_secret(what: &str, shown: &str) {
     assert!(!SECRETS.iter().any(|secret| lower.contains(secret)), "{what} shows the password: {shown}");
 }
 
-/// An error is a sentence on one line, and neither it nor what lies below it shows a password; nor does a store.
+/// Asserts that an error is a sentence on one line, and that neither the error, its sources nor the store show a
+/// password.
 #[track_caller]
 fn judge_answer<S: Debug, E: Error>(answer: Result<S, E>, kinds: [&str; 2]) {
     match answer {
@@ -157,7 +158,7 @@ fn no_text_is_too_strange_to_be_refused_as_a_url() {
         let schemes =
             vec!["", "memory:", "file:", "file://", "redis:", "redis+unix:", "mysql:", "postgres:", "redis://"];
         (select(schemes), junk(8), "[ -~]{0,12}").prop_map(move |(scheme, junk, rest)| {
-            // What is taken for a path is one in a directory that goes away.
+            // Paths must lie in the temporary directory.
             let path = if scheme.starts_with("file") { &*path } else { "" };
             format!("{scheme}{path}{}{}", junk.replace(['.', '/'], ""), rest.replace(['.', '/'], ""))
         })

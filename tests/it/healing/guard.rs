@@ -23,7 +23,7 @@ fn a_guard_is_renewed_for_as_long_as_it_is_there() {
                 return None;
             }
             assert!(second.is_none(), "one at a time");
-            // It is a real lease, on the clock of the machine.
+            // A real lease on the machine's clock.
             assert!(!guard.wait_lost(Duration::from_millis(10)) || guard.is_lost());
         }
         Some(guard.release().unwrap())

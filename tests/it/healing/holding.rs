@@ -6,8 +6,7 @@ fn five_seconds(event: Event) -> Event {
     event.hold_at_least(5 * SECOND)
 }
 
-/// The ways to ask for a lease that is held longer than its task: renewed, with a term that is shorter, or for a term that
-/// is not.
+/// The ways to hold a lease longer than its task: renewed, with a shorter term, or with a longer one.
 const WAYS: [Way; 4] = [
     |event| event.without_overlapping(),
     |event| event.without_overlapping().lease_term(2 * SECOND),

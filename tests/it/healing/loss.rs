@@ -1,4 +1,4 @@
-//! Leases that are lost, and who is told.
+//! Lost leases, and the cancellation of their runs.
 
 use super::*;
 
@@ -175,11 +175,11 @@ fn a_store_of_a_fleet_that_forgot_admits_no_second_run_beside_one_of_this_proces
             counted.fetch_add(granted.count(), Ordering::SeqCst);
         };
         let store: Store = odd(&inner, Scope::Fleet, count);
-        // What never ran is not held any longer.
+        // A run that never started has no minimum hold.
         let protect = move |event: Event| {
             event.every_minute().without_overlapping().on_one_server().hold_at_least(SECOND).apply(place)
         };
-        // One more makes several that are gated together.
+        // A second event makes a batch.
         let events = ["e", "f"].map(|name| Event::call(name, |_| {}).apply(protect));
         let beside = schedule(&store, &clock, events);
         let (seen, tick_at) = (inner.clone(), at("2026-03-01T12:01:00Z"));
@@ -192,7 +192,7 @@ fn a_store_of_a_fleet_that_forgot_admits_no_second_run_beside_one_of_this_proces
             assert!(ran(&report, "f").is_success() && !report.is_failure());
             assert!(!seen.exists(&lease("e")).unwrap(), "the lease was given back");
             assert!(!seen.exists(&lease("e").claim("e", tick_at)).unwrap(), "and the occurrence");
-            // What the second one met is told to the first without waiting for its next renewal.
+            // The first run is cancelled by the second's loss, without waiting for its next renewal.
             assert_eq!(cancelled(run, PATIENCE), Some(CancelReason::LeaseLost));
             Ok(())
         };
@@ -234,7 +234,7 @@ fn a_grant_whose_term_was_over_before_it_came_is_given_back_and_not_used() {
             assert!(report.is_failure());
             for name in ["e", "f"] {
                 assert!(!inner.exists(&lease(name)).unwrap(), "the lease was given back");
-                // Who runs all the same runs the occurrence for everybody.
+                // A run without protection runs the occurrence for the whole fleet.
                 let claimed = inner.exists(&lease(name).claim(name, noon())).unwrap();
                 assert_eq!(claimed, outage == OutagePolicy::RunUnprotected, "the occurrence");
             }
@@ -301,22 +301,22 @@ fn the_occurrence_of_a_task_whose_lease_was_lost_before_it_is_another_servers() 
     }
 }
 
-/// A store that is out whenever something is to be given back.
-struct TakesNothingBack {
+/// A store that is unavailable for releases.
+struct RefusesReleases {
     store: Store,
-    asked_back: Arc<Mutex<Vec<MutexName>>>,
+    releases: Arc<Mutex<Vec<MutexName>>>,
 }
 
-impl TakesNothingBack {
-    /// `meanwhile`: what happens while an admission is on its way to it.
+impl RefusesReleases {
+    /// Makes the store. `meanwhile` runs while an admission is on its way to it.
     fn new(clock: &ManualClock, meanwhile: impl Fn() + Send + Sync + 'static) -> Self {
         Self::after(Duration::ZERO, clock, meanwhile)
     }
 
-    /// It is asked in vain for as long as `timeout`.
+    /// Makes a store that hangs for `timeout` in an admission.
     fn after(timeout: Duration, clock: &ManualClock, meanwhile: impl Fn() + Send + Sync + 'static) -> Self {
-        let asked_back = Arc::<Mutex<Vec<MutexName>>>::default();
-        let (asked, moved) = (Arc::clone(&asked_back), clock.clone());
+        let releases = Arc::<Mutex<Vec<MutexName>>>::default();
+        let (asked, moved) = (Arc::clone(&releases), clock.clone());
         let store = Scripted::fleet_by(clock).can_extend(false);
         let store = store.before(move |call| match call.verb {
             "forget" | "release" => {
@@ -332,21 +332,21 @@ impl TakesNothingBack {
             }
             _ => Ok(()),
         });
-        Self { store: Arc::new(store), asked_back }
+        Self { store: Arc::new(store), releases }
     }
 
     #[track_caller]
-    fn assert_asked_back(&self, expected: impl IntoIterator<Item = MutexName>) {
+    fn assert_releases(&self, expected: impl IntoIterator<Item = MutexName>) {
         let sorted = |names: Vec<MutexName>| {
             let mut names: Vec<String> = names.iter().map(ToString::to_string).collect();
             names.sort();
             names
         };
-        assert_eq!(sorted(self.asked_back.lock().unwrap().clone()), sorted(expected.into_iter().collect()));
+        assert_eq!(sorted(self.releases.lock().unwrap().clone()), sorted(expected.into_iter().collect()));
     }
 }
 
-/// The lease and the claim of an event at noon.
+/// Returns the lease and the claim of an event at noon.
 fn both_of(name: &str) -> [MutexName; 2] {
     [lease(name), lease(name).claim(name, noon())]
 }
@@ -361,16 +361,16 @@ fn what_was_granted_too_late_is_given_back_whole_also_to_a_store_that_is_out() {
         for outage in [OutagePolicy::Skip, OutagePolicy::RunUnprotected] {
             let (clock, diary) = (ManualClock::at(noon()), Diary::default());
             let moved = clock.clone();
-            let out = TakesNothingBack::new(&clock, move || moved.advance(TERM));
+            let out = RefusesReleases::new(&clock, move || moved.advance(TERM));
             let event = |name: &str| {
                 let event = Event::call(name, diary.task(name)).every_minute().on_one_server();
                 event.without_overlapping_for(TERM).on_outage(outage).apply(place)
             };
             let report = schedule(&out.store, &clock, ["e", "f"].map(event)).run_due(noon());
             assert!(report.is_failure(), "{report}");
-            // Who runs all the same runs the occurrence for everybody.
+            // A run without protection runs the occurrence for the whole fleet.
             let is_unused = |name: &MutexName| outage == OutagePolicy::Skip || name.is_lease();
-            out.assert_asked_back(granted.iter().copied().flat_map(both_of).filter(is_unused));
+            out.assert_releases(granted.iter().copied().flat_map(both_of).filter(is_unused));
             assert_eq!(diary.lines().len(), if outage == OutagePolicy::Skip { 0 } else { 2 }, "{report}");
         }
     }
@@ -380,12 +380,12 @@ fn what_was_granted_too_late_is_given_back_whole_also_to_a_store_that_is_out() {
 fn what_is_given_back_in_vain_takes_none_of_the_time_of_a_run_without_protection() {
     let clock = ManualClock::at(noon());
     let moved = clock.clone();
-    let out = TakesNothingBack::after(60 * SECOND, &clock, move || moved.advance(TERM));
+    let out = RefusesReleases::after(60 * SECOND, &clock, move || moved.advance(TERM));
     let task = |run: &Run| -> TaskResult { Ok(run.check()?) };
     let event = Event::call("e", task).every_minute().without_overlapping_for(TERM);
     let event = event.timeout(60 * SECOND).on_outage(OutagePolicy::RunUnprotected);
     let report = schedule(&out.store, &clock, [event]).run_due(noon());
-    out.assert_asked_back([lease("e")]);
+    out.assert_releases([lease("e")]);
     let said = ran(&report, "e").to_string();
     assert!(said.starts_with("succeeded in 0 µs, but unprotected"), "{said}");
 }
@@ -395,7 +395,7 @@ fn what_was_granted_while_a_shutdown_began_is_given_back_whole_also_to_a_store_t
     for (place, granted) in PLACES {
         let (clock, shutdown, diary) = (ManualClock::at(noon()), Shutdown::new(), Diary::default());
         let triggers = shutdown.clone();
-        let out = TakesNothingBack::new(&clock, move || triggers.trigger());
+        let out = RefusesReleases::new(&clock, move || triggers.trigger());
         let event = |name: &str| {
             let event = Event::call(name, diary.task(name)).every_minute().on_one_server();
             event.without_overlapping_for(TERM).apply(place)
@@ -403,20 +403,20 @@ fn what_was_granted_while_a_shutdown_began_is_given_back_whole_also_to_a_store_t
         let schedule = schedule(&out.store, &clock, ["e", "f"].map(event)).with_shutdown(&shutdown);
         let report = schedule.run_due(noon());
         assert!(matches!(skipped(&report, "e"), SkipReason::ShuttingDown), "{report}");
-        out.assert_asked_back(granted.iter().copied().flat_map(both_of));
+        out.assert_releases(granted.iter().copied().flat_map(both_of));
     }
 }
 
 #[test]
 fn what_waited_for_a_thread_when_a_shutdown_began_is_given_back_whole_also_to_a_store_that_is_out() {
-    // Without threads, what was admitted together runs one after another.
+    // Without threads, events that were admitted together run one after another.
     let this =
         "healing::loss::what_waited_for_a_thread_when_a_shutdown_began_is_given_back_whole_also_to_a_store_that_is_out";
     if run_alone(this, &[NO_THREADS]).is_some() {
         return;
     }
     let (clock, shutdown, diary) = (ManualClock::at(noon()), Shutdown::new(), Diary::default());
-    let out = TakesNothingBack::new(&clock, || {});
+    let out = RefusesReleases::new(&clock, || {});
     let protected = |event: Event| event.every_minute().without_overlapping_for(TERM).on_one_server().in_background();
     let triggers = shutdown.clone();
     let first = Event::call("first", move |_| triggers.trigger());
@@ -425,17 +425,17 @@ fn what_waited_for_a_thread_when_a_shutdown_began_is_given_back_whole_also_to_a_
     let report = schedule(&out.store, &clock, events).with_shutdown(&shutdown).run_due(noon());
     assert!(ran(&report, "first").is_success(), "{report}");
     assert_eq!(diary.lines(), [""; 0], "{report}");
-    out.assert_asked_back([lease("first")].into_iter().chain(["e", "f"].into_iter().flat_map(both_of)));
+    out.assert_releases([lease("first")].into_iter().chain(["e", "f"].into_iter().flat_map(both_of)));
 }
 
-/// What a store is asked to take back it makes up for when it is there again.
+/// Makes the store unavailable for the release of the claim: it makes up for that when it is back.
 #[test]
 fn the_occurrence_of_a_task_that_was_not_started_is_given_back_also_to_a_store_that_is_out() {
     for place in [|event: Event| event, Event::in_background] {
         // The first one is released with the admission of another, if there is one.
         for events in [&["e"][..], &["e", "f"]] {
             let (clock, diary) = (ManualClock::at(noon()), Diary::default());
-            let out = TakesNothingBack::new(&clock, || {});
+            let out = RefusesReleases::new(&clock, || {});
             let store = &out.store;
             let event = |name: &&str| {
                 let (moved, is_stopped) = (clock.clone(), *name == "e");
@@ -450,7 +450,7 @@ fn the_occurrence_of_a_task_that_was_not_started_is_given_back_also_to_a_store_t
             let report = schedule(store, &clock, events.iter().map(event)).run_due(noon());
             let said = ran(&report, "e").to_string();
             assert!(said.starts_with("not started; the lease was lost at "), "{said}");
-            assert!(out.asked_back.lock().unwrap().contains(&lease("e").claim("e", noon())), "{events:?}: {report}");
+            assert!(out.releases.lock().unwrap().contains(&lease("e").claim("e", noon())), "{events:?}: {report}");
         }
     }
 }
@@ -458,7 +458,7 @@ fn the_occurrence_of_a_task_that_was_not_started_is_given_back_also_to_a_store_t
 #[test]
 fn the_occurrences_of_several_tasks_that_were_not_started_are_given_back_to_a_store_that_is_out() {
     let (clock, diary) = (ManualClock::at(noon()), Diary::default());
-    let out = TakesNothingBack::new(&clock, || {});
+    let out = RefusesReleases::new(&clock, || {});
     let (names, entered) = (["a", "b", "c"], Arc::new(Barrier::new(3)));
     let event = |name: &str| {
         let (moved, entered) = (clock.clone(), Arc::clone(&entered));
@@ -472,11 +472,11 @@ fn the_occurrences_of_several_tasks_that_were_not_started_are_given_back_to_a_st
     let report = schedule(&out.store, &clock, names.map(event)).run_due(noon());
     assert_eq!(diary.lines(), [""; 0], "{report}");
     for name in names {
-        assert!(out.asked_back.lock().unwrap().contains(&lease(name).claim(name, noon())), "{name}: {report}");
+        assert!(out.releases.lock().unwrap().contains(&lease(name).claim(name, noon())), "{name}: {report}");
     }
 }
 
-/// It may have done what must not be done twice.
+/// Uses the occurrence: the failed preparation may have done what must not be done twice.
 #[test]
 fn the_occurrence_of_a_task_whose_preparation_failed_is_used_up() {
     let clock = ManualClock::at(noon());

@@ -1,11 +1,11 @@
-//! Events that run although their store is out.
+//! Events that run although their store is unavailable.
 
 use super::*;
 
-/// What a store answers instead of a decision.
+/// The error that a store gives instead of a decision.
 type Answer = fn(&Admission) -> MutexError;
 
-/// A store that never decides, and how often it was asked to.
+/// Returns a store that never decides, and the number of its calls.
 fn out(answer: Answer) -> (Store, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);

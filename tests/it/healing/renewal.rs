@@ -50,7 +50,7 @@ fn two_hundred_leases_are_renewed_in_one_call_for_each_third_of_their_term() {
     let tick = thread::spawn(move || schedule.run_due(noon()));
     until(|| at_work.load(Ordering::SeqCst) == 200).unwrap();
     assert_eq!(store.extensions(), [0; 0], "nothing is renewed before a third of its term is over");
-    assert_eq!(keepers(), 1);
+    assert_eq!(renewal_threads(), 1);
     for thirds in 1..=7 {
         clock.advance(THIRD);
         let all = |number: usize| held_until(&store, &format!("e{number}")) == Some(now(&clock) + TERM);
@@ -60,15 +60,15 @@ fn two_hundred_leases_are_renewed_in_one_call_for_each_third_of_their_term() {
     end.store(true, Ordering::SeqCst);
     let report = tick.join().unwrap();
     assert!(!report.is_failure(), "{report}");
-    until(|| keepers() == 0).expect("the thread ends when there is nothing to renew");
+    until(|| renewal_threads() == 0).expect("the thread ends when there is nothing to renew");
     clock.advance(10 * TERM);
     assert_eq!(store.extensions(), [200; 7], "nothing is asked for after the last lease");
 }
 
-/// How many threads of this process keep leases.
-fn keepers() -> usize {
+/// Returns the number of renewal threads of this process.
+fn renewal_threads() -> usize {
     let threads = std::fs::read_dir("/proc/self/task").expect("Linux shows a process its threads");
-    // One may end while it is looked at.
+    // A thread may end while its name is read.
     let names = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
     names.filter(|name| name.trim() == "soloist-keeper").count()
 }

@@ -79,7 +79,7 @@ fn a_task_that_ends_in_time_is_no_failure() {
     let report = tick(&in_memory(&clock), &clock, half_a_minute, takes(&clock, Duration::from_millis(29_999)));
     assert_eq!(ran(&report, "e").to_string(), "succeeded in 29.9 s");
     assert!(!report.is_failure());
-    // Its hooks may take as long as they like.
+    // Hooks have no timeout.
     let slow = {
         let clock = clock.clone();
         move |_: &Run| clock.advance(HOUR)

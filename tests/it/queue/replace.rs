@@ -1,10 +1,10 @@
-//! An occurrence that meets a run takes its place, and never runs beside it if it can be stopped.
+//! An occurrence that replaces a run, and never overlaps with it if the run can be stopped.
 
 use soloist::{CancelReason, MemoryMutex, RunOutcome};
 
 use super::*;
 
-/// Its tasks end only when they are asked to, and note that they were told to stop.
+/// A fleet whose tasks end only when the test ends them, and note their cancellation.
 struct Stubborn(Fleet);
 
 impl Stubborn {
@@ -161,7 +161,7 @@ fn of_those_who_wait_the_latest_runs() {
     assert!(matches!(skipped(&late, EVENT), SkipReason::RanElsewhere(Some(_))), "nobody comes with it: {late}");
 }
 
-/// If the store has lost its data, a newcomer can pass an earlier occurrence that waits. That one must not ask it to stop.
+/// Empties the store. Then a newcomer can pass an earlier occurrence that waits, which must not cancel it.
 #[test]
 fn who_waits_asks_no_later_run_to_stop() {
     let clock = ManualClock::at(noon());
@@ -186,7 +186,7 @@ fn who_waits_asks_no_later_run_to_stop() {
     assert_eq!(fleet.0.diary.lines(), ["start 0", "0 is told: replaced", "end 0", "start 2", "end 2"]);
 }
 
-/// The store has lost their places, and they do not know it yet.
+/// Empties the places, which the waiters do not know yet.
 #[test]
 fn who_waits_takes_no_place_behind_a_later_occurrence() {
     let clock = ManualClock::at(noon());
@@ -302,7 +302,7 @@ fn who_is_asked_to_stop_is_one_run_and_not_the_one_after_it() {
     let second = ticks(1);
     seconds_until(&clock, || fleet.diary.lines().iter().any(|line| line == "start 1"));
     assert!(fleet.store.exists(&asked).unwrap(), "it outlasts the run");
-    (0..5).for_each(|_| clock.advance(Duration::from_secs(1))); // as many looks
+    (0..5).for_each(|_| clock.advance(Duration::from_secs(1))); // as many reads
     fleet.end(minute(1));
     let report = second.join().unwrap();
     assert!(ran(&report, EVENT).cancel_reason().is_none(), "{report}");
@@ -369,7 +369,7 @@ fn what_a_killed_server_wanted_to_replace_a_run_with_is_taken_over() {
     let (waiter, server) = (fleet.takes(&waiter(noon())), fleet.server());
     let refused = server.run_due(noon());
     assert!(matches!(skipped(&refused, EVENT), SkipReason::Queued(Some(_))), "{refused}");
-    // It asks the run to stop, and dies: its place and its waiter are free after a term.
+    // The waiter cancels the run, and dies: its place and its waiter are free after a term.
     fleet.takes(&cancellation(token));
     assert_eq!(ran(&first.join().unwrap(), EVENT).cancel_reason(), Some(CancelReason::Replaced));
     fleet.store.forget(&waiter).unwrap();

@@ -1,4 +1,4 @@
-//! The ways to a server, and what its user needs to be allowed.
+//! The addresses of a server, and the permissions that its user needs.
 
 use std::fs;
 use std::time::Duration;

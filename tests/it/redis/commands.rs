@@ -94,7 +94,7 @@ fn a_thousand_admissions_and_their_releases_cost_twenty_commands() {
     assert_count(&mut monitor, 10);
 }
 
-/// A figure of `INFO`, as far as it says one.
+/// Returns a figure of `INFO`, or zero.
 fn figure(server: &Redis, section: &str, name: &str) -> u64 {
     let info = server.ask(&["INFO", section]);
     let line = info.text().lines().find_map(|line| line.strip_prefix(name));
@@ -102,7 +102,7 @@ fn figure(server: &Redis, section: &str, name: &str) -> u64 {
     line.map_or(0, |line| digits(line).parse().expect("it is a number"))
 }
 
-/// How often the server was given a script.
+/// Returns how often the server was given a script.
 fn loads(server: &Redis) -> u64 {
     figure(server, "commandstats", "cmdstat_script|load:calls=").max(figure(
         server,
@@ -144,7 +144,7 @@ fn a_connection_is_made_in_one_round_trip() {
     assert_eq!(reads() - own - (own - before), 2, "the login, and the look");
 }
 
-/// How many keys the server has changed.
+/// Returns how many keys the server has changed.
 fn changes(server: &Redis) -> u64 {
     figure(server, "persistence", "rdb_changes_since_last_save:")
 }
@@ -191,7 +191,8 @@ fn an_admission_that_is_refused_writes_nothing() {
     assert_eq!(changes(&server), before);
 }
 
-/// The cost of an event, by the server's own count: that of a tick with two hundred events, less that of one with a hundred.
+/// Returns the cost of an event, by the server's own count: the cost of a tick with two hundred events, less that
+/// of one with a hundred, for each event.
 fn each_costs(figure_name: &str, attributes: fn(Event) -> Event) -> f64 {
     let server = Redis::start();
     let of_a_tick = |events: u32| {

@@ -32,7 +32,7 @@ impl Harness for OnRedis {
         RedisMutex::new(&self.url).expect("a url")
     }
 
-    /// What a person does: derives the key from the name, and looks.
+    /// Reads the key of the name, as a person would.
     fn witness(&self, name: &MutexName) -> Option<bool> {
         Some(self.server?.ask(&["EXISTS", &key(name)]).number() == 1)
     }

@@ -1,5 +1,5 @@
-//! A replica takes the place of a primary: a schedule goes on, and loses no more than what no replica had. Each case is tried
-//! with Sentinels and in a cluster.
+//! A replica takes the place of a primary: a schedule goes on, and loses no more than the data without a copy.
+//! Each case is tried with Sentinels and in a cluster.
 
 use std::iter;
 use std::thread;
@@ -10,14 +10,14 @@ use soloist::store::LeaseRequest;
 use soloist::time::Clock;
 use soloist::{CancelReason, Event, EventMutex, FencingToken, MutexName, Schedule, Term, Verdict};
 
-use super::renewal::{AtWork, LEASE, assert_lost, assert_nothing_was_lost, store};
+use super::renewal::{LEASE, LongRun, assert_lost, assert_nothing_was_lost, store};
 use super::{assert_ran, assert_unavailable, claim, entries, minute, schedule};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
 use crate::servers::replication::Replicated;
 use crate::support::{Diary, entry, ran, skipped};
 
-/// One test for each case.
+/// Makes a test for each case.
 macro_rules! cases {
     ($servers:path) => {
         $crate::redis::failover::cases! {
@@ -43,7 +43,7 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-/// Ticks this minute, in which the event runs. Returns its fencing token.
+/// Ticks this minute, and asserts that the event runs. Returns its fencing token.
 #[track_caller]
 fn token_of_run(schedule: &Schedule, number: i64) -> FencingToken {
     let report = schedule.run_due(minute(number));
@@ -80,7 +80,7 @@ fn a_schedule_goes_on(servers: &impl Replicated, fail: fn(&Redis), come_back: fn
     assert!(after > before, "{after:?} came after {before:?}");
     assert_ran_elsewhere(&theirs, 0);
     assert_ran_elsewhere(&theirs, 2);
-    // It comes back as a primary, and hears from the others that it is none.
+    // The old server comes back as a primary, and learns from the others that it is a replica.
     let lost = servers.lost_in_failover(old, &|old| {
         come_back(old);
         assert!(token_of_run(&ours, 3) > after);
@@ -108,7 +108,7 @@ pub(super) fn a_claim_that_no_replica_had_is_lost_and_the_second_run_has_the_hig
 
 pub(super) fn a_run_keeps_its_lease(servers: &impl Replicated) {
     // A third of the term is longer than a failover, and two thirds are longer than one on a busy machine.
-    let at_work = AtWork::with(store(&servers.url()), Duration::from_secs(24));
+    let at_work = LongRun::with(store(&servers.url()), Duration::from_secs(24));
     servers.wait_until_copied(LEASE);
     let token = at_work.run.fencing_token();
     let old = servers.primary();
@@ -152,7 +152,7 @@ pub(super) fn the_lease_of_a_process_that_was_killed_ends_with_its_term(servers:
 pub(super) fn a_run_whose_lease_no_replica_had_is_cancelled(servers: &impl Replicated) {
     let old = servers.primary();
     servers.cut_off_replicas();
-    let at_work = AtWork::on(store(&servers.url()));
+    let at_work = LongRun::on(store(&servers.url()));
     let token = at_work.run.fencing_token();
     servers.promote_a_replica();
     servers.wait_for_another_primary(old);
@@ -164,9 +164,9 @@ pub(super) fn a_run_whose_lease_no_replica_had_is_cancelled(servers: &impl Repli
     assert!(Some(token_of_run(&theirs, 1)) > token);
 }
 
-/// Its primary may have been replaced without knowing it.
+/// Plays a primary that may have been replaced without knowing it.
 pub(super) fn a_run_whose_renewals_no_replica_confirms_is_cancelled(servers: &impl Replicated) {
-    let at_work = AtWork::on(store(&(servers.url() + "?wait=1")));
+    let at_work = LongRun::on(store(&(servers.url() + "?wait=1")));
     servers.cut_off_replicas();
     assert_eq!(at_work.wait_until_cancelled().reason, CancelReason::LeaseLost);
     assert_lost(&at_work.end());
@@ -211,7 +211,7 @@ pub(super) fn a_run_in_order_and_one_in_background_wait_for_a_replica(servers: &
     for name in ["one", "two", "three", "four"] {
         assert_eq!(skipped(&report, name).keyword(), "store_unavailable", "{report}");
     }
-    // The claim that is asked for with the first slot refuses the second.
+    // The first slot's request has the claim, which refuses the second.
     let report = slots.run_due(minute(0));
     assert_eq!(skipped(&report, "slots").keyword(), "store_unavailable", "{report}");
     servers.mend();
@@ -252,7 +252,7 @@ fn a_grant_whose_answer_was_lost_counts_only_when_a_replica_has_it() {
     let ours = schedule(&(proxy.url() + "?wait=1"), &diary);
     token_of_run(&ours, 0);
     replica.pause();
-    // A second connection hears of the grant of the first.
+    // A second connection finds the grant of the first.
     proxy.fault_once(Fault::ReplyCut);
     assert_unavailable(&ours.run_due(minute(1)));
     assert_eq!(diary.lines().len(), 1, "a task ran");

@@ -1,5 +1,5 @@
-//! An admission that is asked for again on another connection, because the first one broke: the server may come to the
-//! first copy when the run is over.
+//! An admission that is requested again on another connection, because the first one broke: the server may act on
+//! the first copy after the run.
 
 use std::thread;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::{claim, entries, minute};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
 
-/// A lease and a claim on the `number`th minute.
+/// Returns an admission of a lease and a claim on the `number`th minute.
 fn admission(name: &MutexName, number: i64) -> Admission {
     let lease = LeaseRequest::new(name.clone(), Term::DEFAULT, &Clock::system());
     let claim = lease.with(name.claim(name.mutex(), minute(number)), Term::DEFAULT);
@@ -38,7 +38,7 @@ fn a_late_copy_that_meets_the_next_run_leaves_the_claim_of_its_own() {
 fn a_claim_whose_lease_went_before_it_was_asked_for_again_is_given_back() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
-    // It asks again after half of that.
+    // The store asks again after half of that.
     let ours = RedisMutex::builder(&proxy.url()).timeout(Duration::from_secs(8)).build().expect("a url");
     let theirs = RedisMutex::new(&server.url()).expect("a url");
     let name = MutexName::lease("report").expect("a name");
@@ -55,14 +55,14 @@ fn a_claim_whose_lease_went_before_it_was_asked_for_again_is_given_back() {
         held
     });
 
-    // Nobody runs it, and nobody else may before that.
+    // No server runs the occurrence, and no other server may until the claim is released.
     assert!(ours.exists(&name).expect("an answer"), "the lease is another's");
     assert!(!entries(&server).contains(&claim(0)), "the claim goes with a later call");
     assert!(theirs.forget(&held).expect("an answer"), "it was left alone");
     assert!(matches!(admission(&name, 0).ask(&theirs), Ok(Admitted::Granted(_))), "another server runs it");
 }
 
-/// Sends a copy of an admission when its run is over. The script knows the owner, and not who asks.
+/// Sends a copy of an admission after its run. The script knows the owner, and not the sender.
 #[track_caller]
 fn assert_refused(admission: &Admission, mutex: &RedisMutex) {
     let copy = admission.ask(mutex);

@@ -1,4 +1,4 @@
-//! A server that is out, or half out: no run that was not admitted, no hang, and nothing left behind.
+//! A server that is unavailable, or partly so: no run without an admission, no hang, and nothing left behind.
 
 use std::fs;
 use std::io::Write;
@@ -21,10 +21,10 @@ use crate::servers::resp::Reply;
 use crate::support::{Diary, in_time, noon, ran, skipped};
 use crate::worker_log::read;
 
-/// One time-out of two seconds and what a busy machine may add to it, and not two of them.
+/// The limit for one timeout of two seconds with the delay of a busy machine, and less than two timeouts.
 const IN_TIME: Duration = Duration::from_millis(3_900);
 
-/// Asserts that the tick runs nothing, because the store did not answer, and is over in time. Returns what it says.
+/// Asserts that the tick runs nothing because the store did not answer, and is over in time. Returns the reason.
 #[track_caller]
 fn assert_out(schedule: &Schedule, at: DateTime<Utc>, diary: &Diary) -> String {
     let (ran, mut said) = (diary.lines().len(), String::new());
@@ -57,15 +57,15 @@ enum Acquainted {
     Yes,
 }
 
-/// From where on the server is out.
+/// The first request that the fault meets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum From {
     Connecting,
     Admission,
 }
 
-/// The fault costs its tick the time-out at most, runs nothing and leaves nothing behind: the same occurrence runs
-/// when the server is back.
+/// Asserts that the fault costs its tick one timeout at most, runs nothing and leaves nothing behind: the
+/// occurrence runs when the server is back.
 #[track_caller]
 fn a_tick_survives(fault: Fault, from: From, acquainted: Acquainted) {
     let server = Redis::start();
@@ -87,7 +87,7 @@ fn a_tick_survives(fault: Fault, from: From, acquainted: Acquainted) {
     assert_eq!(entries(&server).last(), Some(&claim(1)), "{fault:?} {from:?} {acquainted:?}");
 }
 
-/// Each on a server of its own, and beside one another: what takes its time is the waiting.
+/// Tries the cases at once, each on a server of its own: most of their time is waiting.
 fn a_tick_survives_everywhere(fault: Fault) {
     thread::scope(|scope| {
         for from in [From::Connecting, From::Admission] {
@@ -209,7 +209,7 @@ fn what_was_granted_without_an_answer_is_given_back_with_the_next_call_and_admit
     let theirs = schedule(&server.url(), &diary);
     assert_eq!(skipped(&theirs.run_due(noon()), "report").keyword(), "ran_elsewhere");
     proxy.mend();
-    // It is given back before the admission.
+    // The unknown lease is released before the admission.
     assert_ran(&ours.run_due(noon()));
     assert_eq!(skipped(&theirs.run_due(noon()), "report").keyword(), "ran_elsewhere");
     assert_eq!(diary.lines().len(), 1);
@@ -283,7 +283,7 @@ fn a_lease_that_another_had_before_is_told_of_though_its_release_is_asked_for_tw
         let lease = ours.create(&request("report")).unwrap().expect("nobody holds it");
         lose(lease.name());
         let other = theirs.create(&request("report")).unwrap().expect("nobody holds it");
-        thread::sleep(Duration::from_secs(2)); // longer than an answer is under way to us
+        thread::sleep(Duration::from_secs(2)); // longer than a reply is under way
         proxy.fault_once(Fault::Cut);
         assert!(!ours.forget(&lease).unwrap(), "loss {number}");
         assert!(theirs.forget(&other).unwrap(), "it was left alone");
@@ -318,10 +318,10 @@ fn a_call_waits_for_a_server_that_is_restarted_also_where_it_was_interrupted() {
 fn a_lease_that_another_took_after_its_release_was_ours_until_then() {
     let server = Redis::start();
     let (proxy, theirs) = (Proxy::of(&server), RedisMutex::new(&server.url()).unwrap());
-    // It asks again after half of that.
+    // The store asks again after half of that.
     let ours = RedisMutex::builder(&proxy.url()).timeout(Duration::from_secs(8)).build().unwrap();
     let lease = ours.create(&request("report")).unwrap().expect("nobody holds it");
-    thread::sleep(Duration::from_secs(2)); // longer than an answer is under way to us
+    thread::sleep(Duration::from_secs(2)); // longer than a reply is under way
     assert!(ours.exists(lease.name()).unwrap(), "and a connection is at rest");
     proxy.fault_once(Fault::ReplyLost);
     let other = thread::scope(|scope| {
@@ -358,7 +358,7 @@ fn a_server_that_dies_with_an_admission_in_hand_is_out_until_it_is_back() {
         let tick = scope.spawn(|| assert_out(&schedule, minute(1), &diary));
         proxy.wait_until_met();
         server.pause();
-        proxy.mend(); // The server has the request, and no turn to act on it.
+        proxy.mend(); // The stopped server has the request, and cannot act on it.
         server.kill();
         tick.join().unwrap();
     });
@@ -381,7 +381,7 @@ fn an_admission_that_a_stopped_server_finds_when_it_goes_on_grants_nothing() {
     assert_eq!(entries(&server), [claim(0), claim(1)]);
 }
 
-/// A worker that asks for its second tick at a server which has stopped, and is gone when the server goes on.
+/// Stops the server before the second tick of a worker, and continues it after the worker has gone.
 #[test]
 fn an_admission_of_a_process_that_is_gone_grants_nothing_when_a_stopped_server_goes_on() {
     let server = Redis::start();
@@ -392,7 +392,7 @@ fn an_admission_of_a_process_that_is_gone_grants_nothing_when_a_stopped_server_g
     proxy.wait_until_met();
     let replies = proxy.replies();
     server.pause();
-    proxy.mend(); // The server has the request, and no turn to act on it.
+    proxy.mend(); // The stopped server has the request, and cannot act on it.
     assert_eq!(gone.wait_with_output().expect("it ends").status.code(), Some(1));
     assert_eq!(reasons(&fleet, "gone"), ["store_unavailable"]);
     server.resume();
@@ -433,7 +433,7 @@ fn worker(fleet: &Fleet, log: &str, options: &[&str]) -> Child {
     fleet.worker(log, &[&now[..], lease].concat()).spawn().expect("a worker starts")
 }
 
-/// Why ticks of the worker ran nothing.
+/// Returns the reasons why ticks of the worker ran nothing.
 fn reasons(fleet: &Fleet, log: &str) -> Vec<String> {
     read(&fleet.log(log)).into_iter().filter_map(|line| line.reason).collect()
 }
@@ -494,7 +494,8 @@ fn a_run_whose_lease_went_with_the_servers_data_ends_without_harm_to_the_next() 
     });
 }
 
-/// The server answers with this error while `out` says so, and runs the same occurrence when it is `back`.
+/// Asserts that an error of the server leads to an unavailable store, and the occurrence runs when the server is
+/// `back`.
 #[track_caller]
 fn an_error_is_no_answer(server: &Redis, error: &str, back: impl Fn()) {
     let diary = Diary::default();
@@ -578,7 +579,7 @@ fn what_a_lost_answer_granted_is_given_back_also_when_it_is_refused_the_second_t
         assert!(said.contains("NOPERM"), "{said}");
     });
     server.ask(&["ACL", "SETUSER", "default", "+evalsha"]);
-    // It is released with the next call, before that asks for it again.
+    // The next call releases the unknown claim before it requests it again.
     assert_ran(&schedule.run_due(minute(1)));
 }
 
@@ -601,7 +602,7 @@ fn what_a_lost_answer_granted_is_run_although_the_memory_is_full_since() {
     assert_ran(&schedule.run_due(noon()));
     proxy.fault_once(Fault::ReplyLost);
     let fill = ["CONFIG", "SET", "maxmemory", "1"];
-    // The release leaves its owner behind, which takes memory that there is not; the lease is free all the same.
+    // The release records its owner, and there is no memory for that; the lease is free nevertheless.
     between_two_attempts(&server, &fill, || assert_ran(&schedule.run_due(minute(1))));
     assert_eq!(entries(&server), [claim(0), claim(1)]);
 }
@@ -634,7 +635,8 @@ fn a_grant_whose_term_was_over_when_its_answer_came_is_not_run() {
     let event = Event::call("report", diary.task("ran")).every_minute();
     schedule.add(event.on_one_server().without_overlapping_for(Duration::from_secs(5))).unwrap();
     assert_ran(&schedule.run_due(noon()));
-    // Asked again after six seconds, and found to be ours: but five seconds after the first question it was over.
+    // The second request after six seconds finds the lease as its own: but it ended five seconds after the first
+    // request.
     proxy.fault_once(Fault::ReplyLost);
     let report = schedule.run_due(minute(1));
     assert!(skipped(&report, "report").to_string().contains("over before the answer came"), "{report}");
@@ -697,7 +699,7 @@ fn a_look_at_a_server_warns_of_what_it_can_not_be_trusted_with() {
     // Of another server, which saves for it and would do nothing else meanwhile.
     assert_eq!(check(&Redis::replica_of(&Redis::start())), [StoreWarning::Replica]);
 
-    // It can't write its dump where a directory is.
+    // The server cannot write its dump in the place of a directory.
     fs::create_dir_all(server.directory().join("dump.rdb/taken")).unwrap();
     server.ask(&["CONFIG", "SET", "save", "3600 1"]);
     server.ask(&["BGSAVE"]);

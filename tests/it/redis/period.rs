@@ -16,7 +16,7 @@ fn hourly(name: &str, diary: &Diary) -> Schedule {
     schedule
 }
 
-/// For how long the server keeps the permit of this hour, and whether it keeps it at all.
+/// Returns how long the server keeps the permit of this hour; `None`: there is none.
 fn rest(name: &str, start: &str) -> Option<TimeDelta> {
     let permit = MutexName::lease(name).expect("a name").permit(name, format!("hour@{start}"));
     let rest = Redis::shared().ask(&["PTTL", &key(&permit)]).number();

@@ -1,4 +1,4 @@
-//! Servers that answer, and will not: what is said, and that nobody is told to do harm.
+//! Servers that refuse requests: their errors, and advice that can do no harm.
 
 use std::net::TcpListener;
 use std::thread;
@@ -200,7 +200,7 @@ fn a_sentinel_is_told_by_its_name_and_not_by_a_page_of_lua() {
     assert!(!text.contains("redis.call"), "{text}");
 }
 
-/// Returns a cluster of two, of which the second serves the slot of the prefix.
+/// Returns a cluster of two nodes. The second serves the slot of the prefix.
 fn cluster() -> (Redis, Redis) {
     let (all, none) = (Redis::cluster_node(), Redis::with("cluster-enabled yes "));
     all.ask(&["CLUSTER", "MEET", "127.0.0.1", &none.port().to_string()]);

@@ -15,7 +15,7 @@ use crate::support::{PATIENCE, noon, ran, skipped, until};
 
 /// Two thirds of it are longer than any thread stalls on a machine that has more to do than this.
 pub(super) const TERM: Duration = Duration::from_secs(8);
-/// How long a call takes at most; what is admitted is not asked for twice.
+/// The timeout of a call. An admission is not requested twice.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// The time-out of a store whose calls are to be answered, however late.
 const LONG: Duration = Duration::from_secs(20);
@@ -33,8 +33,8 @@ fn store_with(url: &str, timeout: Duration) -> RedisMutex {
     RedisMutex::builder(url).timeout(timeout).build().expect("a url")
 }
 
-/// A run of `report` that goes on until it is told to end, also when it is cancelled.
-pub(super) struct AtWork {
+/// A run of `report` that goes on until the test ends it, also when it is cancelled.
+pub(super) struct LongRun {
     schedule: Arc<Schedule>,
     term: Duration,
     pub(super) run: Run,
@@ -42,7 +42,7 @@ pub(super) struct AtWork {
     tick: JoinHandle<Report>,
 }
 
-/// How a run went on from here.
+/// The later course of a run.
 #[derive(Debug)]
 pub(super) struct Cancelled {
     pub(super) reason: CancelReason,
@@ -52,13 +52,13 @@ pub(super) struct Cancelled {
     deadline: Option<Moment>,
 }
 
-impl AtWork {
+impl LongRun {
     #[track_caller]
     pub(super) fn on(store: RedisMutex) -> Self {
         Self::with(store, TERM)
     }
 
-    /// Under a lease of this term.
+    /// Starts the run under a lease of this term.
     #[track_caller]
     pub(super) fn with(store: RedisMutex, term: Duration) -> Self {
         let (started, starts) = mpsc::channel();
@@ -79,8 +79,8 @@ impl AtWork {
         Self { schedule, term, run: starts.recv_timeout(PATIENCE).expect("the task starts"), end, tick }
     }
 
-    /// Until when the run may rely on its lease, as things are, and nothing if that has gone; never told too early, and a
-    /// tenth of a millisecond too late at most.
+    /// Returns the time until which the run may rely on its lease, or nothing if the lease is lost. The time is
+    /// never too early, and too late by a tenth of a millisecond at most.
     fn known_deadline(&self) -> Option<Moment> {
         loop {
             let before = now();
@@ -92,7 +92,7 @@ impl AtWork {
         }
     }
 
-    /// The same of a lease that is there.
+    /// Returns the deadline of a lease that is not lost.
     #[track_caller]
     fn deadline(&self) -> Moment {
         self.known_deadline().expect("the lease is not lost")
@@ -104,7 +104,7 @@ impl AtWork {
         let before = self.deadline();
         while self.deadline() < before.plus(self.term / 6) {
             assert_eq!(self.run.cancel_reason(), None, "it was to be renewed");
-            thread::sleep(Duration::from_millis(1)); // between two looks at another thread
+            thread::sleep(Duration::from_millis(1)); // between two checks of another thread
         }
     }
 
@@ -119,7 +119,7 @@ impl AtWork {
             if held_by_the_server_until(server) > known.plus(TERM / 6) {
                 return known;
             }
-            proxy.mend(); // what was held is the look for a request to stop, which follows each renewal
+            proxy.mend(); // the held request reads the cancellations, after each renewal
         }
     }
 
@@ -135,7 +135,7 @@ impl AtWork {
                 Some(reason) => return Cancelled { reason, at: now(), deadline },
                 None => assert!(known.is_some(), "it goes on past its deadline"),
             }
-            thread::sleep(Duration::from_millis(1)); // between two looks at another thread
+            thread::sleep(Duration::from_millis(1)); // between two checks of another thread
         }
     }
 
@@ -147,7 +147,7 @@ impl AtWork {
 }
 
 #[track_caller]
-pub(super) fn assert_nothing_was_lost(at_work: AtWork) {
+pub(super) fn assert_nothing_was_lost(at_work: LongRun) {
     let report = at_work.end();
     assert!(!report.is_failure(), "{report}");
     assert_eq!(ran(&report, "report").lease_lost_at(), None);
@@ -162,7 +162,8 @@ pub(super) fn assert_lost(report: &Report) {
     assert!(text.starts_with("succeeded in ") && text.contains(", but the lease was lost at 20"), "{text}");
 }
 
-/// Until when the server itself holds the lease: not later than this, which is a millisecond more than it says.
+/// Returns the end of the lease at the server: not later than this, which is a millisecond more than the server's
+/// value.
 #[track_caller]
 fn held_by_the_server_until(server: &Redis) -> Moment {
     let left = server.ask(&["PTTL", LEASE]).number();
@@ -173,7 +174,7 @@ fn held_by_the_server_until(server: &Redis) -> Moment {
 fn a_server_that_stops_for_less_than_what_is_left_of_the_term_loses_nothing() {
     let server = Redis::start();
     let term = TIMEOUT * 5;
-    let at_work = AtWork::with(store(&server.url()), term);
+    let at_work = LongRun::with(store(&server.url()), term);
     at_work.wait_for_a_renewal();
     let token = at_work.run.fencing_token();
     server.pause();
@@ -191,7 +192,7 @@ fn a_server_that_stops_for_less_than_what_is_left_of_the_term_loses_nothing() {
 #[test]
 fn a_server_that_is_restarted_with_its_data_loses_nothing() {
     let server = Redis::with("appendonly yes");
-    let at_work = AtWork::on(store(&server.url()));
+    let at_work = LongRun::on(store(&server.url()));
     at_work.wait_for_a_renewal();
     server.restart();
     at_work.wait_for_a_renewal();
@@ -201,7 +202,7 @@ fn a_server_that_is_restarted_with_its_data_loses_nothing() {
 #[test]
 fn a_server_that_stops_for_longer_lets_the_run_be_cancelled_before_the_lease_is_anybody_elses() {
     let server = Redis::start();
-    let at_work = AtWork::on(store(&server.url()));
+    let at_work = LongRun::on(store(&server.url()));
     let free = loop {
         at_work.wait_for_a_renewal();
         let deadline = at_work.deadline();
@@ -224,7 +225,7 @@ fn a_server_that_stops_for_longer_lets_the_run_be_cancelled_before_the_lease_is_
 #[test]
 fn a_server_that_is_gone_lets_the_run_be_cancelled_at_its_deadline() {
     let server = Redis::start();
-    let at_work = AtWork::on(store(&server.url()));
+    let at_work = LongRun::on(store(&server.url()));
     at_work.wait_for_a_renewal();
     server.kill();
     // Tried again and again, and not given up before the deadline.
@@ -240,7 +241,7 @@ fn a_server_that_is_gone_lets_the_run_be_cancelled_at_its_deadline() {
 fn a_renewal_that_is_answered_late_does_not_stretch_the_deadline() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
-    let at_work = AtWork::on(store_with(&proxy.url(), LONG));
+    let at_work = LongRun::on(store_with(&proxy.url(), LONG));
     let known = at_work.hold_the_answer_to_a_renewal(&proxy, &server);
     let cancelled = at_work.wait_until_cancelled();
     let deadline = cancelled.deadline.expect("it was watched before it was lost");
@@ -259,14 +260,14 @@ fn a_renewal_that_is_answered_late_does_not_stretch_the_deadline() {
 fn the_deadline_counts_from_before_a_renewal_was_sent() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
-    let at_work = AtWork::on(store_with(&proxy.url(), LONG));
+    let at_work = LongRun::on(store_with(&proxy.url(), LONG));
     let before = at_work.hold_the_answer_to_a_renewal(&proxy, &server);
     let held = held_by_the_server_until(&server);
-    thread::sleep(TERM / 6); // the answer is on its way for so long
-    // It arrives, and that of the next renewal does not until this is looked at.
+    thread::sleep(TERM / 6); // the delay of the reply
+    // The renewal arrives, and the next one is held until this is checked.
     proxy.fault(Fault::RequestHeld);
     while at_work.deadline() < before.plus(TERM / 6) {
-        thread::sleep(Duration::from_millis(1)); // between two looks at another thread
+        thread::sleep(Duration::from_millis(1)); // between two checks of another thread
     }
     assert!(at_work.deadline() <= held.plus(TERM / 12), "the answer's time was added to the term");
     proxy.mend();
@@ -277,9 +278,9 @@ fn the_deadline_counts_from_before_a_renewal_was_sent() {
 fn a_renewal_that_fails_ten_times_and_then_succeeds_keeps_the_lease() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
-    let at_work = AtWork::on(store(&proxy.url()));
+    let at_work = LongRun::on(store(&proxy.url()));
     at_work.wait_for_a_renewal();
-    // The server is there, and says each time that it can't; each renewal tries that on a second connection, too.
+    // The server refuses each renewal; each is tried on a second connection, too.
     proxy.fault(Fault::Answer(b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"));
     proxy.wait_until_met_often(2 * 10);
     proxy.mend();
@@ -291,7 +292,7 @@ fn a_renewal_that_fails_ten_times_and_then_succeeds_keeps_the_lease() {
 fn a_server_that_restarted_empty_is_noticed_and_this_process_starts_no_second_run_meanwhile() {
     let server = Redis::start();
     // No renewal is due meanwhile that would notice it.
-    let at_work = AtWork::with(store(&server.url()), Duration::from_secs(60));
+    let at_work = LongRun::with(store(&server.url()), Duration::from_secs(60));
     let (deadline, pid) = (at_work.deadline(), std::process::id());
     server.restart();
     assert_eq!(server.ask(&["EXISTS", LEASE]).number(), 0, "the server has forgotten it");
@@ -314,7 +315,7 @@ fn an_extension_that_nobody_waits_for_any_more_does_nothing() {
     let term = Term::new(Duration::from_secs(600)).unwrap();
     let request = LeaseRequest::new(MutexName::lease("report").unwrap(), term, &Clock::system());
     let lease = patient.create(&request).unwrap().expect("it is free");
-    // It has a connection, on which the extension is sent.
+    // The handle has a connection for the extension.
     until(|| hasty.exists(request.name()).is_ok()).unwrap();
     server.pause();
     let hours = Term::new(Duration::from_secs(7200)).unwrap();
@@ -358,14 +359,14 @@ fn a_lease_that_could_not_be_shortened_is_held_as_long_as_it_was_asked_for_and_g
     proxy.mend();
     while mutex.exists(&MutexName::lease("report").unwrap()).unwrap() {
         assert!(now() < began.plus(length * 8), "it was not given back, although the server answers again");
-        thread::sleep(Duration::from_millis(5)); // between two looks at a server
+        thread::sleep(Duration::from_millis(5)); // between two checks of a server
     }
     assert!(now() >= began.plus(length), "it was given back before its time");
 }
 
 #[test]
 fn two_hundred_leases_in_hand_cost_three_commands_a_third_of_their_term() {
-    // Two renew a hundred each, and one looks whether an operator asks any run to stop.
+    // Two requests renew a hundred leases each, and one reads whether an operator cancels a run.
     let server = Redis::start();
     let mut schedule = Schedule::new(store_with(&server.url(), LONG));
     let (started, starts) = mpsc::channel();
@@ -398,7 +399,7 @@ fn two_hundred_leases_in_hand_cost_three_commands_a_third_of_their_term() {
 #[test]
 fn a_server_that_restarted_empty_is_noticed_at_the_next_renewal() {
     let server = Redis::start();
-    let at_work = AtWork::on(store(&server.url()));
+    let at_work = LongRun::on(store(&server.url()));
     at_work.wait_for_a_renewal();
     let deadline = at_work.deadline();
     server.restart();

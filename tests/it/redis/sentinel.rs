@@ -1,4 +1,4 @@
-//! Sentinels name the primary: they are asked at each connect, and what they say is verified.
+//! Sentinels name the primary. A store asks them at each connect, and verifies the reply.
 
 use std::thread;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn sentinels_that_are_dead_or_stopped_are_passed_over() {
     let [dead, stopped, _] = servers.sentinels() else { panic!("there are three") };
     dead.kill();
     stopped.pause();
-    // One schedule asks again, the others ask for the first time.
+    // One schedule has asked before, the others ask for the first time.
     let known = schedule(&servers.url(), &diary);
     for number in 0..3 {
         assert_ran(&known.run_due(minute(2 * number)));
@@ -86,7 +86,7 @@ fn a_replica_that_the_sentinels_name_is_asked_for_nothing() {
     assert_ran(&schedule(&servers.url(), &diary).run_due(minute(0)));
     servers.wait_until_copied(&claim(0));
     servers.name_as_primary(replica);
-    // It would write nothing, but refuse what it has a copy of.
+    // The replica cannot write, but it could refuse an occurrence from its copy.
     for number in [0, 1] {
         assert_unavailable(&schedule(&servers.url(), &diary).run_due(minute(number)));
     }

@@ -10,7 +10,7 @@ use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
 use crate::support::{Diary, in_time, noon};
 
-/// A schedule of protected events, `0` to `count - 1`, that write their names into the diary.
+/// Returns a schedule of protected events, `0` to `count - 1`, that write their names into the diary.
 fn schedule(url: &str, count: usize, diary: &Diary, shape: impl Fn(Event, usize) -> Event) -> Schedule {
     let mut schedule = Schedule::new(soloist::connect(url).expect("a url"));
     for number in 0..count {
@@ -31,7 +31,7 @@ fn assert_all_ran(report: &Report, count: usize) {
     assert_eq!(ran, count, "{report}");
 }
 
-/// How many entries say that the store did not answer.
+/// Returns how many entries say that the store did not answer.
 fn unavailable(report: &Report) -> usize {
     let is_out = |verdict: &Verdict| matches!(verdict, Verdict::Skipped(SkipReason::StoreUnavailable(_)));
     report.entries().iter().filter(|entry| is_out(entry.verdict())).count()
@@ -45,7 +45,7 @@ fn a_thousand_background_events_cost_twenty_commands_and_their_losers_ten() {
     let mut fewest = usize::MAX;
     for number in 0..5 {
         assert_all_ran(&schedule.run_due(minute(number)), 1000);
-        // A busy machine may split what is released at once.
+        // A busy machine may split a batch of releases.
         fewest = fewest.min(monitor.commands().len());
 
         let report = schedule.run_due(minute(number));
@@ -62,7 +62,7 @@ fn a_thousand_background_events_cost_twenty_commands_and_their_losers_ten() {
 fn a_hundred_due_events_wait_for_a_silent_server_once() {
     let shapes: [fn(Event, usize) -> Event; 3] =
         [in_background, |event, _| event, |event, number| if number % 2 == 0 { event } else { event.in_background() }];
-    // Beside one another: what takes its time is the waiting.
+    // In parallel: the time is spent on waiting.
     thread::scope(|scope| {
         for shape in shapes {
             scope.spawn(move || {
@@ -103,13 +103,13 @@ fn a_hundred_admissions_whose_answer_was_lost_are_all_given_back() {
         assert_eq!(unavailable(&schedule.run_due(noon())), 100);
         assert!(!entries(&server).is_empty(), "the server has granted what nobody knows of");
         proxy.mend();
-        // They are given back before the admissions.
+        // The unknown leases are released before the admissions.
         assert_all_ran(&schedule.run_due(noon()), 100);
         assert_eq!(diary.lines().len(), 100);
     }
 }
 
-/// One of them runs, and the others learn of it before they start, whoever they are.
+/// Asserts that one of the events runs, and the others are refused before they start.
 #[track_caller]
 fn events_that_share_a_mutex_exclude_each_other(server: &Redis, diary: &Diary) {
     let share = |event: Event, number: usize| {

@@ -1,4 +1,4 @@
-//! Admissions that a held name excludes, and the list of what is held.
+//! Admissions that a held name excludes, and the list of held names.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ fn store(server: &Redis) -> RedisMutex {
     RedisMutex::new(&server.url()).expect("a url")
 }
 
-/// The lease and a claim of `event`, unless `migration` is held.
+/// Returns an admission of the lease and a claim of `event`, unless `migration` is held.
 fn import(event: &str) -> Admission {
     let lease = request(&name(event));
     let claim = lease.with(name(event).claim(event, noon()), Term::DEFAULT);
@@ -36,7 +36,7 @@ fn migrate(mutex: &RedisMutex) -> Lease {
     mutex.create(&request(&name("migration"))).expect("an answer").expect("it is free")
 }
 
-/// What each of these admissions is answered in one batch, after this lease is given back.
+/// Returns the answers to these admissions in one batch, after the release of this lease.
 #[track_caller]
 fn decided(mutex: &RedisMutex, release: Option<Lease>, admissions: Vec<Admission>) -> Vec<Admitted> {
     let batch = carry_out(mutex, release.into_iter().collect(), admissions);
@@ -88,7 +88,7 @@ fn whatever_is_at_the_key_of_an_excluding_name_excludes() {
 #[test]
 fn what_an_earlier_admission_of_a_batch_took_excludes_the_later_ones() {
     let migration = Admission::lease_only(request(&name("migration")));
-    // The second is excluded by the same name as those around it, and changes that.
+    // The second admission takes the name that excludes the others, also with an exclusion of its own.
     for migration in [migration.clone(), migration.unless(name("migration"))] {
         for server in [Redis::start(), Redis::cluster_node()] {
             let batch = vec![import("before"), migration.clone(), import("after"), import("last")];
@@ -113,7 +113,8 @@ fn a_name_may_exclude_admissions_of_its_own_mutex() {
     }
 }
 
-/// Whose answer was lost asks again, and somebody may have come in between who waits for the run to end.
+/// Loses the reply. The owner asks again, and another caller may have come in between that waits for the run to
+/// end.
 #[test]
 fn what_was_granted_stays_granted_whoever_excludes_it_since() {
     for server in [Redis::shared(), Redis::shared_cluster_node()] {
@@ -131,7 +132,7 @@ fn what_was_granted_stays_granted_whoever_excludes_it_since() {
     }
 }
 
-/// Each of two names excludes the other, and eight threads ask for them: with two steps, both are held sooner or later.
+/// Lets eight threads request two names that exclude each other. In two steps, both would be held sooner or later.
 #[test]
 fn of_two_names_that_exclude_each_other_never_both_are_held() {
     let server = Redis::start();
@@ -158,7 +159,7 @@ fn of_two_names_that_exclude_each_other_never_both_are_held() {
     assert!(granted.into_inner() > 8, "hardly anybody was admitted");
 }
 
-/// More than the server looks at for one answer, among as many that are not asked about.
+/// Makes more leases than the server scans for one reply, among as many with other prefixes.
 #[test]
 fn leases_are_listed_by_the_beginning_of_their_names_whatever_these_are_made_of() {
     let server = Redis::start();
@@ -173,7 +174,7 @@ fn leases_are_listed_by_the_beginning_of_their_names_whatever_these_are_made_of(
         Admission::both(lease.clone(), lease.with(name.claim("claimed", noon()), Term::DEFAULT))
     });
     let granted = decided(&mutex, None, admissions.collect());
-    // What is not ours, and what another store has.
+    // The keys of others, and of another store.
     let foreign = [
         r"{a*[b]?\:}:lease/",
         r"{a*[b]?\:}:lease/%61",

@@ -1,5 +1,5 @@
-//! Servers that tick one event, each tick a process of its own as cron starts it, and how that looks as a drawing: a row
-//! for each server, a column for each moment at which servers ask, and bars for what is at work.
+//! Servers that tick one event, drawn as a timeline. Each tick is a process of its own, as cron starts it. The
+//! drawing has a row for each server, a column for each moment of ticks, and bars for runs.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,12 +14,12 @@ pub(crate) struct Timeline<'a> {
     ticks: Vec<Tick<'a>>,
 }
 
-/// What one server did at one moment.
+/// A tick of one server at one moment.
 struct Tick<'a> {
     server: &'static str,
     moment: &'static str,
     pid: u32,
-    /// While its task is at work.
+    /// The process of a running task.
     worker: Option<Worker<'a>>,
     lines: Vec<Line>,
     killed_at: Option<u64>,
@@ -30,7 +30,7 @@ impl Tick<'_> {
         self.lines.iter().find(|line| line.what == "start")
     }
 
-    /// When its task ended, and whether by itself.
+    /// Returns when its task ended, and whether by itself.
     fn end(&self) -> (u64, bool) {
         let end = self.lines.iter().find(|line| line.what == "end").map(|line| (line.at, true));
         end.or(self.killed_at.map(|at| (at, false))).expect("nothing is at work any more")
@@ -42,8 +42,8 @@ impl<'a> Timeline<'a> {
         Self { fleet, event, options, ticks: Vec::new() }
     }
 
-    /// Servers ask one after another, at a moment such as `12:00` or `12:00:30`; who runs the task is done with it before
-    /// the next one asks.
+    /// Lets servers tick one after another, at a moment such as `12:00` or `12:00:30`. A task ends before the next
+    /// tick.
     #[track_caller]
     pub(crate) fn ask(&mut self, moment: &'static str, servers: &[&'static str]) {
         for server in servers {
@@ -53,7 +53,7 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// The first server starts the task, and is at work on it while the others ask.
+    /// Starts the task on the first server, and lets the others tick while it runs.
     #[track_caller]
     pub(crate) fn ask_during_the_task(&mut self, moment: &'static str, servers: &[&'static str]) {
         let (first, others) = servers.split_first().expect("somebody runs it");
@@ -65,18 +65,18 @@ impl<'a> Timeline<'a> {
         self.ask(moment, others);
     }
 
-    /// The task that began at this moment on this server ends.
+    /// Ends the task that began at this moment on this server.
     #[track_caller]
     pub(crate) fn end(&mut self, moment: &'static str, server: &'static str) {
         std::fs::write(format!("{}/{}", self.folder(moment, server), self.event), "").expect("the folder is there");
-        let tick = self.at_work(moment, server);
+        let tick = self.running(moment, server);
         tick.lines = tick.worker.take().expect("it is at work").succeeds();
     }
 
-    /// The server is killed in its task.
+    /// Kills the server in its task.
     #[track_caller]
     pub(crate) fn kill(&mut self, moment: &'static str, server: &'static str) {
-        let tick = self.at_work(moment, server);
+        let tick = self.running(moment, server);
         let worker = tick.worker.take().expect("it is at work");
         tick.lines = worker.log();
         worker.kill();
@@ -84,26 +84,26 @@ impl<'a> Timeline<'a> {
         tick.killed_at = Some(u64::try_from(now.as_nanos()).expect("it is earlier than 2554"));
     }
 
-    /// What the task of this tick logged when it started.
+    /// Returns the line that the task of this tick logged when it started.
     #[track_caller]
     pub(crate) fn start_of(&self, moment: &str, server: &str) -> &Line {
         self.of(moment, server).and_then(Tick::start).expect("it started the task")
     }
 
-    /// When the task of this tick ended.
+    /// Returns when the task of this tick ended.
     #[track_caller]
     pub(crate) fn end_of(&self, moment: &str, server: &str) -> u64 {
         self.of(moment, server).expect("it has ticked").end().0
     }
 
-    /// The tokens of all runs, in the order in which they started.
+    /// Returns the tokens of all runs, in the order of their starts.
     pub(crate) fn tokens(&self) -> Vec<u64> {
         let mut starts: Vec<&Line> = self.ticks.iter().filter_map(Tick::start).collect();
         starts.sort_by_key(|start| start.at);
         starts.iter().map(|start| start.token.expect("protected")).collect()
     }
 
-    /// How often each occurrence started.
+    /// Returns how often this occurrence started.
     pub(crate) fn starts(&self, occurrence: &str) -> usize {
         self.ticks.iter().filter_map(Tick::start).filter(|start| clock(&start.occurrence) == occurrence).count()
     }
@@ -122,7 +122,7 @@ impl<'a> Timeline<'a> {
     }
 
     #[track_caller]
-    fn at_work(&mut self, moment: &str, server: &str) -> &mut Tick<'a> {
+    fn running(&mut self, moment: &str, server: &str) -> &mut Tick<'a> {
         let mut ticks = self.ticks.iter_mut();
         ticks.find(|tick| tick.server == server && tick.moment == moment).expect("it has ticked")
     }
@@ -131,7 +131,7 @@ impl<'a> Timeline<'a> {
         self.fleet.log(&format!("{} {moment} {server} ends", self.event)).display().to_string()
     }
 
-    /// What was seen, as the page draws it.
+    /// Draws the timeline as the page does.
     pub(crate) fn draw(&self) -> String {
         let mut moments: Vec<&str> = Vec::new();
         let mut servers: Vec<&str> = Vec::new();
@@ -183,12 +183,12 @@ impl<'a> Timeline<'a> {
 /// How wide the names of servers are.
 const HEAD: usize = 7;
 
-/// How wide each column is.
+/// Returns the width of each column.
 fn width(table: &[(&str, Vec<String>)]) -> usize {
     table.iter().flat_map(|(_, cells)| cells).map(|cell| cell.len() + 2).max().expect("there are cells")
 }
 
-/// Each row with its head, and its cells below one another.
+/// Returns each row with its head, and its cells below one another.
 pub(crate) fn rows(table: &[(&str, Vec<String>)]) -> Vec<String> {
     let width = width(table);
     let row = |(head, cells): &(&str, Vec<String>)| {
@@ -198,7 +198,7 @@ pub(crate) fn rows(table: &[(&str, Vec<String>)]) -> Vec<String> {
     table.iter().map(row).collect()
 }
 
-/// What a tick did, in the words of its report; of the holder only the server.
+/// Returns the words of a tick's report, with the server in place of the holder.
 fn cell(tick: &Tick<'_>, names: &[(u32, &str)]) -> String {
     match (tick.start(), &tick.lines[..]) {
         (Some(start), _) => format!("runs {}", clock(&start.occurrence)),
@@ -207,7 +207,7 @@ fn cell(tick: &Tick<'_>, names: &[(u32, &str)]) -> String {
     }
 }
 
-/// What the report says about a skip, with the server instead of its process.
+/// Returns the words of the report for a skip, with the server in place of its process.
 #[track_caller]
 pub(crate) fn skip(line: &Line, names: &[(u32, &str)]) -> String {
     let (Some(text), Some(holder)) = (&line.text, &line.holder) else { panic!("nobody holds it: {line:?}") };

@@ -6,14 +6,14 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Who owns nothing, by the numbers that the kernel gives to such: `nobody`.
+/// The user without any file, `nobody`, by the kernel's number.
 const NOBODY: u32 = 65_534;
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The command line of such a server: as root, it is started as nobody; else as oneself.
+/// Returns the command line of a server: root starts it as the user `nobody`, others as themselves.
 pub(super) fn ordinary(command: impl IntoIterator<Item = String>) -> Vec<String> {
     let (user, group) = (format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"));
     let turn =
@@ -21,7 +21,7 @@ pub(super) fn ordinary(command: impl IntoIterator<Item = String>) -> Vec<String>
     turn.into_iter().chain(command).collect()
 }
 
-/// Makes such a server the owner of a path and of all that lies under it.
+/// Makes the server's user the owner of a path and of everything under it.
 pub(super) fn give(path: &Path) {
     if !is_root() {
         return;
@@ -34,7 +34,7 @@ pub(super) fn give(path: &Path) {
     }
 }
 
-/// A program under one of these folders, which need not be on the `PATH`, or on that.
+/// Returns the path of a program in one of these folders, or else on the `PATH`.
 pub(super) fn installed(name: &str, folders: &[PathBuf]) -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut candidates = folders.iter().cloned().chain(env::split_paths(&path)).map(|folder| folder.join(name));
@@ -43,7 +43,7 @@ pub(super) fn installed(name: &str, folders: &[PathBuf]) -> PathBuf {
         .unwrap_or_else(|| panic!("{name} is not installed; tests/run installs it, or says what to install"))
 }
 
-/// Runs such a command line to its end, with this on its input.
+/// Runs a command line of [`ordinary`] to its end, with this on its input.
 pub(super) fn run(directory: &Path, command: impl IntoIterator<Item = String>, input: &str) {
     let file = directory.join("input");
     fs::write(&file, input).expect("the directory takes a file");

@@ -1,5 +1,5 @@
-// Preloaded into a server, it lets a test set the server's wall clock: it adds the seconds in a file, whose path is in
-// SOLOIST_TEST_CLOCK, to what the system's clock shows. Clocks that never step are left alone.
+// A library that is preloaded into a server, so that a test can set the server's wall clock. It adds the seconds in a file,
+// whose path is in SOLOIST_TEST_CLOCK, to the system's clock. Clocks that never step are left alone.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -49,8 +49,8 @@ time_t time(time_t *now) {
     return precise.tv_sec;
 }
 
-// A server waits until a time that it has read here, and the system waits by its own. What lies within the first years
-// since 1970 was read from a clock that never steps.
+// A server waits until a time of this clock, but the system waits by its own. A time in the first years since 1970 is of a
+// clock that never steps.
 int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,
                            const struct timespec *restrict until) {
     if (until->tv_sec < 1000000000) return pthread_cond_clockwait(cond, mutex, CLOCK_MONOTONIC, until);

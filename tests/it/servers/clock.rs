@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The clock of one process. It shows what the machine's does, and the seconds that it was set ahead.
+/// The clock of one process: the machine's time, plus the seconds that it was set ahead.
 pub(crate) struct WallClock {
     file: PathBuf,
 }
@@ -36,7 +36,7 @@ pub(crate) fn settable(directory: &Path) -> Vec<String> {
     vec!["env".into(), preload, format!("SOLOIST_TEST_CLOCK={}", file.display())]
 }
 
-/// The library that stands between a server and the clock, compiled once for all servers of this process.
+/// Returns the library that moves a server's clock, compiled once for all servers of this process.
 fn preloaded() -> &'static [u8] {
     static LIBRARY: OnceLock<Vec<u8>> = OnceLock::new();
     LIBRARY.get_or_init(|| {

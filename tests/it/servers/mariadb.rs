@@ -19,7 +19,7 @@ use super::{account, template, tls};
 pub(crate) struct Mariadb {
     process: Process,
     port: u16,
-    /// Looks at the counters: a new connection for each look would count too.
+    /// Reads the counters: a new connection for each read would count too.
     witness: Mutex<Option<Conn>>,
 }
 
@@ -27,7 +27,8 @@ pub(crate) struct Mariadb {
 pub(crate) type Rows = Vec<Vec<Option<String>>>;
 
 impl Mariadb {
-    /// The one that all tests of this process may use which leave it and the names of others alone.
+    /// Returns the server that all tests of this process share, if they leave the server and the names of others
+    /// alone.
     pub(crate) fn shared() -> &'static Self {
         static SHARED: OnceLock<Mariadb> = OnceLock::new();
         assert_may_start_servers();
@@ -45,13 +46,14 @@ impl Mariadb {
         Self::prepared(|_| configuration.iter().map(ToString::to_string).collect(), |_| Vec::new())
     }
 
-    /// A server whose clock a test can [set](Self::clock).
+    /// Starts a server whose clock a test can [set](Self::clock).
     #[track_caller]
     pub(crate) fn with_clock() -> Self {
         Self::prepared(|_| Vec::new(), clock::settable)
     }
 
-    /// A server that speaks TLS alone on its port, with a certificate by [`ca`](Self::ca) for 127.0.0.1 and localhost.
+    /// Starts a server whose port speaks TLS only, with a certificate by [`ca`](Self::ca) for 127.0.0.1 and
+    /// localhost.
     #[track_caller]
     pub(crate) fn with_tls() -> Self {
         let options = |directory: &Path| {
@@ -78,19 +80,20 @@ impl Mariadb {
         mariadb
     }
 
-    /// The database `app` for a user to whom everything in it is allowed, and nothing else.
+    /// Returns the URL of the database `app`, for a user with all privileges in it, and no others.
     pub(crate) fn url(&self) -> String {
         self.url_of("owner")
     }
 
-    /// The same, with the words by which a client is told to check the certificate and the name in it. This process has a
-    /// provider for it from then on, as a program has that encrypts.
+    /// Returns such a URL that makes a client check the certificate and the name in it. From then on this process
+    /// has a crypto provider, as a program with encryption has.
     pub(crate) fn tls_url(&self) -> String {
         let _ = rustls::crypto::ring::default_provider().install_default();
         format!("{}?ssl-mode=VERIFY_IDENTITY", self.url())
     }
 
-    /// The database `app` for a new user, with these grants on it and no other: `SELECT, INSERT`.
+    /// Returns the URL of the database `app` for a new user, with these grants on it and no other: `SELECT,
+    /// INSERT`.
     #[track_caller]
     pub(crate) fn user_with(&self, grants: &str) -> String {
         static USERS: AtomicUsize = AtomicUsize::new(0);
@@ -104,7 +107,7 @@ impl Mariadb {
         format!("mysql://{user}:password@127.0.0.1:{}/app", self.port)
     }
 
-    /// The certificate of the authority that vouches for the server, as a PEM file.
+    /// Returns the certificate of the server's authority, as a PEM file.
     pub(crate) fn ca(&self) -> PathBuf {
         self.process.directory().join("ca.pem")
     }
@@ -125,12 +128,12 @@ impl Mariadb {
         self.process.directory()
     }
 
-    /// What it has written into its log.
+    /// Returns the server's log.
     pub(crate) fn log(&self) -> String {
         self.process.log()
     }
 
-    /// Asks past every store; an answer that is an error fails the test.
+    /// Asks past every store; an error reply fails the test.
     #[track_caller]
     pub(crate) fn ask(&self, sql: &str) -> Rows {
         self.try_ask(sql).unwrap_or_else(|error| panic!("{sql:.200}: {error}"))
@@ -141,20 +144,20 @@ impl Mariadb {
         ask(&mut self.connect(PATIENCE)?, sql)
     }
 
-    /// Whether it answers a question within this time.
+    /// Returns whether the server replies within this time.
     pub(crate) fn answers_within(&self, timeout: Duration) -> bool {
         self.connect(timeout).is_ok_and(|mut connection| connection.query_drop("SELECT 1").is_ok())
     }
 
-    /// A connection past every store, to the database `app`, to which everything is allowed.
+    /// Opens a connection past every store, to the database `app`, with all privileges.
     #[track_caller]
     pub(crate) fn connection(&self) -> Conn {
         self.connect(PATIENCE).expect("the server is there")
     }
 
-    /// What it has counted under this name since it was started: `Com_commit`, `Rows_read`.
+    /// Returns the server's counter with this name: `Com_commit`, `Rows_read`.
     ///
-    /// A look is one of `Questions` and of `Com_show_status` itself, and none of the others.
+    /// Reading adds one to `Questions` and to `Com_show_status` itself, and to no other.
     #[track_caller]
     pub(crate) fn status(&self, name: &str) -> u64 {
         let mut witness = self.witness.lock().unwrap_or_else(PoisonError::into_inner);
@@ -217,7 +220,7 @@ fn text(value: Value) -> Option<String> {
     }
 }
 
-/// Small and quick. What is committed was handed to the system and not to the disk: a kill of the process loses nothing.
+/// Small and quick. A commit reaches the system but not the disk: a kill of the process loses nothing.
 const OPTIONS: [&str; 9] = [
     "--no-defaults",
     "--bind-address=127.0.0.1",
@@ -230,7 +233,7 @@ const OPTIONS: [&str; 9] = [
     "--silent-startup",
 ];
 
-/// Gives the directory what the server finds when it starts; how it is started.
+/// Prepares the directory for the server's start. Returns the command line.
 fn prepare(directory: &Path, port: u16, configuration: Vec<String>) -> Vec<String> {
     let program = account::installed("mariadbd", &["/usr/sbin".into(), "/usr/libexec".into()]);
     let sql = system_tables() + DATABASE;
@@ -257,8 +260,8 @@ fn command(program: &Path, directory: &Path) -> Vec<String> {
     command
 }
 
-/// The statements by which a new server makes the tables that it keeps its users in. `mariadb-install-db` does the same
-/// with more of them, and with programs of another package.
+/// Returns the statements that create the tables of a new server's users. `mariadb-install-db` runs more of them,
+/// and needs programs of another package.
 fn system_tables() -> String {
     // Under the names of the releases from 11 on, and of those before.
     let places = [["/usr/share/mariadb", "mariadb"], ["/usr/share/mysql", "mariadb"], ["/usr/share/mysql", "mysql"]];

@@ -25,7 +25,8 @@ pub(crate) struct Postgres {
 pub(crate) type Rows = Vec<Vec<Option<String>>>;
 
 impl Postgres {
-    /// The one that all tests of this process may use which leave it and the names of others alone.
+    /// Returns the server that all tests of this process share, if they leave the server and the names of others
+    /// alone.
     pub(crate) fn shared() -> &'static Self {
         static SHARED: OnceLock<Postgres> = OnceLock::new();
         assert_may_start_servers();
@@ -42,13 +43,14 @@ impl Postgres {
         Self::prepared(|_| configuration.iter().map(ToString::to_string).collect(), "host", |_| Vec::new())
     }
 
-    /// A server whose clock a test can [set](Self::clock).
+    /// Starts a server whose clock a test can [set](Self::clock).
     #[track_caller]
     pub(crate) fn with_clock() -> Self {
         Self::prepared(|_| Vec::new(), "host", clock::settable)
     }
 
-    /// A server that speaks TLS alone on its port, with a certificate by [`ca`](Self::ca) for 127.0.0.1 and localhost.
+    /// Starts a server whose port speaks TLS only, with a certificate by [`ca`](Self::ca) for 127.0.0.1 and
+    /// localhost.
     #[track_caller]
     pub(crate) fn with_tls() -> Self {
         let options = |directory: &Path| {
@@ -60,7 +62,8 @@ impl Postgres {
         Self::prepared(options, "hostssl", |_| Vec::new())
     }
 
-    /// `host`: who may connect to the port, as `pg_hba.conf` has it. `before`: the words before the server's command line.
+    /// `host`: the clients that may connect to the port, as in `pg_hba.conf`. `before`: the words before the
+    /// server's command line.
     #[track_caller]
     fn prepared(
         options: impl FnOnce(&Path) -> Vec<String>,
@@ -78,22 +81,22 @@ impl Postgres {
         postgres
     }
 
-    /// The database `app` for its owner, who is nothing beyond it.
+    /// Returns the URL of the database `app` for its owner, who has no other privileges.
     pub(crate) fn url(&self) -> String {
         self.url_of("owner")
     }
 
-    /// The same, with the words by which a client is told to check the certificate and the name in it.
+    /// Returns such a URL that makes a client check the certificate and the name in it.
     pub(crate) fn tls_url(&self) -> String {
         format!("{}?sslmode=verify-full", self.url())
     }
 
-    /// The database `app` for a new user, with these grants on its tables and no other: `SELECT, INSERT`. They hold for
-    /// tables to come, too. `CREATE` is the one on its schema.
+    /// Returns the URL of the database `app` for a new user, with these grants on its tables and no other:
+    /// `SELECT, INSERT`. They hold for tables to come, too. `CREATE` is a grant on its schema.
     #[track_caller]
     pub(crate) fn user_with(&self, grants: &str) -> String {
         static USERS: Mutex<usize> = Mutex::new(0);
-        // One at a time: default privileges can't be changed by two at once.
+        // One at a time: concurrent changes of default privileges fail.
         let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
         *users += 1;
         let user = format!("user_{users}");
@@ -114,7 +117,7 @@ impl Postgres {
         format!("postgres://{user}:password@127.0.0.1:{}/app", self.port)
     }
 
-    /// The certificate of the authority that vouches for the server, as a PEM file.
+    /// Returns the certificate of the server's authority, as a PEM file.
     pub(crate) fn ca(&self) -> PathBuf {
         self.process.directory().join("ca.pem")
     }
@@ -127,7 +130,7 @@ impl Postgres {
         self.port
     }
 
-    /// The process that has started all others.
+    /// Returns the process that has started all others.
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
     }
@@ -140,12 +143,12 @@ impl Postgres {
         self.process.directory()
     }
 
-    /// What it has written into its log.
+    /// Returns the server's log.
     pub(crate) fn log(&self) -> String {
         self.process.log()
     }
 
-    /// Asks past every store; an answer that is an error fails the test.
+    /// Asks past every store; an error reply fails the test.
     #[track_caller]
     pub(crate) fn ask(&self, sql: &str) -> Rows {
         self.try_ask(sql).unwrap_or_else(|error| panic!("{sql:.200}: {error}"))
@@ -158,28 +161,29 @@ impl Postgres {
         answer.unwrap_or_else(|| panic!("{sql:.200}: nothing was answered for {PATIENCE:?}"))
     }
 
-    /// Whether it answers a question within this time.
+    /// Returns whether the server replies within this time.
     pub(crate) fn answers_within(&self, timeout: Duration) -> bool {
         self.ask_within(timeout, "app", "SELECT 1").is_some_and(|answer| answer.is_ok())
     }
 
-    /// A connection past every store, to the database `app`, to which everything is allowed.
+    /// Opens a connection past every store, to the database `app`, with all privileges.
     #[track_caller]
     pub(crate) fn connection(&self) -> Client {
         self.configuration("app").connect(NoTls).expect("the server is there")
     }
 
-    /// What it has counted in this column of `pg_stat_database` for the database `app`: `xact_commit`. To look does not
-    /// count there.
+    /// Returns the counter in this column of `pg_stat_database` for the database `app`: `xact_commit`. Reading
+    /// does not count there.
     ///
-    /// A connection counts when it ends and when it was told to [`count`]; by itself it does so up to once a second as
-    /// it goes on, and ten seconds after it stopped.
+    /// A connection counts when it ends, and after [`count`]. Otherwise it counts up to once a second while it is
+    /// used, and ten seconds after its last use.
     #[track_caller]
     pub(crate) fn status(&self, column: &str) -> u64 {
         self.number("template1", &format!("SELECT {column} FROM pg_stat_database WHERE datname = 'app'"))
     }
 
-    /// The same of one table, in `pg_stat_user_tables`: `n_tup_ins`, `seq_scan`. To look is a transaction in `app`.
+    /// Returns the counter of one table, in `pg_stat_user_tables`: `n_tup_ins`, `seq_scan`. Reading is a
+    /// transaction in `app`.
     #[track_caller]
     pub(crate) fn table_status(&self, table: &str, column: &str) -> u64 {
         self.number("app", &format!("SELECT {column} FROM pg_stat_user_tables WHERE relname = '{table}'"))
@@ -221,13 +225,13 @@ impl Postgres {
         configuration
     }
 
-    /// The driver waits for an answer without end: a thread of its own does.
+    /// Asks in a thread of its own, because the driver waits for a reply without end.
     fn ask_within(&self, timeout: Duration, database: &str, sql: &str) -> Option<Result<Rows, Error>> {
         let (configuration, sql) = (self.configuration(database), sql.to_owned());
         let (says, hears) = mpsc::channel();
         thread::spawn(move || {
             let answer = configuration.connect(NoTls).and_then(|mut connection| ask(&mut connection, &sql));
-            // Nobody may be waiting any more.
+            // The receiver may have given up.
             let _ = says.send(answer);
         });
         hears.recv_timeout(timeout).ok()
@@ -244,7 +248,7 @@ pub(crate) fn ask(connection: &mut Client, sql: &str) -> Result<Rows, Error> {
     Ok(rows.collect())
 }
 
-/// What this connection has done so far counts from here on.
+/// Makes the work of this connection count now.
 pub(crate) fn count(connection: &mut Client) -> Result<(), Error> {
     connection.simple_query("SELECT pg_stat_force_next_flush()").map(drop)
 }
@@ -253,8 +257,8 @@ pub(crate) fn count(connection: &mut Client) -> Result<(), Error> {
 const LAYOUT: [&str; 6] =
     ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--wal-segsize=1", "--no-sync"];
 
-/// Small and quick. What is committed was handed to the system and not to the disk: a kill of all processes loses
-/// nothing. Nobody cleans up beside the tests, whose counters that would change.
+/// Small and quick. A commit reaches the system but not the disk: a kill of all processes loses nothing. There is
+/// no automatic clean-up, which would change the counters.
 const OPTIONS: [&str; 9] = [
     "--listen-addresses=127.0.0.1",
     "--max-connections=200",
@@ -263,12 +267,12 @@ const OPTIONS: [&str; 9] = [
     "--full-page-writes=off",
     "--autovacuum=off",
     "--max-logical-replication-workers=0",
-    // As files among the data: what is elsewhere outlives a kill.
+    // As files among the data: other shared memory outlives a kill.
     "--dynamic-shared-memory-type=mmap",
     "--password-encryption=scram-sha-256",
 ];
 
-/// Gives the directory what the server finds when it starts; how it is started.
+/// Prepares the directory for the server's start. Returns the command line.
 fn prepare(directory: &Path, port: u16, configuration: Vec<String>, host: &str) -> Vec<String> {
     let program = account::installed("postgres", &releases());
     let build = |workshop: &Path| build(&program, workshop);
@@ -284,7 +288,7 @@ fn prepare(directory: &Path, port: u16, configuration: Vec<String>, host: &str) 
     account::ordinary(command)
 }
 
-/// Where Debian keeps the programs of each release, the newest first: they are not on the `PATH`.
+/// Returns the folders of each release's programs on Debian, the newest first: they are not on the `PATH`.
 fn releases() -> Vec<PathBuf> {
     let folders = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let number = |folder: &PathBuf| folder.file_name()?.to_str()?.parse::<u32>().ok();
@@ -303,8 +307,8 @@ fn build(program: &Path, workshop: &Path) {
     }
 }
 
-/// The database of the tests, and its owner. Each line is a statement. A database is hundreds of files, which are copied
-/// for each server: there is one beside it, from which others can be made.
+/// The database of the tests, and its owner. Each line is a statement. A database is hundreds of files, and all
+/// are copied for each server: only one other is kept, as the template for new ones.
 const DATABASE: &str = "\
 CREATE ROLE owner LOGIN PASSWORD 'password';
 ALTER DATABASE postgres RENAME TO app;
@@ -314,7 +318,7 @@ ALTER DATABASE template0 IS_TEMPLATE false;
 DROP DATABASE template0;
 ";
 
-/// The same in each release: the owner alone creates tables.
+/// Only the owner creates tables, in each release.
 const SCHEMA: &str = "\
 REVOKE CREATE ON SCHEMA public FROM PUBLIC;
 GRANT CREATE ON SCHEMA public TO owner;

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How long a server may take for what it does in a fraction of a second.
+/// The limit for work that takes a server a fraction of a second.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One server in a directory of its own; dropping it ends the one and removes the other.
+/// A server in a directory of its own; dropping it kills the process and removes the directory.
 pub(super) struct Process {
     directory: PathBuf,
     supervisor: Mutex<Supervisor>,
@@ -48,7 +48,7 @@ impl Process {
         &self.directory
     }
 
-    /// What the server has written on its output.
+    /// Returns the server's output.
     pub(super) fn log(&self) -> String {
         fs::read_to_string(self.directory.join("log")).unwrap_or_default()
     }
@@ -69,7 +69,7 @@ impl Process {
     pub(super) fn start(&self, ready: impl Fn() -> bool) {
         let mut supervisor = self.supervisor();
         assert_eq!(supervisor.server, None, "the server was not ended");
-        let pid = supervisor.tell("start");
+        let pid = supervisor.order("start");
         supervisor.server = Some(pid.parse().expect("the supervisor says which process it started"));
         drop(supervisor);
         self.wait_until("the server is ready", ready);
@@ -80,7 +80,7 @@ impl Process {
     #[track_caller]
     pub(super) fn kill(&self) {
         let mut supervisor = self.supervisor();
-        supervisor.tell("end");
+        supervisor.order("end");
         supervisor.server = None;
     }
 
@@ -88,21 +88,21 @@ impl Process {
     #[track_caller]
     pub(super) fn pause(&self) {
         self.wait_until("the server stands still", || {
-            // What was started meanwhile hears it the next time.
-            self.supervisor().tell("STOP");
+            // A child that was started meanwhile is stopped the next time.
+            self.supervisor().order("STOP");
             self.processes().into_iter().all(|process| state(process).is_none_or(|state| "TZ".contains(state)))
         });
     }
 
     #[track_caller]
     pub(super) fn resume(&self) {
-        self.supervisor().tell("CONT");
+        self.supervisor().order("CONT");
         self.wait_until("the server goes on", || {
             self.processes().into_iter().all(|process| state(process) != Some('T'))
         });
     }
 
-    /// The server's process, and those that it has started.
+    /// Returns the server's process, and its children.
     #[track_caller]
     pub(super) fn processes(&self) -> Vec<u32> {
         let server = self.pid();
@@ -120,7 +120,7 @@ impl Process {
             let gone = matches!(state(pid), None | Some('Z'));
             assert!(!gone, "waited until {what}, but it has ended:\n{}", self.log());
             assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {what}:\n{}", self.log());
-            thread::sleep(Duration::from_millis(5)); // between two looks at another process
+            thread::sleep(Duration::from_millis(5)); // between two checks of another process
         }
     }
 
@@ -130,9 +130,9 @@ impl Process {
 }
 
 impl Supervisor {
-    /// Says a word and hears that it is done.
+    /// Sends a word, and waits for the confirmation.
     #[track_caller]
-    fn tell(&mut self, word: &str) -> String {
+    fn order(&mut self, word: &str) -> String {
         let words = self.words.as_mut().expect("the supervisor hears until the end");
         writeln!(words, "{word}").expect("the supervisor hears until the end");
         let mut answer = String::new();
@@ -161,7 +161,7 @@ fn directory() -> io::Result<TempDir> {
     if has_room { tempfile::tempdir_in(MEMORY) } else { tempfile::tempdir() }
 }
 
-/// The letter by which the kernel tells how a process is: `T` stopped, `Z` ended and not yet waited for.
+/// Returns the kernel's letter for the state of a process: `T` stopped, `Z` a zombie.
 pub(super) fn state(pid: u32) -> Option<char> {
     status(pid)?.chars().next()
 }
@@ -170,17 +170,17 @@ fn parent(pid: u32) -> Option<u32> {
     status(pid)?.split(' ').nth(1)?.parse().ok()
 }
 
-/// What the kernel says of a process after its name, in which anything may stand.
+/// Returns the kernel's fields of a process after its name, which may contain any text.
 fn status(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(stat.rsplit_once(") ")?.1.to_owned())
 }
 
-/// Returns a port on which nobody listens, and which no other server of the tests gets before this process ends: so a server
-/// that was ended finds its port free again.
+/// Returns a free port that no other server of the tests gets before this process ends: so a restarted server
+/// finds its port free.
 ///
-/// All lie below the ports that the kernel gives to clients, and so do those 10,000 above, which a Redis in a cluster
-/// listens on too.
+/// All lie below the ports that the kernel gives to clients. So do the ports 10,000 higher, where a Redis in a
+/// cluster listens, too.
 pub(super) fn free_port() -> u16 {
     const FIRST: u16 = 10_000;
     const COUNT: u16 = 10_000;
@@ -207,7 +207,7 @@ pub(super) fn reserve(port: u16) -> Option<UnixListener> {
     UnixListener::bind_addr(&name).ok()
 }
 
-/// Not in a process that was started to use a server of this one.
+/// Asserts that this process was not started to use another's server.
 #[track_caller]
 pub(super) fn assert_may_start_servers() {
     assert!(env::var_os("SOLOIST_CONTRACT_ROLE").is_none(), "this process was started to use another's server");

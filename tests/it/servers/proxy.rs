@@ -1,4 +1,4 @@
-//! What stands between a store and its server, and goes wrong when it is told to.
+//! A proxy between a store and its server that causes faults.
 
 mod bytes;
 
@@ -22,7 +22,7 @@ pub(crate) const REFUSING: &str = "redis://127.0.0.1:1";
 
 /// A server that a proxy can stand in front of.
 pub(crate) trait Behind {
-    /// Its protocol, where that is passed on as bytes.
+    /// The protocol, if the proxy passes it on as bytes.
     const PROTOCOL: Option<Protocol>;
 
     fn address(&self) -> (String, u16);
@@ -52,17 +52,16 @@ impl Behind for Postgres {
     }
 }
 
-/// What happens to a command and its reply. A client that sets up its connection is served first, unless it is said
-/// otherwise.
+/// A fault of a command or its reply. Commands that set up a connection pass, except with `fault_from_the_start`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// The server never hears of it, and nothing is answered.
+    /// The server does not get the request, and there is no reply.
     Silence,
-    /// The server never hears of it, and the connection ends.
+    /// The server does not get the request, and the connection ends.
     Cut,
-    /// The server never hears of it; these bytes are the answer: an error, or something that is no answer.
+    /// The server does not get the request; these bytes are the reply: an error, or not a reply at all.
     Answer(&'static [u8]),
-    /// The server hears of it when this fault is mended, whether anybody waits for the answer then or not.
+    /// The server gets the request when the fault is mended, also if no client waits any more.
     RequestHeld,
     /// The server acts, and nothing is answered.
     ReplyLost,
@@ -74,7 +73,7 @@ pub(crate) enum Fault {
     ReplyCutInHalf,
     /// The server acts, and its reply arrives when this fault is mended.
     ReplyHeld,
-    /// The server acts, and the connection ends in the direction of the client, who is heard on.
+    /// The server acts, and the connection ends in the client's direction. The client's requests still arrive.
     HalfClosed,
     /// The server acts, and a reply begins that goes on by a byte now and then, without end.
     Dribble,
@@ -83,7 +82,7 @@ pub(crate) enum Fault {
     Endless,
 }
 
-/// What comes when a fault has met a command.
+/// The fault after this one.
 #[derive(Clone, Copy, Default)]
 enum Then {
     #[default]
@@ -92,7 +91,7 @@ enum Then {
     Another(Fault),
 }
 
-/// Passes on what clients of a server and the server say to each other, one request after another.
+/// A proxy that passes on requests and replies, one after another.
 pub(crate) struct Proxy {
     url: String,
     port: u16,
@@ -117,19 +116,19 @@ struct Inner {
     then: Then,
     /// How many commands the fault lets pass before.
     passed_over: usize,
-    /// How many commands the fault has met; where the server hears of them, it has acted on them.
+    /// How many commands the fault has met. If the fault lets requests pass, the server has acted on them.
     met: usize,
     /// How many replies the server has given.
     replies: usize,
     /// How many connections there were.
     opened: usize,
-    /// Both ends of each that there is, by which of all it was.
+    /// The two ends of each open connection, by its number.
     connections: BTreeMap<usize, [TcpStream; 2]>,
     closed: bool,
 }
 
 impl Proxy {
-    /// In front of this server, and without fault.
+    /// Starts a proxy in front of this server, without a fault.
     pub(crate) fn of<Server: Behind>(server: &Server) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
         let port = listener.local_addr().expect("it listens").port();
@@ -152,37 +151,37 @@ impl Proxy {
         Self { url, port, state }
     }
 
-    /// The server's, by way of this.
+    /// Returns the server's URL through the proxy.
     pub(crate) fn url(&self) -> String {
         self.url.clone()
     }
 
-    /// From here on this happens to each command.
+    /// Applies this fault to each command from now on.
     pub(crate) fn fault(&self, fault: Fault) {
         self.begin(fault, false, Then::TheSame, 0);
     }
 
-    /// The same, but for so many commands that come before.
+    /// Applies this fault to each command after the next `passed_over`.
     pub(crate) fn fault_after(&self, fault: Fault, passed_over: usize) {
         self.begin(fault, false, Then::TheSame, passed_over);
     }
 
-    /// This happens to the next command, and to no other.
+    /// Applies this fault to the next command only.
     pub(crate) fn fault_once(&self, fault: Fault) {
         self.begin(fault, false, Then::Nothing, 0);
     }
 
-    /// After so many commands, this happens to one, and to no other.
+    /// Applies this fault to one command, after the next `passed_over`.
     pub(crate) fn fault_once_after(&self, fault: Fault, passed_over: usize) {
         self.begin(fault, false, Then::Nothing, passed_over);
     }
 
-    /// The same, and from then on another to each command.
+    /// Applies this fault to one command, after the next `passed_over`, and another fault to each later command.
     pub(crate) fn fault_once_after_then(&self, fault: Fault, passed_over: usize, then: Fault) {
         self.begin(fault, false, Then::Another(then), passed_over);
     }
 
-    /// From here on this happens to all that a client says, also when it sets up its connection.
+    /// Applies this fault to every message of a client from now on, also those that set up its connection.
     pub(crate) fn fault_from_the_start(&self, fault: Fault) {
         self.begin(fault, true, Then::TheSame, 0);
     }
@@ -195,17 +194,17 @@ impl Proxy {
         });
     }
 
-    /// From here on each reply arrives so much later, if it arrives.
+    /// Delays each reply by this latency from now on.
     pub(crate) fn delay_replies(&self, latency: Duration) {
         self.state.change(|inner| inner.latency = latency);
     }
 
-    /// From here on all goes well.
+    /// Ends the fault.
     pub(crate) fn mend(&self) {
         self.state.change(|inner| inner.fault = None);
     }
 
-    /// How many connections clients have opened.
+    /// Returns how many connections clients have opened.
     pub(crate) fn connections(&self) -> usize {
         self.state.inner().opened
     }
@@ -213,22 +212,22 @@ impl Proxy {
     /// Ends all connections.
     pub(crate) fn cut(&self) {
         for stream in self.state.inner().connections.values().flatten() {
-            // One that has just ended can't be ended.
+            // The connection may have ended already.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// How many replies the server has given.
+    /// Returns how many replies the server has given.
     pub(crate) fn replies(&self) -> usize {
         self.state.inner().replies
     }
 
-    /// How many commands the last fault has met.
+    /// Returns how many commands the last fault has met.
     pub(crate) fn met(&self) -> usize {
         self.state.inner().met
     }
 
-    /// Waits until the fault has met a command; where the server hears of it, it has acted.
+    /// Waits until the fault has met a command. If the fault lets requests pass, the server has acted.
     #[track_caller]
     pub(crate) fn wait_until_met(&self) {
         self.wait_until("the fault has met a command", |inner| inner.met > 0);
@@ -259,7 +258,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.state.change(|inner| (inner.fault, inner.closed) = (None, true));
         self.cut();
-        // Whoever accepts looks up.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
     }
 }
@@ -274,7 +273,7 @@ impl State {
         self.changed.notify_all();
     }
 
-    /// Ends with the connection, whoever ends it.
+    /// Serves a connection until either end closes it.
     fn serve(&self, client: &TcpStream) {
         let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.server)).and_then(|server| {
             let connection = self.opened([client.try_clone()?, server.try_clone()?]);
@@ -331,7 +330,7 @@ impl State {
                 }
                 Some(Fault::HalfClosed) => client.shutdown(Shutdown::Write)?,
                 _ => {
-                    // What is asked at once is under way at once.
+                    // Requests that were sent together are delayed once.
                     if requests.buffer().is_empty() {
                         self.let_latency_pass();
                     }
@@ -346,7 +345,7 @@ impl State {
         thread::sleep(latency); // it is the fault to be slow
     }
 
-    /// What happens to this request. Where the server does not hear of it, it has met its fault here.
+    /// Returns the fault of this request. A fault that keeps the request from the server is counted here.
     fn fault_for(&self, request: &[u8]) -> Option<Fault> {
         let mut inner = self.inner();
         let is_set_up = match self.protocol {
@@ -380,12 +379,12 @@ impl Fault {
     }
 }
 
-/// What begins like this goes on by a byte now and then.
+/// Sends this beginning, and then a byte now and then.
 fn dribble(client: &TcpStream, head: &[u8]) -> io::Result<()> {
     without_end(client, head, b"1", Duration::from_millis(100))
 }
 
-/// What begins like this goes on by thousands of bytes.
+/// Sends this beginning, and then thousands of bytes at a time.
 fn flood(client: &TcpStream, head: &[u8]) -> io::Result<()> {
     without_end(client, head, &[b'1'; 4096], Duration::from_millis(1))
 }

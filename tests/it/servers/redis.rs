@@ -31,14 +31,15 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// The one that all tests of this process may use which leave it and the names of others alone.
+    /// Returns the server that all tests of this process share, if they leave the server and the names of others
+    /// alone.
     pub(crate) fn shared() -> &'static Self {
         static SHARED: OnceLock<Redis> = OnceLock::new();
         assert_may_start_servers();
         SHARED.get_or_init(Self::start)
     }
 
-    /// The same, as the only node of a cluster.
+    /// Returns a shared server that is the only node of a cluster.
     #[cfg(feature = "redis")]
     pub(crate) fn shared_cluster_node() -> &'static Self {
         static SHARED: OnceLock<Redis> = OnceLock::new();
@@ -50,16 +51,16 @@ impl Redis {
         Self::with("")
     }
 
-    /// Started with these lines in its configuration.
+    /// Starts a server with these lines in its configuration.
     ///
-    /// Of interest are `appendonly yes`, with which a restart keeps the data, `requirepass secret`, and `sentinel monitor
-    /// NAME HOST PORT QUORUM`, which makes it a Sentinel.
+    /// Of interest are `appendonly yes`, with which a restart keeps the data, `requirepass secret`, and `sentinel
+    /// monitor NAME HOST PORT QUORUM`, which makes it a Sentinel.
     #[track_caller]
     pub(crate) fn with(configuration: &str) -> Self {
         Self::prepared(configuration, |_| Vec::new())
     }
 
-    /// A server whose clock a test can [set](Self::clock).
+    /// Starts a server whose clock a test can [set](Self::clock).
     #[track_caller]
     pub(crate) fn with_clock() -> Self {
         Self::with_clock_and("")
@@ -97,7 +98,7 @@ impl Redis {
         redis
     }
 
-    /// The only node of a cluster: it has all slots, and refuses what would need several.
+    /// Starts the only node of a cluster: it has all slots, and refuses commands across slots.
     #[track_caller]
     pub(crate) fn cluster_node() -> Self {
         let node = Self::with("cluster-enabled yes");
@@ -113,13 +114,13 @@ impl Redis {
         self.ask(&[&["CLUSTER", "ADDSLOTS"], &*slots.iter().map(String::as_str).collect::<Vec<_>>()].concat());
     }
 
-    /// A server that follows another, and takes no writes.
+    /// Starts a server that follows another, and takes no writes.
     #[track_caller]
     pub(crate) fn replica_of(other: &Self) -> Self {
         let replica = Self::with(&format!("replicaof 127.0.0.1 {}", other.port));
         let follows = || replica.ask(&["INFO", "replication"]).text().contains("master_link_status:up");
         replica.process.wait_until("it follows the other", follows);
-        // The other counts it when it has said how far it has come, which is nowhere before the first write.
+        // The primary counts a replica that reports an offset, which needs a first write.
         other.ask(&["PUBLISH", "copied", ""]);
         let is_counted = |line: &str| line.contains("state=online") && !line.contains("offset=0,");
         let counts = || other.ask(&["INFO", "replication"]).text().lines().any(is_counted);
@@ -127,7 +128,7 @@ impl Redis {
         replica
     }
 
-    /// A server that speaks TLS too, with a certificate by [`ca`](Self::ca) for 127.0.0.1 and localhost.
+    /// Starts a server that speaks TLS too, with a certificate by [`ca`](Self::ca) for 127.0.0.1 and localhost.
     #[track_caller]
     pub(crate) fn with_tls() -> Self {
         Self::with(&tls_lines(Path::new("")))
@@ -149,7 +150,7 @@ impl Redis {
         format!("rediss://127.0.0.1:{}", self.tls_port.expect("it speaks TLS"))
     }
 
-    /// The certificate of the authority that vouches for the server, as a PEM file.
+    /// Returns the certificate of the server's authority, as a PEM file.
     pub(crate) fn ca(&self) -> PathBuf {
         self.process.directory().join("ca.pem")
     }
@@ -175,7 +176,7 @@ impl Redis {
         self.process.is_running()
     }
 
-    /// Reads what the server has written on its output.
+    /// Reads the server's output.
     pub(super) fn log(&self) -> String {
         self.process.log()
     }
@@ -184,12 +185,12 @@ impl Redis {
         self.process.directory()
     }
 
-    /// Asks past every driver; an answer that is an error fails the test.
+    /// Asks past every driver; an error reply fails the test.
     #[track_caller]
     pub(crate) fn ask(&self, words: &[&str]) -> Reply {
         let is_cut = |error: &io::Error| matches!(error.kind(), ConnectionReset | UnexpectedEof | BrokenPipe);
         let reply = match self.try_ask(words) {
-            // Sentinels end all connections of a server to which they give another role.
+            // Sentinels end all connections of a server when they change its role.
             Err(error) if is_cut(&error) => self.try_ask(words),
             reply => reply,
         };
@@ -205,7 +206,7 @@ impl Redis {
         self.connection(PATIENCE)?.ask(words)
     }
 
-    /// Whether it answers a question within this time.
+    /// Returns whether the server replies within this time.
     pub(crate) fn answers_within(&self, timeout: Duration) -> bool {
         self.connection(timeout).is_ok_and(|mut connection| connection.ask(&["PING"]).is_ok())
     }
@@ -216,7 +217,7 @@ impl Redis {
         self.process.kill();
     }
 
-    /// Starts it again where it was, with the data that its configuration keeps: none by itself.
+    /// Restarts the server with the data that its configuration keeps: by default none.
     #[track_caller]
     pub(crate) fn start_again(&self) {
         self.process.start(|| self.answers());
@@ -227,7 +228,7 @@ impl Redis {
     /// Gives the server the script of admissions, which every server has that a schedule has used: so a command is sent once.
     fn give_script(&self) {
         let script = include_str!("../../../src/store/redis/scripts/carry_out.lua");
-        let _ = self.try_ask(&["SCRIPT", "LOAD", script]); // A Sentinel takes none.
+        let _ = self.try_ask(&["SCRIPT", "LOAD", script]); // A Sentinel has no data.
     }
 
     #[track_caller]
@@ -236,10 +237,10 @@ impl Redis {
         self.start_again();
     }
 
-    /// Starts it again so that it loads its data for minutes; what it is asked for meanwhile it answers with `LOADING`.
+    /// Restarts the server so that it loads its data for minutes, and replies to requests with `LOADING`.
     #[track_caller]
     pub(crate) fn restart_loading(&self) {
-        // It looks up from its loading after each of these.
+        // The loading server reads requests after each of these keys.
         let fill = "for i = 1, 5000 do redis.call('SET', 'ballast:' .. i, string.rep('1', 1100)) end";
         self.ask(&["EVAL", fill, "0"]);
         self.ask(&["CONFIG", "SET", "rdbcompression", "no"]);
@@ -271,7 +272,7 @@ impl Redis {
         self.process.resume();
     }
 
-    /// Hears from here on what the server is asked.
+    /// Records the commands that the server gets from now on.
     #[track_caller]
     pub(crate) fn monitor(&self) -> Monitor<'_> {
         let mut connection = self.connection(PATIENCE).expect("the server is there");
@@ -285,7 +286,7 @@ impl Redis {
             connection.ask(&["AUTH", password])?;
         }
         if self.is_cluster {
-            connection.ask(&["READONLY"])?; // A replica shows what it has.
+            connection.ask(&["READONLY"])?; // A replica can be read.
         }
         Ok(connection)
     }
@@ -321,7 +322,7 @@ fn tls_lines(directory: &Path) -> String {
     lines.join("\n")
 }
 
-/// Writes what the server reads when it starts; how it is started.
+/// Writes the server's configuration. Returns the command line.
 fn prepare(directory: &Path, configuration: &str) -> Vec<PathBuf> {
     let file = directory.join("configuration");
     let own = format!("dir {}\n", directory.display());
@@ -329,15 +330,15 @@ fn prepare(directory: &Path, configuration: &str) -> Vec<PathBuf> {
         tls::write_certificates(directory);
     }
     fs::write(&file, own + configuration).expect("the directory takes a file");
-    // The program looks at the name by which it was started.
+    // The program's name decides whether it is a Sentinel.
     let is_sentinel = configuration.contains("\nsentinel monitor ");
     let program = directory.join(if is_sentinel { "redis-sentinel" } else { "redis-server" });
     std::os::unix::fs::symlink(installed(), &program).expect("the directory takes a link");
     vec![program, file]
 }
 
-/// The server's program. Debian's package of tools has it, as the check of a dump, without the package that starts a
-/// server for the whole system.
+/// Returns the server's program. Debian's package of tools has it, as the checker of dumps, without the package
+/// that starts a server for the whole system.
 fn installed() -> PathBuf {
     let name = env::var("SOLOIST_TEST_REDIS").unwrap_or_else(|_| "redis-server".into());
     let names = [name.clone(), name.replace("-server", "-check-rdb")];
@@ -349,16 +350,17 @@ fn installed() -> PathBuf {
         .unwrap_or_else(|| panic!("{name} is not installed; tests/run installs it, or says what to install"))
 }
 
-/// A connection that is told every command which its server carries out.
+/// A connection with a line for every command that its server carries out.
 pub(crate) struct Monitor<'a> {
     server: &'a Redis,
     connection: Raw,
 }
 
 impl Monitor<'_> {
-    /// The commands of a store's clients since the last time, each as `[0 127.0.0.1:40000] "set" "key" "value"`.
+    /// Returns the commands of a store's clients since the last call, each as `[0 127.0.0.1:40000] "set" "key"
+    /// "value"`.
     ///
-    /// Not what scripts do, not what a client says to set its connection up, and not what the tests themselves ask.
+    /// Leaves out commands of scripts, those that set up a connection, and those of the tests.
     #[track_caller]
     pub(crate) fn commands(&mut self) -> Vec<String> {
         static MARKERS: AtomicUsize = AtomicUsize::new(0);
@@ -366,7 +368,7 @@ impl Monitor<'_> {
         self.server.ask(&["ECHO", &marker]);
         let mut commands = Vec::new();
         loop {
-            let line = self.connection.hear().expect("the server tells what it does");
+            let line = self.connection.read().expect("the server tells what it does");
             let (_time, command) = line.text().split_once(' ').expect("a line begins with its time");
             if command.ends_with(&format!("\"{marker}\"")) {
                 return commands;

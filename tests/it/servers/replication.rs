@@ -29,7 +29,7 @@ pub(crate) trait Replicated: Send + Sync {
     /// Returns the servers that have data.
     fn servers(&self) -> &[Redis];
 
-    /// Returns the primary of the keys in the slot of `{soloist}`, if all who know agree on it, and it knows, too.
+    /// Returns the primary of the keys in the slot of `{soloist}`, if all others agree on it, and it agrees, too.
     fn named_primary(&self) -> Option<&Redis>;
 
     /// Makes a replica the primary, although the primary is well, and does not wait until all know of it.
@@ -50,7 +50,7 @@ pub(crate) trait Replicated: Send + Sync {
         self.wait_for("another server is the primary", &|primary| primary.port() != old.port())
     }
 
-    /// Waits until all agree on a primary that is accepted, and returns it.
+    /// Waits until all agree on an accepted primary, and returns it.
     #[track_caller]
     fn wait_for(&self, what: &str, is_accepted: &dyn Fn(&Redis) -> bool) -> &Redis {
         let found = Cell::new(None);
@@ -66,7 +66,7 @@ pub(crate) trait Replicated: Send + Sync {
     #[track_caller]
     fn lost_in_failover(&self, old: &Redis, come_back: &dyn Fn(&Redis)) -> Vec<u64> {
         let new = self.wait_for_another_primary(old);
-        // Without a copy, the old primary shows what it had.
+        // Without a copy, the old primary keeps its data visible.
         self.cut_off_replicas();
         come_back(old);
         self.wait_until("the old primary is a replica", &|| !is_primary(old));
@@ -87,7 +87,7 @@ pub(crate) trait Replicated: Send + Sync {
         self.wait_until("all replicas have it", &|| self.servers().iter().filter(has_it).count() == all());
     }
 
-    /// Cuts all servers off from one another. A replica keeps what it has copied, and a primary goes on.
+    /// Cuts all servers off from one another. A replica keeps its copy, and a primary goes on.
     #[track_caller]
     fn cut_off_replicas(&self) {
         for server in self.servers().iter().filter(|server| server.is_running()) {
@@ -118,7 +118,7 @@ pub(crate) trait Replicated: Send + Sync {
         while !happens() {
             let logs = || self.servers().iter().map(end_of_log).collect::<String>();
             assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {what}:\n{}", logs());
-            thread::sleep(Duration::from_millis(20)); // between two looks at other processes
+            thread::sleep(Duration::from_millis(20)); // between two checks of other processes
         }
     }
 }

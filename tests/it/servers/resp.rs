@@ -1,11 +1,11 @@
-//! Redis' protocol, as far as tests need it to look at a server past the driver that is under test.
+//! Redis' protocol, as far as tests need it to read a server without the driver under test.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a server answered.
+/// A reply of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply {
     Nothing,
@@ -29,7 +29,7 @@ impl Reply {
     }
 }
 
-/// The bytes of one request or reply, whole.
+/// Reads the bytes of one request or reply, whole.
 pub(crate) fn frame(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     append_frame(from, &mut bytes)?;
@@ -59,7 +59,7 @@ fn append_frame(from: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<()> 
     (0..items).try_for_each(|_| append_frame(from, bytes))
 }
 
-/// What a whole frame says; advances over it.
+/// Reads a whole frame; advances over it.
 pub(super) fn parse(frame: &mut &[u8]) -> Reply {
     let mut head = Vec::new();
     frame.read_until(b'\n', &mut head).expect("memory is readable");
@@ -82,7 +82,7 @@ pub(super) fn parse(frame: &mut &[u8]) -> Reply {
     }
 }
 
-/// The words of a request.
+/// Returns the words of a request.
 pub(crate) fn words(request: &[u8]) -> Vec<String> {
     match parse(&mut &*request) {
         Reply::Many(words) => words.iter().map(|word| word.text().to_owned()).collect(),
@@ -91,16 +91,16 @@ pub(crate) fn words(request: &[u8]) -> Vec<String> {
     }
 }
 
-/// Whether a client that connects says this before it comes to the point.
+/// Returns whether this command only sets up a connection.
 pub(super) fn is_set_up(command: &str) -> bool {
     ["AUTH", "HELLO", "SELECT", "CLIENT", "TIME", "SCRIPT"].iter().any(|word| word.eq_ignore_ascii_case(command))
 }
 
-/// A connection by the server's Unix socket, which tells the tests' own from those of a store.
+/// A connection by the server's Unix socket, which distinguishes tests from stores.
 pub(super) struct Raw(BufReader<UnixStream>);
 
 impl Raw {
-    /// Each answer may take so long at most.
+    /// Connects. Each reply may take this long at most.
     pub(super) fn connect(socket: &Path, timeout: Duration) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(timeout))?;
@@ -112,10 +112,10 @@ impl Raw {
         let words: Vec<String> = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
         let request = format!("*{}\r\n{}", words.len(), words.concat());
         self.0.get_mut().write_all(request.as_bytes())?;
-        self.hear()
+        self.read()
     }
 
-    pub(super) fn hear(&mut self) -> io::Result<Reply> {
+    pub(super) fn read(&mut self) -> io::Result<Reply> {
         Ok(parse(&mut &*frame(&mut self.0)?))
     }
 }

@@ -1,4 +1,4 @@
-//! The servers do what tests rely on without looking: where they did not, a test would pass that has tested nothing.
+//! The servers do what tests rely on without checking: otherwise a test could pass without testing anything.
 
 mod mariadb;
 mod postgres;
@@ -26,11 +26,11 @@ fn wait_until(what: &str, happens: impl Fn() -> bool) {
     let began = Instant::now();
     while !happens() {
         assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {what}");
-        thread::sleep(Duration::from_millis(5)); // between two looks at another process
+        thread::sleep(Duration::from_millis(5)); // between two checks of another process
     }
 }
 
-/// Whether this authority vouches for the server that speaks TLS after this protocol's greeting.
+/// Returns whether this authority vouches for the server that speaks TLS after this protocol's greeting.
 fn verifies(protocol: &str, port: u16, authority: &Path) -> bool {
     let mut command = Command::new("openssl");
     command.args(["s_client", "-starttls", protocol, "-verify_return_error", "-verify_ip", "127.0.0.1", "-connect"]);
@@ -60,7 +60,7 @@ fn servers_and_their_directories_go_when_the_test_process_is_killed() {
     let listed =
         [redis, mariadb, postgres].map(|pids| pids.to_str().expect("numbers").split(' ')).into_iter().flatten();
     let mut processes: Vec<u32> = listed.map(|pid| pid.parse().expect("a number")).collect();
-    // What served a connection may have ended with it.
+    // The process of a connection may have ended with it.
     processes.retain(|process| state(*process).is_some());
     assert!(processes.len() > 3, "{processes:?}");
     assert!(directories.len() == 3 && directories.iter().all(|directory| directory.is_dir()), "{directories:?}");
@@ -93,7 +93,7 @@ fn a_machine_is_busy_while_burners_burn() {
     drop(burners);
 }
 
-/// For a tenth of a second of its own by now.
+/// Returns whether the task has used a tenth of a second of processor time.
 fn is_burning(task: &Path) -> bool {
     let Ok(stat) = fs::read_to_string(task.join("stat")) else { return false };
     let (name, fields) = stat.rsplit_once(") ").expect("a name in brackets");

@@ -10,8 +10,8 @@ use super::resp::Reply;
 /// The name of the primary among the Sentinels.
 const NAME: &str = "main";
 
-/// The periods of the Sentinels, in milliseconds: so they notice within a second what takes them ten otherwise. A Sentinel before
-/// 7.0 keeps its own.
+/// The periods of the Sentinels, in milliseconds: so they notice a failure within a second instead of ten. A
+/// Sentinel before 7.0 keeps its own.
 const QUICKLY: [&str; 10] =
     ["SENTINEL", "DEBUG", "INFO-PERIOD", "500", "PUBLISH-PERIOD", "500", "ASK-PERIOD", "500", "TILT-PERIOD", "2000"];
 
@@ -70,7 +70,7 @@ impl Sentinels {
         format!("redis+sentinel://:{PASSWORD}@{}/{name}", hosts.join(","))
     }
 
-    /// Lets all Sentinels name this server as the primary, whatever it is.
+    /// Makes all Sentinels name this server as the primary, in any role.
     #[track_caller]
     pub(crate) fn name_as_primary(&self, server: &Redis) {
         for sentinel in &self.sentinels {

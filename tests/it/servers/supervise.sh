@@ -1,29 +1,29 @@
-# Starts, stops and ends one server, as the lines on its input say, and is its parent, so that no signal can reach
-# another process. At the end of its input, which comes with the end of the test process too, the server is ended
-# and its directory removed.
+# Starts, stops and ends one server, by the lines on its input. As the server's parent, it can send no signal to another
+# process by mistake. At the end of its input, also by the end of the test process, it ends the server and removes its
+# directory.
 #
 # $1: the directory; the rest: the command line of the server, which stays in the foreground.
 trap '' HUP INT TERM
 directory=$1
 shift
-# A server that is started as another user may not be able to look at where the tests are.
+# A server with another user may not be able to read the directory of the tests.
 cd "$directory" || exit
 server=
 
-# What the server has started itself and is still there: the processes of a PostgreSQL, each in a group of its own.
+# The server's living children: the processes of a PostgreSQL, each in a group of its own.
 children() {
   sed -n "s/^\([0-9]*\) (.*) [^XZ] $server .*/\1/p" /proc/[0-9]*/stat 2>/dev/null
 }
 
-# How a process is, where the first argument has its letter: it may be gone by now.
+# Returns whether the state of a process is one of the letters in the first argument. The process may be gone by now.
 is() {
   grep -q ") [$1] " "/proc/$2/stat" 2>/dev/null
 }
 
 end() {
   [ -n "$server" ] || return 0
-  # Once it stands still it starts no further process. The kernel lets it go on when the test process ends, and with it
-  # the last of their group who has a parent outside.
+  # A stopped server starts no further process. The kernel continues it when the test process ends, and with that the last
+  # process of their group with a parent outside.
   kill -STOP "$server"
   while is RSDI "$server"; do
     sleep 0.01
@@ -40,7 +40,7 @@ end() {
   server=
 } 2>/dev/null
 
-# The segment of shared memory by which a PostgreSQL knows that it runs: it outlives everybody but who removes it.
+# The segment of shared memory by which a PostgreSQL notices another one: it lasts until it is removed.
 forget_shared_memory() {
   segment=$(sed -n '7s/.* //p' data/postmaster.pid)
   [ -z "$segment" ] || ipcrm -m "$segment"

@@ -9,16 +9,17 @@ use std::sync::{Mutex, PoisonError};
 
 use super::account;
 
-/// Copies what `build` makes of the empty directory `data`, in the directory that it is given, into `directory`.
+/// Copies data that `build` makes into `directory`. `build` fills the empty directory `data` in the directory that
+/// it gets.
 ///
-/// The copies' original lies beside what cargo built, from one run of the tests to the next, for as long as `recipe`
-/// says the same, for the same user.
+/// The original lies in cargo's target directory. Later test runs use it again, with an equal `recipe` and for the
+/// same user.
 pub(super) fn copy(name: &str, recipe: impl Hash, build: impl FnOnce(&Path), directory: &Path) {
     static BUILDING: Mutex<()> = Mutex::new(());
     let template = template(name, recipe);
     let building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     if !template.is_dir() {
-        // Where anybody may write.
+        // A temporary directory: the server's user may not write where cargo builds.
         let workshop = tempfile::tempdir().expect("a temporary directory");
         fs::create_dir(workshop.path().join("data")).expect("the directory takes one");
         account::give(workshop.path());
@@ -35,7 +36,8 @@ fn template(name: &str, recipe: impl Hash) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{:016x}", hasher.finish()))
 }
 
-/// Whole, or not at all: this process may be killed over it, and others may be building the same.
+/// Keeps the whole directory, or nothing: this process may be killed meanwhile, and others may build the
+/// directory.
 fn keep(data: &Path, template: &Path) {
     let shelf = template.parent().expect("it has a name");
     fs::create_dir_all(shelf).expect("cargo builds there");
@@ -46,13 +48,13 @@ fn keep(data: &Path, template: &Path) {
     assert!(template.is_dir(), "{}: {kept:?}", template.display());
 }
 
-/// With their owners and permissions.
+/// Copies all files with their owners and permissions.
 fn copy_all(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg("-a").arg(from).arg(to).status();
     assert!(copied.is_ok_and(|status| status.success()), "{} is not copied to {}", from.display(), to.display());
 }
 
-/// What a program says of its version. Each is asked once.
+/// Returns the version that a program prints. Each program runs once.
 pub(super) fn version(program: &Path) -> Vec<u8> {
     static KNOWN: Mutex<BTreeMap<PathBuf, Vec<u8>>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

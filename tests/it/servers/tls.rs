@@ -1,4 +1,4 @@
-//! Certificates of an authority that nobody trusts but a test.
+//! Certificates of an authority that only tests trust.
 
 use std::fs;
 use std::path::Path;

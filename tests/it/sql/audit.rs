@@ -1,5 +1,5 @@
-//! An audit of every admission, as `examples/audit.rs` keeps it: the table and the reports agree, and what can't be written
-//! decides nothing.
+//! An audit of every admission, as `examples/audit.rs` keeps it: the table and the reports agree, and a failed
+//! write decides nothing.
 
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -23,7 +23,7 @@ mod example;
 
 use example::{Audit, Audited, Row, three_servers};
 
-/// An audit in the table of this server.
+/// Starts an audit in the table of this server.
 fn audit<S: SqlServer>(server: &str, of: &S) -> Audit {
     let url = of.url();
     if url.starts_with("mysql") {
@@ -33,7 +33,7 @@ fn audit<S: SqlServer>(server: &str, of: &S) -> Audit {
     }
 }
 
-/// The table, made by one at a time: PostgreSQL refuses two who make the same one at once.
+/// Creates the table, one thread at a time: PostgreSQL fails two that create it at once.
 fn make_audit_table<S: SqlServer>(server: &S) {
     static MAKING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,10 +44,10 @@ fn make_audit_table<S: SqlServer>(server: &S) {
     }
 }
 
-/// A row as the report would tell it: server, reason, holder, token.
-type Told = (String, String, Option<String>, Option<u64>);
+/// A row as the report has it: server, reason, holder, token.
+type Reported = (String, String, Option<String>, Option<u64>);
 
-fn rows<S: SqlServer>(server: &S, event: &str, occurrence: &str) -> Vec<Told> {
+fn rows<S: SqlServer>(server: &S, event: &str, occurrence: &str) -> Vec<Reported> {
     let sql = format!(
         "SELECT server, reason, holder, token FROM soloist_audit WHERE event = '{event}' AND occurrence = '{occurrence}' \
          ORDER BY server"
@@ -60,7 +60,7 @@ fn rows<S: SqlServer>(server: &S, event: &str, occurrence: &str) -> Vec<Told> {
     server.ask(&sql).into_iter().map(told).collect()
 }
 
-fn told(server: &str, report: &Report) -> Told {
+fn as_reported(server: &str, report: &Report) -> Reported {
     let [entry] = report.entries() else { panic!("one event was due:\n{report}") };
     let server = server.to_owned();
     match entry.verdict() {
@@ -90,7 +90,7 @@ fn three_servers_over_one_occurrence_leave_one_granted_row_and_two_denied_ones_a
         let now = noon() + chrono::TimeDelta::minutes(i64::try_from(round).unwrap());
         let reports = three_servers(event, now, || server.mutex(), |name| audit(name, server));
 
-        let reported: Vec<Told> = reports.iter().map(|(server, report)| told(server, report)).collect();
+        let reported: Vec<Reported> = reports.iter().map(|(server, report)| as_reported(server, report)).collect();
         let quoted = event.replace('\'', "''");
         let quoted = if server.url().starts_with("mysql") { quoted.replace('\\', "\\\\") } else { quoted };
         assert_eq!(rows(server, &quoted, &text(now)), reported);
@@ -140,7 +140,7 @@ fn every_way_to_ask_leaves_a_row<S: SqlServer>() {
     );
 }
 
-/// Three servers share a store whose audit is broken, and are answered as ever.
+/// Asserts that three servers with a broken audit get their usual answers.
 #[track_caller]
 fn answers_are_as_ever(audit: impl Fn(&str) -> Audit + Sync) {
     let store = MemoryMutex::new();
@@ -161,7 +161,7 @@ fn an_audit_without_its_table_changes_no_answer<S: SqlServer>() {
     assert_eq!(rows(&server, "carts", "2026-03-01T13:00:00Z").len(), 3, "it is there again");
 }
 
-/// What a test does to a server.
+/// A server that a test can stop and kill.
 trait Breakable: SqlServer {
     fn stop(&self);
     fn go_on(&self);
@@ -186,8 +186,8 @@ macro_rules! breakable {
 breakable!(Mariadb);
 breakable!(Postgres);
 
-/// How long three servers may take, which ask at once and then wait for what is not written: two seconds, and as much
-/// again on a busy machine.
+/// The limit for three servers that ask at once, and then wait for the lost record: two seconds, and the delay of
+/// a busy machine.
 const BOUND: Duration = Duration::from_secs(6);
 
 fn an_audit_whose_server_stands_still_changes_no_answer_and_holds_nobody_up<S: Breakable>() {
@@ -196,7 +196,7 @@ fn an_audit_whose_server_stands_still_changes_no_answer_and_holds_nobody_up<S: B
     server.stop();
     in_time(BOUND, || answers_are_as_ever_after(&server));
 
-    // A gate does not even wait that long.
+    // An admission does not even wait that long.
     let two_thousand_gates = || {
         let mutex = Audited::new(MemoryMutex::new(), audit("web-1", &server));
         let (tell, told) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! What one batch is answered, in its order.
+//! The answers to one batch, in its order.
 
 use soloist::store::{Admission, Admitted, Batch, Lease, Slot};
 use soloist::{EventMutex, MutexError, Term};

@@ -1,4 +1,4 @@
-//! What has ended is cleaned away in time, nothing else is, and nobody waits for that.
+//! The clean-up deletes expired rows in time, and no others, and no call waits for it.
 
 use std::any::Any;
 use std::thread;
@@ -25,7 +25,7 @@ on_both!(
     a_clean_up_that_fails_is_no_trouble_of_the_gate,
 );
 
-/// What the tests do past the store.
+/// The requests of the tests that bypass the store.
 pub(super) trait BesideTheStore: SqlServer {
     fn user_without_delete(&self) -> String;
     /// Asks on a connection, whose transaction stays open until this is dropped.
@@ -62,12 +62,12 @@ pub(super) fn hold(mutex: &impl EventMutex, name: &str) -> Lease {
     mutex.create(&request(name)).expect("the store answers").expect("it is free")
 }
 
-/// What a process does that lives for one gate.
+/// Acquires as a process does that makes one call.
 fn one_gate<S: SqlServer>(server: &S, name: &str) {
     hold(&server.mutex(), name);
 }
 
-/// A lease that ends then.
+/// Adds a lease with this end.
 #[track_caller]
 fn add<S: SqlServer>(server: &S, name: &str, token: u64, end: &str) {
     server.ask(&format!(
@@ -76,7 +76,7 @@ fn add<S: SqlServer>(server: &S, name: &str, token: u64, end: &str) {
     ));
 }
 
-/// How many of the rows are left that have ended so many seconds ago.
+/// Returns how many rows are left of those that ended so many seconds ago.
 #[track_caller]
 fn left<S: SqlServer>(server: &S, seconds_ago: u64) -> u64 {
     server.count(&format!("SELECT COUNT(*) FROM soloist_mutexes WHERE name LIKE 'claim/old/{seconds_ago}/%'"))
@@ -88,7 +88,8 @@ fn wait_for_clean_up(mutex: &impl EventMutex, admitted: &Lease) {
     assert!(mutex.exists(admitted.name()).unwrap());
 }
 
-/// Waits until so many of the rows are left that ended five minutes ago. PostgreSQL deletes when the gate has its answer.
+/// Waits until so many rows are left of those that ended five minutes ago. PostgreSQL deletes after the reply to
+/// the admission.
 #[track_caller]
 fn wait_until_left<S: SqlServer>(server: &S, count: u64) {
     until(|| left(server, 300) <= count).expect("they are deleted");
@@ -199,7 +200,7 @@ fn many_clean_up_at_once_beside_gates<S: SqlServer>() {
                     let mutex = server.mutex();
                     let lease = hold(&mutex, &format!("{server_number}: {number}"));
                     if number == 5 {
-                        // On a busy machine, eight of them at once take longer than a gate may.
+                        // On a busy machine, eight purges at once take longer than an admission may.
                         S::purge(&S::open(&server.url(), Duration::from_secs(60))).unwrap();
                     }
                     assert!(mutex.forget(&lease).unwrap());

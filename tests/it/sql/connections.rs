@@ -81,7 +81,7 @@ fn a_connection_that_was_lost_at_rest_costs_one_more_and_no_error<S: Trouble>() 
     assert_ran(&schedule(mutex, &diary).run_due(noon()));
 }
 
-/// A server counts the clients that went without a word, and some people watch that count.
+/// Counts the clients that left without a word: some operators watch that number.
 #[test]
 fn mariadb_hears_that_a_handle_goes() {
     let server = <Mariadb as SqlServer>::start();

@@ -32,7 +32,7 @@ impl<S: SqlServer> Harness for InTable<S> {
         S::open(&self.url, Duration::from_secs(4))
     }
 
-    /// What a person does: looks for the row of the name. Longer names are known by an id.
+    /// Reads the row of the name, as a person would. Longer names are stored under an id.
     fn witness(&self, name: &MutexName) -> Option<bool> {
         let (witness, key) = (self.witness.as_ref()?, key(name));
         let is_held = if self.url.starts_with("mysql") {

@@ -21,19 +21,19 @@ use crate::support::{at, holder, noon, ran};
 
 on_both!(what_a_run_costs, what_a_batch_costs, a_tick_in_which_nothing_is_due_opens_no_connection);
 
-/// A server that counts what it does, and the questions for that.
+/// A server that counts its work, and the queries for the counts.
 trait Counts: SqlServer + Behind {
     /// The transactions that have written.
     const TRANSACTIONS: &str;
     /// Numbers that stay as they are where nothing is written.
     const WRITTEN: &[&str];
 
-    /// With nothing that writes by itself.
+    /// Starts a server without writes of its own.
     fn at_rest() -> Self;
 }
 
 impl Counts for Mariadb {
-    /// What a replica would be told of.
+    /// The binary log, for replicas.
     const TRANSACTIONS: &str = "SHOW GLOBAL STATUS LIKE 'Binlog_commits'";
     const WRITTEN: &[&str] = &[
         "SHOW GLOBAL STATUS LIKE 'Handler_write'",
@@ -60,7 +60,7 @@ impl Counts for Postgres {
     }
 }
 
-/// The store on one connection to a server, and what that costs both.
+/// The store on one connection to a server, with the counters of both.
 struct Counted<S: Counts> {
     mutex: S::Mutex,
     proxy: Proxy,
@@ -93,8 +93,9 @@ impl Witness {
 struct Cost(usize, u64);
 
 impl<S: Counts> Counted<S> {
-    /// Measures on one connection. Measures again if there was another one meanwhile, because the store closes a connection that is
-    /// idle for half a second; or if a busy machine has split a request, so that its replies count for more.
+    /// Measures on one connection. Measures again if a second connection was opened, because the store closes a
+    /// connection that is idle for half a second. Also measures again if a busy machine has split a request, so
+    /// that its replies count for more.
     #[track_caller]
     fn on_one_connection(measure: impl Fn(&Self)) {
         let mut unexpected = Vec::new();
@@ -111,7 +112,7 @@ impl<S: Counts> Counted<S> {
         panic!("five times, at last: {}", unexpected.join("\n"));
     }
 
-    /// What a process does once a minute is done.
+    /// Starts the server and the store, and makes the first calls of a process.
     fn start() -> Self {
         let server = S::at_rest();
         let proxy = Proxy::of(&server);
@@ -132,7 +133,7 @@ impl<S: Counts> Counted<S> {
         answer
     }
 
-    /// One round trip, and nothing is written.
+    /// Asserts that the call costs one round trip, and writes nothing.
     #[track_caller]
     fn only_looks<T>(&self, call: impl FnOnce(&S::Mutex) -> T) -> T {
         let written = || S::WRITTEN.iter().map(|sql| self.witness.number(sql)).collect::<Vec<_>>();
@@ -178,7 +179,7 @@ pub(super) fn granted(admitted: Result<Admitted, MutexError>) -> Lease {
     }
 }
 
-/// Somebody else has the claim.
+/// Returns whether another owner has the claim.
 pub(super) fn is_lost(admitted: &Result<Admitted, MutexError>) -> bool {
     matches!(admitted, Ok(Admitted::ClaimTaken(Some(_))))
 }
@@ -200,7 +201,7 @@ fn what_runs_cost<S: Counts>(counted: &Counted<S>) {
         assert!(counted.costs(Cost(1, 1), |mutex| mutex.forget(&lease)).unwrap());
         assert!(!counted.only_looks(|mutex| mutex.forget(&lease)).unwrap());
         assert!(!counted.only_looks(|mutex| extend(&mutex, slice::from_ref(&lease), term()).remove(0)).unwrap());
-        // Its row is there.
+        // The row exists by now.
         let again = request(&format!("event {number}"));
         assert!(counted.costs(Cost(2, 1), |mutex| mutex.create(&again)).unwrap().is_some());
         assert!(counted.costs(Cost(2, 1), |mutex| mutex.break_lease(lease.name())).unwrap().is_freed());

@@ -1,4 +1,5 @@
-//! Many who want the same rows at once, each in an order of its own: no error reaches anybody, and each row has one winner.
+//! Many clients want the same rows at once, each in an order of its own: no call fails, and each row has one
+//! winner.
 
 use std::collections::HashMap;
 use std::sync::Barrier;
@@ -20,8 +21,8 @@ on_both!(
     renewals_and_releases_in_any_order_are_no_errors_of_each_other
 );
 
-/// Returns the admission of a place and a claim. Places and claims are counted in opposite directions, so that they cross. The
-/// mark that would exclude them all has no row.
+/// Returns the admission of a place and a claim. Places and claims are counted in opposite directions, so that
+/// they cross. The excluding marker has no row.
 fn admission(round: usize, number: usize) -> Admission {
     let mutex = MutexName::lease(round.to_string()).expect("a name");
     let lease = mutex.mark("place", number.to_string());
@@ -32,7 +33,7 @@ fn admission(round: usize, number: usize) -> Admission {
     asked.unless(MutexName::lease("shop").expect("a name").mark("shop", "paused"))
 }
 
-/// What each of the threads was granted, of a batch that each asks for in an order of its own.
+/// Returns the grants of each thread. Each requests the batch in an order of its own.
 #[track_caller]
 fn granted(mutexes: &[impl EventMutex], round: usize) -> Vec<Vec<Lease>> {
     let all_are_there = Barrier::new(THREADS);
@@ -66,7 +67,7 @@ fn batches_in_any_order_have_one_winner_for_each_of_their_events<S: Trouble>() {
     let server = S::start();
     let mutexes: Vec<_> = (0..THREADS).map(|_| server.mutex()).collect();
     for round in 0..4 {
-        // The first time there is no row; then there is one that has ended.
+        // The first time the row is missing; the second time it has ended.
         for time in 0..2 {
             let grants = granted(&mutexes, round);
             let mut winners: HashMap<MutexName, Owner> = HashMap::new();

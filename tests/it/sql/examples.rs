@@ -25,7 +25,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The two ways in which a URL begins.
+/// Returns the URL with each of its two schemes.
 fn urls<S: SqlServer>(server: &S) -> [String; 2] {
     let url = server.url();
     let (scheme, rest) = url.split_once(':').expect("a url");

@@ -1,4 +1,4 @@
-//! Admissions that another name excludes: what is taken between a look and a write excludes, too.
+//! Admissions with an excluding name: a name that is taken between a read and a write excludes, too.
 
 use std::thread;
 use std::time::Duration;
@@ -18,7 +18,7 @@ on_both!(
     of_two_batches_that_exclude_each_other_one_is_granted_however_many_names_they_have
 );
 
-/// Keeps a gate from writing `lease/report`, until the transaction that did this is undone.
+/// Blocks the write of `lease/report`, until the transaction is rolled back.
 trait Blocking: Trouble {
     const BLOCK: &'static str;
 }
@@ -41,7 +41,7 @@ fn a_name_that_is_taken_between_the_look_and_the_write_excludes<S: Blocking>() {
     let both = Admission::both(lease, claim).unless(MutexName::lease("service").expect("a name"));
     let first = mutex.create(&request("first")).expect("an answer").expect("it is free");
     assert!(mutex.forget(&first).expect("an answer"), "and the secret of the locks is there");
-    // The first time, the excluding name has no row; then it has one that has ended.
+    // The first time, the excluding name has no row; the second time its row has ended.
     for time in 0..2 {
         let mut blocking = server.holding(&[S::BEGIN, S::BLOCK]);
         let (answer, service) = thread::scope(|scope| {
@@ -56,7 +56,7 @@ fn a_name_that_is_taken_between_the_look_and_the_write_excludes<S: Blocking>() {
             );
             server.ask(&add_lease);
             server.ask("UPDATE soloist_mutexes SET released = FALSE WHERE name = 'lease/service'");
-            S::tell(&mut blocking, "ROLLBACK");
+            S::execute(&mut blocking, "ROLLBACK");
             (ours.join().expect("it does not panic"), server.held())
         });
         assert!(matches!(answer, Ok(Admitted::Excluded(_))), "{time}: {answer:?}");

@@ -1,4 +1,4 @@
-//! The list of the leases that are held: one look at the rows whose names begin so.
+//! The list of held leases: one read of the rows with a prefix.
 
 use soloist::store::Names;
 use soloist::{EventMutex, MutexName};

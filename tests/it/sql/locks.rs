@@ -1,4 +1,5 @@
-//! What somebody else's open transaction has locked: an error of that name alone, in time, that says where to look.
+//! Rows that another client's open transaction has locked. The call for that name fails in time, with advice;
+//! other names are served.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -38,7 +39,7 @@ fn advice<S: Trouble>() -> &'static str {
     }
 }
 
-/// Holds the row of a name by an insert that is not committed.
+/// Locks the row of a name by an uncommitted insert.
 fn inserting<S: Trouble>(server: &S, name: &MutexName) -> S::Client {
     let (name, now) = (key(name), S::NOW);
     server.holding(&[
@@ -47,7 +48,7 @@ fn inserting<S: Trouble>(server: &S, name: &MutexName) -> S::Client {
     ])
 }
 
-/// Holds the rows where this is so, and no others, by an update that is not committed.
+/// Locks the rows with this condition, and no others, by an uncommitted update.
 fn updating<S: Trouble>(server: &S, condition: &str) -> S::Client {
     server.holding(&[S::BEGIN, &format!("UPDATE soloist_mutexes SET pid = 0 WHERE {condition}")])
 }
@@ -115,12 +116,12 @@ fn who_gave_up_on_a_locked_table_leaves_nothing_waiting<S: Trouble>() {
     assert!(server.held().is_empty());
 }
 
-/// Of a batch of two the first meets the lock, and the second is admitted.
+/// Asserts that the first of a batch of two fails at the lock, and the second is admitted.
 #[track_caller]
 fn one_fault_stays_one_fault<S: Trouble>(server: &S, lock: S::Client) {
     let mutex = server.mutex();
     let batch = ["locked", "free"].map(|name| Admission::lease_only(request(name)));
-    mutex.exists(request("free").name()).unwrap(); // Half of the time is kept for a connection that is not at rest.
+    mutex.exists(request("free").name()).unwrap(); // A new connection would have half of the time.
     let began = Instant::now();
     let answers = admit(&mutex, &batch);
     assert!(began.elapsed() < IN_TIME, "{:?}", began.elapsed());
@@ -150,7 +151,7 @@ fn an_uncommitted_update_is_an_error_of_its_name_alone<S: Trouble>() {
     one_fault_stays_one_fault(&server, lock);
 }
 
-/// The row changes while the lock is waited for, as it does where many ask for the same name.
+/// Changes the row during the wait for its lock, as many clients of one name do.
 fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble>() {
     let server = S::start();
     let both = || {
@@ -166,9 +167,9 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
     };
     give_back(admit(&server.mutex(), &both())[0].as_ref().unwrap());
     let mut other = server.holding(&[]);
-    // Where half of the time is kept for another connection, there is none for a second wait.
+    // If half of the time is kept for another connection, there is no time for a second wait.
     for at_rest in [true, false] {
-        // A quarter of that is the time in which the row has to move.
+        // The row must move within a quarter of that.
         let ours = S::open(&server.url(), 4 * LONG);
         if at_rest {
             assert!(!ours.exists(request("report").name()).unwrap());
@@ -179,7 +180,7 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
             wait_until("it waits for the lock", || !server.ask(S::WAITING).is_empty());
             let first = server.ask(S::WAITING);
             let moved = format!("UPDATE soloist_mutexes SET host = 'moved-{at_rest}' WHERE name = 'lease/report'");
-            S::tell(&mut other, &moved);
+            S::execute(&mut other, &moved);
             if at_rest {
                 wait_until("it gives up", || ours.is_finished());
             } else {
@@ -188,7 +189,7 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
                     !waiting.is_empty() && waiting != first
                 });
             }
-            S::tell(&mut lock, "COMMIT");
+            S::execute(&mut lock, "COMMIT");
             ours.join().expect("it does not panic")
         });
         if at_rest {
@@ -283,7 +284,7 @@ fn a_release_that_met_a_lock_is_made_up_for<S: Trouble>() {
     let lock = updating(&server, "name = 'lease/report'");
     let text = said(&mutex.forget(&lease).expect_err("it is locked"));
     assert!(text.ends_with(advice::<S>()), "{text}");
-    // It is in nobody's way meanwhile.
+    // The lock does not block other names.
     assert!(mutex.create(&request("other")).unwrap().is_some());
     drop(lock);
     wait_until("the lease is given back", || {
@@ -315,7 +316,7 @@ fn a_locked_row_keeps_no_other_pending_release<S: Trouble>() {
 fn a_release_whose_answer_was_lost_before_it_met_a_lock_is_known_of_each_name<S: Trouble>() {
     let server = S::start();
     let proxy = Proxy::of(&server);
-    // It asks again after half of that.
+    // The store asks again after half of that.
     let mutex = S::open_at_rest(&proxy, 2 * LONG);
     let leases = ["free", "locked"].map(|name| mutex.create(&request(name)).unwrap().expect("it is free"));
     proxy.fault_once(Fault::ReplyLost);

@@ -1,4 +1,4 @@
-//! A table in which a million claims have ended: nobody looks at more rows because they are there.
+//! A table with a million expired claims: no call reads more rows because of them.
 
 use std::time::{Duration, Instant};
 
@@ -21,11 +21,11 @@ on_both!(
 
 const MANY: u64 = 1_000_000;
 
-/// A server that counts what it looks at.
+/// A server that counts the rows that it reads.
 trait Looks: SqlServer {
-    /// With memory for many rows.
+    /// Starts a server with memory for many rows.
     fn large() -> Self;
-    /// How many rows, and entries of indexes, it has looked at so far. No store is connected any more.
+    /// Returns how many rows and index entries it has read so far. No store is connected any more.
     fn looked_at(&self) -> u64;
 }
 
@@ -45,7 +45,7 @@ impl Looks for Postgres {
         Self::with(&["--shared-buffers=256MB", "-c", "max_wal_size=4GB"])
     }
 
-    /// A connection counts when it ends.
+    /// Waits for the ends of the connections, which are counted then.
     fn looked_at(&self) -> u64 {
         let connected = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'soloist'";
         until(|| self.count(connected) == 0).expect("the connections end");
@@ -60,7 +60,7 @@ fn admissions(count: usize, minute: i64) -> Vec<Admission> {
     (0..count).map(|number| admission(number, minute).unless(paused.clone())).collect()
 }
 
-/// What each call looks at. Each is one of a process that makes no other, with what that cleans up.
+/// Returns the reads of each call, with its clean-up. Each call is the only one of its handle.
 fn looks<S: Looks>(server: &S, minute: i64, count: usize) -> Vec<(&'static str, u64)> {
     let mut all = Vec::new();
     let mut looks = |what: &'static str, call: &mut dyn FnMut(&S::Mutex)| {
@@ -83,11 +83,11 @@ fn no_more_rows_are_looked_at_because_there_are_many<S: Looks>() {
     let server = S::large();
     S::create_table(&server.mutex()).expect("the table is made");
     let both = |minute| [looks(&server, minute, 1), looks(&server, minute + 1, 100)].concat();
-    both(0); // The rows of the leases are there from here on.
+    both(0); // Creates the rows of the leases.
     let few = both(10);
     server.add_ended(MANY, 0);
     let many = both(20);
-    // In a small table, a server may look at all rows instead of searching.
+    // In a small table, a server may read all rows instead of searching.
     let more: Vec<_> = few.iter().zip(&many).filter(|((_, few), (_, many))| many > &(few + 500)).collect();
     assert!(more.is_empty(), "{more:?} of {few:?} and {many:?}");
 }
@@ -111,7 +111,7 @@ fn a_clean_up_looks_at_what_it_deletes<S: Looks>() {
     assert!(looked_at < 1_000_000, "{looked_at} are looked at, and a tenth deleted");
 }
 
-/// Looks up rows by their key, also in a table so small that a server would rather look at all of it.
+/// Searches rows by their key, also in a table so small that a server would rather read all of it.
 fn a_batch_locks_no_rows_but_its_own<S: BesideTheStore>() {
     let server = S::start();
     // With that, a row is waited for fifteen seconds.

@@ -89,7 +89,7 @@ fn what_a_stopped_server_finds_when_it_goes_on_grants_nothing<S: Trouble>() {
     let said = assert_out(&ours, minute(1), &diary);
     assert!(said.contains("no answer within 4s"), "{said}");
     server.resume();
-    // Whatever it finds of ours, nobody waits for it any more.
+    // The server may find our request by now, but no caller waits for it.
     assert_ran(&theirs.run_due(minute(1)));
     assert_eq!(crate::support::skipped(&ours.run_due(minute(1)), "report").keyword(), "ran_elsewhere");
     assert_eq!((server.held(), diary.lines().len()), (vec![claim(0), claim(1)], 2));
@@ -99,7 +99,7 @@ fn connections_that_the_server_ended_at_rest_cost_no_error<S: Trouble>() {
     let (server, diary) = (S::start(), Diary::default());
     let mutex = server.mutex();
     let schedule = schedule(mutex.clone(), &diary);
-    // All that are kept, so that none of them is tried for the second attempt.
+    // All idle connections, so that none is left for the second attempt.
     thread::scope(|scope| (0..8).for_each(|_| _ = scope.spawn(|| mutex.exists(request("report").name()).unwrap())));
     server.end_connections();
     assert_ran(&schedule.run_due(noon()));
@@ -108,7 +108,7 @@ fn connections_that_the_server_ended_at_rest_cost_no_error<S: Trouble>() {
     assert_eq!(server.held(), [claim(0)]);
 }
 
-/// With that, a row is waited for ten seconds.
+/// Returns a handle that waits ten seconds for a row.
 fn slow<S: Trouble>(server: &S) -> S::Mutex {
     S::open(&server.url(), Duration::from_secs(40))
 }
@@ -141,7 +141,7 @@ fn a_first_call_whose_connection_is_ended_in_the_middle_is_out_and_leaves_nothin
     assert_ran(&schedule(server.mutex(), &diary).run_due(noon()));
     let schedule = schedule(slow(&server), &diary);
     end_in_the_middle(&server, || _ = schedule.run_due(minute(1)));
-    // What became of it, its entry says; whether it ran or not, the minute runs once.
+    // The entry has the outcome; in any case the minute runs once.
     let _ = schedule.run_due(minute(1));
     assert_eq!((server.held(), diary.lines().len()), (vec![claim(0), claim(1)], 2));
 }

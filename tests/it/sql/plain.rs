@@ -1,4 +1,4 @@
-//! Connections without encryption: who gets a password in plain text, and what is warned of.
+//! Connections without encryption: when a password is sent in plain text, and the warning about it.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use crate::support::PATIENCE;
 
 on_both!(a_plain_connection_that_leaves_this_host_is_warned_of);
 
-/// The same server by an address that leads here, and is not known to be here.
+/// Returns an address of this server that is not known to be local.
 fn elsewhere(url: &str) -> String {
     url.replace("127.0.0.1", "0.0.0.0")
 }
@@ -43,7 +43,7 @@ fn a_plain_connection_that_leaves_this_host_is_warned_of<S: Trouble + Warns>() {
     assert!(text.ends_with(&format!("; use TLS, with {} in the url", S::INSTEAD)), "{text}");
 }
 
-/// A server that asks for the password in plain text: where it listens, and what it is told behind the first message.
+/// Starts a server that asks for the password in plain text. Returns its port, and the messages after the first.
 fn curious() -> (u16, mpsc::Receiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let port = listener.local_addr().expect("it listens").port();
@@ -54,7 +54,7 @@ fn curious() -> (u16, mpsc::Receiver<Vec<u8>>) {
             let _ = connection.read(&mut startup);
             let _ = connection.write_all(b"R\0\0\0\x08\0\0\0\x03");
             let mut answer = [0; 1024];
-            let length = connection.read(&mut answer).unwrap_or_default(); // Nothing when the other side has given up.
+            let length = connection.read(&mut answer).unwrap_or_default(); // Nothing if the client has given up.
             let _ = tell.send(answer[..length].to_vec());
         }
     });

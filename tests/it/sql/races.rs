@@ -1,4 +1,4 @@
-//! Many who are beaten at the same moment: each hears who came first, and the server's log shows no error.
+//! Many lose a race at one moment: each learns the winner, and the server's log shows no error.
 
 use std::sync::Barrier;
 use std::thread;
@@ -23,7 +23,7 @@ on_both!(
     a_hundred_threads_on_the_claims_of_one_event_hear_of_one_another_and_of_no_lock,
 );
 
-/// The occurrence is everybody's; and of some gates the lease is one for all, and the occurrence their own.
+/// Returns one of several admissions. Some share the occurrence, others share only the lease.
 fn asked(number: i64, thread: usize) -> Admission {
     let lease = request("report").with(MutexName::lease(format!("report:{}", number % 3)).expect("a name"), Term::MAX);
     let event = if number % 2 == 0 { format!("report:{thread}") } else { "report".to_owned() };
@@ -44,7 +44,7 @@ fn a_gate_that_is_lost_in_a_race_is_no_error_in_the_log_of_the_server<S: Trouble
             all_are_there.wait();
             let asked = asked(number, thread);
             let answer = asked.ask(&mutex);
-            all_are_there.wait(); // nobody gives back what others still ask for
+            all_are_there.wait(); // no lease is released while others request it
             if let Admitted::Granted(grant) = answer.unwrap_or_else(|error| panic!("{error:?}")) {
                 won.push(number);
                 assert!(grant.lease().is_none_or(|lease| mutex.forget(lease).expect("it is ours")));
@@ -110,7 +110,7 @@ fn who_is_beaten_halfway_by_one_that_does_not_queue_keeps_nothing<S: Trouble>() 
     let answer = thread::scope(|scope| {
         let ours = scope.spawn(|| Admission::both(lease, claim).ask(&mutex));
         wait_until("it waits for the lease", || !server.ask(S::WAITING).is_empty());
-        S::tell(&mut other, "COMMIT");
+        S::execute(&mut other, "COMMIT");
         ours.join().expect("it does not panic")
     });
     let Ok(Admitted::LeaseTaken(Some(holder))) = answer else { panic!("not beaten: {answer:?}") };

@@ -1,5 +1,4 @@
-//! Servers that can't be talked to, or don't let us do what we ask for: an error in time that says what to do, and no
-//! secret.
+//! Servers that do not reply, or refuse a request: an error in time with a remedy, and without a secret.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -28,13 +27,13 @@ on_both!(
     a_missing_grant_is_said
 );
 
-/// What a call says that gets no answer of use, in time, and without a secret.
+/// Returns the error of a call, and asserts that it came in time and contains no secret.
 #[track_caller]
 fn refused<S: Trouble>(url: &str) -> String {
     unanswered::<S>(url, LONG)
 }
 
-/// The same of one that lasts as long as this, if it gets no answer at all.
+/// Returns the error of a call as [`refused`] does, with this timeout for a server that does not reply.
 #[track_caller]
 fn unanswered<S: Trouble>(url: &str, timeout: Duration) -> String {
     said(&error_of::<S>(url, timeout))
@@ -52,7 +51,7 @@ fn error_of<S: Trouble>(url: &str, timeout: Duration) -> MutexError {
     error
 }
 
-/// The port of what answers everybody as a web server does.
+/// Returns the port of a server that replies as a web server does.
 fn web_server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let port = listener.local_addr().expect("it listens").port();
@@ -65,7 +64,7 @@ fn web_server() -> u16 {
     port
 }
 
-/// No answer, a refusal, and what is no such server, are told apart.
+/// Tests that the errors distinguish no reply, a refusal, and another kind of server.
 fn what_sort_of_trouble_it_is_is_told_apart<S: Trouble>() {
     let server = S::shared();
     let hole = TcpListener::bind("127.0.0.1:0").expect("a port is free");
@@ -103,7 +102,7 @@ fn a_server_that_accepts_and_never_answers_costs_one_time_out<S: Trouble>() {
         let text = unanswered::<S>(&proxy.url(), TIMEOUT);
         assert!(fault != Fault::Silence || text.ends_with("no answer within 1s"), "{fault:?}: {text}");
     }
-    // Nobody ever accepts: it is the system that does.
+    // The system accepts the connection, and no process replies.
     let hole = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let hole = at_port(&server.url(), hole.local_addr().expect("it listens").port());
     let text = unanswered::<S>(&hole, TIMEOUT);
@@ -118,7 +117,7 @@ fn what_is_no_sql_server_is_an_error<S: Trouble>() {
         thread::spawn(move || {
             for connection in listener.incoming() {
                 let mut connection = connection.expect("somebody connects");
-                let _ = connection.write_all(greeting); // The other end may have had enough.
+                let _ = connection.write_all(greeting); // The client may have closed the connection.
                 let _ = connection.set_read_timeout(Some(Duration::from_secs(1)));
                 let _ = connection.read(&mut [0; 1024]);
             }
@@ -138,7 +137,7 @@ fn a_wrong_password_is_said_without_it<S: Trouble>() {
 
 fn a_missing_database_is_said<S: Trouble>() {
     let text = refused::<S>(&S::shared().url().replace("/app", "/nowhere"));
-    // The one kind does not tell those who may not use it whether there is one.
+    // MariaDB does not tell a user without access whether the database exists.
     let advice = by_kind::<S>(
         "; there is no such database, or the user in the url may not use it",
         "; create the database, or name another in the url",
@@ -155,7 +154,7 @@ fn a_server_without_room_for_a_connection_is_out_until_it_has_some<S: Trouble>()
     let others: Vec<S::Client> = (0..10).map(|_| server.connect()).collect();
     let text = assert_out(&schedule, noon(), &diary);
     assert!(text.ends_with("; raise max_connections, or let fewer clients connect"), "{text}");
-    // Where there is room in time, nobody is told.
+    // If there is room in time, no error is reported.
     let schedule = self::schedule(S::open(&server.url(), Duration::from_secs(40)), &diary);
     thread::scope(|scope| {
         let tick = scope.spawn(|| schedule.run_due(noon()));
@@ -170,7 +169,7 @@ fn a_read_only_server_is_out_until_it_takes_writes<S: Trouble>() {
     let schedule = schedule(server.mutex(), &diary);
     assert_ran(&schedule.run_due(noon()));
     server.ask(S::READ_ONLY[0]);
-    server.end_connections(); // Where it is chosen for sessions to come.
+    server.end_connections(); // The setting counts for later sessions.
     for _ in 0..2 {
         let text = assert_out(&schedule, minute(1), &diary);
         assert!(text.contains("; it takes no writes: connect to the primary"), "{text}");
@@ -213,6 +212,6 @@ fn a_missing_grant_is_said<S: Trouble>() {
     let without_delete = S::open(&server.user_with("SELECT, INSERT, UPDATE"), LONG);
     let text = said(&S::purge(&without_delete).expect_err("it may not delete"));
     assert!(text.starts_with("could not purge the table ") && text.ends_with(allowed::<S>()), "{text}");
-    // Nobody waits for what is cleaned up beside it.
+    // No call waits for the clean-up.
     assert!(without_delete.create(&request("report")).unwrap().is_some());
 }

@@ -1,4 +1,4 @@
-//! Inside somebody's asynchronous runtime: the calls block, as any task does, and nothing panics.
+//! Calls inside another asynchronous runtime: they block, as any task does, and nothing panics.
 
 use std::sync::Arc;
 use std::thread;
@@ -24,7 +24,7 @@ fn runtimes() -> [Runtime; 2] {
         .map(|mut builder| builder.worker_threads(2).enable_all().build().expect("a runtime"))
 }
 
-/// All that a handle can do, from where this is called.
+/// Makes every call of a handle.
 fn ask_everything<S: Trouble>(mutex: &S::Mutex, name: &str) {
     S::create_table(mutex).unwrap();
     let lease = mutex.create(&request(name)).unwrap().expect("it is free");

@@ -19,7 +19,7 @@ const THREADS: usize = 8;
 
 /// Sets up the sessions that begin from then on.
 trait Settings: Trouble {
-    /// Where rows can't be relied on to be counted or compared as usual; when transactions see what of others.
+    /// Settings that change how rows are counted and compared, and which changes of others a transaction sees.
     const ALL: &'static [&'static str];
     const ZONES: [&'static str; 2];
 }
@@ -110,7 +110,7 @@ fn one_of_eight_threads_wins_where_rows_are_counted_as_found() {
     });
 }
 
-/// The name of this round's lease, and of its claim.
+/// Returns the names of this round's lease and claim.
 fn names(round: &str) -> [MutexName; 2] {
     let lease = MutexName::lease(format!("rounds:{round}")).expect("a name");
     let claim = lease.claim("report", noon());
@@ -151,7 +151,7 @@ fn granted(answer: &Admitted) -> Option<&Grant> {
     }
 }
 
-/// The winner has both, nobody gets the half of it, and the winner's answers are true.
+/// Asserts that the winner has both names, no other owner has one of them, and the winner's answers are true.
 #[track_caller]
 fn all_answers_are_true(what: &str, mutexes: &[impl EventMutex], names: &[MutexName; 2], term: Term, grant: &Grant) {
     let [ours, theirs, ..] = mutexes else { panic!("there are eight") };
@@ -194,7 +194,7 @@ fn two_sessions_in_two_time_zones_know_the_same_instants<S: Settings>() {
     let mutexes = S::ZONES.map(|zone| {
         server.ask(zone);
         let mutex = server.mutex();
-        mutex.exists(request("report").name()).unwrap(); // It keeps its connection, as it is now.
+        mutex.exists(request("report").name()).unwrap(); // The handle keeps its connection with the current settings.
         mutex
     });
     let term = Term::new(Duration::from_secs(60)).expect("a term");

@@ -1,4 +1,4 @@
-//! What another user of a PostgreSQL database can do to the store without any right on its table.
+//! The attacks of another user of a PostgreSQL database, without any right on the store's table.
 
 use soloist::store::{Admission, Admitted, Names, StoreWarning};
 use soloist::{EventMutex, PostgresMutex, Term};
@@ -41,7 +41,8 @@ const TRAPS: &str = "
     END $$;
 ";
 
-/// Adds a user without any right on the table, who may create in its schema, as all could before PostgreSQL 15.
+/// Adds a user without any right on the table. The user may create objects in its schema, as all could before
+/// PostgreSQL 15.
 fn add_stranger(server: &Postgres) {
     server.ask("CREATE ROLE stranger LOGIN PASSWORD 'password'; GRANT CREATE ON SCHEMA public TO stranger");
 }

@@ -1,4 +1,4 @@
-//! The table: who makes it, what is said where there is none, and what its users must be allowed.
+//! The table: its creation, the error if it is missing, and the privileges that it needs.
 
 use std::thread;
 
@@ -26,7 +26,7 @@ on_both!(
     a_table_that_is_not_as_it_should_be_is_warned_of,
 );
 
-/// The statements without their comments, as the error shows them: in one line.
+/// Returns the statements without their comments, on one line, as errors show them.
 fn one_line(sql: &str) -> String {
     let lines = sql.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("--"));
     lines.collect::<Vec<_>>().join(" ")
@@ -74,7 +74,7 @@ fn assert_says(error: &MutexError, what: &str) {
     assert!(said.contains(what), "{said}");
 }
 
-/// Tests columns that are missing, and one that is not known: it can be left out only when something is written.
+/// Tests missing columns, and an unknown one. The unknown column is noticed only by a write.
 fn a_table_of_other_columns_is_refused_by_each_call<S: SqlServer>() {
     let server = S::start();
     let mutex = server.mutex();

@@ -1,4 +1,4 @@
-//! Encrypted connections: the authorities that are trusted, and the error where there is none.
+//! Encrypted connections: the trusted authorities, and the errors of others.
 
 use std::env;
 use std::fs;
@@ -36,7 +36,7 @@ fn an_encrypted_connection_needs_the_authority_of_the_server<S: Trouble>() {
     let lease = mutex.create(&request("report")).unwrap().expect("it is free");
     assert!(S::trusting(&server.tls_url(), server.ca()).exists(lease.name()).unwrap());
     assert!(mutex.forget(&lease).unwrap());
-    // Who is vouched for by nobody that we trust: the system's authorities, or another one.
+    // The authority is not trusted: by the system, or by our own list.
     for mutex in [S::open(&server.tls_url(), LONG), S::trusting(&server.tls_url(), S::with_tls().ca())] {
         let text = refused(&mutex);
         let reasons = ["UnknownIssuer", "BadSignature", "the system trusts no root certificate"];

@@ -1,4 +1,4 @@
-//! Tokens rise with every grant, whatever the server's clock and those who clean up do.
+//! Tokens rise with every grant, through changes of the server's clock and clean-ups.
 
 use soloist::{EventMutex, FencingToken};
 
@@ -14,7 +14,7 @@ on_both!(
 /// In the year 2100, in microseconds.
 const AHEAD: u64 = 4_102_444_800_000_000;
 
-/// As if all rows had ended a long time ago.
+/// Makes all rows end an hour ago.
 fn end_all<S: Trouble>(server: &S) {
     server.ask(&format!("UPDATE soloist_mutexes SET expires_at = {} - INTERVAL '1' HOUR", S::NOW));
 }

@@ -1,4 +1,4 @@
-//! What a server can be made to do to the stores, and what is looked for afterwards.
+//! The faults of a server, and helpers that check the stores afterwards.
 
 use std::fs;
 use std::thread;
@@ -23,53 +23,53 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a tick may take then, on a busy machine.
 pub(super) const IN_TIME: Duration = Duration::from_secs(10);
 
-/// No server takes that long for what is waited for, unless it will never come.
+/// A longer wait than any healthy server needs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that can be hurt.
 pub(super) trait Trouble: SqlServer + Behind {
-    /// A connection past every store, to which everything is allowed.
+    /// A connection past every store, with all privileges.
     type Client: Send;
 
     const NOW: &'static str;
-    /// Locks the whole table, for as long as the client is there.
+    /// Locks the whole table until the client is dropped.
     const LOCK_TABLE: &'static [&'static str];
     const BEGIN: &'static str;
     /// Makes it read-only, and writable again.
     const READ_ONLY: [&'static str; 2];
-    /// The numbers of the connections that the stores' user has; and of those that wait for a lock of somebody's, or for their
-    /// commit, with what is another in each wait.
+    /// Selects the numbers of the connections of the stores' user; and of those that wait for a lock or a commit,
+    /// with a value that differs for each wait.
     const CONNECTED: &'static str;
     const WAITING: &'static str;
 
     fn connect(&self) -> Self::Client;
     #[track_caller]
-    fn tell(client: &mut Self::Client, sql: &str);
-    /// The URL of a new user with these grants on the table and no other.
+    fn execute(client: &mut Self::Client, sql: &str);
+    /// Returns the URL of a new user with these grants on the table and no other.
     fn user_with(&self, grants: &str) -> String;
     fn end_connection(&self, number: &str);
-    /// Lets every commit wait, until it is told to let them through.
+    /// Blocks every commit until `let_commit`.
     fn block_commits(&self) -> Self::Client;
     fn let_commit(&self, blocking: Self::Client);
-    /// The lines of its log that tell of errors.
+    /// Returns the errors in the server's log.
     fn errors(&self) -> Vec<String>;
     fn kill(&self);
     fn start_again(&self);
     fn pause(&self);
     fn resume(&self);
-    /// A server that speaks TLS alone on its port.
+    /// Starts a server whose port speaks TLS only.
     fn with_tls() -> Self;
     fn without_tls() -> Self;
     fn tls_url(&self) -> String;
     fn ca(&self) -> Vec<u8>;
     fn trusting(url: &str, ca: Vec<u8>) -> Self::Mutex;
 
-    /// What one client does by these statements; what it has locked is free when it is dropped.
+    /// Runs these statements on a new client. Its locks are freed when it is dropped.
     #[track_caller]
     fn holding(&self, statements: &[&str]) -> Self::Client {
         let mut client = self.connect();
         for statement in statements {
-            Self::tell(&mut client, statement);
+            Self::execute(&mut client, statement);
         }
         client
     }
@@ -81,7 +81,7 @@ pub(super) trait Trouble: SqlServer + Behind {
         }
     }
 
-    /// The names that are held, as a person would look for them.
+    /// Returns the names that are held, by a query of a person.
     #[track_caller]
     fn held(&self) -> Vec<String> {
         let sql = format!("SELECT name FROM soloist_mutexes WHERE expires_at > {} ORDER BY name", Self::NOW);
@@ -97,7 +97,7 @@ impl Trouble for Mariadb {
     const BEGIN: &'static str = "START TRANSACTION";
     const READ_ONLY: [&'static str; 2] = ["SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"];
     const CONNECTED: &'static str = "SELECT id FROM information_schema.processlist WHERE user = 'owner'";
-    // What InnoDB tells of locks is as old as the last look at it, for those who look often.
+    // InnoDB's view of its locks is cached, and old for a client that reads it often.
     const WAITING: &'static str = "SELECT id, query_id FROM information_schema.processlist \
                                    WHERE user = 'owner' AND info IS NOT NULL AND info NOT LIKE 'SELECT%'";
 
@@ -105,7 +105,7 @@ impl Trouble for Mariadb {
         self.connection()
     }
 
-    fn tell(client: &mut mysql::Conn, sql: &str) {
+    fn execute(client: &mut mysql::Conn, sql: &str) {
         mariadb::ask(client, sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
 
@@ -114,7 +114,7 @@ impl Trouble for Mariadb {
     }
 
     fn end_connection(&self, number: &str) {
-        let _ = self.try_ask(&format!("KILL {number}")); // It may have gone by itself.
+        let _ = self.try_ask(&format!("KILL {number}")); // The connection may have ended by itself.
     }
 
     fn block_commits(&self) -> mysql::Conn {
@@ -189,7 +189,7 @@ impl Trouble for Postgres {
         self.connection()
     }
 
-    fn tell(client: &mut ::postgres::Client, sql: &str) {
+    fn execute(client: &mut ::postgres::Client, sql: &str) {
         postgres::ask(client, sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
 
@@ -201,14 +201,14 @@ impl Trouble for Postgres {
         self.ask(&format!("SELECT pg_terminate_backend({number})"));
     }
 
-    /// By waiting for a replica that there is not.
+    /// Waits for a replica that does not exist.
     fn block_commits(&self) -> ::postgres::Client {
         self.holding(&["ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()"])
     }
 
     fn let_commit(&self, mut blocking: ::postgres::Client) {
         for statement in ["ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"] {
-            Self::tell(&mut blocking, statement);
+            Self::execute(&mut blocking, statement);
         }
     }
 
@@ -253,7 +253,7 @@ impl Trouble for Postgres {
     }
 }
 
-/// The `number`th minute after noon.
+/// Returns the `number`th minute after noon.
 pub(super) fn minute(number: i64) -> DateTime<Utc> {
     noon() + TimeDelta::minutes(number)
 }
@@ -262,7 +262,7 @@ pub(super) fn request(name: &str) -> LeaseRequest {
     LeaseRequest::new(MutexName::lease(name).expect("a name"), Term::MAX, &Clock::system())
 }
 
-/// A schedule of one event, `report`, that writes `ran` into the diary, with both protections.
+/// Returns a schedule of one event, `report`, that writes `ran` into the diary, with both protections.
 pub(super) fn schedule(mutex: impl EventMutex + 'static, diary: &Diary) -> Schedule {
     let mut schedule = Schedule::new(mutex);
     schedule.add(report(diary)).expect("an event");
@@ -273,7 +273,7 @@ pub(super) fn report(diary: &Diary) -> Event {
     Event::call("report", diary.task("ran")).every_minute().on_one_server().without_overlapping()
 }
 
-/// What a run of `report` in this minute leaves in the table.
+/// Returns the name of the claim of `report` in this minute.
 pub(super) fn claim(number: i64) -> String {
     key(&MutexName::lease("report").expect("a name").claim("report", minute(number)))
 }
@@ -284,7 +284,7 @@ pub(super) fn assert_ran(report: &Report) {
     assert!(!report.is_failure(), "{report}");
 }
 
-/// The tick runs nothing, because the store did not answer or could not be used, and is over in time; what it says.
+/// Asserts that the tick runs nothing because the store is unavailable, and is over in time. Returns the reason.
 #[track_caller]
 pub(super) fn assert_out(schedule: &Schedule, at: DateTime<Utc>, diary: &Diary) -> String {
     let (began, ran) = (Instant::now(), diary.lines().len());
@@ -299,7 +299,7 @@ pub(super) fn assert_out(schedule: &Schedule, at: DateTime<Utc>, diary: &Diary) 
     reason.to_string()
 }
 
-/// What an error says, with what it came from.
+/// Returns the text of an error, with its cause.
 pub(super) fn said(error: &MutexError) -> String {
     error.to_string()
 }
@@ -309,6 +309,6 @@ pub(super) fn wait_until(what: &str, happens: impl Fn() -> bool) {
     let began = Instant::now();
     while !happens() {
         assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {what}");
-        thread::sleep(Duration::from_millis(10)); // between two looks at a server
+        thread::sleep(Duration::from_millis(10)); // between two checks of a server
     }
 }

@@ -1,4 +1,4 @@
-//! Floors, circles and names: what a stranger relies on when looking for something in `src`.
+//! Floors, circles and names: the order of `src` that a newcomer relies on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,14 +14,15 @@ const FLOORS: [&str; 13] = [
 /// A file by its module, such as `time::clock`, and the modules of the files that it imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
-/// The module of a file: `src/time/clock.rs` is `time::clock`, and so is `src/time/clock/mod.rs`. `lib.rs` is nobody's.
+/// Returns the module of a file: `src/time/clock.rs` is `time::clock`, and so is `src/time/clock/mod.rs`. `lib.rs`
+/// is the empty name.
 fn module(path: &Path) -> String {
     let path = path.with_extension("");
     let parts = path.iter().skip(1).filter_map(|part| part.to_str()).filter(|part| !["mod", "lib"].contains(part));
     parts.collect::<Vec<_>>().join("::")
 }
 
-/// Without strings, what follows `//`, and visibilities, which are paths too.
+/// Returns the line without strings, the part after `//`, and visibilities, which are paths too.
 fn bare(line: &str) -> String {
     let line = line.split("//").next().unwrap_or(line).replace("\\\"", "");
     let line = line.split('"').step_by(2).collect::<Vec<_>>().join("\"\"");
@@ -31,7 +32,7 @@ fn bare(line: &str) -> String {
     }
 }
 
-/// Every path in `text` that begins with one of `heads`, with the braces of a `use` taken apart.
+/// Returns every path in `text` that begins with one of `heads`, with the braces of a `use` taken apart.
 fn paths(text: &str, heads: &BTreeSet<String>) -> Vec<Vec<String>> {
     let is_name = |char: char| char.is_alphanumeric() || char == '_' || char == '$';
     let mut found = Vec::new();
@@ -53,7 +54,8 @@ fn paths(text: &str, heads: &BTreeSet<String>) -> Vec<Vec<String>> {
     found
 }
 
-/// Reads `::name`, `::*` or `::{…}` onto `path`, and the paths that end there into `found`. What is left of the text.
+/// Reads `::name`, `::*` or `::{…}` onto `path`, and the paths that end there into `found`. Returns the rest of
+/// the text.
 fn tree<'a>(text: &'a str, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) -> &'a str {
     let Some(text) = text.strip_prefix("::") else {
         found.push(path.clone());
@@ -87,7 +89,7 @@ fn without_public_names(module: &str, text: &str) -> String {
     if module.contains("::") { text.to_owned() } else { rest.collect() }
 }
 
-/// Who imports whom. `lib.rs` hands names out, and imports nothing that counts.
+/// Returns the imports of each module. `lib.rs` re-exports names, and has no imports that count.
 fn imports(files: &[(String, String)]) -> Imports {
     let modules: BTreeSet<&str> = files.iter().map(|(module, _)| module.as_str()).collect();
     let mut imports = Imports::new();
@@ -115,7 +117,7 @@ fn imports(files: &[(String, String)]) -> Imports {
                 from.pop();
             }
             from.extend(names);
-            // The longest part of it that is a file.
+            // The longest part of the path that is a file.
             let file = (0..=from.len()).rev().map(|count| from[..count].join("::"));
             let file = file.into_iter().find(|file| modules.contains(file.as_str())).unwrap_or_default();
             if file != *module {
@@ -137,7 +139,7 @@ fn arrows_up(imports: &Imports) -> Vec<String> {
     up.map(|(from, to)| format!("{from} imports {}", if to.is_empty() { "lib.rs" } else { to })).collect()
 }
 
-/// The imports among files that import each other in a loop: those from whose end a way leads back.
+/// Returns the imports among files that import each other in a loop.
 fn circles(imports: &Imports) -> Vec<String> {
     let mut found = Vec::new();
     for (from, to) in imports.iter().flat_map(|(from, to)| to.iter().map(move |to| (from, to))) {
@@ -154,7 +156,7 @@ fn circles(imports: &Imports) -> Vec<String> {
     found
 }
 
-/// The files that are compiled into the library.
+/// Returns the files that are compiled into the library.
 fn shipped() -> Vec<(PathBuf, String)> {
     sources("src")
         .into_iter()
@@ -223,7 +225,7 @@ fn the_root_has_the_names_that_most_programs_need() {
     assert!(count <= 32, "{count} names at the root: `store`, `observe` and `time` have room");
 }
 
-/// The files in a folder, where `foo.rs` and `foo/` are one.
+/// Returns the files in a folder, where `foo.rs` and `foo/` are one.
 fn entries(folder: &Path) -> BTreeSet<String> {
     let items = std::fs::read_dir(folder).expect("the folder is there").map(|item| item.expect("it can be listed"));
     items.map(|item| item.path().file_stem().expect("a name").to_string_lossy().into_owned()).collect()
@@ -252,7 +254,7 @@ fn each_folder_is_read_at_a_glance() {
     none(&lost, "only the folder of a floor has a mod.rs");
 }
 
-/// The store that a file belongs to: these look alike on purpose.
+/// Returns the store that a file belongs to: these look alike on purpose.
 fn sibling(path: &Path) -> Option<&str> {
     let name = path.strip_prefix("src/store").ok()?.iter().next()?.to_str()?;
     let name = name.trim_end_matches(".rs");
@@ -284,7 +286,7 @@ fn a_file_name_occurs_once() {
 
 #[test]
 fn a_type_name_occurs_once() {
-    // The same type on Unix and elsewhere.
+    // Types of one name on Unix and elsewhere.
     const ON_OTHER_PLATFORMS: [&str; 3] = ["Directory", "Inherited", "Leader"];
     let files = shipped();
     let names = files.iter().flat_map(|(path, text)| {

@@ -1,4 +1,4 @@
-//! Tries every order of all steps, and says which steps lead to what should not be.
+//! Tries every order of all steps, and shows the steps that lead to a violation.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -25,7 +25,7 @@ pub fn holds(variant: Variant) {
         let path = found.get(property.name);
         match property.expectation {
             Expectation::Always => {
-                assert!(path.is_none(), "broken: {}\n{}", property.name, path.map(told).unwrap_or_default());
+                assert!(path.is_none(), "broken: {}\n{}", property.name, path.map(describe).unwrap_or_default());
             }
             _ => assert!(path.is_some(), "never happens: {}", property.name),
         }
@@ -41,11 +41,11 @@ pub fn breaks(variant: Variant, promise: &'static str) {
     println!("{variant:?}: {} states, {:?}", checked.unique_state_count(), began.elapsed());
     let path = checked.discovery(promise);
     let path = path.unwrap_or_else(|| panic!("not found: that {variant:?} breaks: {promise}"));
-    println!("broken, as it should be: {promise}\n{}", told(&path));
+    println!("broken, as it should be: {promise}\n{}", describe(&path));
 }
 
 /// Describes the steps, one a line, and the last state.
-fn told(path: &Path<Fleet, Action>) -> String {
+fn describe(path: &Path<Fleet, Action>) -> String {
     let mut text = String::new();
     for (at, action) in path.clone().into_actions().iter().enumerate() {
         writeln!(text, "{:3}. {action:?}", at + 1).expect("a string takes all");

@@ -35,12 +35,12 @@ pub struct Fleet {
     pub(crate) wrongs: Wrongs,
 }
 
-/// The servers to which an occurrence was lost, as long as it has not run.
+/// The reasons why an occurrence has not run yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Missed {
     /// The servers that others named when they skipped the occurrence as run elsewhere; a bit for each.
     pub(crate) left_to: u8,
-    /// Which crashed or were cut off at the gate.
+    /// The servers that crashed or were cut off during the admission; a bit for each.
     pub(crate) cut_off: u8,
 }
 
@@ -58,14 +58,14 @@ pub(crate) struct Wrongs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     TimePasses,
-    /// A tick of this server: it asks the gate.
+    /// A tick of this server: it requests the admission.
     Tick(u8),
     /// The store acts on this request.
     Acts(Request),
-    /// The store acts on this request, of which a copy stays in flight.
+    /// The store acts on this request, and a copy stays in flight.
     ActsOnCopy(Request),
     Loses(Message),
-    /// A server hears this answer.
+    /// A server gets this reply.
     Hears(Request, Says),
     /// The server's connection breaks, and it sends the request once more on another.
     AsksAgain(u8),
@@ -76,7 +76,7 @@ pub enum Action {
     RenewalFails(u8),
     /// The task has come to its end.
     Ends(u8),
-    /// The server looks at its clock, and its deadline has passed.
+    /// The server reads its clock, and its deadline has passed.
     Notices(u8),
     Crashes(u8),
     OperatorBreaks(Owner),
@@ -209,7 +209,7 @@ impl Fleet {
             }
             Action::Hears(request, says) => {
                 self.drop(Message::Answered(request, says));
-                self.hear(request, says, variant);
+                self.deliver(request, says, variant);
             }
             Action::AsksAgain(me) => {
                 self.faults -= 1;
@@ -219,14 +219,14 @@ impl Fleet {
                 if self.is_expected(me) {
                     self.faults -= 1;
                 }
-                self.step(me, |server| server.give_up_gate(me, now));
+                self.step(me, |server| server.give_up_admission(me, now));
             }
             Action::Renews(me) => self.step(me, |server| server.renew(me, now)),
             Action::RenewalFails(me) => {
                 if self.is_expected(me) {
                     self.faults -= 1;
                 }
-                self.step(me, |server| server.give_up_renewal(me, now, variant));
+                self.step(me, |server| server.lose_renewal(me, now, variant));
             }
             Action::Ends(me) => self.step(me, |server| server.stop_at_its_end(me, now, variant)),
             Action::Notices(me) => self.step(me, |server| server.stop(me, now)),
@@ -284,20 +284,20 @@ impl Fleet {
         }
         match says {
             Some(says) if request.may_be_heard_too_late(says) => self.post(Message::Answered(request, says)),
-            // To hear it later would be the same as if the store had acted later.
+            // A later reply would be like a later action of the store.
             Some(says) if self.servers[usize::from(request.owner.server)].waits_for(&request) => {
-                self.hear(request, says, variant);
+                self.deliver(request, says, variant);
             }
             _ => {}
         }
     }
 
-    fn hear(&mut self, request: Request, says: Says, variant: &Variant) {
+    fn deliver(&mut self, request: Request, says: Says, variant: &Variant) {
         let (me, now) = (request.owner.server, self.now);
         if request.asks == Asks::Extend {
-            self.step(me, |server| server.hear_renewal(me, says, now, variant));
+            self.step(me, |server| server.handle_renewal(me, says, now, variant));
         } else {
-            self.step(me, |server| server.hear(me, says, now, variant));
+            self.step(me, |server| server.handle_reply(me, says, now, variant));
         }
     }
 
@@ -312,7 +312,7 @@ impl Fleet {
         self.mail.retain(|other| *other != message);
     }
 
-    /// Leaves out what will change nothing, whenever it arrives: it is as good as lost.
+    /// Drops messages that will change nothing, whenever they arrive.
     fn forget_what_is_in_vain(&mut self, variant: &Variant) {
         let Self { now, servers, store, .. } = *self;
         let in_hand = |owner: Owner| {

@@ -15,7 +15,7 @@ pub const SOMEBODY_RUNS: &str =
     "an occurrence that nobody started was met by a live lease, or its claimer crashed or was cut off";
 pub const KNOWN_AGAIN: &str = "nobody is refused because of what it holds itself";
 pub const ONLY_THE_OWNER: &str = "nothing that is asked by one owner changes what is another's";
-pub const TOLD_FOR_A_REASON: &str = "a run is stopped only when its deadline has passed or its lease is gone";
+pub const CANCELLED_FOR_A_REASON: &str = "a run is stopped only when its deadline has passed or its lease is gone";
 pub const TOKENS_RISE: &str = "a token rises with every grant";
 pub const FENCED: &str =
     "a resource that looks at tokens refuses a run whose lease is over once its successor is at work";
@@ -28,7 +28,7 @@ pub(crate) fn all(variant: &Variant) -> Vec<Property<Variant>> {
         Property::always(SOMEBODY_RUNS, |_, fleet: &Fleet| !fleet.is_over() || somebody_runs(fleet)),
         Property::always(KNOWN_AGAIN, |_, fleet: &Fleet| !fleet.wrongs.refused_its_own),
         Property::always(ONLY_THE_OWNER, only_the_owner),
-        Property::always(TOLD_FOR_A_REASON, |_, fleet: &Fleet| !fleet.wrongs.stopped_needlessly),
+        Property::always(CANCELLED_FOR_A_REASON, |_, fleet: &Fleet| !fleet.wrongs.stopped_needlessly),
         Property::always(TOKENS_RISE, |_, fleet: &Fleet| !fleet.store.token_did_not_rise),
         Property::always(FENCED, |_, fleet: &Fleet| is_fenced(fleet)),
         Property::sometimes("both occurrences run", |_, fleet: &Fleet| fleet.starts == [1, 1]),
@@ -111,7 +111,7 @@ fn one_at_a_time(fleet: &Fleet) -> bool {
         all += 1;
         whole += usize::from(!server.broken);
     }
-    // Two may be at work beside one another only where the lease of the first was broken.
+    // Two may run at once only if the lease of the first was broken.
     whole <= 1 || all <= 1
 }
 

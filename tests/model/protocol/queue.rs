@@ -21,17 +21,17 @@ pub enum QueueFlaw {
     NewcomersLookAtNoPlace,
     /// A newcomer asks for the last place, and moves up from there.
     TakesTheLastPlace,
-    /// The first place is first, whatever the order of the waiters' tokens.
+    /// The first place comes first, regardless of the waiters' tokens.
     CountsPlaces,
     /// A waiter leaves its place before it requests the run.
     LeavesItsPlaceFirst,
     /// A place is taken without the name of its occurrence.
     WaitsForNothingInParticular,
-    /// Who was refused because its occurrence waits does not look whether that still does.
+    /// A server that was refused because its occurrence waits does not check whether the waiter lives.
     LooksForNoWaiter,
     /// Each run is asked to stop, and not a certain one.
     CancelsWithoutAToken,
-    /// Who waits does not look at the occurrences of the others and of the run.
+    /// A waiter does not compare its occurrence with those of the others and of the run.
     LooksAtNoOccurrence,
 }
 
@@ -94,12 +94,12 @@ enum Step {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Member {
-    /// The next that is due for it; those before are behind it.
+    /// The next due occurrence of this server; earlier ones are done.
     due: Occurrence,
-    /// The occurrence in hand: the due one, or one that was taken over.
+    /// The occurrence in hand: the due one, or another that was taken over.
     at: Occurrence,
     step: Step,
-    /// The occurrence for which it was refused because a waiter has it.
+    /// The refused occurrence: a waiter has it.
     queued: Option<Occurrence>,
     /// The places that were free when it read them; or the places that exclude its request.
     free: [bool; MOST_PLACES],
@@ -109,10 +109,10 @@ struct Member {
 pub struct Queue {
     members: [Member; SERVERS],
     crashes: u8,
-    /// Who holds the lease, the place, and is the waiter of each occurrence.
+    /// The holders of the lease, of the places, and of each occurrence's waiter.
     lease: Option<u8>,
     places: [Option<u8>; MOST_PLACES],
-    /// Who holds a place, in the order of their tokens.
+    /// The holders of places, in the order of their tokens.
     line: [Option<u8>; MOST_PLACES],
     waiters: [Option<u8>; OCCURRENCES],
     claimed: [bool; OCCURRENCES],
@@ -121,12 +121,12 @@ pub struct Queue {
     started: [u8; OCCURRENCES],
     /// Whether the run of this occurrence is asked to stop, and whether it has seen that.
     cancelled: [bool; OCCURRENCES],
-    told: [bool; OCCURRENCES],
+    notified: [bool; OCCURRENCES],
     overtaken: bool,
     out_of_order: bool,
     refused_without_need: bool,
     /// A run was cancelled, or a waiter left, for an occurrence that is not later.
-    gave_way_to_nobody: bool,
+    gave_way_wrongly: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ pub enum Move {
     /// The server was refused because this occurrence waits, finds no waiter any more, and takes it over.
     TakesOver(u8, Occurrence),
     Crashes(u8),
-    /// What a crashed server held has ended.
+    /// The leases of a crashed server end.
     TermsEnd(u8),
 }
 
@@ -170,7 +170,7 @@ impl Model for QueueModel {
                     if is_next && usize::from(member.due) < self.count() {
                         moves.push(Move::Steps(number));
                     }
-                    // It looks for the latest.
+                    // The latest refused occurrence.
                     let latest = member.due.checked_sub(1).filter(|latest| member.queued == Some(*latest));
                     let orphan = latest
                         .filter(|latest| queue.is_orphan(*latest) && self.flaw != Some(QueueFlaw::LooksForNoWaiter));
@@ -210,7 +210,7 @@ impl Model for QueueModel {
             Property::always(NOBODY_OVERTAKES, |_, queue: &Queue| !queue.overtaken),
             Property::always(IN_THEIR_ORDER, |_, queue: &Queue| !queue.out_of_order),
             Property::always(FULL_IS_FULL, |_, queue: &Queue| !queue.refused_without_need),
-            Property::always(THE_LATEST_REPLACES, |_, queue: &Queue| !queue.gave_way_to_nobody),
+            Property::always(THE_LATEST_REPLACES, |_, queue: &Queue| !queue.gave_way_wrongly),
             Property::always(EACH_WAITS_ONCE, |model, queue: &Queue| queue.each_waits_once(model)),
             Property::always(STARTS_ONCE, |_, queue: &Queue| queue.started.iter().all(|started| *started <= 1)),
             Property::always(WHAT_WAITED_STARTS, |model, queue: &Queue| {
@@ -223,7 +223,7 @@ impl Model for QueueModel {
                 (0..OCCURRENCES).any(|at| queue.waited[at] && queue.started[at] == 1)
             }),
             Property::sometimes("a queue is full", |model: &Self, queue: &Queue| {
-                // Where each server ticks one occurrence, none is left to find that out.
+                // If each server ticks one occurrence, no server is left to notice.
                 let is_found = queue.members.iter().any(|member| member.step == Step::Reads);
                 queue.is_full(model) && (is_found || model.ticks == Ticks::OneEach)
             }),
@@ -231,7 +231,7 @@ impl Model for QueueModel {
                 queue.waiting().count() == model.places
             }),
             Property::sometimes("a run is told to stop, if it may be", |model: &Self, queue: &Queue| {
-                !model.replaces || queue.told.contains(&true)
+                !model.replaces || queue.notified.contains(&true)
             }),
         ]
     }
@@ -355,7 +355,7 @@ impl Queue {
                     self.go(me, Step::Asks);
                 }
             }
-            // Another one came since it looked.
+            // Another waiter came since the read.
             Step::Asks if member.free.iter().zip(&self.places).any(|(free, holder)| *free && holder.is_some()) => {
                 self.go(me, Step::Waits);
             }
@@ -390,7 +390,7 @@ impl Queue {
         self.is_done(me, model);
     }
 
-    /// Takes the place before its own, if that is free.
+    /// Takes the place before its own, if it is free.
     fn moves_up(&mut self, me: u8) -> bool {
         let mine = self.places.iter().position(|holder| *holder == Some(me));
         let before = mine.and_then(|mine| mine.checked_sub(1)).filter(|before| self.places[*before].is_none());
@@ -404,16 +404,16 @@ impl Queue {
     fn look(&mut self, me: u8, model: &QueueModel) {
         let at = usize::from(self.members[usize::from(me)].at);
         let is_meant = self.cancelled[at];
-        let is_told =
+        let is_notified =
             if model.flaw == Some(QueueFlaw::CancelsWithoutAToken) { self.cancelled.contains(&true) } else { is_meant };
-        self.gave_way_to_nobody |= is_told && !is_meant;
-        self.told[at] |= is_told;
+        self.gave_way_wrongly |= is_notified && !is_meant;
+        self.notified[at] |= is_notified;
     }
 
-    /// Asks the run that is in the way to stop.
+    /// Cancels the run that is in the way.
     fn cancel_run(&mut self, me: u8) {
         let Some(runs) = self.lease.map(|holder| self.members[usize::from(holder)].at) else { return };
-        self.gave_way_to_nobody |= self.members[usize::from(me)].at <= runs;
+        self.gave_way_wrongly |= self.members[usize::from(me)].at <= runs;
         self.cancelled[usize::from(runs)] = true;
     }
 
@@ -421,7 +421,7 @@ impl Queue {
         self.members[usize::from(me)].step = step;
     }
 
-    /// Goes on to the next that is due, if it was at that which is.
+    /// Goes on to the next due occurrence, if the current one was due.
     fn is_done(&mut self, me: u8, model: &QueueModel) {
         let member = &mut self.members[usize::from(me)];
         member.due = match model.ticks {

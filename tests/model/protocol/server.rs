@@ -1,4 +1,4 @@
-//! A server: one tick after another, each of them asks the gate, runs, and gives back.
+//! A server: one tick after another. Each requests an admission, runs, and releases.
 
 use crate::store::{Asks, Grant, Owner, Request, Says, TERM};
 use crate::variant::{Admit, Broken, Variant};
@@ -6,7 +6,7 @@ use crate::variant::{Admit, Broken, Variant};
 /// The reason why an admission led to no run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Skipped {
-    /// The lease was another's.
+    /// Another owner has the lease.
     Overlapping,
     /// The claim was, of this server.
     RanElsewhere { by: u8 },
@@ -26,11 +26,11 @@ pub(crate) enum Phase {
         asks: Asks,
         granted: Option<Grant>,
     },
-    /// The task is at work.
+    /// The task is running.
     Running {
         deadline: u8,
         grant: Grant,
-        /// When the renewal was sent that is waited for.
+        /// When the pending renewal was sent.
         asked: Option<u8>,
     },
     Crashed,
@@ -105,7 +105,7 @@ impl Server {
         effects.send(Request { owner: self.owner(me), asks, sent, again: false });
     }
 
-    /// Begins a tick for which the event is due.
+    /// Begins a tick with the event due.
     pub(crate) fn tick(&mut self, me: u8, now: u8, variant: &Variant) -> Effects {
         let mut effects = Effects::default();
         let first = match variant.admit {
@@ -117,7 +117,7 @@ impl Server {
         effects
     }
 
-    /// Asks once more on another connection, with the same owner.
+    /// Repeats the request on another connection, with the owner unchanged.
     pub(crate) fn ask_again(&mut self, me: u8, now: u8) -> Effects {
         let mut effects = Effects::default();
         if let Phase::AtGate { sent, again, asks, .. } = &mut self.phase {
@@ -132,14 +132,14 @@ impl Server {
         effects
     }
 
-    fn give_back(&self, me: u8, now: u8, what: &[Asks], effects: &mut Effects) {
+    fn release(&self, me: u8, now: u8, what: &[Asks], effects: &mut Effects) {
         for asks in what {
             effects.send(Request { owner: self.owner(me), asks: *asks, sent: asks.counts_from(now), again: false });
         }
     }
 
-    /// Waits no longer for the gate: what may be its own is given back.
-    pub(crate) fn give_up_gate(&mut self, me: u8, now: u8) -> Effects {
+    /// Waits no longer for the admission. Releases the lease and claim that may be its own.
+    pub(crate) fn give_up_admission(&mut self, me: u8, now: u8) -> Effects {
         let mut effects = Effects::default();
         let Phase::AtGate { asks, .. } = self.phase else { return effects };
         let may_be_ours: &[Asks] = match asks {
@@ -147,13 +147,13 @@ impl Server {
             Asks::Admit | Asks::TakeClaim => &[Asks::ForgetLease, Asks::ForgetClaim],
             _ => &[],
         };
-        self.give_back(me, now, may_be_ours, &mut effects);
+        self.release(me, now, may_be_ours, &mut effects);
         self.skip(Skipped::CutOff, &mut effects);
         effects
     }
 
-    /// Hears an answer of the gate.
-    pub(crate) fn hear(&mut self, me: u8, says: Says, now: u8, variant: &Variant) -> Effects {
+    /// Handles a reply to the admission.
+    pub(crate) fn handle_reply(&mut self, me: u8, says: Says, now: u8, variant: &Variant) -> Effects {
         let mut effects = Effects::default();
         let Phase::AtGate { asks, granted, again, .. } = &mut self.phase else { return effects };
         let again = *again;
@@ -175,15 +175,15 @@ impl Server {
             (Asks::Look, Says::Free) | (Asks::TakeClaim, Says::Yes) => self.ask(me, Asks::TakeLease, now, &mut effects),
             (Asks::TakeClaim, Says::ClaimTaken { by }) => {
                 if !claim_first {
-                    self.give_back(me, now, &[Asks::ForgetLease], &mut effects);
+                    self.release(me, now, &[Asks::ForgetLease], &mut effects);
                 }
                 self.skip(Skipped::RanElsewhere { by }, &mut effects);
             }
             // A refusal because of the server's own claim is wrong; `Fleet::step` records it.
             (_, Says::ClaimTaken { by }) if by == me => self.skip(Skipped::RanElsewhere { by }, &mut effects),
             (Asks::Admit, Says::LeaseTaken | Says::ClaimTaken { .. }) if again => {
-                // The first asking may have been granted, or may still be.
-                self.give_back(me, now, &[Asks::ForgetLease, Asks::ForgetClaim], &mut effects);
+                // The first request may have been granted, or may still be.
+                self.release(me, now, &[Asks::ForgetLease, Asks::ForgetClaim], &mut effects);
                 self.skip(Skipped::CutOff, &mut effects);
             }
             (_, Says::ClaimTaken { by }) => self.skip(Skipped::RanElsewhere { by }, &mut effects),
@@ -201,7 +201,7 @@ impl Server {
         let from = if variant.is(Broken::DeadlineAfterReply) { now } else { began };
         let deadline = from + TERM;
         if deadline <= now && !variant.is(Broken::LateGrantRuns) {
-            self.give_back(me, now, &[Asks::ForgetLease, Asks::ForgetClaim], effects);
+            self.release(me, now, &[Asks::ForgetLease, Asks::ForgetClaim], effects);
             self.skip(Skipped::CutOff, effects);
             return;
         }
@@ -225,7 +225,7 @@ impl Server {
     }
 
     /// Handles the reply to a renewal. A reply after the deadline extends nothing.
-    pub(crate) fn hear_renewal(&mut self, me: u8, says: Says, now: u8, variant: &Variant) -> Effects {
+    pub(crate) fn handle_renewal(&mut self, me: u8, says: Says, now: u8, variant: &Variant) -> Effects {
         match &mut self.phase {
             Phase::Running { deadline, asked, .. } if says == Says::Yes => {
                 if let (Some(sent), true) = (asked.take(), now < *deadline) {
@@ -239,7 +239,7 @@ impl Server {
     }
 
     /// Handles a renewal without a reply.
-    pub(crate) fn give_up_renewal(&mut self, me: u8, now: u8, variant: &Variant) -> Effects {
+    pub(crate) fn lose_renewal(&mut self, me: u8, now: u8, variant: &Variant) -> Effects {
         if variant.is(Broken::RenewalGivesUp) {
             return Effects { gave_up: true, ..self.stop(me, now) };
         }
@@ -252,7 +252,7 @@ impl Server {
     /// Ends the run, after its task or as cancelled. The server releases its lease, also if another has it.
     pub(crate) fn stop(&mut self, me: u8, now: u8) -> Effects {
         let mut effects = Effects::default();
-        self.give_back(me, now, &[Asks::ForgetLease], &mut effects);
+        self.release(me, now, &[Asks::ForgetLease], &mut effects);
         self.end();
         effects
     }
@@ -260,7 +260,7 @@ impl Server {
     pub(crate) fn stop_at_its_end(&mut self, me: u8, now: u8, variant: &Variant) -> Effects {
         let mut effects = Effects::default();
         if variant.is(Broken::ClaimGivenBack) {
-            self.give_back(me, now, &[Asks::ForgetClaim], &mut effects);
+            self.release(me, now, &[Asks::ForgetClaim], &mut effects);
         }
         let Effects { mut sent, .. } = self.stop(me, now);
         effects.sent.append(&mut sent);

@@ -55,7 +55,7 @@ pub struct Request {
     pub(crate) owner: Owner,
     pub(crate) asks: Asks,
     pub(crate) sent: u8,
-    /// The same was asked before, and the answer to that was lost.
+    /// A repetition: the reply to the first request was lost.
     pub(crate) again: bool,
 }
 
@@ -90,7 +90,7 @@ pub enum Says {
 /// A place in the order of all grants of the lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Grant {
-    /// The place in the order of grants, whatever the token.
+    /// The place in the order of grants, which the token should follow.
     pub(crate) order: u8,
     pub(crate) token: u8,
 }
@@ -170,7 +170,7 @@ impl Store {
         &mut self.claims[usize::from(owner.occurrence)]
     }
 
-    /// Lease and claim in one step. Who holds one of them already is known again: its first answer was lost.
+    /// Admits to lease and claim in one step. A holder of one of them is recognised: its first reply was lost.
     fn admit(&mut self, request: Request, now: u8, variant: &Variant) -> Option<Says> {
         let owner = request.owner;
         if now > request.sent + PATIENCE {

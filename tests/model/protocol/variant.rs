@@ -3,9 +3,10 @@
 /// The way to acquire lease and claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admit {
-    /// The store decides on both in one step; an answer that is lost is asked for once more by the same owner.
+    /// The store decides on both in one step; after a lost reply, the owner asks once more.
     AtOnce,
-    /// The default of `EventMutex::carry_out`: look at the claim, take the lease, take the claim. Each is asked once.
+    /// The default of `EventMutex::carry_out`: read the claim, take the lease, take the claim. Each request is
+    /// sent once.
     InSteps,
 }
 
@@ -26,7 +27,7 @@ pub enum Broken {
     TokenStartsAgain,
     /// A grant starts a run, however late it arrives.
     LateGrantRuns,
-    /// The claim is given back when the run has ended, like the lease.
+    /// The claim is released after the run, like the lease.
     ClaimGivenBack,
     /// The store does not know the owner again whose answer was lost.
     RetryIsStranger,

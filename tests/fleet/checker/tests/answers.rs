@@ -1,4 +1,4 @@
-//! What stores answered, and what may have been the cause.
+//! Answers of stores, and their possible causes.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn a_lease_that_is_lost_without_cause_is_found() {
     cut(3100, 4200).fails_with("lost without cause");
     cut(3800, 4900).fails_with("lost without cause");
     cut(3100, 3600).with(Kind::ServerRestarted, 4000, 4900, None).passes();
-    // A machine that is late needs longer for it.
+    // A renewal takes longer on a slow machine.
     let mut late = cut(3100, 4200);
     late.0.late = Duration::from_millis(10);
     late.passes();
@@ -67,7 +67,7 @@ fn a_skip_for_another_reason_is_found() {
 
 #[test]
 fn a_killed_process_that_holds_its_event_for_too_long_is_found() {
-    // The second is told so in its last minute, which began when the one before had ended.
+    // The second worker is refused in its last minute, which began when the one before had ended.
     let holds = |since: u64| {
         let text =
             format!("1 0 start 0 token 1\n2 {since} skipped 0 overlapping by 1\n2 {since} skipped 1 overlapping by 1");
@@ -111,7 +111,7 @@ fn a_lease_that_is_not_released_is_found() {
     ";
     let held = || Doctored::of(Protection::Both, &text.replace("2     5", "2  2200"));
     held().fails_with("worker 2 skipped report of 2026-03-01T00:01:00Z as overlapping");
-    // The store was out when it was to be released.
+    // The store was unavailable for the release.
     held().with(Kind::Cut, 90, 900, None).passes();
 }
 
@@ -139,7 +139,7 @@ fn a_claim_of_nobody_is_found() {
 
 #[test]
 fn a_claim_that_was_lost_with_its_answer_is_met_before_that() {
-    // It asks again when the store has lost its data, and another one has the occurrence.
+    // The process asks again after the store has lost its data, and another process has the occurrence.
     let text = "
         1   300 skipped 0 ran_elsewhere by 2
         2   250 start   0 token 1
@@ -178,7 +178,7 @@ fn a_lease_that_is_not_released_beside_another_fault_is_found() {
     let mut killed = Doctored::of(Protection::Both, text).with(Kind::ConnectionsKilled, 1050, 1050, None);
     killed.0.minute = Duration::from_secs(5);
     killed.fails_with("as overlapping");
-    // Its process has gone on.
+    // The process has gone on.
     let gone_on =
         text.replace("1 5000 skipped 1", "1 1100 skipped 1").replace("2 5000", "2 2000").replace("2   20", "2 1900");
     let gone_on = Doctored::of(Protection::Both, &gone_on).with(Kind::ConnectionsKilled, 105, 105, None);
@@ -207,7 +207,7 @@ fn a_lease_that_is_broken_after_its_task_may_be_told_of_at_its_release() {
     let broken = |when| Doctored::of(Protection::Both, &text).with(Kind::Broken, when, when, Some(1));
     broken(120).passes();
     broken(160).fails_with("a lease was lost without cause");
-    // Nor does a server that stands still hear of the release before the term is over.
+    // A stopped server does not receive the release before the term is over, either.
     let stopped = |from, until| Doctored::of(Protection::Both, &text).with(Kind::ServerStopped, from, until, None);
     stopped(90, 140).passes();
     stopped(50, 90).fails_with("a lease was lost without cause");

@@ -129,7 +129,7 @@ fn an_overlap_that_ends_with_a_kill_is_found() {
     let killed =
         |second| Doctored::of(Protection::Both, &text(second)).killed(1, 5050).with(Kind::Delayed, 0, 20, None);
     killed(100).fails_with("overlap");
-    // It had no time to be told.
+    // The run had no time to be cancelled.
     assert_eq!(overlaps(&judge(&killed(4100).0)), [0, 1, 0]);
 }
 
@@ -214,7 +214,7 @@ fn an_overlap_after_the_store_has_lost_its_data_is_fenced_when_it_is_told_of() {
     emptied(&text.replace("cancelled 0 lease_lost", "end 0").replace("1   955 failed    0 lost 950", ""))
         .fails_with("overlap");
     Doctored::of(Protection::Both, text).with(Kind::ServerRestarted, 100, 500, None).fails_with("overlap");
-    // It ends by itself, and is killed in its tick, before it says how its release was answered.
+    // The run ends by itself, and its process is killed before it logs the reply to the release.
     let killed = text.lines().filter(|line| !line.contains("failed") && !line.contains("1   960"));
     let killed = killed.map(|line| line.replace("cancelled 0 lease_lost", "end 0")).collect::<Vec<_>>().join("\n");
     assert_eq!(overlaps(&emptied(&killed).killed(1, 1000).passes()), [0, 0, 1]);

@@ -39,7 +39,7 @@ fn no_fault_but_lost_data_excuses_a_tick_that_begins_after_the_pause_was_confirm
 fn a_tick_that_began_before_the_pause_starts_only_events_with_filters() {
     let waits = || ticks_late().paused(58_000, 70_000);
     waits().fails_with("it started while paused");
-    // It was admitted before, and its process was stopped, or cut off from the answer.
+    // The run was admitted before, and its process was stopped, or cut off from the reply.
     waits().with(Kind::Stopped, 57_000, 59_900, Some(2)).passes();
     waits().with(Kind::Stopped, 57_000, 59_900, Some(1)).fails_with("it started while paused");
     waits().with(Kind::ReplyDropped, 58_100, 58_200, None).passes();

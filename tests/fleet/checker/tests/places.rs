@@ -1,4 +1,4 @@
-//! Queues that are full, or said to be.
+//! Full queues, and queues that are reported as full.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What waits for its turn.
+//! Waiters in a queue.
 
 use super::{Count, Doctored, Protection, Why};
 use crate::plan::{Kind, OnOverlap};

@@ -1,4 +1,4 @@
-//! What a server may answer, and what of it is a grant.
+//! The replies of a server, and the grants in them.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,10 +7,10 @@ use soloist::FencingToken;
 
 use super::super::bytes::Damage;
 
-/// How a server meets who connects.
+/// The welcome of a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Manners {
-    /// It lets a client in as a server does, and answers questions as it likes.
+    /// The server greets a client correctly, and sends random replies.
     Polite,
     Rude,
 }
@@ -19,22 +19,22 @@ pub(super) fn manners() -> impl Strategy<Value = Manners> {
     select(vec![Manners::Polite, Manners::Polite, Manners::Polite, Manners::Rude])
 }
 
-/// What comes of one question.
+/// The reply to one request, and its end.
 #[derive(Clone, Debug)]
 pub(super) struct Turn {
     pub(super) reply: Bytes,
     pub(super) end: End,
 }
 
-/// What follows a reply.
+/// The bytes after a reply.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum End {
     None,
     Close,
     Silence,
-    /// The same over and over.
+    /// The reply is repeated without end.
     Endless,
-    /// What would be a grant, without having been asked, when it is told to.
+    /// An unrequested grant, on a signal.
     Granting,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum Reply {
     Line(char, String),
     Text(char, Vec<u8>),
     Many(char, Vec<Reply>),
-    /// It announces so much, and stops.
+    /// A length or count without its content.
     Announced(char, String),
 }
 
@@ -134,7 +134,7 @@ fn lines() -> impl Strategy<Value = Reply> {
     ]
 }
 
-/// An entry of somebody, or nearly.
+/// Generates the entry of a lease, or nearly one.
 fn entries() -> impl Strategy<Value = Vec<u8>> {
     let tokens = numbers();
     let since = select(vec!["2026-03-01T12:00:00.000Z", "9999-12-31T23:59:60Z", "-1", "+262142-12-31T23:59:59Z", "x"]);
@@ -170,14 +170,15 @@ fn values() -> impl Strategy<Value = Reply> {
     })
 }
 
-/// One in the other.
+/// Generates nested values.
 fn deep() -> impl Strategy<Value = Vec<u8>> {
     let heads =
         vec!["*1\r\n", "*2\r\n", "%1\r\n", ">1\r\n", "|1\r\n", "~1\r\n", "*4096\r\n", "*9223372036854775807\r\n"];
     (select(heads), 1_usize..3_000).prop_map(|(head, depth)| head.repeat(depth).into_bytes())
 }
 
-/// As `admit`, `look`, `extend`, `release` or `EXISTS` answer, or with one number alone, whether or not that was asked.
+/// Generates replies like those of `admit`, `look`, `extend`, `release` or `EXISTS`, or one number, for any
+/// request.
 fn plausible() -> impl Strategy<Value = Reply> {
     let digits = || {
         let known = vec!["1772366400000000", "1772366400000001", "0", "9223372036854775807"];
@@ -224,7 +225,7 @@ pub(super) fn turns() -> impl Strategy<Value = Turn> {
     (replies.prop_map(Bytes), ends).prop_map(|(reply, end)| Turn { reply, end })
 }
 
-/// What is said of the first of what is asked: that it is another's, or nothing of use.
+/// Generates refusals of the first name of a request, and useless replies.
 pub(super) fn refusals() -> impl Strategy<Value = Turn> {
     let what = select(vec!["lease", "claim", "excluded", "ours", "other"]).prop_map(Reply::text);
     let taken = (what, entries(), numbers()).prop_map(|(what, entry, left)| taken(what, entry, left));
@@ -233,7 +234,7 @@ pub(super) fn refusals() -> impl Strategy<Value = Turn> {
     refusals.prop_map(|refusal| Turn { reply: Bytes(refusal.bytes()), end: End::None })
 }
 
-/// That it is another's, and behind that what would be a grant if it had been asked for.
+/// Generates refusals, followed by a grant that was not requested.
 pub(super) fn refusals_with_more() -> impl Strategy<Value = Turn> {
     let what = select(vec!["lease", "claim", "excluded"]).prop_map(Reply::text);
     (what, entries()).prop_map(|(what, entry)| {
@@ -251,13 +252,14 @@ fn granted() -> Vec<Reply> {
     ["1772366400000000", "1772366400000001"].map(Reply::text).to_vec()
 }
 
-/// Whether this was said: that an admission is granted, with this token. It may begin anywhere, since what is read beyond
-/// an answer is thrown away. The asker has an owner of its own, so that what is said of others grants nothing.
+/// Returns whether the bytes contain the grant of an admission with this token. A grant may begin anywhere, since
+/// bytes beyond a reply are dropped. Grants of others do not count: each caller has an owner of its own.
 pub(super) fn is_granted_in(said: &[u8], token: FencingToken) -> bool {
     (0..said.len()).any(|at| grant(&said[at..]).is_some_and(|granted| granted.unsigned_abs() == token.get()))
 }
 
-/// The token, if this begins as `admit` answers: with a list of its time, its token and its exceptions.
+/// Returns the token, if the bytes begin with a reply of `admit`: a list of its time, its token and its
+/// exceptions.
 fn grant(mut said: &[u8]) -> Option<i64> {
     let count = number_after(b'*', &mut said)?;
     let (_time, token) = (digits(&mut said)?, digits(&mut said)?);
@@ -265,7 +267,7 @@ fn grant(mut said: &[u8]) -> Option<i64> {
     Some(token)
 }
 
-/// A number, why, an entry, and what it has left.
+/// Reads a number, a reason, an entry, and the remaining time.
 fn exception(said: &mut &[u8]) -> Option<()> {
     number_after(b'*', said).filter(|parts| *parts == 4)?;
     number_after(b':', said).filter(|number| *number > 0)?;
@@ -285,7 +287,7 @@ fn text<'a>(said: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(text)
 }
 
-/// The rest of a line that begins with this, as the driver reads it.
+/// Reads the rest of a line that begins with this byte, as the driver does.
 fn number_after(kind: u8, said: &mut &[u8]) -> Option<i64> {
     let line = said.strip_prefix(&[kind])?;
     // Longer is no number here.

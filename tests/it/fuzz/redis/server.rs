@@ -1,4 +1,4 @@
-//! The server: it reads whole requests, and answers each with the next of what it was told to.
+//! The server: it reads whole requests, and sends the next scripted reply for each.
 
 use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,14 +18,14 @@ pub(super) struct Hostile {
     play: Arc<Mutex<Play>>,
 }
 
-/// What is answered, from its beginning on whenever all has been.
+/// The replies, repeated from the beginning.
 struct Play {
     manners: Manners,
     turns: Vec<Turn>,
     next: usize,
-    /// On each connection, behind what lets a client in.
+    /// The bytes on each connection, after the reply that lets a client in.
     said: Vec<Arc<Mutex<Vec<u8>>>>,
-    /// Of who waits for its cue: it says a grant then, and tells when that has arrived.
+    /// The channels of connections that wait for their cue: each sends a grant then, and reports its arrival.
     cues: Vec<Sender<Sender<()>>>,
 }
 
@@ -59,13 +59,13 @@ impl Hostile {
         *self.play.lock().expect("nothing panics while it is held") = Play::of(manners, turns);
     }
 
-    /// Whether that was said since the play began.
+    /// Returns whether this token was granted since the play began.
     pub(super) fn has_granted(&self, token: FencingToken) -> bool {
         let play = self.play.lock().expect("nothing panics while it is held");
         play.said.iter().any(|said| is_granted_in(&said.lock().expect("nothing panics while it is held"), token))
     }
 
-    /// Says what would be a grant, on a connection on which nobody has asked, and returns when it lies there unread.
+    /// Sends a grant on a connection without a request, and returns when it has arrived unread.
     #[track_caller]
     pub(super) fn grant_unasked(&self) {
         let cue = self.play.lock().expect("nothing panics while it is held").cues.pop().expect("it has answered");
@@ -96,7 +96,7 @@ fn serve(stream: TcpStream, play: &Mutex<Play>) -> Option<()> {
             let turn = play.turns[at].clone();
             let (cue, awaited) = mpsc::channel();
             if turn.end == End::Granting {
-                play.cues.push(cue); // before anybody is answered
+                play.cues.push(cue); // before the first reply
             }
             (turn, awaited)
         };
@@ -114,7 +114,7 @@ fn serve(stream: TcpStream, play: &Mutex<Play>) -> Option<()> {
             End::Endless => {
                 let piece = if turn.reply.0.is_empty() { b"*1\r\n" } else { &turn.reply.0[..] };
                 let piece = piece.repeat(1 + 4_096 / piece.len());
-                // What comes after that is no news.
+                // Repetitions add no new grant.
                 out.say(&piece).ok()?;
                 loop {
                     out.stream.write_all(&piece).ok()?;
@@ -124,7 +124,7 @@ fn serve(stream: TcpStream, play: &Mutex<Play>) -> Option<()> {
     }
 }
 
-/// What a client hears, of which a note is taken.
+/// A connection to a client that records its replies.
 struct Out {
     stream: TcpStream,
     said: Arc<Mutex<Vec<u8>>>,
@@ -145,7 +145,7 @@ impl Out {
     }
 }
 
-/// Whether the other end has something that it has not read yet, by the kernel's table of connections.
+/// Returns whether the other end has unread bytes, by the kernel's table of connections.
 fn is_unread(stream: &TcpStream) -> bool {
     let port = |address: io::Result<SocketAddr>| format!(":{:04X}", address.expect("it is connected").port());
     let (here, there) = (port(stream.local_addr()), port(stream.peer_addr()));
@@ -156,7 +156,7 @@ fn is_unread(stream: &TcpStream) -> bool {
     })
 }
 
-/// What a server answers that lets a client in.
+/// Returns the reply to a command that sets up a connection.
 fn set_up(words: &[String]) -> Option<&'static [u8]> {
     match &*words[0] {
         "TIME" => Some(b"*2\r\n$10\r\n1772366400\r\n$6\r\n000000\r\n"),

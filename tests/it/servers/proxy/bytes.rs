@@ -1,5 +1,5 @@
-//! Faults in protocols whose answers the proxy can't tell from each other: what comes from the server after a client
-//! has spoken is the reply, until the client speaks again.
+//! Faults in protocols whose replies the proxy cannot tell apart: the bytes from the server after a message of the
+//! client are the reply, until the client's next message.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -8,7 +8,7 @@ use std::thread;
 
 use super::{Fault, State, dribble, flood};
 
-/// What a client and a server that speak such a protocol say to each other.
+/// A protocol that the proxy passes on as bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Protocol {
     /// As MariaDB and MySQL speak it: the server begins.
@@ -17,7 +17,7 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// Whether a client that connects says this before it comes to the point.
+    /// Returns whether this request only sets up a connection.
     pub(super) fn is_set_up(self, request: &[u8]) -> bool {
         let (signs_in, statement) = match self {
             // A command begins a conversation, whose packets are numbered.
@@ -27,13 +27,13 @@ impl Protocol {
         };
         let statement = String::from_utf8_lossy(statement.unwrap_or_default()).to_uppercase();
         let statement = statement.trim_start_matches('\0');
-        // What holds for one transaction is part of a question.
+        // A setting for one transaction is part of a request.
         let sets = statement.starts_with("SET ") && !statement.starts_with("SET LOCAL ");
         let finds_the_schema = statement.contains("PG_CATALOG.CURRENT_SCHEMA()");
         signs_in || sets || finds_the_schema || statement.starts_with("SELECT @@")
     }
 
-    /// How a reply begins that goes on for longer than any client waits.
+    /// Returns the beginning of a reply that is longer than any client waits for.
     fn endless(self, reply: &[u8]) -> Vec<u8> {
         match self {
             Self::Mysql => vec![0xff, 0xff, 0xff, reply.get(3).copied().unwrap_or(1)],
@@ -113,7 +113,7 @@ impl State {
                 }
                 Some(Fault::HalfClosed) => {
                     client.shutdown(Shutdown::Write)?;
-                    // Whatever it asks from here on is answered to nobody.
+                    // Replies to later requests are lost, too.
                     lock(turn).fault = Some(Fault::ReplyLost);
                 }
                 None => {
@@ -125,7 +125,7 @@ impl State {
         Ok(())
     }
 
-    /// What happens to these bytes of a reply; or of a greeting, where the server begins.
+    /// Returns the fault of these bytes of a reply, or of a greeting, if the server begins.
     fn fault_for_reply(&self, turn: &mut Turn) -> Option<Fault> {
         let first = !std::mem::replace(&mut turn.is_answered, true);
         self.change(|inner| {
@@ -139,7 +139,7 @@ impl State {
     }
 }
 
-/// What is there, once something is. `None`: the end.
+/// Reads the next bytes that arrive. `None`: the end.
 fn read(mut from: &TcpStream) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = vec![0; 1 << 16];
     let count = from.read(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! MariaDB: what it is made to do, it does, and its counters tell all.
+//! MariaDB: the faults of the tests work, and its counters count everything.
 
 use std::net::{Ipv4Addr, TcpStream};
 
@@ -12,7 +12,8 @@ use super::{A_WHILE, verifies};
 /// A table of one column.
 const TABLE: &str = "CREATE TABLE things (name VARCHAR(20) PRIMARY KEY)";
 
-/// A store's connection. By itself the driver would ask the server for its Unix socket, and go past a proxy by that.
+/// Connects as a store does. Without the option, the driver would ask the server for its Unix socket, and bypass a
+/// proxy.
 pub(super) fn client(url: &str) -> Conn {
     Conn::new(Opts::from_url(&format!("{url}?prefer_socket=false")).expect("a URL")).expect("it accepts")
 }
@@ -81,7 +82,7 @@ fn a_server_counts_what_stores_do_and_not_that_it_is_looked_at() {
     let server = Mariadb::start();
     server.ask(TABLE);
     let mut store = server.connection();
-    // The first who opens a table looks for its statistics.
+    // The first statement on a table reads its statistics.
     ask(&mut store, "INSERT INTO things VALUES ('zero')").unwrap();
     let names = ["Com_commit", "Rows_read", "Handler_write", "Handler_read_key", "Questions"];
     let look = || names.map(|name| server.status(name));
@@ -91,7 +92,7 @@ fn a_server_counts_what_stores_do_and_not_that_it_is_looked_at() {
     }
     let after = look();
     let counted: Vec<u64> = after.iter().zip(before).map(|(after, before)| after - before).collect();
-    // A look is a question.
+    // Reading the counter is a request.
     assert_eq!(counted, [1, 0, 1, 0, 3 + names.len() as u64]);
 }
 

@@ -1,4 +1,4 @@
-//! PostgreSQL: what it is made to do, it does, and its counters tell all.
+//! PostgreSQL: the faults of the tests work, and its counters count everything.
 
 use std::net::{Ipv4Addr, TcpStream};
 
@@ -39,7 +39,7 @@ fn a_server_starts_empty_and_keeps_its_data_over_a_kill() {
     assert_eq!(ask(&mut client(&server.url()), "SELECT * FROM things").unwrap(), row(&["one"]));
 }
 
-/// It may be waiting for a parent to notice.
+/// Returns whether the process has ended; it may be a zombie.
 fn is_gone(process: u32) -> bool {
     matches!(state(process), None | Some('Z'))
 }
@@ -113,7 +113,7 @@ fn a_server_counts_what_stores_do_when_it_was_told_to_count() {
         ask(&mut store, statement).unwrap();
     }
     count(&mut store).unwrap();
-    // And the one that told it.
+    // The request to count is a transaction, too.
     assert_eq!(look(), [before[0] + 3, before[1] + 1]);
     assert_eq!(server.table_status("things", "n_tup_ins"), 1);
     assert_eq!(server.table_status("things", "n_tup_del"), 0);

@@ -26,12 +26,12 @@ fn a_proxy_passes_on_what_is_said_and_counts_who_says_it() {
     client.asks("MGET key none", "*2\r\n$5\r\nvalue\r\n$-1\r\n");
     client.asks("SET", "-ERR wrong number of arguments for 'set' command\r\n");
     client.asks("HELLO 3", "%"); // a reply of the newer protocol
-    client.hear();
+    client.read_all();
     client.asks("CONFIG GET port", &format!("%1\r\n$4\r\nport\r\n$5\r\n{}\r\n", server.port()));
     Client::of(&proxy.url()).asks("PING", "+PONG\r\n");
     assert_eq!(proxy.connections(), 2);
     proxy.cut();
-    client.hears_at_last("");
+    client.expects_at_last("");
     assert_eq!(server.ask(&["GET", "key"]), text("value"));
 }
 
@@ -39,7 +39,7 @@ fn a_proxy_passes_on_what_is_said_and_counts_who_says_it() {
 fn a_proxy_fails_as_it_is_told_once_the_connection_is_set_up() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
-    // The fault; what the client hears; whether the connection ends; whether the server acted.
+    // The fault; the client's reply; whether the connection ends; whether the server acted.
     let cases = [
         (Fault::Silence, "", false, false),
         (Fault::Cut, "", true, false),
@@ -62,16 +62,16 @@ fn a_proxy_fails_as_it_is_told_once_the_connection_is_set_up() {
         proxy.wait_until_met();
         assert_eq!(server.ask(&["DBSIZE"]).number() == 1, acted, "{fault:?}");
         if ends {
-            client.hears_at_last(heard);
+            client.expects_at_last(heard);
         } else {
-            client.hears(heard);
-            let (more, ended) = client.hear();
+            client.expects(heard);
+            let (more, ended) = client.read_all();
             let endless = matches!(fault, Fault::Dribble | Fault::Endless);
             assert!((endless || more.is_empty()) && !ended, "{fault:?}: {more}");
         }
         proxy.mend();
         if fault == Fault::ReplyHeld {
-            client.hears("+OK\r\n");
+            client.expects("+OK\r\n");
         }
         Client::of(&proxy.url()).asks("PING", "+PONG\r\n");
     }
@@ -102,7 +102,7 @@ fn a_proxy_fails_once_where_it_is_told_to() {
     assert_eq!(proxy.met(), 0);
     let mut client = Client::of(&proxy.url());
     client.say("SET key value");
-    client.hears_at_last("");
+    client.expects_at_last("");
     assert_eq!(proxy.met(), 1);
     Client::of(&proxy.url()).asks("GET key", "$5\r\nvalue\r\n");
 }
@@ -115,11 +115,11 @@ fn a_proxy_fails_in_another_way_from_then_on_where_it_is_told_to() {
     let mut client = Client::of(&proxy.url());
     client.asks("GET first", "$-1\r\n");
     client.say("SET first value");
-    client.hears_at_last("");
+    client.expects_at_last("");
     for _ in 0..2 {
         let mut client = Client::of(&proxy.url());
         client.say("SET second value");
-        client.hears_at_last("");
+        client.expects_at_last("");
     }
     assert_eq!(server.ask(&["DBSIZE"]).number(), 1, "it has heard of the first alone");
     proxy.mend();
@@ -147,8 +147,8 @@ fn a_proxy_fails_from_the_start_where_it_is_told_to() {
     assert!(TcpStream::connect(REFUSING.strip_prefix("redis://").unwrap()).is_err());
 }
 
-/// How a statement of a store that has signed in before the fault came ended: as it should, with an error, or not at
-/// all within a while. And how when the fault was mended, which is the same but for the last.
+/// The ends of a statement on a connection from before the fault: true for success, false for an error, none for
+/// no end within a while. The second value is the end after the fault was mended, which differs only from none.
 type Ends = [Option<bool>; 2];
 
 /// The fault; how the statement ends; whether the server acted before it was mended.
@@ -165,7 +165,7 @@ const SQL_FAULTS: [(Fault, Ends, bool); 10] = [
     (Fault::Dribble, [None, None], true),
 ];
 
-/// Signs in through the proxy, meets each fault with a statement that inserts one row, and looks at how it ends.
+/// Signs in through the proxy, inserts one row under each fault, and checks the end.
 #[track_caller]
 fn fails_as_it_is_told(
     proxy: &Proxy,
@@ -222,6 +222,6 @@ fn a_proxy_accepts_silently_where_it_is_told_to() {
         client.asks_in_vain("\0\0\0\u{8}\0\u{3}\0\0");
         assert_eq!(proxy.connections(), 1);
         proxy.cut();
-        client.hears_at_last("");
+        client.expects_at_last("");
     }
 }

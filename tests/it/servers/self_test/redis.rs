@@ -1,4 +1,4 @@
-//! Redis: what it is made to do, it does, and its monitor tells all.
+//! Redis: the faults of the tests work, and its monitor shows everything.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -25,18 +25,18 @@ impl Client {
         let _ = write!(self.0, "{words}\r\n");
     }
 
-    /// Hears this next.
+    /// Asserts that this comes next.
     #[track_caller]
-    pub(super) fn hears(&mut self, answer: &str) {
+    pub(super) fn expects(&mut self, answer: &str) {
         let mut bytes = vec![0; answer.len()];
         self.0.set_read_timeout(Some(PATIENCE)).expect("it has a timeout");
         self.0.read_exact(&mut bytes).unwrap_or_else(|error| panic!("{error} instead of {answer:?}"));
         assert_eq!(String::from_utf8_lossy(&bytes), answer);
     }
 
-    /// Hears this next, and then the end.
+    /// Asserts that this comes next, and then the end.
     #[track_caller]
-    pub(super) fn hears_at_last(&mut self, answer: &str) {
+    pub(super) fn expects_at_last(&mut self, answer: &str) {
         let mut bytes = Vec::new();
         self.0.set_read_timeout(Some(PATIENCE)).expect("it has a timeout");
         // A connection may end with an error.
@@ -45,8 +45,8 @@ impl Client {
         assert!(error.is_none_or(|error| error.kind() != ErrorKind::WouldBlock), "it did not end");
     }
 
-    /// All that comes within a while, up to the end; and whether that came.
-    pub(super) fn hear(&mut self) -> (String, bool) {
+    /// Reads all bytes that come within a while. Returns them, and whether the connection ended.
+    pub(super) fn read_all(&mut self) -> (String, bool) {
         self.0.set_read_timeout(Some(A_WHILE)).expect("it has a timeout");
         let mut heard = Vec::new();
         let mut bytes = [0; 4096];
@@ -63,13 +63,13 @@ impl Client {
     #[track_caller]
     pub(super) fn asks(&mut self, words: &str, answer: &str) {
         self.say(words);
-        self.hears(answer);
+        self.expects(answer);
     }
 
     #[track_caller]
     pub(super) fn asks_in_vain(&mut self, words: &str) {
         self.say(words);
-        assert_eq!(self.hear(), (String::new(), false), "{words} was answered");
+        assert_eq!(self.read_all(), (String::new(), false), "{words} was answered");
     }
 }
 
@@ -93,7 +93,7 @@ fn a_paused_server_accepts_and_answers_when_it_goes_on() {
     client.asks_in_vain("SET key value");
     assert!(!server.answers_within(A_WHILE));
     server.resume();
-    client.hears("+OK\r\n");
+    client.expects("+OK\r\n");
     assert_eq!(server.ask(&["GET", "key"]), text("value"), "it carried out what it was sent meanwhile");
     assert!(server.answers_within(PATIENCE));
 }

@@ -14,7 +14,7 @@ fn grant(server: &Redis, token: u64) {
     server.ask(&["SET", CLAIM, &entry, "PX", "600000"]);
 }
 
-/// Asserts that each way to lose a primary promotes a replica, and that it loses only what no replica had.
+/// Asserts that each way to lose a primary promotes a replica, and that only data without a copy is lost.
 fn a_failover_loses_what_no_replica_has(topology: &dyn Replicated) {
     let first = topology.primary();
     grant(first, 1);
