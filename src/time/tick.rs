@@ -165,7 +165,7 @@ mod tests {
         // A Saturday in London, already Sunday in Kathmandu.
         let now = "2026-02-28T18:20:30Z".parse().unwrap();
         let fields = Crontab::naming(&Tick::at(now, &"+05:45".parse().unwrap()).local());
-        assert_eq!(fields.to_string(), "5 0 1 3 0");
+        assert_eq!(fields.to_string(), "5 0 1,L-30 3 0,0#1");
     }
 
     #[test]
