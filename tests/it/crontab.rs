@@ -147,7 +147,7 @@ fn calendar_date(day: &str, date: NaiveDate) -> Option<NaiveDate> {
     } else if let Some((day, nth)) = day.split_once('#') {
         on(day).nth(nth.parse::<usize>().unwrap() - 1)
     } else {
-        on(day.strip_suffix("last").unwrap()).last()
+        on(day.strip_suffix("last").unwrap()).next_back()
     };
     found.copied()
 }
