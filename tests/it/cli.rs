@@ -17,6 +17,7 @@ mod beside_flock;
 mod cron_lines;
 mod embedded;
 mod failures;
+mod late_starts;
 mod namespaces;
 mod pauses;
 mod shapes;

@@ -99,7 +99,7 @@ fn a_script_that_starts_it_in_the_background_can_ask_a_question() {
 fn ctrl_c_ends_the_job_although_its_command_ignores_it() {
     let script = "set -m; trap : INT
         $L bash -c 'trap \"\" INT; ps -o pgid= $$ >group.new; mv group.new group; exec sleep 600'
-        echo ended with $?; [[ $L != flock* ]] || kill -KILL -- -$(cat group)";
+        echo ended with $?; [[ $L != flock* ]] || kill -KILL -- -$(echo $(cat group))";
     let seen = both(script, |place, person| {
         let group = number_in(&place.path("group"));
         person.types(CTRL_C);
@@ -140,7 +140,7 @@ fn a_command_can_change_the_settings_of_the_terminal() {
     assert_eq!(both(script, |_, _| ()), "-echo\nended with 0\n");
 }
 
-/// Nobody will ever give it the terminal.
+// Nobody will ever give it the terminal.
 #[test]
 fn a_command_that_reads_when_its_shell_has_gone_ends() {
     let script = "set -m
