@@ -1,4 +1,4 @@
-//! `soloist run` on a terminal, where `flock` stands in the same script: a person sees no difference.
+//! `soloist run` and `flock` on a terminal, in equal scripts: a person sees no difference.
 
 use super::terminal::{CTRL_C, CTRL_Z, Person};
 use super::*;
@@ -12,8 +12,8 @@ waits() { until [ -e $1 ]; do pause; done; }
 stops() { until [[ $(jobs) == *Stopped* ]]; do pause; done; }
 ";
 
-/// Runs a script of bash under `flock` and under `soloist`, which stands in `$L`, while somebody types. Returns what both have
-/// shown, which is equal.
+/// Runs a script of bash under `flock` and under `soloist`, which stands in `$L`, while a person types. Returns the text on
+/// the terminal, which is equal for both.
 #[track_caller]
 fn both(script: &str, types: impl Fn(&Place, &mut Person)) -> String {
     let seen = |wrapper: &str| {
@@ -140,7 +140,7 @@ fn a_command_can_change_the_settings_of_the_terminal() {
     assert_eq!(both(script, |_, _| ()), "-echo\nended with 0\n");
 }
 
-// Nobody will ever give it the terminal.
+// No shell will ever give it the terminal.
 #[test]
 fn a_command_that_reads_when_its_shell_has_gone_ends() {
     let script = "set -m

@@ -78,7 +78,7 @@ fn a_time_that_the_clock_shows_twice_runs_once_and_the_second_start_is_silent() 
         let later = second.replace("T01:", "T03:").replace("T15:", "T16:");
         daily(&place, every, zone, &later, "--on-one-server").exits_with(64).says(NOT_DUE);
     }
-    // Nobody ran it at the first time.
+    // No server ran it at the first time.
     let second = "2026-04-04T15:15:20Z";
     let ran = daily(&Place::new(), "45 1 * * *", "Australia/Lord_Howe", second, "--on-one-server").exits_with(0);
     ran.says("ran\n").says("soloist: j: 30 min 20 s late: ");
