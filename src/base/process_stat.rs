@@ -5,7 +5,9 @@ use std::fs;
 /// A process, as the kernel shows it in `/proc`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ProcessStat {
+    pub(crate) parent: u32,
     pub(crate) group: i32,
+    pub(crate) session: i32,
     /// Whether the process has not ended. A zombie has ended, but its parent has not noticed it yet.
     pub(crate) lives: bool,
 }
@@ -19,10 +21,11 @@ impl ProcessStat {
         // The name may contain any bytes, also parentheses.
         let after_its_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
         let mut fields = str::from_utf8(&stat[after_its_name..]).ok()?.split_ascii_whitespace();
-        let (state, group) = (fields.next()?, fields.nth(1)?.parse().ok()?);
-        let threads: u32 = fields.nth(14)?.parse().ok()?;
+        let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
+        let (group, session) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        let threads: u32 = fields.nth(13)?.parse().ok()?;
         // The first thread may have ended before the others.
-        Some(Self { group, lives: !matches!(state, "Z" | "X") || threads > 1 })
+        Some(Self { parent, group, session, lives: !matches!(state, "Z" | "X") || threads > 1 })
     }
 }
 
@@ -42,7 +45,7 @@ mod tests {
         {
             assert_eq!(
                 process(b"sleep", state, threads),
-                Some(ProcessStat { group: 4242, lives }),
+                Some(ProcessStat { parent: 1, group: 4242, session: 7, lives }),
                 "{state} {threads}"
             );
         }
@@ -51,7 +54,11 @@ mod tests {
     #[test]
     fn a_process_may_be_called_anything() {
         for name in [b"".as_slice(), b"a b", b") Z 1 1 (", b"\xff\xfe\n"] {
-            assert_eq!(process(name, "S", 1), Some(ProcessStat { group: 4242, lives: true }), "{name:?}");
+            assert_eq!(
+                process(name, "S", 1),
+                Some(ProcessStat { parent: 1, group: 4242, session: 7, lives: true }),
+                "{name:?}"
+            );
         }
         assert_eq!(ProcessStat::of(b""), None);
         assert_eq!(ProcessStat::of(b"1 (init) S"), None);

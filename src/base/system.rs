@@ -6,8 +6,10 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, write};
+#[cfg(any(target_os = "linux", feature = "cli"))]
+use rustix::process::Signal;
 #[cfg(target_os = "linux")]
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::set_parent_process_death_signal;
 
 /// Lets the system call `leave` when this process ends by `exit` or by a return from `main`, on the thread that ends it. `false`:
 /// the call could not be registered.
@@ -57,20 +59,63 @@ pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
     asked == 0 && unsafe { present.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
-/// Returns the process group of a process of any user, or a negative number if there is no such process. Zero is a group outside
-/// of this PID namespace, which `rustix` takes for impossible.
-#[cfg(target_os = "linux")]
+/// Returns the process group of a process of any user, or of this process for zero. A negative number: there is no such process.
+/// Zero: the group is outside of this PID namespace, which `rustix` takes for impossible.
+#[cfg(any(target_os = "linux", feature = "cli"))]
 #[expect(unsafe_code, reason = "getpgid")]
 pub(crate) fn group_of(process: i32) -> i32 {
     // SAFETY: `getpgid` reads nothing but its argument.
     unsafe { libc::getpgid(process) }
 }
 
-/// Lets this process change its terminal although another process group is in the foreground.
-#[expect(unsafe_code, reason = "signal")]
-pub(crate) fn ignore_background_output() {
-    // SAFETY: no handler is installed, and nothing else in the process depends on being stopped.
-    unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
+/// A way to handle a signal.
+#[cfg(feature = "cli")]
+#[derive(Clone, Copy)]
+pub(crate) enum SignalAction {
+    Default,
+    Ignore,
+}
+
+/// A signal that this process handles in another way until this is dropped.
+#[cfg(feature = "cli")]
+pub(crate) struct ChangedSignal {
+    signal: libc::c_int,
+    before: libc::sigaction,
+}
+
+#[cfg(feature = "cli")]
+impl SignalAction {
+    /// Handles a signal in this way. `None`: the signal can't be handled.
+    #[expect(unsafe_code, reason = "sigaction")]
+    pub(crate) fn of(self, signal: Signal) -> Option<ChangedSignal> {
+        let signal = signal.as_raw();
+        // SAFETY: zeros are a valid value: no flags, an empty mask.
+        let [mut before, mut action]: [libc::sigaction; 2] = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = match self {
+            Self::Default => libc::SIG_DFL,
+            Self::Ignore => libc::SIG_IGN,
+        };
+        // SAFETY: no handler is installed, and both structures are there during the call.
+        let changed = unsafe { libc::sigaction(signal, &raw const action, &raw mut before) };
+        (changed == 0).then_some(ChangedSignal { signal, before })
+    }
+}
+
+#[cfg(feature = "cli")]
+impl Drop for ChangedSignal {
+    #[expect(unsafe_code, reason = "sigaction")]
+    fn drop(&mut self) {
+        // SAFETY: this was the action of the signal before.
+        unsafe { libc::sigaction(self.signal, &raw const self.before, std::ptr::null_mut()) };
+    }
+}
+
+/// Sends a signal to this thread. If the signal stops the process, this returns when the process is continued.
+#[cfg(feature = "cli")]
+#[expect(unsafe_code, reason = "raise")]
+pub(crate) fn raise(signal: Signal) {
+    // SAFETY: it has no other effect than the signal.
+    unsafe { libc::raise(signal.as_raw()) };
 }
 
 /// Lets this process read the exit status of its children, although it may have inherited that `SIGCHLD` is ignored.

@@ -66,7 +66,8 @@ pub(super) fn present_store(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex
 /// The store that is named. One in memory would protect nothing beyond this process.
 pub(super) fn store_of(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, CommandFailure> {
     let store = connect(text(arguments, "store"));
-    let store = store.map_err(|error| CommandFailure::new(&error).with_code(STORE))?;
+    let store = store
+        .map_err(|error| CommandFailure::new(&error).with_code(if error.is_of_the_store() { STORE } else { USAGE }))?;
     if store.describe().scope() == Scope::Process {
         let message =
             "a store in memory is seen by this process alone: use file:/… for one host, or a server for several";

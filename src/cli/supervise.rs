@@ -22,10 +22,10 @@ use crate::outcome::cancel::CancelReason;
 use crate::outcome::run_outcome::{Ended, RunOutcome};
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::report::{Entry, Verdict};
-use crate::schedule::schedule::Schedule;
+use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
 use crate::schedule::shutdown::Shutdown;
 use crate::task::command::{USUAL_GRACE, stopping::KILLING_TAKES};
-use crate::time::clock::Clock;
+use crate::time::clock::{Clock, shown::HumanDuration};
 
 /// The arguments are not understood: `EX_USAGE` of `sysexits.h`, as `flock` has it.
 pub(super) const USAGE: u8 = 64;
@@ -41,6 +41,9 @@ const LEASE_LOST: u8 = 75;
 
 /// The command took too long: as `timeout` has it.
 const TIMED_OUT: u8 = 124;
+
+/// Another run or an operator wanted the lease, and the command was ended for that, however it took SIGTERM.
+const GAVE_WAY: u8 = 143;
 
 /// What a shell adds to the number of the signal that ended a command.
 const BY_SIGNAL: i32 = 128;
@@ -80,30 +83,42 @@ fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
     schedule.add(event(arguments)).map_err(|error| usage(&error))?;
     let named = named(schedule.clone(), arguments).map_err(|error| usage(&error))?;
     let now = now()?;
-    let mut entry = run_at(now, &named, arguments)?;
+    let Some(mut entry) = run_at(now, &named, arguments)? else { return Ok(0) };
     let is_out = matches!(entry.verdict(), Verdict::Skipped(SkipReason::StoreUnavailable(_)));
     if is_out && text(arguments, "on-outage") == "run" {
         // A schedule with a name runs nothing while it is not known whether it is paused.
         let schedule = if named.paused().is_ok() { &named } else { &schedule };
-        entry = run_at(now, schedule, arguments)?;
+        entry = run_at(now, schedule, arguments)?.unwrap_or(entry);
     }
     // Somebody who tries it wants to know why nothing happens.
     let is_tried = io::stderr().is_terminal() && matches!(entry.verdict(), Verdict::Skipped(_));
     if arguments.get_flag("verbose") || is_tried || is_worth_telling(&entry) {
-        say(format_args!("{}: {}", Named(entry.event()), entry.verdict()));
+        let late = entry.missed_by().map_or_else(String::new, |late| format!("{} late: ", HumanDuration(late)));
+        say(format_args!("{}: {late}{}", Named(entry.event()), entry.verdict()));
     }
     let conflict = arguments.get_one::<u8>("conflict-exit-code").copied().unwrap_or(1);
     let code = code(&entry, conflict);
     shutdown.finish();
+    end_as_its_command(&entry);
     Ok(code)
 }
 
-fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Result<Entry, Refused> {
+/// Runs the last due time, late if need be. `None`: it ran when the clocks showed this time first, before they were set back.
+fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Result<Option<Entry>, Refused> {
     let name = text(arguments, "name");
-    run_when_free(schedule, name, duration_of(arguments, "wait").unwrap_or_default(), || {
-        let entry = schedule.run_last_due(name, now).map_err(|error| usage(&error))?;
-        entry.ok_or_else(|| (USAGE, not_due(arguments)))
-    })
+    let unknown = |error: UnknownEvent| usage(&error);
+    let not_due = || (USAGE, not_due(arguments));
+    if schedule.last_due(name, now).map_err(unknown)?.is_some() {
+        let wait = duration_of(arguments, "wait").unwrap_or_default();
+        let run = || schedule.run_last_due(name, now).map_err(unknown)?.ok_or_else(not_due);
+        return run_when_free(schedule, name, wait, run).map(Some);
+    }
+    let late = schedule.run_missed(name, now).map_err(unknown)?;
+    match late.filter(|entry| !matches!(entry.verdict(), Verdict::Skipped(SkipReason::RanElsewhere(_)))) {
+        Some(entry) => Ok(Some(entry)),
+        None if schedule.is_claimed_repetition(name, now).map_err(unknown)? => Ok(None),
+        None => Err(not_due()),
+    }
 }
 
 fn usage(error: &(dyn Error + 'static)) -> Refused {
@@ -181,16 +196,33 @@ fn code(entry: &Entry, conflict: u8) -> u8 {
 }
 
 fn code_of(outcome: &RunOutcome) -> u8 {
-    if matches!(outcome.ended(), Ended::TimedOut { .. }) {
-        return TIMED_OUT;
+    match outcome.cancel_reason() {
+        _ if outcome.is_success() => {}
+        Some(reason) if reason.is_for_the_lease() => return GAVE_WAY,
+        _ if matches!(outcome.ended(), Ended::TimedOut { .. }) => return TIMED_OUT,
+        _ if outcome.lease_lost_at().is_some() => return LEASE_LOST,
+        _ => {}
     }
     let Some(status) = outcome.exit_status() else { return NOT_STARTED };
-    if outcome.lease_lost_at().is_some() && !outcome.is_success() {
-        return LEASE_LOST;
-    }
     let code = status.code().or_else(|| signal(status).map(|signal| BY_SIGNAL + signal)).unwrap_or(BY_SIGNAL);
     u8::try_from(code).unwrap_or(u8::MAX)
 }
+
+/// Ends this process by SIGINT if its command ended by it: an interactive shell that sees no signal continues its loop after Ctrl-C.
+#[cfg(unix)]
+fn end_as_its_command(entry: &Entry) {
+    use signal_hook::consts::SIGINT;
+
+    if let Verdict::Ran(outcome) = entry.verdict()
+        && outcome.cancel_reason().is_none()
+        && outcome.exit_status().and_then(signal) == Some(SIGINT)
+    {
+        let _ = signal_hook::low_level::emulate_default_handler(SIGINT);
+    }
+}
+
+#[cfg(not(unix))]
+fn end_as_its_command(_: &Entry) {}
 
 #[cfg(unix)]
 fn signal(status: std::process::ExitStatus) -> Option<i32> {
@@ -205,6 +237,7 @@ fn signal(_: std::process::ExitStatus) -> Option<i32> {
 /// The command tells of its own failure, and `flock` is silent about a lock that is taken.
 fn is_worth_telling(entry: &Entry) -> bool {
     match entry.verdict() {
+        Verdict::Ran(_) if entry.missed_by().is_some() => true,
         Verdict::Ran(outcome) => {
             let is_its_own = outcome.exit_status().is_some() && outcome.unprotected().is_none();
             match outcome.cancel_reason() {

@@ -52,6 +52,7 @@ pub(crate) struct RestOfOutcome {
     pub(crate) lost_at: Option<DateTime<Utc>>,
     pub(crate) unprotected: Option<MutexError>,
     pub(crate) exit: Option<CommandExit>,
+    pub(crate) started_late: Option<Duration>,
 }
 
 impl RunOutcome {
@@ -103,6 +104,12 @@ impl RunOutcome {
     /// Returns how long the task took, without its hooks.
     pub fn took(&self) -> Duration {
         self.took
+    }
+
+    /// Returns how long after its occurrence the task started, if that was a minute or more: it waited for events before it in the
+    /// foreground, for a free thread, or in its queue. `None` for a missed occurrence: see [`Entry::missed_by`](crate::Entry::missed_by).
+    pub fn started_late(&self) -> Option<Duration> {
+        self.rest.as_ref()?.started_late
     }
 
     /// Returns why the run was cancelled, if it was cancelled while the task was running. A task that then returned without an
@@ -259,6 +266,9 @@ impl fmt::Display for Reading<'_, RunOutcome> {
             link = "; ";
             Ok(())
         };
+        if let Some(late) = outcome.started_late() {
+            add(&format_args!("started {} late", HumanDuration(late)))?;
+        }
         if let Some(status) = outcome.exit_status().filter(|_| outcome.ended.was_cut_short()) {
             add(&Exited(status))?;
         }

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+#[cfg(feature = "cli")]
+use chrono::TimeDelta;
 use chrono::{DateTime, Utc};
 
 use super::execute::{run_planned, skip_planned};
@@ -14,6 +16,10 @@ use super::tick_plan::TickPlan;
 use super::tick_plan::catch_up_check::write_markers;
 use super::tick_plan::planned_run::PlannedRun;
 use crate::base::catch_panic::contain;
+#[cfg(feature = "cli")]
+use crate::event::catch_up::Missed;
+#[cfg(feature = "cli")]
+use crate::event::definition::Definition;
 use crate::observe::{
     notice::incident::Incident,
     notice::{About, Step},
@@ -73,13 +79,8 @@ impl Schedule {
     pub fn run_event(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
         let event = self.index_of(name)?;
         let tick = Tick::at(now, &self.events[event].timetable.zone);
-        let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
         let context = TickContext::new(self, StartedBy::Caller);
-        let planned = [PlannedRun::new(event, tick, &context)];
-        run_planned(&planned);
-        self.finish_run_log();
-        let [planned] = planned;
-        Ok(planned.into_entry())
+        Ok(self.run_alone(PlannedRun::new(event, tick, &context)))
     }
 
     /// Runs the [last due time](Self::last_due) of one event, as a tick does: with its claim, and not while it is paused. `None`: it
@@ -90,6 +91,45 @@ impl Schedule {
         let report = due.map(|due| self.tick(&self.plan_tick(due, DateTime::<Utc>::MIN_UTC).only(event)));
         self.finish_run_log();
         Ok(report.and_then(|report| report.into_entries().pop()))
+    }
+
+    /// Runs the last due time of one event as a missed one, if a claim on it can't have expired. `None`: it has no claim, or was
+    /// not due for so long.
+    #[cfg(feature = "cli")]
+    pub(crate) fn run_missed(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
+        let event = self.index_of(name)?;
+        let Definition { timetable, protection, claim_window, .. } = &*self.events[event];
+        let window =
+            protection.claim.as_ref().and_then(|_| TimeDelta::from_std(claim_window.0).ok()).unwrap_or_default();
+        let Some(due) = self.last_due_within(name, now, window)? else { return Ok(None) };
+        let tick = Tick::at(now, &timetable.zone).for_missed(due, &timetable.zone);
+        let context = TickContext::new(self, StartedBy::Timetable);
+        let planned = PlannedRun { missed: Some(Missed::Confirmed), ..PlannedRun::new(event, tick, &context) };
+        Ok(Some(self.run_alone(planned)))
+    }
+
+    /// Returns whether the clocks of its zone show a due time of one event for the second time, after they were set back, and a
+    /// server has claimed it.
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_claimed_repetition(&self, name: &str, now: DateTime<Utc>) -> Result<bool, UnknownEvent> {
+        let event = self.index_of(name)?;
+        let zone = &self.events[event].timetable.zone;
+        let Some(first) = zone.first_showing(now) else { return Ok(false) };
+        let Some(due) = self.last_due(name, first)? else { return Ok(false) };
+        let context = TickContext::new(self, StartedBy::Timetable);
+        let planned = PlannedRun::new(event, Tick::at(now, zone).for_missed(due, zone), &context);
+        let exists = |claim| planned.store.mutex.exists(&claim).unwrap_or(false);
+        Ok(planned.claim_name().is_some_and(exists))
+    }
+
+    /// Runs one event on the caller's thread, outside of a tick.
+    fn run_alone(&self, planned: PlannedRun<'_>) -> Entry {
+        let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
+        let planned = [planned];
+        run_planned(&planned);
+        self.finish_run_log();
+        let [planned] = planned;
+        planned.into_entry()
     }
 
     /// Tells the observers which events there are, once.

@@ -110,6 +110,14 @@ pub struct ConnectError(Arc<dyn Error + Send + Sync>);
 
 debug_as_display!(ConnectError);
 
+#[cfg(feature = "cli")]
+impl ConnectError {
+    /// Returns whether the URL is well-formed, and its store can't be opened.
+    pub(crate) fn is_of_the_store(&self) -> bool {
+        self.0.is::<MutexError>()
+    }
+}
+
 fn refused(why: impl Into<BoxError>) -> ConnectError {
     ConnectError(why.into().into())
 }

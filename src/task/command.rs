@@ -19,6 +19,8 @@ use super::orphan_policy::{EVENT, OrphanPolicy};
 use super::output::{Listener, Output, because};
 #[cfg(unix)]
 use super::process_group::ProcessGroup as Processes;
+#[cfg(all(unix, feature = "cli"))]
+use super::process_group::terminal::Terminal;
 #[cfg(not(unix))]
 use super::process_not_unix::{Leader, ProcessAlone as Processes};
 use super::run::Run;
@@ -108,12 +110,12 @@ impl Command {
         thread::scope(|scope| {
             let mut command = self.prepared(run);
             let listener = self.output.connect(&mut command, scope).map_err(Fault::not_started)?;
+            #[cfg(all(unix, feature = "cli"))]
+            let terminal = self.in_place.then(Terminal::of_this_process).flatten();
             let group = Processes::start(command, orphan, self.grace);
             let mut group = group.map_err(|error| Fault::not_started(self.not_started(&error)))?;
-            let held = Arc::clone(run.held());
-            // Stopped for longer than its lease lasts, it must not go on. Told to end before that, it is to hear of it.
-            let may_go_on = move || held.now() < held.last_moment();
-            let _terminal = if self.in_place { group.lend_terminal(may_go_on) } else { None };
+            #[cfg(all(unix, feature = "cli"))]
+            let _shared = terminal.map(|terminal| terminal.share(scope, group.leader(), run.held()));
             let mut end = stopping::LeaderEnd { leader: group.leader(), is_told: false, has_come: Arc::default() };
             let (leader, has_come, held) = (group.leader(), Arc::clone(&end.has_come), Arc::clone(run.held()));
             let wait = move || {

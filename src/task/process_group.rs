@@ -19,10 +19,10 @@ use crate::base::system;
 
 #[cfg(feature = "cli")]
 pub(crate) mod orphans;
-mod terminal;
+#[cfg(feature = "cli")]
+pub(super) mod terminal;
 mod zombies;
 
-use terminal::LentTerminal;
 use zombies::Zombies;
 
 pub(super) struct ProcessGroup {
@@ -92,9 +92,9 @@ impl ProcessGroup {
         self.signal(signal.and_then(Signal::from_named_raw).unwrap_or(Signal::TERM));
     }
 
-    /// Makes it the one that the terminal of this process speaks to, if there is a terminal.
-    pub(super) fn lend_terminal(&self, may_go_on: impl Fn() -> bool + Send + 'static) -> Option<LentTerminal> {
-        LentTerminal::to(self.id, may_go_on)
+    /// Lets it go on, if it is stopped: a process that is stopped hears no signal but SIGKILL.
+    pub(super) fn let_go_on(&self) {
+        self.signal(Signal::CONT);
     }
 
     pub(super) fn kill(&self) {

@@ -25,9 +25,8 @@ impl ProcessAlone {
     /// Does nothing: such a system has no request to stop.
     pub(super) fn ask_to_stop(&mut self, _: Option<i32>) {}
 
-    pub(super) fn lend_terminal(&self, _: impl Fn() -> bool + Send + 'static) -> Option<()> {
-        None
-    }
+    /// There are no stops here.
+    pub(super) fn let_go_on(&self) {}
 
     pub(super) fn kill(&self) {
         // An error means that the process has ended.

@@ -158,6 +158,15 @@ impl Zone {
         if self.has_changes() { change() } else { None }
     }
 
+    /// Returns the earlier instant at which its clocks showed what they show at this one, if they were set back between.
+    #[cfg(feature = "cli")]
+    pub(crate) fn first_showing(&self, instant: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let second = instant.timestamp();
+        let Change { before, after, .. } = self.small_change(second)?;
+        let first = second - (before - after);
+        (first < second && self.seconds_ahead_at(first) == before).then(|| instant_of(first))
+    }
+
     /// Whether its clocks are ever changed.
     pub(crate) fn has_changes(&self) -> bool {
         !matches!(self.0, Kind::Utc | Kind::Fixed(_))

@@ -13,9 +13,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use crate::servers::redis::Redis;
 use crate::support::{example, until};
 
+mod beside_flock;
 mod cron_lines;
 mod embedded;
 mod failures;
+mod late_starts;
 mod namespaces;
 mod pauses;
 mod shapes;

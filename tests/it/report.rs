@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta};
 use soloist::store::{Holder, LeaseRequest};
 use soloist::testing::TestStore;
 use soloist::time::{Clock, ManualClock};
-use soloist::{Entry, Event, EventMutex, MemoryMutex, MutexName, Report, Schedule, SkipReason, Term};
+use soloist::{Entry, Event, EventMutex, MemoryMutex, MutexName, Report, RunOutcome, Schedule, SkipReason, Term};
 
 use crate::support::{Unspeakable, at, noon};
 
@@ -47,6 +47,36 @@ fn a_report_is_a_table_for_a_terminal() {
         "  `odd\\u{a0}name`   2026-03-01 12:00 UTC     skipped, filtered out",
     ];
     assert_eq!(text, expected.join("\n"));
+}
+
+#[test]
+fn an_event_that_waited_for_others_says_how_late_it_started() {
+    let clock = ManualClock::at(noon());
+    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let takes = |seconds| {
+        let clock = clock.clone();
+        move |_: &soloist::Run| clock.advance(Duration::from_secs(seconds))
+    };
+    schedule
+        .add(Event::call("first", takes(59)).every_minute())
+        .unwrap()
+        .add(Event::call("second", takes(31)).every_minute())
+        .unwrap()
+        .add(Event::call("third", |_| {}).every_minute().on_one_server())
+        .unwrap()
+        .add(Event::call("fourth", |_| Err("no paper".into())).every_minute())
+        .unwrap();
+    let report = schedule.run_due(noon());
+    let said: Vec<String> = report.entries().iter().map(|entry| entry.verdict().to_string()).collect();
+    let expected = [
+        "succeeded in 59.0 s",
+        "succeeded in 31.0 s",
+        "succeeded in 0 µs, but started 1 min 30 s late",
+        "failed after 0 µs: no paper; started 1 min 30 s late",
+    ];
+    assert_eq!(said, expected);
+    let late = |event| report.outcome(event).and_then(RunOutcome::started_late);
+    assert_eq!((late("second"), late("third")), (None, Some(Duration::from_secs(90))));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use chrono::SubsecRound;
 
 use crate::base::catch_panic::contain;
 use crate::event::definition::Definition;
+use crate::event::protection::claim::MINUTE;
 use crate::lease::{owner::Owner, request::Lease, term::Term};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::trace::{TraceSpan, print_unless_logged};
@@ -236,6 +237,11 @@ impl<'a> PlannedRun<'a> {
         }
         if self.missed.is_some() {
             run.tell(&Step::CatchesUp(run.lateness()));
+        } else {
+            let late = self.lateness() + started.since(self.context.began);
+            if late >= MINUTE {
+                outcome.rest_mut().started_late = Some(late);
+            }
         }
         self.history.started(running.clone());
         run.tell(&Step::Started { token });

@@ -43,7 +43,11 @@ pub(super) fn wait_for_end(
         {
             let is_passed_on = in_place && reason == CancelReason::ShuttingDown;
             group.ask_to_stop(held.exit_signal().filter(|_| is_passed_on));
-            stopping = Some(Stopping { reason, kill_at: clock.moment().plus(grace), killed: false });
+            let begun = Stopping { reason, kill_at: clock.moment().plus(grace), killed: false };
+            if !begun.is_over(held) {
+                group.let_go_on();
+            }
+            stopping = Some(begun);
             look = FIRST_LOOK;
         }
         if let Some(stopping) = &mut stopping

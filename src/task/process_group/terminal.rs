@@ -1,92 +1,174 @@
-//! The terminal of this process, lent to a command that works in its place.
+//! The terminal of this process, which a command in its place shares.
 //!
-//! A terminal speaks to one process group: whoever else reads from it is stopped. Ctrl-C and Ctrl-Z reach that group alone. When
-//! Ctrl-Z stops the command, this process takes the terminal back and stops its own group as well, so that the shell goes on;
-//! when it is continued, it lends the terminal again.
+//! The command has a process group of its own, so that all of it can be ended. But a terminal knows one group as its foreground:
+//! that of a shell's job, to which this process belongs, and perhaps a pager or a whole script. So the job keeps the terminal, and
+//! its keys reach this process, which passes them on. Another group that reads from the terminal or changes its settings is stopped
+//! by the kernel. When that stops the command, it is lent the terminal, if the job is in the foreground. When anything else stops
+//! the command, the job stops with it, so that the shell goes on.
 
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
-use std::thread;
+use std::thread::Scope;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpgrp, kill_process_group, waitid};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
+use signal_hook::iterator::{Handle, Signals};
 
-use crate::base::{system, threads};
+use super::Leader;
+#[cfg(target_os = "linux")]
+use crate::base::process_id;
+#[cfg(target_os = "linux")]
+use crate::base::process_stat::ProcessStat;
+use crate::base::system::{SignalAction, group_of, is_ignored, raise};
+use crate::base::threads;
+use crate::hold::held_lease::HeldLease;
 
-/// In this time a process has stopped that was told to; unless no shell controls it, and it does not stop.
-const STOPPING: Duration = Duration::from_millis(200);
+/// The signals of the terminal that do not end a process. `Shutdown` passes on those that do.
+const PASSED_ON: [Signal; 4] = [Signal::TSTP, Signal::TTIN, Signal::TTOU, Signal::WINCH];
 
-/// Takes the terminal back when it is dropped.
-pub(in crate::task) struct LentTerminal {
-    terminal: Arc<File>,
-    to: Pid,
+/// How long a job that was continued in the background waits for a signal that ends it, before its command goes on.
+const ENDING: Duration = Duration::from_millis(500);
+
+/// The terminal of this process, and the signals that its keys send from now on.
+pub(in crate::task) struct Terminal {
+    file: File,
+    signals: Signals,
 }
 
-impl LentTerminal {
-    /// `None`: there is no terminal, or it speaks to another group than this process's. A command that was stopped goes on if it
-    /// `may_go_on` then.
-    pub(super) fn to(group: Pid, may_go_on: impl Fn() -> bool + Send + 'static) -> Option<Self> {
-        // Its standard input may be something else, and the command may ask for a password all the same.
-        let terminal = Arc::new(File::options().read(true).write(true).open("/dev/tty").ok()?);
-        if !speaks_to(&terminal, getpgrp()) {
-            return None;
+/// The terminal and a command that shares it. If the terminal is lent, drop takes it back.
+pub(in crate::task) struct SharedTerminal {
+    file: Arc<File>,
+    signals: Handle,
+    command: Pid,
+}
+
+impl Terminal {
+    /// Opens the terminal before a command starts, so that no key is lost. `None`: there is none, or it can't be shared.
+    pub(in crate::task) fn of_this_process() -> Option<Self> {
+        if group_of(0) <= 0 {
+            return None; // The group is outside of this PID namespace.
         }
-        system::ignore_background_output();
-        lend(&terminal, group);
-        let stopping = Arc::clone(&terminal);
-        // Without this thread, Ctrl-Z stops the command and nobody hears of it.
-        let _ = threads::start("soloist-terminal", move || stop_with(&stopping, group, &may_go_on));
-        Some(Self { terminal, to: group })
+        // The standard input may be something else, and the command may ask for a password nevertheless.
+        let file = File::options().read(true).write(true).open("/dev/tty").ok()?;
+        let signals = PASSED_ON.into_iter().map(Signal::as_raw).filter(|signal| !is_ignored(*signal));
+        Some(Self { file, signals: Signals::new(signals).ok()? })
+    }
+
+    /// Shares the terminal with this command.
+    pub(in crate::task) fn share<'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        Leader(command): Leader,
+        held: &Arc<HeldLease>,
+    ) -> io::Result<SharedTerminal> {
+        let Self { file, mut signals } = self;
+        let (file, held) = (Arc::new(file), Arc::clone(held));
+        let shared = SharedTerminal { file: Arc::clone(&file), signals: signals.handle(), command };
+        threads::start_in(scope, "soloist-keys", move || {
+            for signal in signals.forever().filter_map(Signal::from_named_raw) {
+                send(command, signal);
+            }
+        })?;
+        threads::start_in(scope, "soloist-terminal", move || follow(&file, command, &held))?;
+        Ok(shared)
     }
 }
 
-impl Drop for LentTerminal {
+impl Drop for SharedTerminal {
     fn drop(&mut self) {
-        take_back(&self.terminal, self.to);
+        self.signals.close();
+        take_back(&self.file, self.command);
     }
 }
 
-fn speaks_to(terminal: &File, group: Pid) -> bool {
+/// Sends a signal to a process group.
+fn send(group: Pid, signal: Signal) {
+    // An error says that nothing of it is left.
+    let _ = kill_process_group(group, signal);
+}
+
+fn is_foreground(terminal: &File, group: Pid) -> bool {
     tcgetpgrp(terminal).is_ok_and(|it| it == group)
 }
 
-/// Lets the group go on, with the terminal if that is to be had: not in the background.
-fn lend(terminal: &File, group: Pid) {
-    if speaks_to(terminal, getpgrp()) {
-        let _ = tcsetpgrp(terminal, group);
-    }
-    // It may have read before, and was stopped.
-    let _ = kill_process_group(group, Signal::CONT);
-}
-
-/// Not from somebody else: in the background, the terminal is the shell's.
-fn take_back(terminal: &File, group: Pid) {
-    if speaks_to(terminal, group) {
+/// Takes the terminal back, but from no other group than the command's: in the background, the terminal is the shell's.
+fn take_back(terminal: &File, command: Pid) {
+    if is_foreground(terminal, command) {
+        // Without this, the change would stop this process, which is in the background.
+        let _ignored = SignalAction::Ignore.of(Signal::TTOU);
         // An error says that the terminal has gone.
         let _ = tcsetpgrp(terminal, getpgrp());
     }
 }
 
-/// Stops the group of this process whenever the leader of the other group is stopped, until that has ended.
-fn stop_with(terminal: &File, group: Pid, may_go_on: &impl Fn() -> bool) {
+/// Follows each stop of the command's first process, until that process has ended.
+fn follow(terminal: &File, command: Pid, held: &HeldLease) {
+    let is_cancelled = || held.reason_at(held.now()).is_some();
+    while let Some(signal) = next_stop(command) {
+        let asks_for_terminal = [Signal::TTIN, Signal::TTOU].contains(&signal);
+        if asks_for_terminal && is_foreground(terminal, getpgrp()) {
+            let _ = tcsetpgrp(terminal, command);
+        } else if is_cancelled() || (signal == Signal::STOP && !is_foreground(terminal, command)) {
+            continue; // The command is killed soon, or was stopped by an operator: its lease is renewed.
+        } else if asks_for_terminal && is_orphaned() {
+            send(command, Signal::HUP); // No shell will ever give it the terminal.
+        } else {
+            take_back(terminal, command);
+            stop_job(if signal == Signal::STOP { Signal::TSTP } else { signal });
+            let is_ended = || !is_foreground(terminal, getpgrp()) && held.wait(ENDING).is_some();
+            // Stopped for longer than its lease lasts, the command must not go on.
+            if is_cancelled() || is_ended() {
+                continue;
+            }
+        }
+        send(command, Signal::CONT);
+    }
+}
+
+/// Waits until a process is stopped. Returns the signal; `None`: it has ended.
+fn next_stop(process: Pid) -> Option<Signal> {
     loop {
         let options = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
-        match waitid(WaitId::Pid(group), options) {
+        match waitid(WaitId::Pid(process), options) {
             Err(Errno::INTR) => {}
             Ok(Some(status)) if status.stopped() => {
-                // Each stop is told once.
-                let _ = waitid(WaitId::Pid(group), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
-                take_back(terminal, group);
-                let _ = kill_process_group(getpgrp(), Signal::TSTP);
-                thread::sleep(STOPPING); // the signal may reach another thread first
-                if !may_go_on() {
-                    return; // It is killed as it is.
-                }
-                lend(terminal, group);
+                // Without `NOWAIT`, which leaves an end to the thread that waits for it, each stop is told once.
+                let _ = waitid(WaitId::Pid(process), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
+                return status.stopping_signal().and_then(Signal::from_named_raw).or(Some(Signal::STOP));
             }
-            _ => return,
+            _ => return None,
         }
     }
+}
+
+/// Stops the process group of this process, all other members first, and returns when it is continued.
+fn stop_job(signal: Signal) {
+    let ignored = SignalAction::Ignore.of(signal);
+    send(getpgrp(), signal);
+    drop(ignored);
+    let _by_default = SignalAction::Default.of(signal);
+    raise(signal);
+}
+
+/// Returns whether no shell controls the process group of this process: then the kernel stops it by no signal of a terminal.
+#[cfg(target_os = "linux")]
+fn is_orphaned() -> bool {
+    let Some(own) = ProcessStat::read(process_id::current()) else { return false };
+    let mut ancestor = own.parent;
+    while let Some(process) = ProcessStat::read(ancestor) {
+        if (process.session, process.group) != (own.session, own.group) {
+            return process.session != own.session;
+        }
+        ancestor = process.parent;
+    }
+    ancestor == 0 // the ancestor is outside of this PID namespace; another one may not be shown to this user
+}
+
+/// Returns `false`: other systems do not show the parent of a process.
+#[cfg(not(target_os = "linux"))]
+fn is_orphaned() -> bool {
+    false
 }

@@ -66,7 +66,7 @@ fn a_wrong_option_is_told_and_no_value_of_it() {
         ("timeout=1h", "has a timeout that is not a number with ms, s or m, as in timeout=500ms"),
         ("prefixes=secret", "has another option behind the ? than prefix, timeout and wait"),
     ] {
-        let refused = answer(&mut place_at("redis://:secret@localhost", options).soloist("locks")).exits_with(3);
+        let refused = answer(&mut place_at("redis://:secret@localhost", options).soloist("locks")).exits_with(2);
         assert!(!refused.errors.contains("secret"), "{refused:?}");
         refused.says(&format!("soloist: the url of a redis server {why}"));
     }

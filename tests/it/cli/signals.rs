@@ -72,6 +72,16 @@ fn a_group_that_does_not_end_is_killed_after_its_grace_and_then_the_lease_is_fre
     place.is_free();
 }
 
+// Otherwise an interactive shell continues its loop after Ctrl-C.
+#[test]
+fn a_command_that_was_ended_by_sigint_ends_its_scheduler_so_too() {
+    let place = Place::new();
+    let answer = answer(&mut place.run("", "kill -s INT $$"));
+    assert_eq!(answer.signal, Some(SIGINT), "{answer:?}");
+    answer.is_silent();
+    place.is_free();
+}
+
 /// Reports the signal only on demand: its sender knows.
 #[test]
 fn a_command_that_ends_by_a_signal_to_its_scheduler_is_told_on_demand_alone() {

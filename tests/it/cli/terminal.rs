@@ -7,7 +7,6 @@ use std::time::Instant;
 use soloist::{Event, Schedule};
 
 use super::*;
-use crate::support::number_in;
 
 /// Returns a command for a shell line on a terminal of 24 rows and 80 columns. Its standard input is typed there.
 pub(super) fn on_a_terminal(place: &Place, line: &str) -> Command {
@@ -21,27 +20,27 @@ pub(super) fn on_a_terminal(place: &Place, line: &str) -> Command {
 }
 
 /// A person who types at such a terminal.
-struct Person {
+pub(super) struct Person {
     at_work: Running,
     keys: Option<ChildStdin>,
 }
 
 impl Person {
     #[track_caller]
-    fn at(place: &Place, line: &str) -> Self {
+    pub(super) fn at(place: &Place, line: &str) -> Self {
         let mut at_work = start(on_a_terminal(place, line).stdin(Stdio::piped()));
         let keys = at_work.0.as_mut().and_then(|child| child.stdin.take());
         Self { at_work, keys }
     }
 
     #[track_caller]
-    fn types(&mut self, text: &str) {
+    pub(super) fn types(&mut self, text: &str) {
         self.keys.as_mut().expect("it is piped").write_all(text.as_bytes()).expect("somebody reads it");
     }
 
     /// Waits until the line has ended, within a bound. Returns what the terminal has shown.
     #[track_caller]
-    fn has_seen(mut self) -> String {
+    pub(super) fn has_seen(mut self) -> String {
         let ended = until(|| is_zombie(&self.at_work));
         ended.expect("it ends");
         drop(self.keys.take());
@@ -55,19 +54,6 @@ fn is_zombie(child: &Child) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
 }
 
-/// Waits until the command that has written its number into the file `began` has the terminal.
-#[track_caller]
-fn until_lent(place: &Place) {
-    let command = number_in(&place.path("began"));
-    let stat = || std::fs::read_to_string(format!("/proc/{command}/stat")).unwrap_or_default();
-    let is_lent = || {
-        let stat = stat();
-        let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
-        fields.len() > 5 && fields[2] == fields[5] // its group, and that of the terminal
-    };
-    until(is_lent).expect("it is lent");
-}
-
 /// Asserts that the output has these parts, one after the other.
 #[track_caller]
 fn in_order(seen: &str, parts: &[&str]) {
@@ -78,8 +64,8 @@ fn in_order(seen: &str, parts: &[&str]) {
     }
 }
 
-const CTRL_C: &str = "\x03";
-const CTRL_Z: &str = "\x1a";
+pub(super) const CTRL_C: &str = "\x03";
+pub(super) const CTRL_Z: &str = "\x1a";
 
 #[test]
 fn a_command_reads_from_the_terminal_whatever_its_standard_input_is() {
@@ -114,7 +100,7 @@ fn under_job_control(place: &Place, options: &str, command: &str, then: &str) ->
     let shell = format!("set -m; $S run --name j {options} -- bash ./command; echo stopped with $?; {then}");
     std::fs::write(place.path("shell"), shell).expect("the folder is ours");
     let mut person = Person::at(place, "bash ./shell");
-    until_lent(place);
+    place.wait_for("began");
     person.types(CTRL_Z);
     person
 }
@@ -178,9 +164,9 @@ fn ctrl_c_ends_the_command_and_not_what_called_it() {
     let place = Place::new();
     let line = "trap : INT; $S run --name j -- sh -c 'trap \"echo told; exit 3\" INT; echo $$ >began; while :; do sleep 0.05; done'; echo ended with $?";
     let mut person = Person::at(&place, line);
-    until_lent(&place);
+    place.wait_for("began");
     person.types(CTRL_C);
-    in_order(&person.has_seen(), &["told", "ended with 3"]);
+    in_order(&person.has_seen(), &["told", "ended with 130"]);
     place.is_free();
 }
 

@@ -314,8 +314,10 @@ fn the_exit_code_is_the_commands_although_whoever_started_this_hears_of_no_child
 fn a_run_replaces_or_waits_in_a_queue_as_asked() {
     let place = Place::new();
     let minute = |minute: u32| format!("2026-03-01T12:0{minute}:00Z");
-    let first = start(&mut place.cron_line("* * * * *", &minute(0), "--on-overlap replace", "sleep 600"));
-    place.until_held();
+    // However it takes that.
+    let line = "trap 'exit 5' TERM; : >ready; while :; do sleep 0.05; done";
+    let first = start(&mut place.cron_line("* * * * *", &minute(0), "--on-overlap replace", line));
+    place.wait_for("ready");
     succeeds(&mut place.cron_line("* * * * *", &minute(1), "--on-overlap replace", "echo second >>log"));
     first.ended().exits_with(143);
 

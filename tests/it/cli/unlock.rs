@@ -56,7 +56,7 @@ fn a_command_that_does_not_hear_is_killed_after_its_grace() {
     succeeds(&mut place.soloist("unlock j")).says("j is free");
     assert_eq!(place.read("told"), "TERM\n");
     assert!(!group_lives(group));
-    running.ended().exits_with(137);
+    running.ended().exits_with(143).says("ended by signal 9 (SIGKILL)");
 }
 
 #[test]

@@ -142,10 +142,12 @@ fn a_command_that_closes_its_output() {
 }
 
 #[test]
-fn a_command_that_has_stopped_itself_is_killed_when_its_grace_is_over() {
+fn a_command_that_has_stopped_itself_hears_that_it_is_to_end() {
     let place = Place::new();
     let text = "(until grep -q '(stopped)' /proc/$$/status; do sleep 0.01; done; : >ready) & kill -s STOP $$; sleep 60";
-    is_killed_after(SECOND, &place, line(&place, text));
+    let told = timed_out(&place, line(&place, text).grace(20 * SECOND));
+    assert_eq!(told.report, "e  2026-03-01 12:00 UTC  timed out after 30.0 s; ended by signal 15 (SIGTERM)");
+    assert!(told.took < 20 * SECOND, "it is not waited for any longer");
 }
 
 #[test]
