@@ -20,7 +20,7 @@ use crate::schedule::history::logged_run::RunState;
 use crate::schedule::history::status::{EventStatus, Status};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::shutdown::Shutdown;
-use crate::schedule::{schedule::Schedule, tick_plan::next_due::CLAIMED_AFTER};
+use crate::schedule::{schedule::Schedule, tick_plan::last_due::CLAIMED_AFTER};
 use crate::time::clock::Clock;
 
 const NO_EVENTS: &str = "the schedule has no events";

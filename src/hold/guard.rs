@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::change_signal::sleep_until;
 use super::held_lease::HeldLease;
-use super::keeper::Keeper;
 use super::release_on_drop::ReleaseOnDrop;
-use super::signal::sleep_until;
+use super::renewal_thread::RenewalThread;
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
 use crate::lease::request::{Lease, LeaseRequest};
@@ -54,7 +54,7 @@ pub struct LeaseGuard {
     lease: Lease,
     held: ReleaseOnDrop,
     /// Renews the lease.
-    _keeper: Arc<Keeper>,
+    _keeper: Arc<RenewalThread>,
 }
 
 impl LeaseGuard {
@@ -197,15 +197,15 @@ impl LeaseGuard {
         lease: Lease,
         renewal: Renewal,
     ) -> Result<Option<Self>, MutexError> {
-        let (keeper, now) = (Keeper::of(store, clock), clock.moment());
+        let (renewal_thread, now) = (RenewalThread::of(store, clock), clock.moment());
         let held = HeldLease::for_guard(clock, lease.clone(), now);
         let held = ReleaseOnDrop::new(Arc::clone(&store.mutex), Arc::new(held));
         if lease.deadline() <= now {
             return Err(MutexError::granted_too_late(format!("admit {}", lease.name())));
         }
         // If this process still holds the name, the store has lost its data: the earlier lease counts.
-        let kept = keeper.keep(store, &held, renewal);
-        Ok(kept.is_ok().then_some(Self { lease, held, _keeper: keeper }))
+        let kept = renewal_thread.keep(store, &held, renewal);
+        Ok(kept.is_ok().then_some(Self { lease, held, _keeper: renewal_thread }))
     }
 
     /// Returns the lease as it was granted. [`remaining`](Self::remaining) counts its renewals.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::signal::Signal;
+use super::change_signal::Signal;
 use super::sync::{AtomicU64, Ordering};
 use crate::lease::{holder::Holder, owner::Owner, request::Lease, term::Term, token::FencingToken};
 use crate::observe::notice::{About, Step};

@@ -19,7 +19,7 @@ use crate::time::clock::manual::{ManualClock, Wake};
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting};
 use held_lease::{HeldLease, NO_THREAD};
-use plan::{Plan, PlannedJob, RenewalAnswers};
+use renewal_plan::{Plan, PlannedJob, RenewalAnswers};
 use timer_thread::{Need, TimerThread};
 
 mod sync {
@@ -28,7 +28,7 @@ mod sync {
 }
 
 /// In the place of the plan: moments at which there is something to do.
-mod plan {
+mod renewal_plan {
     use crate::time::clock::moment::Moment;
 
     #[derive(Default)]
@@ -85,9 +85,9 @@ mod plan {
 mod timer_thread;
 
 #[allow(dead_code)]
-#[path = "signal.rs"]
+#[path = "change_signal.rs"]
 #[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
-mod signal;
+mod change_signal;
 
 #[path = "held_lease.rs"]
 #[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
@@ -403,7 +403,7 @@ fn assert_all_are_woken(expected: CancelReason, happens: fn(&HeldLease, Moment))
 fn a_waiter_is_woken_by_the_loss() {
     assert_all_are_woken(CancelReason::LeaseLost, |run, now| {
         run.lose(now);
-        run.signal().wake(); // as the keeper does
+        run.signal().wake(); // as the renewal thread does
     });
 }
 
@@ -542,7 +542,7 @@ fn a_release_waits_for_the_renewal_and_no_other_follows() {
             let (_manual, clock) = clock();
             let (run, now) = (granted(&clock), clock.moment());
             let under_way = Arc::new(AtomicBool::new(false));
-            let keeper = thread::spawn({
+            let renewal_thread = thread::spawn({
                 let (run, under_way) = (Arc::clone(&run), Arc::clone(&under_way));
                 move || {
                     for _ in 0..2 {
@@ -557,7 +557,7 @@ fn a_release_waits_for_the_renewal_and_no_other_follows() {
             let _ = run.begin_release();
             run.wait_for_renewal(Moment::NEVER);
             assert!(!under_way.load(Ordering::Acquire), "it is being renewed");
-            keeper.join().expect("it ends");
+            renewal_thread.join().expect("it ends");
         });
     }
 }

@@ -2,7 +2,7 @@
 //! threads run tasks.
 //!
 //! The thread that exits may hold any lock, of ours or of others, and has no thread-locals any more, which logging and
-//! much else needs. So it asks no store. It signals the keepers, whose threads are there as long as a lease is held, and waits
+//! much else needs. So it asks no store. It signals the renewal threads, whose threads are there as long as a lease is held, and waits
 //! until they are done, but not for long: a store may be unavailable, or wait for something that this thread holds.
 
 use std::mem;

@@ -11,7 +11,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::held_lease::NO_THREAD;
-use super::plan::{Plan, PlanStep, PlannedJob, RenewalAnswers};
+use super::renewal_plan::{Plan, PlanStep, PlannedJob, RenewalAnswers};
 use super::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
 use crate::time::{clock::Waiting, clock::moment::Moment};
 

@@ -170,8 +170,8 @@ fn accept_grant(
     }
     let kept = planned
         .context
-        .keepers
-        .with(planned.store, planned.clock, |keeper| keeper.keep(planned.store, held, terms.renewal));
+        .renewal_threads
+        .with(planned.store, planned.clock, |renewal_thread| renewal_thread.keep(planned.store, held, terms.renewal));
     match kept {
         Ok(()) => Ok(admitted_run),
         Err(holder) => {

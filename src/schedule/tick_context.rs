@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use super::pause::pause_check::PauseCheck;
 use super::schedule::Schedule;
 use super::shutdown::Shutdown;
-use crate::hold::keeper::Keepers;
+use crate::hold::renewal_thread::RenewalThreads;
 use crate::task::future_task::RuntimeId;
 use crate::time::clock::moment::Moment;
 
@@ -20,7 +20,7 @@ pub(crate) struct TickContext<'a> {
     /// When the tick began.
     pub(crate) began: Moment,
     pub(crate) outages: Outages<'a>,
-    pub(crate) keepers: Keepers,
+    pub(crate) renewal_threads: RenewalThreads,
     /// The check for pauses; `None` if the schedule has no name, or the run was started by hand.
     pub(crate) pauses: Option<PauseCheck<'a>>,
     /// The name of the process.
@@ -45,7 +45,7 @@ impl<'a> TickContext<'a> {
             started_by,
             began: schedule.clock.moment(),
             outages: Outages::new(&schedule.stores_out, &schedule.observers),
-            keepers: Keepers::default(),
+            renewal_threads: RenewalThreads::default(),
             pauses: pause_marker.map(|mark| PauseCheck::new(&schedule.store, mark.clone())),
             instance: schedule.instance(),
             blocked: OnceLock::new(),

@@ -10,7 +10,7 @@ use super::run::Run;
 use super::task_result::TaskResult;
 use crate::base::catch_panic::contain;
 use crate::base::error::BoxError;
-use crate::hold::signal::TaskWaiter;
+use crate::hold::change_signal::TaskWaiter;
 use crate::observe::tell::trace::TraceSpan;
 use crate::outcome::cancel::Cancelled;
 use crate::outcome::fault::Fault;

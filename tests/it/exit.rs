@@ -138,7 +138,7 @@ fn a_child_exits_as_it_is_told() {
     match place {
         "nothing in hand" => leave_with_nothing_in_hand(store, way),
         "a return from main" => return_from_main(store, way),
-        "extend" => exit_on_the_keepers_thread(store),
+        "extend" => exit_on_the_renewal_thread(store),
         _ => {
             let mut schedule = Schedule::new(Arc::clone(&store));
             if place == "task, on record" {
@@ -243,7 +243,7 @@ fn return_from_main(store: Arc<dyn EventMutex>, way: &'static str) {
 }
 
 /// Uses a store that exits at the first renewal, and another one.
-fn exit_on_the_keepers_thread(store: Arc<dyn EventMutex>) {
+fn exit_on_the_renewal_thread(store: Arc<dyn EventMutex>) {
     let mut schedule = Schedule::new(store);
     let (other, starts) = other("renewed");
     schedule.add(other).unwrap();

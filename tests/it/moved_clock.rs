@@ -216,7 +216,7 @@ fn a_task_that_moves_the_clock_itself_keeps_its_lease() {
 
 /// Lets the renewal thread sleep until the first lease ends, while a second one needs it earlier.
 #[test]
-fn a_lease_of_a_keeper_that_sleeps_for_another_is_renewed_in_time() {
+fn a_lease_of_a_renewal_thread_that_sleeps_for_another_is_renewed_in_time() {
     let clock = ManualClock::at(noon());
     let store: Store = Arc::new(MemoryMutex::with_clock(&clock));
     let long = LeaseGuard::acquire_for(&store, lease("long"), Term::new(24 * HOUR).unwrap()).unwrap();

@@ -194,8 +194,8 @@ fn end_if_it_hangs() {
 }
 
 #[test]
-fn a_subscriber_that_is_stuck_on_what_the_keeper_tells_holds_up_no_renewal() {
-    let name = "told::a_subscriber_that_is_stuck_on_what_the_keeper_tells_holds_up_no_renewal";
+fn a_subscriber_that_is_stuck_on_what_the_renewal_thread_tells_holds_up_no_renewal() {
+    let name = "told::a_subscriber_that_is_stuck_on_what_the_renewal_thread_tells_holds_up_no_renewal";
     if std::env::var_os(ROLE).is_none() {
         for role in ["lease lost", "not renewed yet", "timed out and does not stop"] {
             let output = output_alone(name, &[(ROLE, role)]).expect("it is another process");

@@ -310,7 +310,9 @@ impl<'a> PlannedRun<'a> {
         if let Some(limit) = self.event.timeout {
             let end = began.plus(limit);
             run.held().limit_task_until(end);
-            self.context.keepers.with(self.store, self.clock, |keeper| keeper.expect_end(run.held(), run.id(), end));
+            self.context
+                .renewal_threads
+                .with(self.store, self.clock, |renewal_thread| renewal_thread.expect_end(run.held(), run.id(), end));
         }
     }
 
@@ -318,7 +320,9 @@ impl<'a> PlannedRun<'a> {
     #[inline]
     fn end_timeout(&self, run: &Run, began: Moment, fault: Option<Fault>) -> Ended {
         if let Some(limit) = self.event.timeout {
-            self.context.keepers.with(self.store, self.clock, |keeper| keeper.has_ended(run.held()));
+            self.context
+                .renewal_threads
+                .with(self.store, self.clock, |renewal_thread| renewal_thread.has_ended(run.held()));
             if limit <= self.clock.moment().since(began) {
                 return Ended::TimedOut { limit, fault };
             }

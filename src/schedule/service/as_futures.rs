@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::hold::keeper::Keeper;
+use crate::hold::renewal_thread::RenewalThread;
 use crate::schedule::report::Report;
 use crate::schedule::schedule::Schedule;
 use crate::schedule::shutdown::Shutdown;
@@ -112,10 +112,10 @@ impl Schedule {
 /// Makes a call that asks `store` on a thread of its own, which goes on if this is dropped. While sixteen dropped calls wait for
 /// the store, it begins no other.
 async fn ask<T: Send + 'static>(store: &Store, call: impl FnOnce() -> T + Send + 'static) -> T {
-    let keeper = Keeper::of(store, &store.mutex.clock());
-    let [_future, thread] = keeper.dropped_calls.begin().await;
+    let renewal_thread = RenewalThread::of(store, &store.mutex.clock());
+    let [_future, thread] = renewal_thread.dropped_futures.begin().await;
     on_a_thread(move || {
-        let _until_it_ends = (thread, keeper);
+        let _until_it_ends = (thread, renewal_thread);
         call()
     })
     .await

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use crate::hold::signal::Signal;
+use crate::hold::change_signal::Signal;
 use crate::observe::notice::incident::Incident;
 use crate::observe::{tell::delivery::spawn_detached, tell::log};
 use crate::task::run::Run;

@@ -9,10 +9,6 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::schedule::schedule::Schedule;
 use crate::schedule::schedule::registry::UnknownEvent;
 
-/// How long after its time an occurrence may still be claimed, as by a server whose clock is behind.
-#[cfg(feature = "cli")]
-pub(crate) const CLAIMED_AFTER: TimeDelta = TimeDelta::minutes(5);
-
 impl Schedule {
     /// Returns the names of the events that are due at `now`, in the order of their registration. Asks neither filters
     /// nor stores.
@@ -69,23 +65,5 @@ impl Schedule {
             next.extend(times[event].next().map(|later| Reverse((later, event))));
             Some((at, &*self.events[event].name))
         })
-    }
-
-    /// Returns when an event was due last, if that was no longer before `now` than [`CLAIMED_AFTER`]: the claim on an earlier time may have
-    /// expired.
-    #[cfg(feature = "cli")]
-    pub(crate) fn last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, UnknownEvent> {
-        self.last_due_within(name, now, CLAIMED_AFTER)
-    }
-
-    /// Returns when an event was due last, if that was no longer before `now` than this.
-    #[cfg(feature = "cli")]
-    pub(crate) fn last_due_within(
-        &self,
-        name: &str,
-        now: DateTime<Utc>,
-        window: TimeDelta,
-    ) -> Result<Option<DateTime<Utc>>, UnknownEvent> {
-        Ok(self.upcoming(name, now - window)?.take_while(|due| *due <= now).last())
     }
 }

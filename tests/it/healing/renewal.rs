@@ -70,7 +70,7 @@ fn renewal_threads() -> usize {
     let threads = std::fs::read_dir("/proc/self/task").expect("Linux shows a process its threads");
     // A thread may end while its name is read.
     let names = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
-    names.filter(|name| name.trim() == "soloist-keeper").count()
+    names.filter(|name| name.trim() == "soloist-renewal").count()
 }
 
 #[test]

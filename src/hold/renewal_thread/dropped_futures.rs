@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::hold::signal::Signal;
+use crate::hold::change_signal::Signal;
 
 /// How many dropped calls may wait for one store before the next call waits for one of them to end.
 const MOST: usize = 16;
 
 /// The dropped calls that wait for one store.
 #[derive(Default)]
-pub(crate) struct DroppedCalls {
+pub(crate) struct DroppedFutures {
     count: AtomicUsize,
     /// Locked for each change of the count, and wakes the calls that wait for a lower one.
     changed: Arc<Signal>,
@@ -19,13 +19,13 @@ pub(crate) struct DroppedCalls {
 /// A side of a call that a future waits for and a thread makes: the future drops its side with itself, and the thread when it
 /// ends.
 pub(crate) struct CallSide {
-    calls: Arc<DroppedCalls>,
+    calls: Arc<DroppedFutures>,
     is_future: bool,
     /// Whether the other side was dropped.
     is_half_over: Arc<AtomicBool>,
 }
 
-impl DroppedCalls {
+impl DroppedFutures {
     /// Begins a call as soon as fewer than 16 dropped calls wait for the store. Returns the sides of the future and the thread.
     pub(crate) async fn begin(self: &Arc<Self>) -> [CallSide; 2] {
         let calls = Arc::clone(self);

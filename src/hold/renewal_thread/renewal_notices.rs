@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::base::error::MutexError;
-use crate::hold::plan::DueRenewals;
+use crate::hold::renewal_plan::DueRenewals;
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::delivery::Posted;
 use crate::observe::tell::observers::Observers;

@@ -1,7 +1,7 @@
-//! The keeper of a store: it renews the leases that this process holds while their tasks run, reports lost ones, and releases
+//! The renewal thread of a store: it renews the leases that this process holds while their tasks run, reports lost ones, and releases
 //! all when the process exits.
 //!
-//! Each store has its own keeper, so that an outage of one delays no renewal in another, and asks it on connections that no
+//! Each store has its own renewal thread, so that an outage of one delays no renewal in another, and asks it on connections that no
 //! admission waits for. Its thread lives while the process holds a lease of that store.
 
 use std::fmt;
@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use super::held_lease::HeldLease;
-use super::plan::{DueRenewals, Plan, PlannedJob, RenewalAnswers};
 #[cfg(unix)]
 use super::process_exit::{self, EndsWithProcess};
+use super::renewal_plan::{DueRenewals, Plan, PlannedJob, RenewalAnswers};
 use super::timer_thread::{Need, TimerThread};
 use crate::base::process_id;
 use crate::base::{catch_panic::contain, threads};
@@ -28,49 +28,52 @@ use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
 #[cfg(feature = "tokio")]
-mod dropped_calls;
-mod renewals;
+mod dropped_futures;
+mod renewal_notices;
 
 #[cfg(feature = "tokio")]
-use dropped_calls::DroppedCalls;
-use renewals::by_schedule;
+use dropped_futures::DroppedFutures;
+use renewal_notices::by_schedule;
 
 /// How long after its timeout a task may take to stop before a warning is logged.
 const OVERDUE_AFTER: Duration = Duration::from_secs(5);
 
-/// The keeper of one store, on one clock, in one process.
-pub(crate) struct Keeper {
+/// The renewal thread of one store, on one clock, in one process.
+pub(crate) struct RenewalThread {
     store: StoreId,
-    /// A store that is gone may have had the identity of another, and a keeper that is not gone yet.
+    /// A store that is gone may have had the identity of another, and a renewal thread that is not gone yet.
     scope: Scope,
     clock: Clock,
-    /// The child of a `fork` has no thread, and needs a keeper of its own.
+    /// The child of a `fork` has no thread, and needs a renewal thread of its own.
     pid: u32,
     timer: TimerThread,
     /// Delivers notices, so that renewals don't wait for subscribers.
     delivery: Arc<Delivery>,
     #[cfg(feature = "tokio")]
-    pub(crate) dropped_calls: Arc<DroppedCalls>,
+    pub(crate) dropped_futures: Arc<DroppedFutures>,
 }
 
-/// All keepers of this process, and those of the process that it was forked from.
-static KEEPERS: Mutex<Vec<Weak<Keeper>>> = Mutex::new(Vec::new());
+/// All renewal threads of this process, and those of the process that it was forked from.
+static RENEWAL_THREADS: Mutex<Vec<Weak<RenewalThread>>> = Mutex::new(Vec::new());
 
-impl Keeper {
-    /// Returns the keeper of this store. It lives as long as it is referred to, or its thread runs.
+impl RenewalThread {
+    /// Returns the renewal thread of this store. It lives as long as it is referred to, or its thread runs.
     pub(crate) fn of(store: &Store, clock: &Clock) -> Arc<Self> {
         let pid = process_id::current();
-        let is_it = |keeper: &Arc<Self>| {
-            keeper.store == store.id && keeper.scope == store.scope && keeper.clock.is_same(clock) && keeper.pid == pid
+        let is_it = |renewal_thread: &Arc<Self>| {
+            renewal_thread.store == store.id
+                && renewal_thread.scope == store.scope
+                && renewal_thread.clock.is_same(clock)
+                && renewal_thread.pid == pid
         };
         // The last reference to one of these may be here. It is dropped after the lock: that runs the code of observers and stores.
         let mut found = Vec::new();
-        let mut keepers = KEEPERS.lock().unwrap_or_else(PoisonError::into_inner);
-        found.extend(keepers.iter().filter_map(Weak::upgrade));
-        if let Some(keeper) = found.iter().find(|keeper| is_it(keeper)) {
-            return Arc::clone(keeper);
+        let mut renewal_threads = RENEWAL_THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+        found.extend(renewal_threads.iter().filter_map(Weak::upgrade));
+        if let Some(renewal_thread) = found.iter().find(|renewal_thread| is_it(renewal_thread)) {
+            return Arc::clone(renewal_thread);
         }
-        let keeper = Arc::new(Self {
+        let renewal_thread = Arc::new(Self {
             store: store.id,
             scope: store.scope,
             clock: clock.clone(),
@@ -78,16 +81,16 @@ impl Keeper {
             timer: TimerThread::new(Plan::default()),
             delivery: Arc::default(),
             #[cfg(feature = "tokio")]
-            dropped_calls: Arc::default(),
+            dropped_futures: Arc::default(),
         });
         #[cfg(unix)]
-        process_exit::register(Arc::downgrade(&keeper) as _);
-        keepers.retain(|keeper| keeper.strong_count() > 0);
-        keepers.push(Arc::downgrade(&keeper));
-        keeper
+        process_exit::register(Arc::downgrade(&renewal_thread) as _);
+        renewal_threads.retain(|renewal_thread| renewal_thread.strong_count() > 0);
+        renewal_threads.push(Arc::downgrade(&renewal_thread));
+        renewal_thread
     }
 
-    /// Keeps a lease that was just granted by this keeper's `store`, and renews it until it ends, unless its term is fixed.
+    /// Keeps a lease that was just granted by this renewal thread's `store`, and renews it until it ends, unless its term is fixed.
     ///
     /// # Errors
     ///
@@ -125,8 +128,10 @@ impl Keeper {
 
     #[cold]
     fn start(self: &Arc<Self>) {
-        let run = |keeper: &Arc<Self>, waiting| keeper.timer.run(waiting, |job| keeper.carry_out(job));
-        if let Err(error) = self.start_thread("soloist-keeper", run) {
+        let run = |renewal_thread: &Arc<Self>, waiting| {
+            renewal_thread.timer.run(waiting, |job| renewal_thread.carry_out(job))
+        };
+        if let Err(error) = self.start_thread("soloist-renewal", run) {
             for purpose in [ThreadFor::Renewals, ThreadFor::RequestsToStop] {
                 log(&Incident::NoThread(purpose, &error));
             }
@@ -139,11 +144,11 @@ impl Keeper {
         name: &str,
         work: impl FnOnce(&Arc<Self>, Waiting) + Send + 'static,
     ) -> io::Result<()> {
-        let keeper = Arc::clone(self);
+        let renewal_thread = Arc::clone(self);
         // From here on time waits for the thread, where a test moves it.
         let waiting = self.clock.waiting(self);
         waiting.is_needed();
-        threads::start(name, move || work(&keeper, waiting))
+        threads::start(name, move || work(&renewal_thread, waiting))
     }
 
     /// Returns the answers to a renewal, one for each lease; nothing for another job.
@@ -172,9 +177,9 @@ impl Keeper {
             PlannedJob::LookForStopRequests(runs) => {
                 // On a thread of its own: a store that hangs for its timeout must not delay the next renewal.
                 let runs = runs.clone();
-                let look = move |keeper: &Arc<Self>, _: Waiting| {
-                    let is_answered = contain(|| keeper.look_for_stop_requests(&runs)).unwrap_or(false);
-                    keeper.looked(is_answered);
+                let look = move |renewal_thread: &Arc<Self>, _: Waiting| {
+                    let is_answered = contain(|| renewal_thread.look_for_stop_requests(&runs)).unwrap_or(false);
+                    renewal_thread.looked(is_answered);
                 };
                 if let Err(error) = self.start_thread("soloist-stop", look) {
                     let log_it = move |_| log(&Incident::NoThread(ThreadFor::RequestsToStop, &error));
@@ -239,7 +244,7 @@ impl Keeper {
 }
 
 #[cfg(unix)]
-impl EndsWithProcess for Keeper {
+impl EndsWithProcess for RenewalThread {
     fn begin(&self, by: usize) {
         self.timer.signal(by);
     }
@@ -249,30 +254,30 @@ impl EndsWithProcess for Keeper {
     }
 }
 
-impl Wake for Keeper {
+impl Wake for RenewalThread {
     fn wake(&self) {
         self.timer.wake();
     }
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for RenewalThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("RenewalThread").field("store", &self.store).finish_non_exhaustive()
     }
 }
 
-/// The keepers of one tick. A tick mostly has one store, so the first keeper is remembered.
+/// The renewal threads of one tick. A tick mostly has one store, so the first renewal thread is remembered.
 #[derive(Default)]
-pub(crate) struct Keepers {
-    first: OnceLock<Arc<Keeper>>,
+pub(crate) struct RenewalThreads {
+    first: OnceLock<Arc<RenewalThread>>,
 }
 
-impl Keepers {
-    /// Calls `with` with the keeper of this store.
+impl RenewalThreads {
+    /// Calls `with` with the renewal thread of this store.
     #[inline]
-    pub(crate) fn with<T>(&self, store: &Store, clock: &Clock, with: impl FnOnce(&Arc<Keeper>) -> T) -> T {
-        let first = self.first.get_or_init(|| Keeper::of(store, clock));
-        if first.store == store.id { with(first) } else { with(&Keeper::of(store, clock)) }
+    pub(crate) fn with<T>(&self, store: &Store, clock: &Clock, with: impl FnOnce(&Arc<RenewalThread>) -> T) -> T {
+        let first = self.first.get_or_init(|| RenewalThread::of(store, clock));
+        if first.store == store.id { with(first) } else { with(&RenewalThread::of(store, clock)) }
     }
 }
 
@@ -322,8 +327,8 @@ mod tests {
         let lease = store.mutex.create(&LeaseRequest::new(name, term, &clock)).unwrap().expect("it is free");
         let grant = Some(Grant::of(lease));
         let run = Arc::new(HeldLease::new(clock.clone(), grant, clock.moment(), None, Duration::ZERO));
-        let keeper = Keeper::of(&store, &clock);
-        keeper.keep(&store, &run, Renewal::WhileItRuns).expect("nobody else holds it");
+        let renewal_thread = RenewalThread::of(&store, &clock);
+        renewal_thread.keep(&store, &run, Renewal::WhileItRuns).expect("nobody else holds it");
         let (sender, woken) = channel();
         let waker = Waker::from(Arc::new(Woken(sender)));
         let (mut context, mut cancelled) = (Context::from_waker(&waker), Box::pin(run.cancelled()));
