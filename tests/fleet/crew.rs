@@ -31,7 +31,7 @@ pub(crate) struct Crew<'a> {
     directory: PathBuf,
     began: Instant,
     at_work: Vec<Worker>,
-    /// The processes that have ended, with the seconds by which their clocks were ahead.
+    /// The processes that have ended, with the lead of their clocks in seconds.
     lives: Vec<(Life, i64)>,
 }
 
@@ -189,7 +189,7 @@ impl<'a> Crew<'a> {
 }
 
 impl Drop for Crew<'_> {
-    /// Workers are left only after a failure.
+    /// Kills workers that are left after a failure.
     fn drop(&mut self) {
         for worker in &mut self.at_work {
             let _ = worker.child.kill().and_then(|()| worker.child.wait());

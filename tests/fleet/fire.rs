@@ -74,7 +74,7 @@ fn as_a_part_of_all_tests_each_kind_of_round_is_played() {
     }
 }
 
-/// Seeds and time are those that are asked for: as many rounds as fit, and one at the least.
+/// Plays as many rounds as fit into the time, and one at the least, with the requested seeds.
 fn under_fire(store: &'static str, site: impl FnOnce() -> Site) {
     let site = site();
     campaign(store, |round| perform(round, &site));

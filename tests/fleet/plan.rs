@@ -362,7 +362,7 @@ impl Round {
 }
 
 impl Task {
-    /// About how long it takes.
+    /// Returns about how long the task takes.
     pub(crate) fn lasts(self) -> Duration {
         match self {
             Self::Callback(takes) => takes,

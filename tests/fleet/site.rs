@@ -116,8 +116,8 @@ impl Site {
         }
     }
 
-    /// Causes the trouble, and returns when it is over. `None`: the trouble had no effect, or cannot be caused
-    /// here.
+    /// Triggers the trouble, and returns when it is over. `None`: the trouble had no effect, or cannot be
+    /// triggered here.
     pub(crate) fn suffer(&self, trouble: &Trouble) -> Option<Fault> {
         let (server, proxy) = match self {
             Self::File(_) => return None,
@@ -221,7 +221,7 @@ pub(crate) fn worker_program() -> &'static Path {
     &FOUND
 }
 
-/// Causes this fault on each message for a while, and on the next one if that is later. Returns whether a message
+/// Applies this fault to each message for a while, and to the next one if that is later. Returns whether a message
 /// met it.
 fn meets(proxy: &Proxy, fault: OnTheWay, lasts: Duration) -> bool {
     const PATIENCE: u32 = 200;

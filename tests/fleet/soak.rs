@@ -124,7 +124,7 @@ impl Service {
         }
     }
 
-    /// In MiB.
+    /// Returns the memory in MiB.
     fn memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it is alive");
         let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());

@@ -138,7 +138,7 @@ fn in_seconds(milliseconds: u64) -> String {
     format!("{:.1} s", Duration::from_millis(milliseconds).as_secs_f64())
 }
 
-/// In milliseconds.
+/// Returns the times of recovery in milliseconds.
 fn recoveries(column: &Value) -> Vec<u64> {
     column["recoveries"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect()
 }

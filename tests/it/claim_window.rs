@@ -18,7 +18,7 @@ fn event() -> Event {
     Event::call("e", |_| {}).on_one_server()
 }
 
-/// Events that are due at noon, and how long after its tick began each may ask for its claim.
+/// Returns events that are due at noon, and how long after the begin of its tick each may request its claim.
 fn windows() -> Vec<(Event, Duration)> {
     vec![
         (event().every_second(), MINUTE),

@@ -215,7 +215,7 @@ impl Deref for Running {
 }
 
 impl Running {
-    /// `TERM`, `KILL` and their like.
+    /// Sends a signal: `TERM`, `KILL` and their like.
     #[track_caller]
     fn signal(&self, signal: &str) {
         assert!(send(signal, &self.id().to_string()), "{signal}");

@@ -19,7 +19,7 @@ mod any_time;
 const DAY: i64 = 24 * 60;
 
 /// The main loop of cronie (`cron.c`), which wakes up every minute and compares the minute that clocks show with
-/// the one that it has reached. All in minutes since 1970; one of its own is a minute as clocks show it.
+/// the minute that it has reached. All in minutes since 1970; one of its own is a minute as clocks show it.
 struct Cronie {
     zone: Zone,
     virtual_time: i64,

@@ -323,7 +323,8 @@ impl Writer {
         text.concat()
     }
 
-    /// Half of them in a minute and an hour that the expression names, so that it is the days that decide.
+    /// Picks an instant. Half of them are in a minute and an hour that the expression names, so that the days
+    /// decide.
     fn instant(&mut self, oracle: &Oracle) -> NaiveDateTime {
         let day = self.0.i32(0..48_000);
         let mut date = NaiveDate::from_ymd_opt(1970, 1, 1).unwrap() + chrono::TimeDelta::days(day.into());

@@ -42,7 +42,7 @@ impl Store {
         Self { dir, clock, mutex }
     }
 
-    /// Another handle, as another process would have it.
+    /// Returns another handle, as another process has one.
     fn other(&self) -> FileMutex {
         FileMutex::builder(self.dir.path()).clock(&self.clock).open().unwrap()
     }

@@ -127,7 +127,7 @@ fn died_in(text: &str) -> usize {
     EVENTS.into_iter().map(killed).sum()
 }
 
-/// Event and minute of each bar.
+/// Returns event and minute of each bar.
 fn starts_in(picture: &str) -> Vec<(String, String)> {
     let titles = picture.split("<title>").skip(1).filter_map(|rest| rest.split_once("</title>"));
     let runs = titles.filter(|(title, _)| title.contains(", token "));

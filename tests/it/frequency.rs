@@ -29,7 +29,7 @@ fn what(entry: &Entry) -> &'static str {
     }
 }
 
-/// `between` runs it at these instants and `unless_between` does not, or the other way round.
+/// Asserts that `between` runs the event at these instants and `unless_between` does not, or the other way round.
 #[track_caller]
 fn is_within(window: [&str; 2], zone: &str, cases: &[(&str, bool)]) {
     let [start, end] = window;

@@ -41,7 +41,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// Feeds `judge`, which panics on a violation.
+    /// Passes the inputs to `judge`, which panics on a violation.
     #[track_caller]
     fn feed<S>(self, inputs: impl FnOnce() -> S + Send + 'static, judge: impl Fn(&S::Value) + Send + 'static)
     where

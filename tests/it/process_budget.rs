@@ -134,7 +134,7 @@ fn a_program_has_few_pointers_that_the_loader_adjusts() {
     assert!(count <= 22_000, "{count}");
 }
 
-/// Users look for faults in their programs with valgrind.
+/// Runs the worker as users do who look for faults in their programs.
 #[test]
 fn a_worker_runs_under_valgrind() {
     let directory = tempfile::tempdir().expect("a temporary directory");

@@ -208,8 +208,8 @@ fn events_in_the_background_go_to_the_server_that_asks_first(fleet: &Fleet) {
     assert_eq!(first.succeeds().len(), 12, "each started and ended");
 }
 
-/// Empties the store. The claim is lost with the lease, so that the minute starts again while the first run goes
-/// on.
+/// Restarts the store without its data. The claim is lost with the lease, so that the minute starts again while
+/// the first run goes on.
 #[cfg(feature = "redis")]
 #[test]
 fn a_store_that_comes_back_empty_lets_a_minute_run_twice_and_tells_the_first_run() {

@@ -110,7 +110,7 @@ fn fill<Q, A>(slots: &mut [Slot<Q, A>], error: &MutexError) {
     }
 }
 
-/// Has `store` answer these in one call, as far as they have no answer yet.
+/// Fills the empty slots with the answers of `store` to one call.
 pub(crate) fn forward(store: &dyn EventMutex, releases: &mut Releases, admissions: &mut Admissions) {
     let (mut batch, releases, admissions) = (Batch::new(), empty(releases), empty(admissions));
     if releases.is_empty() && admissions.is_empty() {
@@ -178,17 +178,17 @@ impl Scripted {
         self.with(|script| script.scope = Some(scope))
     }
 
-    /// Says whether it can extend a lease.
+    /// Sets whether the store can extend a lease.
     pub(crate) fn can_extend(self, can: bool) -> Self {
         self.with(|script| script.can_extend = Some(can))
     }
 
-    /// Carries a batch out one name at a time, by `create`, `exists`, `forget` and `extend`.
+    /// Splits a batch into single names, by `create`, `exists`, `forget` and `extend`.
     pub(crate) fn in_steps(self) -> Self {
         self.with(|script| script.steps = Steps::Some)
     }
 
-    /// Has only the three methods that every store has.
+    /// Removes all but the three required methods.
     pub(crate) fn three_methods(self) -> Self {
         self.with(|script| script.steps = Steps::All)
     }
@@ -205,7 +205,7 @@ impl Scripted {
         self.with(|script| script.after = Some(Box::new(hook)))
     }
 
-    /// Instead of `create`.
+    /// Replaces `create`.
     pub(crate) fn on_create(
         self,
         create: impl Fn(&dyn EventMutex, &LeaseRequest) -> Result<Option<Lease>, MutexError> + Send + Sync + 'static,
@@ -213,12 +213,12 @@ impl Scripted {
         self.with(|script| script.create = Some(Box::new(create)))
     }
 
-    /// Instead of forwarding the admissions of a batch.
+    /// Replaces the admissions of a batch.
     pub(crate) fn on_admit(self, admit: impl Fn(&dyn EventMutex, &mut Admissions) + Send + Sync + 'static) -> Self {
         self.with(|script| script.admit = Some(Box::new(admit)))
     }
 
-    /// Instead of forwarding the releases of a batch.
+    /// Replaces the releases of a batch.
     pub(crate) fn on_release(self, release: impl Fn(&dyn EventMutex, &mut Releases) + Send + Sync + 'static) -> Self {
         self.with(|script| script.release = Some(Box::new(release)))
     }

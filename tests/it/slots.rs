@@ -68,7 +68,7 @@ fn server(store: &Arc<dyn EventMutex>, event: Event) -> Schedule {
     schedule
 }
 
-/// Eight servers come with eight occurrences: three run, and five meet them.
+/// Lets eight servers tick eight occurrences: three run, and five meet them.
 fn three_of_eight_run(store: impl EventMutex + 'static, setting: fn(Event) -> Event) {
     let store: Arc<dyn EventMutex> = Arc::new(store);
     let crowd = Crowd::default();

@@ -62,7 +62,7 @@ pub(crate) trait SqlServer: Sized + Send + Sync + 'static {
     /// Returns the server that all tests of this process share, if they leave other tests' names alone. It has the
     /// table.
     fn shared() -> &'static Self;
-    /// Empty, without the table.
+    /// Starts an empty server with these options, without the table.
     fn with(options: &[&str]) -> Self;
     fn url(&self) -> String;
     /// Asks past every store, each time on a new connection.

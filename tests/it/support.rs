@@ -21,7 +21,7 @@ pub(crate) fn with_subscriber<T>(subscriber: impl Into<tracing::Dispatch>, tell:
     tracing::dispatcher::with_default(&subscriber.into(), tell)
 }
 
-/// `at("2026-03-01T12:00:00Z")`.
+/// Parses an instant, such as `2026-03-01T12:00:00Z`.
 #[track_caller]
 pub(crate) fn at(text: &str) -> DateTime<Utc> {
     text.parse().expect("an instant as RFC 3339 writes it")

@@ -31,7 +31,7 @@ fn files(under: &str, extension: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Lines of code, with their numbers: no comments, nothing from the unit tests on.
+/// Returns the numbered lines of code: no comments, nothing from the unit tests on.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
     lines
@@ -110,7 +110,7 @@ fn nothing_is_left_undone_or_unwrapped() {
     nowhere("not in code that is shipped", |_| false, |line| marks.iter().any(|mark| line.contains(mark)));
 }
 
-/// `println!` and its like panic where standard output or standard error can't be written to.
+/// Searches for `println!` and its like, which panic if standard output or standard error is closed.
 #[test]
 fn nothing_that_prints_can_panic() {
     // These print for the standard output of tests alone.

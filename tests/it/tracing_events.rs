@@ -274,7 +274,7 @@ fn tell_of_applications() {
     }
 }
 
-/// Misses an occurrence, and runs it an hour and ten minutes later.
+/// Skips an occurrence, and runs it an hour and ten minutes later.
 fn tell_of_what_was_missed() {
     let clock = ManualClock::at(noon());
     let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
@@ -295,7 +295,7 @@ fn tell_of_a_queue() {
     assert!(!schedule.run_due(noon()).is_failure());
 }
 
-/// Renewals in time and late, a timeout, a store that comes back, and an observer that panics.
+/// Plays renewals in time and late, a timeout, a store that comes back, and an observer that panics.
 fn tell_of_what_is_observed() {
     let clock = ManualClock::at(noon());
     let store = TestStore::new(&clock);

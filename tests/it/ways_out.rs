@@ -226,7 +226,8 @@ fn kill(pid: u32) {
     assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().expect("there is kill").success());
 }
 
-/// Suspends a scheduler past its term, while its command runs. Returns the log of another worker, and its own.
+/// Stops a scheduler past its term, while its command runs, and continues it. Returns the log of another worker,
+/// and its own.
 #[track_caller]
 fn suspended_beside_its_command(fleet: &Fleet) -> (Vec<Line>, Vec<Line>) {
     let (line, file) = two_sleepers(fleet);
@@ -310,7 +311,7 @@ mod on_file {
         assert_eq!(ticks_after_sigkill(&Fleet::new()), 0);
     }
 
-    /// Also past its term, and no longer.
+    /// Tests the lease past its term, and its end with the last process.
     #[test]
     fn a_lease_is_held_after_sigkill_exactly_as_long_as_anything_of_its_command_lives() {
         for lease in LEASES {
@@ -397,7 +398,7 @@ mod on_redis {
         super::a_second_signal_ends_the_drain(&fleet().1);
     }
 
-    /// Longer than the process takes to end, and not for the day that was asked for.
+    /// Tests that the lease outlasts the process by seconds, and not by the requested day.
     #[test]
     fn the_lease_of_a_callback_that_does_not_stop_is_held_for_a_few_seconds_more() {
         let (_server, fleet) = fleet();

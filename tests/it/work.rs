@@ -78,7 +78,7 @@ impl Loop {
         until(|| !self.store.exists(&lease).unwrap()).expect("the run ends");
     }
 
-    /// Advances a minute without anything to wait for.
+    /// Passes a minute without anything to wait for.
     fn pass_a_minute(&self) {
         self.clock.advance(MINUTE);
         thread::sleep(Duration::from_millis(30)); // the loop reads the clock three times

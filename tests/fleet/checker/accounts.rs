@@ -28,7 +28,7 @@ pub(super) fn every_process_accounts_for_every_tick(case: &Case<'_>, verdict: &m
     }
 }
 
-/// Returns the last minute of which the process wrote a line.
+/// Returns the last minute with a line of the process.
 pub(super) fn last_minute(life: &Life) -> Option<u32> {
     let last = life.lines.last()?;
     life.minutes.clone().find(|minute| written(*minute) == last.occurrence)

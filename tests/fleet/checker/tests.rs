@@ -183,7 +183,7 @@ const FINE: &str = "
     2 60100 end     1
 ";
 
-/// `FINE`, but for one line.
+/// Returns `FINE` with one line replaced.
 #[track_caller]
 fn with_line(old: &str, new: &str) -> String {
     assert!(FINE.contains(old), "{old} is not in it");
@@ -210,7 +210,7 @@ const TWICE: &str = "
     2 60100 end     1
 ";
 
-/// Makes a history in which the first minute starts nowhere.
+/// Makes a history: the first minute starts nowhere.
 fn nowhere(first: &str, second: &str) -> Doctored {
     let text = with_line("1     0 start   0 token 1", "").replace("1   100 end     0", "");
     let text = text.replace("2     5 skipped 0 ran_elsewhere by 1", &format!("{first}\n{second}"));
@@ -227,7 +227,7 @@ fn a_tick_that_is_not_accounted_for_is_found() {
     badly.fails_with("ended badly: signal: 11");
 }
 
-/// Makes a history in which the first worker is killed in its task, and the second runs the next minute.
+/// Makes a history: the first worker is killed in its task, and the second runs the next minute.
 fn killed(met: u64, next: u64) -> Doctored {
     let text = format!(
         "1 0 start 0 token 1

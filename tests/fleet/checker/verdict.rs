@@ -37,7 +37,7 @@ pub(crate) enum Count {
     /// Runs that ended because a later occurrence took their place; and occurrences that waited, and left for a later one.
     GaveWay,
     Replaced,
-    /// Occurrences of minutes in which a worker was ticking.
+    /// Occurrences of minutes while a worker was ticking.
     Due,
     Started,
     StartedUnderAClaim,

@@ -36,7 +36,7 @@ fn minute(number: i64) -> DateTime<Utc> {
     at("2026-03-01T00:00:00Z") + TimeDelta::minutes(number)
 }
 
-/// Cron starts the line on three hosts.
+/// Starts the line on three hosts, as cron does.
 fn tick(place: &Place, at: DateTime<Utc>, random: &mut fastrand::Rng) -> Minute {
     let now = at.to_rfc3339_opts(SecondsFormat::Secs, true);
     let line = || {

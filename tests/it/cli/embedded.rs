@@ -41,7 +41,7 @@ fn a_program_with_events_of_its_own() {
     std::process::exit((0..=u8::MAX).find(|number| ExitCode::from(*number) == code).map_or(-1, i32::from));
 }
 
-/// That program.
+/// Returns a command for that program.
 fn app(place: &Place, words: &str, every: &str) -> Command {
     let this = std::env::current_exe().expect("a running program has a path");
     let mut command = place.program(&this, "cli::embedded::a_program_with_events_of_its_own --exact --nocapture");

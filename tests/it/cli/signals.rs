@@ -209,7 +209,7 @@ fn a_command_whose_end_nobody_notices_has_ended() {
     place.is_free();
 }
 
-/// Spares the group: the number may be another group's by then.
+/// Leaves the group alone: the number may be another group's by then.
 #[test]
 fn a_group_that_does_not_know_its_owner_is_not_ended() {
     let place = Place::new();

@@ -170,7 +170,7 @@ fn ctrl_c_ends_the_command_and_not_what_called_it() {
     place.is_free();
 }
 
-/// Explains on a terminal why nothing runs; in a crontab there is no output.
+/// States on a terminal why nothing runs; in a crontab there is no output.
 #[test]
 fn why_nothing_is_run_is_told_on_a_terminal() {
     let place = Place::new().used();

@@ -74,7 +74,7 @@ fn in_every_zone_there_is_a_next_time_and_none_at_the_end_of_time() {
     }
 }
 
-/// Once in four, eight, twelve or twenty-eight years.
+/// Searches dates that come once in four, eight, twelve or twenty-eight years.
 #[test]
 fn the_rarest_dates_are_found_a_thousand_times_without_a_long_search() {
     let rare = ["0 0 29 2 *", "0 0 29 2 */7", "0 0 L 2 */5", "30 2 */28 2 sun", "0 0 */31,L 2 sat", "59 23 L,31 12 *"];

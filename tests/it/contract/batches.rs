@@ -96,7 +96,7 @@ impl Flawed {
         Self { memory, clock, flaw, created: Arc::default(), excluded: Arc::default() }
     }
 
-    /// Carries out a batch, and begins with the admissions.
+    /// Executes a batch, and begins with the admissions.
     fn admit_first(&self, batch: &mut Batch) {
         let (releases, admissions) = batch.slots_mut();
         for slot in admissions {

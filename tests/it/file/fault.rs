@@ -175,7 +175,8 @@ fn the_state_of_another_name_is_an_error_that_names_it() {
     }
 }
 
-/// Has a child, whose files may have `bytes` at most, ask for a lease, a lease with a claim, and whether it is held.
+/// Starts a child whose files may have `bytes` at most. It requests a lease, and a lease with a claim, and asks
+/// whether the lease is held.
 #[track_caller]
 fn ask_with_room_for(bytes: u64, store: &Store) -> [String; 3] {
     let limited = format!("trap '' XFSZ; exec prlimit --fsize={bytes} \"$0\" \"$@\"");

@@ -45,7 +45,7 @@ impl Drop for Running {
     }
 }
 
-/// Held, also by the word of another handle, and by this owner.
+/// Asserts that this owner has the lease, also by another handle.
 #[track_caller]
 fn assert_held_by(store: &Store, lease: &Lease) {
     store.assert_held(lease.name());

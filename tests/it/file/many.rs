@@ -88,7 +88,7 @@ fn claims_that_expire_leave_their_room_to_later_ones_also_among_many() {
     assert_eq!(store.text().matches("\tclaim/").count(), 600);
 }
 
-/// Has a child do so, and kills it when it makes this call of those that concern the files of `reports`.
+/// Kills a child with this order at this call, counted among those on the files of `reports`.
 #[cfg(target_os = "linux")]
 fn killed_at(call: u32, dir: &Path, what: &Order<'_>) -> Vec<String> {
     let example = Store::new();

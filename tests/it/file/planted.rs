@@ -32,13 +32,13 @@ struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// Root uses a directory of Bob's.
+    /// Lets root use a directory of Bob's.
     fn of_root(ground: &'a Ground, name: &str) -> Self {
         let dir = ground.dir(name, BOB, BOB, 0o700);
         Self::of(ground, name, ground.root(), ground.user(BOB), dir, 0)
     }
 
-    /// Alice and Bob share a directory.
+    /// Lets Alice and Bob share a directory.
     fn of_alice(ground: &'a Ground, name: &str) -> Self {
         let dir = ground.dir(name, ALICE, TEAM, 0o2770);
         Self::of(ground, name, ground.in_team(ALICE), ground.in_team(BOB), dir, ALICE)

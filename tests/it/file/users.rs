@@ -29,7 +29,7 @@ pub(super) struct User<'a> {
 }
 
 impl Ground {
-    /// `None`: the test has passed, as root, in a process of its own.
+    /// Restarts the test as root if needed. `None`: the test has passed, as root, in a process of its own.
     #[track_caller]
     pub(crate) fn as_root(test: &str) -> Option<Self> {
         let this = std::env::current_exe().unwrap();

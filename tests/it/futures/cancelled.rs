@@ -7,7 +7,7 @@ use super::*;
 struct Polls(Arc<Mutex<Vec<Option<Duration>>>>);
 
 impl Polls {
-    /// Never ends, and wakes itself all the time: it notes how long each poll still had.
+    /// Wakes itself all the time, and never ends. Notes the remaining time at each poll.
     async fn spin(self, run: Run) {
         poll_fn::<(), _>(|context| {
             self.0.lock().unwrap().push(run.remaining());
@@ -29,7 +29,7 @@ fn both(check: impl Fn(fn(Event) -> Event)) {
     check(Event::in_background);
 }
 
-/// Another background event that asks the store, so that the two share a loop.
+/// Returns another background event on the store, so that the two share a loop.
 fn bystander() -> Event {
     Event::spawn("beside", |_| async {}).without_overlapping().in_background()
 }

@@ -78,7 +78,7 @@ fn mutated() -> impl Strategy<Value = String> {
     })
 }
 
-/// Five fields or so, put together from pieces.
+/// Generates about five fields, put together from pieces.
 fn assembled() -> impl Strategy<Value = String> {
     let field = vec(select(&PIECES[..]), 1..4).prop_map(|pieces| pieces.concat());
     vec(field, 3..7).prop_map(|fields| fields.join(" "))

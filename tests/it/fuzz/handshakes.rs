@@ -140,7 +140,8 @@ fn well_formed(kind: Kind) -> Vec<Vec<u8>> {
     }
 }
 
-/// MySQL's driver makes room for as many columns as are announced, and for more than there is room for the process ends.
+/// Limits the announced number of columns. MySQL's driver allocates as many as are announced, and a failed
+/// allocation ends the process.
 fn with_few_columns(mut bytes: Vec<u8>) -> Vec<u8> {
     const LONG_NUMBER: u8 = 0xfe;
 

@@ -114,7 +114,7 @@ impl Grants {
         }
     }
 
-    /// Carries out the batch, and asserts that each slot has an answer.
+    /// Executes the batch, and asserts that each slot has an answer.
     #[track_caller]
     fn carried_out(&mut self, mutex: &RedisMutex, mut batch: Batch) {
         mutex.carry_out(&mut batch);

@@ -279,8 +279,8 @@ fn a_task_whose_lease_ends_while_observers_hear_of_its_admission_is_not_started(
     }
 }
 
-/// Found by the fleet under fire, on file with the seed 103: a process that was stopped between its grant and its task took
-/// the occurrence with it.
+/// Stops a process between its grant and its task. The fleet under fire found this on file with the seed 103: the
+/// occurrence was lost.
 #[test]
 fn the_occurrence_of_a_task_whose_lease_was_lost_before_it_is_another_servers() {
     let once = |event: Event| event.once_per(Period::Day);

@@ -161,7 +161,7 @@ fn of_those_who_wait_the_latest_runs() {
     assert!(matches!(skipped(&late, EVENT), SkipReason::RanElsewhere(Some(_))), "nobody comes with it: {late}");
 }
 
-/// Empties the store. Then a newcomer can pass an earlier occurrence that waits, which must not cancel it.
+/// Clears the places. Then a newcomer can pass an earlier occurrence that waits, which must not cancel it.
 #[test]
 fn who_waits_asks_no_later_run_to_stop() {
     let clock = ManualClock::at(noon());
@@ -186,7 +186,7 @@ fn who_waits_asks_no_later_run_to_stop() {
     assert_eq!(fleet.0.diary.lines(), ["start 0", "0 is told: replaced", "end 0", "start 2", "end 2"]);
 }
 
-/// Empties the places, which the waiters do not know yet.
+/// Clears the places, which the waiters do not know yet.
 #[test]
 fn who_waits_takes_no_place_behind_a_later_occurrence() {
     let clock = ManualClock::at(noon());

@@ -131,7 +131,7 @@ impl<'a> Timeline<'a> {
         self.fleet.log(&format!("{} {moment} {server} ends", self.event)).display().to_string()
     }
 
-    /// Draws the timeline as the page does.
+    /// Renders the timeline as the page does.
     pub(crate) fn draw(&self) -> String {
         let mut moments: Vec<&str> = Vec::new();
         let mut servers: Vec<&str> = Vec::new();
@@ -216,7 +216,7 @@ pub(crate) fn skip(line: &Line, names: &[(u32, &str)]) -> String {
     format!("{words}{}", server.unwrap_or_else(|| panic!("none of us: {holder}")).1)
 }
 
-/// `12:00` of `2026-03-01T12:00:00Z`.
+/// Returns `12:00` for `2026-03-01T12:00:00Z`.
 fn clock(occurrence: &str) -> &str {
     occurrence.get(11..16).expect("an instant as RFC 3339 writes it")
 }

@@ -39,7 +39,7 @@ impl Mariadb {
         Self::with(&[])
     }
 
-    /// Started with these options too: `--transaction-isolation=READ-COMMITTED`, `--sql-mode=`,
+    /// Starts a server with these options too: `--transaction-isolation=READ-COMMITTED`, `--sql-mode=`,
     /// `--default-time-zone=+05:00`.
     #[track_caller]
     pub(crate) fn with(configuration: &[&str]) -> Self {
@@ -66,7 +66,7 @@ impl Mariadb {
         Self::prepared(options, |_| Vec::new())
     }
 
-    /// `before`: the words before the server's command line.
+    /// Starts a server. `before`: the words before the server's command line.
     #[track_caller]
     fn prepared(options: impl FnOnce(&Path) -> Vec<String>, before: impl FnOnce(&Path) -> Vec<String>) -> Self {
         let port = free_port();

@@ -37,7 +37,8 @@ impl Postgres {
         Self::with(&[])
     }
 
-    /// Started with these options too: `--default-transaction-isolation=serializable`, or `-c` and `name=value`.
+    /// Starts a server with these options too: `--default-transaction-isolation=serializable`, or `-c` and
+    /// `name=value`.
     #[track_caller]
     pub(crate) fn with(configuration: &[&str]) -> Self {
         Self::prepared(|_| configuration.iter().map(ToString::to_string).collect(), "host", |_| Vec::new())
@@ -62,8 +63,8 @@ impl Postgres {
         Self::prepared(options, "hostssl", |_| Vec::new())
     }
 
-    /// `host`: the clients that may connect to the port, as in `pg_hba.conf`. `before`: the words before the
-    /// server's command line.
+    /// Starts a server. `host`: the clients that may connect to the port, as in `pg_hba.conf`. `before`: the words
+    /// before the server's command line.
     #[track_caller]
     fn prepared(
         options: impl FnOnce(&Path) -> Vec<String>,

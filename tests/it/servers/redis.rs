@@ -72,7 +72,7 @@ impl Redis {
         Self::prepared(configuration, clock::settable)
     }
 
-    /// `before`: the words before the server's command line.
+    /// Starts a server. `before`: the words before the server's command line.
     #[track_caller]
     fn prepared(configuration: &str, before: impl FnOnce(&Path) -> Vec<String>) -> Self {
         let port = free_port();

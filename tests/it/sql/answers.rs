@@ -69,8 +69,8 @@ fn what_was_granted_without_an_answer_is_ours_with_its_token<S: Trouble>() {
     }
 }
 
-/// Regression: the fleet under fire found this on PostgreSQL with the seeds 18 and 43. A server that had lost its
-/// data got a release on a dead connection, and then on another; it had not received the first.
+/// Repeats a release. The fleet under fire found this on PostgreSQL with the seeds 18 and 43: a server that had
+/// lost its data got a release on a dead connection, and then on another; it had not received the first.
 fn a_lease_that_was_lost_is_told_of_though_its_release_is_asked_for_twice<S: Trouble>() {
     let server = S::start();
     let proxy = Proxy::of(&server);

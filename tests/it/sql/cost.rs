@@ -164,7 +164,7 @@ pub(super) fn request(of: &str) -> LeaseRequest {
     LeaseRequest::new(name(of), term(), &Clock::system())
 }
 
-/// Lease and claim of one of many events, by an owner of their own.
+/// Returns an admission of lease and claim of one of many events, with an owner of its own.
 pub(super) fn admission(number: usize, minute: i64) -> Admission {
     let lease = request(&format!("event {number}"));
     let claim = lease.with(lease.name().claim("event", noon() + TimeDelta::minutes(minute)), term());

@@ -54,7 +54,7 @@ impl Looks for Postgres {
     }
 }
 
-/// Lease and claim of as many events, each by an owner of its own, unless they are paused.
+/// Returns as many admissions of lease and claim, each with an owner of its own, unless the schedule is paused.
 fn admissions(count: usize, minute: i64) -> Vec<Admission> {
     let paused = MutexName::lease("shop").expect("a name").mark("shop", "paused");
     (0..count).map(|number| admission(number, minute).unless(paused.clone())).collect()

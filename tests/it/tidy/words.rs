@@ -15,7 +15,7 @@ const PRONOUNS: &str =
 /// Words and phrases in the place of a noun.
 const FILLERS: [&str; 6] = ["whoever", "somebody", "nobody", "what is", "one that", "of which"];
 
-/// Words before which "the same" has no noun of its own.
+/// Words that follow `the same` if it has no noun of its own.
 const AFTER_THE_SAME: &str = "and as but by for in is of on when where with";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,7 +102,7 @@ fn words(text: &str) -> Vec<String> {
     found
 }
 
-/// Counts the fillers of a text, and each "the same" without a noun.
+/// Counts the fillers of a text, and each `the same` without a noun.
 fn fillers(text: &str) -> usize {
     let words = words(text);
     let begins_at = |at: usize, phrase: &str| {

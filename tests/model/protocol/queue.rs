@@ -421,7 +421,7 @@ impl Queue {
         self.members[usize::from(me)].step = step;
     }
 
-    /// Goes on to the next due occurrence, if the current one was due.
+    /// Moves on to the next due occurrence, if the current one was due.
     fn is_done(&mut self, me: u8, model: &QueueModel) {
         let member = &mut self.members[usize::from(me)];
         member.due = match model.ticks {

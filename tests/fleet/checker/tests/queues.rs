@@ -3,8 +3,8 @@
 use super::{Count, Doctored, Protection, Why};
 use crate::plan::{Kind, OnOverlap};
 
-/// Makes a history in which the first worker's run ends at `ends`, while the second waits and starts at `starts`.
-/// The first worker also skips the second's occurrence.
+/// Makes a history: the first worker's run ends at `ends`, while the second waits and starts at `starts`. The
+/// first worker also skips the second's occurrence.
 fn waits(ends: u64, starts: u64) -> Doctored {
     let text = format!(
         "1     0 start   0 token 1
@@ -33,7 +33,7 @@ fn what_waits_starts_within_a_term_and_two_seconds() {
     waits(100, 7000).with(Kind::ServerStopped, 4000, 4100, None).passes();
 }
 
-/// Makes a history in which the second minute, for which the second worker waits, starts nowhere.
+/// Makes a history: the second worker waits for the second minute, which starts nowhere.
 fn in_vain(what_became_of_it: &str) -> Doctored {
     queues(&format!(
         "1     0 start   0 token 1
@@ -65,7 +65,7 @@ fn whoever_finds_a_queue_has_met_somebody_in_it() {
     Doctored::of(Protection::Both, &alone.replace("by 7", "by 1")).fails_with("skipped report of");
 }
 
-/// Makes a history in which the first worker's run is replaced by the second's, which starts at this time.
+/// Makes a history: the second worker's run replaces the first's, and starts at this time.
 fn gives_way(to: &str, starts: u64) -> Doctored {
     let mut doctored = Doctored::of(
         Protection::Both,

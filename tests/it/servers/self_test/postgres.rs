@@ -11,7 +11,7 @@ use super::{A_WHILE, verifies, wait_until};
 /// A table of one column.
 const TABLE: &str = "CREATE TABLE things (name TEXT PRIMARY KEY)";
 
-/// A store's connection.
+/// Connects as a store does.
 fn client(url: &str) -> Client {
     Client::connect(url, NoTls).expect("it accepts")
 }

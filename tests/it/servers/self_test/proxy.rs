@@ -165,7 +165,7 @@ const SQL_FAULTS: [(Fault, Ends, bool); 10] = [
     (Fault::Dribble, [None, None], true),
 ];
 
-/// Signs in through the proxy, inserts one row under each fault, and checks the end.
+/// Connects through the proxy, inserts one row under each fault, and checks the end.
 #[track_caller]
 fn fails_as_it_is_told(
     proxy: &Proxy,
