@@ -129,7 +129,7 @@ impl RenewalThread {
     #[cold]
     fn start(self: &Arc<Self>) {
         let run = |renewal_thread: &Arc<Self>, waiting| {
-            renewal_thread.timer.run(waiting, |job| renewal_thread.carry_out(job))
+            renewal_thread.timer.run(waiting, |job| renewal_thread.carry_out(job));
         };
         if let Err(error) = self.start_thread("soloist-renewal", run) {
             for purpose in [ThreadFor::Renewals, ThreadFor::RequestsToStop] {
