@@ -215,7 +215,8 @@ impl Event {
     }
 
     /// Due at the times of these five fields, read as cronie reads them; see [`Crontab`](crate::time::Crontab). It is a
-    /// complete timetable: `add` refuses an event that also has [words](crate::guide::frequencies) for when it is due.
+    /// complete timetable: `add` refuses an event that also has [words](crate::guide::frequencies) for when it is due,
+    /// other than [`from`](Self::from), [`until`](Self::until) and windows.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -447,21 +448,23 @@ impl Event {
         if let Some(wrong) = &self.wrong {
             return Err(wrong.clone());
         }
-        let told = self.due.timetable().map_err(|error| AddErrorKind::Timetable.because(error))?;
-        let (crontab, seconds) = told.ok_or_else(|| {
+        let zone = self.zone.as_ref().unwrap_or(&Zone::UTC);
+        let told = self.due.timetable(zone, self.clock_change.unwrap_or_default());
+        let told = told.map_err(|error| AddErrorKind::Timetable.because(error))?;
+        let timetable = told.ok_or_else(|| {
             AddErrorKind::Timetable.because(
                 "it has no timetable: say when it runs, with `every_minute()`, `daily_at(\"02:30\")`, \
                  `cron(\"*/5 * * * *\")` …",
             )
         })?;
-        if !windows_of(&self.filters).leave_any_of(&crontab) {
+        let windows = windows_of(&self.filters);
+        if !windows.0.is_empty() && timetable.next_in(&windows, DateTime::<Utc>::MIN_UTC).is_none() {
             return Err(AddErrorKind::Timetable.because(
                 "none of its times of the day lies within its `between(..)` and outside of its `unless_between(..)`, so \
                  that it would never run",
             ));
         }
-        let zone = self.zone.clone().unwrap_or(Zone::UTC);
-        Ok(Timetable { crontab, seconds, zone, clock_change: self.clock_change.unwrap_or_default() })
+        Ok(timetable)
     }
 
     #[cfg(test)]
@@ -671,7 +674,7 @@ impl Definition {
     /// When it is due on the clocks of its [zone](Self::zone), in plain English: `daily at 02:30`, `every 10 seconds`. What
     /// windows leave out is not in it.
     pub fn timetable(&self) -> String {
-        self.timetable.crontab.in_words(self.timetable.seconds.interval())
+        self.timetable.in_words()
     }
 
     /// The zone of its timetable.
@@ -706,6 +709,11 @@ impl Definition {
     pub(crate) fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
         let times = self.runs_here.then(|| self.timetable.clone().upcoming(after, windows_of(&self.filters)));
         times.into_iter().flatten()
+    }
+
+    /// Returns whether its last occurrence was at `now` or before.
+    pub(crate) fn is_over(&self, now: DateTime<Utc>) -> bool {
+        self.upcoming(now).next().is_none() && self.upcoming(DateTime::<Utc>::MIN_UTC).next().is_some()
     }
 }
 
