@@ -153,7 +153,7 @@ fn random_cycles_of_days_and_weeks_are_what_a_calendar_says() {
 
 #[test]
 fn three_servers_whose_clocks_differ_by_seconds_agree_on_each_occurrence() {
-    const LENGTH: i64 = 3_000;
+    const LENGTH: i64 = 1_300;
     let store = MemoryMutex::new();
     let diary = Diary::default();
     let servers: Vec<(i64, ManualClock, Schedule)> = [-2, 0, 2]
