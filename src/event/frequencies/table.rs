@@ -72,7 +72,7 @@ fn with_arguments() -> [Vec<Row>; 7] {
             row!(every_four_hours_at(15)),
             row!(every_six_hours_at([0, 30])),
             row!(every(Duration::from_secs(90 * 60))),
-            row!(every(Duration::from_secs(90 * 60)).anchored_at(midnight() + TimeDelta::minutes(15))),
+            row!(every(Duration::from_secs(90 * 60)).anchored_at(midnight())),
             row!(every_hours(8)),
             row!(every_hours_at(8, 15)),
         ],
