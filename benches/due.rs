@@ -1,8 +1,9 @@
 //! Ticks in memory whose report is kept: what metrics add to a hundred due events, and a thousand in the background beside one
-//! after another.
+//! after another. And ticks in which nothing is due: of crontabs, and of intervals.
 //!
 //! On the system's clock, as in life, and in turns, tick by tick: a machine's speed changes within a second.
 
+use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta};
@@ -109,5 +110,30 @@ fn background(criterion: &mut Criterion) {
     );
 }
 
-criterion_group!(benches, metrics, background);
+/// Measures ticks in which nothing is due, of crontabs and of intervals.
+fn idle(criterion: &mut Criterion) {
+    const EVENTS: u32 = 10_000;
+    // The 1st of January 2026, a Thursday, at 12:00.
+    let now = DateTime::from_timestamp(1_767_268_800, 0).expect("it is in our time");
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut group = criterion.benchmark_group("idle");
+    group.throughput(Throughput::Elements(EVENTS.into()));
+    for (name, is_of_intervals) in [("crontabs", false), ("intervals", true)] {
+        let mut schedule = Schedule::in_process();
+        for number in 0..EVENTS {
+            let event = Event::call(format!("event {number}"), |_| {});
+            let event = if is_of_intervals {
+                let interval = Duration::from_secs(60 * random.u64(2..100_000));
+                event.every(interval).anchored_at(now - TimeDelta::minutes(1))
+            } else {
+                event.cron(&format!("{} {} * * *", random.u32(1..60), random.u32(0..24)))
+            };
+            schedule.add(event).expect("the event is in order");
+        }
+        assert_eq!(schedule.due(now).count(), 0);
+        group.bench_function(name, |bencher| bencher.iter(|| schedule.run_due(black_box(now)).entries().len()));
+    }
+}
+
+criterion_group!(benches, metrics, background, idle);
 criterion_main!(benches);

@@ -156,5 +156,5 @@ const HINTS: [(&str, &str); 3] = [
         "--store <URL>\n",
         "Say where leases are kept: --store file:/var/lib/locks, or set SOLOIST_STORE as in your crontab.",
     ),
-    ("--every <CRON>\n", "Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'."),
+    ("--every <TIMES>\n", "Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'."),
 ];

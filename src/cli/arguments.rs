@@ -116,7 +116,10 @@ fn supervised(command: Command) -> Command {
         .arg(anyway("nonblock", 'n').alias("nb"))
         .arg(anyway("exclusive", 'x').short_alias('e'))
         .arg(option("name", "NAME").required(true).help("What must not run over itself: the name of the lease"))
-        .arg(option("every", "CRON").help("The scheduled times, as in the line of the crontab: '*/5 * * * *'"))
+        .arg(option("every", "TIMES").help(
+            "The scheduled times, as in the line of the crontab: '*/5 * * * *'; or an interval, such as 90m, counted from \
+             1970-01-01 UTC: each of its times runs once, however often cron calls this",
+        ))
         .arg(option("timezone", "ZONE").requires("every").help("The zone of these times [default: the machine's own]"))
         .arg(flag("on-one-server").requires("every").help("Run each scheduled time on one server only"))
         .arg(

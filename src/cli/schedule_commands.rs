@@ -32,6 +32,7 @@ struct EventForm {
     timetable: String,
     zone: String,
     next_due: Vec<DateTime<Utc>>,
+    is_over: bool,
     protections: Vec<String>,
 }
 
@@ -157,13 +158,14 @@ fn list(schedule: &Schedule, count: u16, is_json: bool) -> Answered {
             timetable: event.timetable(),
             zone: event.zone().to_string(),
             next_due,
+            is_over: event.is_over(now),
             protections: event.protections(),
         };
         return CommandAnswer::json(&events.map(form).collect::<Vec<_>>());
     }
     let rows = events.map(|(event, times)| {
         let times: Vec<String> = times.iter().map(|due| time(*due, event.zone(), now)).collect();
-        let times = if times.is_empty() { "never".to_owned() } else { times.join("\n") };
+        let times = if times.is_empty() { never(event.is_over(now)) } else { times.join("\n") };
         // The word that asks for it; the details follow a comma.
         let words = event.protections().into_iter().map(|it| it.split(',').next().unwrap_or_default().to_owned());
         let protections = words.collect::<Vec<_>>().join("\n");
@@ -198,11 +200,15 @@ fn status(status: &Status, is_json: bool) -> Answered {
     let mut lines: Vec<String> = status.store_errors.iter().map(|error| format!("store: {}", Chain(error))).collect();
     lines.extend(status.paused.as_ref().map(|pause| format!("the schedule is {}", pause_in_words(pause, status.at))));
     let rows = status.events.iter().map(|event| {
-        let next = event.next_due.map_or_else(|| "never".to_owned(), |due| time(due, &event.zone, status.at));
+        let next = event.next_due.map_or_else(|| never(event.is_over), |due| time(due, &event.zone, status.at));
         vec![Named(&event.name).into(), state(event, status.at), last_run(event, status), next.into()]
     });
     lines.push(table_or(&["event", "now", "last run", "next due"], rows, NO_EVENTS));
     Ok(CommandAnswer::text(lines.join("\n")).with_code(code))
+}
+
+fn never(is_over: bool) -> String {
+    if is_over { "never again" } else { "never" }.to_owned()
 }
 
 /// What an event does now, wherever in the fleet.

@@ -11,10 +11,10 @@ use chrono::{DateTime, Utc};
 use clap::ArgMatches;
 
 use super::answer::say;
-use super::arguments::{duration_of, text};
+use super::arguments::{duration_of, parse_duration, text};
 use super::schedule_commands::run_when_free;
 use super::store_commands::{named, store_of};
-use crate::base::escape::{Chain, Named};
+use crate::base::escape::{Chain, Named, Quoted};
 use crate::event::event_builder::Event;
 use crate::event::protection::OutagePolicy;
 use crate::event::protection::overlap::Overlap;
@@ -80,9 +80,16 @@ fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
     if let Some(keep) = arguments.get_one::<u16>("log") {
         schedule = schedule.with_run_log((*keep).into()).map_err(|error| usage(&error))?;
     }
+    check_times(arguments)?;
     schedule.add(event(arguments)).map_err(|error| usage(&error))?;
     let named = named(schedule.clone(), arguments).map_err(|error| usage(&error))?;
     let now = now()?;
+    if interval(arguments).is_some() && named.last_due(text(arguments, "name"), now).is_ok_and(|due| due.is_none()) {
+        if arguments.get_flag("verbose") || io::stderr().is_terminal() {
+            say(between_times(&named, now));
+        }
+        return Ok(0);
+    }
     let Some(mut entry) = run_at(now, &named, arguments)? else { return Ok(0) };
     let is_out = matches!(entry.verdict(), Verdict::Skipped(SkipReason::StoreUnavailable(_)));
     if is_out && text(arguments, "on-outage") == "run" {
@@ -132,7 +139,12 @@ fn event(arguments: &ArgMatches) -> Event {
     event = match arguments.get_one::<String>("every") {
         Some(every) => {
             let zone = arguments.get_one::<String>("timezone").map_or("local", String::as_str);
-            event.cron(every).timezone(zone)
+            let event = event.timezone(zone);
+            match interval(arguments) {
+                // cron calls this more often than that, so that only a claim tells which of its times have run.
+                Some(interval) => event.every(interval).on_one_server(),
+                None => event.cron(every),
+            }
         }
         // It is due whenever this program is called.
         None => event.every_minute(),
@@ -163,6 +175,31 @@ fn grace(arguments: &ArgMatches) -> Duration {
         let longest = |term: Duration| (term / 2).saturating_sub(KILLING_TAKES);
         duration_of(arguments, "term").map_or(USUAL_GRACE, |term| USUAL_GRACE.min(longest(term)))
     })
+}
+
+/// Returns the interval that `--every` names, if it names no crontab.
+fn interval(arguments: &ArgMatches) -> Option<Duration> {
+    arguments.get_one::<String>("every").and_then(|every| parse_duration(every).ok())
+}
+
+/// Refuses one word that is neither a crontab nor an interval, which may have been meant as either.
+fn check_times(arguments: &ArgMatches) -> Result<(), Refused> {
+    let every = text(arguments, "every").trim();
+    let is_crontab = every.is_empty() || every.starts_with('@') || every.contains([' ', '\t']);
+    if is_crontab || interval(arguments).is_some() {
+        return Ok(());
+    }
+    let every = Quoted::new(every);
+    Err((
+        USAGE,
+        format!("{every} is neither five fields of a crontab, such as '*/5 * * * *', nor an interval, such as 90m"),
+    ))
+}
+
+/// Returns the text for `-v` between two times of an interval.
+fn between_times(schedule: &Schedule, now: DateTime<Utc>) -> String {
+    let next = schedule.next_due(now).map(|next| next.to_rfc3339_opts(chrono::SecondsFormat::Secs, true));
+    format!("it is not due: its next time is {}", next.as_deref().unwrap_or("never"))
 }
 
 fn not_due(arguments: &ArgMatches) -> String {

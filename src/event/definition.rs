@@ -65,7 +65,7 @@ impl Definition {
     /// When it is due on the clocks of its [zone](Self::zone), in plain English: `daily at 02:30`, `every 10 seconds`. What
     /// windows leave out is not in it.
     pub fn timetable(&self) -> String {
-        self.timetable.crontab.in_words(self.timetable.seconds.interval())
+        self.timetable.in_words()
     }
 
     /// The zone of its timetable.
@@ -106,6 +106,11 @@ impl Definition {
     pub(crate) fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
         let times = self.runs_here.then(|| self.timetable.clone().upcoming(after, windows_of(&self.filters)));
         times.into_iter().flatten()
+    }
+
+    /// Returns whether its last occurrence was at `now` or before.
+    pub(crate) fn is_over(&self, now: DateTime<Utc>) -> bool {
+        self.upcoming(now).next().is_none() && self.upcoming(DateTime::<Utc>::MIN_UTC).next().is_some()
     }
 }
 

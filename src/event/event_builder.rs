@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
+
 use super::add_error::{AddError, AddErrorKind, Refusal};
 use super::filter::{Environments, Filter, windows_of};
 use super::protection::protection_request::ProtectionRequest;
@@ -270,21 +272,23 @@ impl Event {
         if let Some(wrong) = &self.wrong {
             return Err(wrong.clone());
         }
-        let told = self.due.timetable().map_err(|error| AddErrorKind::Timetable.because(error))?;
-        let (crontab, seconds) = told.ok_or_else(|| {
+        let zone = self.zone.as_ref().unwrap_or(&Zone::UTC);
+        let timetable = self.due.timetable(zone, self.clock_change.unwrap_or_default());
+        let timetable = timetable.map_err(|error| AddErrorKind::Timetable.because(error))?;
+        let timetable = timetable.ok_or_else(|| {
             AddErrorKind::Timetable.because(
                 "it has no timetable: say when it runs, with `every_minute()`, `daily_at(\"02:30\")`, \
                  `cron(\"*/5 * * * *\")` …",
             )
         })?;
-        if !windows_of(&self.filters).leave_any_of(&crontab) {
+        let windows = windows_of(&self.filters);
+        if !windows.0.is_empty() && timetable.next_in(&windows, DateTime::<Utc>::MIN_UTC).is_none() {
             return Err(AddErrorKind::Timetable.because(
                 "none of its times of the day lies within its `between(..)` and outside of its `unless_between(..)`, so \
                  that it would never run",
             ));
         }
-        let zone = self.zone.clone().unwrap_or(Zone::UTC);
-        Ok(Timetable { crontab, seconds, zone, clock_change: self.clock_change.unwrap_or_default() })
+        Ok(timetable)
     }
 
     #[cfg(test)]

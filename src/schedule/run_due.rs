@@ -102,7 +102,7 @@ impl Schedule {
         let window =
             protection.claim.as_ref().and_then(|_| TimeDelta::from_std(claim_window.0).ok()).unwrap_or_default();
         let Some(due) = self.last_due_within(name, now, window)? else { return Ok(None) };
-        let tick = Tick::at(now, &timetable.zone).for_missed(due, &timetable.zone);
+        let tick = Tick::at(now, &timetable.zone).with_occurrence(due, &timetable.zone);
         let context = TickContext::new(self, StartedBy::Timetable);
         let planned = PlannedRun { missed: Some(Missed::Confirmed), ..PlannedRun::new(event, tick, &context) };
         Ok(Some(self.run_alone(planned)))
@@ -117,7 +117,7 @@ impl Schedule {
         let Some(first) = zone.first_showing(now) else { return Ok(false) };
         let Some(due) = self.last_due(name, first)? else { return Ok(false) };
         let context = TickContext::new(self, StartedBy::Timetable);
-        let planned = PlannedRun::new(event, Tick::at(now, zone).for_missed(due, zone), &context);
+        let planned = PlannedRun::new(event, Tick::at(now, zone).with_occurrence(due, zone), &context);
         let exists = |claim| planned.store.mutex.exists(&claim).unwrap_or(false);
         Ok(planned.claim_name().is_some_and(exists))
     }

@@ -66,7 +66,7 @@ impl Schedule {
             if since < minute
                 && let Some(missed) = catch_up.begin_candidate(timetable, minute)
             {
-                maybe_missed.push((*at, tick.for_missed(missed, &timetable.zone)));
+                maybe_missed.push((*at, tick.with_occurrence(missed, &timetable.zone)));
             }
         }
         TickPlan { now, due, maybe_missed }

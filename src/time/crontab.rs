@@ -45,8 +45,8 @@ use field_set::{Field, FieldSet, InField};
 /// a range that runs backwards, which it reads as no time at all, or up to 7 when it ends with 0, is refused, except
 /// that a range of days of the week may end with Sunday, also before a step, as in `fri-sun`; `~`, a time picked at
 /// random, and `@reboot` are refused; a date that never comes (`0 0 30 2 *`) is refused; so is a text of more than
-/// 1,000 bytes. A step that is larger than its range is taken as cronie takes it, `*/61` for the first
-/// number alone. What other schedulers write is in a table of the page [`frequencies`](crate::guide::frequencies).
+/// 1,000 bytes. A step that is larger than its range, as in `*/90`, is refused, because cronie takes it for the first number
+/// alone. For an interval there is [`every`](crate::Event::every). What other schedulers write is in a table of the page [`frequencies`](crate::guide::frequencies).
 ///
 /// `Display` gives the same value in a normalised spelling.
 ///
@@ -96,7 +96,7 @@ impl Crontab {
         Self { minute: 1 << civil.minute(), hour: 1 << civil.hour(), ..Self::naming_date(date, 1 << civil.month()) }
     }
 
-    /// The first minute of a date in one of these months.
+    /// Returns the first minute of a date in one of these months.
     #[expect(clippy::cast_possible_truncation, reason = "no day of the week has a bit beyond its width")]
     const fn naming_date(date: Date, month: u16) -> Self {
         let (day_of_month, day_of_week) = (date.days_of_month(), date.days_of_week() as u64);
@@ -125,13 +125,13 @@ impl Crontab {
     /// Whether it is due at the civil time that `now` names.
     #[inline]
     pub(crate) fn due(&self, now: &Self) -> bool {
-        self.meets_minute(now) && self.hour & now.hour != 0 && self.meets_date(now)
+        self.minute & now.minute != 0 && self.hour & now.hour != 0 && self.meets_date(now)
     }
 
-    /// Whether the minute is met, which is the end of it for most rows of a table.
+    /// Returns the minutes of the hour, each a bit. They alone rule out most events of a tick.
     #[inline]
-    pub(crate) fn meets_minute(&self, now: &Self) -> bool {
-        self.minute & now.minute != 0
+    pub(crate) fn minute(&self) -> u64 {
+        self.minute
     }
 
     /// Whether month and days are met.
@@ -169,7 +169,7 @@ impl Crontab {
         FieldSet { bits, star: self.stars >> field as u8 & 1 != 0 }
     }
 
-    /// Whether any date meets it: each date falls on each day of the week sooner or later, and so does the 29th of February.
+    /// Returns whether any date meets it. Each date falls on each day of the week sooner or later, and so does the 29th of February.
     pub(crate) fn comes(&self) -> bool {
         const MONTHS_OF_31_DAYS: u16 = 0b1_0101_1010_1010;
         const MONTHS_OF_30_DAYS: u16 = 0b1010_0101_0000;
@@ -184,7 +184,7 @@ impl Crontab {
         dates.any(|date| self.meets_date(&date))
     }
 
-    /// Whether any of its days of the month comes in any of its months, whatever day of the week it is.
+    /// Returns whether any of its days of the month comes in any of its months, on any day of the week.
     pub(crate) fn day_of_month_comes(&self) -> bool {
         let Self { day_of_week, stars, .. } = Self::EVERY_MINUTE;
         Self { day_of_week, stars, ..*self }.comes()

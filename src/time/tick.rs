@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, FixedOffset, Timelike, Utc};
+use chrono::{DateTime, FixedOffset, Utc};
 
 use super::clock::wall_plus;
 use super::zone::Zone;
-use crate::time::timetable::seconds::Seconds;
 
 /// The instant of a tick, captured once, as an event's filters see it.
 ///
@@ -80,8 +79,8 @@ impl Tick {
         self.local
     }
 
-    /// The instant for which the event was scheduled: the start of the minute, whenever in it the tick came, or of the ten
-    /// seconds for one that is due [every ten](crate::Event::every_ten_seconds).
+    /// Returns the instant for which the event was scheduled: the start of the tick's minute, or an instant of
+    /// its [interval](crate::Event::every).
     ///
     /// Servers whose ticks come seconds apart agree on it.
     ///
@@ -112,17 +111,8 @@ impl Tick {
         self.occurrence.with_timezone(&self.offset_then)
     }
 
-    /// The same instant for an event that is due at these `seconds` of the minute.
-    pub(crate) fn in_slot(self, seconds: Seconds) -> Self {
-        if seconds == Seconds::FIRST {
-            return self;
-        }
-        let slot = Duration::from_secs(seconds.at_or_before(self.local.second()).into());
-        Self { occurrence: wall_plus(self.occurrence, slot), ..self }
-    }
-
-    /// The same instant for an event that was due at this `occurrence`, and missed it.
-    pub(crate) fn for_missed(self, occurrence: DateTime<Utc>, zone: &Zone) -> Self {
+    /// Returns the tick for an event with this `occurrence`, which is an instant of its interval, or was missed.
+    pub(crate) fn with_occurrence(self, occurrence: DateTime<Utc>, zone: &Zone) -> Self {
         Self { occurrence, offset_then: zone.offset_at(occurrence), ..self }
     }
 
@@ -174,7 +164,7 @@ mod tests {
             for zone in ["UTC", "local", "+23:59:59", "-23:59:59", "+00:00:30", "-00:00:30"] {
                 let tick = Tick::at(now, &zone.parse().unwrap());
                 assert!(tick.occurrence() <= now);
-                assert_eq!(Crontab::naming(&tick.local()).get(Field::Minute).numbers().count(), 1);
+                assert_eq!(Crontab::naming(&tick.local()).get(Field::Minute).bits.count_ones(), 1);
             }
         }
     }

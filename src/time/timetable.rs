@@ -1,61 +1,134 @@
-//! A crontab in a zone: which instants those are, forwards and backwards.
+//! When an event is due: which instants those are, forwards and backwards.
 //!
-//! An event is due at an instant when the clocks of its zone then show a time that its crontab names. Of a time that a
-//! change of the clocks leaves out or repeats, its [`ClockChange`] says whether it comes.
+//! An event is due at the start of a minute that its [`CivilTimes`] name, on the clocks of its zone. Of a time that a change of
+//! the clocks leaves out or repeats, its [`ClockChange`] says whether it comes. Where the event has an [`Interval`], it is due at
+//! the instants of that instead, as far as they lie in such minutes.
 
 use std::fmt;
 use std::iter;
 use std::slice;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Timelike, Utc};
 
+use super::clock::instant_of;
 use super::crontab::Crontab;
 use super::zone::Zone;
 
+pub(crate) mod civil_times;
 pub(crate) mod clock_change;
+pub(crate) mod interval;
 pub(crate) mod occurrences;
 mod search;
-pub(crate) mod seconds;
+pub(crate) mod span;
 pub(crate) mod windows;
 
+use civil_times::{CivilMinute, CivilTimes, Cycle};
 use clock_change::ClockChange;
+use interval::Interval;
 use occurrences::Occurrences;
-use seconds::Seconds;
+use span::Span;
 use windows::Windows;
+
+/// The seconds of the years from 1970 to 2100: no other times are searched.
+const KNOWN: std::ops::Range<i64> = 0..47_847 * 24 * 60 * 60;
 
 /// The times of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Timetable {
-    pub(crate) crontab: Crontab,
-    pub(crate) seconds: Seconds,
+    pub(crate) times: CivilTimes,
+    pub(crate) interval: Option<Interval>,
     pub(crate) zone: Zone,
     pub(crate) clock_change: ClockChange,
+    pub(crate) span: Span,
 }
 
 impl Timetable {
+    /// Returns the minutes of a crontab in UTC.
+    pub(crate) const fn of(crontab: Crontab) -> Self {
+        let times = CivilTimes { crontab, cycle: Cycle::EVERY_DAY };
+        Self { times, interval: None, zone: Zone::UTC, clock_change: ClockChange::AsCron, span: Span::ALWAYS }
+    }
+
     /// Whether each of its times of the day comes once, whatever the clocks show.
     pub(crate) fn comes_once(&self) -> bool {
         let once = match self.clock_change {
-            ClockChange::AsCron => self.crontab.is_at_fixed_times(),
+            ClockChange::AsCron => self.times.crontab.is_at_fixed_times(),
             ClockChange::Once => true,
             ClockChange::AsShown => false,
         };
-        once && self.zone.has_changes()
+        once && self.interval.is_none() && self.zone.has_changes()
     }
 
     /// The shortest time between two of its occurrences, as clocks show them; an hour, if that is longer.
     pub(crate) fn period(&self) -> Duration {
-        let seconds = match self.seconds.interval() {
-            60 => self.crontab.shortest_interval() * 60,
-            interval => interval,
-        };
-        Duration::from_secs(seconds.into())
+        let minutes = || Duration::from_secs(u64::from(self.times.crontab.shortest_interval()) * 60);
+        self.interval.map_or_else(minutes, Interval::period)
     }
 
     /// The first occurrence after `after`, between the years 1970 and 2100.
     pub(crate) fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        self.occurrences().next(after)
+        let found = self.at_or_after(self.span.not_before(after.timestamp() + 1))?;
+        self.span.includes(found).then(|| instant_of(found))
+    }
+
+    fn at_or_after(&self, mut from: i64) -> Option<i64> {
+        let Some(interval) = self.interval else { return self.minutes().at_or_after(from) };
+        loop {
+            let at = interval.at_or_after(from.max(KNOWN.start)).filter(|at| KNOWN.contains(at))?;
+            if self.is_in_its_minutes(at) {
+                return Some(at);
+            }
+            from = self.minutes().at_or_after(at)?;
+        }
+    }
+
+    /// The last occurrence before `before`, between the years 1970 and 2100.
+    pub(crate) fn previous(&self, before: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.last_up_to(before.timestamp() - i64::from(before.timestamp_subsec_nanos() == 0))
+    }
+
+    /// The last occurrence at `now` or before, between the years 1970 and 2100.
+    pub(crate) fn latest(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.last_up_to(now.timestamp())
+    }
+
+    fn last_up_to(&self, until: i64) -> Option<DateTime<Utc>> {
+        let found = self.at_or_before(self.span.not_after(until))?;
+        self.span.includes(found).then(|| instant_of(found))
+    }
+
+    fn at_or_before(&self, mut until: i64) -> Option<i64> {
+        let Some(interval) = self.interval else { return self.minutes().at_or_before(until) };
+        loop {
+            let at = Some(interval.at_or_before(until.min(KNOWN.end - 1))).filter(|at| KNOWN.contains(at))?;
+            if self.is_in_its_minutes(at) {
+                return Some(at);
+            }
+            // The last second of the last of its minutes.
+            until = self.minutes().at_or_before(at)? + 59;
+        }
+    }
+
+    /// Returns the first occurrence after `after` at which these windows are open, between the years 1970 and 2100.
+    pub(crate) fn next_in(&self, windows: &Windows, mut after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        loop {
+            let time = self.next(after)?;
+            match windows.closed_for(self.zone.at(time).time()) {
+                0 => return Some(time),
+                minutes => after = self.last_second_closed(time, minutes),
+            }
+        }
+    }
+
+    /// Returns the second before the windows may be open again: they are closed for so many minutes from that of `time`, or
+    /// until the clocks change.
+    fn last_second_closed(&self, time: DateTime<Utc>, minutes: u32) -> DateTime<Utc> {
+        let second = time.timestamp();
+        let into_minute = i64::from(self.zone.at(time).second());
+        let opens = second - into_minute + i64::from(minutes) * 60;
+        let change = self.zone.nearest_change(second, opens);
+        instant_of(change.unwrap_or(opens) - 1)
     }
 
     /// The occurrences after `after` at which these windows are open, one by one, between the years 1970 and 2100.
@@ -66,34 +139,53 @@ impl Timetable {
     ) -> impl Iterator<Item = DateTime<Utc>> + use<> {
         let mut last = after;
         iter::from_fn(move || {
-            last = self.occurrences().next_in(&windows, last)?;
+            last = self.next_in(&windows, last)?;
             Some(last)
         })
     }
 
-    /// The last occurrence before `before`, between the years 1970 and 2100.
-    pub(crate) fn previous(&self, before: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        self.occurrences().at_or_before(before.timestamp() - i64::from(before.timestamp_subsec_nanos() == 0))
+    /// Returns whether an instant of its interval is an occurrence.
+    pub(crate) fn includes(&self, second: i64) -> bool {
+        self.span.includes(second) && self.is_in_its_minutes(second)
     }
 
-    /// The last occurrence at `now` or before, between the years 1970 and 2100.
-    pub(crate) fn latest(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        self.occurrences().at_or_before(now.timestamp())
+    fn is_in_its_minutes(&self, second: i64) -> bool {
+        let shown = || CivilMinute::of(&self.zone.at(instant_of(second)));
+        self.times == CivilTimes::EVERY_MINUTE || self.times.include(&shown())
     }
 
-    fn occurrences(&self) -> Occurrences<'_> {
-        let Self { crontab, seconds, zone, .. } = self;
-        Occurrences { crontabs: slice::from_ref(crontab), seconds: *seconds, zone, once: self.comes_once() }
+    fn minutes(&self) -> Occurrences<'_> {
+        Occurrences { times: slice::from_ref(&self.times), zone: &self.zone, once: self.comes_once() }
+    }
+
+    /// Returns in plain English when it is due on the clocks of its zone.
+    pub(crate) fn in_words(&self) -> String {
+        let shown = |at: DateTime<Utc>| self.zone.at(at).format("%Y-%m-%d %H:%M").to_string();
+        let mut words = if let Some(at) = self.interval.and_then(Interval::only) {
+            format!("once, at {}", shown(instant_of(at)))
+        } else {
+            let every = self.interval.map(|interval| format!("every {interval}"));
+            self.times.crontab.in_words(every, &self.times.cycle.to_string())
+        };
+        for end in self.span.in_words(shown) {
+            words.push_str(", ");
+            words.push_str(&end);
+        }
+        words
     }
 }
 
 impl fmt::Display for Timetable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { crontab, seconds, zone, clock_change } = self;
+        let Self { times: CivilTimes { crontab, cycle }, interval, zone, clock_change, span } = self;
         write!(f, "{crontab} {zone}")?;
-        if *seconds != Seconds::FIRST {
-            write!(f, " at {}", numbered(seconds.numbers()))?;
+        if *cycle != Cycle::EVERY_DAY {
+            write!(f, " {cycle}")?;
         }
+        if let Some(interval) = interval {
+            write!(f, " {}", interval.in_seconds())?;
+        }
+        write!(f, "{span}")?;
         match clock_change {
             ClockChange::AsCron => Ok(()),
             ClockChange::Once => f.write_str(" once"),
@@ -142,13 +234,8 @@ impl Crontab {
     }
 
     fn at_the_minute(&self, zone: &Zone) -> Timetable {
-        let (crontab, zone) = (*self, zone.clone());
-        Timetable { crontab, seconds: Seconds::FIRST, zone, clock_change: ClockChange::default() }
+        Timetable { zone: zone.clone(), ..Timetable::of(*self) }
     }
-}
-
-fn numbered(numbers: impl Iterator<Item = u32>) -> String {
-    numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

@@ -107,13 +107,13 @@ impl Oracle {
     }
 }
 
-/// A number from 1 on.
+/// Reads a number from 1 on.
 fn one(text: &str, last: u32) -> Option<u32> {
     let is_number = text.chars().all(|char| char.is_ascii_digit());
     text.parse().ok().filter(|number| is_number && (1..=last).contains(number))
 }
 
-/// The items of a list that `read` knows, as it writes them, and the list of the others.
+/// Returns the items of a list that `read` knows, as it writes them, and the list of the others.
 fn calendar_days(list: &str, read: impl Fn(&str) -> Option<String>) -> (Vec<String>, String) {
     let (mut known, mut others) = (Vec::new(), Vec::new());
     for item in list.split(',') {
@@ -126,7 +126,7 @@ fn calendar_days(list: &str, read: impl Fn(&str) -> Option<String>) -> (Vec<Stri
     (known, if others.is_empty() { "none".into() } else { others.join(",") })
 }
 
-/// The date in the month of `date` that `L-2`, `lw`, `15w`, `5#3` or `5last` names, found by walking through that month.
+/// Returns the date in the month of `date` that `L-2`, `lw`, `15w`, `5#3` or `5last` names, found by walking through that month.
 fn calendar_date(day: &str, date: NaiveDate) -> Option<NaiveDate> {
     let month: Vec<NaiveDate> =
         date.with_day(1).unwrap().iter_days().take_while(|day| day.month() == date.month()).collect();
@@ -190,7 +190,8 @@ fn numbers(field: &str, first: u32, last: u32, names: &[&str]) -> Option<BTreeSe
         } else {
             (number(range)?, number(range)?)
         };
-        if low < first || high > last || low > high || step == Some(0) {
+        let is_in_range = |step: u32| (1..=high.saturating_sub(low) + 1).contains(&step);
+        if low < first || high > last || low > high || !step.is_none_or(is_in_range) {
             return None;
         }
         let mut at = low;
@@ -264,7 +265,8 @@ impl Writer {
             _ => format!("{}-{}", self.number(low, first, names), self.number(high, first, names)),
         };
         match self.0.u32(0..3) {
-            0 => format!("{range}/{}", self.0.u32(1..=last + 3)),
+            0 if self.0.u32(0..20) == 0 => format!("{range}/{}", self.0.u32(1..=last + 3)),
+            0 => format!("{range}/{}", self.0.u32(1..=if range == "*" { last - first + 1 } else { high - low + 1 })),
             1 if range == "*" => format!("{range}/{}", [2, 3, 5, 7, 10, 15][self.0.usize(..6)]),
             _ => range,
         }
@@ -437,10 +439,10 @@ fn cases_worked_out_by_hand() {
         ("0 */23 * * *", "2026-03-01 22:00", false),
         ("0 1-10/4 * * *", "2026-03-01 09:00", true),
         ("0 1-10/4 * * *", "2026-03-01 10:00", false),
-        ("10-20/99 * * * *", "2026-03-01 09:10", true),
-        ("10-20/99 * * * *", "2026-03-01 09:20", false),
-        ("*/99999999999999999999 * * * *", "2026-03-01 09:00", true),
-        ("*/4294967301 * * * *", "2026-03-01 09:05", false),
+        ("10-20/11 * * * *", "2026-03-01 09:10", true),
+        ("10-20/11 * * * *", "2026-03-01 09:20", false),
+        ("*/60 * * * *", "2026-03-01 09:00", true),
+        ("*/60 * * * *", "2026-03-01 09:05", false),
         ("0 0 */2 * *", "2026-03-01 00:00", true),
         ("0 0 */2 * *", "2026-03-02 00:00", false),
         ("0 0 1 */3 *", "2026-04-01 00:00", true),
@@ -588,7 +590,7 @@ fn cases_worked_out_by_hand() {
     }
 }
 
-/// Worked out from the first day of a month and of the next, without walking: each item alone, forwards and backwards.
+/// Computes days from the first day of a month and of the next, without walking: for each item alone, forwards and backwards.
 #[test]
 fn days_of_the_calendar_are_right_for_fifty_years() {
     type Find = Box<dyn Fn(NaiveDate, NaiveDate) -> Option<NaiveDate>>;
@@ -655,7 +657,7 @@ fn the_normalised_spelling() {
         ("@midnight", "0 0 * * *"),
         ("@hourly", "0 * * * *"),
         ("05 09 * Jan,feb,MAR Sun", "5 9 * 1-3 0"),
-        ("*/1 */24 */40 */1 */8", "* */24 */31 * */7"),
+        ("*/1 */24 */31 */1 */8", "* */24 */31 * */7"),
         ("0-59 0-23 1-31 1-12 0-7", "0-59 0-23 1-31 * 0-6"),
         ("*,5 * 5,* * *", "* * 1-31 * *"),
         ("*/20,5 * * * *", "*/20,5 * * * *"),
@@ -747,6 +749,26 @@ fn what_is_wrong_is_said_and_pointed_at() {
         ("5/10 * * * *", "`5/10 * * * *`: minute `5/10` has a step but no range, write `5-59/10` (column 1)", "5/10"),
         ("* * * * 7/2", "`* * * * 7/2`: day of week `7/2` has a step but no range, write `0-6/2` (column 9)", "7/2"),
         ("0,*/0 * * * *", "`0,*/0 * * * *`: minute `*/0` has a step of 0 (column 3)", "*/0"),
+        (
+            "*/90 * * * *",
+            "`*/90 * * * *`: minute `*/90` has a step that is larger than its range, so that only 0 is left, write `0`; for every 90 minutes say `every(Duration::from_secs(5400))` (column 1)",
+            "*/90",
+        ),
+        (
+            "0 */36 * * *",
+            "`0 */36 * * *`: hour `*/36` has a step that is larger than its range, so that only 0 is left, write `0`; for every 36 hours say `every(Duration::from_secs(129600))` (column 3)",
+            "*/36",
+        ),
+        (
+            "0 0 3-9/8 * *",
+            "`0 0 3-9/8 * *`: day of month `3-9/8` has a step that is larger than its range, so that only 3 is left, write `3` (column 5)",
+            "3-9/8",
+        ),
+        (
+            "*/99999999999999999999 * * * *",
+            "`*/99999999999999999999 * * * *`: minute `*/99999999999999999999` has a step that is larger than its range, so that only 0 is left, write `0` (column 1)",
+            "*/99999999999999999999",
+        ),
         ("*/ * * * *", &format!("`*/ * * * *`: minute `*/` {FORMS} (column 1)"), "*/"),
         ("*/2/3 * * * *", &format!("`*/2/3 * * * *`: minute `*/2/3` {FORMS} (column 1)"), "*/2/3"),
         ("0 0 * * */mon", &format!("`0 0 * * */mon`: day of week `*/mon` {FORMS_OF_WEEK} (column 9)"), "*/mon"),

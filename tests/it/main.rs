@@ -39,6 +39,8 @@ mod healing;
 #[cfg(unix)]
 mod hostile;
 mod idle;
+#[cfg(feature = "chrono-tz")]
+mod interval;
 #[cfg(unix)]
 mod local_zone;
 mod moved_clock;

@@ -153,9 +153,9 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         (event("e").monthly_on(32, "02:00"), "event `e`: day of month 32 is outside of 1-31"),
         (event("e").hourly_at(60), "event `e`: minute 60 is outside of 0-59"),
         (
-            event("e").every_minutes(7),
-            "event `e`: 7 minutes do not divide an hour; if its last interval may be shorter, say so in a crontab, as in \
-             cron(\"*/7 * * * *\")",
+            event("e").cron("*/90 * * * *"),
+            "event `e`: `*/90 * * * *`: minute `*/90` has a step that is larger than its range, so that only 0 is left, write \
+             `0`; for every 90 minutes say `every(Duration::from_secs(5400))` (column 1)",
         ),
         (
             event("e").daily().timezone("Mars/Olympus"),

@@ -2,13 +2,14 @@
 //!
 //! The guide's page `frequencies` lists them all. Each sets some fields of a crontab line and leaves the others alone.
 
-use chrono::{Month, Weekday};
+use std::time::Duration;
+
+use chrono::{DateTime, Month, NaiveDate, Utc, Weekday};
 
 use super::Event;
 use crate::event::add_error::AddErrorKind;
 use crate::event::filter::Filter;
 use crate::time::crontab::field_set::{Field, FieldSet};
-use crate::time::frequency::timetable_spec::Interval;
 use crate::time::timetable::windows::Window;
 use crate::time::{frequency::one_or_more::OneOrMore, frequency::time_of_day::window};
 
@@ -16,7 +17,7 @@ use crate::time::{frequency::one_or_more::OneOrMore, frequency::time_of_day::win
 /// expression it sets the fields in the first list; those in the second hold unless another word sets them.
 macro_rules! words {
     (
-        $seconds:literal { $($every:ident $n:literal $how_often:literal;)+ }
+        $several:literal { $($every:ident $n:literal $how_often:literal;)+ }
         $($section:literal { $($word:ident $expression:literal [$($set:ident)*] [$($default:ident)*] $meaning:literal;)+ })+
     ) => {
         /// The words without arguments.
@@ -28,9 +29,9 @@ macro_rules! words {
         /// ```
         impl Event {
             $(
-                #[doc = concat!("Due ", $how_often, ": see [`every_seconds`](Self::every_seconds).")]
+                #[doc = concat!("Due ", $how_often, ": see [`every`](Self::every).")]
                 pub fn $every(self) -> Self {
-                    self.every_seconds($n)
+                    self.every(Duration::from_secs($n))
                 }
             )+
             $($(
@@ -46,7 +47,7 @@ macro_rules! words {
         /// By section, the name of each word, and what it does.
         #[cfg(test)]
         const WORDS: &[(&str, &[(&str, fn(Event) -> Event)])] = &[
-            ($seconds, &[$((stringify!($every), Event::$every)),+]),
+            ($several, &[$((stringify!($every), Event::$every)),+]),
             $(($section, &[$((stringify!($word), Event::$word)),+])),+
         ];
     };
@@ -55,12 +56,12 @@ macro_rules! words {
 words! {
     "Several times a minute" {
         every_second 1 "every second";
-        every_two_seconds 2 "every two seconds, counted from the full minute";
-        every_five_seconds 5 "every five seconds, counted from the full minute";
-        every_ten_seconds 10 "every ten seconds, counted from the full minute";
-        every_fifteen_seconds 15 "every fifteen seconds, counted from the full minute";
-        every_twenty_seconds 20 "every twenty seconds, counted from the full minute";
-        every_thirty_seconds 30 "every thirty seconds, counted from the full minute";
+        every_two_seconds 2 "every two seconds, counted from 1970";
+        every_five_seconds 5 "every five seconds, counted from 1970";
+        every_ten_seconds 10 "every ten seconds, counted from 1970";
+        every_fifteen_seconds 15 "every fifteen seconds, counted from 1970";
+        every_twenty_seconds 20 "every twenty seconds, counted from 1970";
+        every_thirty_seconds 30 "every thirty seconds, counted from 1970";
     }
     "Several times an hour" {
         every_minute "* * * * *" [Minute] [] "every minute";
@@ -102,7 +103,75 @@ words! {
     }
 }
 
-/// Intervals, minutes of hours, and hours of the day.
+/// Intervals of real time, and of civil days and weeks.
+impl Event {
+    /// Makes it due at this interval of real time, which clock changes do not move: from one second to ten years, in whole
+    /// seconds. Intervals are counted from 1970-01-01 00:00 UTC, or from [`anchored_at`](Self::anchored_at), so that
+    /// all servers of a fleet agree, and no restart moves them. An interval does not drift, however long its task takes.
+    ///
+    /// Other words may limit it to minutes, hours or days that are longer than the interval:
+    /// `every_ten_seconds().hourly()` is every ten seconds of the first minute of each hour, and an interval of 90 minutes
+    /// with `weekdays()` leaves out the weekend of the event's zone. What a change of its clocks leaves out does not come.
+    ///
+    /// An interval of whole minutes is found by a tick each minute. For one with seconds, such as 90,
+    /// [`run_due`](crate::Schedule::run_due) runs the last occurrence in its minute up to then, if there is one;
+    /// [`run_minute`](crate::Schedule::run_minute) and [`work`](crate::Schedule::work) stay for all of them.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use chrono::{DateTime, Utc};
+    /// use soloist::Event;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let midnight: DateTime<Utc> = "2026-03-01T00:00:00Z".parse()?;
+    /// let event = Event::call("sync", |_| {}).every(Duration::from_secs(90 * 60)).anchored_at(midnight);
+    /// let times: Vec<String> = event.upcoming(midnight).take(3).map(|time| time.format("%R").to_string()).collect();
+    /// assert_eq!(times, ["01:30", "03:00", "04:30"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn every(self, interval: Duration) -> Self {
+        self.timed(|words| words.set_every(interval))
+    }
+
+    /// Counts the intervals of [`every`](Self::every) from this instant, to both sides of it: [`from`](Self::from) says when
+    /// they begin. Write a constant: an anchor such as the start of the process differs between servers. `add` refuses an
+    /// instant within a second, and within a minute if the interval has whole minutes.
+    pub fn anchored_at(self, instant: DateTime<Utc>) -> Self {
+        self.timed(|words| words.set_anchor(instant))
+    }
+
+    /// Makes it due on every `n`th day, counted from this date to both sides of it, at midnight unless another word says the
+    /// time. The days are civil days in the event's zone; [`on_clock_change`](Self::on_clock_change) applies. Other words for days leave out those of these days that they don't name.
+    ///
+    /// ```
+    /// use chrono::NaiveDate;
+    /// use soloist::Event;
+    ///
+    /// let monday = NaiveDate::from_ymd_opt(2026, 1, 5).expect("a date");
+    /// let event = Event::call("backup", |_| {}).every_days(3, monday).daily_at("02:30").timezone("Europe/Berlin");
+    /// ```
+    pub fn every_days(self, n: u16, date: NaiveDate) -> Self {
+        self.timed(|words| words.set_days_from(n, date))
+    }
+
+    /// Makes it due in every `n`th week, counted from the week of this date to both sides of it. The day is the date's day of
+    /// the week and the time midnight, unless other words say them. A week begins on Monday.
+    ///
+    /// ```
+    /// use chrono::{NaiveDate, Weekday};
+    /// use soloist::Event;
+    ///
+    /// let monday = NaiveDate::from_ymd_opt(2026, 1, 5).expect("a date");
+    /// let payroll = Event::call("payroll", |_| {}).every_weeks(2, monday).daily_at("09:00");
+    /// let both = Event::call("report", |_| {}).every_weeks(2, monday).weekly_on([Weekday::Mon, Weekday::Thu], "09:00");
+    /// ```
+    pub fn every_weeks(self, n: u16, date: NaiveDate) -> Self {
+        self.timed(|words| words.set_weeks_from(n, date))
+    }
+}
+
+/// Minutes of hours, and hours of the day.
 ///
 /// `minutes` are one or several, from 0 to 59. [`add`](crate::Schedule::add) refuses others, and an empty list.
 ///
@@ -113,34 +182,16 @@ words! {
 /// let event = Event::call("db:backup", |_| {}).daily_at("02:30");
 /// ```
 impl Event {
-    /// Due every `n` seconds, counted from the full minute, so that it does not drift, however long its task takes.
-    /// `n` must divide 60; `add` refuses other numbers.
-    ///
-    /// Other words say of which minutes: `every_ten_seconds().hourly()` is every ten seconds of the first minute of each
-    /// hour. With [`cron`](Self::cron), `add` refuses it.
-    ///
-    /// [`run_due`](crate::Schedule::run_due) runs the occurrence that its tick falls into;
-    /// [`run_minute`](crate::Schedule::run_minute) and [`work`](crate::Schedule::work) stay for all of them.
-    pub fn every_seconds(self, n: u32) -> Self {
-        self.timed(|words| words.set_interval(Interval::Seconds, n))
-    }
-
-    /// Due every `n` minutes, counted from the full hour: `*/n * * * *`. `n` must divide 60; `add` refuses other numbers,
-    /// with which the last interval of an hour would be shorter, and says how to write them as a crontab.
-    pub fn every_minutes(self, n: u32) -> Self {
-        self.timed(|words| words.set_interval(Interval::Minutes, n))
-    }
-
     /// Due every `n` hours, on the hour, counted from midnight: `0 */n * * *`. `n` must divide 24; `add` refuses other
-    /// numbers, with which the last interval of a day would be shorter, and says how to write them as a crontab.
+    /// numbers, because the last interval of a day would be shorter, and shows [`every`](Self::every).
     pub fn every_hours(self, n: u32) -> Self {
-        self.timed(|words| words.default_to_zero(&[Field::Minute]).set_interval(Interval::Hours, n))
+        self.timed(|words| words.default_to_zero(&[Field::Minute]).set_hours(n))
     }
 
     /// Due every `n` hours, counted from midnight, at this minute or at these: `15 */n * * *` for 15. `n` is as for
     /// [`every_hours`](Self::every_hours).
     pub fn every_hours_at(self, n: u32, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.timed(|words| words.set_interval(Interval::Hours, n)).numbers(Field::Minute, minutes.into())
+        self.timed(|words| words.set_hours(n)).numbers(Field::Minute, minutes.into())
     }
 
     /// Due every hour at this minute or at these: `17 * * * *` for 17, `15,45 * * * *` for `[15, 45]`.
@@ -248,6 +299,48 @@ impl Event {
     /// comes in leap years.
     pub fn yearly_on(self, month: Month, day: u32, time: &str) -> Self {
         self.daily_at(time).numbers(Field::Month, [month.number_from_month()]).numbers(Field::DayOfMonth, [day])
+    }
+}
+
+/// From when on, until when, and once.
+///
+/// An event that never comes again stays in its schedule: [`status`](crate::Schedule::status) and the command `list` say so.
+///
+/// ```
+/// use chrono::{DateTime, Utc};
+/// use soloist::Event;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let december: DateTime<Utc> = "2026-12-01T00:00:00Z".parse()?;
+/// let january: DateTime<Utc> = "2027-01-01T00:00:00Z".parse()?;
+/// let sale = Event::call("sale:prices", |_| {}).hourly().from(december).until(january);
+/// assert_eq!(sale.next(DateTime::UNIX_EPOCH), Some(december));
+/// let launch = Event::call("launch", |_| {}).at(december);
+/// assert_eq!(launch.upcoming(DateTime::UNIX_EPOCH).collect::<Vec<_>>(), [december]);
+/// # Ok(())
+/// # }
+/// ```
+impl Event {
+    /// Limits it to this instant and the time after it. Other words say when it is due.
+    /// [`add`](crate::Schedule::add) refuses an event whose [`until`](Self::until) is not later, and an event without an
+    /// occurrence in between.
+    pub fn from(self, instant: DateTime<Utc>) -> Self {
+        self.timed(|words| words.set_from_instant(instant))
+    }
+
+    /// Limits it to the time before this instant: at the instant itself the event is not due any more. Other words say when it
+    /// is due.
+    pub fn until(self, instant: DateTime<Utc>) -> Self {
+        self.timed(|words| words.set_until(instant))
+    }
+
+    /// Makes it due at this instant, and never again. Servers that share a store start it on one of them with
+    /// [`on_one_server`](Self::on_one_server); [`catch_up`](Self::catch_up) makes up for it if no server ran then, and its store
+    /// knew the event already, which [`work`](crate::Schedule::work) sees to when it begins.
+    /// [`add`](crate::Schedule::add) refuses an instant within a minute, which ticks at the start of minutes would miss, and
+    /// other words for when it is due.
+    pub fn at(self, instant: DateTime<Utc>) -> Self {
+        self.timed(|words| words.set_at(instant))
     }
 }
 

@@ -81,8 +81,10 @@ pub struct EventStatus {
     /// The zone of that.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_text"))]
     pub zone: Zone,
-    /// When it is due next; `None`: never, in this environment.
+    /// When it is due next; `None`: never, in this environment, or never again.
     pub next_due: Option<DateTime<Utc>>,
+    /// Whether it had its last occurrence, as its [`until`](crate::Event::until) or [`at`](crate::Event::at) says.
+    pub is_over: bool,
     /// Its protections, in the words that ask for them.
     pub protections: Vec<String>,
     /// The name of its lease; `None` without one.
@@ -212,6 +214,7 @@ impl EventStatus {
             timetable: event.timetable(),
             zone: event.zone().clone(),
             next_due: event.upcoming(at).next(),
+            is_over: event.is_over(at),
             protections: event.protections(),
             mutex: event.mutex_name().cloned(),
             running,

@@ -168,7 +168,7 @@ fn own_names(event: &Definition, now: DateTime<Utc>) -> impl Iterator<Item = Mut
     let latest = latest.and_then(|oldest| event.upcoming(oldest).take_while(|due| *due <= now).last());
     let claim = latest.and_then(|due| {
         let zone = event.zone();
-        let tick = Tick::at(now, zone).for_missed(due, zone);
+        let tick = Tick::at(now, zone).with_occurrence(due, zone);
         protection.claim(Claimant { event: &event.name, tick: &tick, zone, window })
     });
     leases.into_iter().chain(claim.map(|(name, _)| name))

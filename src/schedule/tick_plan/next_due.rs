@@ -21,8 +21,8 @@ impl Schedule {
     ///
     /// Nothing is kept between calls: it searches the timetables of all events, some nanoseconds each.
     pub fn next_due(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let with_windows = self.due_index.with_windows().filter_map(|event| self.events[event].upcoming(after).next());
-        with_windows.chain(self.due_index.next_without_windows(after)).min()
+        let one_by_one = self.due_index.one_by_one().filter_map(|event| self.events[event].upcoming(after).next());
+        one_by_one.chain(self.due_index.next_of_all(after)).min()
     }
 
     /// Returns the due times of one event after `after`: see [`Event::upcoming`]. There are none for an event that is not for

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use super::field_set::{Field, FieldSet};
-
 /// A day of the month or of the week that is another number in each month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CalendarDay {
@@ -20,9 +18,9 @@ pub(super) enum CalendarDay {
 }
 
 impl CalendarDay {
-    /// The set that has this day alone.
-    pub(super) const fn set(self) -> FieldSet {
-        FieldSet { bits: 1 << self.bit(), star: false }
+    /// Returns this day as a bit of its field.
+    pub(super) const fn bits(self) -> u128 {
+        1 << self.bit()
     }
 
     const fn bit(self) -> u32 {
@@ -35,19 +33,16 @@ impl CalendarDay {
         }
     }
 
-    /// The days of a set in their field, in the order of their bits.
-    pub(super) fn of(field: Field, set: FieldSet) -> impl Iterator<Item = Self> {
-        let in_month = || {
-            let counted = (0..=30).map(Self::BeforeLast).chain((1..=31).map(Self::WeekdayNearest));
-            counted.chain([Self::LastWeekday])
-        };
-        let in_week = || {
-            let nth = |nth| (0..7).map(move |day_of_week| Self::NthOfMonth { day_of_week, nth });
-            (1..=5).flat_map(nth).chain((0..7).map(|day_of_week| Self::LastOfMonth { day_of_week }))
-        };
-        let of_month = (field == Field::DayOfMonth).then(in_month).into_iter().flatten();
-        let of_week = (field == Field::DayOfWeek).then(in_week).into_iter().flatten();
-        of_month.chain(of_week).filter(move |day| set.bits & day.set().bits != 0)
+    /// Returns all days of the month, in the order of their bits.
+    pub(super) fn of_month() -> impl Iterator<Item = Self> {
+        let counted = (0..=30).map(Self::BeforeLast).chain((1..=31).map(Self::WeekdayNearest));
+        counted.chain([Self::LastWeekday])
+    }
+
+    /// Returns all days of the week, in the order of their bits.
+    pub(super) fn of_week() -> impl Iterator<Item = Self> {
+        let nth = |nth| (0..7).map(move |day_of_week| Self::NthOfMonth { day_of_week, nth });
+        (1..=5).flat_map(nth).chain((0..7).map(|day_of_week| Self::LastOfMonth { day_of_week }))
     }
 }
 
@@ -75,12 +70,12 @@ pub(super) struct Date {
 }
 
 impl Date {
-    /// All that the day of the month is called.
+    /// Returns all names of the day of the month.
     pub(super) const fn days_of_month(self) -> u128 {
-        1 << self.day | CalendarDay::BeforeLast(self.last - self.day).set().bits | self.nearest_weekdays()
+        1 << self.day | CalendarDay::BeforeLast(self.last - self.day).bits() | self.nearest_weekdays()
     }
 
-    /// Each `nW` that is this date, and `LW`.
+    /// Returns each `nW` that is this date, and `LW`.
     const fn nearest_weekdays(self) -> u128 {
         const MONDAY: u32 = 1;
         const FRIDAY: u32 = 5;
@@ -101,17 +96,18 @@ impl Date {
             (FRIDAY, 3..) => day + 1,
             _ => day,
         };
-        let nearest = FieldSet::range(64 + first, 64 + end).bits;
-        let is_last = CalendarDay::WeekdayNearest(last).set().bits & nearest != 0;
-        nearest | if is_last { CalendarDay::LastWeekday.set().bits } else { 0 }
+        let (first, end) = (CalendarDay::WeekdayNearest(first).bits(), CalendarDay::WeekdayNearest(end).bits());
+        let nearest = (end << 1) - first;
+        let is_last = CalendarDay::WeekdayNearest(last).bits() & nearest != 0;
+        nearest | if is_last { CalendarDay::LastWeekday.bits() } else { 0 }
     }
 
-    /// All that the day of the week is called.
+    /// Returns all names of the day of the week.
     pub(super) const fn days_of_week(self) -> u128 {
         let Self { day, last, day_of_week } = self;
         let nth = CalendarDay::NthOfMonth { day_of_week, nth: (day - 1) / 7 + 1 };
         let is_last = last - day < 7;
-        let last = if is_last { CalendarDay::LastOfMonth { day_of_week }.set().bits } else { 0 };
-        1 << day_of_week | nth.set().bits | last
+        let last = if is_last { CalendarDay::LastOfMonth { day_of_week }.bits() } else { 0 };
+        1 << day_of_week | nth.bits() | last
     }
 }

@@ -4,6 +4,23 @@ use std::fmt;
 
 use super::calendar_day::CalendarDay;
 
+pub(super) const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+
+pub(super) const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
 /// One of the five fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
@@ -50,7 +67,7 @@ pub(crate) struct FieldSet {
 
 impl FieldSet {
     /// `L`, the last day of the month.
-    pub(crate) const LAST_DAY: Self = CalendarDay::BeforeLast(0).set();
+    pub(crate) const LAST_DAY: Self = Self::calendar_day(CalendarDay::BeforeLast(0));
 
     /// `*`
     pub(crate) const fn every(field: Field) -> Self {
@@ -70,6 +87,23 @@ impl FieldSet {
     /// A single number.
     pub(crate) const fn only(number: u32) -> Self {
         Self::range(number, number)
+    }
+
+    /// Returns the set that has this day alone.
+    pub(super) const fn calendar_day(day: CalendarDay) -> Self {
+        Self { bits: day.bits(), star: false }
+    }
+
+    /// Returns the days of the calendar in `field`, in the order of their bits.
+    pub(super) fn calendar_days(self, field: Field) -> impl Iterator<Item = CalendarDay> {
+        let of_month = (field == Field::DayOfMonth).then(CalendarDay::of_month).into_iter().flatten();
+        let of_week = (field == Field::DayOfWeek).then(CalendarDay::of_week).into_iter().flatten();
+        of_month.chain(of_week).filter(move |day| self.bits & day.bits() != 0)
+    }
+
+    /// Returns the plain numbers in `field`.
+    pub(super) fn without_calendar_days(self, field: Field) -> Self {
+        self.calendar_days(field).fold(self, |rest, day| rest.without(Self::calendar_day(day)))
     }
 
     /// `low-high/step`
@@ -100,7 +134,7 @@ impl FieldSet {
         }
     }
 
-    /// The numbers alone, if those are `all` there are: no day of a calendar is another.
+    /// Returns the numbers alone, if they are `all` that there are: then each day of the calendar is among them.
     const fn without_what_is_named(self, all: Self) -> Self {
         Self { bits: if self.bits & all.bits == all.bits { all.bits } else { self.bits }, ..self }
     }
@@ -113,19 +147,13 @@ impl FieldSet {
         Self { bits: self.bits & !other.bits, star: self.star }
     }
 
-    /// In ascending order.
-    pub(crate) fn numbers(self) -> impl Iterator<Item = u32> {
-        (0..u128::BITS).filter(move |number| self.bits >> number & 1 != 0)
-    }
-
     /// The items of its list in `field`, which read back as this set, star and all.
     fn items(self, field: Field) -> Vec<String> {
         if self.bits == Self::every(field).bits && (self.star || field == Field::Month) {
             return vec!["*".into()];
         }
         let mut items = Vec::new();
-        let calendar_days = || CalendarDay::of(field, self);
-        let mut rest = calendar_days().fold(self, |rest, day| rest.without(day.set()));
+        let mut rest = self.without_calendar_days(field);
         if self.star {
             // It was read from an item that starts with `*`; the finest such item that fits stands for it.
             let fits = |step: &u32| Self::every_nth(field, *step).without(rest).bits == 0;
@@ -148,7 +176,7 @@ impl FieldSet {
             });
             rest = rest.without(Self::range(first, last));
         }
-        items.extend(calendar_days().map(|day| day.to_string()));
+        items.extend(self.calendar_days(field).map(|day| day.to_string()));
         items
     }
 

@@ -4,8 +4,7 @@ use std::{fmt, iter};
 
 use super::calendar_day::CalendarDay;
 use super::error::CrontabError;
-use super::field_set::{Field, FieldSet};
-use super::words::{DAYS, MONTHS};
+use super::field_set::{DAYS, Field, FieldSet, MONTHS};
 use crate::base::{escape::OneLine, escape::Quoted};
 
 /// More than the longest list of all five fields has, and little enough that refusing any text is cheap.
@@ -109,7 +108,7 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
         return Err(BadPart { part: item, what: format!("{} has an empty list item", field.name()) });
     }
     if let Some(day) = read_calendar_day(field, item)? {
-        return Ok(day.set());
+        return Ok(FieldSet::calendar_day(day));
     }
     let (range, step) = split_once(item, b'/').map_or((item, None), |(range, step)| (range, Some(step)));
     let ends = split_once(range, b'-');
@@ -141,12 +140,31 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
             let instead = format_args!("{first}-{last}/{step}");
             return Err(BadPart::new(field, item, format_args!("has a step but no range, write `{instead}`")));
         }
+        Some(Some(step)) if step > high - low + 1 => {
+            let what =
+                format_args!("has a step that is larger than its range, so that only {low} is left, write `{low}`");
+            return Err(BadPart::new(field, item, format_args!("{what}{}", real_time(field, step))));
+        }
         Some(Some(step)) => step,
     };
     Ok(FieldSet::stepped(low, high, step))
 }
 
-/// `calendar-day = "L" ["-" number] | "LW" | number "W"` of the month, and `number ("#" number | "L")` of the week.
+/// Returns advice for a step that is meant to be an interval of real time.
+fn real_time(field: Field, step: u32) -> String {
+    let seconds = match field {
+        Field::Minute => 60,
+        Field::Hour => 60 * 60,
+        _ => return String::new(),
+    };
+    let unit = field.name();
+    match step.checked_mul(seconds) {
+        Some(seconds) => format!("; for every {step} {unit}s say `every(Duration::from_secs({seconds}))`"),
+        None => String::new(),
+    }
+}
+
+/// Reads `calendar-day = "L" ["-" number] | "LW" | number "W"` of the month, and `number ("#" number | "L")` of the week.
 fn read_calendar_day(field: Field, item: &str) -> Result<Option<CalendarDay>, BadPart<'_>> {
     let last = |by: u8| item.split_at_checked(item.len() - 1).filter(|(_, last)| last.as_bytes()[0] == by);
     let ends_with = |letter: u8| last(letter).or_else(|| last(letter.to_ascii_lowercase())).map(|(rest, _)| rest);
@@ -188,7 +206,7 @@ fn read_calendar_day(field: Field, item: &str) -> Result<Option<CalendarDay>, Ba
     }
 }
 
-/// The day of the week before a `#` or an `L`.
+/// Reads the day of the week before a `#` or an `L`.
 fn read_day_of_calendar<'a>(item: &'a str, day: &'a str) -> Result<u32, BadPart<'a>> {
     let field = Field::DayOfWeek;
     let day = read_number(field, item, day).map_err(|_| {
@@ -281,7 +299,7 @@ fn zone_in(text: &str) -> Option<(&str, &str)> {
     Some((word, word.strip_prefix("TZ=").or_else(|| word.strip_prefix("CRON_TZ="))?))
 }
 
-/// Of a text that was read, whose days of the month come in none of its months, or on none of its days of the week.
+/// Refuses a text whose days of the month come in none of its months, or on none of its days of the week.
 #[cold]
 pub(super) fn never_comes(text: &str, day_of_month_comes: bool) -> CrontabError {
     let list = |field: Field| lists(text).nth(field as usize).unwrap_or_default();

@@ -4,56 +4,35 @@ use std::fmt::Write as _;
 
 use super::Crontab;
 use super::calendar_day::CalendarDay;
-use super::field_set::{Field, FieldSet, InField};
+use super::field_set::{DAYS, Field, FieldSet, InField, MONTHS};
 
 /// More times than this on a day are not written out one by one.
 const MOST_TIMES: usize = 6;
 
-pub(super) const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const WEEKDAYS: u128 = 0b011_1110;
 const WEEKENDS: u128 = 0b100_0001;
 
-pub(super) const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-
 impl Crontab {
-    /// When it is due, in plain English, with so many seconds between two times of a minute: `every 5 minutes`,
-    /// `daily at 02:30`, `at 08:00 and 18:00, on weekdays, in March`.
-    pub(crate) fn in_words(&self, seconds: u32) -> String {
-        let mut words = self.times(seconds);
+    /// Returns its times in plain English: `every 5 minutes`, `daily at 02:30`, `at 08:00 and 18:00, on weekdays, in March`.
+    ///
+    /// `every` is the interval within its minutes, such as `every 10 seconds`. `cycle` limits its days, or is empty.
+    pub(crate) fn in_words(&self, every: Option<String>, cycle: &str) -> String {
+        let mut words = match (every, self.minutes_and_hours()) {
+            (None, minutes) => minutes,
+            (Some(every), minutes) if minutes == "every minute" => every,
+            (Some(every), minutes) => format!("{every}, {minutes}"),
+        };
         let days = self.days();
-        if days.is_empty() && self.is_full(Field::Month) && words.starts_with("at ") && !words.contains("hour") {
+        let is_each_day = days.is_empty() && cycle.is_empty() && self.is_full(Field::Month);
+        if is_each_day && words.starts_with("at ") && !words.contains("hour") {
             words.insert_str(0, "daily ");
         }
-        for more in [days, self.months()] {
+        for more in [&days, cycle, &self.months()] {
             if !more.is_empty() {
                 let _ = write!(words, ", {more}");
             }
         }
         words
-    }
-
-    fn times(&self, seconds: u32) -> String {
-        let minutes = self.minutes_and_hours();
-        match (seconds, minutes.as_str()) {
-            (60, _) => minutes,
-            (1, "every minute") => "every second".into(),
-            (_, "every minute") => format!("every {seconds} seconds"),
-            (1, _) => format!("every second, {minutes}"),
-            _ => format!("every {seconds} seconds, {minutes}"),
-        }
     }
 
     fn minutes_and_hours(&self) -> String {
@@ -146,10 +125,9 @@ fn month_days(set: FieldSet) -> String {
     list(plain.into_iter().chain(calendar_days).collect())
 }
 
-/// The plain numbers of a set, and the words for its other days.
+/// Returns the plain numbers of a set, and the words for its other days.
 fn apart(field: Field, set: FieldSet) -> (FieldSet, impl Iterator<Item = String>) {
-    let plain = CalendarDay::of(field, set).fold(set.bits, |bits, day| bits & !day.set().bits);
-    (FieldSet { bits: plain, ..set }, CalendarDay::of(field, set).map(calendar_day))
+    (set.without_calendar_days(field), set.calendar_days(field).map(calendar_day))
 }
 
 fn calendar_day(day: CalendarDay) -> String {
@@ -183,7 +161,6 @@ mod tests {
     fn a_crontab_reads_as_a_person_says_it() {
         let cases = [
             ("* * * * *", 60, "every minute"),
-            ("* * * * *", 1, "every second"),
             ("* * * * *", 10, "every 10 seconds"),
             ("*/5 * * * *", 60, "every 5 minutes"),
             ("0 * * * *", 60, "hourly"),
@@ -221,8 +198,11 @@ mod tests {
             ("0 0 1 1,7 *", 60, "at 00:00, on day 1 of the month, in January and July"),
             ("0 0 * 3 *", 30, "every 30 seconds, at 00:00, in March"),
         ];
+        let nightly: Crontab = "30 2 * 3 *".parse().unwrap();
+        assert_eq!(nightly.in_words(None, "every 3 days"), "at 02:30, every 3 days, in March");
         for (crontab, seconds, words) in cases {
-            assert_eq!(crontab.parse::<Crontab>().unwrap().in_words(seconds), words, "{crontab}");
+            let every = (seconds != 60).then(|| format!("every {seconds} seconds"));
+            assert_eq!(crontab.parse::<Crontab>().unwrap().in_words(every, ""), words, "{crontab}");
         }
     }
 }

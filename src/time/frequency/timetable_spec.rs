@@ -1,10 +1,15 @@
 //! What was said about when an event is due, and whether it makes a timetable.
 
-use chrono::Timelike;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use chrono::{DateTime, NaiveDate, SecondsFormat, Timelike, Utc};
 
 use super::time_of_day::time_of_day;
 use crate::time::crontab::field_set::{Field, FieldSet, InField};
-use crate::time::{crontab::Crontab, timetable::seconds::Seconds};
+use crate::time::timetable::civil_times::{CivilTimes, Cycle};
+use crate::time::timetable::{clock_change::ClockChange, interval::Interval, span::Span};
+use crate::time::{crontab::Crontab, timetable::Timetable, zone::Zone};
 
 /// When an event is due, as far as it was said: by an expression, or field by field.
 #[derive(Clone, Debug, Default)]
@@ -14,8 +19,20 @@ pub(crate) struct TimetableSpec {
     fields: [Option<FieldSet>; Field::ALL.len()],
     /// What holds unless the field is set, such as midnight.
     defaults: [Option<FieldSet>; Field::ALL.len()],
-    seconds: Option<Seconds>,
+    cycle: Option<Cycle>,
+    every: Option<Duration>,
+    anchor: Option<DateTime<Utc>>,
+    at: Option<DateTime<Utc>>,
+    from: Option<DateTime<Utc>>,
+    until: Option<DateTime<Utc>>,
 }
+
+/// The intervals that `every` takes: a second to ten years.
+const INTERVALS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_650 * 24 * 60 * 60);
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl TimetableSpec {
     pub(crate) fn set_expression(&mut self, crontab: Crontab) -> Result<(), String> {
@@ -27,53 +44,218 @@ impl TimetableSpec {
         }
     }
 
-    /// `None`: nothing was said.
-    pub(crate) fn timetable(&self) -> Result<Option<(Crontab, Seconds)>, String> {
-        match self.expression {
-            Some(crontab) if self.has_words() => Err(format!(
-                "both the crontab `{crontab}` and words say when it is due: say all of it in one of the two ways"
+    /// Returns the timetable in this zone, which has an occurrence. `None`: nothing was said.
+    pub(crate) fn timetable(&self, zone: &Zone, clock_change: ClockChange) -> Result<Option<Timetable>, String> {
+        let span = self.span()?;
+        let crontab = match self.expression {
+            Some(crontab) if self.has_words() => {
+                return Err(format!(
+                    "both the crontab `{crontab}` and words say when it is due: say all of it in one of the two ways"
+                ));
+            }
+            Some(crontab) => crontab,
+            None if self.has_words() => self.crontab_of_words()?,
+            None => return Ok(None),
+        };
+        let times = CivilTimes { crontab, cycle: self.cycle.unwrap_or(Cycle::EVERY_DAY) };
+        let timetable = Timetable { times, interval: self.interval()?, zone: zone.clone(), clock_change, span };
+        if self.is_limited() && timetable.next(DateTime::<Utc>::MIN_UTC).is_none() {
+            return Err(format!(
+                "it says `{}`, which is never due between the years 1970 and 2100: leave one part of it out, or change it",
+                timetable.in_words()
+            ));
+        }
+        Ok(Some(timetable))
+    }
+
+    /// Returns whether there may be no occurrence, although each of the fields has some.
+    fn is_limited(&self) -> bool {
+        self.cycle.is_some() || self.at.is_some() || self.from.is_some() || self.until.is_some()
+    }
+
+    fn span(&self) -> Result<Span, String> {
+        match (self.from, self.until) {
+            (Some(from), Some(until)) if until <= from => Err(format!(
+                "`until({})` is not after `from({})`, so that it would never be due: exchange them, or leave one out",
+                written(until),
+                written(from)
             )),
-            None if self.has_words() => self.timetable_of_words().map(Some),
-            expression => Ok(expression.map(|crontab| (crontab, Seconds::FIRST))),
+            (from, until) => Ok(Span::new(from, until)),
+        }
+    }
+
+    fn interval(&self) -> Result<Option<Interval>, String> {
+        if let Some(at) = self.at {
+            return whole_minute("at", at).map(|at| Some(Interval::once(at)));
+        }
+        let anchor = self.anchor.unwrap_or(DateTime::UNIX_EPOCH);
+        match self.every {
+            None if self.anchor.is_some() => Err(format!(
+                "it has an `anchored_at({})`, and no interval that is counted from there: add `every(..)`, or leave it out",
+                written(anchor)
+            )),
+            None => Ok(None),
+            Some(every) => {
+                let seconds = every.as_secs().cast_signed();
+                let anchor = match every {
+                    _ if every.as_secs() % MINUTE.as_secs() == 0 => whole_minute("anchored_at", anchor)?,
+                    _ => whole_second("anchored_at", anchor)?,
+                };
+                Ok(Some(Interval::new(anchor, seconds)))
+            }
         }
     }
 
     /// What was said, complete or not.
     #[cfg(test)]
-    pub(crate) fn spelt_out(&self) -> (Crontab, Seconds) {
-        (self.expression.unwrap_or_else(|| self.crontab_of_words()), self.seconds.unwrap_or(Seconds::FIRST))
+    pub(crate) fn spelt_out(&self) -> (Crontab, Option<Duration>) {
+        (self.expression.unwrap_or_else(|| self.fields_of_words()), self.every)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn cycle_in_words(&self) -> String {
+        self.cycle.map(|cycle| cycle.to_string()).unwrap_or_default()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_once(&self) -> bool {
+        self.at.is_some()
+    }
+
+    /// Sets the interval. It leaves nothing shorter than itself to other words: with an hour, none may say the minutes.
+    pub(crate) fn set_every(&mut self, every: Duration) -> Result<(), String> {
+        if !INTERVALS.contains(&every) || every.subsec_nanos() != 0 {
+            return Err(format!(
+                "`every({every:?})` is not a whole number of seconds, from one second to ten years: write another interval"
+            ));
+        }
+        match self.every.replace(every) {
+            Some(before) if before != every => {
+                Err(format!("it is due every {before:?} and every {every:?}: leave one of them out"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether a field belongs to the interval, or to the one occurrence.
+    fn is_of_interval(&self, field: Field) -> bool {
+        let shortest = match field {
+            Field::Minute => MINUTE,
+            Field::Hour => HOUR,
+            _ => DAY,
+        };
+        self.at.is_some() || self.every.is_some_and(|every| every >= shortest)
+    }
+
+    /// Refuses words for fields that belong to the interval: either they or the interval would be lost.
+    fn check_interval(&self) -> Result<(), String> {
+        let (whole, others) = match (self.at, self.every) {
+            (Some(at), every) => (format!("at({})", written(at)), every.is_some() || self.anchor.is_some()),
+            (None, Some(every)) => (format!("every({every:?})"), false),
+            (None, None) => return Ok(()),
+        };
+        let lost = Field::ALL.into_iter().find_map(|field| {
+            let set = self.fields[field as usize].filter(|_| self.is_of_interval(field))?;
+            Some(format!("the {} `{}`", field.name(), InField(field, set)))
+        });
+        let lost = lost.or_else(|| {
+            let cycle = self.cycle.filter(|_| self.is_of_interval(Field::DayOfMonth));
+            cycle.map(|cycle| cycle.to_string())
+        });
+        match lost.or_else(|| others.then(|| "an interval".to_owned())) {
+            Some(lost) => {
+                Err(format!("`{whole}` does not go with {lost}, which another word says: leave one of the two out"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn set_anchor(&mut self, anchor: DateTime<Utc>) -> Result<(), String> {
+        once("anchored_at", &mut self.anchor, anchor)
+    }
+
+    /// Sets the one occurrence, beside which no word says more.
+    pub(crate) fn set_at(&mut self, at: DateTime<Utc>) -> Result<(), String> {
+        once("at", &mut self.at, at)
+    }
+
+    pub(crate) fn set_from_instant(&mut self, from: DateTime<Utc>) -> Result<(), String> {
+        once("from", &mut self.from, from)
+    }
+
+    pub(crate) fn set_until(&mut self, until: DateTime<Utc>) -> Result<(), String> {
+        once("until", &mut self.until, until)
+    }
+
+    /// Sets the days to each `n`th from this date, at midnight unless another word sets the time.
+    pub(crate) fn set_days_from(&mut self, n: u16, date: NaiveDate) -> Result<(), String> {
+        self.set_cycle("days", n, date, Cycle::of_days(n, date))
+    }
+
+    /// Sets the weeks to each `n`th from that of this date, on this day of the week unless another word sets it.
+    pub(crate) fn set_weeks_from(&mut self, n: u16, date: NaiveDate) -> Result<(), String> {
+        let day = FieldSet::only(chrono::Datelike::weekday(&date).num_days_from_sunday());
+        self.defaults[Field::DayOfWeek as usize] = Some(day);
+        self.set_cycle("weeks", n, date, Cycle::of_weeks(n, date))
+    }
+
+    fn set_cycle(&mut self, unit: &str, n: u16, date: NaiveDate, cycle: Cycle) -> Result<(), String> {
+        self.default_to_zero(&[Field::Hour, Field::Minute]);
+        match self.cycle.replace(cycle) {
+            _ if n == 0 => Err(format!("`every_{unit}(0, {date})` would never be due: write a number from 1 on")),
+            Some(before) if before != cycle => {
+                Err(format!("its days are counted twice, {before} and {cycle}: leave one of them out"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
-/// What an interval is counted in. It has to divide the next larger unit, so that no interval is shorter than the others.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Interval {
-    Seconds,
-    Minutes,
-    Hours,
+/// Sets what a method says. A second, different value is an error.
+fn once(method: &str, place: &mut Option<DateTime<Utc>>, at: DateTime<Utc>) -> Result<(), String> {
+    match place.replace(at) {
+        Some(before) if before != at => {
+            let [before, at] = [before, at].map(written);
+            Err(format!("`{method}(..)` is called with {before} and with {at}: remove one of the two"))
+        }
+        _ => Ok(()),
+    }
 }
 
-impl Interval {
-    /// Refuses an interval of `n` if it does not come out even.
-    fn check(self, n: u32) -> Result<(), String> {
-        let (units, whole, length, longer) = match self {
-            Self::Seconds => ("seconds", "a minute", 60, "minutes"),
-            Self::Minutes => ("minutes", "an hour", 60, "hours"),
-            Self::Hours => ("hours", "a day", 24, "days"),
-        };
-        let shorter = "; if its last interval may be shorter, say so in a crontab, as in";
-        Err(match self {
-            _ if n == 0 => format!("an interval of 0 {units} is outside of 1-{length}"),
-            _ if n > length => {
-                format!("an interval of {n} {units} is outside of 1-{length}, longer ones are counted in {longer}")
-            }
-            _ if length % n == 0 => return Ok(()),
-            Self::Seconds => {
-                format!("{n} {units} do not divide {whole}, write one of 1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60")
-            }
-            Self::Minutes => format!("{n} {units} do not divide {whole}{shorter} cron(\"*/{n} * * * *\")"),
-            Self::Hours => format!("{n} {units} do not divide {whole}{shorter} cron(\"0 */{n} * * *\")"),
-        })
+fn written(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
+fn whole_second(method: &str, at: DateTime<Utc>) -> Result<i64, String> {
+    let whole = at.with_nanosecond(0).unwrap_or(at);
+    if whole == at {
+        return Ok(at.timestamp());
+    }
+    Err(format!("`{method}({})` lies within a second: write `{}`", written(at), written(whole)))
+}
+
+/// Returns the second at which a minute begins. Ticks at the start of minutes would miss any other.
+fn whole_minute(method: &str, at: DateTime<Utc>) -> Result<i64, String> {
+    let whole = at.with_nanosecond(0).and_then(|at| at.with_second(0)).unwrap_or(at);
+    if whole == at {
+        return Ok(at.timestamp());
+    }
+    Err(format!(
+        "`{method}({})` lies within a minute, and would be missed by ticks at the start of each: write `{}`",
+        written(at),
+        written(whole)
+    ))
+}
+
+/// Refuses an interval of hours that does not come out even, so that the last of a day would be shorter.
+fn check_hours(n: u32) -> Result<(), String> {
+    match n {
+        1.. if 24 % n == 0 => Ok(()),
+        _ => Err(format!(
+            "{n} hours do not divide a day, write one of 1, 2, 3, 4, 6, 8, 12, 24; for every {n} hours of real time, say \
+             `every(Duration::from_secs({}))`",
+            u64::from(n.max(1)) * HOUR.as_secs()
+        )),
     }
 }
 
@@ -122,23 +304,10 @@ impl TimetableSpec {
         self.set(Field::Minute, FieldSet::only(time.minute()))
     }
 
-    /// Sets the seconds, the minutes or the hours to every `n`th.
-    pub(crate) fn set_interval(&mut self, interval: Interval, n: u32) -> Result<(), String> {
-        interval.check(n)?;
-        match interval {
-            Interval::Seconds => self.set_seconds(n),
-            Interval::Minutes => self.set(Field::Minute, FieldSet::every_nth(Field::Minute, n)),
-            Interval::Hours => self.set(Field::Hour, FieldSet::every_nth(Field::Hour, n)),
-        }
-    }
-
-    fn set_seconds(&mut self, n: u32) -> Result<(), String> {
-        match self.seconds.replace(Seconds::every_nth(n).unwrap_or(Seconds::FIRST)).map(Seconds::interval) {
-            Some(before) if before != n => {
-                Err(format!("it is due every {before} s and every {n} s: leave one of them out"))
-            }
-            _ => Ok(()),
-        }
+    /// Sets the hours to every `n`th.
+    pub(crate) fn set_hours(&mut self, n: u32) -> Result<(), String> {
+        check_hours(n)?;
+        self.set(Field::Hour, FieldSet::every_nth(Field::Hour, n))
     }
 
     /// Takes midnight, or the start of an hour, for granted where nothing else sets these fields.
@@ -150,16 +319,23 @@ impl TimetableSpec {
     }
 
     fn has_words(&self) -> bool {
-        self.seconds.is_some() || Field::ALL.into_iter().any(|field| self.get(field).is_some())
+        self.at.is_some()
+            || self.every.is_some()
+            || self.anchor.is_some()
+            || Field::ALL.into_iter().any(|field| self.get(field).is_some())
     }
 
     fn get(&self, field: Field) -> Option<FieldSet> {
-        self.fields[field as usize].or(self.defaults[field as usize])
+        let by_default = || self.defaults[field as usize].filter(|_| !self.is_of_interval(field));
+        self.fields[field as usize].or_else(by_default)
     }
 
-    fn timetable_of_words(&self) -> Result<(Crontab, Seconds), String> {
-        let crontab = self.crontab_of_words();
-        if self.seconds.is_none() && self.get(Field::Hour).is_none() && self.get(Field::Minute).is_none() {
+    fn crontab_of_words(&self) -> Result<Crontab, String> {
+        self.check_interval()?;
+        let crontab = self.fields_of_words();
+        let has_time = self.get(Field::Hour).is_some() || self.get(Field::Minute).is_some();
+        // To an anchor alone belongs an interval, which is asked for elsewhere.
+        if !has_time && self.at.is_none() && self.every.is_none() && self.anchor.is_none() {
             return Err(format!(
                 "it says on which days it is due, but not at what time: add `daily_at(\"02:30\")` or `hourly()`; for every \
                  minute of these days (`{crontab}`), add `every_minute()`"
@@ -169,10 +345,10 @@ impl TimetableSpec {
         if !crontab.day_of_month_comes() {
             return Err(format!("`{crontab}` names a day of the month that never comes"));
         }
-        Ok((crontab, self.seconds.unwrap_or(Seconds::FIRST)))
+        Ok(crontab)
     }
 
-    fn crontab_of_words(&self) -> Crontab {
+    fn fields_of_words(&self) -> Crontab {
         let mut crontab = Crontab::EVERY_MINUTE;
         for field in Field::ALL {
             crontab.set(field, self.get(field).unwrap_or(crontab.get(field)));

@@ -1,4 +1,4 @@
-//! The first minute at which crontabs are due after a given one, and the last before it: day by day, for all at once.
+//! The first minute of civil times from a given one on, and the last up to it: day by day, for all at once.
 //!
 //! Minutes are civil, and counted from 1970-01-01 00:00 as clocks on the wall show it. Years from 1970 to 2100 are searched.
 
@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 
 use chrono::{Datelike, NaiveDate, NaiveTime};
 
+use super::civil_times::{CivilMinute, CivilTimes};
 use crate::time::{crontab::Crontab, crontab::field_set::Field};
 
 const DAY: u32 = 24 * 60;
@@ -15,18 +16,18 @@ const YEARS: RangeInclusive<i32> = 1970..=2100;
 /// How many days these years have.
 const DAYS: i64 = 47_847;
 
-/// The first minute from `minute` on at which one of `crontabs` is due; or, backwards, the last up to it.
-pub(super) fn nearest_due<const FORWARDS: bool>(crontabs: &[Crontab], minute: i64) -> Option<i64> {
+/// Returns the first minute from `minute` on that is one of `times`; or, backwards, the last up to it.
+pub(super) fn nearest_due<const FORWARDS: bool>(times: &[CivilTimes], minute: i64) -> Option<i64> {
     let day_length = i64::from(DAY);
     let minute = if FORWARDS { minute.max(0) } else { minute.min(DAYS * day_length - 1) };
     let mut date = NaiveDate::from_epoch_days(i32::try_from(minute.div_euclid(day_length)).ok()?)?;
     let mut time = u32::try_from(minute.rem_euclid(day_length)).ok()?;
-    let months = crontabs.iter().fold(0, |months, crontab| months | crontab.get(Field::Month).bits);
+    let months = times.iter().fold(0, |months, times| months | times.crontab.get(Field::Month).bits);
     while YEARS.contains(&date.year()) {
-        let day = Crontab::naming(&date.and_time(NaiveTime::MIN));
-        let on_this_day = crontabs.iter().filter(|crontab| crontab.meets_date(&day));
-        let times = on_this_day.filter_map(|crontab| time_of_day::<FORWARDS>(crontab, time));
-        if let Some(time) = if FORWARDS { times.min() } else { times.max() } {
+        let day = CivilMinute::of(&date.and_time(NaiveTime::MIN));
+        let on_this_day = times.iter().filter(|times| times.include_day_of(&day));
+        let found = on_this_day.filter_map(|times| time_of_day::<FORWARDS>(&times.crontab, time));
+        if let Some(time) = if FORWARDS { found.min() } else { found.max() } {
             return Some(i64::from(date.to_epoch_days()) * day_length + i64::from(time));
         }
         if months & u128::from(bit(date.month())) == 0 {

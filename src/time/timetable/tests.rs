@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 
 fn timetable(crontab: &str, zone: &str) -> Timetable {
     let (crontab, zone) = (crontab.parse().expect("an expression"), zone.parse().expect("a zone"));
-    Timetable { crontab, seconds: Seconds::FIRST, zone, clock_change: ClockChange::AsShown }
+    Timetable { zone, clock_change: ClockChange::AsShown, ..Timetable::of(crontab) }
 }
 
 fn instant(text: &str) -> DateTime<Utc> {
@@ -27,7 +27,7 @@ fn assert_around(crontab: &str, zone: &str, previous: &str, at: &str, next: &str
 fn brute_force(timetable: &Timetable, from: DateTime<Utc>, minutes: i64) -> Vec<DateTime<Utc>> {
     (0..minutes)
         .map(|minute| from + TimeDelta::minutes(minute))
-        .filter(|at| timetable.crontab.due(&Crontab::naming(&timetable.zone.at(*at))))
+        .filter(|at| timetable.times.crontab.due(&Crontab::naming(&timetable.zone.at(*at))))
         .collect()
 }
 
@@ -135,7 +135,7 @@ fn a_long_walk_meets_every_due_minute_and_back() {
         for at in (0..DAYS * 24 * 60).map(|minute| start + TimeDelta::minutes(minute)) {
             let now = Crontab::naming(&tables[0].zone.at(at));
             for (timetable, due) in tables.iter().zip(&mut due) {
-                due.extend(timetable.crontab.due(&now).then_some(at));
+                due.extend(timetable.times.crontab.due(&now).then_some(at));
             }
         }
         for (timetable, due) in tables.iter().zip(due) {
@@ -236,7 +236,7 @@ fn what_is_next_is_what_ticks_find_and_what_was_previous_too() {
         let zone = ZONES[random.usize(..ZONES.len())];
         let every = [60, 60, 10, 15, 30][random.usize(..5)];
         let timetable = Timetable {
-            seconds: Seconds::every_nth(every).expect("it divides a minute"),
+            interval: (every < 60).then(|| Interval::new(0, every)),
             clock_change: [ClockChange::AsCron, ClockChange::Once, ClockChange::AsShown][random.usize(..3)],
             ..timetable(&random_crontab(&mut random), zone)
         };
@@ -249,7 +249,7 @@ fn what_is_next_is_what_ticks_find_and_what_was_previous_too() {
         let (from, to) = (middle - TimeDelta::hours(15), middle + TimeDelta::hours(15));
         let context = format!("seed {seed}: {timetable:?} from {from} to {to}");
 
-        let expected = ticked(&timetable, from, to, i64::from(every));
+        let expected = ticked(&timetable, from, to, every);
         let onward: Vec<_> = timetable
             .clone()
             .upcoming(from - TimeDelta::seconds(1), Windows::default())
@@ -291,7 +291,7 @@ fn where_clocks_never_change_the_cron_crate_finds_the_same_times() {
         let every: Vec<u32> = (1..=31).collect();
         let (minutes, hours, days, months, weekdays) = (some(0, 59), some(0, 23), some(1, 31), some(1, 12), some(0, 6));
         let rule = random.u32(0..4);
-        let text = |numbers: &[u32]| numbered(numbers.iter().copied());
+        let text = |numbers: &[u32]| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let (day, weekday) = match rule {
             0 => ("*".to_owned(), "*".to_owned()),
             1 => (text(&days), "*".to_owned()),
@@ -301,12 +301,11 @@ fn where_clocks_never_change_the_cron_crate_finds_the_same_times() {
         let expression = format!("{} {} {day} {} {weekday}", text(&minutes), text(&hours), text(&months));
         let Ok(crontab) = expression.parse::<Crontab>() else { continue };
         let every_nth = [60, 60, 30, 20, 1][random.usize(..5)];
-        let seconds = Seconds::every_nth(every_nth).expect("it divides a minute");
+        let seconds: Vec<u32> = (0..60).step_by(every_nth).collect();
         let crates = |days: &[u32], weekdays: &[u32]| -> cron::Schedule {
             let weekdays: Vec<u32> = weekdays.iter().map(|day| day + 1).collect();
             let [days, weekdays] = [text(days), text(&weekdays)];
-            let (seconds, minutes, hours, months) =
-                (numbered(seconds.numbers()), text(&minutes), text(&hours), text(&months));
+            let (seconds, minutes, hours, months) = (text(&seconds), text(&minutes), text(&hours), text(&months));
             format!("{seconds} {minutes} {hours} {days} {months} {weekdays}").parse().expect("lists of numbers")
         };
         let all_weekdays = [0, 1, 2, 3, 4, 5, 6];
@@ -316,7 +315,8 @@ fn where_clocks_never_change_the_cron_crate_finds_the_same_times() {
             2 => vec![crates(&every, &weekdays)],
             _ => vec![crates(&days, &all_weekdays), crates(&every, &weekdays)],
         };
-        let timetable = Timetable { crontab, seconds, zone: Zone::UTC, clock_change: ClockChange::default() };
+        let interval = (every_nth < 60).then(|| Interval::new(0, i64::try_from(every_nth).expect("it is small")));
+        let timetable = Timetable { interval, ..Timetable::of(crontab) };
         let at = DateTime::from_timestamp(random.i64(0..4_133_980_800), random.u32(0..2) * 500_000_000);
         let at = at.expect("it is in our time");
         // The crate starts from the whole second before, or after.

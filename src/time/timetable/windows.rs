@@ -2,8 +2,6 @@
 
 use chrono::{NaiveTime, Timelike};
 
-use crate::time::{crontab::Crontab, crontab::field_set::Field};
-
 const MINUTES_OF_A_DAY: u32 = 24 * 60;
 
 /// The minutes of the day from one to another, both of them included, over midnight if that is the earlier one; or all
@@ -39,14 +37,6 @@ impl Window {
 pub(crate) struct Windows(pub(crate) Vec<Window>);
 
 impl Windows {
-    /// Whether any time of the day of this crontab lies in them.
-    pub(crate) fn leave_any_of(&self, crontab: &Crontab) -> bool {
-        let are_open_in = |minute| self.0.iter().all(|window| window.is_open_in(minute));
-        let hours = || crontab.get(Field::Hour).numbers();
-        let minutes = || crontab.get(Field::Minute).numbers();
-        self.0.is_empty() || hours().any(|hour| minutes().any(|minute| are_open_in(hour * 60 + minute)))
-    }
-
     /// How many minutes after the minute of `time` they are open: none where they are open then. A day: they never are.
     pub(crate) fn closed_for(&self, time: NaiveTime) -> u32 {
         let mut after = 0;

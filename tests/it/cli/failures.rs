@@ -184,8 +184,8 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ("$S run --name j --wait -1 -- true", 64, "error: "),
     ("$S run --name j --wait 5 --timeout 60.5 -- true", 0, ""),
     ("$S run --name j --wait 5s --every '* * * * *' -- true", 64, "cannot be used with"),
-    ("$S run --name j --timezone UTC -- true", 64, "--every <CRON>"),
-    ("$S run --name j --on-one-server -- true", 64, "--every <CRON>"),
+    ("$S run --name j --timezone UTC -- true", 64, "--every <TIMES>"),
+    ("$S run --name j --on-one-server -- true", 64, "--every <TIMES>"),
     (
         "$S run --name j --every '61 * * * *' -- true",
         64,

@@ -13,7 +13,14 @@ use crate::support::number_in;
 const FORMS: &[(&str, &[(&str, &str)])] = &[
     (
         "event of list",
-        &[("name", "text"), ("timetable", "text"), ("zone", "text"), ("next_due", "[time]"), ("protections", "[text]")],
+        &[
+            ("name", "text"),
+            ("timetable", "text"),
+            ("zone", "text"),
+            ("next_due", "[time]"),
+            ("is_over", "flag"),
+            ("protections", "[text]"),
+        ],
     ),
     ("due time", &[("due", "time"), ("event", "text"), ("zone", "text")]),
     ("lock", &[("name", "text"), ("held_by", "holder?")]),
@@ -70,6 +77,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("timetable", "text"),
             ("zone", "text"),
             ("next_due", "time?"),
+            ("is_over", "flag"),
             ("protections", "[text]"),
             ("mutex", "text?"),
             // A process that only asks has run nothing itself.

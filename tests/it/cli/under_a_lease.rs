@@ -333,3 +333,31 @@ fn a_run_replaces_or_waits_in_a_queue_as_asked() {
     third.ended().exits_with(0);
     assert_eq!(place.read("log"), "second\nthird\nfourth\n");
 }
+
+/// Starts the line more often than its interval passes, as cron does.
+#[test]
+fn each_time_of_an_interval_runs_once() {
+    let place = Place::new();
+    let at = |time: &str, options: &str| {
+        let mut line = place.cron_line("90m", &format!("2026-03-01T{time}Z"), options, "echo $SOLOIST_OCCURRENCE");
+        let ended = line.output().expect("it starts");
+        assert_eq!(ended.status.code(), Some(0), "at {time}: {ended:?}");
+        [ended.stdout, ended.stderr].map(|text| String::from_utf8(text).expect("it is text"))
+    };
+    let ran = |time: &str| [format!("2026-03-01T{time}Z\n"), String::new()];
+    let nothing = || [String::new(), String::new()];
+    assert_eq!(at("11:59:30", ""), nothing());
+    assert_eq!(at("12:00:30", ""), ran("12:00:00"));
+    assert_eq!(at("12:01:30", ""), nothing());
+    assert_eq!(at("12:04:00", "--on-one-server"), nothing());
+    assert_eq!(at("12:07:00", ""), nothing());
+    // The host of that minute was down, and the next one is in time.
+    assert_eq!(at("13:33:00", ""), ran("13:30:00"));
+    let [_, told] = at("13:36:00", "-v");
+    assert_eq!(told, "soloist: it is not due: its next time is 2026-03-01T15:00:00Z\n");
+    let mut wrong = place.cron_line("90x", "2026-03-01T12:00:00Z", "", "true");
+    let wrong = wrong.output().expect("it starts");
+    let message =
+        "soloist: `90x` is neither five fields of a crontab, such as '*/5 * * * *', nor an interval, such as 90m\n";
+    assert_eq!((wrong.status.code(), String::from_utf8(wrong.stderr)), (Some(64), Ok(message.to_owned())));
+}

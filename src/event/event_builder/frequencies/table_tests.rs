@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 use std::{env, fs};
 
-use chrono::{DateTime, Datelike, Month, Timelike, Utc, Weekday};
+use chrono::{DateTime, Datelike, Month, NaiveDate, NaiveTime, TimeDelta, Timelike, Utc, Weekday};
 
 use super::WORDS;
 use crate::event::event_builder::Event;
-use crate::time::timetable::seconds::Seconds;
 
 const WRITTEN: &str = include_str!("table.md");
 
@@ -21,6 +21,15 @@ type Row = (String, Event);
 
 fn event() -> Event {
     Event::call("x", |_| {})
+}
+
+fn midnight() -> DateTime<Utc> {
+    date().and_time(NaiveTime::MIN).and_utc()
+}
+
+/// Returns a Monday that is not the first of its month.
+fn date() -> NaiveDate {
+    NaiveDate::from_ymd_opt(2026, 3, 9).expect("there is such a day")
 }
 
 macro_rules! row {
@@ -52,8 +61,8 @@ fn row_of((name, word): &(&str, fn(Event) -> Event)) -> Row {
 
 fn with_arguments() -> [Vec<Row>; 7] {
     [
-        vec![row!(every_seconds(12))],
-        vec![row!(every_minutes(20))],
+        vec![row!(every(Duration::from_secs(12)))],
+        vec![row!(every(Duration::from_secs(20 * 60)))],
         vec![
             row!(hourly_at(17)),
             row!(hourly_at([15, 45])),
@@ -62,14 +71,23 @@ fn with_arguments() -> [Vec<Row>; 7] {
             row!(every_three_hours_at(15)),
             row!(every_four_hours_at(15)),
             row!(every_six_hours_at([0, 30])),
+            row!(every(Duration::from_secs(90 * 60))),
+            row!(every(Duration::from_secs(90 * 60)).anchored_at(midnight())),
             row!(every_hours(8)),
             row!(every_hours_at(8, 15)),
         ],
-        vec![row!(daily_at("02:30")), row!(twice_daily(1, 13)), row!(twice_daily_at(1, 13, 15))],
+        vec![
+            row!(daily_at("02:30")),
+            row!(twice_daily(1, 13)),
+            row!(twice_daily_at(1, 13, 15)),
+            row!(every_days(3, date()).daily_at("02:30")),
+        ],
         vec![
             row!(daily_at("10:00").days([Weekday::Mon, Weekday::Wed])),
             row!(weekly_on(Weekday::Mon, "02:30")),
             row!(weekly_on([Weekday::Tue, Weekday::Thu], "18:00")),
+            row!(every_weeks(2, date()).daily_at("09:00")),
+            row!(every_weeks(2, date()).weekly_on([Weekday::Mon, Weekday::Thu], "09:00")),
         ],
         vec![
             row!(monthly_on(15, "02:30")),
@@ -93,6 +111,10 @@ fn with_arguments() -> [Vec<Row>; 7] {
             row!(hourly().between("08:00", "10:00")),
             row!(hourly().between("23:00", "01:00")),
             row!(hourly().unless_between("23:00", "04:00")),
+            row!(every(Duration::from_secs(90 * 60)).weekdays()),
+            row!(hourly().from(midnight())),
+            row!(daily().from(midnight()).until(midnight() + TimeDelta::days(30))),
+            row!(at(midnight())),
         ],
     ]
 }
@@ -133,7 +155,10 @@ fn words() -> BTreeSet<String> {
 fn table() -> String {
     let after: DateTime<Utc> = AFTER.parse().expect("an instant");
     let now = after.format("%a %-d %b %Y, %T UTC");
-    let mut table = format!("The times are the next five after {now}.\n");
+    let mut table = format!(
+        "The times are the next five after {now}. `date()` is {}, a Monday, and `midnight()` is its beginning in UTC.\n",
+        date()
+    );
     for (title, rows) in sections() {
         write!(table, "\n# {title}\n\n| word | expression | next five times |\n| --- | --- | --- |\n").expect("text");
         for (text, event) in rows {
@@ -147,21 +172,21 @@ fn table() -> String {
 }
 
 fn expression(event: &Event) -> String {
-    let (crontab, seconds) = event.due().spelt_out();
-    if seconds == Seconds::FIRST {
-        return format!("`{crontab}`");
+    let (crontab, every) = event.due().spelt_out();
+    match every {
+        None if event.due().is_once() => "once".to_owned(),
+        None if event.due().cycle_in_words().is_empty() => format!("`{crontab}`"),
+        None => format!("`{crontab}`, {}", event.due().cycle_in_words()),
+        Some(every) if every.as_secs() == 1 => format!("`{crontab}`, every second"),
+        Some(every) => format!("`{crontab}`, every {} s", every.as_secs()),
     }
-    let n = seconds.interval();
-    assert_eq!(Seconds::every_nth(n), Some(seconds));
-    let every = if n == 1 { "every second".to_owned() } else { format!("every {n} s") };
-    format!("`{crontab}`, {every}")
 }
 
 /// A date is written where it is another one than that before, and a year where it is not this one.
 fn times(event: &Event, after: DateTime<Utc>) -> String {
     let mut last = None;
     let mut written = Vec::new();
-    let seconds = event.due().spelt_out().1 != Seconds::FIRST;
+    let seconds = event.due().spelt_out().1.is_some_and(|every| every.as_secs() % 60 != 0);
     for time in event.upcoming(after).take(5) {
         let pattern = match (last.replace(time.date_naive()), time.year()) {
             (Some(date), _) if date == time.date_naive() => "",
@@ -172,6 +197,7 @@ fn times(event: &Event, after: DateTime<Utc>) -> String {
         assert!(seconds || time.second() == 0);
         written.push(time.format(&format!("{pattern}{clock}")).to_string());
     }
-    assert_eq!(written.len(), 5);
+    let is_once = event.due().is_once();
+    assert_eq!(written.len(), if is_once { 1 } else { 5 });
     written.join(", ")
 }

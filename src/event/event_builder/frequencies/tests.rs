@@ -1,17 +1,23 @@
 //! What the words stand for, alone and together, and what they refuse.
 
-use chrono::{Month, Weekday};
+use std::time::Duration;
+
+use chrono::{DateTime, Month, NaiveDate, Utc, Weekday};
 
 use crate::event::event_builder::Event;
-use crate::time::timetable::seconds::Seconds;
 
 fn event() -> Event {
     Event::call("x", |_| {})
 }
 
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
 #[track_caller]
-fn is_due_every(event: &Event, seconds: u32, expression: &str) {
-    let expected = (expression.parse().expect("it is one"), Seconds::every_nth(seconds).expect("it divides a minute"));
+fn is_due_every(event: &Event, seconds: u64, expression: &str) {
+    let every = (seconds != 60).then(|| Duration::from_secs(seconds));
+    let expected = (expression.parse().expect("it is one"), every);
     assert_eq!(event.due().spelt_out(), expected, "{expression}");
 }
 
@@ -26,9 +32,6 @@ fn every_word_stands_for_its_expression() {
         (event().every_ten_minutes(), "*/10 * * * *"),
         (event().every_fifteen_minutes(), "*/15 * * * *"),
         (event().every_thirty_minutes(), "*/30 * * * *"),
-        (event().every_minutes(1), "* * * * *"),
-        (event().every_minutes(12), "*/12 * * * *"),
-        (event().every_minutes(60), "*/60 * * * *"),
         (event().hourly(), "0 * * * *"),
         (event().hourly_at(17), "17 * * * *"),
         (event().hourly_at([15, 45]), "15,45 * * * *"),
@@ -88,8 +91,9 @@ fn every_word_stands_for_its_expression() {
         (event().every_fifteen_seconds(), 15),
         (event().every_twenty_seconds(), 20),
         (event().every_thirty_seconds(), 30),
-        (event().every_seconds(12), 12),
-        (event().every_seconds(60), 60),
+        (event().every(seconds(12)), 12),
+        (event().every(seconds(90)), 90),
+        (event().every(seconds(7 * 24 * 60 * 60)), 7 * 24 * 60 * 60),
     ] {
         is_due_every(&event, seconds, "* * * * *");
     }
@@ -98,7 +102,7 @@ fn every_word_stands_for_its_expression() {
 #[test]
 fn words_combine_in_any_order() {
     type Word = fn(Event) -> Event;
-    let cases: [(Word, Word, u32, &str); 28] = [
+    let cases: [(Word, Word, u64, &str); 31] = [
         (Event::weekdays, Event::hourly, 60, "0 * * * 1-5"),
         (Event::weekends, |event| event.daily_at("07:05"), 60, "5 7 * * 6,0"),
         (Event::weekly, |event| event.daily_at("13:00"), 60, "0 13 * * 0"),
@@ -127,6 +131,9 @@ fn words_combine_in_any_order() {
         (Event::every_ten_seconds, Event::every_minute, 10, "* * * * *"),
         (Event::every_ten_seconds, |event| event.daily_at("13:30"), 10, "30 13 * * *"),
         (Event::every_second, Event::yearly, 1, "0 0 1 1 *"),
+        (|event| event.every(seconds(20 * 60)), Event::every_two_hours, 1200, "* */2 * * *"),
+        (|event| event.every(seconds(90 * 60)), Event::weekdays, 5400, "* * * * 1-5"),
+        (|event| event.every(seconds(90 * 60)), Event::monthly, 5400, "* * 1 * *"),
     ];
     for (first, second, seconds, expression) in cases {
         is_due_every(&second(first(event())), seconds, expression);
@@ -191,7 +198,7 @@ fn words_of_which_one_would_be_lost_are_refused() {
     );
     assert_eq!(
         refusal(event().every_second().every_ten_seconds()).expect("they differ"),
-        "event `x`: it is due every 1 s and every 10 s: leave one of them out"
+        "event `x`: it is due every 1s and every 10s: leave one of them out"
     );
 }
 
@@ -225,7 +232,9 @@ fn an_expression_says_all_of_it() {
         cron(event().daily_at("09:00")),
         cron(event()).hourly(),
         cron(event().every_ten_seconds()),
-        cron(event()).every_seconds(60),
+        cron(event()).every(seconds(90)),
+        cron(event()).every_days(2, date("2026-01-05")),
+        cron(event()).at(instant("2026-01-05T00:00:00Z")),
         cron(event()).monthly(),
     ] {
         assert_eq!(refusal(event).as_deref(), Some(beside));
@@ -259,23 +268,15 @@ fn what_no_crontab_can_say_is_refused_by_name() {
             event().mondays().yearly_on(Month::June, 31, "02:30"),
             "`30 2 31 6 1` names a day of the month that never comes",
         ),
-        (event().every_seconds(0), "an interval of 0 seconds is outside of 1-60"),
-        (event().every_seconds(61), "an interval of 61 seconds is outside of 1-60, longer ones are counted in minutes"),
         (
-            event().every_seconds(7),
-            "7 seconds do not divide a minute, write one of 1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60",
+            event().every_hours(0),
+            "0 hours do not divide a day, write one of 1, 2, 3, 4, 6, 8, 12, 24; for every 0 hours of real time, say \
+             `every(Duration::from_secs(3600))`",
         ),
-        (event().every_minutes(0), "an interval of 0 minutes is outside of 1-60"),
-        (event().every_minutes(90), "an interval of 90 minutes is outside of 1-60, longer ones are counted in hours"),
-        (
-            event().every_minutes(7),
-            "7 minutes do not divide an hour; if its last interval may be shorter, say so in a crontab, as in cron(\"*/7 * * * *\")",
-        ),
-        (event().every_hours(0), "an interval of 0 hours is outside of 1-24"),
-        (event().every_hours_at(25, 0), "an interval of 25 hours is outside of 1-24, longer ones are counted in days"),
         (
             event().every_hours(5),
-            "5 hours do not divide a day; if its last interval may be shorter, say so in a crontab, as in cron(\"0 */5 * * *\")",
+            "5 hours do not divide a day, write one of 1, 2, 3, 4, 6, 8, 12, 24; for every 5 hours of real time, say \
+             `every(Duration::from_secs(18000))`",
         ),
     ] {
         assert_eq!(refusal(event).expect(message), format!("event `x`: {message}"));
@@ -302,11 +303,128 @@ fn what_no_crontab_can_say_is_refused_by_name() {
 }
 
 #[test]
-fn intervals_are_those_that_come_out_even() {
-    let all = |word: fn(Event, u32) -> Event| (0..100).filter(|n| refusal(word(event(), *n)).is_none()).sum::<u32>();
-    assert_eq!(all(Event::every_seconds), 168, "the divisors of 60");
-    assert_eq!(all(Event::every_minutes), 168, "the divisors of 60");
-    assert_eq!(all(Event::every_hours), 60, "the divisors of 24");
+fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
+    for (event, message) in vec![
+        (
+            event().every(Duration::from_millis(1500)),
+            "`every(1.5s)` is not a whole number of seconds, from one second to ten years: write another interval",
+        ),
+        (
+            event().every(Duration::ZERO),
+            "`every(0ns)` is not a whole number of seconds, from one second to ten years: write another interval",
+        ),
+        (
+            event().every(seconds(90)).anchored_at(instant("2026-01-05T00:00:00.5Z")),
+            "`anchored_at(2026-01-05T00:00:00.500Z)` lies within a second: write `2026-01-05T00:00:00Z`",
+        ),
+        (
+            event().every(seconds(120)).anchored_at(instant("2026-01-05T00:00:30Z")),
+            "`anchored_at(2026-01-05T00:00:30Z)` lies within a minute, and would be missed by ticks at the start of each: \
+             write `2026-01-05T00:00:00Z`",
+        ),
+        (
+            event().anchored_at(instant("2026-01-05T00:00:00Z")),
+            "it has an `anchored_at(2026-01-05T00:00:00Z)`, and no interval that is counted from there: add `every(..)`, or \
+             leave it out",
+        ),
+        (
+            event().daily_at("02:30").every(seconds(90)),
+            "`every(90s)` does not go with the minute `30`, which another word says: leave one of the two out",
+        ),
+        (
+            event().every(seconds(3600)).every_minute(),
+            "`every(3600s)` does not go with the minute `*`, which another word says: leave one of the two out",
+        ),
+        (
+            event().mondays().every(seconds(86_400)),
+            "`every(86400s)` does not go with the day of week `1`, which another word says: leave one of the two out",
+        ),
+        (
+            event().every_days(2, date("2026-01-05")).every(seconds(86_400)),
+            "`every(86400s)` does not go with every 2 days from 2026-01-05, which another word says: leave one of the two out",
+        ),
+        (
+            event().at(instant("2026-01-05T00:00:00Z")).every(seconds(30)),
+            "`at(2026-01-05T00:00:00Z)` does not go with an interval, which another word says: leave one of the two out",
+        ),
+        (
+            event().at(instant("2026-01-05T00:00:00Z")).every_minute(),
+            "`at(2026-01-05T00:00:00Z)` does not go with the minute `*`, which another word says: leave one of the two out",
+        ),
+        (
+            event().at(instant("2026-01-05T00:00:30Z")),
+            "`at(2026-01-05T00:00:30Z)` lies within a minute, and would be missed by ticks at the start of each: write \
+             `2026-01-05T00:00:00Z`",
+        ),
+        (
+            event().at(instant("1969-01-05T00:00:00Z")),
+            "it says `once, at 1969-01-05 00:00`, which is never due between the years 1970 and 2100: leave one part of it \
+             out, or change it",
+        ),
+        (
+            event().at(instant("2026-01-05T00:00:00Z")).at(instant("2026-01-06T00:00:00Z")),
+            "`at(..)` is called with 2026-01-05T00:00:00Z and with 2026-01-06T00:00:00Z: remove one of the two",
+        ),
+        (
+            event().daily().from(instant("2026-01-05T00:00:00Z")).until(instant("2026-01-05T00:00:00Z")),
+            "`until(2026-01-05T00:00:00Z)` is not after `from(2026-01-05T00:00:00Z)`, so that it would never be due: exchange \
+             them, or leave one out",
+        ),
+        (
+            event().daily().from(instant("2026-01-05T00:01:00Z")).until(instant("2026-01-06T00:00:00Z")),
+            "it says `daily at 00:00, from 2026-01-05 00:01, until 2026-01-06 00:00`, which is never due between the years 1970 \
+             and 2100: leave one part of it out, or change it",
+        ),
+        (
+            event().every_days(0, date("2026-01-05")),
+            "`every_days(0, 2026-01-05)` would never be due: write a number from 1 on",
+        ),
+        (
+            event().every_days(2, date("2026-01-05")).every_weeks(2, date("2026-01-05")),
+            "its days are counted twice, every 2 days from 2026-01-05 and every 2 weeks from 2026-01-05: leave one of them out",
+        ),
+    ] {
+        assert_eq!(refusal(event).expect(message), format!("event `x`: {message}"));
+    }
+}
+
+#[test]
+fn hours_are_those_that_come_out_even() {
+    let sum = (0..100).filter(|n| refusal(event().every_hours(*n)).is_none()).sum::<u32>();
+    assert_eq!(sum, 60, "the divisors of 24");
+}
+
+#[test]
+fn what_an_event_says_of_its_days_and_its_span_is_told_in_words() {
+    let mut schedule = crate::schedule::schedule::Schedule::in_process();
+    for (event, words) in [
+        (event().every(seconds(90 * 60)), "every 90 minutes"),
+        (event().every(seconds(90 * 60)).weekdays(), "every 90 minutes, on weekdays"),
+        (event().every(seconds(7 * 24 * 60 * 60)), "every 168 hours"),
+        (event().every_days(3, date("2026-01-05")).daily_at("02:30"), "at 02:30, every 3 days from 2026-01-05"),
+        (event().every_weeks(2, date("2026-01-07")), "at 00:00, on Wednesdays, every 2 weeks from 2026-01-05"),
+        (
+            event()
+                .hourly()
+                .from(instant("2026-01-05T00:00:00Z"))
+                .until(instant("2026-02-05T12:30:00Z"))
+                .timezone("+01:00"),
+            "hourly, from 2026-01-05 01:00, until 2026-02-05 13:30",
+        ),
+        (event().at(instant("2026-01-05T00:00:00Z")).timezone("+01:00"), "once, at 2026-01-05 01:00"),
+    ] {
+        schedule.add(event).expect("it is in order");
+        assert_eq!(schedule.event("x").expect("it was added").timetable(), words);
+        schedule.remove("x");
+    }
+}
+
+fn date(text: &str) -> NaiveDate {
+    text.parse().expect("a date")
+}
+
+fn instant(text: &str) -> DateTime<Utc> {
+    text.parse().expect("an instant")
 }
 
 fn refusal(event: Event) -> Option<String> {

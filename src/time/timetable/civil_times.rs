@@ -1,0 +1,87 @@
+//! Minutes as clocks on the wall show them: those of a crontab, on all days or on some that come again and again.
+
+use std::fmt;
+
+use chrono::{Datelike, NaiveDate, Timelike};
+
+use crate::time::crontab::Crontab;
+
+/// The minutes of a crontab on the days of a cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CivilTimes {
+    pub(crate) crontab: Crontab,
+    pub(crate) cycle: Cycle,
+}
+
+/// A minute, as these times are asked for it.
+pub(crate) struct CivilMinute {
+    fields: Crontab,
+    day: i32,
+}
+
+impl CivilMinute {
+    pub(crate) fn of(civil: &(impl Datelike + Timelike)) -> Self {
+        Self { fields: Crontab::naming(civil), day: civil.num_days_from_ce() }
+    }
+
+    /// Returns the minute of the hour, as a bit.
+    pub(crate) fn minute(&self) -> u64 {
+        self.fields.minute()
+    }
+}
+
+impl CivilTimes {
+    pub(crate) const EVERY_MINUTE: Self = Self { crontab: Crontab::EVERY_MINUTE, cycle: Cycle::EVERY_DAY };
+
+    #[inline]
+    pub(crate) fn include(&self, minute: &CivilMinute) -> bool {
+        self.crontab.due(&minute.fields) && self.cycle.includes(minute.day)
+    }
+
+    /// Returns whether any time of this day is among them.
+    #[inline]
+    pub(crate) fn include_day_of(&self, minute: &CivilMinute) -> bool {
+        self.crontab.meets_date(&minute.fields) && self.cycle.includes(minute.day)
+    }
+}
+
+/// The first `length` of each `period` days, counted from a first day and to both sides of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cycle {
+    /// In days since the year 0, as chrono counts them.
+    first: i32,
+    length: i32,
+    period: i32,
+}
+
+impl Cycle {
+    pub(crate) const EVERY_DAY: Self = Self { first: 0, length: 1, period: 1 };
+
+    /// Counts days: this day, and each `n`th from it.
+    pub(crate) fn of_days(n: u16, date: NaiveDate) -> Self {
+        Self { first: date.num_days_from_ce(), length: 1, period: n.into() }
+    }
+
+    /// Counts weeks from Monday on: the week of this day, and each `n`th from it.
+    pub(crate) fn of_weeks(n: u16, date: NaiveDate) -> Self {
+        let monday = date.num_days_from_ce() - date.weekday().num_days_from_monday().cast_signed();
+        Self { first: monday, length: 7, period: 7 * i32::from(n) }
+    }
+
+    fn includes(self, day: i32) -> bool {
+        self.period == self.length || (day - self.first).rem_euclid(self.period) < self.length
+    }
+}
+
+/// `every 3 days from 2026-01-05`; nothing for each day.
+impl fmt::Display for Cycle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, length, period } = *self;
+        if period == length {
+            return Ok(());
+        }
+        let unit = if length == 1 { "days" } else { "weeks" };
+        let first = NaiveDate::from_num_days_from_ce_opt(first).unwrap_or_default();
+        write!(f, "every {} {unit} from {first}", period / length)
+    }
+}

@@ -1,0 +1,125 @@
+//! Instants of real time, which no clock change moves: at one distance from each other, or one alone.
+
+use std::fmt;
+use std::time::Duration;
+
+const MINUTE: i64 = 60;
+
+/// The instants `anchor + k × every`, for all whole numbers `k`, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interval {
+    anchor: i64,
+    every: i64,
+}
+
+impl Interval {
+    /// So far from each other that no second instant comes, and still whole minutes.
+    const ALONE: i64 = i64::MAX / MINUTE * MINUTE;
+
+    /// `every` is at least a second.
+    pub(crate) const fn new(anchor: i64, every: i64) -> Self {
+        Self { anchor, every }
+    }
+
+    /// Makes the anchor the one instant.
+    pub(crate) const fn once(anchor: i64) -> Self {
+        Self { anchor, every: Self::ALONE }
+    }
+
+    /// Returns the one instant, if there is only one.
+    pub(crate) fn only(self) -> Option<i64> {
+        (self.every == Self::ALONE).then_some(self.anchor)
+    }
+
+    /// Returns how long ago the last of its instants was at this second.
+    #[inline]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "seconds that can be written down are exact"
+    )]
+    pub(crate) fn since_last(self, second: i64) -> i64 {
+        let since_anchor = second - self.anchor;
+        // Each tick divides for each event, and processors divide such numbers several times faster than integers. The quotient
+        // is exact, because both numbers are below 2^53, or the divisor is the larger one.
+        let rest = since_anchor - (since_anchor as f64 / self.every as f64) as i64 * self.every;
+        if rest < 0 { rest + self.every } else { rest }
+    }
+
+    /// Returns the last of its instants at this second or before.
+    pub(crate) fn at_or_before(self, second: i64) -> i64 {
+        second - self.since_last(second)
+    }
+
+    /// Returns the first of its instants at this second or after.
+    pub(crate) fn at_or_after(self, second: i64) -> Option<i64> {
+        self.at_or_before(second - 1).checked_add(self.every)
+    }
+
+    /// Returns anchor and length, in seconds.
+    pub(crate) fn in_seconds(self) -> String {
+        format!("{}+{}", self.anchor, self.every)
+    }
+
+    /// Returns whether a look at the start of each minute would miss some of its instants.
+    pub(crate) const fn needs_seconds(self) -> bool {
+        self.every % MINUTE != 0
+    }
+
+    /// Returns the time from one instant to the next, an hour at most.
+    pub(crate) fn period(self) -> Duration {
+        const HOUR: u64 = 60 * 60;
+        Duration::from_secs(self.every.unsigned_abs().min(HOUR))
+    }
+}
+
+/// `90 minutes`, in the largest unit that leaves no rest.
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, length) = match self.every {
+            every if every % 3600 == 0 => ("hour", 3600),
+            every if every % MINUTE == 0 => ("minute", MINUTE),
+            _ => ("second", 1),
+        };
+        match self.every / length {
+            1 => f.write_str(unit),
+            many => write!(f, "{many} {unit}s"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_as_far_from_the_anchor_as_they_should_be() {
+        let interval = Interval::new(100, 7);
+        assert_eq!((interval.at_or_before(99), interval.at_or_after(99)), (93, Some(100)));
+        assert_eq!((interval.at_or_before(100), interval.at_or_after(100)), (100, Some(100)));
+        assert_eq!((interval.at_or_before(101), interval.at_or_after(101)), (100, Some(107)));
+        assert_eq!((interval.at_or_before(-1), interval.at_or_after(-1)), (-5, Some(2)));
+    }
+
+    #[test]
+    fn the_quotient_is_exact() {
+        let mut random = fastrand::Rng::with_seed(53);
+        for _ in 0..100_000 {
+            let (every, anchor) = (random.i64(1..=315_360_000), random.i64(-8_000_000_000_000..8_000_000_000_000));
+            let times = random.i64(-1_000..1_000) * every;
+            for second in [random.i64(-8_000_000_000_000..8_000_000_000_000), anchor + times, anchor + times - 1] {
+                let expected = (second - anchor).rem_euclid(every);
+                assert_eq!(Interval::new(anchor, every).since_last(second), expected, "{second} {anchor} {every}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_instant_comes_once() {
+        let once = Interval::once(1_000_000);
+        assert_eq!((once.at_or_after(0), once.at_or_after(1_000_000)), (Some(1_000_000), Some(1_000_000)));
+        assert_eq!(once.at_or_after(1_000_001), None);
+        assert!(once.at_or_before(999_999) < 0 && once.at_or_before(i64::from(u32::MAX)) == 1_000_000);
+        assert!(!once.needs_seconds());
+    }
+}

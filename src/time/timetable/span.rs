@@ -1,0 +1,51 @@
+//! From when on and until when an event comes.
+
+use std::fmt;
+
+use chrono::{DateTime, Timelike, Utc};
+
+use crate::time::clock::instant_of;
+
+/// The seconds from one on and before another. Without an end, all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    from: i64,
+    until: i64,
+}
+
+impl Span {
+    pub(crate) const ALWAYS: Self = Self { from: i64::MIN, until: i64::MAX };
+
+    /// Occurrences are whole seconds, so that only those count.
+    pub(crate) fn new(from: Option<DateTime<Utc>>, until: Option<DateTime<Utc>>) -> Self {
+        let whole = |at: DateTime<Utc>| at.timestamp() + i64::from(at.nanosecond() != 0);
+        Self { from: from.map_or(i64::MIN, whole), until: until.map_or(i64::MAX, whole) }
+    }
+
+    pub(crate) fn includes(self, second: i64) -> bool {
+        self.from <= second && second < self.until
+    }
+
+    /// Returns the first second at this one or after that may lie in it.
+    pub(crate) fn not_before(self, second: i64) -> i64 {
+        second.max(self.from)
+    }
+
+    /// Returns the last second at this one or before that may lie in it.
+    pub(crate) fn not_after(self, second: i64) -> i64 {
+        second.min(self.until.saturating_sub(1))
+    }
+
+    /// `from ..`, `until ..`: as these instants are written by `written`.
+    pub(crate) fn in_words(self, written: impl Fn(DateTime<Utc>) -> String) -> impl Iterator<Item = String> {
+        let ends = [("from", self.from, i64::MIN), ("until", self.until, i64::MAX)];
+        let is_set = ends.into_iter().filter(|(_, at, open)| at != open);
+        is_set.map(move |(word, at, _)| format!("{word} {}", written(instant_of(at))))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.in_words(|at| at.to_string()).try_for_each(|end| write!(f, " {end}"))
+    }
+}
