@@ -100,7 +100,7 @@ impl Oracle {
         if either { day || weekday } else { day && weekday }
     }
 
-    /// Within 28 years, each date falls on each day of the week.
+    /// Returns whether any date of 28 years is due: in them, each date falls on each day of the week.
     fn ever_due(&self) -> bool {
         let first = NaiveDate::from_ymd_opt(2000, 1, 1).unwrap();
         first.iter_days().take(28 * 366).any(|date| self.matches_date(date))
@@ -152,7 +152,7 @@ fn calendar_date(day: &str, date: NaiveDate) -> Option<NaiveDate> {
     found.copied()
 }
 
-/// A field's list, written out.
+/// Writes out the list of a field.
 fn numbers(field: &str, first: u32, last: u32, names: &[&str]) -> Option<BTreeSet<u32>> {
     let number = |text: &str| -> Option<u32> {
         let text_in_small = text.to_lowercase();
@@ -280,7 +280,7 @@ impl Writer {
         }
     }
 
-    /// A valid expression with one to three characters changed, gone, or too many.
+    /// Returns a valid expression with one to three characters changed, gone, or too many.
     pub(crate) fn garbage(&mut self) -> String {
         const PIECES: [&str; 25] = [
             "*",
@@ -344,7 +344,7 @@ impl Writer {
     }
 }
 
-/// How many random expressions: 20,000, or as many as `SOLOIST_EXPRESSIONS` says.
+/// Returns the number of random expressions: 20,000, or as many as `SOLOIST_EXPRESSIONS` says.
 fn expressions() -> usize {
     std::env::var("SOLOIST_EXPRESSIONS")
         .map_or(20_000, |number| number.parse().expect("SOLOIST_EXPRESSIONS is a number"))
@@ -790,7 +790,7 @@ fn what_is_wrong_is_said_and_pointed_at() {
     }
 }
 
-/// What others have and cronie has not, or what servers would disagree about.
+/// Asserts that syntax is refused that cronie does not have, or that servers would read differently.
 #[test]
 fn what_others_write_is_refused_with_what_to_write_instead() {
     const NICKNAMES: &str = "none of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly";
