@@ -8,7 +8,7 @@ use chrono::{Datelike, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
 use fastrand::Rng;
 use soloist::time::Crontab;
 
-/// What cronie's manual page says about a text, field by field: sets of numbers, and the day rule by the text.
+/// A text as cronie's manual page reads it, field by field: sets of numbers, and the day rule by the text.
 pub(crate) struct Oracle {
     minutes: BTreeSet<u32>,
     hours: BTreeSet<u32>,
