@@ -34,6 +34,11 @@ pub(super) fn of_schedule(name: String) -> Command {
                     flag("claim")
                         .help("Run it as its last due time, which no other server runs then; within 5 minutes of it"),
                 )
+                .arg(
+                    flag("ignore-filters")
+                        .conflicts_with("claim")
+                        .help("Run it whatever `when`, `skip` and `between` say, as to try it outside of its window"),
+                )
                 .arg(duration("wait").short('w').help("If the event is running elsewhere, wait this long for its end")),
         )
         .subcommand(about("status", "Show what runs, who holds it, what ran, and what is next").arg(json()))
@@ -115,7 +120,11 @@ fn supervised(command: Command) -> Command {
     command
         .arg(anyway("nonblock", 'n').alias("nb"))
         .arg(anyway("exclusive", 'x').short_alias('e'))
-        .arg(option("name", "NAME").required(true).help("What must not run over itself: the name of the lease"))
+        .arg(
+            option("name", "NAME")
+                .required(true)
+                .help("The name of the lease: of commands with one name, one runs at a time"),
+        )
         .arg(option("every", "CRON").help("The scheduled times, as in the line of the crontab: '*/5 * * * *'"))
         .arg(option("timezone", "ZONE").requires("every").help("The zone of these times [default: the machine's own]"))
         .arg(flag("on-one-server").requires("every").help("Run each scheduled time on one server only"))
@@ -123,7 +132,7 @@ fn supervised(command: Command) -> Command {
             option("on-overlap", "WHAT")
                 .value_parser(["skip", "queue-one", "replace"])
                 .requires("every")
-                .help("What becomes of a scheduled time that meets a run [default: skip]"),
+                .help("What to do with a scheduled time while the previous run still runs [default: skip]"),
         )
         .arg(
             duration("wait")
@@ -200,10 +209,11 @@ fn duration(name: &'static str) -> Arg {
 }
 
 /// `1h 30m`; a number alone is one of seconds, as to `flock` and `timeout`.
-pub(super) fn parse_duration(text: &str) -> Result<Duration, humantime::DurationError> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     let whole = || text.parse().ok().map(Duration::from_secs);
     let seconds = whole().or_else(|| Duration::try_from_secs_f64(text.parse().ok()?).ok());
-    seconds.map_or_else(|| humantime::parse_duration(text), Ok)
+    let read = seconds.or_else(|| humantime::parse_duration(text).ok());
+    read.ok_or("write a time such as `90s`, `5m`, `1h 30m`, or a number of seconds")
 }
 
 /// An argument that is there, or has a default.

@@ -1,6 +1,7 @@
 //! How a command ended: its exit status, and what is kept of its output.
 
 use std::fmt;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
@@ -11,6 +12,8 @@ use crate::base::escape::Lines;
 pub(crate) struct CommandExit {
     pub(crate) status: ExitStatus,
     pub(crate) output: Option<KeptOutput>,
+    /// The file that has all of the output.
+    pub(crate) file: Option<Arc<Path>>,
 }
 
 /// How a command ended, as a person says it: `exited with 3`, `ended by signal 9 (SIGKILL)`.
@@ -25,7 +28,7 @@ impl fmt::Display for Exited {
     }
 }
 
-/// The end of what a command wrote; see [`Output::Keep`](crate::Output::Keep).
+/// The end of what a command wrote: as much as [`Output::Keep`](crate::Output::Keep) says, or the last 16 KiB of what went to a file.
 ///
 /// ```
 /// # #[cfg(unix)] {

@@ -16,6 +16,8 @@ use crate::support::{example, until};
 mod cron_lines;
 mod embedded;
 mod failures;
+#[cfg(feature = "redis")]
+mod live_view;
 mod namespaces;
 mod pauses;
 mod shapes;

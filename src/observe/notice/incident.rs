@@ -24,6 +24,8 @@ pub(crate) enum Incident<'a> {
     ObserverPanicked(&'a str),
     /// The schedule, when an event is added: it is to run on one server only, and no other process sees its store.
     StoreTooNear { event: &'a str, scope: &'a dyn fmt::Debug },
+    /// The check for missed occurrences: the store noted the event at a time that is still to come, by its clock.
+    MarkFromTheFuture { event: &'a str, by: Duration },
     /// The loop: the wall clock was set back by so many seconds; by more than a step, the schedule begins anew.
     ClockSetBack { by_s: i64, begins_anew: bool },
     /// The loop: no tick came between these two, because the clock was set, or the machine was suspended.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::on_a_thread::on_a_thread;
-use crate::base::{error::MutexError, threads};
+use crate::base::{error::MutexError, progress::CallProgress, threads};
 use crate::lease::name::MutexName;
 use crate::outcome::paused::Pause;
 use crate::schedule::history::status::Status;
@@ -18,6 +18,7 @@ use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::broken_lease::Broken;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::warning::StoreWarning;
+use crate::time::clock::shown::ExactDuration;
 
 /// How long an answer may take, unless it is said.
 const USUAL_LIMIT: Duration = Duration::from_secs(2);
@@ -68,7 +69,7 @@ impl Schedule {
 
 impl Operator {
     /// Returns the same, with another limit than two seconds for each answer. What has no answer by then is an error, although it
-    /// may still be done.
+    /// may still be done; it names the server that was asked, and how its last attempt failed.
     #[must_use = "the limit is that of what is returned"]
     pub fn within(self, limit: Duration) -> Self {
         Self { limit, ..self }
@@ -157,14 +158,15 @@ impl Operator {
     ///
     /// Those of [`EventMutex::held`], or the store did not answer in time.
     pub async fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
-        let (asked, prefix) = match names {
+        let (asked, listed) = match names {
             Names::Exactly(name) => (vec![name.clone()], None),
             Names::Each(names) => (names.to_vec(), None),
-            Names::LeasesWithPrefix(prefix) => (Vec::new(), Some(prefix.to_owned())),
+            Names::LeasesWithPrefix(text) | Names::MarksOf(text) => (Vec::new(), Some(text.to_owned())),
         };
-        let is_one = matches!(names, Names::Exactly(_));
+        let (is_one, of_marks) = (matches!(names, Names::Exactly(_)), matches!(names, Names::MarksOf(_)));
         let held = move |schedule: &Schedule| {
-            schedule.mutex.mutex.held(match (&prefix, &asked[..]) {
+            schedule.mutex.mutex.held(match (&listed, &asked[..]) {
+                (Some(mutex), _) if of_marks => Names::MarksOf(mutex),
                 (Some(prefix), _) => Names::LeasesWithPrefix(prefix),
                 (None, [name]) if is_one => Names::Exactly(name),
                 (None, names) => Names::Each(names),
@@ -197,8 +199,11 @@ impl Operator {
         };
         let within_limit = move || {
             let (answer, answered) = channel();
+            let progress = CallProgress::default();
+            let watched = progress.clone();
             let asking = move || {
                 let _under_way = under_way;
+                watched.watch_this_thread();
                 // Nobody waits for an answer that comes too late.
                 let _ = answer.send(call(&schedule));
             };
@@ -207,7 +212,10 @@ impl Operator {
             }
             answered.recv_timeout(limit).unwrap_or_else(|error| {
                 let why = match error {
-                    RecvTimeoutError::Timeout => format!("no answer within {limit:?}"),
+                    RecvTimeoutError::Timeout => {
+                        let who = progress.last().map_or_else(String::new, |who| format!(" from {who}"));
+                        format!("no answer within {}{who}", ExactDuration(limit))
+                    }
                     RecvTimeoutError::Disconnected => "the store panicked".to_owned(),
                 };
                 Err(late(MutexError::unavailable(attempted, why)))
