@@ -310,7 +310,7 @@ fn event(options: &Options, name: String) -> Event {
         None => Event::call(name, task(options)),
     };
     event = if options.every_second { event.every_second() } else { event.cron(&options.cron) };
-    if options.without_overlapping {
+    if options.without_overlapping && options.at_most.is_none() {
         event = match options.fixed_term {
             None => event.without_overlapping(),
             Some(term) => event.without_overlapping_for(term),

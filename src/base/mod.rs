@@ -7,6 +7,8 @@ pub(crate) mod per_process;
 pub(crate) mod process_id;
 #[cfg(target_os = "linux")]
 pub(crate) mod process_stat;
+pub(crate) mod progress;
+pub(crate) mod similar;
 pub(crate) mod standard_error;
 #[cfg(unix)]
 pub(crate) mod system;

@@ -5,10 +5,11 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
+
 use crate::base::error::MutexError;
 use crate::base::escape::Chain;
 use crate::base::standard_error::print_line;
-use crate::schedule::history::logged_run::RunsError;
 use crate::schedule::pause::pause_error::PauseError;
 use crate::schedule::schedule::registry::UnknownEvent;
 
@@ -89,12 +90,6 @@ impl From<PauseError> for CommandFailure {
     }
 }
 
-impl From<RunsError> for CommandFailure {
-    fn from(error: RunsError) -> Self {
-        Self::new(&error).with_code(if matches!(error, RunsError::Store(_)) { STORE } else { USAGE })
-    }
-}
-
 impl From<UnknownEvent> for CommandFailure {
     fn from(error: UnknownEvent) -> Self {
         Self::usage(&error)
@@ -135,7 +130,12 @@ pub(super) fn say(message: impl Display) {
 }
 
 /// Prints the error of a parser. Help is one to it, which goes to standard output.
-pub(super) fn print_parse_error(error: &clap::Error, usage: u8) -> ExitCode {
+pub(super) fn print_parse_error(mut error: clap::Error, usage: u8) -> ExitCode {
+    // The tip to put an unknown option behind `--` would run it as a command.
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.to_string().contains("as a value"));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
     let is_error = error.use_stderr();
     // If that fails, nobody could read it anyway.
     let _ = error.print();
@@ -146,8 +146,10 @@ pub(super) fn print_parse_error(error: &clap::Error, usage: u8) -> ExitCode {
     ExitCode::from(if is_error { usage } else { 0 })
 }
 
+const WAITS: &str = "With --every, a scheduled time waits for the run before it with --on-overlap queue-one.";
+
 /// What an error of the parser says, and what to do about it.
-const HINTS: [(&str, &str); 3] = [
+const HINTS: [(&str, &str); 5] = [
     (
         "soloist run",
         "Write: soloist run --name NAME --store URL -- COMMAND. The guide `from_flock` has the options of `flock`.",
@@ -156,5 +158,7 @@ const HINTS: [(&str, &str); 3] = [
         "--store <URL>\n",
         "Say where leases are kept: --store file:/var/lib/locks, or set SOLOIST_STORE as in your crontab.",
     ),
+    ("'--wait <TIME>' cannot be used with", WAITS),
+    ("cannot be used with '--wait <TIME>'", WAITS),
     ("--every <TIMES>\n", "Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'."),
 ];

@@ -34,6 +34,11 @@ pub(super) fn of_schedule(name: String) -> Command {
                     flag("claim")
                         .help("Run it as its last due time, which no other server runs then; within 5 minutes of it"),
                 )
+                .arg(
+                    flag("ignore-filters")
+                        .conflicts_with("claim")
+                        .help("Run it whatever `when`, `skip` and `between` say, as to try it outside of its window"),
+                )
                 .arg(duration("wait").short('w').help("If the event is running elsewhere, wait this long for its end")),
         )
         .subcommand(about("status", "Show what runs, who holds it, what ran, and what is next").arg(json()))
@@ -115,7 +120,11 @@ fn supervised(command: Command) -> Command {
     command
         .arg(anyway("nonblock", 'n').alias("nb"))
         .arg(anyway("exclusive", 'x').short_alias('e'))
-        .arg(option("name", "NAME").required(true).help("What must not run over itself: the name of the lease"))
+        .arg(
+            option("name", "NAME")
+                .required(true)
+                .help("The name of the lease: of commands with one name, one runs at a time"),
+        )
         .arg(option("every", "TIMES").help(
             "The scheduled times, as in the line of the crontab: '*/5 * * * *'; or an interval, such as 90m, counted from \
              1970-01-01 UTC: each of its times runs once, however often cron calls this",
@@ -126,7 +135,7 @@ fn supervised(command: Command) -> Command {
             option("on-overlap", "WHAT")
                 .value_parser(["skip", "queue-one", "replace"])
                 .requires("every")
-                .help("What becomes of a scheduled time that meets a run [default: skip]"),
+                .help("What to do with a scheduled time while the previous run still runs [default: skip]"),
         )
         .arg(
             duration("wait")
@@ -203,10 +212,11 @@ fn duration(name: &'static str) -> Arg {
 }
 
 /// `1h 30m`; a number alone is one of seconds, as to `flock` and `timeout`.
-pub(super) fn parse_duration(text: &str) -> Result<Duration, humantime::DurationError> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     let whole = || text.parse().ok().map(Duration::from_secs);
     let seconds = whole().or_else(|| Duration::try_from_secs_f64(text.parse().ok()?).ok());
-    seconds.map_or_else(|| humantime::parse_duration(text), Ok)
+    let read = seconds.or_else(|| humantime::parse_duration(text).ok());
+    read.ok_or("write a time such as `90s`, `5m`, `1h 30m`, or a number of seconds")
 }
 
 /// An argument that is there, or has a default.

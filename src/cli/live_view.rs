@@ -66,8 +66,18 @@ fn print_told(told: &Receiver<ToPrint>, schedule: &Schedule, shutdown: &Shutdown
     let clock = Clock::system();
     let is_terminal = io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
     let (mut bottom, mut is_ending, mut next) = (Bottom::default(), false, clock.moment());
+    // A table that is missing, or a wrong password, is found before the first event needs the store.
+    if let Err(error) = schedule.check() {
+        print(&format!("{}\n", Chain(&error)));
+    }
     loop {
-        match told.recv_timeout(if is_terminal { next.since(clock.moment()) } else { EVERY }) {
+        // Elsewhere there is no picture, so that nothing is asked and the thread sleeps until there is a line.
+        let next_line = if is_terminal {
+            told.recv_timeout(next.since(clock.moment()))
+        } else {
+            told.recv().map_err(RecvTimeoutError::from)
+        };
+        match next_line {
             Ok(ToPrint::Line(line)) => print(&format!("{line}\n")),
             Err(RecvTimeoutError::Timeout) => {}
             Ok(ToPrint::End) | Err(RecvTimeoutError::Disconnected) => break,
@@ -80,7 +90,7 @@ fn print_told(told: &Receiver<ToPrint>, schedule: &Schedule, shutdown: &Shutdown
             is_ending = true;
             print("nothing more starts, and what is at work may finish; Ctrl-C again stops it\n");
         }
-        bottom.draw(&schedule.status());
+        bottom.draw(&schedule.status_of_leases());
     }
     bottom.give_back();
 }

@@ -94,7 +94,7 @@ fn own_arguments() -> Result<ArgMatches, ExitCode> {
     let name = program.as_deref().and_then(Path::file_stem).map_or("schedule".into(), OsStr::to_string_lossy);
     let mut parser = command(name).subcommand(arguments::completions());
     let matches = parser.try_get_matches_from_mut(std::env::args_os());
-    let matches = matches.map_err(|error| answer::print_parse_error(&error, USAGE))?;
+    let matches = matches.map_err(|error| answer::print_parse_error(error, USAGE))?;
     match matches.subcommand() {
         Some(("completions", arguments)) => Err(answer::print(Ok(completions(parser, arguments)))),
         _ => Ok(matches),
@@ -174,7 +174,7 @@ pub fn run_tool() -> ExitCode {
         // `run` fails as `flock` does where it does not understand its arguments.
         Err(error) => {
             let usage = if supervise::is_asked_for() { supervise::USAGE } else { USAGE };
-            return answer::print_parse_error(&error, usage);
+            return answer::print_parse_error(error, usage);
         }
     };
     match matches.subcommand() {

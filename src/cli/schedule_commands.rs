@@ -12,7 +12,7 @@ use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, print_text}
 use super::arguments::{duration_of, text};
 use super::live_view::LiveView;
 use super::store_commands;
-use super::tables::{holding, how_it_ended, marked, pause_in_words, table_or, time};
+use super::tables::{holding, how_it_ended, lines, marked, pause_in_words, table_or, time};
 use crate::base::escape::{Chain, Named, OneLine};
 use crate::event::definition::Definition;
 use crate::outcome::skip_reason::SkipReason;
@@ -21,7 +21,7 @@ use crate::schedule::history::status::{EventStatus, Status};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::shutdown::Shutdown;
 use crate::schedule::{schedule::Schedule, tick_plan::last_due::CLAIMED_AFTER};
-use crate::time::clock::Clock;
+use crate::time::clock::{Clock, shown::ExactDuration};
 
 const NO_EVENTS: &str = "the schedule has no events";
 
@@ -34,6 +34,7 @@ struct EventForm {
     next_due: Vec<DateTime<Utc>>,
     is_over: bool,
     protections: Vec<String>,
+    conditions: Vec<String>,
 }
 
 /// How `next --json` shows a due time.
@@ -54,7 +55,13 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: Schedule) 
         "run-one" => run_one(
             schedule,
             text(arguments, "event"),
-            arguments.get_flag("claim"),
+            if arguments.get_flag("claim") {
+                RunOne::Claimed
+            } else if arguments.get_flag("ignore-filters") {
+                RunOne::PastFilters
+            } else {
+                RunOne::ByHand
+            },
             duration_of(arguments, "wait").unwrap_or_default(),
         ),
         "status" => status(&schedule.status(), is_json()),
@@ -90,7 +97,15 @@ fn on_signals() -> Result<Shutdown, CommandFailure> {
     Shutdown::on_signals().map_err(|error| CommandFailure::saying(format_args!("can't listen to signals: {error}")))
 }
 
-fn run_one(schedule: Schedule, event: &str, claims: bool, wait: Duration) -> Answered {
+/// The ways of `run-one`.
+enum RunOne {
+    ByHand,
+    PastFilters,
+    /// As its last due time.
+    Claimed,
+}
+
+fn run_one(schedule: Schedule, event: &str, how: RunOne, wait: Duration) -> Answered {
     let shutdown = on_signals()?;
     let schedule = schedule.with_shutdown(&shutdown);
     let not_due = || {
@@ -100,12 +115,14 @@ fn run_one(schedule: Schedule, event: &str, claims: bool, wait: Duration) -> Ans
         ))
     };
     let now = Clock::system().now();
-    let entry = if claims {
-        let due = schedule.last_due(event, now)?.ok_or_else(not_due)?;
-        let wait = wait.min((due + CLAIMED_AFTER - now).to_std().unwrap_or_default());
-        run_when_free(&schedule, event, wait, || schedule.run_last_due(event, now)?.ok_or_else(not_due))?
-    } else {
-        run_when_free(&schedule, event, wait, || Ok::<_, CommandFailure>(schedule.run_event(event, now)?))?
+    let entry = match how {
+        RunOne::Claimed => {
+            let due = schedule.last_due(event, now)?.ok_or_else(not_due)?;
+            let wait = wait.min((due + CLAIMED_AFTER - now).to_std().unwrap_or_default());
+            run_when_free(&schedule, event, wait, || schedule.run_last_due(event, now)?.ok_or_else(not_due))?
+        }
+        RunOne::PastFilters => run_when_free(&schedule, event, wait, || schedule.run_event_past_filters(event, now))?,
+        RunOne::ByHand => run_when_free(&schedule, event, wait, || schedule.run_event(event, now))?,
     };
     let code = if entry.is_failure() || matches!(entry.verdict(), Verdict::Skipped(_)) { FAILED } else { 0 };
     let printed = print_text(&entry.to_string());
@@ -160,18 +177,21 @@ fn list(schedule: &Schedule, count: u16, is_json: bool) -> Answered {
             next_due,
             is_over: event.is_over(now),
             protections: event.protections(),
+            conditions: event.conditions(),
         };
         return CommandAnswer::json(&events.map(form).collect::<Vec<_>>());
     }
     let rows = events.map(|(event, times)| {
         let times: Vec<String> = times.iter().map(|due| time(*due, event.zone(), now)).collect();
-        let times = if times.is_empty() { never(event.is_over(now)) } else { times.join("\n") };
+        let times = if times.is_empty() { never(event.is_over(now)) } else { lines(times) };
         // The word that asks for it; the details follow a comma.
         let words = event.protections().into_iter().map(|it| it.split(',').next().unwrap_or_default().to_owned());
-        let protections = words.collect::<Vec<_>>().join("\n");
-        vec![Named(event.name()).into(), event.timetable().into(), times.into(), protections.into()]
+        let protections = lines(words.collect());
+        let conditions = lines(event.conditions());
+        vec![Named(event.name()).into(), event.timetable().into(), times.into(), protections.into(), conditions.into()]
     });
-    Ok(CommandAnswer::text(table_or(&["event", "timetable", "next due", "protections"], rows, NO_EVENTS)))
+    let heads = ["event", "timetable", "next due", "protections", "conditions"];
+    Ok(CommandAnswer::text(table_or(&heads, rows, NO_EVENTS)))
 }
 
 fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
@@ -188,7 +208,7 @@ fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
         return CommandAnswer::json(&due.iter().map(form).collect::<Vec<_>>());
     }
     let rows = due.iter().map(|(at, event)| vec![time(*at, event.zone(), now).into(), Named(event.name()).into()]);
-    let nothing = format!("nothing is due within {}", humantime::format_duration(within));
+    let nothing = format!("nothing is due within {}", ExactDuration(within));
     Ok(CommandAnswer::text(table_or(&["due", "event"], rows, &nothing)))
 }
 
@@ -213,6 +233,11 @@ fn never(is_over: bool) -> String {
 
 /// What an event does now, wherever in the fleet.
 fn state(event: &EventStatus, now: DateTime<Utc>) -> Cell {
+    let waiting = match event.waiting.as_deref() {
+        None | Some([]) => String::new(),
+        Some([one]) => format!("; waiting: {}", holding(one, now)),
+        Some([first, more @ ..]) => format!("; waiting: {}, and {} more", holding(first, now), more.len()),
+    };
     let held = match event.held_by.as_deref() {
         None if event.mutex.is_none() => "not protected".to_owned(),
         None => "not known".to_owned(),
@@ -222,8 +247,8 @@ fn state(event: &EventStatus, now: DateTime<Utc>) -> Cell {
     };
     let is_held = event.held_by.as_ref().is_some_and(|holders| !holders.is_empty());
     match &event.paused {
-        None => marked(held, is_held.then_some(true)),
-        Some(pause) => marked(format!("{held}; {}", pause_in_words(pause, now)), Some(false)),
+        None => marked(held + &waiting, is_held.then_some(true)),
+        Some(pause) => marked(format!("{held}{waiting}; {}", pause_in_words(pause, now)), Some(false)),
     }
 }
 

@@ -9,10 +9,11 @@ use clap::parser::ValueSource;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, STORE, USAGE};
 use super::arguments::{duration_of, parse_duration, text};
-use super::tables::{how_it_ended, marked, pause_in_words, table_or, time, time_of};
+use super::tables::{holding, how_it_ended, marked, pause_in_words, table_or, time, time_of};
 use super::unlock::unlock;
 use crate::base::escape::{OneLine, Quoted};
 use crate::lease::holder::Holder;
+use crate::outcome::paused::Pause;
 use crate::outcome::run_record::skip_count::SkipCount;
 use crate::schedule::history::logged_run::LoggedRun;
 use crate::schedule::pause::pause_error::PauseError;
@@ -89,7 +90,7 @@ pub(super) fn named(schedule: Schedule, arguments: &ArgMatches) -> Result<Schedu
 /// For stores that have one.
 pub(super) fn create_table_of(arguments: &ArgMatches) -> Answered {
     create_table(text(arguments, "store")).map_err(|error| CommandFailure::usage(&error))??;
-    Ok(CommandAnswer::text("the table is there"))
+    Ok(CommandAnswer::text("the table is ready"))
 }
 
 fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
@@ -97,12 +98,20 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
     struct Log {
         runs: Vec<LoggedRun>,
         skips: Vec<SkipCount>,
+        waiting: Vec<Holder>,
     }
-    let Log { runs, skips } = Log { runs: schedule.runs(event)?, skips: schedule.skips(event)? };
+    let definition = schedule.event(event)?;
+    // Also what others wrote, where this schedule keeps no log itself.
+    let log = Log {
+        runs: schedule.runs_of(definition)?,
+        skips: schedule.skips_of(definition)?,
+        waiting: schedule.waiting_for(definition)?,
+    };
     if is_json {
-        return CommandAnswer::json(&Log { runs, skips });
+        return CommandAnswer::json(&log);
     }
-    let (now, zone) = (Clock::system().now(), schedule.event(event)?.zone());
+    let Log { runs, skips, waiting } = log;
+    let (now, zone) = (Clock::system().now(), definition.zone());
     let row = |run: &LoggedRun| {
         let record = run.record();
         let (ended, is_well) = how_it_ended(run);
@@ -121,7 +130,9 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
         let (count, reason) = (skip.count(), skip.reason().replace('_', " "));
         format!("\nskipped, {reason}: {count}, the last one of {}", time(skip.latest(), zone, now))
     };
-    Ok(CommandAnswer::text(table.trim_end().to_owned() + &skips.iter().map(skipped).collect::<String>()))
+    let waits = |holder: &Holder| format!("\nwaiting: {}", holding(holder, now));
+    let more: String = skips.iter().map(skipped).chain(waiting.iter().map(waits)).collect();
+    Ok(CommandAnswer::text(table.trim_end().to_owned() + &more))
 }
 
 fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
@@ -158,6 +169,10 @@ fn until_its_command_ends(holder: &Holder) -> String {
 }
 
 fn pause(schedule: &Schedule, event: Option<&str>, length: Duration, why: &str) -> Answered {
+    if length.is_zero() {
+        let message = "`--for 0` is no time for a pause: use `90s`, `2h` and the like; `resume` ends a pause";
+        return Err(CommandFailure::saying(message).with_code(USAGE));
+    }
     let now = Clock::system().now();
     let until = TimeDelta::from_std(length).ok().and_then(|length| now.checked_add_signed(length));
     let until = until.ok_or_else(|| CommandFailure::saying("no pause is so long: ten years at most"))?;
@@ -186,20 +201,25 @@ fn resume(schedule: &Schedule, event: Option<&str>) -> Answered {
     })
 }
 
-/// Who paused the schedule, or this event.
+/// Tells who paused the schedule, and this event, or all that are paused alone.
 fn paused(schedule: &Schedule, event: Option<&str>) -> Answered {
     let now = Clock::system().now();
-    let whole = schedule.paused()?.map(|pause| format!("{EVERYTHING} is {}", pause_in_words(&pause, now)));
-    let alone = match event {
-        None => None,
-        Some(event) => {
-            schedule.paused_event(event)?.map(|it| format!("{} is {}", OneLine(event), pause_in_words(&it, now)))
+    let is = |what: &str, pause: &Pause| format!("{what} is {}", pause_in_words(pause, now));
+    let mut pauses: Vec<String> = schedule.paused()?.iter().map(|pause| is(EVERYTHING, pause)).collect();
+    match event {
+        None => {
+            pauses.extend(schedule.paused_events()?.iter().map(|(name, pause)| is(&OneLine(name).to_string(), pause)))
         }
-    };
-    let pauses: Vec<String> = whole.into_iter().chain(alone).collect();
+        Some(event) => {
+            pauses.extend(schedule.paused_event(event)?.iter().map(|pause| is(&OneLine(event).to_string(), pause)))
+        }
+    }
     if pauses.is_empty() {
-        let what = event.map_or_else(|| EVERYTHING.to_owned(), |event| OneLine(event).to_string());
-        return Ok(CommandAnswer::text(format!("{what} is not paused")).with_code(FAILED));
+        let what = event.map_or_else(
+            || "nothing on this schedule is paused".to_owned(),
+            |event| format!("{} is not paused", OneLine(event)),
+        );
+        return Ok(CommandAnswer::text(what).with_code(FAILED));
     }
     Ok(CommandAnswer::text(pauses.join("\n")))
 }

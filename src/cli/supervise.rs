@@ -129,7 +129,41 @@ fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Re
 }
 
 fn usage(error: &(dyn Error + 'static)) -> Refused {
-    (USAGE, Chain(error).to_string())
+    (USAGE, with_options(&Chain(error).to_string()))
+}
+
+/// The methods of an event, and the options that stand for them.
+const OPTIONS: [(&str, &str); 11] = [
+    ("cron", "every"),
+    ("timezone", "timezone"),
+    ("on_one_server", "on-one-server"),
+    ("on_overlap", "on-overlap"),
+    ("timeout", "timeout"),
+    ("grace", "grace"),
+    ("hold_at_least", "hold-at-least"),
+    ("stuck_after", "stuck-after"),
+    ("lease_term", "term"),
+    ("on_outage", "on-outage"),
+    ("with_run_log", "log"),
+];
+
+/// Returns a message about methods as one about options: `--grace 5s` instead of `grace(5s)`.
+fn with_options(message: &str) -> String {
+    // A command has no lease for a fixed term.
+    let message = message.replace(" or the `without_overlapping_for(..)`", "");
+    OPTIONS.iter().fold(message, |message, (method, option)| {
+        let begin = format!("`{method}(");
+        let mut parts = message.split(&begin);
+        let mut said = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            match part.split_once(")`") {
+                Some(("" | "..", rest)) => said += &format!("`--{option}`{rest}"),
+                Some((value, rest)) => said += &format!("`--{option} {value}`{rest}"),
+                None => said += &format!("{begin}{part}"),
+            }
+        }
+        said
+    })
 }
 
 fn event(arguments: &ArgMatches) -> Event {

@@ -47,6 +47,11 @@ pub(super) fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -
     table.trim_fmt()
 }
 
+/// Joins the parts of a cell: below one another on a terminal, and elsewhere on one line.
+pub(super) fn lines(parts: Vec<String>) -> String {
+    parts.join(if io::stdout().is_terminal() { "\n" } else { "; " })
+}
+
 /// A cell that is green if all is well, red if not, and of no colour if it says neither.
 pub(super) fn marked(text: String, is_well: Option<bool>) -> Cell {
     let cell = Cell::new(text);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::base::{error::debug_as_display, escape::Quoted};
 use crate::lease::term::Term;
+use crate::time::clock::shown::ExactDuration;
 
 /// Why a schedule refused an event. The schedule is as it was before.
 ///
@@ -54,7 +55,7 @@ debug_as_display!(AddError);
 /// let event = Event::call("reports", |_| {}).daily().without_overlapping_for(Duration::ZERO);
 /// let error = Schedule::in_process().add(event).unwrap_err();
 /// assert_eq!(error.kind(), AddErrorKind::OutOfRange);
-/// assert_eq!(error.to_string(), "event `reports`: a lease of 0ns is outside of 1ms to ten years");
+/// assert_eq!(error.to_string(), "event `reports`: `without_overlapping_for(0s)`: use 1ms to ten years");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -95,10 +96,13 @@ pub(crate) struct Refusal {
     message: Box<str>,
 }
 
-/// Checks that a length is one that a lease can have, from 1 ms to ten years. `what` is the setting, with its value.
-pub(super) fn checked_term(length: Duration, what: fmt::Arguments<'_>) -> Result<Term, Refusal> {
-    Term::new(length).map_err(|_| {
-        let shortest = Term::MIN.get();
-        AddErrorKind::OutOfRange.because(format_args!("{what} is outside of {shortest:?} to ten years"))
-    })
+/// Checks that the value of a method is a length that a lease can have, from 1 ms to ten years.
+pub(super) fn checked_term(method: &str, length: Duration) -> Result<Term, Refusal> {
+    Term::new(length).map_err(|_| out_of_range(method, length, Term::MIN.get(), "ten years"))
+}
+
+/// Refuses the duration that a method was given.
+pub(super) fn out_of_range(method: &str, value: Duration, least: Duration, most: &str) -> Refusal {
+    let [value, least] = [value, least].map(ExactDuration);
+    AddErrorKind::OutOfRange.because(format_args!("`{method}({value})`: use {least} to {most}"))
 }

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use super::add_error::{AddErrorKind, Refusal};
 use super::catch_up::CatchUp;
 use super::protection::claim::{CLAIM_MARGIN, Claim, MINUTE};
+use crate::time::clock::shown::ExactDuration;
 use crate::time::timetable::Timetable;
 
 /// The most live claims of one event: each of them costs every decision on files, and memory in the other stores.
@@ -36,10 +37,13 @@ impl ClaimWindow {
         let Self(window) = self;
         let live = (window + CLAIM_MARGIN).as_nanos() / period.as_nanos().max(1);
         match claim {
-            Some(Claim::Occurrence) if live > MOST_LIVE_CLAIMS => Err(AddErrorKind::Conflict.because(format_args!(
-                "an occurrence every {period:?} that may wait for {window:?} leaves more than 50,000 claims in the store at \
-                 a time: let it wait for less with `within(..)`, or let it be due less often"
-            ))),
+            Some(Claim::Occurrence) if live > MOST_LIVE_CLAIMS => {
+                let [period, window] = [period, window].map(ExactDuration);
+                Err(AddErrorKind::Conflict.because(format_args!(
+                    "an occurrence every {period} that may wait for {window} leaves more than 50,000 claims in the store at a \
+                     time: let it wait for less with `within(..)`, or let it be due less often"
+                )))
+            }
             _ => Ok(()),
         }
     }

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::add_error::{AddError, AddErrorKind, Refusal, checked_term};
+use super::add_error::{AddError, AddErrorKind, Refusal, checked_term, out_of_range};
 use super::catch_up::CatchUp;
 use super::claim_window::{ClaimWindow, usual_claim_window};
 use super::event_builder::{AfterHook, Event};
-use super::filter::{Filter, windows_of};
+use super::filter::{Environments, Filter, named, windows_of};
 use super::protection::{LeaseTerms, Protection};
 use crate::lease::{name::MutexName, term::Term};
 use crate::outcome::run_record::MOST_KEPT;
 use crate::store::handle::Store;
 use crate::task::command::{LONGEST_GRACE, stopping::KILLING_TAKES};
 use crate::task::work::{Task, Work};
-use crate::time::clock::shown::HumanDuration;
+use crate::time::clock::shown::{ExactDuration, HumanDuration};
 use crate::time::timetable::Timetable;
 use crate::time::zone::Zone;
 
@@ -44,6 +44,8 @@ pub struct Definition {
     pub(crate) protection: Protection,
     pub(crate) claim_window: ClaimWindow,
     pub(crate) timeout: Option<Duration>,
+    /// The environments that it is for; `None`: all.
+    environments: Option<Environments>,
     /// Whether it is due at all, in this environment.
     pub(crate) runs_here: bool,
     pub(crate) catch_up: Option<CatchUp>,
@@ -63,7 +65,7 @@ impl Definition {
     }
 
     /// When it is due on the clocks of its [zone](Self::zone), in plain English: `daily at 02:30`, `every 10 seconds`. What
-    /// windows leave out is not in it.
+    /// its [conditions](Self::conditions) leave out is not in it.
     pub fn timetable(&self) -> String {
         self.timetable.in_words()
     }
@@ -90,6 +92,14 @@ impl Definition {
         words.extend(self.even_when_paused.then(|| "even_when_paused".to_owned()));
         words.extend(self.failure_limit.map(|limit| format!("pause_on_failure {limit}")));
         words
+    }
+
+    /// Returns the conditions under which it runs when it is due, in the words that ask for them, one by one: `between 08:00 and 17:00`,
+    /// `environments production`, `when`. For people; the texts may change.
+    pub fn conditions(&self) -> Vec<String> {
+        let here =
+            self.environments.iter().filter(|_| self.runs_here).map(|them| format!("environments {}", them.list()));
+        here.chain((0..self.filters.len()).map(|at| named(&self.filters, at))).collect()
     }
 
     /// Returns the claim window for one occurrence.
@@ -142,11 +152,11 @@ impl Event {
         let timetable = self.timetable().map_err(refuse)?;
         timetable.zone.check().map_err(|error| refuse(AddErrorKind::Zone.because(error)))?;
         if let Some(limit) = self.timeout {
-            checked_term(limit, format_args!("a timeout of {limit:?}")).map_err(refuse)?;
+            checked_term("timeout", limit).map_err(refuse)?;
         }
         if let Some(limit) = self.failure_limit {
             if !(1..MOST_KEPT).contains(&limit) {
-                let message = format_args!("`pause_on_failure({limit})` is none of 1 to {}", MOST_KEPT - 1);
+                let message = format_args!("`pause_on_failure({limit})`: use 1 to {}", MOST_KEPT - 1);
                 return Err(refuse(AddErrorKind::OutOfRange.because(message)));
             }
             if self.even_when_paused {
@@ -157,12 +167,13 @@ impl Event {
             }
         }
         if let Some(time) = self.stuck_after {
-            checked_term(time, format_args!("`stuck_after({time:?})`")).map_err(refuse)?;
+            checked_term("stuck_after", time).map_err(refuse)?;
         }
         let environments = self.environments.as_ref();
         let runs_here = environments.map_or(Ok(true), |them| them.include(environment)).map_err(refuse)?;
         if !runs_here {
-            self.filters.insert(0, Filter::Call(Box::new(|_| false)));
+            self.filters.extend(self.environments.clone().map(Filter::OtherEnvironment));
+            self.filters.rotate_right(1); // It is asked before those that call code.
         }
         let window = self.protections.catch_up;
         let usual_window = usual_claim_window(timetable.period());
@@ -192,6 +203,7 @@ impl Event {
             after: self.after,
             protection,
             timeout: self.timeout,
+            environments: self.environments,
             runs_here,
             catch_up,
             store: self.store,
@@ -207,14 +219,18 @@ impl Event {
 fn check_grace(work: &Work, lease: Option<LeaseTerms>) -> Result<(), Refusal> {
     let Some(grace) = work.grace() else { return Ok(()) };
     if grace > LONGEST_GRACE {
-        return Err(AddErrorKind::OutOfRange.because(format_args!("a grace of {grace:?} is longer than an hour")));
+        return Err(out_of_range("grace", grace, Duration::ZERO, "1h"));
     }
     let needed = work.stopping() * 2;
     match lease.map(|lease| lease.term.get()) {
-        Some(term) if term < needed => Err(AddErrorKind::Conflict.because(format_args!(
-            "a lease of {term:?} is too short to stop its task in: a grace of {grace:?} and {KILLING_TAKES:?} to end it \
-             need twice as long, {needed:?}; let the lease be longer, or the `grace(..)` shorter"
-        ))),
+        Some(term) if term < needed => {
+            let [term, needed, grace, killing] = [term, needed, grace, KILLING_TAKES].map(ExactDuration);
+            Err(AddErrorKind::Conflict.because(format_args!(
+                "its lease of {term} is too short for a `grace({grace})`: it has to last {needed}, which is twice the grace \
+                 and the {killing} that killing may take; let the `lease_term(..)` or the `without_overlapping_for(..)` be \
+                 longer, or the `grace(..)` shorter"
+            )))
+        }
         _ => Ok(()),
     }
 }

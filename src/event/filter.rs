@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::add_error::{AddErrorKind, Refusal};
-use crate::base::escape::Quoted;
+use crate::base::escape::{Named, Quoted};
 use crate::time::tick::Tick;
 use crate::time::timetable::windows::{Window, Windows};
 
@@ -12,20 +12,49 @@ use crate::time::timetable::windows::{Window, Windows};
 pub(crate) enum Filter {
     /// It also limits the next times of its event.
     Window(Window),
-    Call(Box<dyn Fn(&Tick) -> bool + Send + Sync>),
+    /// The event is for other environments than this one.
+    OtherEnvironment(Environments),
+    When(FilterCall),
+    Skip(FilterCall),
 }
+
+pub(crate) type FilterCall = Box<dyn Fn(&Tick) -> bool + Send + Sync>;
 
 impl Filter {
     pub(crate) fn allows(&self, tick: &Tick) -> bool {
         match self {
             // The times differ for a missed occurrence: one that the window kept from running was not missed.
             Self::Window(window) => [tick.local(), tick.scheduled()].iter().all(|at| window.is_open_at(at.time())),
-            Self::Call(allowed) => allowed(tick),
+            Self::OtherEnvironment(_) => false,
+            Self::When(allowed) => allowed(tick),
+            Self::Skip(refused) => !refused(tick),
         }
     }
 
     fn window(&self) -> Option<Window> {
         if let Self::Window(window) = self { Some(*window) } else { None }
+    }
+}
+
+/// The method that added it.
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Window(window) => window.fmt(f),
+            Self::OtherEnvironment(environments) => write!(f, "environments {}", environments.list()),
+            Self::When(_) => f.write_str("when"),
+            Self::Skip(_) => f.write_str("skip"),
+        }
+    }
+}
+
+/// Returns the name of the filter at this place, for people: with its number, if the same method added several.
+pub(crate) fn named(filters: &[Filter], at: usize) -> String {
+    let name = filters[at].to_string();
+    let alike = |filters: &[Filter]| filters.iter().filter(|other| other.to_string() == name).count();
+    match alike(filters) {
+        1 => name,
+        count => format!("{name} {} of {count}", alike(&filters[..=at])),
     }
 }
 
@@ -35,9 +64,14 @@ pub(super) fn windows_of(filters: &[Filter]) -> Windows {
 
 /// The environments that an event was given.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Environments(pub(super) Arc<[Arc<str>]>);
+pub(crate) struct Environments(pub(super) Arc<[Arc<str>]>);
 
 impl Environments {
+    /// Returns the names, for a list of conditions.
+    pub(super) fn list(&self) -> String {
+        self.0.iter().map(|name| Named(name).to_string()).collect::<Vec<_>>().join(", ")
+    }
+
     /// Whether they include the `environment` of the schedule. An error if that has none.
     pub(super) fn include(&self, environment: Option<&str>) -> Result<bool, Refusal> {
         let environment = environment.ok_or_else(|| {
@@ -46,6 +80,12 @@ impl Environments {
                  `add`"
             ))
         })?;
+        if environment.is_empty() {
+            return Err(AddErrorKind::Missing.because(format_args!(
+                "it runs only in {self}, and the environment of the schedule is empty: `schedule.with_environment(..)` was \
+                 given an empty text, as from a variable that is not set"
+            )));
+        }
         Ok(self.0.iter().any(|name| **name == *environment))
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::token::FencingToken;
-use crate::base::escape::steers_or_hides;
+use crate::base::escape::{percent_decoded, steers_or_hides};
 
 /// The name of one entry in a store. There are four kinds. `Display` shows a name as the text that a store may use as its key:
 ///
@@ -168,6 +168,15 @@ impl MutexName {
         self.with(event, Claimed::Mark(mark.into()))
     }
 
+    /// Reads the text of a mark. Any bytes of its parts may be `%XX`, as stores write them. `None`: it is none of a mark.
+    pub(crate) fn read_mark(text: &str) -> Option<Self> {
+        let mut parts =
+            text.strip_prefix("mark/")?.split('/').map(|part| String::from_utf8(percent_decoded(part)?).ok());
+        let (mutex, event, mark) = (parts.next()??, parts.next()??, parts.next()??);
+        let name = Self::lease(mutex).ok().filter(|_| parts.next().is_none())?;
+        Some(name.mark(event, mark))
+    }
+
     fn with(&self, event: impl Into<Arc<str>>, claimed: Claimed) -> Self {
         let claim = ClaimPart { event: event.into(), claimed };
         Self(Arc::new(Name { mutex: Arc::clone(&self.0.mutex), claim: Some(claim) }))
@@ -274,7 +283,7 @@ pub enum InvalidName {
     },
     /// The name is shown to people, and has a character that steers a terminal, breaks a line, or can't be seen.
     #[error(
-        "the name has a `{}`, which steers a terminal, breaks a line or can't be seen: leave it out",
+        "the name has the control or invisible character `{}`: leave it out",
         char.escape_debug()
     )]
     #[non_exhaustive]
@@ -341,6 +350,17 @@ mod tests {
             assert_eq!(other.mark("b", "c"), lease.mark("b", "c"));
             assert_eq!(other.claim("b", noon), lease.claim("b", noon));
             assert_eq!(other.permit("b", "c"), lease.permit("b", "c"));
+        }
+    }
+
+    #[test]
+    fn the_text_of_a_mark_is_read_back() {
+        for mark in [lease("a").mark("a", "paused"), lease("a/b%").mark("c d/e", "queue 1"), lease("ü").mark("", "")] {
+            assert_eq!(MutexName::read_mark(&mark.to_string()), Some(mark.clone()));
+            assert_eq!(MutexName::read_mark(&mark.to_string().replace(' ', "%20")), Some(mark));
+        }
+        for other in ["", "mark/", "mark/a/b", "mark//b/c", "mark/a/b/c/d", "mark/a/b/%zz", "lease/a", "claim/a/b/c"] {
+            assert_eq!(MutexName::read_mark(other), None, "{other}");
         }
     }
 

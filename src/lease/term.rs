@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::base::error::debug_as_display;
+use crate::time::clock::shown::ExactDuration;
 
 /// The length of a grant without renewal, from 1 millisecond to 10 years.
 ///
@@ -51,7 +52,7 @@ impl Term {
     /// use soloist::Term;
     ///
     /// let error = Term::new(Duration::ZERO).unwrap_err();
-    /// assert_eq!(error.to_string(), "a lease of 0ns is outside of 1ms to ten years");
+    /// assert_eq!(error.to_string(), "a lease of 0s is too short or too long: use 1ms to ten years");
     /// ```
     pub fn new(length: Duration) -> Result<Self, InvalidTerm> {
         if (Self::MIN.get()..=Self::MAX.get()).contains(&length) {
@@ -82,7 +83,7 @@ impl fmt::Debug for Term {
 /// assert!(Term::new(Duration::ZERO).is_err());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a lease of {length:?} is outside of {:?} to ten years", Term::MIN.get())]
+#[error("a lease of {} is too short or too long: use {} to ten years", ExactDuration(*length), ExactDuration(Term::MIN.get()))]
 pub struct InvalidTerm {
     length: Duration,
 }

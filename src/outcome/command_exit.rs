@@ -1,6 +1,7 @@
 //! The end of a command: its exit status and the kept part of its output.
 
 use std::fmt;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
@@ -11,6 +12,8 @@ use crate::base::escape::Lines;
 pub(crate) struct CommandExit {
     pub(crate) status: ExitStatus,
     pub(crate) output: Option<KeptOutput>,
+    /// The file that has all of the output.
+    pub(crate) file: Option<Arc<Path>>,
 }
 
 /// An exit status in words: `exited with 3`, `ended by signal 9 (SIGKILL)`.
@@ -25,7 +28,8 @@ impl fmt::Display for Exited {
     }
 }
 
-/// The last bytes of a command's output; see [`Output::Keep`](crate::Output::Keep).
+/// The last bytes of a command's output: as many as [`Output::Keep`](crate::Output::Keep) says, or 16 KiB of the output that went to
+/// a file.
 ///
 /// ```
 /// # #[cfg(unix)] {

@@ -1,6 +1,7 @@
 //! The outcome of a run.
 
 use std::fmt;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -12,10 +13,10 @@ use super::fault::Fault;
 use super::hook_failure::{Hook, HookFailure};
 use super::release::Release;
 use super::run_record::outcome_kind::OutcomeKind;
-use crate::base::escape::{Chain, Lines};
+use crate::base::escape::{Chain, Lines, OneLine};
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::{holder::Holder, token::FencingToken};
-use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
+use crate::time::clock::shown::{ExactDuration, HumanDuration, Reading, to_the_second};
 
 /// The outcome of a run. The hooks that run after the task receive it, and the report keeps it.
 ///
@@ -50,6 +51,8 @@ pub(crate) struct RestOfOutcome {
     pub(crate) asked_to_stop_by: Option<Holder>,
     pub(crate) hook_failures: Vec<HookFailure>,
     pub(crate) lost_at: Option<DateTime<Utc>>,
+    /// The fixed term of the lease, which was over while the run was at work.
+    pub(crate) fixed_term: Option<Duration>,
     pub(crate) unprotected: Option<MutexError>,
     pub(crate) exit: Option<CommandExit>,
     pub(crate) started_late: Option<Duration>,
@@ -159,9 +162,16 @@ impl RunOutcome {
         self.rest.as_ref()?.exit.as_ref().map(|exit| exit.status)
     }
 
-    /// Returns the last bytes of the command's output. `None`: the event does not have [`Output::Keep`](crate::Output::Keep).
+    /// Returns the last bytes of the command's output: as many as [`Output::Keep`](crate::Output::Keep) says, or the last 16 KiB that
+    /// this run wrote to the file of [`Output::File`](crate::Output::File) or [`Output::Append`](crate::Output::Append). `None`: the
+    /// event has another output, or the file is a pipe or a device, or can't be read.
     pub fn output(&self) -> Option<&KeptOutput> {
         self.rest.as_ref()?.exit.as_ref()?.output.as_ref()
+    }
+
+    /// Returns the file to which the command wrote.
+    pub fn output_file(&self) -> Option<&Path> {
+        self.rest.as_ref()?.exit.as_ref()?.file.as_deref()
     }
 
     /// Returns the result of the release. `None`: the run has no lease, or the caller is a hook, which runs before the release.
@@ -276,7 +286,15 @@ impl fmt::Display for Reading<'_, RunOutcome> {
             add(&format_args!("unprotected, because the store gave no decision: {}", Chain(error)))?;
         }
         if let Some(at) = outcome.lease_lost_at() {
-            add(&format_args!("the lease was lost at {}", time(at)))?;
+            match outcome.rest.as_ref().and_then(|rest| rest.fixed_term) {
+                None => add(&format_args!("the lease was lost at {}", time(at)))?,
+                Some(term) => add(&format_args!(
+                    "the lease was lost at {}, because `without_overlapping_for({})` is a fixed term: use \
+                     `without_overlapping()`, whose lease lasts as long as the run",
+                    time(at),
+                    ExactDuration(term)
+                ))?,
+            }
         }
         outcome.hook_failures().iter().try_for_each(|failure| add(failure))?;
         match &outcome.release {
@@ -285,8 +303,11 @@ impl fmt::Display for Reading<'_, RunOutcome> {
             Some(release @ Release::HeldFor(_)) => write!(f, "; {release}"),
             Some(release) => add(release),
         }?;
-        match outcome.output() {
-            Some(output) if !outcome.is_success() && !output.bytes().is_empty() => write!(f, "; its output:\n{output}"),
+        match (outcome.output_file(), outcome.output()) {
+            (Some(file), _) if !outcome.is_success() => write!(f, "; its output is in {}", OneLine(file.display())),
+            (None, Some(output)) if !outcome.is_success() && !output.bytes().is_empty() => {
+                write!(f, "; its output:\n{output}")
+            }
             _ => Ok(()),
         }
     }
@@ -359,7 +380,7 @@ mod tests {
         let fault = Some(Fault::Exited(status));
         let outcome = RunOutcome {
             rest: Some(Box::new(RestOfOutcome {
-                exit: Some(CommandExit { status, output: None }),
+                exit: Some(CommandExit { status, output: None, file: None }),
                 ..RestOfOutcome::default()
             })),
             took: limit,

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 
 use super::paused::Pause;
 use crate::base::error::MutexError;
-use crate::base::escape::{Chain, Lines};
+use crate::base::escape::{Chain, Lines, Quoted};
 use crate::lease::holder::Holder;
 use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 
@@ -21,15 +21,17 @@ use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 /// let mut schedule = Schedule::in_process();
 /// schedule.add(Event::call("reports", |_| {}).every_minute().skip(|_| true))?;
 /// let entry = schedule.run_event("reports", chrono::Utc::now())?;
-/// assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered)));
+/// assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered(_))));
+/// assert!(entry.to_string().ends_with("skipped, filtered out by `skip`"));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkipReason {
-    /// A `when` filter returned `false`, or a `skip` filter returned `true`.
-    Filtered,
+    /// A condition refused the run: `when`, `skip`, `between 08:00 and 17:00` and the like, with its number where one method added
+    /// several.
+    Filtered(Arc<str>),
     /// A filter panicked with this message, so that its answer is not known.
     FilterPanicked(Arc<str>),
     /// The previous run is still running, or a run of another event that shares the mutex is.
@@ -102,7 +104,7 @@ impl SkipReason {
     /// Returns the index of the keyword.
     pub(crate) fn number(&self) -> usize {
         match self {
-            Self::Filtered => 0,
+            Self::Filtered(_) => 0,
             Self::FilterPanicked(_) => 1,
             Self::Overlapping(_) => 2,
             Self::Queued(_) => 3,
@@ -212,7 +214,7 @@ impl Reading<'_, SkipReason> {
             Some(holder) => write!(f, "{fact}: {}", Reading(holder, time)),
         };
         match reason {
-            SkipReason::Filtered => f.write_str("filtered out"),
+            SkipReason::Filtered(by) => write!(f, "filtered out by {}", Quoted::new(by)),
             SkipReason::FilterPanicked(message) => write!(f, "a filter panicked: {}", Lines(message)),
             SkipReason::Overlapping(None) => f.write_str("still running"),
             SkipReason::Overlapping(Some(holder)) => {

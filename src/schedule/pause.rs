@@ -13,6 +13,8 @@ use pauser::Pauser;
 use super::schedule::Schedule;
 use crate::lease::name::MutexName;
 use crate::outcome::paused::{EVENT_PAUSED, Pause};
+#[cfg(feature = "cli")]
+use crate::store::event_mutex::held::Names;
 
 impl Schedule {
     /// Pauses all schedules of this [name](Self::named) on this store, in this process, on this host or in the fleet, as far as the
@@ -73,8 +75,8 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// The schedule has no [name](Self::named), its store can't [break](crate::EventMutex::break_lease) a marker, or did
-    /// not answer.
+    /// The schedule has no [name](Self::named), its store can neither [break](crate::EventMutex::break_lease) a marker nor
+    /// [move](crate::EventMutex::extend) its end, or did not answer.
     pub fn resume(&self) -> Result<bool, PauseError> {
         self.pauser(self.pause_marker()?).end()
     }
@@ -136,6 +138,23 @@ impl Schedule {
     /// Those of [`paused`](Self::paused); the schedule has events, and none of this name.
     pub fn paused_event(&self, event: &str) -> Result<Option<Pause>, PauseError> {
         self.pauser(self.event_pause_marker(event)?).find()
+    }
+
+    /// Returns the events that are paused alone, by their names: all that the store lists, or those of this schedule.
+    #[cfg(feature = "cli")]
+    pub(crate) fn paused_events(&self) -> Result<Vec<(String, Pause)>, PauseError> {
+        let (mark, store) = (self.pause_marker()?, &*self.store.mutex);
+        let own: Vec<_> = self.names().map(|event| mark.mark(event, EVENT_PAUSED)).collect();
+        let listed = match store.held(Names::MarksOf(mark.mutex())) {
+            Err(error) if error.is_unsupported() => store.held(Names::Each(&own)),
+            listed => listed,
+        };
+        let pauses = listed.map_err(PauseError::Store)?.into_iter();
+        let pauses = pauses.filter(|held| held.name().marked() == Some(EVENT_PAUSED));
+        let mut pauses: Vec<_> =
+            pauses.filter_map(|held| Some((held.name().event()?.to_owned(), Pause::by(held.into_holder())))).collect();
+        pauses.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(pauses)
     }
 
     fn pause_marker(&self) -> Result<MutexName, PauseError> {

@@ -160,7 +160,7 @@ pub struct Entry {
 /// ```
 /// use soloist::{SkipReason, Verdict};
 ///
-/// assert!(!Verdict::Skipped(SkipReason::Filtered).is_failure());
+/// assert!(!Verdict::Skipped(SkipReason::Filtered("when".into())).is_failure());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {

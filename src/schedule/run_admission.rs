@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::tick_context::StartedBy;
 use super::tick_plan::planned_run::PlannedRun;
 use crate::base::catch_panic::contain;
 use crate::base::error::MutexError;
 use crate::event::catch_up::Missed;
+use crate::event::filter::{Filter, named};
 use crate::event::protection::OutagePolicy;
 use crate::hold::held_lease::HeldLease;
 use crate::hold::release_on_drop::ReleaseOnDrop;
@@ -40,9 +42,12 @@ pub(crate) fn check_before_store(planned: &PlannedRun<'_>) -> Result<(), SkipRea
 
 /// Asks the filters in their order, until one refuses.
 pub(crate) fn ask_filters(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
-    for filter in &planned.event.filters {
-        if !contain(|| filter.allows(&planned.tick)).map_err(SkipReason::FilterPanicked)? {
-            return Err(SkipReason::Filtered);
+    let filters = &planned.event.filters;
+    for (at, filter) in filters.iter().enumerate() {
+        let is_ignored = planned.context.started_by == StartedBy::CallerPastFilters
+            && !matches!(filter, Filter::OtherEnvironment(_));
+        if !is_ignored && !contain(|| filter.allows(&planned.tick)).map_err(SkipReason::FilterPanicked)? {
+            return Err(SkipReason::Filtered(named(filters, at).into()));
         }
     }
     Ok(())

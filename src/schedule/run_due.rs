@@ -77,9 +77,19 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run_event(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
+        self.run_by_hand(name, now, StartedBy::Caller)
+    }
+
+    /// Runs one event by hand, whatever its filters say, but not in another environment.
+    #[cfg(feature = "cli")]
+    pub(crate) fn run_event_past_filters(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
+        self.run_by_hand(name, now, StartedBy::CallerPastFilters)
+    }
+
+    fn run_by_hand(&self, name: &str, now: DateTime<Utc>, started_by: StartedBy) -> Result<Entry, UnknownEvent> {
         let event = self.index_of(name)?;
         let tick = Tick::at(now, &self.events[event].timetable.zone);
-        let context = TickContext::new(self, StartedBy::Caller);
+        let context = TickContext::new(self, started_by);
         Ok(self.run_alone(PlannedRun::new(event, tick, &context)))
     }
 

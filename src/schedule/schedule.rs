@@ -9,15 +9,13 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use super::history::EventHistory;
-use super::history::run_logger::{RunLogger, no_log};
+use super::history::run_logger::RunLogger;
 use super::report::Report;
 use super::shutdown::Shutdown;
 use super::tick_context::outages::StoresOut;
-use crate::base::error::MutexError;
 use crate::event::definition::Definition;
 use crate::lease::{label::Label, name::MutexName, store_id::StoreId, term::Term};
 use crate::observe::tell::observers::{Observer, Observers};
-use crate::outcome::run_record::MOST_KEPT;
 use crate::store::event_mutex::EventMutex;
 use crate::store::{handle::Store, memory::MemoryMutex};
 use crate::task::future_task::Runtime;
@@ -171,11 +169,10 @@ impl Schedule {
     }
 
     /// Returns the same schedule in this environment, for the [`environments`](Event::environments) of events that are added
-    /// from now on. An empty name, as from a variable that is not set, counts as no environment, so that such events
-    /// are refused and not left out silently.
+    /// from now on. With an empty name, as from a variable that is not set, such events are refused and not left out silently.
     #[must_use = "the environment is that of the schedule which is returned"]
     pub fn with_environment(self, name: impl Into<Arc<str>>) -> Self {
-        Self { environment: Some(name.into()).filter(|name| !name.is_empty()), ..self }
+        Self { environment: Some(name.into()), ..self }
     }
 
     /// Returns the same schedule, which starts nothing more once the process shuts down, and cancels its runs when the
@@ -238,36 +235,6 @@ impl Schedule {
     pub fn observe(self, observer: impl Observer + 'static) -> Self {
         let observers = self.observers.and(Arc::new(observer), &self.clock, self.instance());
         Self { observers, has_begun: Arc::default(), ..self }
-    }
-
-    /// Returns the same schedule, which keeps the last `keep` runs of each event, from 1 to 1,000, in the log of its store: those of the
-    /// whole fleet, with their occurrence, server, start, end, result, token and error. If none of them succeeded, the last
-    /// successful run is kept in place of the oldest. [`runs`](Self::runs) and [`status`](Self::status) show them.
-    ///
-    /// The log decides no admission and delays no run: a thread of its own writes it, when a run has started and when it has ended, and
-    /// tries again while the store is unavailable. Records that are not written when the process ends are lost: `run_due` and its kin wait three
-    /// seconds for them, when all runs have ended. For an event with [a store of its own](Event::mutex) too, the log is in the
-    /// store of the schedule.
-    ///
-    /// # Errors
-    ///
-    /// The store keeps no log. All stores of this crate do.
-    ///
-    /// ```
-    /// use soloist::{Event, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process().with_run_log(20)?;
-    /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
-    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
-    /// assert!(schedule.runs("reports")?[0].record().is_success());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn with_run_log(self, keep: usize) -> Result<Self, MutexError> {
-        self.store.mutex.run_log().ok_or_else(no_log)?;
-        let logger = RunLogger::new(&self.store, keep.clamp(1, MOST_KEPT));
-        Ok(Self { run_logger: Some(Arc::clone(&logger)), ..self.observe(logger) })
     }
 
     /// Waits for the last records of the runs, because the process may end now.

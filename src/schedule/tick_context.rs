@@ -34,12 +34,15 @@ pub(crate) struct TickContext<'a> {
 pub(crate) enum StartedBy {
     Timetable,
     Caller,
+    /// The caller wants it to run whatever its filters say, but not in another environment.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the command line runs events so"))]
+    CallerPastFilters,
 }
 
 impl<'a> TickContext<'a> {
     /// Begins a tick.
     pub(super) fn new(schedule: &'a Schedule, started_by: StartedBy) -> Self {
-        let pause_marker = schedule.pause_marker.as_ref().filter(|_| started_by != StartedBy::Caller);
+        let pause_marker = schedule.pause_marker.as_ref().filter(|_| started_by == StartedBy::Timetable);
         Self {
             schedule,
             started_by,

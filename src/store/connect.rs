@@ -133,9 +133,41 @@ fn why_not(scheme: &str) -> String {
         "rediss" | "rediss+sentinel" | "rediss+cluster" => "redis-tls",
         "mysql" | "mariadb" => "mysql",
         "postgres" | "postgresql" => "postgres",
+        "valkey" => {
+            return "no store has the scheme valkey; a Valkey server is reached by redis://host:6379/0".to_owned();
+        }
+        "valkeys" => {
+            return "no store has the scheme valkeys; a Valkey server is reached by rediss://host:6379/0".to_owned();
+        }
         _ => return format!("no store has the scheme {scheme}; there are {KNOWN}"),
     };
-    format!("a store at {scheme}: needs a soloist with the feature `{feature}`")
+    format!("a store at {scheme}: needs a soloist with the feature `{feature}`, which this build does not have")
+}
+
+/// Returns the URL that is meant by a text which is a kind of store, a host with the usual port of one, or a path. No other text is
+/// repeated: there may be a password in it.
+fn meant(text: &str) -> Option<String> {
+    let example = match text {
+        "memory" => "memory:",
+        "file" => "file:/var/lib/myapp/locks",
+        "redis" | "valkey" => "redis://host:6379/0",
+        "mysql" | "mariadb" => "mysql://user:password@host:3306/database",
+        "postgres" | "postgresql" => "postgres://user:password@host:5432/database",
+        _ => "",
+    };
+    if !example.is_empty() {
+        return Some(example.to_owned());
+    }
+    if text.starts_with('/') && !text.starts_with("//") && !text.contains(['@', '?', '#', '%']) {
+        return Some(format!("file:{text}"));
+    }
+    let (host, port) = text.split_once(':')?;
+    match port.split_once('/').map_or(port, |(port, _)| port) {
+        "6379" => Some(format!("redis://{host}:6379/0")),
+        "3306" => Some(format!("mysql://user:password@{host}:3306/database")),
+        "5432" => Some(format!("postgres://user:password@{host}:5432/database")),
+        _ => None,
+    }
 }
 
 /// Returns the scheme in lower case, and the text behind its colon.
@@ -145,11 +177,9 @@ fn split_scheme(url: &str) -> Result<(String, &str), ConnectError> {
             && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
     };
     match url.split_once(':') {
-        Some((scheme, rest)) if well_formed(scheme) => Ok((scheme.to_ascii_lowercase(), rest)),
+        Some((scheme, rest)) if well_formed(scheme) && meant(url).is_none() => Ok((scheme.to_ascii_lowercase(), rest)),
         _ => {
-            // Only a plain path is repeated: any other text may contain a password.
-            let is_path = url.starts_with('/') && !url.starts_with("//") && !url.contains(['@', '?', '#', '%']);
-            let instead = if is_path { format!("did you mean file:{url}") } else { format!("there are {KNOWN}") };
+            let instead = meant(url).map_or_else(|| format!("there are {KNOWN}"), |url| format!("did you mean {url}"));
             Err(refused(format!("the url of a store has no scheme; {instead}")))
         }
     }
@@ -182,8 +212,11 @@ fn directory(rest: &str) -> Result<PathBuf, ConnectError> {
     }
     let path = match rest.strip_prefix("//").map(|rest| rest.split_at(rest.find('/').unwrap_or(rest.len()))) {
         Some((host, path)) if matches!(host, "" | "localhost") || path.is_empty() => path,
-        Some(_) => {
-            return Err(refused("the url of a store on file names a host; files are on this one: write file:/path"));
+        Some((host, path)) => {
+            let is_path = !rest.contains(['@', '%']);
+            let instead = if is_path { format!("/{host}{path}") } else { "/path".to_owned() };
+            let why = format!("the url of a store on file names a host after its //; did you mean file:{instead}");
+            return Err(refused(why));
         }
         None => rest,
     };

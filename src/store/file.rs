@@ -336,6 +336,14 @@ impl FileMutex {
         Ok(held)
     }
 
+    /// Reads the marks beside a mutex. A mark that can't be read hides no other.
+    fn marks_of(&self, mutex: &str) -> Result<Vec<Held>, MutexError> {
+        let failed = |error: FileError| error.while_trying_to("list", "marks");
+        let directory = self.directory().map_err(|error| failed(FileError::of_directory(self.dir())(error)))?;
+        let mutex = self.read(MutexPaths::of(directory, mutex), lock_deadline()).map_err(failed)?;
+        Ok(mutex.marks().filter_map(|mark| mutex.held_by(&mark).ok().flatten()).collect())
+    }
+
     /// Changes the entry of a lease. Returns whether its owner still held the name.
     fn change_entry(
         &self,
@@ -472,6 +480,7 @@ impl EventMutex for FileMutex {
             Names::Exactly(name) => self.look_at(name).map(Vec::from_iter),
             Names::Each(names) => self.held_of(names),
             Names::LeasesWithPrefix(_) => self.list(names),
+            Names::MarksOf(mutex) => self.marks_of(mutex),
         }
     }
 

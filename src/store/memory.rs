@@ -260,7 +260,7 @@ impl EventMutex for MemoryMutex {
             Ok(match names {
                 Names::Exactly(name) => held(name).into_iter().collect(),
                 Names::Each(names) => names.iter().filter_map(held).collect(),
-                Names::LeasesWithPrefix(_) => {
+                Names::LeasesWithPrefix(_) | Names::MarksOf(_) => {
                     state.entries.keys().filter(|name| names.contain(name)).filter_map(held).collect()
                 }
             })

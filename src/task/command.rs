@@ -80,7 +80,10 @@ impl Command {
         }
         let is_ours = |name: &OsStr| OURS.iter().any(|ours| name == *ours);
         if let Some((name, _)) = self.environment.iter().find(|(name, _)| is_ours(name)) {
-            return Err(format!("{} is said by the scheduler", name.display()));
+            return Err(format!(
+                "`env(\"{}\", ..)`: the scheduler sets this variable for each run: use another name",
+                name.display()
+            ));
         }
         let no_name = |name: &&OsString| name.is_empty() || has(name, 0) || has(name, b'=');
         match self.environment.iter().map(|(name, _)| name).find(no_name) {
@@ -109,7 +112,7 @@ impl Command {
     fn carry_out(&self, run: &Run, orphan: OrphanPolicy) -> Result<(CommandExit, Option<CancelReason>), Fault> {
         thread::scope(|scope| {
             let mut command = self.prepared(run);
-            let listener = self.output.connect(&mut command, scope).map_err(Fault::not_started)?;
+            let (listener, file) = self.output.connect(&mut command, scope).map_err(Fault::not_started)?;
             #[cfg(all(unix, feature = "cli"))]
             let terminal = self.in_place.then(Terminal::of_this_process).flatten();
             let group = Processes::start(command, orphan, self.grace);
@@ -125,10 +128,11 @@ impl Command {
             end.is_told = threads::start_in(scope, "soloist-command", wait).is_ok();
             let stopped = stopping::wait_for_end(&mut group, run.held(), &end, self.grace, self.in_place);
             let status = group.end();
-            let output = listener.map(Listener::heard);
+            let output = listener.map(Listener::heard).or_else(|| file.as_ref()?.tail());
+            let file = file.map(|file| file.path);
             let unknown = |error| because(&error, format_args!("could not learn how {self} ended"));
             let status = status.map_err(|error| Fault::Failed(Arc::new(unknown(error))))?;
-            Ok((CommandExit { status, output }, stopped))
+            Ok((CommandExit { status, output, file }, stopped))
         })
     }
 

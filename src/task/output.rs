@@ -3,10 +3,11 @@
 mod kept_tail;
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{self, PipeWriter};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, PipeWriter, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crate::outcome::command_exit::KeptOutput;
@@ -30,7 +31,8 @@ pub enum Output {
     Discard,
     /// The command writes to this file. Each run truncates the file. A relative path starts at the directory of this process.
     File(PathBuf),
-    /// The command appends to this file. A relative path starts at the directory of this process.
+    /// The command appends to this file. A relative path starts at the directory of this process. The report of a failure names the
+    /// file, as with `File`, and [`RunOutcome::output`](crate::RunOutcome::output) returns the last bytes that the run wrote.
     Append(PathBuf),
     /// The report keeps so many of the last bytes, see [`RunOutcome::output`](crate::RunOutcome::output). The report of a
     /// failure prints them.
@@ -44,24 +46,55 @@ pub(super) struct Listener<'scope> {
     waiting: PipeWriter,
 }
 
+/// The file to which a command writes, and where its output begins in there.
+pub(super) struct OutputFile {
+    pub(super) path: Arc<Path>,
+    begin: u64,
+}
+
+/// How much of a file is kept for hooks.
+const KEPT_OF_FILE: u64 = 16 * 1024;
+
+impl OutputFile {
+    fn new(path: &Path, file: &File, is_anew: bool) -> Self {
+        let begin = if is_anew { 0 } else { file.metadata().map_or(0, |found| found.len()) };
+        Self { path: path.into(), begin }
+    }
+
+    /// Reads the end of what was written since the command began. `None`: the file is no regular one, or can't be read.
+    pub(super) fn tail(&self) -> Option<KeptOutput> {
+        let end = self.path.metadata().ok().filter(fs::Metadata::is_file)?.len();
+        let from = self.begin.max(end.saturating_sub(KEPT_OF_FILE)).min(end);
+        let mut file = File::open(&self.path).ok()?;
+        file.seek(SeekFrom::Start(from)).ok()?;
+        let mut bytes = Vec::new();
+        file.take(KEPT_OF_FILE).read_to_end(&mut bytes).ok()?;
+        Some(KeptOutput::new(bytes, from.saturating_sub(self.begin)))
+    }
+}
+
 impl Output {
     pub(super) fn file(&self) -> Option<&Path> {
         if let Self::File(path) | Self::Append(path) = self { Some(path) } else { None }
     }
 
-    /// Connects the command to its output. Returns the reader of an output that is kept.
+    /// Connects the command to its output. Returns the reader of an output that is kept, or the file.
     pub(super) fn connect<'scope>(
         &self,
         command: &mut Command,
         scope: &'scope Scope<'scope, '_>,
-    ) -> io::Result<Option<Listener<'scope>>> {
+    ) -> io::Result<(Option<Listener<'scope>>, Option<OutputFile>)> {
+        let mut begun = None;
         let (out, err): (Stdio, Stdio) = match self {
             Self::Inherit => (Stdio::inherit(), Stdio::inherit()),
             Self::Discard => (Stdio::null(), Stdio::null()),
             Self::File(path) | Self::Append(path) => {
                 let anew = matches!(self, Self::File(_));
                 let open = open(path, OpenOptions::new().create(true).write(true).append(!anew).truncate(anew));
-                let both = open.and_then(|file| Ok((file.try_clone()?.into(), file.into())));
+                let both = open.and_then(|file| {
+                    begun = Some(OutputFile::new(path, &file, anew));
+                    Ok((file.try_clone()?.into(), file.into()))
+                });
                 both.map_err(|error| because(&error, format_args!("can't write to {}", path.display())))?
             }
             Self::Keep(bound) => {
@@ -72,11 +105,11 @@ impl Output {
                     .spawn_scoped(scope, move || KeptTail::of(pipe, &over, bound).kept())
                     .map_err(|error| because(&error, format_args!("no thread that keeps its output")))?;
                 command.stdout(out).stderr(err);
-                return Ok(Some(Listener { thread, waiting }));
+                return Ok((Some(Listener { thread, waiting }), None));
             }
         };
         command.stdout(out).stderr(err);
-        Ok(None)
+        Ok((None, begun))
     }
 }
 

@@ -4,12 +4,16 @@ use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{DateTime, FixedOffset, Local, Offset, TimeZone, Utc};
+#[cfg(not(unix))]
+use chrono::TimeZone;
+use chrono::{DateTime, FixedOffset, Local, Offset, Utc};
 
 use super::clock::instant_of;
 use crate::base::{error::message_error, escape::Quoted};
 
 pub(crate) mod changes;
+#[cfg(unix)]
+mod local_rules;
 #[cfg(feature = "tzdata")]
 mod named;
 mod tz_variable;
@@ -87,7 +91,8 @@ impl Zone {
         version
     };
 
-    /// The machine's own zone, as `TZ` and `/etc/localtime` say at the time of asking. It is UTC if neither is there.
+    /// The machine's own zone, as `TZ` and `/etc/localtime` say at the time of asking: a file that is replaced, as by an update of
+    /// the system's time zones, counts within a second. It is UTC if neither is there.
     ///
     /// If `TZ` names no zone that this system has, as where a container has no package `tzdata`, then
     /// [`Schedule::add`](crate::Schedule::add) refuses an event in this zone.
@@ -133,6 +138,9 @@ impl Zone {
     pub fn offset_at(&self, instant: DateTime<Utc>) -> FixedOffset {
         match &self.0 {
             Kind::Utc => Utc.fix(),
+            #[cfg(unix)]
+            Kind::Local => local_rules::offset_at(instant),
+            #[cfg(not(unix))]
             Kind::Local => Local.offset_from_utc_datetime(&instant.naive_utc()),
             Kind::Fixed(offset) => *offset,
             #[cfg(feature = "tzdata")]

@@ -90,11 +90,10 @@ impl Member {
             };
             let event = event.every_minute().in_background();
             let event = match round.protection {
-                Protection::Both => event.without_overlapping().lease_term(TERM).on_one_server(),
-                Protection::Lease => event.without_overlapping().lease_term(TERM),
+                Protection::Both => event.at_most(round.slots).lease_term(TERM).on_one_server(),
+                Protection::Lease => event.at_most(round.slots).lease_term(TERM),
                 Protection::Claim => event.on_one_server(),
             };
-            let event = if round.slots > 1 { event.at_most(round.slots) } else { event };
             let event = if round.shares_mutex { event.mutex_name(shared(round)) } else { event };
             let event = if round.is_filtered { event.when(|_| true) } else { event };
             let event = match round.on_overlap {

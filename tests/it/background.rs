@@ -176,7 +176,7 @@ fn what_is_filtered_or_unprotected_or_not_let_in_is_told_as_in_the_foreground() 
         Event::call("hooks", diary.task("task")).apply(protected).before(diary.task("before")).then(diary.hook("then")),
     ];
     let report = schedule(store.clone(), events).run_due(noon());
-    assert!(matches!(skipped(&report, "filtered"), SkipReason::Filtered));
+    assert!(matches!(skipped(&report, "filtered"), SkipReason::Filtered(_)));
     assert_eq!(skipped(&report, "filter panics").to_string(), "a filter panicked: no such flag");
     assert!(ran(&report, "unprotected").release().is_none());
     assert!(ran(&report, "task panics").to_string().ends_with(": no paper"));

@@ -9,8 +9,8 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Timelike, Utc};
 use soloist::store::{LeaseRequest, Scope};
 use soloist::time::{Clock, ManualClock};
 use soloist::{
-    Entry, Event, EventMutex, MemoryMutex, MutexName, OutagePolicy, Period, Report, Schedule, Shutdown, SkipReason,
-    Verdict,
+    Entry, Event, EventMutex, FileMutex, MemoryMutex, MutexName, OutagePolicy, Period, Report, Schedule, Shutdown,
+    SkipReason, Verdict,
 };
 
 use crate::fleet::{Fleet, succeeded};
@@ -229,7 +229,7 @@ fn what_kept_an_occurrence_from_running_does_not_use_it_up() {
     let _ = host.tick(&schedule, "11:00");
 
     refused.store(true, Ordering::SeqCst);
-    assert!(matches!(skipped(&host.tick(&schedule, "12:00"), "e"), SkipReason::Filtered));
+    assert!(matches!(skipped(&host.tick(&schedule, "12:00"), "e"), SkipReason::Filtered(_)));
     assert!(host.tick(&schedule, "12:01").entries().is_empty(), "it waits");
     refused.store(false, Ordering::SeqCst);
 
@@ -422,10 +422,15 @@ fn a_definition_that_cannot_tell_what_was_missed_is_refused() {
         "event `e`: it has a `catch_up(..)` and `on_outage(OutagePolicy::RunUnprotected)`: a run without a claim would be made \
          up for when the store is back, so leave out one of the two"
     );
-    for window in [Duration::ZERO, Duration::from_secs(59), Duration::from_secs(367 * 24 * 3600), Duration::MAX] {
+    for (window, shown) in [
+        (Duration::ZERO, "0s"),
+        (Duration::from_secs(59), "59s"),
+        (Duration::from_secs(367 * 24 * 3600), "367d"),
+        (Duration::MAX, "18446744073709551615999999999ns"),
+    ] {
         assert_eq!(
             refusal(event().on_one_server().catch_up(window)),
-            format!("event `e`: a catch-up window of {window:?} is outside of a minute to a year")
+            format!("event `e`: `catch_up({shown})`: use 1m to a year")
         );
     }
 }
@@ -498,6 +503,34 @@ fn what_waits_for_its_turn_is_not_made_up_for_by_the_next_tick() {
         assert!(next.entries().is_empty(), "{next}");
     });
     assert_eq!(diary.lines(), ["import 11:00", "export 11:00", "import begins", "import 12:00", "export 12:00"]);
+}
+
+#[test]
+fn a_mark_from_the_future_is_ignored_and_told() {
+    let name = "catch_up::a_mark_from_the_future_is_ignored_and_told";
+    if let Some(output) = crate::support::output_alone(name, &[]) {
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && said.contains("event e: the store noted it 6 d 23 h in the future"),
+            "{said}"
+        );
+        return;
+    }
+    for ahead in ["2026-03-08T10:00:00Z", "2045-01-01T10:00:00Z"] {
+        let (clock, folder) = (ManualClock::at(at(ahead)), tempfile::tempdir().unwrap());
+        let store = FileMutex::builder(folder.path()).clock(&clock).open().unwrap();
+        let mut schedule = Schedule::new(store).with_clock(&clock);
+        schedule.add(Event::call("e", |_| {}).hourly().on_one_server().catch_up(HOUR)).unwrap();
+        assert!(ran(&schedule.run_due(at(ahead)), "e").is_success());
+        // The clock is set right, and nobody ticks at 11:00.
+        clock.set(on_the_day("10:20"));
+        let report = schedule.run_due(on_the_day("10:20"));
+        assert_eq!(entry(&report, "e").occurrence(), on_the_day("10:00"), "nobody has claimed it");
+        clock.set(on_the_day("11:20"));
+        let report = schedule.run_due(on_the_day("11:20"));
+        assert_eq!(entry(&report, "e").missed_by(), Some(Duration::from_secs(20 * 60)), "{report}");
+        assert!(schedule.run_due(on_the_day("11:21")).entries().is_empty());
+    }
 }
 
 #[test]

@@ -18,6 +18,8 @@ mod cron_lines;
 mod embedded;
 mod failures;
 mod late_starts;
+#[cfg(feature = "redis")]
+mod live_view;
 mod namespaces;
 mod pauses;
 mod shapes;

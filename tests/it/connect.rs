@@ -47,7 +47,10 @@ fn a_url_that_opens_no_store_is_told_why() {
         assert_eq!(refused("redis+unix:///run/r"), "a store at redis+unix: needs a soloist with the feature `redis`");
     }
     if cfg!(not(feature = "redis-tls")) {
-        assert_eq!(refused("rediss://secret@h"), "a store at rediss: needs a soloist with the feature `redis-tls`");
+        assert_eq!(
+            refused("rediss://secret@h"),
+            "a store at rediss: needs a soloist with the feature `redis-tls`, which this build does not have"
+        );
     }
     for (scheme, feature) in
         [("mysql", "mysql"), ("mariadb", "mysql"), ("postgres", "postgres"), ("postgresql", "postgres")]
@@ -56,7 +59,12 @@ fn a_url_that_opens_no_store_is_told_why() {
         if cfg!(all(feature = "mysql", feature = "postgres")) {
             assert!(said.starts_with(&format!("the url of a {feature} server has ")) && !said.contains("secret"));
         } else {
-            assert_eq!(said, format!("a store at {scheme}: needs a soloist with the feature `{feature}`"));
+            assert_eq!(
+                said,
+                format!(
+                    "a store at {scheme}: needs a soloist with the feature `{feature}`, which this build does not have"
+                )
+            );
         }
     }
     let no_scheme = format!("the url of a store has no scheme; there are {known}");
@@ -64,7 +72,20 @@ fn a_url_that_opens_no_store_is_told_why() {
     {
         assert_eq!(refused(url), no_scheme, "{url}");
     }
-    assert_eq!(refused("/var/locks"), "the url of a store has no scheme; did you mean file:/var/locks");
+    for (url, meant) in [
+        ("/var/locks", "file:/var/locks"),
+        ("memory", "memory:"),
+        ("redis", "redis://host:6379/0"),
+        ("postgres", "postgres://user:password@host:5432/database"),
+        ("localhost:6379", "redis://localhost:6379/0"),
+        ("localhost:6379/1", "redis://localhost:6379/0"),
+        ("db.example:3306", "mysql://user:password@db.example:3306/database"),
+        ("db.example:5432/app", "postgres://user:password@db.example:5432/database"),
+    ] {
+        assert_eq!(refused(url), format!("the url of a store has no scheme; did you mean {meant}"), "{url}");
+    }
+    let valkey = "no store has the scheme valkey; a Valkey server is reached by redis://host:6379/0";
+    assert_eq!(refused("valkey://user:secret@h"), valkey);
 }
 
 #[test]
@@ -76,7 +97,11 @@ fn a_url_that_is_not_a_plain_path_is_refused() {
     }
     assert_eq!(
         refused("file://server/locks"),
-        "the url of a store on file names a host; files are on this one: write file:/path"
+        "the url of a store on file names a host after its //; did you mean file:/server/locks"
+    );
+    assert_eq!(
+        refused("file://user:secret@server/locks"),
+        "the url of a store on file names a host after its //; did you mean file:/path"
     );
     assert_eq!(
         refused("file:/locks?mode=secret"),
@@ -172,8 +197,8 @@ fn a_url_has_the_options_of_the_builder_and_a_setter_wins() {
             ),
         ),
         ("redis://h?timeout=1m&timeout=1m", format!("{of_redis}has the option timeout twice")),
-        ("redis://h?timeout=11m", "a time-out of 660s is outside of 1ms to 600s".to_owned()),
-        ("postgres://u@h/app?timeout=99ms", "a time-out of 99ms is outside of 100ms to 60s".to_owned()),
+        ("redis://h?timeout=11m", "a timeout of 11m for a call of the store: use 1ms to 10m".to_owned()),
+        ("postgres://u@h/app?timeout=99ms", "a timeout of 99ms for a call of the store: use 100ms to 1m".to_owned()),
         (
             "redis://h?prefix={a}",
             "the prefix of keys in redis is 1 to 100 visible ASCII characters, and no braces".to_owned(),

@@ -165,7 +165,7 @@ fn a_worker_says_what_is_wrong_with_its_arguments() {
         (&["--store", "memory:", "--cron", "61 * * * *"], "61"),
         (&["--store", "nowhere:"], "nowhere"),
         (&["--store", "memory:", "--now", "noon"], "noon"),
-        (&["--store", "memory:", "--without-overlapping=0"], "a lease of 0ns"),
+        (&["--store", "memory:", "--without-overlapping=0"], "`without_overlapping_for(0s)`: use 1ms to ten years"),
         (&["--store", "memory:", "--once-per", "fortnight"], "fortnight"),
         (&["--store", "memory:", "--catch-up", "60"], "on_one_server()"),
         (&["--store", "memory:", "--timezone", "europe/berlin"], "Europe/Berlin"),

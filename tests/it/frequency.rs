@@ -24,7 +24,7 @@ fn at_tick(event: Event, instant: &str) -> &'static str {
 fn what(entry: &Entry) -> &'static str {
     match entry.verdict() {
         Verdict::Ran(_) => "ran",
-        Verdict::Skipped(SkipReason::Filtered) => "filtered",
+        Verdict::Skipped(SkipReason::Filtered(_)) => "filtered",
         Verdict::Skipped(other) => panic!("{other}"),
     }
 }
@@ -181,9 +181,12 @@ fn an_event_runs_in_its_environments_and_nowhere_else() {
 #[test]
 fn a_schedule_that_was_not_told_where_it_is_takes_no_event_with_environments() {
     let only = |names: &[&str]| event("e").every_minute().environments(names.iter().copied());
-    let message = "event `e`: it runs only in `production`, `staging`, and the schedule has no environment: call \
-                   `schedule.with_environment(..)` before `add`";
-    for mut schedule in [Schedule::in_process(), Schedule::in_process().with_environment("")] {
+    let unset = "event `e`: it runs only in `production`, `staging`, and the schedule has no environment: call \
+                 `schedule.with_environment(..)` before `add`";
+    let empty = "event `e`: it runs only in `production`, `staging`, and the environment of the schedule is empty: \
+                 `schedule.with_environment(..)` was given an empty text, as from a variable that is not set";
+    let schedules = [(Schedule::in_process(), unset), (Schedule::in_process().with_environment(""), empty)];
+    for (mut schedule, message) in schedules {
         let error = schedule.add(only(&["production", "staging"])).unwrap_err();
         assert_eq!(error.to_string(), message);
         assert_eq!(error.kind(), AddErrorKind::Missing);

@@ -107,3 +107,44 @@ fn a_variable_that_names_no_zone_is_refused_and_not_taken_for_utc() {
     let no_text: OsString = OsStr::from_bytes(b"Europe/\xff").to_owned();
     assert_eq!(on_a_machine(&no_text), (said("Europe/\u{fffd}"), usual));
 }
+
+#[test]
+fn a_zone_file_that_is_replaced_counts_at_once() {
+    use crate::support::{output_alone, until};
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("zone");
+    let of = |name: &str| format!("/usr/share/zoneinfo/{name}");
+    for way in ["rename", "write", "link"] {
+        let tz = format!(":{}", file.display());
+        let name = "local_zone::a_zone_file_that_is_replaced_counts_at_once";
+        let _ = std::fs::remove_file(&file);
+        if way == "link" {
+            std::os::unix::fs::symlink(of("UTC"), &file).unwrap();
+        } else {
+            std::fs::copy(of("UTC"), &file).unwrap();
+        }
+        if let Some(output) = output_alone(name, &[("TZ", &tz), ("SOLOIST_TEST_WAY", way)]) {
+            assert!(output.status.success(), "{way}: {output:?}");
+            continue;
+        }
+        // The process that was given this zone replaces its file.
+        let file = std::env::var("TZ").unwrap().trim_start_matches(':').to_owned();
+        let ahead = || Zone::local().offset_at(at("2026-01-15T12:00:00Z")).local_minus_utc();
+        assert_eq!(ahead(), 0);
+        let other = format!("{file}.new");
+        match &*std::env::var("SOLOIST_TEST_WAY").unwrap() {
+            "rename" => {
+                std::fs::copy(of("Asia/Tokyo"), &other).unwrap();
+                std::fs::rename(&other, &file).unwrap();
+            }
+            "write" => _ = std::fs::copy(of("Asia/Tokyo"), &file).unwrap(),
+            _ => {
+                std::os::unix::fs::symlink(of("Asia/Tokyo"), &other).unwrap();
+                std::fs::rename(&other, &file).unwrap();
+            }
+        }
+        until(|| ahead() == 9 * 3600).expect("the new rules count");
+        return;
+    }
+}

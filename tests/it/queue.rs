@@ -126,6 +126,12 @@ fn queues_one(store: impl EventMutex + 'static) {
     let next = fleet.ticks(minute(2)).join().unwrap();
     assert!(matches!(skipped(&next, EVENT), SkipReason::QueueFull(Some(_))), "{next}");
     assert_eq!(fleet.diary.lines(), ["start 0"]);
+    let status = fleet.server().status().events.remove(0);
+    let waiting = status.waiting.expect("the store says who waits");
+    assert_eq!(waiting.iter().map(|waiter| waiter.occurrence()).collect::<Vec<_>>(), [Some(minute(1))]);
+    assert_ne!(Some(waiting[0].owner()), status.held_by.map(|holders| holders[0].owner()), "it waits for the run");
+    let listed = fleet.store.held(Names::MarksOf(EVENT)).unwrap();
+    assert!(listed.iter().any(|mark| *mark.name() == place(1)), "{listed:?}");
     fleet.end(minute(0));
     fleet.has_noted("start 1");
     let late = fleet.ticks(minute(1)).join().unwrap();
@@ -537,12 +543,12 @@ fn a_queue_that_can_not_be_is_refused() {
             0 => |event| event.every_minute().without_overlapping().on_overlap(Overlap::QueueAll(0)),
             _ => |event| event.every_minute().without_overlapping().on_overlap(Overlap::QueueAll(101)),
         };
-        let message = format!("a queue of {places} is none of 1 to 100");
+        let message = format!("`Overlap::QueueAll({places})`: use 1 to 100");
         is_refused(memory(), setting, AddErrorKind::OutOfRange, &message);
     }
     let too_long: fn(Event) -> Event =
         |event| queue_one(event.without_overlapping()).within(Duration::from_secs(86_401));
-    is_refused(memory(), too_long, AddErrorKind::OutOfRange, "a wait within 86401s of its occurrence");
+    is_refused(memory(), too_long, AddErrorKind::OutOfRange, "`within(86401s)`: use 1s to 1d");
     let fixed = Scripted::default().three_methods();
     let with_fixed_term: fn(Event) -> Event =
         |event| queue_one(event.without_overlapping_for(Duration::from_secs(600)));

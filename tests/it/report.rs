@@ -44,7 +44,7 @@ fn a_report_is_a_table_for_a_terminal() {
         &format!("  held              2026-03-01 13:00 CET     skipped, still running: {holder}"),
         "  broken            2026-03-01 17:45 +05:45  failed after 0 µs: no paper",
         "                                             and no ink",
-        "  `odd\\u{a0}name`   2026-03-01 12:00 UTC     skipped, filtered out",
+        "  `odd\\u{a0}name`   2026-03-01 12:00 UTC     skipped, filtered out by `skip`",
     ];
     assert_eq!(text, expected.join("\n"));
 }
@@ -111,7 +111,7 @@ fn a_skip_fails_if_the_run_that_it_meets_has_been_running_for_longer_than_it_may
     );
     assert_eq!(
         refused(Event::call("e", |_| {}).without_overlapping().stuck_after(Duration::ZERO)),
-        "event `e`: `stuck_after(0ns)` is outside of 1ms to ten years"
+        "event `e`: `stuck_after(0s)`: use 1ms to ten years"
     );
 }
 
@@ -129,7 +129,7 @@ fn reports_that_say_the_same_are_equal() {
     };
     assert_eq!(report("no paper"), report("no paper"));
     assert_ne!(report("no paper"), report("no ink"));
-    assert_eq!(report("no paper").skip_reason("filtered"), Some(&SkipReason::Filtered));
+    assert_eq!(report("no paper").skip_reason("filtered"), Some(&SkipReason::Filtered("skip".into())));
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn one_entry_reads_as_one_line() {
     let mut schedule = Schedule::in_process();
     schedule.add(Event::call("e", |_| {}).every_minute().when(|_| false)).unwrap();
     let entry = schedule.run_event("e", DateTime::UNIX_EPOCH + TimeDelta::seconds(7)).unwrap();
-    assert_eq!(entry.to_string(), "e  1970-01-01 00:00:07 UTC  skipped, filtered out");
+    assert_eq!(entry.to_string(), "e  1970-01-01 00:00:07 UTC  skipped, filtered out by `when`");
 }
 
 /// The role that the next test gives to a copy of this program.

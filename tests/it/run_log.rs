@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use soloist::observe::{OutcomeKind, RunRecord, RunState};
+use soloist::observe::{OutcomeKind, RunLogError, RunRecord, RunState};
 use soloist::store::{Holder, LeaseRequest, Owner};
 use soloist::testing::TestStore;
 use soloist::time::ManualClock;
@@ -54,6 +54,23 @@ fn the_last_runs_of_the_fleet_are_on_record_whichever_server_had_them() {
     assert!(runs.iter().all(|run| run.state() == RunState::Ended && run.record().pid() == std::process::id()));
     let in_status = other.status().events.remove(0).log.expect("it has one");
     assert_eq!(in_status, runs);
+}
+
+#[test]
+fn a_schedule_without_a_log_says_so_and_not_that_nothing_ran() {
+    let (_clock, mutex) = store();
+    let mut schedule = Schedule::new(mutex.clone());
+    schedule.add(Event::call("a", |_| {}).every_minute()).unwrap();
+    for error in [schedule.runs("a").unwrap_err(), schedule.skips("a").unwrap_err()] {
+        assert!(matches!(error, RunLogError::NotKept), "{error}");
+        assert!(error.to_string().contains("call `schedule.with_run_log(20)`"), "{error}");
+    }
+    assert!(matches!(schedule.runs("b").unwrap_err(), RunLogError::UnknownEvent(_)));
+    for keep in [0, 1_001] {
+        let error = Schedule::new(mutex.clone()).with_run_log(keep).unwrap_err();
+        assert_eq!(error.to_string(), format!("`with_run_log({keep})`: use 1 to 1000"));
+    }
+    assert!([1, 1_000].into_iter().all(|keep| Schedule::new(mutex.clone()).with_run_log(keep).is_ok()));
 }
 
 #[test]
@@ -284,7 +301,7 @@ fn a_pause_on_failure_that_would_never_come_is_refused() {
     for times in [0, 1000] {
         let event = Event::call("a", |_| {}).every_minute().pause_on_failure(times);
         let said = logs(1000).add(event).unwrap_err().to_string();
-        assert_eq!(said, format!("event `a`: `pause_on_failure({times})` is none of 1 to 999"));
+        assert_eq!(said, format!("event `a`: `pause_on_failure({times})`: use 1 to 999"));
     }
     let three: fn(Event) -> Event = |event| event.pause_on_failure(3);
     let said = refused(Schedule::in_process().with_run_log(10).unwrap(), three);

@@ -80,17 +80,15 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
         (
             event("two\nlines").daily(),
-            "event `two\\nlines`: the name has a `\\n`, which steers a terminal, breaks a line or can't be seen: leave it out",
+            "event `two\\nlines`: the name has the control or invisible character `\\n`: leave it out",
         ),
         (
             event("\u{1b}[2Jgone").daily(),
-            "event `\\u{1b}[2Jgone`: the name has a `\\u{1b}`, which steers a terminal, breaks a line or can't be seen: \
-             leave it out",
+            "event `\\u{1b}[2Jgone`: the name has the control or invisible character `\\u{1b}`: leave it out",
         ),
         (
             event("turned\u{202e}round").daily(),
-            "event `turned\\u{202e}round`: the name has a `\\u{202e}`, which steers a terminal, breaks a line or can't be \
-             seen: leave it out",
+            "event `turned\\u{202e}round`: the name has the control or invisible character `\\u{202e}`: leave it out",
         ),
         (event(" e").daily(), "event ` e`: the name begins or ends with a space: leave it out"),
         (event("e\u{a0}").daily(), "event `e\\u{a0}`: the name begins or ends with a space: leave it out"),
@@ -103,16 +101,16 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
         (
             event("e").daily().without_overlapping_for(Duration::ZERO),
-            "event `e`: a lease of 0ns is outside of 1ms to ten years",
+            "event `e`: `without_overlapping_for(0s)`: use 1ms to ten years",
         ),
         (
             event("e").daily().without_overlapping_for(Duration::MAX),
-            "event `e`: a lease of 18446744073709551615.999999999s is outside of 1ms to ten years",
+            "event `e`: `without_overlapping_for(18446744073709551615999999999ns)`: use 1ms to ten years",
         ),
         (event("e").daily().mutex_name("").without_overlapping(), "event `e`: mutex name: the name is empty"),
         (
             event("e").daily().mutex_name("two\tparts").without_overlapping(),
-            "event `e`: mutex name: the name has a `\\t`, which steers a terminal, breaks a line or can't be seen: leave it out",
+            "event `e`: mutex name: the name has the control or invisible character `\\t`: leave it out",
         ),
         (
             event("e").daily().mutex_name("shared").on_one_server(),
@@ -136,6 +134,11 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
             event("e").cron("0 * * * * *"),
             "event `e`: `0 * * * * *`: 6 fields instead of 5 (minute, hour, day of month, month, day of week), \
              seconds are not part of a crontab: use `every_ten_seconds()` and the like",
+        ),
+        (
+            event("e").cron("0 9 * * * /usr/bin/backup --all"),
+            "event `e`: `0 9 * * * /usr/bin/backup --all`: `/usr/bin/backup` is no field: write `0 9 * * *`, and the command in \
+             `Event::exec(..)`",
         ),
         (event("e").cron("1,,2 * * * *"), "event `e`: `1,,2 * * * *`: minute has an empty list item (column 3)"),
         (
@@ -185,12 +188,12 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
         ),
         (
             event("e").daily().without_overlapping().lease_term(Duration::from_millis(99)),
-            "event `e`: a renewed lease of 99ms is shorter than 100ms: a lease is renewed while its task runs, so let the \
-             term be what a killed process may block it for",
+            "event `e`: `lease_term(99ms)`: use 100ms to ten years; a running task renews its lease, and the term is how long a \
+             killed process blocks the event",
         ),
         (
             event("e").daily().without_overlapping().lease_term(Duration::ZERO),
-            "event `e`: a lease of 0ns is outside of 1ms to ten years",
+            "event `e`: `lease_term(0s)`: use 100ms to ten years",
         ),
         (
             event("e").daily().on_one_server().lease_term(HOUR),
@@ -211,19 +214,18 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
                 .daily()
                 .without_overlapping_for(Duration::from_millis(300))
                 .hold_at_least(Duration::from_secs(3)),
-            "event `e`: it has a `hold_at_least(..)` of 3s, and its lease is over after 300ms, however long the task takes: \
-             let the term of `without_overlapping_for(..)` be 3s or longer, or use `without_overlapping()`, whose lease is \
-             renewed",
+            "event `e`: it has a `hold_at_least(3s)`, and a `without_overlapping_for(300ms)`, which ends the lease before that: \
+             let the second be 3s or longer, or use `without_overlapping()`, whose lease is renewed",
         ),
         (
             event("e").daily().without_overlapping().hold_at_least(Duration::MAX),
-            "event `e`: a lease that is held for at least 18446744073709551615.999999999s is outside of 1ms to ten years",
+            "event `e`: `hold_at_least(18446744073709551615999999999ns)`: use 1ms to ten years",
         ),
         (
             event("e").daily().mutex_name("shared").once_per(Period::Day),
             "event `e`: it has a `mutex_name(..)`, but no lease: add `without_overlapping()`",
         ),
-        (event("e").daily().timeout(Duration::ZERO), "event `e`: a timeout of 0ns is outside of 1ms to ten years"),
+        (event("e").daily().timeout(Duration::ZERO), "event `e`: `timeout(0s)`: use 1ms to ten years"),
         (
             event("e").daily().on_outage(OutagePolicy::Skip),
             "event `e`: it has an `on_outage(..)`, and no protection that a store is asked for: add \
@@ -300,7 +302,7 @@ fn the_term_of_a_schedule_is_refused_where_it_is_too_short_to_be_renewed() {
     let mut schedule = Schedule::in_process().with_lease_term(Term::MIN);
     let error = schedule.add(event("renewed").daily().without_overlapping()).unwrap_err();
     assert_eq!(error.kind(), AddErrorKind::OutOfRange, "{error}");
-    assert!(error.to_string().contains("a renewed lease of 1ms is shorter than 100ms"), "{error}");
+    assert!(error.to_string().contains("`Schedule::with_lease_term(1ms)`: use 100ms to ten years"), "{error}");
     schedule.add(event("its own").daily().without_overlapping().lease_term(HOUR)).unwrap();
     schedule.add(event("fixed").daily().without_overlapping_for(Duration::from_millis(1))).unwrap();
 }
@@ -412,9 +414,82 @@ fn filters_are_asked_in_their_order_until_one_refuses() {
     let event = event.when(filter("when", true)).skip(filter("skip", false)).skip(filter("skip 2", true));
     schedule.add(event.when(filter("never asked", true))).unwrap();
     let report = schedule.run_due(noon());
-    assert!(matches!(skipped(&report, "e"), SkipReason::Filtered));
+    assert_eq!(skipped(&report, "e").to_string(), "filtered out by `skip 2 of 2`");
     assert_eq!(diary.lines(), ["when at 13:00", "skip at 13:00", "skip 2 at 13:00"]);
     assert!(!report.is_failure());
+    assert_eq!(schedule.event("e").unwrap().conditions(), ["when 1 of 2", "skip 1 of 2", "skip 2 of 2", "when 2 of 2"]);
+}
+
+#[test]
+fn the_filter_that_refused_is_named() {
+    let mut schedule = Schedule::in_process().with_environment("staging");
+    let hourly = |name: &str| event(name).hourly();
+    schedule.add(hourly("day").between("8:00", "11:30").environments(["staging", "test"])).unwrap();
+    schedule.add(hourly("night").unless_between("11:00", "13:00").when(|_| true)).unwrap();
+    schedule.add(hourly("elsewhere").environments(["production"]).skip(|_| panic!("it is not asked"))).unwrap();
+    let report = schedule.run_due(noon());
+    let said = |name: &str| skipped(&report, name).to_string();
+    assert_eq!(said("day"), "filtered out by `between 08:00 and 11:30`");
+    assert_eq!(said("night"), "filtered out by `unless_between 11:00 and 13:00`");
+    let by_hand = schedule.run_event("elsewhere", noon()).unwrap();
+    assert!(by_hand.to_string().ends_with("skipped, filtered out by `environments production`"), "{by_hand}");
+    let conditions = |name: &str| schedule.event(name).unwrap().conditions();
+    assert_eq!(conditions("day"), ["environments staging, test", "between 08:00 and 11:30"]);
+    assert_eq!(conditions("night"), ["unless_between 11:00 and 13:00", "when"]);
+    assert_eq!(conditions("elsewhere"), ["environments production", "skip"]);
+}
+
+#[test]
+fn a_name_that_is_not_there_is_answered_with_the_nearest() {
+    let mut schedule = Schedule::in_process();
+    let said = |schedule: &Schedule, name: &str| schedule.run_event(name, noon()).unwrap_err().to_string();
+    assert_eq!(said(&schedule, "imprt"), "there is no event `imprt` in the schedule");
+    for name in ["import", "db:backup", "a", "b", "c", "d"] {
+        schedule.add(event(name).daily()).unwrap();
+    }
+    assert_eq!(said(&schedule, "imprt"), "there is no event `imprt` in the schedule; did you mean `import`?");
+    assert_eq!(said(&schedule, "backup"), "there is no event `backup` in the schedule; did you mean `db:backup`?");
+    assert_eq!(
+        said(&schedule, "cleanup"),
+        "there is no event `cleanup` in the schedule; it has `import`, `db:backup`, `a`, `b` and `c`, and 1 more"
+    );
+}
+
+#[test]
+fn one_run_and_several_at_a_time_exclude_each_other() {
+    let at_most = |count| event("e").daily().without_overlapping().at_most(count);
+    is_refused(
+        at_most(3),
+        "event `e`: it has a `without_overlapping()`, which allows one run at a time, and an `at_most(3)`, which allows 3: leave \
+         out one of the two",
+    );
+    Schedule::in_process().add(at_most(1)).unwrap();
+}
+
+#[test]
+fn a_number_out_of_range_names_its_method_and_the_range() {
+    let renewed = || event("e").daily().without_overlapping();
+    for (event, said) in [
+        (event("e").daily().timeout(Duration::ZERO), "`timeout(0s)`: use 1ms to ten years"),
+        (
+            event("e").daily().without_overlapping_for(Duration::ZERO),
+            "`without_overlapping_for(0s)`: use 1ms to ten years",
+        ),
+        (renewed().hold_at_least(Duration::ZERO), "`hold_at_least(0s)`: use 1ms to ten years"),
+        (renewed().stuck_after(Duration::ZERO), "`stuck_after(0s)`: use 1ms to ten years"),
+        (renewed().on_overlap(soloist::Overlap::QueueAll(0)), "`Overlap::QueueAll(0)`: use 1 to 100"),
+        (
+            renewed().on_overlap(soloist::Overlap::QueueOne).within(Duration::from_millis(1500) / 2),
+            "`within(750ms)`: use 1s to 1d",
+        ),
+        (event("e").daily().at_most(0), "`at_most(0)`: use 1 to 100"),
+        (
+            renewed().lease_term(Duration::from_millis(50)),
+            "`lease_term(50ms)`: use 100ms to ten years; a running task renews its lease, and the term is how long a killed process blocks the event",
+        ),
+    ] {
+        is_refused(event, &format!("event `e`: {said}"));
+    }
 }
 
 #[test]
@@ -608,7 +683,10 @@ fn a_removed_event_is_gone_and_the_others_keep_their_places() {
     assert!(!schedule.remove("b"));
     assert_eq!(schedule.due(noon()).collect::<Vec<_>>(), ["a", "c"]);
     assert_eq!(schedule.run_event("c", noon()).unwrap().event(), "c");
-    assert_eq!(schedule.run_event("b", noon()).unwrap_err().to_string(), "there is no event `b` in the schedule");
+    assert_eq!(
+        schedule.run_event("b", noon()).unwrap_err().to_string(),
+        "there is no event `b` in the schedule; it has `a` and `c`"
+    );
     schedule.add(event("b").every_minute()).unwrap();
     assert_eq!(schedule.due(noon()).collect::<Vec<_>>(), ["a", "c", "b"]);
 }

@@ -330,8 +330,8 @@ fn a_number_of_runs_that_can_not_be_is_refused() {
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(message), "{error}");
     }
-    is_refused(&[|event| event.at_most(0)], AddErrorKind::OutOfRange, "`at_most(0)` is none of 1 to 100");
-    is_refused(&[|event| event.at_most(101)], AddErrorKind::OutOfRange, "`at_most(101)` is none of 1 to 100");
+    is_refused(&[|event| event.at_most(0)], AddErrorKind::OutOfRange, "`at_most(0)`: use 1 to 100");
+    is_refused(&[|event| event.at_most(101)], AddErrorKind::OutOfRange, "`at_most(101)`: use 1 to 100");
     let fixed: fn(Event) -> Event = |event| event.at_most(2).without_overlapping_for(Duration::from_secs(9));
     is_refused(&[fixed], AddErrorKind::Conflict, "whose lease is renewed, and a `without_overlapping_for(..)`");
     let replaces: fn(Event) -> Event = |event| event.at_most(2).on_overlap(Overlap::Replace);

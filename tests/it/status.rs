@@ -168,13 +168,32 @@ fn who_holds_each_slot_is_told() {
             *shared.lock().unwrap() = Some(schedule.status());
         }
     };
-    schedule.add(Event::call("a", task).every_minute().without_overlapping().at_most(3)).unwrap();
+    schedule.add(Event::call("a", task).every_minute().at_most(3)).unwrap();
     *inner.lock().unwrap() = Some(schedule.clone());
     let _ = schedule.run_due(noon());
     let status = status.lock().unwrap().take().expect("it ran");
     let event = status.event("a").unwrap();
     assert_eq!((event.running.len(), event.held_by.as_ref().map(Vec::len)), (2, Some(2)), "{event:?}");
     inner.lock().unwrap().take();
+}
+
+#[test]
+fn a_store_is_asked_once_for_all_events_pauses_and_queues() {
+    let store = Scripted::fleet();
+    let mut schedule = Schedule::new(store.clone()).named("shop").unwrap();
+    for number in 0..100 {
+        let event = Event::call(format!("e{number}"), |_| {}).every_minute().without_overlapping();
+        schedule.add(event.on_overlap(soloist::Overlap::QueueOne)).unwrap();
+    }
+    schedule.pause_event("e7", Utc::now() + TimeDelta::hours(1), "it is broken").unwrap();
+    let before = store.calls();
+    let status = schedule.status();
+    // 100 leases, 100 places, 100 marks of events, and that of the schedule.
+    assert_eq!((store.calls() - before, store.reads().pop()), (1, Some(301)));
+    let paused: Vec<&str> =
+        status.events.iter().filter(|event| event.paused.is_some()).map(|event| &*event.name).collect();
+    assert_eq!(paused, ["e7"]);
+    assert!(status.events.iter().all(|event| event.waiting.as_ref().is_some_and(Vec::is_empty)));
 }
 
 #[test]
@@ -188,7 +207,6 @@ fn a_definition_reads_as_it_was_written() {
     schedule
         .add(
             event("all")
-                .without_overlapping()
                 .at_most(2)
                 .on_one_server()
                 .on_overlap(soloist::Overlap::QueueAll(3))
@@ -208,7 +226,10 @@ fn a_definition_reads_as_it_was_written() {
     let bare = schedule.event("bare").unwrap();
     assert_eq!((bare.timetable(), bare.zone().to_string()), ("every minute".to_owned(), "+02:00".to_owned()));
     assert!(bare.mutex_name().is_none() && schedule.event("all").unwrap().mutex_name().is_some());
-    assert_eq!(schedule.event("none").unwrap_err().to_string(), "there is no event `none` in the schedule");
+    assert_eq!(
+        schedule.event("none").unwrap_err().to_string(),
+        "there is no event `none` in the schedule; it has `bare`, `fixed`, `once` and `all`"
+    );
 }
 
 #[cfg(feature = "serde")]

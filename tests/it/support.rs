@@ -110,6 +110,10 @@ pub(crate) fn skipped<'a>(report: &'a Report, event: &str) -> &'a SkipReason {
     }
 }
 
+/// The words about a lease for a minute, behind the time at which it was lost.
+pub(crate) const FIXED_TERM: &str = ", because `without_overlapping_for(1m)` is a fixed term: use `without_overlapping()`, whose \
+                                     lease lasts as long as the run";
+
 /// Returns the output of the test `name` when it is run again, alone in a process with `variables` of its own.
 /// `None`: this is that process.
 #[track_caller]

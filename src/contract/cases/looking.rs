@@ -210,6 +210,13 @@ pub(super) fn a_store_lists_the_leases_that_are_held_and_nothing_else<H: Harness
     subject.create_for(&name("ended"), subject.short());
     subject.let_pass(subject.short());
 
+    let of = held[1].name().mutex();
+    if let Some(marks) = subject.held(Names::MarksOf(of)) {
+        let names: Vec<&MutexName> = marks.iter().map(Held::name).collect();
+        let expected = held[1].name().mark("event", "paused");
+        must(names == [&expected], "the marks of a mutex are listed", &expected, format_args!("listed are {names:?}"));
+    }
+
     let mut expected: Vec<&Lease> = held.iter().collect();
     are_listed(subject, prefix.mutex(), &expected);
     while let Some(lease) = expected.pop() {

@@ -79,7 +79,8 @@ impl Event {
     /// Only occurrences since its store has known the event count, so that a new event, or one with another timetable,
     /// window or claim, does not run when it is deployed. The store learns of it in the first tick in which the event
     /// is due or a window is open, and when [`work`](crate::Schedule::work) begins; a window as long as the time
-    /// between two occurrences is always open. A definition that comes back, as after a rollback, has been known since
+    /// between two occurrences is always open. If the store's clock was ahead then, and was set back since, that time says nothing: it is
+    /// ignored, with a warning. A definition that comes back, as after a rollback, has been known since
     /// it was first seen, and so has one whose `catch_up` was left out for a while: break its mark, which starts with
     /// `mark/` and the event's name, or deploy it under another name, where that matters. In a store that has lost its
     /// data, as Redis may after a restart, the event is new, and nothing is made up for.

@@ -24,7 +24,7 @@ impl Event {
     ///     .add(Event::call("invoices:send", |_| {}).every_minute().environments(["production"]))?;
     /// assert!(schedule.due(chrono::Utc::now()).eq(["reports:generate"]));
     /// let entry = schedule.run_event("invoices:send", chrono::Utc::now())?;
-    /// assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered)));
+    /// assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered(_))));
     /// # Ok(())
     /// # }
     /// ```
@@ -49,12 +49,12 @@ impl Event {
     /// let event = Event::call("reports", |_| {}).every_minute().when(|tick| tick.local().hour() != 3);
     /// ```
     pub fn when(self, allowed: impl Fn(&Tick) -> bool + Send + Sync + 'static) -> Self {
-        self.filtered(Filter::Call(Box::new(allowed)))
+        self.filtered(Filter::When(Box::new(allowed)))
     }
 
     /// Does not run if `refused` returns `true`: the opposite of [`when`](Self::when).
     pub fn skip(self, refused: impl Fn(&Tick) -> bool + Send + Sync + 'static) -> Self {
-        self.when(move |tick| !refused(tick))
+        self.filtered(Filter::Skip(Box::new(refused)))
     }
 
     pub(crate) fn filtered(mut self, filter: Filter) -> Self {

@@ -39,7 +39,8 @@ impl Event {
 
     /// Up to `count` runs at a time, from 1 to 100, over all servers that share the store: of this event, or of all events that
     /// share its [`mutex_name`](Self::mutex_name), which must say the same number. With 1 it is
-    /// [`without_overlapping`](Self::without_overlapping), and what that says of leases goes for each of them.
+    /// [`without_overlapping`](Self::without_overlapping), and what that says of leases goes for each of them; `add` refuses that method
+    /// beside a larger number.
     ///
     /// A run holds one of so many slots, the first that is free. All of them are tried in one request. A run
     /// [knows](crate::Run::slot) its slot, so that runs beside one another can use different ports or folders.
@@ -61,7 +62,7 @@ impl Event {
 
     /// Never runs while an earlier run of it is at work, for a fixed `term` at the most: from 1 millisecond to ten
     /// years. The lease is not renewed: a task that is still at work when the term is over is
-    /// [cancelled](crate::Run::is_cancelled) and may be overlapped; the report says that it lost its lease. A killed
+    /// [cancelled](crate::Run::is_cancelled) and may be overlapped; the report says that this term was over. A killed
     /// process blocks its event for the rest of the term, except on the file store.
     pub fn without_overlapping_for(self, term: Duration) -> Self {
         self.say("without_overlapping_for", term, |event| &mut event.protections.fixed_term)

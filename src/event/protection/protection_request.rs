@@ -8,10 +8,10 @@ use super::overlap::Overlap;
 use super::queue_markers::{MOST_PLACES, Queue, WAITS};
 use super::slots::SLOTS;
 use super::{CATCH_UP_WINDOWS, LeaseTerms, OutagePolicy, Protection};
-use crate::event::add_error::{AddErrorKind, Refusal, checked_term};
+use crate::event::add_error::{AddErrorKind, Refusal, checked_term, out_of_range};
 use crate::lease::name::MutexName;
 use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
-use crate::time::period::Period;
+use crate::time::{clock::shown::ExactDuration, period::Period};
 
 /// The protections that an event asks for, as its builder was told, not validated yet.
 #[derive(Debug, Default)]
@@ -41,7 +41,15 @@ impl ProtectionRequest {
         has_own_mutex: bool,
     ) -> Result<Protection, Refusal> {
         if let Some(count) = self.at_most.filter(|count| !SLOTS.contains(count)) {
-            return Err(AddErrorKind::OutOfRange.because(format_args!("`at_most({count})` is none of 1 to 100")));
+            return Err(AddErrorKind::OutOfRange.because(format_args!("`at_most({count})`: use 1 to 100")));
+        }
+        if self.renewed
+            && let Some(count) = self.at_most.filter(|count| *count > 1)
+        {
+            return Err(AddErrorKind::Conflict.because(format_args!(
+                "it has a `without_overlapping()`, which allows one run at a time, and an `at_most({count})`, which allows \
+                 {count}: leave out one of the two"
+            )));
         }
         let lease = self.lease_terms(usual_term)?;
         let invalid = |error| AddErrorKind::Name.because(format_args!("mutex name: {error}"));
@@ -71,8 +79,7 @@ impl ProtectionRequest {
         let claim = self.once_per.map(Claim::Period).or(each);
         if let Some(window) = self.catch_up {
             if !CATCH_UP_WINDOWS.contains(&window) {
-                let message = format_args!("a catch-up window of {window:?} is outside of a minute to a year");
-                return Err(AddErrorKind::OutOfRange.because(message));
+                return Err(out_of_range("catch_up", window, *CATCH_UP_WINDOWS.start(), "a year"));
             }
             if claim.is_none() {
                 return Err(missing(
@@ -102,9 +109,7 @@ impl ProtectionRequest {
     }
 
     fn lease_terms(&self, usual_term: Term) -> Result<Option<LeaseTerms>, Refusal> {
-        let at_least = |length| checked_term(length, format_args!("a lease that is held for at least {length:?}"));
-        let at_least = self.hold_at_least.map(at_least).transpose()?;
-        let term_of = |length| checked_term(length, format_args!("a lease of {length:?}"));
+        let at_least = self.hold_at_least.map(|length| checked_term("hold_at_least", length)).transpose()?;
         let (term, renewal) = match (self.renewed || self.at_most.is_some(), self.fixed_term, self.lease_term) {
             (true, Some(_), _) => {
                 return Err(conflict(
@@ -122,25 +127,29 @@ impl ProtectionRequest {
                 return Err(missing("it has a `hold_at_least(..)`, but no lease: add `without_overlapping()`"));
             }
             (false, None, None) => return Ok(None),
-            (false, Some(term), None) => (term_of(term)?, Renewal::Never),
-            (true, None, term) => (term.map_or(Ok(usual_term), term_of)?, Renewal::WhileItRuns),
+            (false, Some(term), None) => (checked_term("without_overlapping_for", term)?, Renewal::Never),
+            (true, None, None) => (usual_term, Renewal::WhileItRuns),
+            (true, None, Some(term)) => {
+                let refusal = |_| out_of_range("lease_term", term, SHORTEST_RENEWED, "ten years");
+                (Term::new(term).map_err(refusal)?, Renewal::WhileItRuns)
+            }
         };
         if renewal == Renewal::WhileItRuns && term.get() < SHORTEST_RENEWED {
-            let term = term.get();
+            let set_by = if self.lease_term.is_some() { "lease_term" } else { "Schedule::with_lease_term" };
+            let [term, least] = [term.get(), SHORTEST_RENEWED].map(ExactDuration);
             return Err(AddErrorKind::OutOfRange.because(format_args!(
-                "a renewed lease of {term:?} is shorter than {SHORTEST_RENEWED:?}: a lease is renewed while its task runs, \
-                 so let the term be what a killed process may block it for"
+                "`{set_by}({term})`: use {least} to ten years; a running task renews its lease, and the term is how long a \
+                 killed process blocks the event"
             )));
         }
         // A fixed term can end while the task runs, so it has to cover the time for which the lease is held at least.
         if renewal == Renewal::Never
             && let Some(at_least) = at_least.filter(|at_least| *at_least > term)
         {
-            let (at_least, term) = (at_least.get(), term.get());
+            let [at_least, term] = [at_least.get(), term.get()].map(ExactDuration);
             return Err(AddErrorKind::Conflict.because(format_args!(
-                "it has a `hold_at_least(..)` of {at_least:?}, and its lease is over after {term:?}, however long the task \
-                 takes: let the term of `without_overlapping_for(..)` be {at_least:?} or longer, or use \
-                 `without_overlapping()`, whose lease is renewed"
+                "it has a `hold_at_least({at_least})`, and a `without_overlapping_for({term})`, which ends the lease before \
+                 that: let the second be {at_least} or longer, or use `without_overlapping()`, whose lease is renewed"
             )));
         }
         Ok(Some(LeaseTerms { term, renewal, at_least }))
@@ -168,12 +177,11 @@ fn queue(
         return if within.is_some() { Err(missing(needless)) } else { Ok(None) };
     };
     if !(1..=MOST_PLACES).contains(&places) {
-        let message = format_args!("a queue of {places} is none of 1 to {MOST_PLACES}");
+        let message = format_args!("`Overlap::QueueAll({places})`: use 1 to {MOST_PLACES}");
         return Err(AddErrorKind::OutOfRange.because(message));
     }
     if let Some(within) = within.filter(|within| !WAITS.contains(within)) {
-        let message = format_args!("a wait within {within:?} of its occurrence is outside of a second to a day");
-        return Err(AddErrorKind::OutOfRange.because(message));
+        return Err(out_of_range("within", within, *WAITS.start(), "1d"));
     }
     let lease =
         lease.ok_or_else(|| missing("it has an `on_overlap(..)`, but no lease: add `without_overlapping()`"))?;

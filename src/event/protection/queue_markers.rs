@@ -8,6 +8,14 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::lease::{name::MutexName, term::Term};
 
+const PLACE: &str = "queue ";
+
+/// Returns whether this is the name of a place in a queue.
+#[cfg(feature = "cli")]
+pub(crate) fn is_place(name: &MutexName) -> bool {
+    name.marked().is_some_and(|mark| mark.starts_with(PLACE))
+}
+
 /// The longest queue.
 pub(super) const MOST_PLACES: usize = 100;
 
@@ -29,7 +37,7 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(super) fn places(mutex: &MutexName, places: usize) -> Vec<MutexName> {
-        let place = |number| mutex.mark(mutex.mutex(), format!("queue {number}"));
+        let place = |number| mutex.mark(mutex.mutex(), format!("{PLACE}{number}"));
         (1..=places).map(place).collect()
     }
 

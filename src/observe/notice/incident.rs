@@ -24,6 +24,8 @@ pub(crate) enum Incident<'a> {
     ObserverPanicked(&'a str),
     /// An event was added that is to run on one server only, but no other process shares its store.
     StoreTooNear { event: &'a str, scope: &'a dyn fmt::Debug },
+    /// The store has noted the event at a time that is still to come, by its clock. The note is ignored.
+    MarkFromTheFuture { event: &'a str, by: Duration },
     /// The wall clock was set back by so many seconds. After a larger step the schedule begins anew.
     ClockSetBack { by_s: i64, begins_anew: bool },
     /// The loop had no tick between these two times, because the clock was set, or the machine was suspended.

@@ -23,7 +23,7 @@ use crate::outcome::{
     hook_failure::HookFailure,
     run_outcome::{Ended, RunOutcome},
 };
-use crate::time::clock::shown::Rfc3339;
+use crate::time::clock::shown::{HumanDuration, Rfc3339};
 
 /// The span of a tick, or of a run.
 #[derive(Clone)]
@@ -213,6 +213,15 @@ pub(super) fn trace_incident(incident: &Incident<'_>) {
                     Named(event)
                 );
             });
+        }
+        Incident::MarkFromTheFuture { event, by } => {
+            event!(warn, event, by_s = by.as_secs(), "catch-up marker from the future ignored");
+            line!(
+                "event {}: the store noted it {} in the future, because a clock was set back: that marker is ignored, and \
+                 `catch_up` makes up for what nobody has run",
+                Named(event),
+                HumanDuration(by)
+            );
         }
         Incident::ClockSetBack { by_s, begins_anew: true } => {
             event!(warn, by_s, "clock set back: beginning anew");

@@ -9,7 +9,7 @@ use chrono::SubsecRound;
 use crate::base::catch_panic::contain;
 use crate::event::definition::Definition;
 use crate::event::protection::claim::MINUTE;
-use crate::lease::{owner::Owner, request::Lease, term::Term};
+use crate::lease::{owner::Owner, request::Lease, term::Renewal, term::Term};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::trace::{TraceSpan, print_unless_logged};
 use crate::outcome::cancel::CancelReason;
@@ -335,7 +335,10 @@ impl<'a> PlannedRun<'a> {
     #[inline]
     fn note_loss(&self, now: Moment, run: &Run, outcome: &mut RunOutcome) {
         if let Some(moment) = run.held().gone_by(now) {
-            outcome.rest_mut().lost_at = Some(self.clock.wall_at(moment));
+            let rest = outcome.rest_mut();
+            rest.lost_at = Some(self.clock.wall_at(moment));
+            let fixed = self.event.protection.lease.filter(|lease| lease.renewal == Renewal::Never);
+            rest.fixed_term = fixed.map(|lease| lease.term.get());
         }
     }
 

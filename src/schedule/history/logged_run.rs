@@ -1,8 +1,9 @@
 //! A run from the log of the fleet, and whether it is still running.
 
 use std::fmt;
+use std::sync::Arc;
 
-use super::run_logger::no_log;
+use super::run_logger::{RunLogger, no_log};
 use crate::base::error::{MutexError, debug_as_display};
 use crate::event::definition::Definition;
 use crate::lease::holder::Holder;
@@ -10,7 +11,7 @@ use crate::lease::holder::Holder;
 use crate::lease::token::FencingToken;
 #[cfg(feature = "serde")]
 use crate::outcome::run_record::RunEnd;
-use crate::outcome::{run_record::RunRecord, run_record::skip_count::SkipCount};
+use crate::outcome::{run_record::MOST_KEPT, run_record::RunRecord, run_record::skip_count::SkipCount};
 use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
 use crate::store::event_mutex::{EventMutex, held::Held, held::Names};
 
@@ -119,15 +120,54 @@ impl serde::Serialize for LoggedRun {
 }
 
 impl Schedule {
+    /// Returns the same schedule, which keeps the last `keep` runs of each event, from 1 to 1,000, in the log of its store: those of the
+    /// whole fleet, with their occurrence, server, start, end, result, token and error. If none of them succeeded, the last one
+    /// that did is kept in place of the oldest. [`runs`](Self::runs) and [`status`](Self::status) show them.
+    ///
+    /// The log decides no gate and delays no run: a thread of its own writes it, when a run has started and when it has ended, and
+    /// tries again while the store is out. What is not written when the process ends is lost: `run_due` and its kin wait three
+    /// seconds for it, when all runs have ended. For an event with [a store of its own](crate::Event::mutex) too, the log is in the
+    /// store of the schedule.
+    ///
+    /// # Errors
+    ///
+    /// `keep` is not from 1 to 1,000, or the store keeps no log. All stores of this crate do.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process().with_run_log(20)?;
+    /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
+    /// assert!(schedule.runs("reports")?[0].record().is_success());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_run_log(self, keep: usize) -> Result<Self, RunLogError> {
+        if !(1..=MOST_KEPT).contains(&keep) {
+            return Err(RunLogError::Keep { keep });
+        }
+        self.store.mutex.run_log().ok_or_else(|| RunLogError::Store(no_log()))?;
+        let logger = RunLogger::new(&self.store, keep);
+        Ok(Self { run_logger: Some(Arc::clone(&logger)), ..self.observe(logger) })
+    }
+
     /// Returns the last runs of an event in the whole fleet, the newest first: where the [log](Self::with_run_log) of the schedule's store
     /// has them. A server that was killed is among them, with a run that is [presumed dead](RunState::PresumedDead).
     ///
     /// # Errors
     ///
-    /// There is no event of this name; the store keeps no log, or did not answer.
-    pub fn runs(&self, event: &str) -> Result<Vec<LoggedRun>, RunsError> {
-        let event = self.event(event).map_err(RunsError::UnknownEvent)?;
-        self.runs_of(event).map_err(RunsError::Store)
+    /// There is no event of this name; the schedule keeps no log; or the store did not answer.
+    pub fn runs(&self, event: &str) -> Result<Vec<LoggedRun>, RunLogError> {
+        let event = self.event(event).map_err(RunLogError::UnknownEvent)?;
+        self.check_log()?;
+        self.runs_of(event).map_err(RunLogError::Store)
+    }
+
+    /// Refuses a question about the log of a schedule that keeps none: an empty answer would mean that nothing ran.
+    fn check_log(&self) -> Result<(), RunLogError> {
+        self.run_logger.as_ref().map(drop).ok_or(RunLogError::NotKept)
     }
 
     /// Returns how many occurrences of an event ran nowhere in the fleet because they met a run, a full queue or a pause, one number
@@ -139,7 +179,7 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// There is no event of this name; the store keeps no such numbers, or did not answer.
+    /// There is no event of this name; the schedule keeps no log; or the store keeps no such numbers, or did not answer.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -154,15 +194,22 @@ impl Schedule {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn skips(&self, event: &str) -> Result<Vec<SkipCount>, RunsError> {
-        let event = self.event(event).map_err(RunsError::UnknownEvent)?;
-        let log = self.store.mutex.run_log().ok_or_else(no_log).map_err(RunsError::Store)?;
-        let mut skips = log.skips(&event.name).map_err(RunsError::Store)?;
+    pub fn skips(&self, event: &str) -> Result<Vec<SkipCount>, RunLogError> {
+        let event = self.event(event).map_err(RunLogError::UnknownEvent)?;
+        self.check_log()?;
+        self.skips_of(event).map_err(RunLogError::Store)
+    }
+
+    /// Returns the numbers of skips that the store has, also those that other schedules wrote.
+    pub(crate) fn skips_of(&self, event: &Definition) -> Result<Vec<SkipCount>, MutexError> {
+        let log = self.store.mutex.run_log().ok_or_else(no_log)?;
+        let mut skips = log.skips(&event.name)?;
         skips.sort_unstable_by_key(SkipCount::reason);
         Ok(skips)
     }
 
-    pub(super) fn runs_of(&self, event: &Definition) -> Result<Vec<LoggedRun>, MutexError> {
+    /// Returns the runs that the store has, also those that other schedules wrote.
+    pub(crate) fn runs_of(&self, event: &Definition) -> Result<Vec<LoggedRun>, MutexError> {
         let log = self.store.mutex.run_log().ok_or_else(no_log)?;
         let records = log.runs(&event.name)?;
         if records.iter().all(|record| record.end().is_some()) {
@@ -188,23 +235,37 @@ impl Schedule {
     }
 }
 
-/// The reason why the runs of an event are not known.
+/// The reason why a schedule keeps no log, or why the runs of an event are not known.
 ///
 /// ```
 /// use soloist::Schedule;
 ///
 /// let error = Schedule::in_process().runs("reports").unwrap_err();
 /// assert_eq!(error.to_string(), "there is no event `reports` in the schedule");
+/// let error = Schedule::in_process().with_run_log(0).unwrap_err();
+/// assert_eq!(error.to_string(), "`with_run_log(0)`: use 1 to 1000");
 /// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum RunsError {
+pub enum RunLogError {
     /// The schedule has no event of this name.
     #[error(transparent)]
     UnknownEvent(UnknownEvent),
+    /// The schedule keeps no log.
+    #[error(
+        "the schedule keeps no log of runs: call `schedule.with_run_log(20)` on each server, and on the one that reads it"
+    )]
+    NotKept,
+    /// The log is to keep too few or too many runs.
+    #[error("`with_run_log({keep})`: use 1 to {MOST_KEPT}")]
+    #[non_exhaustive]
+    Keep {
+        /// How many runs it was to keep.
+        keep: usize,
+    },
     /// The store keeps no log, or gave no answer.
     #[error(transparent)]
     Store(MutexError),
 }
 
-debug_as_display!(RunsError);
+debug_as_display!(RunLogError);

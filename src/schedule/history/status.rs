@@ -9,11 +9,13 @@ use super::logged_run::LoggedRun;
 use super::{LastRun, LastSkip, RunningNow, SeenRuns};
 use crate::base::{error::MutexError, process_id};
 use crate::event::definition::Definition;
+#[cfg(feature = "cli")]
+use crate::event::protection::queue_markers::is_place;
 use crate::lease::holder::Holder;
 use crate::lease::label::this_host;
 use crate::lease::name::MutexName;
 use crate::outcome::paused::{EVENT_PAUSED, Pause};
-use crate::schedule::pause::pause_check::find_pauses;
+use crate::schedule::pause::pause_check::find_pause;
 use crate::schedule::schedule::Schedule;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::zone::Zone;
@@ -94,6 +96,9 @@ pub struct EventStatus {
     pub running: Vec<RunningNow>,
     /// Who holds its lease, wherever that is; several where several may run. `None`: that is not known.
     pub held_by: Option<Vec<Holder>>,
+    /// Who waits in its [queue](crate::Event::on_overlap), wherever that is, the first one first. `None`: that is not known, or it has no
+    /// queue.
+    pub waiting: Option<Vec<Holder>>,
     /// Its last run that ended in this process.
     pub last_run: Option<LastRun>,
     /// Its last run that succeeded.
@@ -116,24 +121,36 @@ impl Status {
     }
 }
 
+/// The subjects of a question to the stores.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AskedOf {
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the picture of the command line asks so"))]
+    Leases,
+    /// Also of pauses and queues.
+    Everything,
+}
+
 impl Schedule {
     /// Returns what the schedule does and did in this process, also during its runs; and what its stores say: who holds each lease,
     /// and who paused what. For a page, a health check, or a test.
     ///
-    /// A store is asked twice; and about each event alone where there is [a log](Self::with_run_log).
+    /// Each store is asked once, and about each event alone if the schedule has [a log](Self::with_run_log).
     /// That may take as long as a store takes to answer. If it gives no answer, [`Status::store_errors`] says so; the other fields are
     /// complete.
     ///
     /// What ran is known since this process has the schedule; clones share it.
     pub fn status(&self) -> Status {
         let mut status = self.status_here();
-        let paused = self.pauses(&mut status.events);
-        match paused {
-            Ok(paused) => status.paused = paused,
-            Err(error) => status.store_errors.push(error),
-        }
-        self.ask_who_holds(&mut status);
+        self.ask_who_holds(&mut status, AskedOf::Everything);
         self.read_log(&mut status);
+        status
+    }
+
+    /// Returns the status with what the stores say of leases, and nothing else: for a picture that is drawn once a second.
+    #[cfg(feature = "cli")]
+    pub(crate) fn status_of_leases(&self) -> Status {
+        let mut status = self.status_here();
+        self.ask_who_holds(&mut status, AskedOf::Leases);
         status
     }
 
@@ -147,48 +164,90 @@ impl Schedule {
         Status { at, host, pid, instance, application, paused: None, store_errors: Vec::new(), events }
     }
 
-    /// Returns who paused the schedule, and each of its events.
-    fn pauses(&self, events: &mut [EventStatus]) -> Result<Option<Pause>, MutexError> {
-        let Some(mark) = &self.pause_marker else { return Ok(None) };
-        let store = &*self.store.mutex;
-        let of_events = events.iter().map(|event| mark.mark(Arc::clone(&event.name), EVENT_PAUSED));
-        let marks: Vec<MutexName> = of_events.chain([mark.clone()]).collect();
-        let mut paused: HashMap<MutexName, Pause> = find_pauses(store, &marks)?.collect();
-        for (event, mark) in events.iter_mut().zip(&marks) {
-            event.paused = paused.remove(mark);
-        }
-        Ok(paused.remove(mark))
-    }
-
-    fn ask_who_holds(&self, status: &mut Status) {
-        let Status { events: statuses, store_errors, .. } = status;
+    /// Asks each store in one request.
+    fn ask_who_holds(&self, status: &mut Status, asked: AskedOf) {
         for store in self.stores() {
-            let is_here = |event: &Definition| event.protection.lease.is_some() && self.store_of(event).id == store.id;
-            let protected = || self.events.iter().zip(0..).filter(|(event, _)| is_here(event));
-            let leases: Vec<MutexName> =
-                protected().flat_map(|(event, _)| event.protection.leases()).cloned().collect();
-            if leases.is_empty() {
+            let is_here = |event: &Definition| self.store_of(event).id == store.id;
+            let events: Vec<_> =
+                self.events.iter().zip(&mut status.events).filter(|(event, _)| is_here(event)).collect();
+            let pause_marker = self.pause_marker.as_ref().filter(|_| store.id == self.store.id);
+            let pause_marker = pause_marker.filter(|_| asked == AskedOf::Everything);
+            let mut names: Vec<MutexName> = Vec::new();
+            for (event, _) in &events {
+                names.extend(event.protection.leases().iter().cloned());
+                let queue = event.protection.queue.iter().filter(|_| asked == AskedOf::Everything);
+                names.extend(queue.flat_map(|queue| queue.places.iter().cloned()));
+            }
+            names.extend(pause_marker.into_iter().flat_map(|mark| {
+                let of_events = self.events.iter().map(|event| mark.mark(Arc::clone(&event.name), EVENT_PAUSED));
+                of_events.chain([mark.clone()])
+            }));
+            if names.is_empty() {
                 continue;
             }
-            match store.mutex.held(Names::Each(&leases)) {
-                Ok(held) => {
-                    let holder = |held: Held| (held.name().clone(), held.into_holder());
-                    let holders: HashMap<MutexName, Option<Holder>> = held.into_iter().map(holder).collect();
-                    for (event, at) in protected() {
-                        let leases = event.protection.leases().iter();
-                        statuses[at].held_by = leases.filter_map(|lease| holders.get(lease).cloned()).collect();
-                    }
-                }
-                Err(error) if error.is_unsupported() => {}
+            let held = match store.mutex.held(Names::Each(&names)) {
+                Ok(held) => held,
                 Err(error) => {
                     // A lease that can't be read hides no other.
-                    if !error.is_outage() {
-                        protected().for_each(|(event, at)| statuses[at].held_by = self.holders_of(event));
+                    let is_partial = !error.is_outage() && !error.is_unsupported();
+                    for (event, status) in events.into_iter().filter(|_| is_partial) {
+                        status.held_by = self.holders_of(event);
                     }
-                    store_errors.push(error);
+                    if is_partial && let Some(mark) = pause_marker {
+                        status.paused = self.pauses(mark, &mut status.events);
+                    }
+                    if !error.is_unsupported() || pause_marker.is_some() {
+                        status.store_errors.push(error);
+                    }
+                    continue;
+                }
+            };
+            let holder = |held: Held| (held.name().clone(), held.into_holder());
+            let holders: HashMap<MutexName, Option<Holder>> = held.into_iter().map(holder).collect();
+            let of = |names: &[MutexName]| names.iter().filter_map(|name| holders.get(name).cloned()).collect();
+            for (event, status) in events {
+                if event.protection.lease.is_some() {
+                    status.held_by = of(event.protection.leases());
+                }
+                if let Some(queue) = event.protection.queue.as_ref().filter(|_| asked == AskedOf::Everything) {
+                    let waiting: Option<Vec<Holder>> = of(&queue.places);
+                    status.waiting = waiting.map(|mut waiting| {
+                        waiting.sort_by_key(Holder::token);
+                        waiting
+                    });
+                }
+            }
+            if let Some(mark) = pause_marker {
+                let pause = |mark: &MutexName| holders.get(mark).cloned().map(Pause::by);
+                status.paused = pause(mark);
+                for event in &mut status.events {
+                    event.paused = pause(&mark.mark(Arc::clone(&event.name), EVENT_PAUSED));
                 }
             }
         }
+    }
+
+    /// Returns who waits in the queue of an event, the first one first, whatever queue this schedule gives it. None where the store does
+    /// not list marks.
+    #[cfg(feature = "cli")]
+    pub(crate) fn waiting_for(&self, event: &Definition) -> Result<Vec<Holder>, MutexError> {
+        let held = match self.store_of(event).mutex.held(Names::MarksOf(event.protection.mutex.mutex())) {
+            Err(error) if error.is_unsupported() => return Ok(Vec::new()),
+            held => held?,
+        };
+        let mut waiting: Vec<Holder> =
+            held.into_iter().filter(|held| is_place(held.name())).filter_map(Held::into_holder).collect();
+        waiting.sort_by_key(Holder::token);
+        Ok(waiting)
+    }
+
+    /// Reads each pause alone, as far as it can be read.
+    fn pauses(&self, mark: &MutexName, events: &mut [EventStatus]) -> Option<Pause> {
+        let pause = |mark: &MutexName| find_pause(&*self.store.mutex, mark).ok().flatten();
+        for event in events {
+            event.paused = pause(&mark.mark(Arc::clone(&event.name), EVENT_PAUSED));
+        }
+        pause(mark)
     }
 
     fn read_log(&self, status: &mut Status) {
@@ -219,6 +278,7 @@ impl EventStatus {
             mutex: event.mutex_name().cloned(),
             running,
             held_by: None,
+            waiting: None,
             last_run: last,
             last_success,
             consecutive_failures: failures,

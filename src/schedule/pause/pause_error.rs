@@ -39,8 +39,8 @@ pub enum PauseError {
     EvenWhenPaused,
     /// The reason is no line that people can read.
     #[error(
-        "the reason for a pause is one line of at most {LONGEST_REASON} characters, all of which can be seen, without a space \
-         around it"
+        "the reason for a pause has to be one line of at most {LONGEST_REASON} characters, without control or invisible \
+         characters, and without a space at its ends"
     )]
     Reason,
     /// The schedule has no name.
@@ -61,6 +61,17 @@ pub enum PauseError {
     TooLong {
         /// When it was to end.
         until: DateTime<Utc>,
+    },
+    /// The store can neither break nor shorten what it holds, so that the pause ends by itself alone.
+    #[error(
+        "the store can't end a pause before its time{}: it has neither a `break_lease` nor an `extend` and a `held`; to start \
+         events all the same, run them by hand, or name the schedule anew",
+        until.map(|until| format!(", {}", Rfc3339(until))).unwrap_or_default()
+    )]
+    #[non_exhaustive]
+    CannotEnd {
+        /// When it ends, if the store says.
+        until: Option<DateTime<Utc>>,
     },
     /// The store gave no answer, or has no way of doing this.
     #[error(transparent)]

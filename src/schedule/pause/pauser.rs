@@ -45,11 +45,25 @@ impl Pauser {
     /// Lets what the marker stops start again. `false`: it was not paused.
     pub(crate) fn end(&self) -> Result<bool, PauseError> {
         let Self { store, observers, mark, .. } = self;
-        let was_paused = store.mutex.break_lease(mark)?.is_freed();
+        let was_paused = match store.mutex.break_lease(mark) {
+            Err(error) if error.is_unsupported() => self.end_soon()?,
+            broken => broken?.is_freed(),
+        };
         if was_paused {
             observers.tell(self.about(), &Step::Resumed { schedule: mark.mutex() });
         }
         Ok(was_paused)
+    }
+
+    /// Lets the pause end in a millisecond, in a store that can't break it.
+    fn end_soon(&self) -> Result<bool, PauseError> {
+        let paused = self.find()?;
+        if paused.is_none() {
+            return Ok(false);
+        }
+        let moved = self.move_end(&self.mark, Term::MIN).map_err(PauseError::Store)?;
+        let until = paused.and_then(|pause| Some(pause.holder()?.until()));
+        moved.ok_or(PauseError::CannotEnd { until })
     }
 
     /// Returns the present pause.

@@ -6,7 +6,7 @@ use super::Schedule;
 #[cfg(feature = "cli")]
 use crate::base::error::MutexError;
 use crate::base::error::debug_as_display;
-use crate::base::escape::Quoted;
+use crate::base::{escape::Quoted, similar::similar};
 use crate::event::add_error::{AddError, AddErrorKind};
 use crate::event::definition::Definition;
 use crate::event::event_builder::Event;
@@ -131,7 +131,7 @@ impl Schedule {
     }
 
     /// Returns the names of its events, in the order of their registration.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.events.iter().map(|event| &*event.name)
     }
 
@@ -183,7 +183,7 @@ impl Schedule {
     }
 
     pub(in crate::schedule) fn index_of(&self, name: &str) -> Result<usize, UnknownEvent> {
-        self.names.get(name).copied().ok_or_else(|| UnknownEvent { name: Quoted::new(name) })
+        self.names.get(name).copied().ok_or_else(|| UnknownEvent::new(name, self.names()))
     }
 
     pub(in crate::schedule) fn store_of<'a>(&'a self, event: &'a Definition) -> &'a Store {
@@ -198,11 +198,39 @@ impl Schedule {
 ///
 /// let error = Schedule::in_process().run_event("reports", chrono::Utc::now()).unwrap_err();
 /// assert_eq!(error.to_string(), "there is no event `reports` in the schedule");
+///
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(soloist::Event::call("reports", |_| {}).hourly()).unwrap();
+/// let error = schedule.run_event("report", chrono::Utc::now()).unwrap_err();
+/// assert_eq!(error.to_string(), "there is no event `report` in the schedule; did you mean `reports`?");
 /// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no event {name} in the schedule")]
+#[error("there is no event {name} in the schedule{instead}")]
 pub struct UnknownEvent {
     name: Quoted,
+    /// The names that may be meant, or some of those that there are.
+    instead: Box<str>,
+}
+
+impl UnknownEvent {
+    /// The most events that are named where none is similar.
+    const NAMED: usize = 5;
+
+    fn new<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Self {
+        let quoted = |names: Vec<&str>, last: &str| {
+            let mut names: Vec<String> = names.into_iter().map(|name| Quoted::new(name).to_string()).collect();
+            let end = names.pop().unwrap_or_default();
+            if names.is_empty() { end } else { format!("{} {last} {end}", names.join(", ")) }
+        };
+        let (similar, count) = (similar(name, known.clone()), known.clone().count());
+        let instead = match count.saturating_sub(Self::NAMED) {
+            _ if !similar.is_empty() => format!("; did you mean {}?", quoted(similar, "or")),
+            _ if count == 0 => String::new(),
+            0 => format!("; it has {}", quoted(known.collect(), "and")),
+            more => format!("; it has {}, and {more} more", quoted(known.take(Self::NAMED).collect(), "and")),
+        };
+        Self { name: Quoted::new(name), instead: instead.into() }
+    }
 }
 
 debug_as_display!(UnknownEvent);

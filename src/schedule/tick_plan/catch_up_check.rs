@@ -6,6 +6,7 @@ use crate::base::error::MutexError;
 use crate::event::catch_up::{CatchUp, Missed};
 use crate::event::protection::queue_markers;
 use crate::lease::{name::MutexName, term::Term};
+use crate::observe::{notice::incident::Incident, tell::log};
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::report::Verdict;
 use crate::schedule::run_admission::{self, BATCH_SIZE};
@@ -37,7 +38,7 @@ impl PlannedRun<'_> {
                 }
                 Err(error) => Some(Missed::Unknown(SkipReason::StoreUnavailable(error))),
             },
-            Err(SkipReason::Filtered) => None,
+            Err(SkipReason::Filtered(_)) => None,
             Err(reason) => Some(Missed::Unknown(reason)),
         };
         if missed.is_none() {
@@ -62,6 +63,12 @@ impl PlannedRun<'_> {
         let note = || format!("note {mark}");
         match outages.ask(self.store, self.clock, note, |mutex| self.marker(mark).ask(mutex))? {
             Admitted::ClaimTaken(Some(holder)) if holder.since() <= occurrence => Ok(Finding::Missed),
+            // It says nothing: the store's clock was ahead when the mark was written.
+            Admitted::ClaimTaken(Some(holder)) if holder.clock_set_back_by().is_some() => {
+                let by = holder.clock_set_back_by().unwrap_or_default();
+                log(&Incident::MarkFromTheFuture { event, by });
+                Ok(Finding::Missed)
+            }
             // The event is new to the store, perhaps since just now.
             Admitted::Granted(_) | Admitted::ClaimTaken(Some(_)) => Ok(Finding::NotMissed),
             _ => Err(MutexError::unsupported("tell since when it has held a mark, which `catch_up` needs")),

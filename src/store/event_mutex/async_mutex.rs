@@ -16,7 +16,7 @@ use super::warning::StoreWarning;
 use crate::base::error::MutexError;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, term::Term};
-use crate::time::clock::Clock;
+use crate::time::clock::{Clock, shown::ExactDuration};
 
 /// A store of your own with async methods. The documentation of [`EventMutex`] is the contract of its three required methods, too.
 /// An [`AsyncMutex`] makes an [`EventMutex`] of it, and the contract suite (`contract-tests`) tests whether it keeps the contract.
@@ -159,7 +159,10 @@ impl<M: AsyncEventMutex> AsyncMutex<M> {
             let why = if is_over {
                 "the store panicked, or its runtime has ended".to_owned()
             } else {
-                format!("no answer within {:?}: the store is slow, or its runtime is busy or blocked", self.timeout)
+                format!(
+                    "no answer within {}: the store is slow, or its runtime is busy or blocked",
+                    ExactDuration(self.timeout)
+                )
             };
             Err(MutexError::unavailable(attempted(), why))
         })
@@ -277,7 +280,7 @@ impl<M: AsyncEventMutex> EventMutex for AsyncMutex<M> {
             leases[at].fill(answer);
         }
         for slot in leases.iter_mut().filter(|slot| slot.answer().is_none()) {
-            let why = format!("no answer within {:?}, or its runtime has ended", self.timeout);
+            let why = format!("no answer within {}, or its runtime has ended", ExactDuration(self.timeout));
             slot.fill(Err(MutexError::unavailable(format!("extend {}", slot.asked().name()), why)));
         }
     }

@@ -24,6 +24,8 @@ pub enum Names<'a> {
     Each(&'a [MutexName]),
     /// The leases of all mutexes whose names begin with this; with an empty text, all leases. No claims, permits or markers.
     LeasesWithPrefix(&'a str),
+    /// All marks that are kept beside this mutex: for a schedule its pauses, and for an event those who wait in its queue.
+    MarksOf(&'a str),
 }
 
 impl Names<'_> {
@@ -45,6 +47,7 @@ impl Names<'_> {
             Self::Exactly(one) => *one == name,
             Self::Each(names) => names.contains(name),
             Self::LeasesWithPrefix(prefix) => name.is_lease() && name.mutex().starts_with(prefix),
+            Self::MarksOf(mutex) => name.marked().is_some() && name.mutex() == *mutex,
         }
     }
 }

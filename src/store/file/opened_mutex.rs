@@ -57,6 +57,11 @@ impl OpenedMutex {
         MutexName::lease(self.state.mutex()?).ok()
     }
 
+    /// Returns the marks beside the mutex, held or not.
+    pub(super) fn marks(&self) -> impl Iterator<Item = MutexName> {
+        self.state.marks()
+    }
+
     pub(super) fn is_of(&self, name: &MutexName) -> bool {
         self.paths.belong_to(name.mutex())
     }

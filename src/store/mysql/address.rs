@@ -92,7 +92,7 @@ mod tests {
     fn what_is_wrong_with_a_url_is_said_without_its_secrets() {
         let modes = "has another ssl-mode than DISABLED (the default), REQUIRED, VERIFY_CA or VERIFY_IDENTITY";
         let cases = [
-            ("localhost", "has no scheme"),
+            ("localhost", "has no scheme: it begins with mysql://"),
             ("http://u:secret@h/app", "has another scheme than mysql or mariadb"),
             ("mysql://", "is not well-formed, as in mysql://user:password@host:3306/database"),
             ("mysql://u:secret@h:port/app", "is not well-formed, as in mysql://user:password@host:3306/database"),

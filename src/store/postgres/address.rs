@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_url_is_said_without_its_secrets() {
         let cases = [
-            ("localhost", "has no scheme"),
+            ("localhost", "has no scheme: it begins with postgres://"),
             ("http://u:secret@h/app", "has another scheme than postgres or postgresql"),
             ("postgres://u:secret@/app", "has no host, as in postgres://user:password@host/database"),
             ("postgres://h/app", "has no user, as in postgres://user:password@host/database"),

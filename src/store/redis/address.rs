@@ -12,6 +12,9 @@ const NO_PATH: &str = "has no path, as in redis+unix:///run/redis.sock";
 const NO_PRIMARY: &str =
     "has no name of a primary, as in redis+sentinel://host1,host2/NAME: letters, digits, dots, - and _";
 
+const NO_PORT: &str =
+    "has something else than a number as its port, as in redis://host:6379/0; in a password, / is written as %2F";
+
 const SCHEMES: [&str; 7] =
     ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster", "redis+unix"];
 
@@ -78,7 +81,14 @@ impl ServerAddress for Address {
                 url.refuse_if(before_path.is_some(), what)?;
                 (vec![format!("redis+unix:{}?{}", url.place, of_path.join("&"))], Topology::Standalone)
             }
-            _ => (vec![format!("redis:{}", url.place)], Topology::Standalone),
+            _ => {
+                let authority = url.place.trim_start_matches('/').split('/').next().unwrap_or_default();
+                let host = authority.rsplit('@').next().unwrap_or_default();
+                let port = host.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.ends_with(']'));
+                let is_number = |port: &str| port.is_empty() || port.parse::<u16>().is_ok();
+                url.refuse_if(!port.is_none_or(is_number), NO_PORT)?;
+                (vec![format!("redis:{}", url.place)], Topology::Standalone)
+            }
         };
         let read = |server: String| server.into_connection_info().map_err(|error| url.wrong(said_by(&error)));
         let servers = servers.into_iter().map(read).collect::<Result<Vec<ConnectionInfo>, _>>()?;
@@ -176,7 +186,7 @@ fn said_by(error: &redis::RedisError) -> &'static str {
         ("path", NO_PATH),
     ];
     let known = known.iter().find(|(part, _)| said.contains(part));
-    known.map_or("is not well-formed, as in redis://host:6379/0", |(_, what)| *what)
+    known.map_or("can't be read: write it as redis://user:password@host:6379/0", |(_, what)| *what)
 }
 
 #[cfg(test)]
@@ -227,7 +237,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_url_is_said_without_its_secrets() {
         let cases = [
-            ("localhost", "has no scheme"),
+            ("localhost", "has no scheme: it begins with redis://"),
             (
                 "http://localhost",
                 "has another scheme than redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster or redis+unix",
@@ -238,7 +248,9 @@ mod tests {
             ("redis://h/secret", "has something else than a number as its database, as in redis://host:6379/0"),
             ("redis://h/-1", "has a database below 0"),
             ("redis://secret@h", "has a user and no password, as in redis://user:password@host"),
-            ("redis://h:secret", "is not well-formed, as in redis://host:6379/0"),
+            ("redis://h:secret", NO_PORT),
+            ("redis://u:se/cret@h", NO_PORT),
+            ("redis://h:70000", NO_PORT),
             (
                 "redis://h/0?secret",
                 "has another option behind the ? than prefix, timeout and wait; in a password, ? is written as %3F",

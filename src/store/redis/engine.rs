@@ -21,6 +21,7 @@ use crate::outcome::{
     run_record::RunRecord, run_record::numbered_record::NumberedRecord, run_record::skip_count::SkipCount,
 };
 use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::event_mutex::held::Names;
 use crate::store::server::engine::{
     Answers, Attempt, DroppedRuns, End, EndRequest, Engine, FoundEntry, Health, Request,
 };
@@ -183,8 +184,8 @@ impl Engine for RedisEngine {
         Ok(found.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    fn leases(&self, attempt: &mut Attempt<Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {
-        let pattern = self.prefix.pattern_of_leases(prefix);
+    fn list(&self, attempt: &mut Attempt<Connection>, listed: Names<'_>) -> Result<Vec<FoundEntry>, Failure> {
+        let pattern = self.prefix.pattern_of(listed);
         let (mut names, mut cursor) = (BTreeSet::new(), None);
         while cursor.as_deref() != Some("0") {
             let mut scan = cmd("SCAN");
@@ -193,9 +194,10 @@ impl Engine for RedisEngine {
             let answers = replies(attempt, [scan, topology::question_of_slot(&self.prefix)])?;
             let (next, keys): (String, Vec<Vec<u8>>) = read(&answers[0])?;
             // Our keys are text.
-            names.extend(keys.iter().filter_map(|key| self.prefix.lease_at(str::from_utf8(key).ok()?)));
+            names.extend(keys.iter().filter_map(|key| self.prefix.name_at(str::from_utf8(key).ok()?)));
             cursor = Some(next);
         }
+        names.retain(|name| listed.contain(name));
         self.look(attempt, &Vec::from_iter(names))
     }
 

@@ -12,6 +12,7 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 
 use crate::base::error::InvalidOptions;
 use crate::lease::name::MutexName;
+use crate::store::event_mutex::held::Names;
 
 /// The prefix of all keys.
 pub(super) struct Prefix(pub(super) String);
@@ -52,18 +53,27 @@ impl Prefix {
         self.key(format_args!("runs/{}", utf8_percent_encode(event, ENCODED_IN_A_PART)))
     }
 
-    /// Returns the pattern of `SCAN` for the keys of all leases whose names begin with `mutex`.
-    pub(super) fn pattern_of_leases(&self, mutex: &str) -> String {
-        let literally = self.key(format_args!("lease/{}", utf8_percent_encode(mutex, ENCODED_IN_A_PART)));
+    /// Returns the pattern of `SCAN` for the keys of these leases or marks.
+    pub(super) fn pattern_of(&self, names: Names<'_>) -> String {
+        let literally = match names {
+            Names::MarksOf(mutex) => self.key(format_args!("mark/{}/", utf8_percent_encode(mutex, ENCODED_IN_A_PART))),
+            Names::LeasesWithPrefix(mutex) => {
+                self.key(format_args!("lease/{}", utf8_percent_encode(mutex, ENCODED_IN_A_PART)))
+            }
+            Names::Exactly(_) | Names::Each(_) => self.key(""),
+        };
         let is_special = |char: &char| matches!(char, '*' | '?' | '[' | ']' | '\\');
         let escaped = literally.chars().flat_map(|char| is_special(&char).then_some('\\').into_iter().chain([char]));
         escaped.chain(['*']).collect()
     }
 
-    /// Returns the lease that has this key; `None` if the key is not one of a lease.
-    pub(super) fn lease_at(&self, key: &str) -> Option<MutexName> {
-        let mutex = key.strip_prefix(&self.key("lease/"))?;
-        let name = MutexName::lease(percent_decode_str(mutex).decode_utf8().ok()?).ok()?;
+    /// Returns the lease or the mark that has this key; `None` if the key is none of these.
+    pub(super) fn name_at(&self, key: &str) -> Option<MutexName> {
+        let text = key.strip_prefix(&self.key(""))?;
+        let name = match text.strip_prefix("lease/") {
+            Some(mutex) => MutexName::lease(percent_decode_str(mutex).decode_utf8().ok()?).ok()?,
+            None => MutexName::read_mark(text)?,
+        };
         (self.key(&name) == key).then_some(name)
     }
 }
@@ -101,7 +111,7 @@ mod tests {
         let odd = "100% ü}*?[x]\\:{%41";
         let lease = MutexName::lease(odd).unwrap();
         let key = prefix.key(&lease);
-        assert_eq!(prefix.lease_at(&key), Some(lease.clone()));
+        assert_eq!(prefix.name_at(&key), Some(lease.clone()));
         let claim = prefix.key(lease.claim(odd, chrono::DateTime::UNIX_EPOCH));
         for other in [
             &claim,
@@ -112,10 +122,13 @@ mod tests {
             "",
             &format!("{key}/x"),
         ] {
-            assert_eq!(prefix.lease_at(other), None, "{other}");
+            assert_eq!(prefix.name_at(other), None, "{other}");
         }
-        assert_eq!(prefix.lease_at(r"{a*[b]?\:}:lease/"), None);
-        assert_eq!(prefix.pattern_of_leases("ü*/"), r"{a\*\[b\]\?\\:}:lease/%C3%BC\*%2F*");
+        let mark = lease.mark(odd, "event paused");
+        assert_eq!(prefix.name_at(&prefix.key(&mark)), Some(mark));
+        assert_eq!(prefix.pattern_of(Names::MarksOf("a")), r"{a\*\[b\]\?\\:}:mark/a/*");
+        assert_eq!(prefix.name_at(r"{a*[b]?\:}:lease/"), None);
+        assert_eq!(prefix.pattern_of(Names::LeasesWithPrefix("ü*/")), r"{a\*\[b\]\?\\:}:lease/%C3%BC\*%2F*");
     }
 
     #[test]

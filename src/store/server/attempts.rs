@@ -9,7 +9,7 @@ use super::engine::{Answers, Attempt, EndRequest, Engine, Request};
 use super::failure::{Failure, Retry};
 use super::idle_connections::IdleConnections;
 use super::server_builder::Target;
-use crate::base::per_process::PerProcess;
+use crate::base::{per_process::PerProcess, progress};
 use crate::store::event_mutex::admission::Admitted;
 use crate::time::clock::{Clock, moment::Moment, random_below};
 
@@ -108,6 +108,7 @@ impl<E: Engine> Server<E> {
     ) -> Result<T, Failure> {
         let call = || {
             let began = Clock::system().moment();
+            progress::tell(&self.target.address);
             self.release_pending(began.plus(self.target.timeout / 4));
             self.attempts(began.plus(self.target.timeout), exchange)
         };
@@ -144,6 +145,7 @@ impl<E: Engine> Server<E> {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
+            progress::tell(format_args!("{}; its last attempt failed: {failure}", self.target.address));
             may_have_happened |= failure.may_have_happened;
             let is_stale = was_idle && !failure.is_of_one_name();
             if is_stale {

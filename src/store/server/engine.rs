@@ -16,6 +16,7 @@ use crate::outcome::{
     run_record::RunRecord, run_record::numbered_record::NumberedRecord, run_record::skip_count::SkipCount,
 };
 use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::event_mutex::held::Names;
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
@@ -53,8 +54,8 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// Reads which of these names are held, and by whom: adjacent names of one mutex as of one moment.
     fn look(&self, attempt: &mut Attempt<Self::Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure>;
 
-    /// Reads the leases of all mutexes whose names begin with `prefix`.
-    fn leases(&self, attempt: &mut Attempt<Self::Connection>, prefix: &str) -> Result<Vec<FoundEntry>, Failure>;
+    /// Reads the leases of a prefix, or the marks of a mutex.
+    fn list(&self, attempt: &mut Attempt<Self::Connection>, names: Names<'_>) -> Result<Vec<FoundEntry>, Failure>;
 
     /// Reads the records of these events in the log of runs, in no order.
     fn runs(&self, attempt: &mut Attempt<Self::Connection>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure>;

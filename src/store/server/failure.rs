@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::base::error::{Concerns, MutexError, MutexErrorKind};
 use crate::base::escape::OneLine;
+use crate::time::clock::shown::ExactDuration;
 
 const NO_ANSWER: &str = "no answer in time";
 
@@ -185,7 +186,7 @@ impl Failure {
     /// Returns this failure of a whole call; a timeout names the limit of the call.
     pub(crate) fn within(self, timeout: Duration) -> Self {
         let said = if self.is_timeout() {
-            self.said.replace(NO_ANSWER, &format!("no answer within {timeout:?}")).into()
+            self.said.replace(NO_ANSWER, &format!("no answer within {}", ExactDuration(timeout))).into()
         } else {
             self.said
         };

@@ -7,6 +7,7 @@ use super::server_url::{ServerAddress, UrlOptions, wrong};
 #[cfg(feature = "server-tls")]
 use super::tls::Tls;
 use crate::base::error::InvalidOptions;
+use crate::time::clock::shown::ExactDuration;
 
 /// A server, how it is reached, and how long one call takes at most.
 pub(crate) struct Target<A> {
@@ -41,7 +42,8 @@ impl<A: ServerAddress> ServerOptions<A> {
     pub(crate) fn check(self, [shortest, longest]: [Duration; 2]) -> Result<Target<A>, InvalidOptions> {
         let timeout = self.timeout;
         if !(shortest..=longest).contains(&timeout) {
-            let what = format!("a time-out of {timeout:?} is outside of {shortest:?} to {longest:?}");
+            let [timeout, shortest, longest] = [timeout, shortest, longest].map(ExactDuration);
+            let what = format!("a timeout of {timeout} for a call of the store: use {shortest} to {longest}");
             return Err(InvalidOptions::new(what));
         }
         Ok(Target {

@@ -181,9 +181,10 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
         match names {
             Names::Exactly(name) => self.held_of(slice::from_ref(name)),
             Names::Each(names) => self.held_of(names),
-            Names::LeasesWithPrefix(prefix) => {
-                let found = self.server().call(|attempt| self.engine().leases(attempt, prefix));
-                let found = found.map_err(|failure| self.failed(format_args!("list the leases"), failure))?;
+            Names::LeasesWithPrefix(_) | Names::MarksOf(_) => {
+                let found = self.server().call(|attempt| self.engine().list(attempt, names));
+                let what = if matches!(names, Names::MarksOf(_)) { "marks" } else { "leases" };
+                let found = found.map_err(|failure| self.failed(format_args!("list the {what}"), failure))?;
                 // An entry that can't be read must not hide the others.
                 Ok(found.into_iter().map(|(name, holder)| Held::new(name, holder.ok())).collect())
             }

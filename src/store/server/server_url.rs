@@ -103,7 +103,9 @@ impl<'a> ServerUrl<'a> {
         let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
         let (place, options) = rest.split_once('?').map_or((rest, None), |(place, options)| (place, Some(options)));
         let parsed = Self { kind, scheme: scheme.to_ascii_lowercase(), place, options };
-        parsed.refuse_if(!url.contains(':'), "has no scheme")?;
+        if !url.contains(':') {
+            return Err(parsed.wrong(format_args!("has no scheme: it begins with {}://", schemes[0])));
+        }
         if let Some((last, others)) = schemes.split_last().filter(|_| !schemes.contains(&&*parsed.scheme)) {
             return Err(parsed.wrong(format_args!("has another scheme than {} or {last}", others.join(", "))));
         }

@@ -22,6 +22,7 @@ use crate::lease::name::MutexName;
 use crate::outcome::{
     run_record::RunRecord, run_record::numbered_record::NumberedRecord, run_record::skip_count::SkipCount,
 };
+use crate::store::event_mutex::held::Names;
 use crate::store::server::engine::{
     Answers, Attempt, DroppedRuns, End, EndRequest, Engine, FoundEntry, Health, Request,
 };
@@ -187,9 +188,9 @@ impl<S: Session> Engine for SqlEngine<S> {
         Ok(names.iter().filter_map(|name| Some((name.clone(), snapshot.holder(name)?))).collect())
     }
 
-    fn leases(&self, attempt: &mut Attempt<S>, prefix: &str) -> Result<Vec<FoundEntry>, Failure> {
-        let pattern = RowKey::pattern_of_leases(prefix);
-        Ok(self.look_where(attempt, &format!("name LIKE '{pattern}' ESCAPE '!'"))?.leases())
+    fn list(&self, attempt: &mut Attempt<S>, names: Names<'_>) -> Result<Vec<FoundEntry>, Failure> {
+        let pattern = RowKey::pattern_of(names);
+        Ok(self.look_where(attempt, &format!("name LIKE '{pattern}' ESCAPE '!'"))?.listed(names))
     }
 
     fn runs(&self, attempt: &mut Attempt<S>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
@@ -227,7 +228,7 @@ impl<S: Session> Engine for SqlEngine<S> {
         })
     }
 
-    /// Adds the statements that make the table, if there is none or it has other columns.
+    /// Says how to make the table, if there is none or it has other columns.
     fn error(&self, attempted: String, failure: Failure) -> MutexError {
         let name = self.name.as_str();
         let advice = match failure.code() {
@@ -238,8 +239,7 @@ impl<S: Session> Engine for SqlEngine<S> {
             ),
             _ => return failure.into_error(attempted),
         };
-        let statements = one_line(&self.schema);
-        failure.advised(format!("{advice}: call create_table(), or run {statements}")).into_error(attempted)
+        failure.advised(format!("{advice}, with `soloist create-table` or `create_table()`")).into_error(attempted)
     }
 }
 

@@ -10,6 +10,7 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use uuid::Uuid;
 
 use crate::lease::name::MutexName;
+use crate::store::event_mutex::held::Names;
 
 /// The bytes that clients hide, or that need escapes between quotes.
 const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'\'').add(b'\\');
@@ -44,16 +45,24 @@ impl RowKey {
         Self(format!("{kept}%~{id}").into())
     }
 
-    /// Returns the pattern of the keys of all leases whose names begin with `prefix`, for `LIKE … ESCAPE '!'`.
-    pub(super) fn pattern_of_leases(prefix: &str) -> String {
-        let literally = utf8_percent_encode(prefix, NOT_IN_A_PART).to_string();
-        format!("lease/{}%", literally.replace('!', "!!").replace('%', "!%").replace('_', "!_"))
+    /// Returns the pattern of the keys of these leases or marks, for `LIKE … ESCAPE '!'`.
+    pub(super) fn pattern_of(names: Names<'_>) -> String {
+        let part = |text: &str| utf8_percent_encode(text, NOT_IN_A_PART).to_string();
+        let literally = match names {
+            Names::LeasesWithPrefix(prefix) => format!("lease/{}", part(prefix)),
+            Names::MarksOf(mutex) => format!("mark/{}/", part(mutex)),
+            Names::Exactly(_) | Names::Each(_) => String::new(),
+        };
+        literally.replace('!', "!!").replace('%', "!%").replace('_', "!_") + "%"
     }
 
-    /// Returns the lease that has this key. `None`: it is no lease's key, or was cut.
-    pub(super) fn lease_at(key: &str) -> Option<MutexName> {
-        let mutex = percent_decode_str(key.strip_prefix("lease/")?).decode_utf8().ok()?;
-        MutexName::lease(mutex).ok().filter(|name| *Self::of(name).0 == *key)
+    /// Returns the lease or the mark that has this key. `None`: it is another key, or was cut.
+    pub(super) fn name_at(key: &str) -> Option<MutexName> {
+        let name = match key.strip_prefix("lease/") {
+            Some(mutex) => MutexName::lease(percent_decode_str(mutex).decode_utf8().ok()?).ok()?,
+            None => MutexName::read_mark(key)?,
+        };
+        (*Self::of(&name).0 == *key).then_some(name)
     }
 }
 
@@ -87,18 +96,21 @@ mod tests {
     fn the_key_of_a_lease_is_read_back_and_matches_the_pattern_of_its_beginning() {
         for text in ["reports:generate", "a/b%20 'ü'\\\n", "100%_!", "%25", "%~", &"x".repeat(494)] {
             let name = MutexName::lease(text).unwrap();
-            assert_eq!(RowKey::lease_at(&key(&name)), Some(name.clone()), "{text}");
-            assert_eq!(RowKey::lease_at(&key(&name.mark(text, "paused"))), None);
+            assert_eq!(RowKey::name_at(&key(&name)), Some(name.clone()), "{text}");
+            assert_eq!(RowKey::name_at(&key(&name.claim(text, DateTime::UNIX_EPOCH))), None);
             // What stands before the wildcard is the key, when nothing is escaped any more.
-            let pattern = RowKey::pattern_of_leases(text);
+            let pattern = RowKey::pattern_of(Names::LeasesWithPrefix(text));
             let literally = pattern.strip_suffix('%').unwrap().replace("!%", "%").replace("!_", "_").replace("!!", "!");
             assert_eq!(literally, key(&name));
         }
         for foreign in ["lease/", "lease/a b", "lease/a%2f", "lease/%FF", "lease", "claim/a"] {
-            assert_eq!(RowKey::lease_at(foreign), None, "{foreign}");
+            assert_eq!(RowKey::name_at(foreign), None, "{foreign}");
         }
-        assert_eq!(RowKey::pattern_of_leases("50 %_!"), "lease/50!%20!%25!_!!%");
-        assert_eq!(RowKey::pattern_of_leases(""), "lease/%");
+        assert_eq!(RowKey::pattern_of(Names::LeasesWithPrefix("50 %_!")), "lease/50!%20!%25!_!!%");
+        assert_eq!(RowKey::pattern_of(Names::LeasesWithPrefix("")), "lease/%");
+        assert_eq!(RowKey::pattern_of(Names::MarksOf("a_/b")), "mark/a!_!%2Fb/%");
+        let mark = MutexName::lease("a/b 'ü'").unwrap().mark("100%", "event paused");
+        assert_eq!(RowKey::name_at(&key(&mark)), Some(mark));
     }
 
     #[test]
@@ -126,7 +138,7 @@ mod tests {
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), 5);
-        assert!(keys.iter().all(|key| RowKey::lease_at(key).is_none()), "what was cut is not known");
+        assert!(keys.iter().all(|key| RowKey::name_at(key).is_none()), "what was cut is not known");
         // Nobody can write such an end into a name that is not cut.
         assert!(!key(&MutexName::lease("a%~b").unwrap()).contains("%~"));
     }

@@ -9,6 +9,7 @@ use super::row_key::RowKey;
 use super::session::TextRow;
 use crate::base::escape::Quoted;
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
+use crate::store::event_mutex::held::Names;
 use crate::store::server::engine::{EndRequest, FoundEntry};
 use crate::store::server::failure::Failure;
 use crate::store::server::server_clock::{ServerClock, instant};
@@ -62,9 +63,9 @@ impl Snapshot {
         Some(self.holds(&RowKey::of(name))?.holder(name, self.now))
     }
 
-    /// Returns the leases that are held, with their holders, of the rows whose keys are whole names.
-    pub(super) fn leases(&self) -> Vec<FoundEntry> {
-        let names = self.entries.keys().filter_map(|key| RowKey::lease_at(key));
+    /// Returns those of these names that are held, with their holders, of the rows whose keys are whole names.
+    pub(super) fn listed(&self, listed: Names<'_>) -> Vec<FoundEntry> {
+        let names = self.entries.keys().filter_map(|key| RowKey::name_at(key)).filter(|name| listed.contain(name));
         names.filter_map(|name| self.holder(&name).map(|holder| (name, holder))).collect()
     }
 

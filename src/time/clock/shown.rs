@@ -22,7 +22,29 @@ pub(crate) fn to_the_second(instant: DateTime<Utc>) -> String {
 /// What it shows a person, with all instants as the function writes them.
 pub(crate) struct Reading<'a, T>(pub(crate) &'a T, pub(crate) &'a dyn Fn(DateTime<Utc>) -> String);
 
-/// A duration as people write it: `950 µs`, `12 ms`, `1.5 s`, `2 min 5 s`, `1 h 30 min`, `2 d 2 h`.
+/// A duration as people type it, exactly: `90s`, `5m`, `1500ms`.
+pub(crate) struct ExactDuration(pub(crate) Duration);
+
+impl fmt::Display for ExactDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u128, &str); 6] = [
+            (86_400_000_000_000, "d"),
+            (3_600_000_000_000, "h"),
+            (60_000_000_000, "m"),
+            (1_000_000_000, "s"),
+            (1_000_000, "ms"),
+            (1_000, "us"),
+        ];
+        let nanos = self.0.as_nanos();
+        match UNITS.iter().find(|(unit, _)| nanos > 0 && nanos.is_multiple_of(*unit)) {
+            Some((unit, name)) => write!(f, "{}{name}", nanos / unit),
+            None if nanos == 0 => f.write_str("0s"),
+            None => write!(f, "{nanos}ns"),
+        }
+    }
+}
+
+/// A duration as people read it: `950 µs`, `12 ms`, `1.5 s`, `2 min 5 s`, `1 h 30 min`, `2 d 2 h`.
 pub(crate) struct HumanDuration(pub(crate) Duration);
 
 impl fmt::Display for HumanDuration {
@@ -42,6 +64,23 @@ impl fmt::Display for HumanDuration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_exact_duration_reads_as_it_was_typed() {
+        let cases = [
+            (Duration::ZERO, "0s"),
+            (Duration::from_secs(90), "90s"),
+            (Duration::from_secs(300), "5m"),
+            (Duration::from_secs(2 * 3600), "2h"),
+            (Duration::from_secs(366 * 86_400), "366d"),
+            (Duration::from_millis(1500), "1500ms"),
+            (Duration::from_micros(7), "7us"),
+            (Duration::from_nanos(1_001), "1001ns"),
+        ];
+        for (duration, text) in cases {
+            assert_eq!(ExactDuration(duration).to_string(), text);
+        }
+    }
 
     #[test]
     fn a_duration_reads_as_a_person_says_it() {

@@ -284,6 +284,12 @@ fn wrong_count(text: &str) -> CrontabError {
         let what = format_args!("{quoted} is no field, leave it out and say `.timezone(\"{zone}\")`");
         return CrontabError::new(text, word, what);
     }
+    if let Some(command) = command_in(text) {
+        let end = command.as_ptr().addr() - text.as_ptr().addr();
+        let (command, alone) = (Quoted::new(command), Quoted::new(text[..end].trim_matches(BLANKS)));
+        let what = format_args!("{command} is no field: write {alone}, and the command in `Event::exec(..)`");
+        return CrontabError::new(text, text, what);
+    }
     let count = lists(text).count();
     let plural = if count == 1 { "" } else { "s" };
     let seconds =
@@ -291,6 +297,16 @@ fn wrong_count(text: &str) -> CrontabError {
     let what =
         format_args!("{count} field{plural} instead of 5 (minute, hour, day of month, month, day of week){seconds}");
     CrontabError::new(text, text, what)
+}
+
+/// The command of a line of a crontab, which begins after its five fields.
+fn command_in(text: &str) -> Option<&str> {
+    let command = lists(text).nth(Field::ALL.len())?;
+    let five = lists(text).take(Field::ALL.len()).zip(Field::ALL);
+    let are_fields = five.fold(true, |all, (list, field)| all && read_list(field, list).is_ok());
+    let is_field = command.bytes().all(|byte| byte.is_ascii_digit() || b"*/,-?#".contains(&byte))
+        || read_list(Field::DayOfWeek, command).is_ok();
+    (are_fields && !is_field).then_some(command)
 }
 
 /// The first word, and the zone that it sets: for the line in other programs, for the lines after it in cronie.

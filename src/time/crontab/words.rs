@@ -62,6 +62,10 @@ impl Crontab {
     /// Empty: on each day.
     fn days(&self) -> String {
         let (of_month, of_week) = (self.get(Field::DayOfMonth), self.get(Field::DayOfWeek));
+        // Without a star, a day that is in one of the fields is enough, and one of them has each day.
+        if !self.days_must_both_match() && (self.is_full(Field::DayOfMonth) || self.is_full(Field::DayOfWeek)) {
+            return String::new();
+        }
         match (self.is_full(Field::DayOfMonth), self.is_full(Field::DayOfWeek)) {
             (true, true) => String::new(),
             (true, false) => format!("on {}", week(of_week)),
@@ -193,6 +197,11 @@ mod tests {
                 60,
                 "at 09:00, on Mondays, the first Friday of the month and the last Friday of the month",
             ),
+            ("0 0 1-31 * 4", 60, "daily at 00:00"),
+            ("0 0 13 * 0-6", 60, "daily at 00:00"),
+            ("0 9-17 1-31 2 1", 60, "at :00 of the hours 9-17, in February"),
+            ("0 0 */1 * 4", 60, "at 00:00, on Thursdays"),
+            ("0 0 1-31 * *", 60, "daily at 00:00"),
             ("0 9 13 * fri", 60, "at 09:00, on day 13 of the month and on Fridays"),
             ("0 9 */2 * fri", 60, "at 09:00, on the days */2 of the month where that is one of Fridays"),
             ("0 0 1 1,7 *", 60, "at 00:00, on day 1 of the month, in January and July"),

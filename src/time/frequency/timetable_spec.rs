@@ -277,6 +277,10 @@ impl TimetableSpec {
         let instead = match field {
             Field::DayOfWeek => "name all days in one `days([..])`",
             Field::DayOfMonth => "name all days in one `days_of_month([..])`",
+            Field::Hour | Field::Minute => {
+                "say all of it in one `cron(..)` (`daily_at(..)`, `hourly()`, `hourly_at(..)`, `twice_daily(..)` and the \
+                 `every_..` methods set it)"
+            }
             _ => "say all of it in one `cron(..)`",
         };
         let name = field.name();
@@ -343,7 +347,10 @@ impl TimetableSpec {
         }
         // Days of the week don't make up for it: who names a date means it.
         if !crontab.day_of_month_comes() {
-            return Err(format!("`{crontab}` names a day of the month that never comes"));
+            let [day, month] = [Field::DayOfMonth, Field::Month].map(|field| InField(field, crontab.get(field)));
+            return Err(format!(
+                "day {day} of the month never comes in month {month}; the end of a month is `last_day_of_month(..)`"
+            ));
         }
         Ok(crontab)
     }

@@ -1,5 +1,7 @@
 //! In which minutes of the day an event may run, whatever its timetable says.
 
+use std::fmt;
+
 use chrono::{NaiveTime, Timelike};
 
 const MINUTES_OF_A_DAY: u32 = 24 * 60;
@@ -29,6 +31,15 @@ impl Window {
         let opens = if self.is_excluded { self.last + 1 } else { self.first };
         // A whole day, where no minute is left.
         if self.is_open_in(minute) { 0 } else { (opens + MINUTES_OF_A_DAY - minute - 1) % MINUTES_OF_A_DAY + 1 }
+    }
+}
+
+/// As the method that asks for it.
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, last, is_excluded } = self;
+        let method = if *is_excluded { "unless_between" } else { "between" };
+        write!(f, "{method} {:02}:{:02} and {:02}:{:02}", first / 60, first % 60, last / 60, last % 60)
     }
 }
 

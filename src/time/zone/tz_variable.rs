@@ -1,12 +1,11 @@
 //! The variable `TZ`, which names the machine's own zone: whether it names one.
 //!
-//! What `chrono` can't read there it takes for `/etc/localtime` or for UTC, and tells nobody. `tz-rs` reads it as `chrono`
-//! does, whose code was made from it, and tells.
+//! A value that names no zone is refused. It would otherwise be taken for `/etc/localtime`, or for UTC.
 
 use std::ffi::OsString;
 
 use chrono::FixedOffset;
-use tz::{LocalTimeType, TimeZoneSettings};
+use tz::{LocalTimeType, TimeZone, TimeZoneSettings};
 
 /// Where zones are looked for.
 pub(super) const FOLDERS: [&str; 4] =
@@ -25,11 +24,16 @@ fn names_a_zone(value: &str) -> bool {
     if ["", "localtime", "UTC", "Etc/UTC", "UTC0", "GMT"].contains(&value) {
         return true;
     }
-    let zone = TimeZoneSettings::new(&FOLDERS, TimeZoneSettings::DEFAULT_READ_FILE_FN).parse_posix_tz(value);
-    zone.is_ok_and(|zone| zone.as_ref().local_time_types().iter().all(is_known_to_chrono))
+    zone_of(value).is_some()
 }
 
-/// `chrono` takes no name of fewer than three letters, and no offset of a day.
-fn is_known_to_chrono(kind: &LocalTimeType) -> bool {
+/// Returns the zone that a value of `TZ` names.
+pub(super) fn zone_of(value: &str) -> Option<TimeZone> {
+    let zone = TimeZoneSettings::new(&FOLDERS, TimeZoneSettings::DEFAULT_READ_FILE_FN).parse_posix_tz(value).ok()?;
+    zone.as_ref().local_time_types().iter().all(is_usual).then_some(zone)
+}
+
+/// POSIX has no name of fewer than three letters, and `chrono` no offset of a day.
+fn is_usual(kind: &LocalTimeType) -> bool {
     kind.time_zone_designation().len() >= 3 && FixedOffset::east_opt(kind.ut_offset()).is_some()
 }

@@ -35,7 +35,8 @@ fn a_program_with_events_of_its_own() {
                 Event::call("past", |_| {})
                     .daily_at(&format!("{:02}:{:02}", past.hour(), past.minute()))
                     .on_one_server(),
-            )?;
+            )?
+            .add(Event::call("closed", |_| {}).daily_at("12:00").between("11:00", "13:00").skip(|_| true))?;
         Ok::<_, AddError>(schedule)
     });
     std::process::exit((0..=u8::MAX).find(|number| ExitCode::from(*number) == code).map_or(-1, i32::from));
@@ -142,6 +143,20 @@ fn one_event_by_hand_waits_for_the_other_run_if_it_is_asked_to() {
 }
 
 #[test]
+fn one_event_is_tried_outside_of_its_window_only_if_that_is_asked_for() {
+    let place = Place::new();
+    let skipped = answer(&mut app(&place, "run-one closed", "minute")).exits_with(1).printed;
+    assert!(skipped.contains("skipped, filtered out by `"), "{skipped}");
+    answer(&mut app(&place, "run-one closed --ignore-filters", "minute")).exits_with(0).says("succeeded in ");
+    answer(&mut app(&place, "run-one past --ignore-filters --claim", "minute"))
+        .exits_with(2)
+        .says("cannot be used with");
+    let listed = answer(&mut app(&place, "list", "minute")).exits_with(0).printed;
+    let row = listed.lines().find(|row| row.starts_with("closed ")).expect(&listed);
+    assert!(row.contains("daily at 12:00") && row.ends_with("between 11:00 and 13:00; skip"), "{listed}");
+}
+
+#[test]
 fn one_event_that_fails_says_so_and_exits_with_1() {
     let place = Place::new();
     let fails = instead_of_sleep(&place, "echo no more sheep; exit 7");
@@ -173,7 +188,7 @@ fn work_prints_a_plain_line_for_each_step_and_ends_by(number: i32, name: &str) {
     let working = start(app(&place, "work", "second").stdout(shown));
     let has = |text: &str| place.read("shown").lines().any(|line| line.contains(text));
     let steps = [
-        "3 events; Ctrl-C ends this",
+        "4 events; Ctrl-C ends this",
         "Z fine: started under token ",
         "Z fine: succeeded in ",
         "Z broken: started",

@@ -52,6 +52,7 @@ fn a_pause_of_one_event_stops_no_other(place: &Place) {
         "everything on this schedule was not paused\n"
     );
     answer(&mut line_of(place, "a", "")).exits_with(CONFLICT);
+    succeeds(&mut place.soloist("paused")).says("a is paused until ");
     assert_eq!(succeeds(&mut place.soloist("resume a")).printed, "a is resumed\n");
     succeeds(&mut line_of(place, "a", "")).is_silent();
     assert_eq!(place.read("log"), "b\na\n");
@@ -121,7 +122,7 @@ fn who_is_paused_by_whom_until_when_and_why_is_told() {
     let place = Place::new().used();
     let tells = |words: &str| succeeds(&mut place.soloist(words)).printed;
     let denies = |words: &str| answer(&mut place.soloist(words)).exits_with(1).printed;
-    assert_eq!(denies("paused"), "everything on this schedule is not paused\n");
+    assert_eq!(denies("paused"), "nothing on this schedule is paused\n");
     assert_eq!(denies("paused a"), "a is not paused\n");
 
     let pausing = start(place.soloist("pause a --for 2h --why").arg("it is broken"));
@@ -133,24 +134,25 @@ fn who_is_paused_by_whom_until_when_and_why_is_told() {
     // The store rounds the end of a pause up; the message does not.
     assert!(one.starts_with("a is paused until ") && one.ends_with(&format!(", pid {pid}: it is broken\n")), "{one}");
     assert!(until.ends_with(" UTC") && one.contains(" UTC by "), "{one}");
-    assert_eq!(denies("paused"), "everything on this schedule is not paused\n");
+    assert_eq!(tells("paused"), one, "each event that is paused is listed");
     assert_eq!(denies("paused b"), "b is not paused\n");
 
     succeeds(&mut place.soloist("pause --for 36h"));
-    let all = tells("paused");
-    assert!(all.starts_with("everything on this schedule is paused until 20") && all.lines().count() == 1, "{all}");
+    let both = tells("paused");
+    assert!(both.starts_with("everything on this schedule is paused until 20") && both.ends_with(&one), "{both}");
+    let all = tells("paused b");
+    assert_eq!(format!("{all}{one}"), both);
     assert!(!all.trim_end().contains(": "), "nobody has said why: {all}");
     assert_eq!(tells("paused a"), format!("{all}{one}"), "it is paused twice");
     assert_eq!(tells("paused b"), all);
-    assert_eq!(denies("paused --schedule shop"), "everything on this schedule is not paused\n");
+    assert_eq!(denies("paused --schedule shop"), "nothing on this schedule is paused\n");
     assert_eq!(tells("resume"), "everything on this schedule is resumed\n");
     assert_eq!(tells("paused a"), one);
     // A program with a schedule has these commands, too.
-    assert_eq!(
-        answer(&mut place.schedule("paused")).exits_with(1).printed,
-        "everything on this schedule is not paused\n"
-    );
+    assert_eq!(answer(&mut place.schedule("paused")).exits_with(1).printed, "nothing on this schedule is paused\n");
     succeeds(&mut place.schedule("pause carts:remind"));
+    succeeds(&mut place.schedule("paused")).says("carts:remind is paused until ");
+    succeeds(&mut place.soloist("paused --schedule shop")).says("carts:remind is paused until ");
     succeeds(&mut place.schedule("paused carts:remind")).says("carts:remind is paused until ");
     succeeds(&mut place.soloist("paused carts:remind --schedule shop")).says("carts:remind is paused until ");
 }

@@ -20,6 +20,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("next_due", "[time]"),
             ("is_over", "flag"),
             ("protections", "[text]"),
+            ("conditions", "[text]"),
         ],
     ),
     ("due time", &[("due", "time"), ("event", "text"), ("zone", "text")]),
@@ -54,7 +55,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("error", "text?"),
         ],
     ),
-    ("log", &[("runs", "[run]"), ("skips", "[skips]")]),
+    ("log", &[("runs", "[run]"), ("skips", "[skips]"), ("waiting", "[holder]")]),
     ("skips", &[("reason", "text"), ("count", "number"), ("latest", "time")]),
     ("pause", &[("by", "holder?"), ("why", "text?")]),
     (
@@ -83,6 +84,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             // A process that only asks has run nothing itself.
             ("running", "nothing"),
             ("held_by", "[holder]?"),
+            ("waiting", "[holder]?"),
             ("last_run", "nothing"),
             ("last_success", "nothing"),
             ("consecutive_failures", "number"),
@@ -265,20 +267,20 @@ fn times_of_today_have_no_date() {
 }
 
 #[test]
-fn list_shows_each_protection_in_a_line_of_its_own() {
-    let list = succeeds(&mut Place::new().schedule("list")).printed;
+fn list_shows_one_event_on_one_line_where_nobody_looks_and_several_on_a_terminal() {
+    let place = Place::new();
+    let list = succeeds(&mut place.schedule("list --next 2")).printed;
     let lines: Vec<&str> = list.lines().collect();
-    let column = lines[0].find("PROTECTIONS").expect(&list);
-    let protections = [1, 2, 3].map(|line| (lines[line].split_whitespace().next(), lines[line].get(column..)));
-    let one = Some("on_one_server");
-    assert_eq!(
-        protections,
-        [
-            (Some("carts:remind"), Some("without_overlapping")),
-            (one, one),
-            (Some("db:backup"), Some("without_overlapping"))
-        ],
-        "{list}"
+    assert_eq!(lines.len(), 4, "a head and three events: {list}");
+    assert!(lines[1].starts_with("carts:remind ") && lines[1].contains("without_overlapping; on_one_server"), "{list}");
+    let heads = ["EVENT", "TIMETABLE", "NEXT DUE", "PROTECTIONS", "CONDITIONS"];
+    assert!(heads.iter().all(|head| lines[0].contains(head)), "{list}");
+    let line = format!("{} list", example("schedule_cli").display());
+    let seen = answer(&mut on_a_terminal(&place, &line)).printed;
+    let rows: Vec<&str> = seen.lines().collect();
+    assert!(
+        rows.len() > 4 && rows.iter().any(|row| row.contains("on_one_server") && !row.contains("without")),
+        "{seen}"
     );
 }
 
@@ -297,7 +299,7 @@ fn an_empty_store_says_so_in_words() {
         assert_eq!(succeeds(&mut place.soloist(words)).printed, text);
     }
     assert_eq!(Place::json(&mut place.soloist("locks")), Value::Array(vec![]));
-    assert_eq!(Place::json(&mut place.soloist("log j")), serde_json::json!({"runs": [], "skips": []}));
+    assert_eq!(Place::json(&mut place.soloist("log j")), serde_json::json!({"runs": [], "skips": [], "waiting": []}));
     assert_eq!(succeeds(&mut place.schedule("next --for 1ms")).printed, "nothing is due within 1ms\n");
 }
 

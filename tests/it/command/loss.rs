@@ -1,6 +1,7 @@
 //! Commands whose lease is lost.
 
 use super::*;
+use crate::support::FIXED_TERM;
 
 /// A command that notes `TERM`, and ends.
 const HEARS: &str = "trap 'echo told >told; exit 6' TERM; echo $$ >pid; while :; do sleep 0.02; done";
@@ -42,7 +43,7 @@ fn a_command_is_told_to_stop_while_its_lease_still_lasts_for_its_grace_and_a_sec
         assert_eq!(observed.outcome.lease_lost_at(), Some(lost_at));
         let end = if grace == 0 { "ended by signal 9 (SIGKILL)" } else { "exited with 6" };
         let lost_at = lost_at.format("%FT%TZ");
-        let said = format!("cancelled after {seconds}.0 s; {end}; the lease was lost at {lost_at}");
+        let said = format!("cancelled after {seconds}.0 s; {end}; the lease was lost at {lost_at}{FIXED_TERM}");
         assert_eq!(observed.outcome.to_string(), said);
         assert!(
             matches!(observed.outcome.release(), Some(Release::Released)),
@@ -99,7 +100,9 @@ fn a_command_that_does_not_hear_is_killed_before_its_lease_ends() {
         clock.advance(grace);
     });
     assert!(observed.took < grace, "it took {:?}, and its lease would have ended", observed.took);
-    let said = "cancelled after 59.0 s; ended by signal 9 (SIGKILL); the lease was lost at 2026-03-01T12:00:39Z";
+    let said = format!(
+        "cancelled after 59.0 s; ended by signal 9 (SIGKILL); the lease was lost at 2026-03-01T12:00:39Z{FIXED_TERM}"
+    );
     assert_eq!(observed.outcome.to_string(), said);
     assert_eq!(observed.seen[1..], ["given back when its group had gone"]);
 }
@@ -155,6 +158,7 @@ fn a_command_whose_lease_was_lost_before_it_is_not_started() {
     let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     schedule.add(event).unwrap();
     let report = schedule.run_due(noon());
-    assert_eq!(ran(&report, "e").to_string(), "not started; the lease was lost at 2026-03-01T12:00:54Z");
+    let said = format!("not started; the lease was lost at 2026-03-01T12:00:54Z{FIXED_TERM}");
+    assert_eq!(ran(&report, "e").to_string(), said);
     assert!(!place.has("started"));
 }

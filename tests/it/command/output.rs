@@ -66,6 +66,24 @@ fn a_file_is_appended_to() {
 }
 
 #[test]
+fn what_goes_to_a_file_is_there_for_a_hook_and_a_failure_names_the_file() {
+    let place = Place::new();
+    let log = place.path("log");
+    for output in [Output::File(log.clone()), Output::Append(log.clone())] {
+        std::fs::write(&log, "of a run before\n").expect("the folder is ours");
+        let outcome = outcome(line("echo out; echo error >&2; exit 3").output(output));
+        let kept = outcome.output().expect("the file is read");
+        assert_eq!((kept.bytes(), kept.left_out()), (&b"out\nerror\n"[..], 0), "only what this run wrote");
+        assert_eq!(outcome.output_file(), Some(&*log));
+        assert!(outcome.to_string().ends_with(&format!("; its output is in {}", log.display())), "{outcome}");
+    }
+    let outcome = outcome(line("head -c 20000 /dev/zero | tr '\\0' x").output(Output::Append(log)));
+    let kept = outcome.output().expect("the file is read");
+    assert_eq!((kept.bytes().len(), kept.left_out()), (16 * 1024, 20_000 - 16 * 1024));
+    assert!(!outcome.to_string().contains("log"), "{outcome}");
+}
+
+#[test]
 fn several_commands_append_to_one_file_without_overwriting_each_other() {
     let place = Place::new();
     let mut schedule = Schedule::in_process();

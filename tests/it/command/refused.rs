@@ -59,7 +59,10 @@ fn a_variable_that_can_not_be_called_so() {
 #[test]
 fn a_variable_that_tells_the_command_of_its_run() {
     for name in ["SOLOIST_EVENT", "SOLOIST_OCCURRENCE", "SOLOIST_OWNER", "SOLOIST_TOKEN"] {
-        assert_eq!(refused(line("c").env(name, "mine")).1, format!("{name} is said by the scheduler"));
+        assert_eq!(
+            refused(line("c").env(name, "mine")).1,
+            format!("`env(\"{name}\", ..)`: the scheduler sets this variable for each run: use another name")
+        );
     }
     is_taken(line("c").env("SOLOIST_OF_OUR_OWN", "fine"));
 }
@@ -77,10 +80,10 @@ fn a_grace_of_more_than_an_hour() {
     is_taken(line("c").grace(Duration::ZERO));
     let (kind, text) = refused(line("c").grace(HOUR + Duration::from_millis(1)));
     assert_eq!(kind, AddErrorKind::OutOfRange);
-    assert_eq!(text, "a grace of 3600.001s is longer than an hour");
+    assert_eq!(text, "`grace(3600001ms)`: use 0s to 1h");
     assert_eq!(
         refused(line("c").grace(Duration::MAX).without_overlapping()).1,
-        format!("a grace of {:?} is longer than an hour", Duration::MAX)
+        "`grace(18446744073709551615999999999ns)`: use 0s to 1h"
     );
 }
 
@@ -88,8 +91,8 @@ fn a_grace_of_more_than_an_hour() {
 fn a_lease_that_ends_before_the_command_can_be_stopped() {
     let half_a_minute = |term: &str| {
         format!(
-            "a lease of {term} is too short to stop its task in: a grace of 30s and 1s to end it need twice as \
-             long, 62s; let the lease be longer, or the `grace(..)` shorter"
+            "its lease of {term} is too short for a `grace(30s)`: it has to last 62s, which is twice the grace and the 1s that \
+             killing may take; let the `lease_term(..)` or the `without_overlapping_for(..)` be longer, or the `grace(..)` shorter"
         )
     };
     let (grace, too_long) = (|event: Event| event.grace(29 * SECOND), |event: Event| event.grace(30 * SECOND));
@@ -99,10 +102,10 @@ fn a_lease_that_ends_before_the_command_can_be_stopped() {
     is_taken(line("c").apply(too_long).without_overlapping_for(62 * SECOND));
     is_taken(line("c").apply(too_long).without_overlapping().lease_term(62 * SECOND));
     for (event, term) in [
-        (line("c").without_overlapping(), "60s"),
+        (line("c").without_overlapping(), "1m"),
         (line("c").without_overlapping_for(Duration::from_millis(61_999)), "61.999s"),
         (line("c").without_overlapping().lease_term(31 * SECOND), "31s"),
-        (line("c").without_overlapping().on_one_server(), "60s"),
+        (line("c").without_overlapping().on_one_server(), "1m"),
     ] {
         let (kind, text) = refused(event.apply(too_long));
         assert_eq!(kind, AddErrorKind::Conflict);

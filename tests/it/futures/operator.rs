@@ -54,6 +54,21 @@ impl EventMutex for Hangs {
 }
 
 #[test]
+#[cfg(feature = "redis")]
+fn an_answer_that_comes_too_late_names_the_server_and_its_last_failure() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let schedule = Schedule::new(soloist::connect(&format!("redis://{free}?timeout=1m")).unwrap());
+    let operator = schedule.operator().within(Duration::from_secs(1));
+    one_thread().block_on(async {
+        let said = format!("no answer within 1s from redis://{free}/0; its last attempt failed: Connection refused");
+        let error = timeout(PATIENCE, operator.ask(Schedule::check)).await.expect("it has a limit").unwrap_err();
+        assert!(error.to_string().contains(&said), "{error}");
+        let status = timeout(PATIENCE, operator.status()).await.expect("it has a limit");
+        assert!(status.store_errors.iter().all(|error| error.to_string().contains(&said)), "{:?}", status.store_errors);
+    });
+}
+
+#[test]
 fn a_store_that_hangs_costs_a_handler_its_limit_and_stalls_no_worker() {
     let (runtime, store) = (one_thread(), Arc::new(Hangs::default()));
     let schedule = Schedule::new(Arc::clone(&store)).named("shop").unwrap();

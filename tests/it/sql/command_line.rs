@@ -19,7 +19,15 @@ fn the_table_is_made_by_a_command<S: SqlServer>() {
     let server = S::with(&[]);
     let (code, error) = said(&soloist(&["locks"], &server.url()));
     assert_eq!(code, Some(3), "{error}");
-    assert!(error.contains("; create the table soloist_mutexes: call create_table()"), "{error}");
+    assert!(
+        error.contains("; create the table soloist_mutexes, with `soloist create-table` or `create_table()`"),
+        "{error}"
+    );
+    for words in [&["check"][..], &["run", "--name", "j", "--", "true"]] {
+        let (code, error) = said(&soloist(words, &server.url()));
+        assert!(code != Some(0) && error.contains("`soloist create-table`"), "{error}");
+        assert!(error.lines().all(|line| line.len() < 400 && !line.contains("CREATE TABLE")), "{error}");
+    }
     for _ in 0..2 {
         assert_eq!(said(&soloist(&["create-table"], &server.url())), (Some(0), String::new()));
     }

@@ -43,7 +43,7 @@ fn a_worker_makes_its_table_when_it_is_told_to<S: SqlServer>() {
     let [other, url] = urls(&server);
     let without = worker(&url, 0, &[]);
     assert_eq!(without.status.code(), Some(1));
-    assert!(text(&without.stderr).contains("call create_table(), or run CREATE TABLE"), "{without:?}");
+    assert!(text(&without.stderr).contains("`soloist create-table` or `create_table()`"), "{without:?}");
     for (minute, (url, more)) in
         (1..).zip([(&url, &["--create-table"][..]), (&other, &["--create-table"]), (&other, &[])])
     {

@@ -263,10 +263,13 @@ fn what_no_crontab_can_say_is_refused_by_name() {
         (event().days_of_month([]), "the list has no day of month, so that it would never be due"),
         (event().quarterly_on(32, "02:30"), "day of month 32 is outside of 1-31"),
         (event().yearly_on(Month::May, 0, "02:30"), "day of month 0 is outside of 1-31"),
-        (event().yearly_on(Month::February, 30, "02:30"), "`30 2 30 2 *` names a day of the month that never comes"),
+        (
+            event().yearly_on(Month::February, 30, "02:30"),
+            "day 30 of the month never comes in month 2; the end of a month is `last_day_of_month(..)`",
+        ),
         (
             event().mondays().yearly_on(Month::June, 31, "02:30"),
-            "`30 2 31 6 1` names a day of the month that never comes",
+            "day 31 of the month never comes in month 6; the end of a month is `last_day_of_month(..)`",
         ),
         (
             event().every_hours(0),

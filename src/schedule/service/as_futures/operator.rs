@@ -6,9 +6,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use super::on_a_thread::on_a_thread;
-use crate::base::{error::MutexError, threads};
+use crate::base::{error::MutexError, progress::CallProgress, threads};
 use crate::schedule::history::status::Status;
 use crate::schedule::schedule::Schedule;
+use crate::time::clock::shown::ExactDuration;
 
 /// The limit of an answer, unless [`Operator::within`] sets one.
 const USUAL_LIMIT: Duration = Duration::from_secs(2);
@@ -58,7 +59,7 @@ impl Schedule {
 
 impl Operator {
     /// Returns a handle with another limit than two seconds for each answer. A call without an answer by then is an error, although
-    /// it may still be carried out.
+    /// it may still be carried out. The error names the server that was asked, and the failure of the last attempt.
     #[must_use = "the limit is that of what is returned"]
     pub fn within(self, limit: Duration) -> Self {
         Self { limit, ..self }
@@ -83,14 +84,20 @@ impl Operator {
         };
         let within_limit = move || {
             let (answer, answered) = channel();
+            let progress = CallProgress::default();
+            let watched = progress.clone();
             let asking = move || {
                 let _under_way = under_way;
+                watched.watch_this_thread();
                 let _ = answer.send(call(&schedule)); // An answer after the limit has no receiver.
             };
             threads::start("soloist-operator", asking).map_err(|error| unavailable(error.to_string()))?;
             answered.recv_timeout(limit).unwrap_or_else(|error| {
                 Err(unavailable(match error {
-                    RecvTimeoutError::Timeout => format!("no answer within {limit:?}"),
+                    RecvTimeoutError::Timeout => {
+                        let who = progress.last().map_or_else(String::new, |who| format!(" from {who}"));
+                        format!("no answer within {}{who}", ExactDuration(limit))
+                    }
                     RecvTimeoutError::Disconnected => "the store panicked".to_owned(),
                 }))
             })

@@ -1,0 +1,34 @@
+//! The progress of a call that a caller may stop waiting for: whom it asks, and how its last attempt failed.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+thread_local! {
+    static WATCHED: RefCell<Option<CallProgress>> = const { RefCell::new(None) };
+}
+
+/// The progress of the calls of one thread, which another thread reads.
+#[derive(Clone, Default)]
+pub(crate) struct CallProgress(Arc<Mutex<Option<String>>>);
+
+impl CallProgress {
+    /// Notes what the calls of this thread tell from now on.
+    pub(crate) fn watch_this_thread(&self) {
+        WATCHED.set(Some(self.clone()));
+    }
+
+    /// Returns what was told last.
+    pub(crate) fn last(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Tells how far a call is, if a caller watches this thread.
+pub(crate) fn tell(what: impl fmt::Display) {
+    WATCHED.with_borrow(|watched| {
+        if let Some(CallProgress(last)) = watched {
+            *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(what.to_string());
+        }
+    });
+}

@@ -1,0 +1,61 @@
+//! The names that a mistyped name may mean.
+
+/// The most characters of a name that are compared.
+const COMPARED: usize = 100;
+
+/// The most names that are suggested.
+const SUGGESTED: usize = 3;
+
+/// Returns the known names that are nearest to a name that is not known: those that differ in few characters, or have it in them.
+pub(crate) fn similar<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let typed = letters(typed);
+    let mut near: Vec<(usize, &str)> = known
+        .filter_map(|name| {
+            let letters = letters(name);
+            let distance = distance(&typed, &letters);
+            let (shorter, longer) = (typed.len().min(letters.len()), typed.len().max(letters.len()));
+            let is_near = distance <= longer.div_ceil(4) && distance < shorter;
+            let is_part = typed.len() >= 3 && letters.windows(typed.len()).any(|part| part == typed);
+            (is_near || is_part).then_some((distance, name))
+        })
+        .collect();
+    near.sort_by_key(|(distance, _)| *distance);
+    near.into_iter().take(SUGGESTED).map(|(_, name)| name).collect()
+}
+
+fn letters(name: &str) -> Vec<char> {
+    name.chars().take(COMPARED).flat_map(char::to_lowercase).collect()
+}
+
+/// Returns how many characters have to be inserted, removed or replaced to make one name of the other.
+fn distance(one: &[char], other: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = at + 1;
+        for (place, other) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != other);
+            diagonal = row[place + 1];
+            row[place + 1] = replaced.min(diagonal + 1).min(row[place] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_name_is_near_to_the_one_that_is_meant() {
+        let known = ["import", "export", "db:backup", "reports:generate", "a"];
+        let similar = |typed| similar(typed, known.into_iter());
+        assert_eq!(similar("imprt"), ["import"]);
+        assert_eq!(similar("Import"), ["import"]);
+        assert_eq!(similar("ipmort"), ["import"]);
+        assert_eq!(similar("backup"), ["db:backup"]);
+        assert_eq!(similar("report:generate"), ["reports:generate"]);
+        assert_eq!(similar("xport"), ["export", "import"]);
+        assert!(["b", "clean-up", ""].into_iter().all(|typed| similar(typed).is_empty()));
+    }
+}
