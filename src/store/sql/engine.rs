@@ -228,7 +228,7 @@ impl<S: Session> Engine for SqlEngine<S> {
         })
     }
 
-    /// Says how to make the table, if there is none or it has other columns.
+    /// Adds the way to make the table, if there is none or it has other columns.
     fn error(&self, attempted: String, failure: Failure) -> MutexError {
         let name = self.name.as_str();
         let advice = match failure.code() {

@@ -103,7 +103,7 @@ fn a_lease_that_ends_before_the_command_can_be_stopped() {
     is_taken(line("c").apply(too_long).without_overlapping().lease_term(62 * SECOND));
     for (event, term) in [
         (line("c").without_overlapping(), "1m"),
-        (line("c").without_overlapping_for(Duration::from_millis(61_999)), "61.999s"),
+        (line("c").without_overlapping_for(Duration::from_millis(61_999)), "61999ms"),
         (line("c").without_overlapping().lease_term(31 * SECOND), "31s"),
         (line("c").without_overlapping().on_one_server(), "1m"),
     ] {
@@ -113,7 +113,7 @@ fn a_lease_that_ends_before_the_command_can_be_stopped() {
     }
     // The usual grace is five seconds, and the usual term is the schedule's.
     is_taken(line("c").without_overlapping_for(12 * SECOND));
-    assert!(refused(line("c").without_overlapping_for(Duration::from_millis(11_999))).1.contains("grace of 5s"));
+    assert!(refused(line("c").without_overlapping_for(Duration::from_millis(11_999))).1.contains("`grace(5s)`"));
     let term = |seconds: u64| Term::new(Duration::from_secs(seconds)).unwrap();
     let short = || Schedule::in_process().with_lease_term(term(11));
     assert!(short().add(line("c").without_overlapping()).is_err());
