@@ -7,6 +7,10 @@ pub(crate) mod per_process;
 pub(crate) mod process_id;
 #[cfg(target_os = "linux")]
 pub(crate) mod process_stat;
+#[cfg_attr(
+    not(all(feature = "server", feature = "tokio")),
+    expect(dead_code, reason = "a server tells, and an operator of a service reads")
+)]
 pub(crate) mod progress;
 pub(crate) mod similar;
 pub(crate) mod standard_error;

@@ -98,6 +98,7 @@ fn on_signals() -> Result<Shutdown, CommandFailure> {
 }
 
 /// The ways of `run-one`.
+#[derive(Clone, Copy)]
 enum RunOne {
     ByHand,
     PastFilters,
@@ -183,11 +184,11 @@ fn list(schedule: &Schedule, count: u16, is_json: bool) -> Answered {
     }
     let rows = events.map(|(event, times)| {
         let times: Vec<String> = times.iter().map(|due| time(*due, event.zone(), now)).collect();
-        let times = if times.is_empty() { never(event.is_over(now)) } else { lines(times) };
+        let times = if times.is_empty() { never(event.is_over(now)) } else { lines(&times) };
         // The word that asks for it; the details follow a comma.
         let words = event.protections().into_iter().map(|it| it.split(',').next().unwrap_or_default().to_owned());
-        let protections = lines(words.collect());
-        let conditions = lines(event.conditions());
+        let protections = lines(&words.collect::<Vec<_>>());
+        let conditions = lines(&event.conditions());
         vec![Named(event.name()).into(), event.timetable().into(), times.into(), protections.into(), conditions.into()]
     });
     let heads = ["event", "timetable", "next due", "protections", "conditions"];

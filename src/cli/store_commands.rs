@@ -208,10 +208,10 @@ fn paused(schedule: &Schedule, event: Option<&str>) -> Answered {
     let mut pauses: Vec<String> = schedule.paused()?.iter().map(|pause| is(EVERYTHING, pause)).collect();
     match event {
         None => {
-            pauses.extend(schedule.paused_events()?.iter().map(|(name, pause)| is(&OneLine(name).to_string(), pause)))
+            pauses.extend(schedule.paused_events()?.iter().map(|(name, pause)| is(&OneLine(name).to_string(), pause)));
         }
         Some(event) => {
-            pauses.extend(schedule.paused_event(event)?.iter().map(|pause| is(&OneLine(event).to_string(), pause)))
+            pauses.extend(schedule.paused_event(event)?.iter().map(|pause| is(&OneLine(event).to_string(), pause)));
         }
     }
     if pauses.is_empty() {

@@ -157,9 +157,9 @@ fn with_options(message: &str) -> String {
         let mut said = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             match part.split_once(")`") {
-                Some(("" | "..", rest)) => said += &format!("`--{option}`{rest}"),
-                Some((value, rest)) => said += &format!("`--{option} {value}`{rest}"),
-                None => said += &format!("{begin}{part}"),
+                Some(("" | "..", rest)) => said.extend(["`--", option, "`", rest]),
+                Some((value, rest)) => said.extend(["`--", option, " ", value, "`", rest]),
+                None => said.extend([&begin, part]),
             }
         }
         said

@@ -48,7 +48,7 @@ pub(super) fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -
 }
 
 /// Joins the parts of a cell: below one another on a terminal, and elsewhere on one line.
-pub(super) fn lines(parts: Vec<String>) -> String {
+pub(super) fn lines(parts: &[String]) -> String {
     parts.join(if io::stdout().is_terminal() { "\n" } else { "; " })
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::tick_context::StartedBy;
 use super::tick_plan::planned_run::PlannedRun;
 use crate::base::catch_panic::contain;
 use crate::base::error::MutexError;
@@ -44,8 +43,7 @@ pub(crate) fn check_before_store(planned: &PlannedRun<'_>) -> Result<(), SkipRea
 pub(crate) fn ask_filters(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
     let filters = &planned.event.filters;
     for (at, filter) in filters.iter().enumerate() {
-        let is_ignored = planned.context.started_by == StartedBy::CallerPastFilters
-            && !matches!(filter, Filter::OtherEnvironment(_));
+        let is_ignored = planned.context.ignores_filters() && !matches!(filter, Filter::OtherEnvironment(_));
         if !is_ignored && !contain(|| filter.allows(&planned.tick)).map_err(SkipReason::FilterPanicked)? {
             return Err(SkipReason::Filtered(named(filters, at).into()));
         }

@@ -35,7 +35,7 @@ pub(crate) enum StartedBy {
     Timetable,
     Caller,
     /// The caller wants it to run whatever its filters say, but not in another environment.
-    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the command line runs events so"))]
+    #[cfg(feature = "cli")]
     CallerPastFilters,
 }
 
@@ -53,6 +53,15 @@ impl<'a> TickContext<'a> {
             instance: schedule.instance(),
             blocked: OnceLock::new(),
         }
+    }
+
+    /// Returns whether the filters of its events are not asked.
+    pub(crate) fn ignores_filters(&self) -> bool {
+        #[cfg(feature = "cli")]
+        let ignores = self.started_by == StartedBy::CallerPastFilters;
+        #[cfg(not(feature = "cli"))]
+        let ignores = false;
+        ignores
     }
 
     /// Returns whether nothing new may start.

@@ -128,7 +128,7 @@ fn queues_one(store: impl EventMutex + 'static) {
     assert_eq!(fleet.diary.lines(), ["start 0"]);
     let status = fleet.server().status().events.remove(0);
     let waiting = status.waiting.expect("the store says who waits");
-    assert_eq!(waiting.iter().map(|waiter| waiter.occurrence()).collect::<Vec<_>>(), [Some(minute(1))]);
+    assert_eq!(waiting.iter().map(soloist::store::Holder::occurrence).collect::<Vec<_>>(), [Some(minute(1))]);
     assert_ne!(Some(waiting[0].owner()), status.held_by.map(|holders| holders[0].owner()), "it waits for the run");
     let listed = fleet.store.held(Names::MarksOf(EVENT)).unwrap();
     assert!(listed.iter().any(|mark| *mark.name() == place(1)), "{listed:?}");

@@ -121,12 +121,12 @@ impl serde::Serialize for LoggedRun {
 
 impl Schedule {
     /// Returns the same schedule, which keeps the last `keep` runs of each event, from 1 to 1,000, in the log of its store: those of the
-    /// whole fleet, with their occurrence, server, start, end, result, token and error. If none of them succeeded, the last one
-    /// that did is kept in place of the oldest. [`runs`](Self::runs) and [`status`](Self::status) show them.
+    /// whole fleet, with their occurrence, server, start, end, result, token and error. If none of them succeeded, the last
+    /// successful run is kept in place of the oldest. [`runs`](Self::runs) and [`status`](Self::status) show them.
     ///
-    /// The log decides no gate and delays no run: a thread of its own writes it, when a run has started and when it has ended, and
-    /// tries again while the store is out. What is not written when the process ends is lost: `run_due` and its kin wait three
-    /// seconds for it, when all runs have ended. For an event with [a store of its own](crate::Event::mutex) too, the log is in the
+    /// The log decides no admission and delays no run: a thread of its own writes it, when a run has started and when it has ended, and
+    /// tries again while the store is unavailable. Records that are not written when the process ends are lost: `run_due` and its kin wait
+    /// three seconds for them, when all runs have ended. For an event with [a store of its own](crate::Event::mutex) too, the log is in the
     /// store of the schedule.
     ///
     /// # Errors

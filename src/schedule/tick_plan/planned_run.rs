@@ -187,7 +187,7 @@ impl<'a> PlannedRun<'a> {
     pub(crate) fn occurrence(&self) -> DateTime<Utc> {
         match self.context.started_by {
             StartedBy::Timetable => self.tick.occurrence(),
-            StartedBy::Caller | StartedBy::CallerPastFilters => self.tick.now(),
+            _ => self.tick.now(),
         }
     }
 }

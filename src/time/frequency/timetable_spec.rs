@@ -281,7 +281,7 @@ impl TimetableSpec {
                 "say all of it in one `cron(..)` (`daily_at(..)`, `hourly()`, `hourly_at(..)`, `twice_daily(..)` and the \
                  `every_..` methods set it)"
             }
-            _ => "say all of it in one `cron(..)`",
+            Field::Month => "say all of it in one `cron(..)`",
         };
         let name = field.name();
         Err(format!("its {name} is set twice, as `{before}` and as `{after}`: leave one of them out, or {instead}"))
