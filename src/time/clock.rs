@@ -43,7 +43,7 @@ pub struct Clock(
 );
 
 impl Clock {
-    /// The machine's clocks. This is the default.
+    /// Returns the machine's clocks. This is the default.
     ///
     /// ```
     /// assert!(soloist::time::Clock::system().now().timestamp() > 0);
@@ -52,7 +52,7 @@ impl Clock {
         Self(None)
     }
 
-    /// The wall clock, in UTC. It may step in either direction: never measure a duration with it.
+    /// Reads the wall clock, in UTC. It may step in either direction: never measure a duration with it.
     ///
     /// ```
     /// println!("{}", soloist::time::Clock::system().now());
@@ -61,7 +61,7 @@ impl Clock {
         self.0.as_ref().map_or_else(Utc::now, |time| time.now())
     }
 
-    /// A point on the clock that never steps and counts suspend: `CLOCK_BOOTTIME` on Linux and Android, elsewhere
+    /// Reads the clock that never steps and counts suspend: `CLOCK_BOOTTIME` on Linux and Android, elsewhere
     /// what [`std::time::Instant`] reads.
     ///
     /// ```
@@ -74,12 +74,12 @@ impl Clock {
         self.0.as_ref().map_or_else(|| Moment::at(since_boot()), |time| time.moment())
     }
 
-    /// What the wall clock showed at a moment that has passed, by how it is set now.
+    /// Returns the time of the wall clock at a past moment, by its present setting.
     pub(crate) fn wall_at(&self, moment: Moment) -> DateTime<Utc> {
         wall_minus(self.now(), self.moment().since(moment))
     }
 
-    /// Whether both show the same time, now and later.
+    /// Returns whether both clocks always show equal times.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Some(time), Some(other)) => Arc::ptr_eq(time, other),
@@ -87,7 +87,7 @@ impl Clock {
         }
     }
 
-    /// A thread that may wait here for moments of this clock.
+    /// Registers a thread that may wait here for moments of this clock.
     pub(crate) fn waiting<W: Wake + 'static>(&self, here: &Arc<W>) -> Waiting {
         let take_place = |time: &Arc<ManualTime>| (Arc::clone(time), time.take_place(Arc::clone(here) as _));
         let place = self.0.as_ref().map(take_place);
@@ -130,7 +130,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// On the machine's clock, which nobody moves.
+    /// Waits on the machine's clock, which no test moves.
     pub(crate) fn on_the_machine() -> Self {
         Self { clock: Clock::system(), place: None }
     }
@@ -174,7 +174,7 @@ impl Drop for Waiting {
 /// After a suspend, whoever waits finds out this much later at most.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
-/// A random length, less than `limit` unless that is zero.
+/// Returns a random length, less than `limit` unless that is zero.
 pub(crate) fn random_below(limit: Duration) -> Duration {
     // All bits of the first field are random.
     let fraction = f64::from(Uuid::new_v4().as_fields().0) / (f64::from(u32::MAX) + 1.0);
@@ -186,7 +186,7 @@ pub(crate) fn about_a_second() -> Duration {
     Duration::from_millis(900) + random_below(Duration::from_millis(200))
 }
 
-/// The second, or the end of time that is nearer to it.
+/// Returns the instant of a second, or the nearer end of time.
 pub(crate) fn instant_of(second: i64) -> DateTime<Utc> {
     let end = if second < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
     DateTime::from_timestamp(second, 0).unwrap_or(end)

@@ -103,7 +103,7 @@ impl Crontab {
         Self { minute: 1, hour: 1, day_of_month, month, day_of_week, stars: 0 }
     }
 
-    /// Whether it is due in the minute of `civil`, a time as a clock on the wall shows it.
+    /// Returns whether it is due in the minute of `civil`, a time as a clock on the wall shows it.
     ///
     /// ```
     /// use chrono::NaiveDate;
@@ -122,7 +122,7 @@ impl Crontab {
         self.due(&Self::naming(&civil))
     }
 
-    /// Whether it is due at the civil time that `now` names.
+    /// Returns whether it is due at the civil time that `now` names.
     #[inline]
     pub(crate) fn due(&self, now: &Self) -> bool {
         self.minute & now.minute != 0 && self.hour & now.hour != 0 && self.meets_date(now)
@@ -134,7 +134,7 @@ impl Crontab {
         self.minute
     }
 
-    /// Whether month and days are met.
+    /// Returns whether month and days match.
     #[inline]
     pub(crate) fn meets_date(&self, now: &Self) -> bool {
         let day_of_month = self.day_of_month & now.day_of_month != 0;
@@ -190,13 +190,13 @@ impl Crontab {
         Self { day_of_week, stars, ..*self }.comes()
     }
 
-    /// Whether it names times of the day, as `30 2 * * *` does, and not a stretch of real time, as `*/10 * * * *` and
+    /// Returns whether it names times of the day, as `30 2 * * *` does, and not a stretch of real time, as `*/10 * * * *` and
     /// `0 * * * *` do: cronie's difference between jobs that a change of the clocks moves, and those it doesn't touch.
     pub(crate) fn is_at_fixed_times(&self) -> bool {
         !self.get(Field::Minute).star && !self.get(Field::Hour).star
     }
 
-    /// The shortest time between two of its times, in minutes; 60, if that is longer. The days are left out of account.
+    /// Returns the shortest time between two of its times, in minutes; 60, if that is longer. The days are left out of account.
     pub(crate) fn shortest_interval(&self) -> u32 {
         let (minutes, hours) = (self.get(Field::Minute).bits, self.get(Field::Hour).bits);
         let has_hours_in_a_row = hours & (hours << 1 | hours >> 23) != 0;
@@ -205,7 +205,7 @@ impl Crontab {
         (1..60).find(|interval| minutes & minutes >> interval != 0).unwrap_or(60)
     }
 
-    /// The rule of the days: both, where one of them starts with `*`; else either.
+    /// Returns the rule of the days: both, where one of them starts with `*`; else either.
     #[inline]
     pub(crate) fn days_must_both_match(&self) -> bool {
         self.stars >> Field::DayOfMonth as u8 & 0b101 != 0

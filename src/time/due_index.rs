@@ -90,7 +90,7 @@ impl DueIndex {
         self.one_by_one.iter().copied()
     }
 
-    /// The events that are due at `now` with an occurrence later than `since`, and the tick as each of them sees it, in
+    /// Returns the events that are due at `now` with an occurrence later than `since`, and the tick as each of them sees it, in
     /// the order in which they were added. Allocates nothing when there are none.
     pub(crate) fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> Vec<(usize, Tick)> {
         let mut due = Vec::new();
@@ -104,7 +104,7 @@ impl DueIndex {
         due
     }
 
-    /// The first instant after `now` at which an event can be due, as far as that can be told without looking further
+    /// Returns the first instant after `now` at which an event can be due, as far as that can be told without looking further
     /// than to the next minute.
     pub(crate) fn next_look(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let groups = self.groups.iter().map(|group| Tick::at(now, &group.key.zone).next_minute());

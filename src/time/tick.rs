@@ -33,7 +33,7 @@ pub struct Tick {
 }
 
 impl Tick {
-    /// The tick at `now` for an event whose timetable is read in `zone`. A schedule makes its own; this is for testing
+    /// Makes the tick at `now` for an event whose timetable is read in `zone`. A schedule makes its own; this is for testing
     /// a filter.
     ///
     /// ```
@@ -50,7 +50,7 @@ impl Tick {
         Self { now, local, occurrence: start_of_minute(now, offset), offset_then: offset }
     }
 
-    /// The captured instant, the same for every event of the tick.
+    /// Returns the captured instant, which all events of the tick share.
     ///
     /// ```
     /// # use soloist::time::Tick;
@@ -63,7 +63,7 @@ impl Tick {
         self.now
     }
 
-    /// The captured instant, as the clocks in the event's zone show it.
+    /// Returns the captured instant, as the clocks in the event's zone show it.
     ///
     /// ```
     /// # use soloist::time::Tick;
@@ -95,7 +95,7 @@ impl Tick {
         self.occurrence
     }
 
-    /// The same, as the clocks in the event's zone showed it. It is earlier than [`local`](Self::local) where the
+    /// Returns the occurrence as the clocks in the event's zone showed it. It is earlier than [`local`](Self::local) where the
     /// occurrence was missed, and is [made up for](crate::Event::catch_up) in this tick.
     ///
     /// ```
@@ -116,7 +116,7 @@ impl Tick {
         Self { occurrence, offset_then: zone.offset_at(occurrence), ..self }
     }
 
-    /// When the minute of its occurrence is over.
+    /// Returns the end of the minute of its occurrence.
     pub(crate) fn next_minute(&self) -> DateTime<Utc> {
         wall_plus(self.occurrence, Duration::from_secs(60))
     }

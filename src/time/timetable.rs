@@ -50,7 +50,7 @@ impl Timetable {
         Self { times, interval: None, zone: Zone::UTC, clock_change: ClockChange::AsCron, span: Span::ALWAYS }
     }
 
-    /// Whether each of its times of the day comes once, whatever the clocks show.
+    /// Returns whether each of its times of the day comes once, whatever the clocks show.
     pub(crate) fn comes_once(&self) -> bool {
         let once = match self.clock_change {
             ClockChange::AsCron => self.times.crontab.is_at_fixed_times(),
@@ -60,13 +60,13 @@ impl Timetable {
         once && self.interval.is_none() && self.zone.has_changes()
     }
 
-    /// The shortest time between two of its occurrences, as clocks show them; an hour, if that is longer.
+    /// Returns the shortest time between two of its occurrences, as clocks show them; an hour, if that is longer.
     pub(crate) fn period(&self) -> Duration {
         let minutes = || Duration::from_secs(u64::from(self.times.crontab.shortest_interval()) * 60);
         self.interval.map_or_else(minutes, Interval::period)
     }
 
-    /// The first occurrence after `after`, between the years 1970 and 2100.
+    /// Returns the first occurrence after `after`, between the years 1970 and 2100.
     pub(crate) fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let found = self.at_or_after(self.span.not_before(after.timestamp() + 1))?;
         self.span.includes(found).then(|| instant_of(found))
@@ -83,12 +83,12 @@ impl Timetable {
         }
     }
 
-    /// The last occurrence before `before`, between the years 1970 and 2100.
+    /// Returns the last occurrence before `before`, between the years 1970 and 2100.
     pub(crate) fn previous(&self, before: DateTime<Utc>) -> Option<DateTime<Utc>> {
         self.last_up_to(before.timestamp() - i64::from(before.timestamp_subsec_nanos() == 0))
     }
 
-    /// The last occurrence at `now` or before, between the years 1970 and 2100.
+    /// Returns the last occurrence at `now` or before, between the years 1970 and 2100.
     pub(crate) fn latest(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         self.last_up_to(now.timestamp())
     }
@@ -131,7 +131,7 @@ impl Timetable {
         instant_of(change.unwrap_or(opens) - 1)
     }
 
-    /// The occurrences after `after` at which these windows are open, one by one, between the years 1970 and 2100.
+    /// Returns the occurrences after `after` at which these windows are open, one by one, between the years 1970 and 2100.
     pub(crate) fn upcoming(
         self,
         after: DateTime<Utc>,
@@ -195,7 +195,7 @@ impl fmt::Display for Timetable {
 }
 
 impl Crontab {
-    /// The first instant after `after` at which this crontab is due in `zone`, with its clock changes as cronie takes
+    /// Returns the first instant after `after` at which this crontab is due in `zone`, with its clock changes as cronie takes
     /// them: [`ClockChange::AsCron`]. `None` if there is none between the years 1970 and 2100.
     ///
     /// ```
@@ -214,7 +214,7 @@ impl Crontab {
         self.at_the_minute(zone).next(after)
     }
 
-    /// The last instant before `before` at which this crontab was due in `zone`, with its clock changes as cronie takes
+    /// Returns the last instant before `before` at which this crontab was due in `zone`, with its clock changes as cronie takes
     /// them: [`ClockChange::AsCron`]. `None` if there is none between the years 1970 and 2100.
     ///
     /// ```

@@ -91,7 +91,7 @@ impl Zone {
         version
     };
 
-    /// The machine's own zone, as `TZ` and `/etc/localtime` say at the time of asking: a file that is replaced, as by an update of
+    /// Returns the machine's own zone, as `TZ` and `/etc/localtime` say at the time of asking: a file that is replaced, as by an update of
     /// the system's time zones, counts within a second. It is UTC if neither is there.
     ///
     /// If `TZ` names no zone that this system has, as where a container has no package `tzdata`, then
@@ -120,7 +120,7 @@ impl Zone {
         )))
     }
 
-    /// How far ahead of UTC the zone's clocks are at `instant`.
+    /// Returns how far ahead of UTC the zone's clocks are at `instant`.
     ///
     /// ```
     /// use chrono::DateTime;
@@ -148,19 +148,19 @@ impl Zone {
         }
     }
 
-    /// How far ahead of UTC its clocks are, in seconds. Beyond the ends of time the offset there goes on.
+    /// Returns how far ahead of UTC its clocks are, in seconds. Beyond the ends of time the offset there goes on.
     pub(crate) fn seconds_ahead_at(&self, second: i64) -> i64 {
         i64::from(self.offset_at(instant_of(second)).local_minus_utc())
     }
 
-    /// The first second of the new offset at the change that is nearest to second `from` on the way to second `to`,
+    /// Returns the first second of the new offset at the change that is nearest to second `from` on the way to second `to`,
     /// which may be the earlier one.
     pub(crate) fn nearest_change(&self, from: i64, to: i64) -> Option<i64> {
         let change = || Change::nearest(|second| self.seconds_ahead_at(second), from, to);
         if self.has_changes() { change().map(|change| change.at) } else { None }
     }
 
-    /// The change by three hours at most that matters to `second`, if there is one.
+    /// Returns the change by three hours at most that matters to `second`, if there is one.
     pub(crate) fn small_change(&self, second: i64) -> Option<Change> {
         let change = || Change::around(|second| self.seconds_ahead_at(second), second);
         if self.has_changes() { change() } else { None }
@@ -175,7 +175,7 @@ impl Zone {
         (first < second && self.seconds_ahead_at(first) == before).then(|| instant_of(first))
     }
 
-    /// Whether its clocks are ever changed.
+    /// Returns whether its clocks are ever changed.
     pub(crate) fn has_changes(&self) -> bool {
         !matches!(self.0, Kind::Utc | Kind::Fixed(_))
     }
@@ -274,7 +274,7 @@ impl From<FixedOffset> for Zone {
 impl TryFrom<chrono_tz::Tz> for Zone {
     type Error = UnknownZone;
 
-    /// The zone of this name. Its rules are those of [`TZDATA_VERSION`](Zone::TZDATA_VERSION), whatever release
+    /// Returns the zone of this name. Its rules are those of [`TZDATA_VERSION`](Zone::TZDATA_VERSION), whatever release
     /// `chrono-tz` has.
     ///
     /// # Errors
@@ -366,7 +366,7 @@ fn two_digits(text: &str, max: i32) -> Option<i32> {
     text.parse().ok().filter(|number| digits && *number <= max)
 }
 
-/// The zone that is spelt as `text` is, but for capitals.
+/// Returns the zone that is spelt as `text` is, but for capitals.
 fn meant(text: &str) -> Option<&'static str> {
     let meant = |name: &&'static str| name.eq_ignore_ascii_case(text);
     let name = ["UTC", "local"].into_iter().find(meant);

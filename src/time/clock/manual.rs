@@ -63,7 +63,7 @@ const LONGEST_TURN: Duration = Duration::from_secs(5);
 pub struct ManualClock(pub(super) Arc<ManualTime>);
 
 impl ManualClock {
-    /// A clock that shows `start`, from the years 1678 to 2262; a time outside of them is moved to the nearer end.
+    /// Makes a clock that shows `start`, from the years 1678 to 2262; a time outside of them is moved to the nearer end.
     ///
     /// ```
     /// use chrono::DateTime;
@@ -80,7 +80,7 @@ impl ManualClock {
         }))
     }
 
-    /// What it shows.
+    /// Returns the time that it shows.
     ///
     /// ```
     /// use chrono::DateTime;

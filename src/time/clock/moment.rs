@@ -19,7 +19,7 @@ impl Moment {
         Self(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The point `later` after this one.
+    /// Returns the point `later` after this one.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -31,7 +31,7 @@ impl Moment {
         Self(self.0.saturating_add(Self::at(later).0))
     }
 
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// Returns how long after `earlier` this is; zero when it is not after it.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -42,12 +42,12 @@ impl Moment {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The point `earlier` before this one.
+    /// Returns the point `earlier` before this one.
     pub(crate) fn minus(self, earlier: Duration) -> Self {
         Self(self.0.saturating_sub(Self::at(earlier).0))
     }
 
-    /// As a number of 62 bits, which last for 146 years.
+    /// Returns the moment as a number of 62 bits, which last for 146 years.
     pub(crate) fn to_bits(self) -> u64 {
         self.0.min(Self::NEVER.0)
     }

@@ -14,7 +14,7 @@ impl fmt::Display for Rfc3339 {
     }
 }
 
-/// An instant to the second, in UTC.
+/// Writes an instant to the second, in UTC.
 pub(crate) fn to_the_second(instant: DateTime<Utc>) -> String {
     instant.to_rfc3339_opts(SecondsFormat::Secs, true)
 }

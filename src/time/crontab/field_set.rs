@@ -44,7 +44,7 @@ impl Field {
         }
     }
 
-    /// Its first number, and its last as it is written: 7 is Sunday again.
+    /// Returns its first number, and its last as it is written: 7 is Sunday again.
     pub(crate) const fn ends(self) -> (u32, u32) {
         match self {
             Self::Minute => (0, 59),
@@ -121,7 +121,7 @@ impl FieldSet {
         Self { bits, star: false }
     }
 
-    /// The numbers as written in `field`, where Sunday may be a 7.
+    /// Returns the numbers as written in `field`, where Sunday may be a 7.
     pub(super) const fn of(self, field: Field) -> Self {
         match field {
             Field::DayOfWeek => {
@@ -147,7 +147,7 @@ impl FieldSet {
         Self { bits: self.bits & !other.bits, star: self.star }
     }
 
-    /// The items of its list in `field`, which read back as this set, star and all.
+    /// Returns the items of its list in `field`, which read back as this set, star and all.
     fn items(self, field: Field) -> Vec<String> {
         if self.bits == Self::every(field).bits && (self.star || field == Field::Month) {
             return vec!["*".into()];

@@ -25,7 +25,7 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
 ];
 
-/// The sets of the five fields, in their order.
+/// Returns the sets of the five fields, in their order.
 pub(super) fn fields(text: &str) -> Result<[FieldSet; 5], CrontabError> {
     if text.len() > MAX_BYTES {
         return Err(CrontabError::new(text, text, format_args!("{} bytes, the limit is {MAX_BYTES}", text.len())));
@@ -219,7 +219,7 @@ fn read_day_of_calendar<'a>(item: &'a str, day: &'a str) -> Result<u32, BadPart<
 /// For those who know these items from Quartz.
 const FROM_SUNDAY: &str = "Sunday is 0 or 7 here, Friday 5 (Quartz counts from Sunday 1, so that its Friday is 6)";
 
-/// The parts of a text between ASCII characters. The search in `str::split` is made for long texts, and these have a few
+/// Returns the parts of a text between ASCII characters. The search in `str::split` is made for long texts, and these have a few
 /// bytes.
 fn split(text: &str, by: fn(u8) -> bool) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
@@ -231,13 +231,13 @@ fn split(text: &str, by: fn(u8) -> bool) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The text before and after an ASCII character.
+/// Returns the text before and after an ASCII character.
 fn split_once(text: &str, by: u8) -> Option<(&str, &str)> {
     let at = text.bytes().position(|byte| byte == by)?;
     Some((&text[..at], &text[at + 1..]))
 }
 
-/// A number within the field, or a name that stands for one.
+/// Reads a number within the field, or a name that stands for one.
 fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, BadPart<'a>> {
     let (first, last) = field.ends();
     if let Some(number) = digits(text) {
@@ -299,7 +299,7 @@ fn wrong_count(text: &str) -> CrontabError {
     CrontabError::new(text, text, what)
 }
 
-/// The command of a line of a crontab, which begins after its five fields.
+/// Returns the command of a line of a crontab, which begins after its five fields.
 fn command_in(text: &str) -> Option<&str> {
     let command = lists(text).nth(Field::ALL.len())?;
     let five = lists(text).take(Field::ALL.len()).zip(Field::ALL);
@@ -309,7 +309,7 @@ fn command_in(text: &str) -> Option<&str> {
     (are_fields && !is_field).then_some(command)
 }
 
-/// The first word, and the zone that it sets: for the line in other programs, for the lines after it in cronie.
+/// Returns the first word, and the zone that it sets: for the line in other programs, for the lines after it in cronie.
 fn zone_in(text: &str) -> Option<(&str, &str)> {
     let word = lists(text).next()?;
     Some((word, word.strip_prefix("TZ=").or_else(|| word.strip_prefix("CRON_TZ="))?))
@@ -327,7 +327,7 @@ pub(super) fn never_comes(text: &str, day_of_month_comes: bool) -> CrontabError 
 
 const BLANKS: [char; 2] = [' ', '\t'];
 
-/// The fields of a text, as they are written.
+/// Returns the fields of a text, as they are written.
 fn lists(text: &str) -> impl Iterator<Item = &str> {
     split(text, |byte| matches!(byte, b' ' | b'\t')).filter(|list| !list.is_empty())
 }

@@ -91,7 +91,7 @@ impl Crontab {
     }
 }
 
-/// The step of numbers that divide the whole range of their field evenly.
+/// Returns the step of numbers that divide the whole range of their field evenly.
 fn even_step(set: FieldSet, field: Field) -> Option<u32> {
     let (first, last) = (field.ends().0, if field == Field::DayOfWeek { 6 } else { field.ends().1 });
     let length = last - first + 1;
@@ -99,7 +99,7 @@ fn even_step(set: FieldSet, field: Field) -> Option<u32> {
     (1..length).find(is_it)
 }
 
-/// The number that it has alone.
+/// Returns its only number.
 fn only(set: FieldSet) -> Option<u32> {
     set.bits.is_power_of_two().then(|| set.bits.trailing_zeros())
 }

@@ -46,7 +46,7 @@ impl Occurrences<'_> {
         }
     }
 
-    /// The last one at second `until` or before: the mirror image of [`at_or_after`](Self::at_or_after).
+    /// Returns the last occurrence at second `until` or before: the mirror image of [`at_or_after`](Self::at_or_after).
     pub(crate) fn at_or_before(self, mut until: i64) -> Option<i64> {
         loop {
             let offset = self.zone.seconds_ahead_at(until);

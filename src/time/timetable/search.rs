@@ -38,7 +38,7 @@ pub(super) fn nearest_due<const FORWARDS: bool>(times: &[CivilTimes], minute: i6
     None
 }
 
-/// The first of its minutes of a day from `time` on, or the last up to it.
+/// Returns the first of its minutes of a day from `time` on, or the last up to it.
 fn time_of_day<const FORWARDS: bool>(crontab: &Crontab, time: u32) -> Option<u32> {
     #[expect(clippy::cast_possible_truncation, reason = "no hour and no minute has a bit beyond that")]
     let [hours, minutes] = [Field::Hour, Field::Minute].map(|field| crontab.get(field).bits as u64);
@@ -55,13 +55,13 @@ const fn bit(number: u32) -> u64 {
     1 << number
 }
 
-/// The numbers that come after this one on the way.
+/// Returns the numbers after this one, in the direction of the search.
 const fn beyond<const FORWARDS: bool>(number: u32) -> u64 {
     let below = bit(number) - 1;
     if FORWARDS { !below << 1 } else { below }
 }
 
-/// The number that comes first on the way, of one at least.
+/// Returns the first number in the direction of the search, of one at least.
 const fn nearest<const FORWARDS: bool>(numbers: u64) -> u32 {
     if FORWARDS { numbers.trailing_zeros() } else { numbers.ilog2() }
 }

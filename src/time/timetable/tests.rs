@@ -22,7 +22,7 @@ fn assert_around(crontab: &str, zone: &str, previous: &str, at: &str, next: &str
     assert_eq!(timetable.previous(instant(at)), Some(instant(previous)), "previous of {timetable:?} before {at}");
 }
 
-/// The due minutes of a span, by asking each of them.
+/// Returns the due minutes of a span, by a look at each minute.
 #[cfg(feature = "tzdata")]
 fn brute_force(timetable: &Timetable, from: DateTime<Utc>, minutes: i64) -> Vec<DateTime<Utc>> {
     (0..minutes)
@@ -199,7 +199,7 @@ const ZONES: [&str; 12] = [
     "UTC",
 ];
 
-/// An expression whose times are where clocks change, more often than not.
+/// Returns an expression whose times are where clocks change, more often than not.
 #[cfg(feature = "tzdata")]
 fn random_crontab(random: &mut fastrand::Rng) -> String {
     let mut one_of = |texts: &[&str]| texts[random.usize(..texts.len())].to_owned();
@@ -211,7 +211,7 @@ fn random_crontab(random: &mut fastrand::Rng) -> String {
     format!("{minute} {hour} {day} {month} {weekday}")
 }
 
-/// The occurrences that ticks find in whole seconds from `from` to `to`, by the schedule's own table.
+/// Returns the occurrences that ticks find in whole seconds from `from` to `to`, by the schedule's own table.
 #[cfg(feature = "tzdata")]
 fn ticked(timetable: &Timetable, from: DateTime<Utc>, to: DateTime<Utc>, step: i64) -> Vec<DateTime<Utc>> {
     let index = crate::time::due_index::DueIndex::of([timetable]);

@@ -26,7 +26,7 @@ impl Window {
         contained != self.is_excluded
     }
 
-    /// How many minutes after this one it opens; none where it is open.
+    /// Returns how many minutes after this one it opens; none where it is open.
     fn closed_for(self, minute: u32) -> u32 {
         let opens = if self.is_excluded { self.last + 1 } else { self.first };
         // A whole day, where no minute is left.
@@ -48,7 +48,7 @@ impl fmt::Display for Window {
 pub(crate) struct Windows(pub(crate) Vec<Window>);
 
 impl Windows {
-    /// How many minutes after the minute of `time` they are open: none where they are open then. A day: they never are.
+    /// Returns how many minutes after the minute of `time` they are open: none where they are open then. A day: they never are.
     pub(crate) fn closed_for(&self, time: NaiveTime) -> u32 {
         let mut after = 0;
         while after < MINUTES_OF_A_DAY {

@@ -20,7 +20,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// The change that matters to the events whose times come once, at `second`, if there is one.
+    /// Returns the change that matters to the events whose times come once, at `second`, if there is one.
     pub(super) fn around(seconds_ahead_at: impl Fn(i64) -> i64, second: i64) -> Option<Self> {
         // Nothing lasts for longer than what the largest change repeats, and the rest of a minute. No zone keeps an offset
         // for so short a time.
@@ -32,19 +32,19 @@ impl Change {
         ((change.after - change.before).abs() <= LARGEST).then_some(change)
     }
 
-    /// The first second after the change at which a minute begins that the clocks have not shown before.
+    /// Returns the first second after the change at which a minute begins that the clocks have not shown before.
     pub(crate) fn first_new_minute(self) -> i64 {
         let new = self.at + (self.before - self.after).max(0);
         new + (-new - self.after).rem_euclid(60)
     }
 
-    /// The civil seconds that the change left out, from the first at which a minute begins, if any.
+    /// Returns the civil seconds that the change left out, from the first at which a minute begins, if any.
     pub(crate) fn skipped(self) -> Option<Range<i64>> {
         let (first, end) = (self.at + self.before, self.at + self.after);
         (first < end).then(|| first + (-first).rem_euclid(60)..end)
     }
 
-    /// The one change after second `from` and up to second `to`, whose offsets differ.
+    /// Returns the one change after second `from` and up to second `to`, whose offsets differ.
     fn between(seconds_ahead_at: impl Fn(i64) -> i64, from: i64, to: i64) -> Self {
         let (before, after) = (seconds_ahead_at(from), seconds_ahead_at(to));
         let (mut old, mut at) = (from, to);
@@ -55,7 +55,7 @@ impl Change {
         Self { at, before, after }
     }
 
-    /// The change that is nearest to second `from` on the way to second `to`, which may be the earlier one.
+    /// Returns the change that is nearest to second `from` on the way to second `to`, which may be the earlier one.
     pub(super) fn nearest(seconds_ahead_at: impl Fn(i64) -> i64, from: i64, to: i64) -> Option<Self> {
         let offset = seconds_ahead_at(from);
         let mut same = from;

