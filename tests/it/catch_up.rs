@@ -522,7 +522,7 @@ fn a_mark_from_the_future_is_ignored_and_told() {
         let mut schedule = Schedule::new(store).with_clock(&clock);
         schedule.add(Event::call("e", |_| {}).hourly().on_one_server().catch_up(HOUR)).unwrap();
         assert!(ran(&schedule.run_due(at(ahead)), "e").is_success());
-        // The clock is set right, and nobody ticks at 11:00.
+        // The clock is set right, and no server ticks at 11:00.
         clock.set(on_the_day("10:20"));
         let report = schedule.run_due(on_the_day("10:20"));
         assert_eq!(entry(&report, "e").occurrence(), on_the_day("10:00"), "nobody has claimed it");

@@ -203,7 +203,7 @@ fn numbers(field: &str, first: u32, last: u32, names: &[&str]) -> Option<BTreeSe
     Some(all)
 }
 
-/// Expressions as people write them, and some as nobody does.
+/// Expressions as people write them, and some that no person writes.
 pub(crate) struct Writer(pub(crate) Rng);
 
 impl Writer {
