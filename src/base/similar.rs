@@ -20,6 +20,9 @@ pub(crate) fn similar<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> 
         })
         .collect();
     near.sort_by_key(|(distance, _)| *distance);
+    if near.first().is_some_and(|(distance, _)| *distance == 0) {
+        near.truncate(1); // Only capitals differ.
+    }
     near.into_iter().take(SUGGESTED).map(|(_, name)| name).collect()
 }
 

@@ -154,21 +154,21 @@ impl Schedule {
     }
 
     /// Returns the same schedule with another default than 60 seconds for the term of leases of
-    /// [`without_overlapping`](Event::without_overlapping), for events that are added from now on: how long a killed
+    /// [`without_overlapping`](crate::Event::without_overlapping), for events that are added from now on: how long a killed
     /// process blocks an event.
     #[must_use = "the term is that of the schedule which is returned"]
     pub fn with_lease_term(self, term: Term) -> Self {
         Self { lease_term: term, ..self }
     }
 
-    /// Returns the same schedule with another default [zone](Event::timezone) than UTC for the timetables of events that are
+    /// Returns the same schedule with another default [zone](crate::Event::timezone) than UTC for the timetables of events that are
     /// added from now on.
     #[must_use = "the zone is that of the schedule which is returned"]
     pub fn with_timezone(self, zone: impl Into<Zone>) -> Self {
         Self { zone: zone.into(), ..self }
     }
 
-    /// Returns the same schedule in this environment, for the [`environments`](Event::environments) of events that are added
+    /// Returns the same schedule in this environment, for the [`environments`](crate::Event::environments) of events that are added
     /// from now on. With an empty name, as from a variable that is not set, such events are refused and not left out silently.
     #[must_use = "the environment is that of the schedule which is returned"]
     pub fn with_environment(self, name: impl Into<Arc<str>>) -> Self {
@@ -191,7 +191,7 @@ impl Schedule {
     }
 
     /// Returns the same schedule, which calls `call` with the report of each tick with a due event, when all of its
-    /// events have ended. It waits for the slowest one; use [`then`](Event::then) and [`on_failure`](Event::on_failure)
+    /// events have ended. It waits for the slowest one; use [`then`](crate::Event::then) and [`on_failure`](crate::Event::on_failure)
     /// to hear of each at once. It is not called for a tick that is still running when the process ends. In
     /// [`work`](Self::work) and [`run_minute`](Self::run_minute) ticks have threads of their own, so that several calls
     /// may run at the same time.

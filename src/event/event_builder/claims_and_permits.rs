@@ -88,7 +88,7 @@ impl Event {
     /// While a window is open, each such event costs one request to the store each minute, and two if nobody has
     /// claimed the occurrence, until this process knows that the occurrence was run. A tick in which such events are
     /// due asks the store once more for all of them, and again after an hour. The other events of that tick start after
-    /// these requests. The store must be able to tell who [holds](EventMutex::held) a name, as all built-in stores
+    /// these requests. The store must be able to tell who [holds](crate::EventMutex::held) a name, as all built-in stores
     /// are; otherwise missed occurrences are skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). A
     /// claim is kept until the next occurrence or the end of the window, and 6 minutes more, and at least for as long
     /// as [without `catch_up`](Self::on_one_server).

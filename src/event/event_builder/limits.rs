@@ -7,8 +7,8 @@ use super::Event;
 impl Event {
     /// Cancels the run when its task has taken this long: from 1 millisecond to ten years. The default is no timeout.
     ///
-    /// A [command](Self::exec) is ended. A callback is not ended by force: it sees [`Run::is_cancelled`],
-    /// [`Run::check`] and [`Run::wait_cancelled`], and is waited for. Its lease is held until it has stopped. One that takes
+    /// A [command](Self::exec) is ended. A callback is not ended by force: it sees [`Run::is_cancelled`](crate::Run::is_cancelled),
+    /// [`Run::check`](crate::Run::check) and [`Run::wait_cancelled`](crate::Run::wait_cancelled), and is waited for. Its lease is held until it has stopped. One that takes
     /// longer than its timeout counts as failed, even if it succeeds then; the report says how much later it stopped,
     /// and subscribers of `tracing` are told as soon as it has gone on for five seconds. Hooks have no timeout.
     ///

@@ -16,7 +16,7 @@ impl Schedule {
         self.due_index.due(now, DateTime::<Utc>::MIN_UTC).into_iter().map(|(event, _)| &*self.events[event].name)
     }
 
-    /// Returns when the first event is due after `after`, within its windows and in this environment: see [`Event::next`]. `None`:
+    /// Returns when the first event is due after `after`, within its windows and in this environment: see [`Event::next`](crate::Event::next). `None`:
     /// none of them is, until the year 2100.
     ///
     /// Nothing is kept between calls: it searches the timetables of all events, some nanoseconds each.
@@ -25,7 +25,7 @@ impl Schedule {
         one_by_one.chain(self.due_index.next_of_all(after)).min()
     }
 
-    /// Returns the due times of one event after `after`: see [`Event::upcoming`]. There are none for an event that is not for
+    /// Returns the due times of one event after `after`: see [`Event::upcoming`](crate::Event::upcoming). There are none for an event that is not for
     /// this [environment](Self::with_environment).
     ///
     /// # Errors
