@@ -751,12 +751,12 @@ fn what_is_wrong_is_said_and_pointed_at() {
         ("0,*/0 * * * *", "`0,*/0 * * * *`: minute `*/0` has a step of 0 (column 3)", "*/0"),
         (
             "*/90 * * * *",
-            "`*/90 * * * *`: minute `*/90` has a step that is larger than its range, so that only 0 is left, write `0`; for every 90 minutes say `every(Duration::from_secs(5400))` (column 1)",
+            "`*/90 * * * *`: minute `*/90` has a step that is larger than its range, so that only 0 is left, write `0`; for every 90 minutes use an interval, `every(Duration::from_secs(5400))` or `--every 90m` (column 1)",
             "*/90",
         ),
         (
             "0 */36 * * *",
-            "`0 */36 * * *`: hour `*/36` has a step that is larger than its range, so that only 0 is left, write `0`; for every 36 hours say `every(Duration::from_secs(129600))` (column 3)",
+            "`0 */36 * * *`: hour `*/36` has a step that is larger than its range, so that only 0 is left, write `0`; for every 36 hours use an interval, `every(Duration::from_secs(129600))` or `--every 36h` (column 3)",
             "*/36",
         ),
         (

@@ -158,7 +158,7 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         (
             event("e").cron("*/90 * * * *"),
             "event `e`: `*/90 * * * *`: minute `*/90` has a step that is larger than its range, so that only 0 is left, write \
-             `0`; for every 90 minutes say `every(Duration::from_secs(5400))` (column 1)",
+             `0`; for every 90 minutes use an interval, `every(Duration::from_secs(5400))` or `--every 90m` (column 1)",
         ),
         (
             event("e").daily().timezone("Mars/Olympus"),

@@ -159,7 +159,10 @@ fn real_time(field: Field, step: u32) -> String {
     };
     let unit = field.name();
     match step.checked_mul(seconds) {
-        Some(seconds) => format!("; for every {step} {unit}s say `every(Duration::from_secs({seconds}))`"),
+        Some(seconds) => format!(
+            "; for every {step} {unit}s use an interval, `every(Duration::from_secs({seconds}))` or `--every {step}{}`",
+            &unit[..1]
+        ),
         None => String::new(),
     }
 }
