@@ -125,8 +125,8 @@ fn a_run_that_does_not_end_or_fails_for_no_reason_is_found() {
     let outage = |failed: Doctored| failed.with(Kind::ServerStopped, 90, 110, None);
     failed("exit_status:_101").fails_with("a run failed without cause");
     outage(failed("exit_status:_101")).fails_with("a run failed without cause");
-    failed("the_lease_was_not_given_back").fails_with("a run failed without cause");
-    outage(failed("the_lease_was_not_given_back")).passes();
+    failed("the_lease_was_not_released").fails_with("a run failed without cause");
+    outage(failed("the_lease_was_not_released")).passes();
     outage(failed("panicked")).fails_with("a run failed without cause");
     failed("panicked").with(Kind::Panicked, 50, 50, Some(1)).passes();
 }

@@ -56,7 +56,7 @@ fn it_is_not_if_whoever_was_stopped_lost_its_lease_after_the_second_had_begun() 
     assert_eq!(overlaps(&taken), [0, 0, 1]);
     let at_its_end = STOPPED.replace("cancelled 0 lease_lost", "end 0");
     let at_its_end =
-        at_its_end.replace("failed    0 lost 3000", "failed 0 says the_lease_was_lost_while_it_was_at_work");
+        at_its_end.replace("failed    0 lost 3000", "failed 0 says the_lease_was_lost_while_the_task_was_running");
     stopped(&at_its_end).with(Kind::Broken, 2000, 2000, Some(1)).passes();
     stopped(&at_its_end).fails_with("overlap");
 }
