@@ -127,7 +127,7 @@ fn supervised(command: Command) -> Command {
         )
         .arg(option("every", "TIMES").help(
             "The scheduled times, as in the line of the crontab: '*/5 * * * *'; or an interval, such as 90m, counted from \
-             1970-01-01 UTC: each of its times runs once, however often cron calls this",
+             1970-01-01 UTC: each of its times runs once, if cron calls this within five minutes after it",
         ))
         .arg(option("timezone", "ZONE").requires("every").help("The zone of these times [default: the machine's own]"))
         .arg(flag("on-one-server").requires("every").help("Run each scheduled time on one server only"))

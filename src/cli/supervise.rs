@@ -123,8 +123,11 @@ fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Re
     let late = schedule.run_missed(name, now).map_err(unknown)?;
     match late.filter(|entry| !matches!(entry.verdict(), Verdict::Skipped(SkipReason::RanElsewhere(_)))) {
         Some(entry) => Ok(Some(entry)),
-        None if schedule.is_claimed_repetition(name, now).map_err(unknown)? => Ok(None),
-        None => Err(not_due()),
+        None => match schedule.is_claimed_repetition(name, now) {
+            Ok(true) => Ok(None),
+            Ok(false) => Err(not_due()),
+            Err(error) => Err((STORE, Chain(&error).to_string())),
+        },
     }
 }
 
@@ -218,6 +221,11 @@ fn interval(arguments: &ArgMatches) -> Option<Duration> {
 
 /// Refuses one word that is neither a crontab nor an interval, which may have been meant as either.
 fn check_times(arguments: &ArgMatches) -> Result<(), Refused> {
+    if interval(arguments).is_some() && text(arguments, "on-outage") == "run" {
+        let why = "--on-outage run can't be used with an interval in --every: without a store, nothing tells which of its times have \
+                   run; write a crontab instead";
+        return Err((USAGE, why.to_owned()));
+    }
     let every = text(arguments, "every").trim();
     let is_crontab = every.is_empty() || every.starts_with('@') || every.contains([' ', '\t']);
     if is_crontab || interval(arguments).is_some() {
@@ -284,11 +292,13 @@ fn code_of(outcome: &RunOutcome) -> u8 {
 fn end_as_its_command(entry: &Entry) {
     use signal_hook::consts::SIGINT;
 
+    use crate::schedule::shutdown::signals::end_by;
+
     if let Verdict::Ran(outcome) = entry.verdict()
         && outcome.cancel_reason().is_none()
         && outcome.exit_status().and_then(signal) == Some(SIGINT)
     {
-        let _ = signal_hook::low_level::emulate_default_handler(SIGINT);
+        end_by(SIGINT);
     }
 }
 

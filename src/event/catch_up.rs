@@ -71,6 +71,9 @@ impl CatchUp {
     /// The occurrence that may have been missed, as of this `minute`, now in progress. Asks no store. `None`: there is none,
     /// or it is in progress already.
     pub(crate) fn begin_candidate(&self, timetable: &Timetable, minute: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        if self.marker.is_some() && !timetable.span.includes(minute.timestamp()) {
+            return None; // `until` is over.
+        }
         let mut known = self.known();
         let lasts = |latest: &Latest| latest.occurrence <= minute && latest.next.is_none_or(|next| minute < next);
         let latest = if let Some(latest) = known.latest.filter(lasts) {

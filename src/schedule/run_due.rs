@@ -17,6 +17,8 @@ use super::tick_plan::catch_up_check::write_markers;
 use super::tick_plan::planned_run::PlannedRun;
 use crate::base::catch_panic::contain;
 #[cfg(feature = "cli")]
+use crate::base::error::MutexError;
+#[cfg(feature = "cli")]
 use crate::event::catch_up::Missed;
 #[cfg(feature = "cli")]
 use crate::event::definition::Definition;
@@ -119,17 +121,16 @@ impl Schedule {
     }
 
     /// Returns whether the clocks of its zone show a due time of one event for the second time, after they were set back, and a
-    /// server has claimed it.
+    /// server has claimed it. An unknown event has no due time.
     #[cfg(feature = "cli")]
-    pub(crate) fn is_claimed_repetition(&self, name: &str, now: DateTime<Utc>) -> Result<bool, UnknownEvent> {
-        let event = self.index_of(name)?;
+    pub(crate) fn is_claimed_repetition(&self, name: &str, now: DateTime<Utc>) -> Result<bool, MutexError> {
+        let Ok(event) = self.index_of(name) else { return Ok(false) };
         let zone = &self.events[event].timetable.zone;
-        let Some(first) = zone.first_showing(now) else { return Ok(false) };
-        let Some(due) = self.last_due(name, first)? else { return Ok(false) };
+        let first = zone.first_showing(now);
+        let Some(due) = first.and_then(|first| self.last_due(name, first).ok().flatten()) else { return Ok(false) };
         let context = TickContext::new(self, StartedBy::Timetable);
         let planned = PlannedRun::new(event, Tick::at(now, zone).with_occurrence(due, zone), &context);
-        let exists = |claim| planned.store.mutex.exists(&claim).unwrap_or(false);
-        Ok(planned.claim_name().is_some_and(exists))
+        planned.claim_name().map_or(Ok(false), |claim| planned.store.mutex.exists(&claim))
     }
 
     /// Runs one event on the caller's thread, outside of a tick.

@@ -9,7 +9,7 @@ use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting};
 
 #[cfg(all(unix, feature = "signals"))]
-mod signals;
+pub(crate) mod signals;
 #[cfg(feature = "tokio")]
 mod cancellation_token;
 pub(crate) mod shutdown_state;

@@ -161,7 +161,7 @@ fn meant(text: &str) -> Option<String> {
     if text.starts_with('/') && !text.starts_with("//") && !text.contains(['@', '?', '#', '%']) {
         return Some(format!("file:{text}"));
     }
-    let (host, port) = text.split_once(':')?;
+    let (host, port) = text.split_once(':').filter(|(host, _)| !host.contains(['@', '/', '?', '%']))?;
     match port.split_once('/').map_or(port, |(port, _)| port) {
         "6379" => Some(format!("redis://{host}:6379/0")),
         "3306" => Some(format!("mysql://user:password@{host}:3306/database")),

@@ -341,7 +341,14 @@ impl FileMutex {
         let failed = |error: FileError| error.while_trying_to("list", "marks");
         let directory = self.directory().map_err(|error| failed(FileError::of_directory(self.dir())(error)))?;
         let mutex = self.read(MutexPaths::of(directory, mutex), lock_deadline()).map_err(failed)?;
-        Ok(mutex.marks().filter_map(|mark| mutex.held_by(&mark).ok().flatten()).collect())
+        let mut held = Vec::new();
+        for mark in mutex.marks() {
+            match mutex.held_by(&mark).map_err(failed) {
+                Err(error) if error.is_outage() => return Err(error),
+                found => held.extend(found.ok().flatten()),
+            }
+        }
+        Ok(held)
     }
 
     /// Changes the entry of a lease. Returns whether its owner still held the name.

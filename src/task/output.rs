@@ -50,6 +50,9 @@ pub(super) struct Listener<'scope> {
 pub(super) struct OutputFile {
     pub(super) path: Arc<Path>,
     begin: u64,
+    /// The number of the file's device, and that of the file.
+    #[cfg(unix)]
+    identity: Option<(u64, u64)>,
 }
 
 /// How much of a file is kept for hooks.
@@ -57,15 +60,27 @@ const KEPT_OF_FILE: u64 = 16 * 1024;
 
 impl OutputFile {
     fn new(path: &Path, file: &File, is_anew: bool) -> Self {
-        let begin = if is_anew { 0 } else { file.metadata().map_or(0, |found| found.len()) };
-        Self { path: path.into(), begin }
+        let found = file.metadata().ok();
+        let begin = found.as_ref().filter(|_| !is_anew).map_or(0, fs::Metadata::len);
+        Self {
+            path: path.into(),
+            begin,
+            #[cfg(unix)]
+            identity: found.as_ref().map(identity),
+        }
     }
 
-    /// Reads the end of what was written since the command began. `None`: the file is no regular one, or can't be read.
+    /// Reads the last bytes that were written since the command began. `None`: the path leads to another file now, the file is no
+    /// regular one, or can't be read.
     pub(super) fn tail(&self) -> Option<KeptOutput> {
-        let end = self.path.metadata().ok().filter(fs::Metadata::is_file)?.len();
+        let mut file = open(&self.path, OpenOptions::new().read(true)).ok()?;
+        let found = file.metadata().ok().filter(fs::Metadata::is_file)?;
+        #[cfg(unix)]
+        if self.identity != Some(identity(&found)) {
+            return None;
+        }
+        let end = found.len();
         let from = self.begin.max(end.saturating_sub(KEPT_OF_FILE)).min(end);
-        let mut file = File::open(&self.path).ok()?;
         file.seek(SeekFrom::Start(from)).ok()?;
         let mut bytes = Vec::new();
         file.take(KEPT_OF_FILE).read_to_end(&mut bytes).ok()?;
@@ -111,6 +126,13 @@ impl Output {
         command.stdout(out).stderr(err);
         Ok((None, begun))
     }
+}
+
+#[cfg(unix)]
+fn identity(file: &fs::Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+
+    (file.dev(), file.ino())
 }
 
 /// Opens a file without waiting: a named pipe without a reader is an error.

@@ -177,10 +177,13 @@ impl Group {
 }
 
 impl Intervals {
-    /// Calls `found` with each event that has an instant in the minute of `now`, up to `now`.
+    /// Calls `found` with the latest instant of each event that has one after `since`, up to `now`; without `since`, in the minute of
+    /// `now`.
     fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(usize, Tick)) {
         let second = now.timestamp();
-        let earliest = Tick::at(now, &Zone::UTC).occurrence().timestamp().max(since.timestamp() + 1);
+        let is_first = since == DateTime::<Utc>::MIN_UTC;
+        let minute = Tick::at(now, &Zone::UTC).occurrence().timestamp();
+        let earliest = if is_first { minute } else { since.timestamp() + 1 };
         for (interval, (event, timetable)) in self.intervals.iter().zip(&self.events) {
             let ago = interval.since_last(second);
             if ago <= second - earliest && timetable.includes(second - ago) {
@@ -195,7 +198,8 @@ impl Intervals {
         let within = self.intervals.iter().zip(&self.events).filter(|(interval, _)| interval.needs_seconds());
         let mut next = (!self.events.is_empty()).then_some(next_minute)?.timestamp();
         for (interval, (_, timetable)) in within {
-            let instant = interval.at_or_after(now.timestamp() + 1).filter(|instant| *instant < next);
+            let first = timetable.span.not_before(now.timestamp() + 1);
+            let instant = interval.at_or_after(first).filter(|instant| *instant < next);
             next = instant.filter(|instant| timetable.includes(*instant)).unwrap_or(next);
         }
         Some(instant_of(next))

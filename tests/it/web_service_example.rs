@@ -192,7 +192,7 @@ fn the_others_tell_who_had_a_run_that_a_killed_server_left_behind() {
     let at_work = |service: &Served| {
         let event = service.slow_event();
         let pid = service.service.id();
-        event["log"].as_array().is_some_and(|log| log.iter().any(|run| run["pid"] == pid && run["state"] == "at_work"))
+        event["log"].as_array().is_some_and(|log| log.iter().any(|run| run["pid"] == pid && run["state"] == "running"))
     };
     let found = Mutex::new(None);
     let is_found = || {
@@ -218,7 +218,7 @@ fn the_others_tell_who_had_a_run_that_a_killed_server_left_behind() {
             })
             .map(|()| found.into_inner().unwrap().expect("it was found"))
         };
-        let at_first = run_in(&["at_work", "presumed_dead"]).expect("the run has no end");
+        let at_first = run_in(&["running", "presumed_dead"]).expect("the run has no end");
         let dead = run_in(&["presumed_dead"]).expect("its lease is over");
         assert_eq!(
             (&dead["started"], &dead["host"]),

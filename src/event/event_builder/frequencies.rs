@@ -111,7 +111,9 @@ impl Event {
     ///
     /// Other words may limit it to minutes, hours or days that are longer than the interval:
     /// `every_ten_seconds().hourly()` is every ten seconds of the first minute of each hour, and an interval of 90 minutes
-    /// with `weekdays()` leaves out the weekend of the event's zone. What a change of its clocks leaves out does not come.
+    /// with `weekdays()` leaves out the weekend of the event's zone. The rule for
+    /// clock changes does not apply to such words: a time that the clocks leave out does not come, and a time that they show twice
+    /// comes twice.
     ///
     /// An interval of whole minutes is found by a tick each minute. For one with seconds, such as 90,
     /// [`run_due`](crate::Schedule::run_due) runs the last occurrence in its minute up to then, if there is one;

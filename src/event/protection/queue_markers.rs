@@ -10,12 +10,6 @@ use crate::lease::{name::MutexName, term::Term};
 
 const PLACE: &str = "queue ";
 
-/// Returns whether this is the name of a place in a queue.
-#[cfg(feature = "cli")]
-pub(crate) fn is_place(name: &MutexName) -> bool {
-    name.marked().is_some_and(|mark| mark.starts_with(PLACE))
-}
-
 /// The longest queue.
 pub(super) const MOST_PLACES: usize = 100;
 

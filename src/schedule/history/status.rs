@@ -10,7 +10,6 @@ use super::{LastRun, LastSkip, RunningNow, SeenRuns};
 use crate::base::{error::MutexError, process_id};
 use crate::event::definition::Definition;
 #[cfg(feature = "cli")]
-use crate::event::protection::queue_markers::is_place;
 use crate::lease::holder::Holder;
 use crate::lease::label::this_host;
 use crate::lease::name::MutexName;
@@ -227,16 +226,15 @@ impl Schedule {
         }
     }
 
-    /// Returns who waits in the queue of an event, the first one first, whatever queue this schedule gives it. None where the store does
-    /// not list marks.
+    /// Returns the processes that wait in the queue of an event, the first one first. None: it has no queue, or the store does not tell.
     #[cfg(feature = "cli")]
     pub(crate) fn waiting_for(&self, event: &Definition) -> Result<Vec<Holder>, MutexError> {
-        let held = match self.store_of(event).mutex.held(Names::MarksOf(event.protection.mutex.mutex())) {
+        let Some(queue) = &event.protection.queue else { return Ok(Vec::new()) };
+        let held = match self.store_of(event).mutex.held(Names::Each(&queue.places)) {
             Err(error) if error.is_unsupported() => return Ok(Vec::new()),
             held => held?,
         };
-        let mut waiting: Vec<Holder> =
-            held.into_iter().filter(|held| is_place(held.name())).filter_map(Held::into_holder).collect();
+        let mut waiting: Vec<Holder> = held.into_iter().filter_map(Held::into_holder).collect();
         waiting.sort_by_key(Holder::token);
         Ok(waiting)
     }

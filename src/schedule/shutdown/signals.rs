@@ -166,7 +166,7 @@ fn tell_with_timeout(tell: impl FnOnce() + Send + 'static) {
 }
 
 /// Ends the process by this signal, at the end of `main`.
-pub(super) fn end_by(signal: i32) {
+pub(crate) fn end_by(signal: i32) {
     // Text that was printed without an end of line is still buffered.
     let _ = io::stdout().flush();
     leave(None);

@@ -107,6 +107,7 @@ fn take_back(terminal: &File, command: Pid) {
 /// Follows each stop of the command's first process, until that process has ended.
 fn follow(terminal: &File, command: Pid, held: &HeldLease) {
     let is_cancelled = || held.reason_at(held.now()).is_some();
+    let mut has_hung_up = false;
     while let Some(signal) = next_stop(command) {
         let asks_for_terminal = [Signal::TTIN, Signal::TTOU].contains(&signal);
         if asks_for_terminal && is_foreground(terminal, getpgrp()) {
@@ -114,9 +115,13 @@ fn follow(terminal: &File, command: Pid, held: &HeldLease) {
         } else if is_cancelled() || (signal == Signal::STOP && !is_foreground(terminal, command)) {
             continue; // The command is killed soon, or was stopped by an operator: its lease is renewed.
         } else if asks_for_terminal && is_orphaned() {
-            send(command, Signal::HUP); // No shell will ever give it the terminal.
+            // No shell will ever give it the terminal. A command that ignores that would read, and be stopped, without end.
+            send(command, if has_hung_up { Signal::KILL } else { Signal::HUP });
+            has_hung_up = true;
         } else {
             take_back(terminal, command);
+            // Also the processes that ignore the keys of the terminal: no thread renews the lease while this process is stopped.
+            send(command, Signal::STOP);
             stop_job(if signal == Signal::STOP { Signal::TSTP } else { signal });
             let is_ended = || !is_foreground(terminal, getpgrp()) && held.wait(ENDING).is_some();
             // Stopped for longer than its lease lasts, the command must not go on.

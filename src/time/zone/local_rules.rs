@@ -69,10 +69,11 @@ impl LocalRules {
         match before {
             Some(before) if before.source == source => Self { checked: now, ..before },
             _ => {
-                let rules = source.variable.as_ref().map_or_else(of_the_machine, |value| {
-                    let zone = value.to_str().and_then(tz_variable::zone_of);
-                    zone.or_else(of_the_machine)
-                });
+                // A name that means UTC need not have a file.
+                let rules = match source.variable.as_ref().map(|value| value.to_str()) {
+                    None | Some(Some("localtime" | ":localtime")) => of_the_machine(),
+                    Some(value) => value.and_then(tz_variable::zone_of),
+                };
                 Self { checked: now, source, rules }
             }
         }
