@@ -9,7 +9,6 @@ use super::logged_run::LoggedRun;
 use super::{LastRun, LastSkip, RunningNow, SeenRuns};
 use crate::base::{error::MutexError, process_id};
 use crate::event::definition::Definition;
-#[cfg(feature = "cli")]
 use crate::lease::holder::Holder;
 use crate::lease::label::this_host;
 use crate::lease::name::MutexName;
