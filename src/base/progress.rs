@@ -26,8 +26,9 @@ impl CallProgress {
 
 /// Tells how far a call is, if a caller watches this thread.
 pub(crate) fn tell(what: impl fmt::Display) {
-    WATCHED.with_borrow(|watched| {
-        if let Some(CallProgress(last)) = watched {
+    // A thread that ends may release a lease when its own values have gone.
+    let _ = WATCHED.try_with(|watched| {
+        if let Some(CallProgress(last)) = &*watched.borrow() {
             *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(what.to_string());
         }
     });

@@ -29,7 +29,7 @@ const MOST_WAITING: usize = 1_000;
 #[derive(Clone)]
 pub(super) struct LiveView(SyncSender<ToPrint>);
 
-/// What waits to be printed.
+/// The texts that wait to be printed.
 pub(super) enum ToPrint {
     Line(String),
     /// Nothing more comes.
@@ -165,7 +165,7 @@ impl Observer for LiveView {
     }
 }
 
-/// What is at work here, or held elsewhere; and what is due next.
+/// Returns the runs here, the leases that are held elsewhere, and the next due event.
 fn picture(status: &Status, lines: usize) -> String {
     let mut rows = Vec::new();
     for event in &status.events {

@@ -25,7 +25,7 @@ use crate::time::clock::{Clock, shown::ExactDuration};
 
 const NO_EVENTS: &str = "the schedule has no events";
 
-/// How `list --json` shows an event.
+/// An event, as `list --json` shows it.
 #[derive(serde::Serialize)]
 struct EventForm {
     name: String,
@@ -37,7 +37,7 @@ struct EventForm {
     conditions: Vec<String>,
 }
 
-/// How `next --json` shows a due time.
+/// A due time, as `next --json` shows it.
 #[derive(serde::Serialize)]
 struct DueForm {
     due: DateTime<Utc>,

@@ -51,8 +51,8 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
     }
 }
 
-/// The store that is named, for a command that only looks, or acts on what is there: it makes no directory, which would be
-/// somebody's typing error, or belong to the wrong user.
+/// Opens the named store for a command that reads, or changes existing entries: it makes no directory, which would be a typing
+/// error, or belong to the wrong user.
 pub(super) fn present_store(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, CommandFailure> {
     match missing_directory(text(arguments, "store")) {
         None => store_of(arguments),

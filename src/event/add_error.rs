@@ -8,7 +8,7 @@ use crate::base::{error::debug_as_display, escape::Quoted};
 use crate::lease::term::Term;
 use crate::time::clock::shown::ExactDuration;
 
-/// Why a schedule refused an event. The schedule is as it was before.
+/// The reason for which a schedule refused an event. The schedule is as it was before.
 ///
 /// `Display` names the event and the method, says what is wrong with the value, and what to write instead.
 ///

@@ -68,7 +68,7 @@ impl CatchUp {
         Self { window: queue.within, marker: None, known: Mutex::default() }
     }
 
-    /// The occurrence that may have been missed, as of this `minute`, now in progress. Asks no store. `None`: there is none,
+    /// Returns the occurrence that may have been missed, as of this `minute`, now in progress. Asks no store. `None`: there is none,
     /// or it is in progress already.
     pub(crate) fn begin_candidate(&self, timetable: &Timetable, minute: DateTime<Utc>) -> Option<DateTime<Utc>> {
         if self.marker.is_some() && !timetable.span.includes(minute.timestamp()) {
@@ -121,7 +121,7 @@ impl CatchUp {
         until_next.map_or(self.window, |until_next| until_next.min(self.window)) + MINUTE
     }
 
-    /// Whether the store is known to have the marker.
+    /// Returns whether the store is known to have the marker.
     pub(crate) fn has_marker(&self, clock: &Clock) -> bool {
         self.known().marker_confirmed.is_some_and(|confirmed| clock.moment().since(confirmed) < RELIED_ON_FOR)
     }
