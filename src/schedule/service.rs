@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::report::Report;
 use super::schedule::Schedule;
@@ -142,7 +142,8 @@ impl Schedule {
         thread::scope(|scope| {
             let waiting = shutdown.waiting(&self.clock);
             let threads = TickThreads { scope, schedule: self, report: &report, notices: LoopNotices::default() };
-            let (mut now, mut since) = (first, DateTime::<Utc>::MIN_UTC);
+            // The call in the minute before has run the occurrences of that minute.
+            let (mut now, mut since) = (first, Tick::at(first, &Zone::UTC).occurrence() - TimeDelta::seconds(1));
             while now < end {
                 threads.tick(self.plan_tick(now, since), Duration::ZERO);
                 let Some(next) = next_after(now) else { break };
@@ -220,8 +221,6 @@ impl TickThreads<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use chrono::TimeDelta;
-
     use super::*;
     use crate::event::event_builder::Event;
 

@@ -9,7 +9,7 @@ use super::tick::Tick;
 use super::timetable::Timetable;
 use super::zone::{Zone, changes::Change};
 use crate::time::timetable::civil_times::{CivilMinute, CivilTimes};
-use crate::time::timetable::{interval::Interval, occurrences::Occurrences, span::Span};
+use crate::time::timetable::{interval::Interval, occurrences::Occurrences, occurrences::Seconds, span::Span};
 
 /// The timetables of a schedule's events, by the index of the event.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,7 @@ pub(crate) struct DueIndex {
     one_by_one: Vec<usize>,
 }
 
-/// The events that are due at the start of minutes and whose timetables are read alike: what depends on the zone is worked
+/// The events that are due at their seconds of minutes and whose timetables are read alike: what depends on the zone is worked
 /// out once for all of them.
 #[derive(Clone, Debug)]
 struct Group {
@@ -39,6 +39,7 @@ struct GroupKey {
     zone: Zone,
     /// Whether each of their times of the day comes once, whatever the clocks show.
     once: bool,
+    seconds: Seconds,
     /// Whether the next occurrence is searched one by one.
     one_by_one: bool,
 }
@@ -60,7 +61,12 @@ impl DueIndex {
             self.intervals.events.push((event, timetable.clone()));
             return;
         }
-        let key = GroupKey { zone: timetable.zone.clone(), once: timetable.comes_once(), one_by_one };
+        let key = GroupKey {
+            zone: timetable.zone.clone(),
+            once: timetable.comes_once(),
+            seconds: timetable.seconds,
+            one_by_one,
+        };
         let at = self.groups.iter().position(|group| group.key == key).unwrap_or_else(|| {
             self.groups.push(Group {
                 key,
@@ -107,18 +113,21 @@ impl DueIndex {
     /// Returns the first instant after `now` at which an event can be due, as far as that can be told without looking further
     /// than to the next minute.
     pub(crate) fn next_look(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let groups = self.groups.iter().map(|group| Tick::at(now, &group.key.zone).next_minute());
+        let groups = self.groups.iter().map(|group| group.next_look(now));
         groups.chain(self.intervals.next_look(now)).min()
     }
 }
 
 impl Group {
     fn minutes(&self) -> Occurrences<'_> {
-        let Self { key: GroupKey { zone, once, .. }, times, .. } = self;
-        Occurrences { times, zone, once: *once }
+        let Self { key: GroupKey { zone, once, seconds, .. }, times, .. } = self;
+        Occurrences { times, zone, once: *once, seconds: *seconds }
     }
 
     fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(usize, Tick)) {
+        if self.key.seconds != Seconds::START {
+            return self.due_at_seconds(now, since, found);
+        }
         let tick = Tick::at(now, &self.key.zone);
         let minute = tick.occurrence();
         if minute <= since {
@@ -140,6 +149,43 @@ impl Group {
             && minute.timestamp() == change.first_new_minute()
         {
             self.made_up(change, &civil, &mut found);
+        }
+    }
+
+    /// Calls `found` with the latest occurrence of each event that has one after `since`, up to `now`; without `since`, in the
+    /// minute before `now`.
+    fn due_at_seconds(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(usize, Tick)) {
+        let zone = &self.key.zone;
+        let (second, tick) = (now.timestamp(), Tick::at(now, zone));
+        let is_first = since == DateTime::<Utc>::MIN_UTC;
+        let earliest = if is_first { second - 59 } else { since.timestamp() + 1 };
+        let minutes = [second, second - 60].map(|second| CivilMinute::of(&zone.at(instant_of(second))));
+        // What a change left out may come in a minute that is not among the times.
+        let is_near_change = self.minutes().small_change(second).is_some();
+        for (at, times) in self.times.iter().enumerate() {
+            if !is_near_change && !minutes.iter().any(|minute| times.include(minute)) {
+                continue;
+            }
+            let its_own = Occurrences { times: slice::from_ref(times), ..self.minutes() };
+            let latest = its_own.at_or_before(second).filter(|latest| earliest <= *latest);
+            if let Some(latest) = latest.filter(|latest| self.spans[at].includes(*latest)) {
+                found(self.events[at], tick.with_occurrence(instant_of(latest), zone));
+            }
+        }
+    }
+
+    /// Returns the next of its seconds in the minute of `now`, if that minute may be due; else the start of the next minute.
+    fn next_look(&self, now: DateTime<Utc>) -> DateTime<Utc> {
+        let tick = Tick::at(now, &self.key.zone);
+        let start = tick.occurrence().timestamp();
+        let next = self.key.seconds.at_or_after(now.timestamp() + 1 - start);
+        let Some(next) = next else { return tick.next_minute() };
+        let minute = CivilMinute::of(&tick.local());
+        let may_be_due = || self.times.iter().any(|times| times.include(&minute));
+        if self.minutes().small_change(start).is_some() || may_be_due() {
+            instant_of(start + next)
+        } else {
+            tick.next_minute()
         }
     }
 
@@ -183,8 +229,12 @@ impl Intervals {
         let second = now.timestamp();
         let is_first = since == DateTime::<Utc>::MIN_UTC;
         let minute = Tick::at(now, &Zone::UTC).occurrence().timestamp();
-        let earliest = if is_first { minute } else { since.timestamp() + 1 };
         for (interval, (event, timetable)) in self.intervals.iter().zip(&self.events) {
+            let earliest = match is_first {
+                true if interval.needs_seconds() => second - 59,
+                true => minute,
+                false => since.timestamp() + 1,
+            };
             let ago = interval.since_last(second);
             if ago <= second - earliest && timetable.includes(second - ago) {
                 let (occurrence, zone) = (instant_of(second - ago), &timetable.zone);

@@ -1,10 +1,10 @@
 //! When an event is due: which instants those are, forwards and backwards.
 //!
-//! An event is due at the start of a minute that its [`CivilTimes`] name, on the clocks of its zone. Of a time that a change of
+//! An event is due at its [`Seconds`] of each minute that its [`CivilTimes`] name, on the clocks of its zone. Of a time that a change of
 //! the clocks leaves out or repeats, its [`ClockChange`] says whether it comes. Where the event has an [`Interval`], it is due at
 //! the instants of that instead, as far as they lie in such minutes.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::iter;
 use std::slice;
 use std::time::Duration;
@@ -23,10 +23,10 @@ mod search;
 pub(crate) mod span;
 pub(crate) mod windows;
 
-use civil_times::{CivilMinute, CivilTimes, Cycle};
+use civil_times::{CivilMinute, CivilTimes, Cycle, Years};
 use clock_change::ClockChange;
 use interval::Interval;
-use occurrences::Occurrences;
+use occurrences::{Occurrences, Seconds};
 use span::Span;
 use windows::Windows;
 
@@ -37,6 +37,7 @@ const KNOWN: std::ops::Range<i64> = 0..47_847 * 24 * 60 * 60;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Timetable {
     pub(crate) times: CivilTimes,
+    pub(crate) seconds: Seconds,
     pub(crate) interval: Option<Interval>,
     pub(crate) zone: Zone,
     pub(crate) clock_change: ClockChange,
@@ -46,8 +47,15 @@ pub(crate) struct Timetable {
 impl Timetable {
     /// Returns the minutes of a crontab in UTC.
     pub(crate) const fn of(crontab: Crontab) -> Self {
-        let times = CivilTimes { crontab, cycle: Cycle::EVERY_DAY };
-        Self { times, interval: None, zone: Zone::UTC, clock_change: ClockChange::AsCron, span: Span::ALWAYS }
+        let times = CivilTimes::of(crontab);
+        Self {
+            times,
+            seconds: Seconds::START,
+            interval: None,
+            zone: Zone::UTC,
+            clock_change: ClockChange::AsCron,
+            span: Span::ALWAYS,
+        }
     }
 
     /// Returns whether each of its times of the day comes once, whatever the clocks show.
@@ -62,7 +70,10 @@ impl Timetable {
 
     /// Returns the shortest time between two of its occurrences, as clocks show them; an hour, if that is longer.
     pub(crate) fn period(&self) -> Duration {
-        let minutes = || Duration::from_secs(u64::from(self.times.crontab.shortest_interval()) * 60);
+        let minutes = || {
+            let minutes = self.times.crontab.shortest_interval();
+            Duration::from_secs(self.seconds.shortest_interval(minutes == 1).unwrap_or(minutes * 60).into())
+        };
         self.interval.map_or_else(minutes, Interval::period)
     }
 
@@ -155,7 +166,12 @@ impl Timetable {
     }
 
     fn minutes(&self) -> Occurrences<'_> {
-        Occurrences { times: slice::from_ref(&self.times), zone: &self.zone, once: self.comes_once() }
+        Occurrences {
+            times: slice::from_ref(&self.times),
+            zone: &self.zone,
+            once: self.comes_once(),
+            seconds: self.seconds,
+        }
     }
 
     /// Returns in plain English when it is due on the clocks of its zone.
@@ -165,7 +181,14 @@ impl Timetable {
             format!("once, at {}", shown(instant_of(at)))
         } else {
             let every = self.interval.map(|interval| format!("every {interval}"));
-            self.times.crontab.in_words(every, &self.times.cycle.to_string())
+            let mut words = self.times.crontab.in_words(every, &self.times.cycle.to_string());
+            if self.seconds != Seconds::START {
+                let _ = write!(words, ", at the seconds {}", self.seconds);
+            }
+            if self.times.years != Years::ALL {
+                let _ = write!(words, ", {}", self.times.years);
+            }
+            words
         };
         for end in self.span.in_words(shown) {
             words.push_str(", ");
@@ -177,10 +200,16 @@ impl Timetable {
 
 impl fmt::Display for Timetable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { times: CivilTimes { crontab, cycle }, interval, zone, clock_change, span } = self;
+        let Self { times: CivilTimes { crontab, cycle, years }, seconds, interval, zone, clock_change, span } = self;
         write!(f, "{crontab} {zone}")?;
         if *cycle != Cycle::EVERY_DAY {
             write!(f, " {cycle}")?;
+        }
+        if *seconds != Seconds::START {
+            write!(f, " at the seconds {seconds}")?;
+        }
+        if *years != Years::ALL {
+            write!(f, " {years}")?;
         }
         if let Some(interval) = interval {
             write!(f, " {}", interval.in_seconds())?;

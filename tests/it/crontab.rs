@@ -699,7 +699,8 @@ fn what_is_wrong_is_said_and_pointed_at() {
         (
             "0 30 2 * * *",
             &format!(
-                "`0 30 2 * * *`: 6 fields {FIELDS}, seconds are not part of a crontab: use `every_ten_seconds()` and the like"
+                "`0 30 2 * * *`: 6 fields {FIELDS}, seconds are not part of a crontab: use `on(\"0 30 9 * * \
+                 Mon-Fri\".parse::<cron::Schedule>()?)`, whose weeks begin with Sunday 1, or `every_ten_seconds()` and the like"
             ),
             "0 30 2 * * *",
         ),

@@ -18,6 +18,7 @@ mod connect;
 mod contract;
 #[cfg(all(unix, feature = "redis", feature = "mysql", feature = "postgres"))]
 mod crowd;
+mod cron_schedule;
 mod crontab;
 mod decorator;
 mod drain;

@@ -133,7 +133,8 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         (
             event("e").cron("0 * * * * *"),
             "event `e`: `0 * * * * *`: 6 fields instead of 5 (minute, hour, day of month, month, day of week), \
-             seconds are not part of a crontab: use `every_ten_seconds()` and the like",
+             seconds are not part of a crontab: use `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, whose weeks begin \
+             with Sunday 1, or `every_ten_seconds()` and the like",
         ),
         (
             event("e").cron("0 9 * * * /usr/bin/backup --all"),

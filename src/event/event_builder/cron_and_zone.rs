@@ -5,6 +5,9 @@ use chrono::{DateTime, Utc};
 use super::Event;
 use crate::event::add_error::AddErrorKind;
 use crate::event::filter::windows_of;
+use crate::time::crontab::Crontab;
+#[cfg(feature = "cron")]
+use crate::time::frequency::timetable_spec::Expression;
 use crate::time::timetable::clock_change::ClockChange;
 use crate::time::zone::{UnknownZone, Zone};
 
@@ -25,10 +28,40 @@ impl Event {
     /// # }
     /// ```
     pub fn cron(self, expression: &str) -> Self {
-        match expression.parse() {
+        match expression.parse::<Crontab>() {
             Ok(crontab) => self.timed(|due| due.set_expression(crontab)),
             Err(error) => self.refused(AddErrorKind::Timetable.because(error)),
         }
+    }
+
+    /// Makes it due at the times of this schedule of the crate [`cron`](https://docs.rs/cron), with seconds and years. Its fields
+    /// are `second minute hour day-of-month month day-of-week [year]`, by the rules of that crate: Sunday is 1, and a day must
+    /// match both day fields. [`cron`](Self::cron) takes the five fields of a crontab.
+    ///
+    /// Only the sets of the schedule are used. When its times are, and what a change of the clocks does, this library says: a
+    /// schedule in which neither minutes nor hours are all names times of the day, as
+    /// [`ClockChange`](crate::time::ClockChange) has it. A time that clocks leave out is made up for in the first minute after
+    /// the change, at its seconds. It is a complete timetable, as with [`cron`](Self::cron).
+    ///
+    /// A tick of [`run_due`](crate::Schedule::run_due) runs the latest occurrence in the minute before it, if its
+    /// seconds are others than 0; [`run_minute`](crate::Schedule::run_minute) and [`work`](crate::Schedule::work) stay for all of
+    /// them.
+    ///
+    /// ```
+    /// use chrono::{DateTime, Utc};
+    /// use soloist::Event;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let event = Event::call("poll", |_| {}).on("15,45 30 9 * * Mon-Fri".parse::<cron::Schedule>()?);
+    /// let sunday: DateTime<Utc> = "2026-03-01T12:00:00Z".parse()?;
+    /// let times: Vec<String> = event.upcoming(sunday).take(3).map(|time| time.format("%a %T").to_string()).collect();
+    /// assert_eq!(times, ["Mon 09:30:15", "Mon 09:30:45", "Tue 09:30:15"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "cron")]
+    pub fn on(self, schedule: impl std::borrow::Borrow<cron::Schedule>) -> Self {
+        self.timed(|due| due.set_expression(Expression::try_from(schedule.borrow())?))
     }
 
     /// The zone of the timetable. The default is UTC, or the zone that the schedule sets for its events with

@@ -116,7 +116,7 @@ impl Event {
     /// comes twice.
     ///
     /// An interval of whole minutes is found by a tick each minute. For one with seconds, such as 90,
-    /// [`run_due`](crate::Schedule::run_due) runs the last occurrence in its minute up to then, if there is one;
+    /// [`run_due`](crate::Schedule::run_due) runs the latest occurrence in the minute before it, if there is one;
     /// [`run_minute`](crate::Schedule::run_minute) and [`work`](crate::Schedule::work) stay for all of them.
     ///
     /// ```

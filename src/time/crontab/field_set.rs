@@ -62,7 +62,7 @@ impl Field {
 pub(crate) struct FieldSet {
     pub(crate) bits: u128,
     /// Whether its text starts with `*`, which decides how the days combine, and what a clock change does.
-    pub(super) star: bool,
+    pub(crate) star: bool,
 }
 
 impl FieldSet {

@@ -7,14 +7,15 @@ use chrono::{DateTime, NaiveDate, SecondsFormat, Timelike, Utc};
 
 use super::time_of_day::time_of_day;
 use crate::time::crontab::field_set::{Field, FieldSet, InField};
-use crate::time::timetable::civil_times::{CivilTimes, Cycle};
+use crate::time::timetable::civil_times::{CivilTimes, Cycle, Years};
+use crate::time::timetable::occurrences::Seconds;
 use crate::time::timetable::{clock_change::ClockChange, interval::Interval, span::Span};
 use crate::time::{crontab::Crontab, timetable::Timetable, zone::Zone};
 
 /// When an event is due, as far as it was said: by an expression, or field by field.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TimetableSpec {
-    expression: Option<Crontab>,
+    expression: Option<Expression>,
     /// Fields of a crontab that were set one by one. All others are `*`.
     fields: [Option<FieldSet>; Field::ALL.len()],
     /// What holds unless the field is set, such as midnight.
@@ -27,6 +28,51 @@ pub(crate) struct TimetableSpec {
     until: Option<DateTime<Utc>>,
 }
 
+/// A complete timetable in one argument: five fields, or those of a schedule with seconds and years.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Expression {
+    times: CivilTimes,
+    seconds: Seconds,
+}
+
+impl From<Crontab> for Expression {
+    fn from(crontab: Crontab) -> Self {
+        Self { times: CivilTimes::of(crontab), seconds: Seconds::START }
+    }
+}
+
+/// Takes the sets, because the text makes no difference to them. The days must both match.
+#[cfg(feature = "cron")]
+impl TryFrom<&cron::Schedule> for Expression {
+    type Error = String;
+
+    fn try_from(schedule: &cron::Schedule) -> Result<Self, String> {
+        use cron::TimeUnitSpec;
+
+        fn numbers(unit: &impl TimeUnitSpec) -> Vec<u32> {
+            unit.iter().collect()
+        }
+        let from_sunday = numbers(schedule.days_of_week()).into_iter().map(|day| day - 1).collect();
+        let sets = [
+            numbers(schedule.minutes()),
+            numbers(schedule.hours()),
+            numbers(schedule.days_of_month()),
+            numbers(schedule.months()),
+            from_sunday,
+        ];
+        let mut crontab = Crontab::EVERY_MINUTE;
+        for (field, numbers) in Field::ALL.into_iter().zip(sets) {
+            let bits = numbers.into_iter().fold(0, |bits, number| bits | 1 << number);
+            let is_day = matches!(field, Field::DayOfMonth | Field::DayOfWeek);
+            crontab.set(field, FieldSet { bits, star: is_day || bits == FieldSet::every(field).bits });
+        }
+        let never = || format!("`on({schedule})` is never due: no month of it has one of its days of the month");
+        let seconds = Seconds::new(numbers(schedule.seconds())).filter(|_| crontab.comes()).ok_or_else(never)?;
+        let years = numbers(schedule.years()).into_iter().collect();
+        Ok(Self { times: CivilTimes { years, ..CivilTimes::of(crontab) }, seconds })
+    }
+}
+
 /// The intervals that `every` takes: a second to ten years.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_650 * 24 * 60 * 60);
 
@@ -35,10 +81,12 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl TimetableSpec {
-    pub(crate) fn set_expression(&mut self, crontab: Crontab) -> Result<(), String> {
-        match self.expression.replace(crontab) {
-            Some(before) if before != crontab => {
-                Err(format!("two crontabs say when it is due, `{before}` and `{crontab}`: leave one of them out"))
+    pub(crate) fn set_expression(&mut self, expression: impl Into<Expression>) -> Result<(), String> {
+        let expression = expression.into();
+        match self.expression.replace(expression) {
+            Some(before) if before != expression => {
+                let [before, after] = [before, expression].map(|expression| expression.times.crontab);
+                Err(format!("two crontabs say when it is due, `{before}` and `{after}`: leave one of them out"))
             }
             _ => Ok(()),
         }
@@ -47,19 +95,22 @@ impl TimetableSpec {
     /// Returns the timetable in this zone, which has an occurrence. `None`: nothing was said.
     pub(crate) fn timetable(&self, zone: &Zone, clock_change: ClockChange) -> Result<Option<Timetable>, String> {
         let span = self.span()?;
-        let crontab = match self.expression {
-            Some(crontab) if self.has_words() => {
+        let expression = match self.expression {
+            Some(expression) if self.has_words() => {
                 return Err(format!(
-                    "both the crontab `{crontab}` and words say when it is due: say all of it in one of the two ways"
+                    "both the crontab `{}` and words say when it is due: say all of it in one of the two ways",
+                    expression.times.crontab
                 ));
             }
-            Some(crontab) => crontab,
-            None if self.has_words() => self.crontab_of_words()?,
+            Some(expression) => expression,
+            None if self.has_words() => self.crontab_of_words()?.into(),
             None => return Ok(None),
         };
-        let times = CivilTimes { crontab, cycle: self.cycle.unwrap_or(Cycle::EVERY_DAY) };
-        let timetable = Timetable { times, interval: self.interval()?, zone: zone.clone(), clock_change, span };
-        if self.is_limited() && timetable.next(DateTime::<Utc>::MIN_UTC).is_none() {
+        let Expression { times, seconds } = expression;
+        let times = CivilTimes { cycle: self.cycle.unwrap_or(Cycle::EVERY_DAY), ..times };
+        let timetable =
+            Timetable { times, seconds, interval: self.interval()?, zone: zone.clone(), clock_change, span };
+        if (self.is_limited() || times.years != Years::ALL) && timetable.next(DateTime::<Utc>::MIN_UTC).is_none() {
             return Err(format!(
                 "it says `{}`, which is never due between the years 1970 and 2100: leave one part of it out, or change it",
                 timetable.in_words()
@@ -109,7 +160,7 @@ impl TimetableSpec {
     /// What was said, complete or not.
     #[cfg(test)]
     pub(crate) fn spelt_out(&self) -> (Crontab, Option<Duration>) {
-        (self.expression.unwrap_or_else(|| self.fields_of_words()), self.every)
+        (self.expression.map_or_else(|| self.fields_of_words(), |expression| expression.times.crontab), self.every)
     }
 
     #[cfg(test)]

@@ -1,27 +1,31 @@
-//! Minutes as clocks on the wall show them: those of a crontab, on all days or on some that come again and again.
+//! Minutes as clocks on the wall show them: those of a crontab, on all days or on some that come again and again, and in all
+//! years or in some.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use chrono::{Datelike, NaiveDate, Timelike};
 
 use crate::time::crontab::Crontab;
 
-/// The minutes of a crontab on the days of a cycle.
+/// The minutes of a crontab on the days of a cycle in some years.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CivilTimes {
     pub(crate) crontab: Crontab,
     pub(crate) cycle: Cycle,
+    pub(crate) years: Years,
 }
 
 /// A minute, as these times are asked for it.
 pub(crate) struct CivilMinute {
     fields: Crontab,
     day: i32,
+    pub(super) year: i32,
 }
 
 impl CivilMinute {
     pub(crate) fn of(civil: &(impl Datelike + Timelike)) -> Self {
-        Self { fields: Crontab::naming(civil), day: civil.num_days_from_ce() }
+        Self { fields: Crontab::naming(civil), day: civil.num_days_from_ce(), year: civil.year() }
     }
 
     /// Returns the minute of the hour, as a bit.
@@ -31,17 +35,22 @@ impl CivilMinute {
 }
 
 impl CivilTimes {
-    pub(crate) const EVERY_MINUTE: Self = Self { crontab: Crontab::EVERY_MINUTE, cycle: Cycle::EVERY_DAY };
+    pub(crate) const EVERY_MINUTE: Self = Self::of(Crontab::EVERY_MINUTE);
+
+    /// Returns the minutes of a crontab on all days.
+    pub(crate) const fn of(crontab: Crontab) -> Self {
+        Self { crontab, cycle: Cycle::EVERY_DAY, years: Years::ALL }
+    }
 
     #[inline]
     pub(crate) fn include(&self, minute: &CivilMinute) -> bool {
-        self.crontab.due(&minute.fields) && self.cycle.includes(minute.day)
+        self.crontab.due(&minute.fields) && self.cycle.includes(minute.day) && self.years.include(minute.year)
     }
 
     /// Returns whether any time of this day is among them.
     #[inline]
     pub(crate) fn include_day_of(&self, minute: &CivilMinute) -> bool {
-        self.crontab.meets_date(&minute.fields) && self.cycle.includes(minute.day)
+        self.crontab.meets_date(&minute.fields) && self.cycle.includes(minute.day) && self.years.include(minute.year)
     }
 }
 
@@ -83,5 +92,45 @@ impl fmt::Display for Cycle {
         let unit = if length == 1 { "days" } else { "weeks" };
         let first = NaiveDate::from_num_days_from_ce_opt(first).unwrap_or_default();
         write!(f, "every {} {unit} from {first}", period / length)
+    }
+}
+
+/// Some of the years that are searched, each a bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Years([u64; 3]);
+
+impl Years {
+    /// The years that are searched.
+    pub(super) const KNOWN: RangeInclusive<i32> = 1970..=2100;
+
+    pub(crate) const ALL: Self = Self([u64::MAX; 3]);
+
+    #[inline]
+    pub(super) fn include(self, year: i32) -> bool {
+        self == Self::ALL
+            || usize::try_from(year - 1970).is_ok_and(|at| at < 192 && self.0[at / 64] >> (at % 64) & 1 != 0)
+    }
+}
+
+/// Takes these years; all of them, where all that are searched are among them.
+impl FromIterator<u32> for Years {
+    fn from_iter<I: IntoIterator<Item = u32>>(years: I) -> Self {
+        let mut bits = [0; 3];
+        for at in years.into_iter().filter_map(|year| year.checked_sub(1970)) {
+            bits[at as usize / 64] |= 1 << (at % 64);
+        }
+        let mut known = Self::KNOWN;
+        if known.all(|year| Self(bits).include(year)) { Self::ALL } else { Self(bits) }
+    }
+}
+
+/// `in 2026, 2028`; nothing for all years.
+impl fmt::Display for Years {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::ALL {
+            return Ok(());
+        }
+        let years: Vec<String> = Self::KNOWN.filter(|year| self.include(*year)).map(|year| year.to_string()).collect();
+        write!(f, "in {}", years.join(", "))
     }
 }

@@ -1,9 +1,11 @@
-//! The instants at which civil minutes of one zone begin: the first from a second on, and the last up to one.
+//! The instants in civil minutes of one zone: the first from a second on, and the last up to one.
 
+use std::fmt;
 use std::ops::Range;
 
 use super::civil_times::CivilTimes;
 use super::search::nearest_due;
+use crate::time::crontab::field_set::{Field, FieldSet, InField};
 use crate::time::{zone::Zone, zone::changes::Change};
 
 /// No two offsets that one zone has had, or that tables foresee, are further apart: a day, when it moved to the other
@@ -17,11 +19,73 @@ pub(crate) struct Occurrences<'a> {
     pub(crate) zone: &'a Zone,
     /// Whether each time of the day comes once, whatever the clocks show.
     pub(crate) once: bool,
+    pub(crate) seconds: Seconds,
+}
+
+/// The seconds of each minute, at least one: bit n stands for the second n.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seconds(u64);
+
+impl Seconds {
+    /// The start of the minute.
+    pub(crate) const START: Self = Self(1);
+
+    /// Makes the set of these seconds from 0 to 59. `None`: there are none.
+    #[cfg(feature = "cron")]
+    pub(crate) fn new(seconds: impl IntoIterator<Item = u32>) -> Option<Self> {
+        let bits = seconds.into_iter().fold(0, |bits, second| bits | 1 << second);
+        (bits != 0).then_some(Self(bits))
+    }
+
+    fn first(self) -> i64 {
+        self.0.trailing_zeros().into()
+    }
+
+    fn last(self) -> i64 {
+        self.0.ilog2().into()
+    }
+
+    /// Returns the first of them from `second` on.
+    pub(crate) fn at_or_after(self, second: i64) -> Option<i64> {
+        let rest = self.0 & u64::MAX.checked_shl(u32::try_from(second.max(0)).ok()?)?;
+        (rest != 0).then(|| rest.trailing_zeros().into())
+    }
+
+    /// Returns the last of them up to `second`, which is not before the first.
+    fn at_or_before(self, second: i64) -> i64 {
+        (self.0 & u64::MAX >> (63 - second.min(63))).ilog2().into()
+    }
+
+    /// Returns the shortest time between two of them; `None` for one alone. `next_minute`: the next minute may be due, too.
+    pub(crate) fn shortest_interval(self, next_minute: bool) -> Option<u32> {
+        let seconds = u128::from(self.0) | if next_minute { u128::from(self.0) << 60 } else { 0 };
+        (1..60).find(|interval| seconds & seconds >> interval != 0)
+    }
+}
+
+/// `0-59/5`, as a field of a schedule.
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A minute has as many seconds as an hour has minutes.
+        InField(Field::Minute, FieldSet { bits: self.0.into(), star: false }).fmt(f)
+    }
 }
 
 impl Occurrences<'_> {
     /// Returns the first one at second `from` or after.
-    pub(crate) fn at_or_after(self, mut from: i64) -> Option<i64> {
+    pub(crate) fn at_or_after(self, from: i64) -> Option<i64> {
+        let minute = self.minute_at_or_after(from - self.seconds.last())?;
+        Some(minute + self.seconds.at_or_after(from - minute)?)
+    }
+
+    /// Returns the last one at second `until` or before.
+    pub(crate) fn at_or_before(self, until: i64) -> Option<i64> {
+        let minute = self.minute_at_or_before(until - self.seconds.first())?;
+        Some(minute + self.seconds.at_or_before(until - minute))
+    }
+
+    /// Returns the first minute that begins at second `from` or after.
+    fn minute_at_or_after(self, mut from: i64) -> Option<i64> {
         loop {
             if let Some(change) = self.small_change(from) {
                 let resumed = change.first_new_minute();
@@ -46,8 +110,9 @@ impl Occurrences<'_> {
         }
     }
 
-    /// Returns the last occurrence at second `until` or before: the mirror image of [`at_or_after`](Self::at_or_after).
-    pub(crate) fn at_or_before(self, mut until: i64) -> Option<i64> {
+    /// Returns the last minute that begins at second `until` or before: the mirror image of
+    /// [`minute_at_or_after`](Self::minute_at_or_after).
+    fn minute_at_or_before(self, mut until: i64) -> Option<i64> {
         loop {
             let offset = self.zone.seconds_ahead_at(until);
             let found = self.civil_at_or_before(until + offset)? - offset;

@@ -2,16 +2,12 @@
 //!
 //! Minutes are civil, and counted from 1970-01-01 00:00 as clocks on the wall show it. Years from 1970 to 2100 are searched.
 
-use std::ops::RangeInclusive;
-
 use chrono::{Datelike, NaiveDate, NaiveTime};
 
-use super::civil_times::{CivilMinute, CivilTimes};
+use super::civil_times::{CivilMinute, CivilTimes, Years};
 use crate::time::{crontab::Crontab, crontab::field_set::Field};
 
 const DAY: u32 = 24 * 60;
-
-const YEARS: RangeInclusive<i32> = 1970..=2100;
 
 /// How many days these years have.
 const DAYS: i64 = 47_847;
@@ -23,14 +19,20 @@ pub(super) fn nearest_due<const FORWARDS: bool>(times: &[CivilTimes], minute: i6
     let mut date = NaiveDate::from_epoch_days(i32::try_from(minute.div_euclid(day_length)).ok()?)?;
     let mut time = u32::try_from(minute.rem_euclid(day_length)).ok()?;
     let months = times.iter().fold(0, |months, times| months | times.crontab.get(Field::Month).bits);
-    while YEARS.contains(&date.year()) {
+    while Years::KNOWN.contains(&date.year()) {
         let day = CivilMinute::of(&date.and_time(NaiveTime::MIN));
         let on_this_day = times.iter().filter(|times| times.include_day_of(&day));
         let found = on_this_day.filter_map(|times| time_of_day::<FORWARDS>(&times.crontab, time));
         if let Some(time) = if FORWARDS { found.min() } else { found.max() } {
             return Some(i64::from(date.to_epoch_days()) * day_length + i64::from(time));
         }
-        if months & u128::from(bit(date.month())) == 0 {
+        if !times.iter().any(|times| times.years.include(day.year)) {
+            date = if FORWARDS {
+                NaiveDate::from_ymd_opt(day.year, 12, 31)
+            } else {
+                NaiveDate::from_ymd_opt(day.year, 1, 1)
+            }?;
+        } else if months & u128::from(bit(date.month())) == 0 {
             date = date.with_day(if FORWARDS { date.num_days_in_month().into() } else { 1 })?;
         }
         (date, time) = if FORWARDS { (date.succ_opt()?, 0) } else { (date.pred_opt()?, DAY - 1) };
