@@ -107,6 +107,7 @@
 //!
 //! | feature | default | brings |
 //! | --- | --- | --- |
+//! | `cron` | yes | times with seconds and years, by the types of the crate `cron`: `Event::on` |
 //! | `tzdata` | yes | zones by name, with their rules compiled in |
 //! | `signals` | yes | `Shutdown::on_signals`, on Unix |
 //! | `chrono-tz` | no | zones by the types of `chrono-tz` |
