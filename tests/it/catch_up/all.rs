@@ -220,7 +220,11 @@ fn a_definition_that_cannot_keep_it_is_refused() {
             ["catch_up_all(.., 1)", "catch_up(..)"],
         ),
         (base().on_one_server().catch_up_all(day, 1001), AddErrorKind::OutOfRange, ["1001", "1,000"]),
-        (base().on_one_server().catch_up_all(minute / 2, 5), AddErrorKind::OutOfRange, ["catch_up_all(30s)", "1min"]),
+        (
+            base().on_one_server().catch_up_all(minute / 2, 5),
+            AddErrorKind::OutOfRange,
+            ["catch_up_all(30s)", "use 1m to a year"],
+        ),
         (base().once_per(Period::Day).catch_up_all(day, 5), AddErrorKind::Conflict, ["once_per", "catch_up(..)"]),
         (
             base().on_one_server().catch_up(day).catch_up_all(day, 5),
