@@ -3,11 +3,13 @@
 //! An occurrence that waited in a queue, in a process that has died, is made up for as well, by a process whose own tick was
 //! refused because that occurrence waited.
 //!
-//! An occurrence was missed if it is the latest one, lies within the window, and nobody has claimed it. A store that first
-//! saw the event after that occurrence can't know that, so each event has a marker in its store, whose age tells since when
+//! An occurrence was missed if it is among the latest ones, lies within the window, and no server has claimed it. A store that
+//! first saw the event after that occurrence can't know that, so each event has a marker in its store, whose age tells since when
 //! the store knows it. The marker's name encodes the timetable, the kind of claim and the window: if one of them changes,
 //! earlier claims say nothing any more, and the event counts as new.
 
+use std::collections::BTreeSet;
+use std::iter;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ use crate::time::{clock::Clock, clock::moment::Moment, timetable::Timetable};
 /// How an event makes up for missed occurrences, and what this process knows of them.
 pub(crate) struct CatchUp {
     pub(crate) window: Duration,
+    /// How many of the latest occurrences are made up for.
+    pub(crate) most: usize,
     /// `None`: only what waited in a queue is made up for.
     pub(crate) marker: Option<MutexName>,
     known: Mutex<KnownRuns>,
@@ -29,10 +33,10 @@ pub(crate) struct CatchUp {
 #[derive(Default)]
 struct KnownRuns {
     latest: Option<Latest>,
-    /// The latest occurrence that is known to need no run any more.
-    settled: Option<DateTime<Utc>>,
-    /// The occurrence that this process runs, or is about to.
-    in_progress: Option<DateTime<Utc>>,
+    /// The latest occurrences that are known to need no run any more, as many as are made up for.
+    settled: BTreeSet<DateTime<Utc>>,
+    /// The occurrences that this process runs, or is about to.
+    in_progress: BTreeSet<DateTime<Utc>>,
     /// The latest occurrence that was not run here because it waited elsewhere.
     queued: Option<DateTime<Utc>>,
     /// When the store last confirmed that it has the marker.
@@ -53,54 +57,62 @@ impl CatchUp {
     /// `None` without a claim: nothing says which occurrences were run.
     pub(crate) fn new(
         window: Duration,
+        most: usize,
         event: &Arc<str>,
         protection: &Protection,
         timetable: &Timetable,
     ) -> Option<Self> {
         let claim = protection.claim.as_ref()?;
-        let text = format!("seen {timetable}, {claim}, {}s", window.as_secs_f64());
+        let all = if most > 1 { ", all" } else { "" };
+        let text = format!("seen {timetable}, {claim}, {}s{all}", window.as_secs_f64());
         let marker = protection.mutex.mark(Arc::clone(event), text);
-        Some(Self { window, marker: Some(marker), known: Mutex::default() })
+        Some(Self { window, most, marker: Some(marker), known: Mutex::default() })
     }
 
     /// Makes up for what waited in this queue.
     pub(crate) fn of_queue(queue: &Queue) -> Self {
-        Self { window: queue.within, marker: None, known: Mutex::default() }
+        Self { window: queue.within, most: 1, marker: None, known: Mutex::default() }
     }
 
-    /// Returns the occurrence that may have been missed, as of this `minute`, now in progress. Asks no store. `None`: there is none,
-    /// or it is in progress already.
-    pub(crate) fn begin_candidate(&self, timetable: &Timetable, minute: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    /// Returns the occurrences that may have been missed, as of this `minute` and before the one that is `due`, oldest first. They are
+    /// in progress from now on. Asks no store.
+    pub(crate) fn begin_candidates(
+        &self,
+        timetable: &Timetable,
+        minute: DateTime<Utc>,
+        due: Option<DateTime<Utc>>,
+    ) -> Vec<DateTime<Utc>> {
         if self.marker.is_some() && !timetable.span.includes(minute.timestamp()) {
-            return None; // `until` is over.
+            return Vec::new(); // `until` is over.
         }
         let mut known = self.known();
-        let lasts = |latest: &Latest| latest.occurrence <= minute && latest.next.is_none_or(|next| minute < next);
-        let latest = if let Some(latest) = known.latest.filter(lasts) {
-            latest
-        } else {
-            let (occurrence, next) = (timetable.latest(minute)?, timetable.next(minute));
-            *known.latest.insert(Latest { occurrence, next })
+        let (latest, count) = match due {
+            Some(_) if self.most == 1 => return Vec::new(), // The due occurrence replaces the one that was missed before it.
+            Some(due) => (timetable.previous(due), self.most - 1),
+            None => (known.latest(timetable, minute), self.most),
         };
-        let occurrence = latest.occurrence;
-        let is_open = (minute - occurrence).to_std().is_ok_and(|lateness| lateness <= self.window);
-        let may_be_missed = self.marker.is_some() || known.queued == Some(occurrence);
-        if !is_open || !may_be_missed || known.settled == Some(occurrence) || known.in_progress == Some(occurrence) {
-            return None;
-        }
-        known.in_progress = Some(occurrence);
-        Some(occurrence)
+        let latest_first = iter::successors(latest, |occurrence| timetable.previous(*occurrence)).take(count);
+        let is_open =
+            |occurrence: &DateTime<Utc>| (minute - *occurrence).to_std().is_ok_and(|lateness| lateness <= self.window);
+        let may_be_missed = |occurrence: &DateTime<Utc>| {
+            (self.marker.is_some() || known.queued == Some(*occurrence))
+                && !known.settled.contains(occurrence)
+                && !known.in_progress.contains(occurrence)
+        };
+        let mut missed: Vec<_> = latest_first.take_while(is_open).filter(may_be_missed).collect();
+        missed.reverse();
+        known.in_progress.extend(&missed);
+        missed
     }
 
     /// This process is about to run the occurrence, so that no other tick checks whether it was missed.
     pub(crate) fn begin(&self, occurrence: DateTime<Utc>) {
-        self.known().in_progress = Some(occurrence);
+        self.known().in_progress.insert(occurrence);
     }
 
     /// The run of this occurrence has ended.
     pub(crate) fn end(&self, occurrence: DateTime<Utc>) {
-        let mut known = self.known();
-        known.in_progress = known.in_progress.filter(|in_progress| *in_progress != occurrence);
+        self.known().in_progress.remove(&occurrence);
     }
 
     /// Notes that this occurrence waits elsewhere.
@@ -109,7 +121,11 @@ impl CatchUp {
     }
 
     pub(crate) fn settle(&self, occurrence: DateTime<Utc>) {
-        self.known().settled = Some(occurrence);
+        let mut known = self.known();
+        known.settled.insert(occurrence);
+        while known.settled.len() > self.most {
+            known.settled.pop_first();
+        }
     }
 
     /// For how long after this occurrence a tick may look for its claim: until the next occurrence or the end of the
@@ -133,6 +149,18 @@ impl CatchUp {
     fn known(&self) -> MutexGuard<'_, KnownRuns> {
         // No code that can panic runs while it is half-changed.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl KnownRuns {
+    /// Returns the latest occurrence, as of this `minute`.
+    fn latest(&mut self, timetable: &Timetable, minute: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let lasts = |latest: &Latest| latest.occurrence <= minute && latest.next.is_none_or(|next| minute < next);
+        if self.latest.filter(lasts).is_none() {
+            let (occurrence, next) = (timetable.latest(minute)?, timetable.next(minute));
+            self.latest = Some(Latest { occurrence, next });
+        }
+        self.latest.map(|latest| latest.occurrence)
     }
 }
 

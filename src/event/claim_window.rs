@@ -18,7 +18,8 @@ pub(crate) fn usual_claim_window(period: Duration) -> Duration {
     (period * 10).clamp(MINUTE, 60 * MINUTE)
 }
 
-/// The claim window of an event, without `catch_up`: longer than usual for an event that may wait in a queue.
+/// The claim window of an event, without `catch_up`: longer than usual for an event that may wait in a queue, or that makes up for
+/// all missed occurrences.
 #[derive(Clone, Copy)]
 pub(crate) struct ClaimWindow(pub(crate) Duration);
 
@@ -40,8 +41,8 @@ impl ClaimWindow {
             Some(Claim::Occurrence) if live > MOST_LIVE_CLAIMS => {
                 let [period, window] = [period, window].map(ExactDuration);
                 Err(AddErrorKind::Conflict.because(format_args!(
-                    "an occurrence every {period} that may wait for {window} leaves more than 50,000 claims in the store at a \
-                     time: let it wait for less with `within(..)`, or let it be due less often"
+                    "an occurrence every {period} that may run {window} later leaves more than 50,000 claims in the store at a \
+                     time: choose a shorter `within(..)` or `catch_up_all(..)`, or let it be due less often"
                 )))
             }
             _ => Ok(()),

@@ -11,7 +11,7 @@ use super::catch_up::CatchUp;
 use super::claim_window::{ClaimWindow, usual_claim_window};
 use super::event_builder::{AfterHook, Event};
 use super::filter::{Environments, Filter, named, windows_of};
-use super::protection::{LeaseTerms, Protection};
+use super::protection::{LeaseTerms, Protection, claim::MINUTE};
 use crate::lease::{name::MutexName, term::Term};
 use crate::outcome::run_record::MOST_KEPT;
 use crate::store::handle::Store;
@@ -86,7 +86,10 @@ impl Definition {
         let mut words = self.protection.in_words();
         // One that makes up only for what was waited for did not ask for it.
         let catch_up = self.catch_up.as_ref().filter(|catch_up| catch_up.marker.is_some());
-        words.extend(catch_up.map(|catch_up| format!("catch_up {}", HumanDuration(catch_up.window))));
+        words.extend(catch_up.map(|CatchUp { window, most, .. }| match most {
+            1 => format!("catch_up {}", HumanDuration(*window)),
+            most => format!("catch_up_all {}, {most} at most", HumanDuration(*window)),
+        }));
         words.extend(self.timeout.map(|limit| format!("timeout {}", HumanDuration(limit))));
         words.extend(self.stuck_after.map(|time| format!("stuck_after {}", HumanDuration(time))));
         words.extend(self.even_when_paused.then(|| "even_when_paused".to_owned()));
@@ -175,7 +178,8 @@ impl Event {
             self.filters.extend(self.environments.clone().map(Filter::OtherEnvironment));
             self.filters.rotate_right(1); // It is asked before those that call code.
         }
-        let window = self.protections.catch_up;
+        let all = self.protections.catch_up_all;
+        let catch_up = self.protections.catch_up.map(|window| (window, 1)).or(all);
         let usual_window = usual_claim_window(timetable.period());
         let protection =
             self.protections.validate(own_name, usual_term, usual_window, self.store.is_some()).map_err(refuse)?;
@@ -189,9 +193,11 @@ impl Event {
             ));
         }
         let longest_wait = protection.queue.as_ref().map(|queue| queue.within).unwrap_or_default();
-        let claim_window = ClaimWindow(usual_window.max(longest_wait));
+        let longest_catch_up = all.map(|(window, _)| window + MINUTE).unwrap_or_default();
+        let claim_window = ClaimWindow(usual_window.max(longest_wait).max(longest_catch_up));
         claim_window.check_live_claims(protection.claim, timetable.period()).map_err(refuse)?;
-        let catch_up = window.and_then(|window| CatchUp::new(window, &self.name, &protection, &timetable));
+        let catch_up =
+            catch_up.and_then(|(window, most)| CatchUp::new(window, most, &self.name, &protection, &timetable));
         let catch_up = catch_up.or_else(|| protection.queue.as_ref().map(CatchUp::of_queue));
         Ok(Definition {
             name: self.name,

@@ -25,6 +25,9 @@ pub(crate) struct LeaseTerms {
     pub(crate) at_least: Option<Term>,
 }
 
+/// The numbers of occurrences that `catch_up_all` allows.
+pub(crate) const ALL_OCCURRENCES: RangeInclusive<usize> = 2..=1000;
+
 /// The windows that `catch_up` allows: not less than from one tick to the next.
 pub(crate) const CATCH_UP_WINDOWS: RangeInclusive<Duration> = MINUTE..=Duration::from_secs(366 * 24 * 60 * 60);
 

@@ -27,6 +27,7 @@
 use std::thread;
 
 use super::tick_plan::planned_run::PlannedRun;
+use crate::lease::store_id::StoreId;
 use crate::outcome::skip_reason::SkipReason;
 use crate::task::{runtime, work::Work};
 
@@ -61,7 +62,7 @@ fn run_all<'a>(planned: &'a [PlannedRun<'a>]) {
     let loops = loops_of(planned);
     thread::scope(|scope| {
         let run = move |runs: &[&'a PlannedRun<'a>]| match runs {
-            [first, _, ..] if first.event.background => run_in_background(runs, scope),
+            [first, _, ..] if first.event.background && !first.is_backlog => run_in_background(runs, scope),
             _ => run_in_order(runs, scope),
         };
         // The caller's thread runs the first loop, and the loops without a thread.
@@ -75,18 +76,31 @@ fn run_all<'a>(planned: &'a [PlannedRun<'a>]) {
     });
 }
 
-/// Returns the runs of each loop: those of the foreground first, then the background runs of each store, in the order in which the
-/// stores are first asked, and those that ask no store.
+/// The loop that a run belongs to.
+#[derive(PartialEq)]
+enum LoopOf<'a> {
+    Foreground,
+    /// The background runs of one store, or those that ask no store.
+    Background(Option<StoreId>),
+    /// The occurrences of one event that makes up for all that it missed: they delay no other event.
+    Backlog(&'a str),
+}
+
+/// Returns the runs of each loop: those of the foreground first, then the others in the order in which they were planned.
 fn loops_of<'a>(planned: &'a [PlannedRun<'a>]) -> Vec<Vec<&'a PlannedRun<'a>>> {
     let mut loops: Vec<(_, Vec<_>)> = Vec::new();
     for run in planned {
-        let place = run.event.background.then(|| run.asks_store().then_some(run.store.id));
-        match loops.iter_mut().find(|(of, _)| *of == place) {
+        let loop_of = match (run.is_backlog, run.event.background) {
+            (true, _) => LoopOf::Backlog(&run.event.name),
+            (false, true) => LoopOf::Background(run.asks_store().then_some(run.store.id)),
+            (false, false) => LoopOf::Foreground,
+        };
+        match loops.iter_mut().find(|(of, _)| *of == loop_of) {
             Some((_, runs)) => runs.push(run),
-            None => loops.push((place, vec![run])),
+            None => loops.push((loop_of, vec![run])),
         }
     }
-    loops.sort_by_key(|(place, _)| place.is_some());
+    loops.sort_by_key(|(loop_of, _)| *loop_of != LoopOf::Foreground);
     loops.into_iter().map(|(_, runs)| runs).collect()
 }
 

@@ -2,9 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-#[cfg(feature = "cli")]
-use chrono::TimeDelta;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::execute::{run_planned, skip_planned};
 use super::report::{Entry, Report};
@@ -13,7 +11,7 @@ use super::schedule::registry::UnknownEvent;
 use super::shutdown::Shutdown;
 use super::tick_context::{StartedBy, TickContext};
 use super::tick_plan::TickPlan;
-use super::tick_plan::catch_up_check::write_markers;
+use super::tick_plan::catch_up_check::{check_missed, write_markers};
 use super::tick_plan::planned_run::PlannedRun;
 use crate::base::catch_panic::contain;
 #[cfg(feature = "cli")]
@@ -22,13 +20,17 @@ use crate::base::error::MutexError;
 use crate::event::catch_up::Missed;
 #[cfg(feature = "cli")]
 use crate::event::definition::Definition;
+use crate::event::protection::claim::CLAIM_MARGIN;
 use crate::observe::{
     notice::incident::Incident,
     notice::{About, Step},
 };
 use crate::observe::{tell::log, tell::trace::TraceSpan};
 use crate::outcome::skip_reason::SkipReason;
-use crate::time::tick::Tick;
+use crate::time::{tick::Tick, zone::Zone};
+
+/// The most missed occurrences that are counted for the log.
+const MOST_COUNTED: usize = 1_000_000;
 
 impl Schedule {
     /// Runs one tick: every event that is due in the minute of `now`. Returns when all have ended.
@@ -55,6 +57,51 @@ impl Schedule {
         let report = self.tick(&self.plan_tick(now, DateTime::<Utc>::MIN_UTC));
         self.finish_run_log();
         report
+    }
+
+    /// Runs the events that were due after `last`, up to `now`: a tick for a loop of one's own, which may come late. It gives the
+    /// `now` of one call as the `last` of the next, so that no minute is left out and none comes twice.
+    ///
+    /// It makes up for five minutes at most, because the claims of other servers on earlier occurrences may have expired.
+    /// Earlier occurrences are missed: their number is logged, and [`catch_up`](crate::Event::catch_up) and
+    /// [`catch_up_all`](crate::Event::catch_up_all) make up for them. The report has all entries, minute by minute. If `now` is not
+    /// later than `last`, as after the clock was set back, nothing is due.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
+    /// let (last, now) = ("2026-03-01T12:00:59Z".parse()?, "2026-03-01T12:02:01Z".parse()?);
+    /// assert_eq!(schedule.run_due_since(last, now).entries().len(), 2); // 12:01 and 12:02
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_due_since(&self, last: DateTime<Utc>, now: DateTime<Utc>) -> Report {
+        let (instant, earliest) = (TimeDelta::nanoseconds(1), now - CLAIM_MARGIN);
+        if last < earliest - instant {
+            self.log_missed_minutes(last, earliest);
+        }
+        let (mut since, mut entries) = (last.max(earliest - instant), Vec::new());
+        while since < now {
+            let until = now.min(Tick::at(since + instant, &Zone::UTC).next_minute() - instant);
+            let mut plan = self.plan_tick(until, since);
+            for (event, tick) in plan.due.iter_mut().chain(&mut plan.maybe_missed) {
+                let zone = &self.events[*event].timetable.zone;
+                *tick = Tick::at(now, zone).with_occurrence(tick.occurrence(), zone);
+            }
+            entries.extend(self.tick(&plan).into_entries());
+            since = until;
+        }
+        self.finish_run_log();
+        Report::new(now, entries, self.shutdown.as_ref())
+    }
+
+    /// Logs that there was no tick between these times, with the number of occurrences.
+    pub(super) fn log_missed_minutes(&self, after: DateTime<Utc>, until: DateTime<Utc>) {
+        let occurrences = self.due_between(after + TimeDelta::nanoseconds(1)..until).take(MOST_COUNTED).count();
+        log(&Incident::MinutesMissed { after, until, occurrences });
     }
 
     /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs even if
@@ -211,13 +258,14 @@ impl Schedule {
         }
         let mut planned_runs: Vec<(usize, PlannedRun<'a>)> =
             plan.due.iter().map(|(event, _)| *event).zip(due).collect();
-        for (event, tick) in &plan.maybe_missed {
-            let planned = PlannedRun::new(*event, *tick, context);
-            if let Some(missed) = planned.check_missed() {
-                planned_runs.push((*event, PlannedRun { missed: Some(missed), ..planned }));
-            }
+        for candidates in plan.maybe_missed.chunk_by(|(event, _), (next, _)| event == next) {
+            let of_event = candidates.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, context)).collect();
+            planned_runs.extend(check_missed(of_event).into_iter().map(|missed| (candidates[0].0, missed)));
         }
-        planned_runs.sort_by_key(|(event, _)| *event);
+        planned_runs.sort_by_key(|(event, planned)| (*event, planned.occurrence()));
+        for of_event in planned_runs.chunk_by_mut(|(event, _), (next, _)| event == next).filter(|runs| runs.len() > 1) {
+            of_event.iter_mut().for_each(|(_, planned)| planned.is_backlog = true);
+        }
         planned_runs.into_iter().map(|(_, planned)| planned).collect()
     }
 }

@@ -98,7 +98,7 @@ impl Schedule {
                 let moment = schedule.clock.moment();
                 let now = schedule.clock.now();
                 threads.notices.tell_alive(&schedule.observers);
-                if let Some(since) = progress.tick(now) {
+                if let Some(since) = progress.tick(now, |after, until| schedule.log_missed_minutes(after, until)) {
                     let plan = schedule.plan_tick(now, since);
                     let late = plan.lateness().saturating_sub(schedule.jitter);
                     threads.tick(plan, late);
@@ -237,7 +237,7 @@ mod tests {
         let (mut now, mut wakes) = (start, 0);
         let mut progress = TickProgress::begin(now);
         while now < start + TimeDelta::hours(1) {
-            let since = progress.tick(now);
+            let since = progress.tick(now, |_, _| {});
             assert!(since.is_none_or(|since| schedule.plan_tick(now, since).is_empty()));
             now = wall_plus(now, schedule.rest(&progress, now));
             wakes += 1;

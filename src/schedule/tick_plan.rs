@@ -18,7 +18,7 @@ pub(crate) mod planned_run;
 pub(super) struct TickPlan {
     pub(super) now: DateTime<Utc>,
     pub(super) due: Vec<(usize, Tick)>,
-    /// Occurrences that were missed, unless another server ran them.
+    /// Occurrences that were missed, unless another server ran them: those of one event side by side, oldest first.
     pub(super) maybe_missed: Vec<(usize, Tick)>,
 }
 
@@ -55,18 +55,14 @@ impl Schedule {
         let mut maybe_missed = Vec::new();
         for at in &self.catch_up_events {
             let Definition { timetable, catch_up: Some(catch_up), .. } = &*self.events[*at] else { continue };
-            if let Ok(found) = due.binary_search_by_key(at, |(event, _)| *event) {
-                // The due occurrence replaces those that were missed before it.
-                catch_up.begin(due[found].1.occurrence());
-                continue;
-            }
+            let due = due.binary_search_by_key(at, |(event, _)| *event).ok().map(|found| due[found].1.occurrence());
+            due.into_iter().for_each(|due| catch_up.begin(due));
             let tick = Tick::at(now, &timetable.zone);
             let minute = tick.occurrence();
             // Check once a minute only.
-            if since < minute
-                && let Some(missed) = catch_up.begin_candidate(timetable, minute)
-            {
-                maybe_missed.push((*at, tick.with_occurrence(missed, &timetable.zone)));
+            if since < minute {
+                let missed = catch_up.begin_candidates(timetable, minute, due).into_iter();
+                maybe_missed.extend(missed.map(|missed| (*at, tick.with_occurrence(missed, &timetable.zone))));
             }
         }
         TickPlan { now, due, maybe_missed }

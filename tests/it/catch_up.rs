@@ -18,6 +18,8 @@ use crate::scripted::Scripted;
 use crate::support::{Diary, HOUR, at, entry, holder, ran, skipped, until};
 use crate::worker_log::{Line, read};
 
+mod all;
+
 /// Hosts that share a clock and a store, whose clock it is as well.
 struct Host {
     clock: ManualClock,

@@ -126,4 +126,43 @@ impl Event {
     pub fn catch_up(self, window: Duration) -> Self {
         self.say("catch_up", window, |event| &mut event.protections.catch_up)
     }
+
+    /// Makes up for every missed occurrence: the first tick of a minute after them runs each one that no server has claimed,
+    /// oldest first, one after another. Of more than `most` occurrences, the latest `most` are run. The `window` is from a minute to
+    /// a year, `most` from 2 to 1,000; it needs [`on_one_server`](Self::on_one_server), whose claims tell which occurrences were
+    /// run. [`catch_up`](Self::catch_up), which says more on windows, filters and new events, runs the latest occurrence only.
+    ///
+    /// The missed occurrences of an event, and the one that is due in that tick after them, run on a thread of their own: they
+    /// delay no other event. Several servers, or a process that cron starts each minute, share them. Add
+    /// [`without_overlapping`](Self::without_overlapping), so that they run one at a time in the whole fleet.
+    ///
+    /// An occurrence that met a run of its event, and was therefore skipped, does not count as missed, unless that run made up for
+    /// an earlier occurrence. One that was skipped while the event was paused, or while the store was unavailable, counts as missed.
+    /// An occurrence whose turn comes after the end of the window is skipped as [`TooLate`](crate::SkipReason::TooLate): choose a
+    /// window that is long enough for the runs before it.
+    ///
+    /// Each minute the store is asked in one request which of the occurrences in the window were claimed, until this process knows
+    /// it. A claim is kept for the window and 6 minutes more.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::time::ManualClock;
+    /// use soloist::{Event, MemoryMutex, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let clock = ManualClock::at("2026-03-01T12:00:00Z".parse()?);
+    /// let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    /// let event = Event::call("hourly figures", |run| println!("the hour from {}", run.occurrence()));
+    /// schedule.add(event.hourly().on_one_server().catch_up_all(Duration::from_secs(24 * 3600), 24))?;
+    /// let _ = schedule.run_due("2026-03-01T12:00:00Z".parse()?);
+    /// clock.advance(Duration::from_secs(3 * 3600 + 60)); // nobody ticks from 13:00 to 15:00
+    /// let report = schedule.run_due("2026-03-01T15:01:00Z".parse()?);
+    /// let hours: Vec<String> = report.entries().iter().map(|entry| entry.occurrence().format("%H").to_string()).collect();
+    /// assert_eq!(hours, ["13", "14", "15"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn catch_up_all(self, window: Duration, most: usize) -> Self {
+        self.say("catch_up_all", (window, most), |event| &mut event.protections.catch_up_all)
+    }
 }

@@ -7,7 +7,7 @@ use super::claim::Claim;
 use super::overlap::Overlap;
 use super::queue_markers::{MOST_PLACES, Queue, WAITS};
 use super::slots::SLOTS;
-use super::{CATCH_UP_WINDOWS, LeaseTerms, OutagePolicy, Protection};
+use super::{ALL_OCCURRENCES, CATCH_UP_WINDOWS, LeaseTerms, OutagePolicy, Protection};
 use crate::event::add_error::{AddErrorKind, Refusal, checked_term, out_of_range};
 use crate::lease::name::MutexName;
 use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
@@ -26,6 +26,7 @@ pub(in crate::event) struct ProtectionRequest {
     pub(in crate::event) one_server: bool,
     pub(in crate::event) once_per: Option<Period>,
     pub(in crate::event) catch_up: Option<Duration>,
+    pub(in crate::event) catch_up_all: Option<(Duration, usize)>,
     pub(in crate::event) mutex_name: Option<Arc<str>>,
     pub(in crate::event) on_overlap: Option<Overlap>,
     pub(in crate::event) within: Option<Duration>,
@@ -77,20 +78,37 @@ impl ProtectionRequest {
         let on_outage = self.on_outage.unwrap_or_default();
         let each = (self.one_server || queue.is_some()).then_some(Claim::Occurrence);
         let claim = self.once_per.map(Claim::Period).or(each);
-        if let Some(window) = self.catch_up {
+        let all = self.catch_up_all.map(|(window, _)| ("catch_up_all", window));
+        if let Some((method, window)) = self.catch_up.map(|window| ("catch_up", window)).or(all) {
             if !CATCH_UP_WINDOWS.contains(&window) {
-                return Err(out_of_range("catch_up", window, *CATCH_UP_WINDOWS.start(), "a year"));
+                return Err(out_of_range(method, window, *CATCH_UP_WINDOWS.start(), "a year"));
             }
             if claim.is_none() {
-                return Err(missing(
-                    "it has a `catch_up(..)`, and no claims that say which occurrences were run: add `on_one_server()` or \
-                     `once_per(..)`",
-                ));
+                return Err(AddErrorKind::Missing.because(format_args!(
+                    "it has a `{method}(..)`, and no claims that say which occurrences were run: add `on_one_server()` or \
+                     `once_per(..)`"
+                )));
             }
             if on_outage == OutagePolicy::RunUnprotected {
+                return Err(AddErrorKind::Conflict.because(format_args!(
+                    "it has a `{method}(..)` and `on_outage(OutagePolicy::RunUnprotected)`: a run without a claim would be \
+                     made up for when the store is back, so leave out one of the two"
+                )));
+            }
+        }
+        if let Some((_, most)) = self.catch_up_all {
+            if self.catch_up.is_some() {
+                return Err(conflict("it has a `catch_up(..)` and a `catch_up_all(..)`: leave out one of the two"));
+            }
+            if !ALL_OCCURRENCES.contains(&most) {
+                return Err(AddErrorKind::OutOfRange.because(format_args!(
+                    "`catch_up_all(.., {most})`: use 2 to 1,000 occurrences; for one, use `catch_up(..)`"
+                )));
+            }
+            if self.once_per.is_some() {
                 return Err(conflict(
-                    "it has a `catch_up(..)` and `on_outage(OutagePolicy::RunUnprotected)`: a run without a claim would be \
-                     made up for when the store is back, so leave out one of the two",
+                    "it has a `once_per(..)`, which is one run for many occurrences, and a `catch_up_all(..)`, which runs each \
+                     of them: use `catch_up(..)`",
                 ));
             }
         }

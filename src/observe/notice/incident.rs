@@ -28,8 +28,9 @@ pub(crate) enum Incident<'a> {
     MarkFromTheFuture { event: &'a str, by: Duration },
     /// The wall clock was set back by so many seconds. After a larger step the schedule begins anew.
     ClockSetBack { by_s: i64, begins_anew: bool },
-    /// The loop had no tick between these two times, because the clock was set, or the machine was suspended.
-    MinutesMissed { after: DateTime<Utc>, until: DateTime<Utc> },
+    /// There was no tick between these two times, because the clock was set, or the loop or the machine stood still. So many
+    /// occurrences were due.
+    MinutesMissed { after: DateTime<Utc>, until: DateTime<Utc>, occurrences: usize },
     /// The shutdown begins, while so many runs are running. None of them is cancelled yet.
     ShutsDown { signal: Option<i32>, runs: usize, drain: Duration, grace: Duration },
     /// The drain of the shutdown is over: so many runs that are still running are cancelled.

@@ -231,9 +231,12 @@ pub(super) fn trace_incident(incident: &Incident<'_>) {
             event!(warn, by_s, "clock set back");
             line!("the clock was set back by {by_s} s: occurrences that have run do not run again");
         }
-        Incident::MinutesMissed { after, until } => {
-            event!(warn, after = %Rfc3339(after), until = %Rfc3339(until), "minutes missed");
-            line!("no tick after {after}, until {until}: the clock was set, or the machine was suspended");
+        Incident::MinutesMissed { after, until, occurrences } => {
+            event!(warn, after = %Rfc3339(after), until = %Rfc3339(until), occurrences, "minutes missed");
+            line!(
+                "no tick after {after}, until {until}, with {occurrences} occurrences: the clock was set, or the machine was \
+                 suspended"
+            );
         }
         Incident::ShutsDown { signal, runs, drain, grace } => {
             let (drain_ms, grace_ms) = (millis(drain), millis(grace));

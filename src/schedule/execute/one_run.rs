@@ -82,6 +82,9 @@ impl<'a> PendingRun<'a> {
             Some(limit) => reason.or_stuck(*limit, planned.clock.now()),
             None => reason,
         };
+        if let SkipReason::Overlapping(holder) = &reason {
+            planned.settle_overlapped(holder.as_ref());
+        }
         let reason = planned.note_other_application(reason);
         planned.enter(Arc::clone(name), Verdict::Skipped(reason), None);
     }

@@ -150,7 +150,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
                     why = SkipReason::StoreUnavailable(error);
                 }
                 Err(replaced @ SkipReason::Replaced(_)) => {
-                    self.settle();
+                    self.planned.claim_without_running();
                     return Err(replaced);
                 }
                 // They leave, because a later one is among them.
@@ -316,16 +316,6 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             }
         }
         Ok(())
-    }
-
-    /// Claims its occurrence, which does not run. Should it fail, a server that is late may still come with it. A period is left
-    /// to the later occurrence.
-    fn settle(&self) {
-        let PlannedRun { event, store, .. } = self.planned;
-        let claim = self.planned.claimant().and_then(|claimant| event.protection.claim(claimant));
-        if let Some((claim, term)) = claim.filter(|(claim, _)| claim.occurrence().is_some()) {
-            let _ = Admission::claim_only(self.planned.request(claim, term)).ask(&*store.mutex);
-        }
     }
 }
 

@@ -33,8 +33,12 @@ impl TickProgress {
     }
 
     /// Returns the instant after which occurrences are due in the tick at `now`. `None`: no tick, because the clock was set back to a
-    /// time that was ticked through.
-    pub(super) fn tick(&mut self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    /// time that was ticked through. Calls `missed` with the times between which there was no tick.
+    pub(super) fn tick(
+        &mut self,
+        now: DateTime<Utc>,
+        missed: impl FnOnce(DateTime<Utc>, DateTime<Utc>),
+    ) -> Option<DateTime<Utc>> {
         let back = std::mem::replace(&mut self.last, now) - now;
         if back > LARGEST_STEP {
             log(&Incident::ClockSetBack { by_s: back.num_seconds(), begins_anew: true });
@@ -58,7 +62,7 @@ impl TickProgress {
             }
             earlier => {
                 if let Some(TickedInterval { until, .. }) = earlier {
-                    log(&Incident::MinutesMissed { after: *until, until: minute });
+                    missed(*until, minute);
                 }
                 self.ticked.push(TickedInterval { from: before_it, until: now });
                 Some(before_it)

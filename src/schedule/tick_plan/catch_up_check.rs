@@ -1,17 +1,21 @@
 //! Checks for `catch_up` whether an occurrence was missed in the whole fleet, and writes the markers that tell since when a store knows an
 //! event.
 
+use chrono::{DateTime, Utc};
+
 use super::planned_run::PlannedRun;
 use crate::base::error::MutexError;
 use crate::event::catch_up::{CatchUp, Missed};
+use crate::event::protection::claim::MINUTE;
 use crate::event::protection::queue_markers;
-use crate::lease::{name::MutexName, term::Term};
+use crate::lease::{holder::Holder, name::MutexName, term::Term};
 use crate::observe::{notice::incident::Incident, tell::log};
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::report::Verdict;
 use crate::schedule::run_admission::{self, BATCH_SIZE};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::Batch;
+use crate::store::event_mutex::held::Names;
 
 /// The store's knowledge of an occurrence.
 enum Finding {
@@ -21,62 +25,117 @@ enum Finding {
     NotMissed,
 }
 
-impl PlannedRun<'_> {
-    /// Returns whether to make up for its occurrence: asks the filters, then the store whether it was claimed, and if not, since
-    /// when the store knows the event. An occurrence that the filters refuse may run later, when they allow it.
-    pub(crate) fn check_missed(&self) -> Option<Missed> {
-        let catch_up = self.event.catch_up.as_ref()?;
-        let occurrence = self.tick.occurrence();
-        let missed = match run_admission::ask_filters(self) {
-            _ if self.context.is_shutting_down() => None,
-            Ok(()) => match self.is_missed(catch_up) {
-                Ok(Finding::Missed) => Some(Missed::Confirmed),
-                Ok(Finding::InItsQueue) => None,
-                Ok(Finding::NotMissed) => {
-                    catch_up.settle(occurrence);
+/// Returns those of one event's missed occurrences that are to be made up for. Asks the filters, then the store which of them were
+/// claimed, and if some were not, since when the store knows the event. An occurrence that the filters refuse may run later, when
+/// they allow it.
+pub(crate) fn check_missed(candidates: Vec<PlannedRun<'_>>) -> Vec<PlannedRun<'_>> {
+    let (mut missed, mut asked) = (Vec::new(), Vec::new());
+    for planned in candidates {
+        match run_admission::ask_filters(&planned) {
+            _ if planned.context.is_shutting_down() => planned.end_catch_up(),
+            Ok(()) => asked.push(planned),
+            Err(SkipReason::Filtered(_)) => planned.end_catch_up(),
+            Err(reason) => missed.push(PlannedRun { missed: Some(Missed::Unknown(reason)), ..planned }),
+        }
+    }
+    let findings = find_missed(&asked);
+    let latest = asked.len().saturating_sub(1);
+    for (at, planned) in asked.into_iter().enumerate() {
+        let finding = match &findings {
+            Ok(findings) => match findings[at] {
+                Finding::Missed => Some(Missed::Confirmed),
+                Finding::InItsQueue => None,
+                Finding::NotMissed => {
+                    planned.event.catch_up.iter().for_each(|catch_up| catch_up.settle(planned.tick.occurrence()));
                     None
                 }
-                Err(error) => Some(Missed::Unknown(SkipReason::StoreUnavailable(error))),
             },
-            Err(SkipReason::Filtered(_)) => None,
-            Err(reason) => Some(Missed::Unknown(reason)),
+            // One entry tells that the store is unavailable.
+            Err(error) => (at == latest).then(|| Missed::Unknown(SkipReason::StoreUnavailable(error.clone()))),
         };
-        if missed.is_none() {
-            catch_up.end(occurrence);
+        if finding.is_none() {
+            planned.end_catch_up();
+        } else {
+            missed.push(PlannedRun { missed: finding, ..planned });
         }
-        missed
+    }
+    missed
+}
+
+/// Asks the store about these occurrences of one event, in one request, and in a second one if any of them may have been missed.
+fn find_missed(candidates: &[PlannedRun<'_>]) -> Result<Vec<Finding>, MutexError> {
+    let Some((first, catch_up)) = candidates.first().and_then(|first| Some((first, first.event.catch_up.as_ref()?)))
+    else {
+        return Ok(Vec::new());
+    };
+    let PlannedRun { event, store, clock, context, .. } = first;
+    let waiter = |planned: &PlannedRun<'_>| {
+        queue_markers::waiter(&event.protection.mutex, &event.name, planned.tick.occurrence())
+    };
+    let waiters: Vec<_> = candidates.iter().filter(|planned| planned.queue().is_some()).map(waiter).collect();
+    let claims: Vec<_> = candidates.iter().filter_map(PlannedRun::claim_name).collect();
+    let names: Vec<_> = waiters.iter().chain(&claims).cloned().collect();
+    let attempted = || format!("look for missed occurrences of {}", event.name);
+    let held = context.outages.ask(store, clock, attempted, |mutex| mutex.held(Names::Each(&names)))?;
+    let is_held = |name: Option<&MutexName>| name.is_some_and(|name| held.iter().any(|held| held.name() == name));
+    let mut findings: Vec<_> = (0..candidates.len())
+        .map(|at| match (is_held(waiters.get(at)), is_held(claims.get(at))) {
+            (true, _) => Finding::InItsQueue,
+            (false, true) => Finding::NotMissed,
+            (false, false) => Finding::Missed,
+        })
+        .collect();
+    if let Some(marker) = &catch_up.marker
+        && findings.iter().any(|finding| matches!(finding, Finding::Missed))
+    {
+        let known_since = first.known_since(marker)?;
+        for (planned, finding) in candidates.iter().zip(&mut findings) {
+            if matches!(finding, Finding::Missed) && planned.tick.occurrence() < known_since {
+                *finding = Finding::NotMissed;
+            }
+        }
+    }
+    Ok(findings)
+}
+
+impl PlannedRun<'_> {
+    fn end_catch_up(&self) {
+        self.event.catch_up.iter().for_each(|catch_up| catch_up.end(self.tick.occurrence()));
     }
 
-    fn is_missed(&self, catch_up: &CatchUp) -> Result<Finding, MutexError> {
-        let (outages, event, occurrence) = (&self.context.outages, &self.event.name, self.tick.occurrence());
-        let exists = |name: &MutexName| {
-            outages.ask(self.store, self.clock, || format!("look at {name}"), |mutex| mutex.exists(name))
-        };
-        if self.queue().is_some() && exists(&queue_markers::waiter(&self.event.protection.mutex, event, occurrence))? {
-            return Ok(Finding::InItsQueue);
-        }
-        let Some(claim) = self.claim_name() else { return Ok(Finding::NotMissed) };
-        if exists(&claim)? {
-            return Ok(Finding::NotMissed);
-        }
-        let Some(mark) = &catch_up.marker else { return Ok(Finding::Missed) };
-        let note = || format!("note {mark}");
-        match outages.ask(self.store, self.clock, note, |mutex| self.marker(mark).ask(mutex))? {
-            Admitted::ClaimTaken(Some(holder)) if holder.since() <= occurrence => Ok(Finding::Missed),
-            // It says nothing: the store's clock was ahead when the mark was written.
-            Admitted::ClaimTaken(Some(holder)) if holder.clock_set_back_by().is_some() => {
-                let by = holder.clock_set_back_by().unwrap_or_default();
-                log(&Incident::MarkFromTheFuture { event, by });
-                Ok(Finding::Missed)
-            }
-            // The event is new to the store, perhaps since just now.
-            Admitted::Granted(_) | Admitted::ClaimTaken(Some(_)) => Ok(Finding::NotMissed),
+    /// Returns since when the store knows the event: from now on, if its marker was not there.
+    fn known_since(&self, marker: &MutexName) -> Result<DateTime<Utc>, MutexError> {
+        let note = || format!("note {marker}");
+        match self.context.outages.ask(self.store, self.clock, note, |mutex| self.marker(marker).ask(mutex))? {
+            Admitted::ClaimTaken(Some(holder)) => match holder.clock_set_back_by() {
+                // Its time says nothing: the store's clock was ahead when the marker was written.
+                Some(by) if holder.since() > self.tick.occurrence() => {
+                    log(&Incident::MarkFromTheFuture { event: &self.event.name, by });
+                    Ok(DateTime::<Utc>::MIN_UTC)
+                }
+                _ => Ok(holder.since()),
+            },
+            Admitted::Granted(_) => Ok(DateTime::<Utc>::MAX_UTC),
             _ => Err(MutexError::unsupported("tell since when it has held a mark, which `catch_up` needs")),
         }
     }
 
     fn marker(&self, mark: &MutexName) -> Admission {
         Admission::claim_only(self.request(mark.clone(), Term::MAX))
+    }
+
+    /// Claims a due occurrence that met a run of its event, where all missed occurrences are made up for: it was refused, not missed.
+    /// That run may itself make up for an earlier occurrence; then this one counts as missed.
+    pub(crate) fn settle_overlapped(&self, run: Option<&Holder>) {
+        let is_due = self.missed.is_none() && !self.is_backlog && self.claims();
+        let all = self.event.catch_up.as_ref().filter(|catch_up| is_due && catch_up.most > 1);
+        let lateness = |run: &Holder| run.occurrence().and_then(|occurrence| (run.since() - occurrence).to_std().ok());
+        if let Some(catch_up) = all
+            && run.and_then(lateness).is_none_or(|lateness| lateness <= MINUTE)
+        {
+            self.claim_without_running();
+            catch_up.settle(self.tick.occurrence());
+        }
     }
 
     /// Remembers that its occurrence was run, or waits elsewhere. The claim of another server does not settle it: a claim is given back if its

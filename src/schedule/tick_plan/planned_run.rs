@@ -28,6 +28,8 @@ pub(crate) struct PlannedRun<'a> {
     pub(crate) tick: Tick,
     /// Set if the event is not due in this tick, and is to make up for a missed occurrence.
     pub(crate) missed: Option<Missed>,
+    /// Whether it is one of several occurrences of its event in this tick, which run one after another.
+    pub(crate) is_backlog: bool,
     pub(crate) context: &'a TickContext<'a>,
     pub(crate) store: &'a Store,
     pub(crate) clock: &'a Clock,
@@ -45,7 +47,8 @@ impl<'a> PlannedRun<'a> {
         let pauses = context.pauses.as_ref().filter(|_| !event.even_when_paused);
         let own_pause = pauses.map(|pauses| pauses.of_schedule.mark(Arc::clone(&event.name), EVENT_PAUSED));
         let (store, clock, result) = (schedule.store_of(event), &schedule.clock, OnceLock::new());
-        Self { event, history, tick, missed: None, context, store, clock, own_pause, result }
+        let (missed, is_backlog) = (None, false);
+        Self { event, history, tick, missed, is_backlog, context, store, clock, own_pause, result }
     }
 
     /// Returns the entry of a run that is over.
@@ -171,6 +174,17 @@ impl<'a> PlannedRun<'a> {
     /// Returns the name of the claim that the run makes.
     pub(crate) fn claim_name(&self) -> Option<MutexName> {
         self.claimant().and_then(|claimant| self.event.protection.claim(claimant)).map(|(name, _)| name)
+    }
+
+    /// Claims its occurrence, which does not run. Should that fail, a server that comes late may still run it. A period is left to a
+    /// later occurrence.
+    pub(crate) fn claim_without_running(&self) {
+        let claim = self.claimant().and_then(|claimant| self.event.protection.claim(claimant));
+        if let Some((claim, term)) = claim.filter(|(claim, _)| claim.occurrence().is_some()) {
+            let admission = Admission::claim_only(self.request(claim, term));
+            let attempted = || format!("claim the occurrence of {}", self.event.name);
+            let _ = self.context.outages.ask(self.store, self.clock, attempted, |mutex| admission.ask(mutex));
+        }
     }
 
     /// Returns how long after its occurrence the tick came.
