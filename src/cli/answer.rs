@@ -1,4 +1,4 @@
-//! What a command answers: a text for standard output and an exit code; or a message for standard error, and another code.
+//! The answer of a command: a text for standard output and an exit code; or a message for standard error, and another code.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -13,22 +13,22 @@ use crate::base::standard_error::print_line;
 use crate::schedule::pause::pause_error::PauseError;
 use crate::schedule::schedule::registry::UnknownEvent;
 
-/// A run failed, or what was asked for could not be done.
+/// A run failed, or the command could not do its work.
 pub(super) const FAILED: u8 = 1;
 
-/// The arguments are not understood, or name something that is not there.
+/// The arguments are wrong, or name something that does not exist.
 pub(super) const USAGE: u8 = 2;
 
-/// The store can't be used, or gave no answer.
+/// The store is unavailable, or can't be used.
 pub(super) const STORE: u8 = 3;
 
-/// What is printed, and with which code the process exits.
+/// The answer of a command: the text to print, and the exit code.
 pub(super) struct CommandAnswer {
     text: String,
     code: u8,
 }
 
-/// Why there is no answer.
+/// The failure of a command: the message to print, and the exit code.
 pub(super) struct CommandFailure {
     pub(super) message: String,
     code: u8,
@@ -41,7 +41,6 @@ impl CommandAnswer {
         Self { text: text.into(), code: 0 }
     }
 
-    /// Nothing to print.
     pub(super) fn nothing() -> Self {
         Self::text("")
     }
@@ -64,7 +63,6 @@ impl CommandFailure {
         Self { message: message.to_string(), code: FAILED }
     }
 
-    /// The arguments, or what they name, are wrong.
     pub(super) fn usage(error: &(dyn Error + 'static)) -> Self {
         Self::new(error).with_code(USAGE)
     }
@@ -96,7 +94,7 @@ impl From<UnknownEvent> for CommandFailure {
     }
 }
 
-/// Prints an answer. A reader that stops reading, such as `head`, is no error; a full disk is one.
+/// Prints an answer. A full disk is an error, but not a reader that stops reading, such as `head`.
 pub(super) fn print(answered: Answered) -> ExitCode {
     let CommandAnswer { text, code } = match answered {
         Ok(answer) => answer,
@@ -124,20 +122,20 @@ pub(super) fn print_text(text: &str) -> io::Result<()> {
     }
 }
 
-/// A line on standard error.
+/// Prints a line on standard error.
 pub(super) fn say(message: impl Display) {
     print_line(format_args!("soloist: {message}"));
 }
 
-/// Prints the error of a parser. Help is one to it, which goes to standard output.
+/// Prints an error of the parser. For clap, help is an error too, but one for standard output.
 pub(super) fn print_parse_error(mut error: clap::Error, usage: u8) -> ExitCode {
-    // The tip to put an unknown option behind `--` would run it as a command.
+    // The tip to put an unknown option behind `--` would run the option as a command.
     if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
         tips.retain(|tip| !tip.to_string().contains("as a value"));
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     }
     let is_error = error.use_stderr();
-    // If that fails, nobody could read it anyway.
+    // If printing fails, only the exit code is left.
     let _ = error.print();
     let text = error.to_string();
     for (_, hint) in HINTS.iter().filter(|(about, _)| is_error && text.contains(about)) {
@@ -148,7 +146,7 @@ pub(super) fn print_parse_error(mut error: clap::Error, usage: u8) -> ExitCode {
 
 const WAITS: &str = "With --every, a scheduled time waits for the run before it with --on-overlap queue-one.";
 
-/// What an error of the parser says, and what to do about it.
+/// Parts of the parser's errors, each with a hint.
 const HINTS: [(&str, &str); 5] = [
     (
         "soloist run",

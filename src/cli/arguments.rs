@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The commands, their arguments and options.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::builder::{Str, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-/// The commands of a schedule.
+/// Returns the parser for the commands of a schedule.
 pub(super) fn of_schedule(name: String) -> Command {
     parser(name.into(), "Runs and shows the schedule of this program")
         .subcommand(
@@ -46,7 +46,7 @@ pub(super) fn of_schedule(name: String) -> Command {
         .subcommands(of_operators())
 }
 
-/// The commands of the program `soloist`.
+/// Returns the parser of the program `soloist`.
 pub(super) fn of_tool() -> Command {
     let of_a_store = |command: Command| command.arg(store()).arg(schedule());
     parser("soloist".into(), "Keeps commands from running over themselves, on one host or on many")
@@ -72,7 +72,7 @@ fn parser(name: Str, about: &'static str) -> Command {
         .max_term_width(100)
 }
 
-/// What needs no event.
+/// Returns the commands that need no events.
 fn of_operators() -> [Command; 6] {
     [
         about("locks", "List what is held, by whom, and since when")
@@ -113,9 +113,9 @@ fn schedule() -> Arg {
         .help("The application, for `locks` and reports, and for pauses; `Schedule::named` in Rust")
 }
 
-/// What `soloist run` understands. The names are `flock`'s where it has one.
+/// Adds the arguments of `soloist run`. An argument that `flock` has, too, has its name there.
 fn supervised(command: Command) -> Command {
-    // What `flock` needs to be told, and this does anyway.
+    // Options of `flock` whose effect is the default here.
     let anyway = |name: &'static str, short: char| flag(name).short(short).hide(true);
     command
         .arg(anyway("nonblock", 'n').alias("nb"))
@@ -181,7 +181,7 @@ fn supervised(command: Command) -> Command {
         )
 }
 
-/// For a parser that is the whole program's.
+/// Returns the command that prints a completion script. The script covers a whole program, not a subcommand.
 pub(super) fn completions() -> Command {
     about("completions", "Print a script that completes these commands in your shell")
         .arg(Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(clap_complete::Shell)))
@@ -211,7 +211,7 @@ fn duration(name: &'static str) -> Arg {
     option(name, "TIME").value_parser(ValueParser::new(parse_duration as fn(&str) -> _))
 }
 
-/// `1h 30m`; a number alone is one of seconds, as to `flock` and `timeout`.
+/// Parses a duration such as `1h 30m`. A number alone counts seconds, as with `flock` and `timeout`.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     let whole = || text.parse().ok().map(Duration::from_secs);
     let seconds = whole().or_else(|| Duration::try_from_secs_f64(text.parse().ok()?).ok());
@@ -219,7 +219,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     read.ok_or("write a time such as `90s`, `5m`, `1h 30m`, or a number of seconds")
 }
 
-/// An argument that is there, or has a default.
+/// Returns the value of an argument, or an empty text without one.
 pub(super) fn text<'a>(arguments: &'a ArgMatches, name: &str) -> &'a str {
     arguments.get_one::<String>(name).map_or("", String::as_str)
 }

@@ -1,6 +1,7 @@
-//! What `work` prints while it works: a line for each step; and on a terminal, at its bottom, what is at work now.
+//! The output of `work`: a line for each step. On a terminal, a picture at the bottom shows the current runs.
 //!
-//! It prints on a thread of its own, so that neither a slow terminal nor a store that is out delays a run. The picture has the last lines of the screen for itself: what tasks print scrolls above it.
+//! A thread prints it, so that neither a slow terminal nor an unavailable store delays a run. The output of tasks scrolls above
+//! the picture.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -19,31 +20,31 @@ use crate::schedule::shutdown::Shutdown;
 use crate::time::clock::Clock;
 use crate::time::clock::shown::{HumanDuration, to_the_second};
 
-/// How often what is at work is shown anew.
+/// The time between two pictures.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// How many lines wait to be printed at most; the next ones are dropped.
+/// The most lines that wait to be printed; further lines are dropped.
 const MOST_WAITING: usize = 1_000;
 
-/// The observer whose lines are printed.
+/// An observer that prints a line for each step.
 #[derive(Clone)]
 pub(super) struct LiveView(SyncSender<ToPrint>);
 
 /// The texts that wait to be printed.
 pub(super) enum ToPrint {
     Line(String),
-    /// Nothing more comes.
+    /// No more lines follow.
     End,
 }
 
 impl LiveView {
-    /// And what it is told, for [`print_during`](Self::print_during).
+    /// Returns the view, and the receiver of its lines for [`print_during`](Self::print_during).
     pub(super) fn new() -> (Self, Receiver<ToPrint>) {
         let (told, lines) = sync_channel(MOST_WAITING);
         (Self(told), lines)
     }
 
-    /// Does this, and prints meanwhile what it is told.
+    /// Runs `work`, and prints the lines meanwhile.
     pub(super) fn print_during(
         &self,
         told: Receiver<ToPrint>,
@@ -56,7 +57,7 @@ impl LiveView {
         thread::scope(|scope| {
             scope.spawn(move || print_told(&told, schedule, shutdown));
             work();
-            // An error says that it prints no more.
+            // An error means that the thread prints no more.
             let _ = self.0.send(ToPrint::End);
         });
     }
@@ -66,12 +67,12 @@ fn print_told(told: &Receiver<ToPrint>, schedule: &Schedule, shutdown: &Shutdown
     let clock = Clock::system();
     let is_terminal = io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
     let (mut bottom, mut is_ending, mut next) = (Bottom::default(), false, clock.moment());
-    // A table that is missing, or a wrong password, is found before the first event needs the store.
+    // Report a missing table or a wrong password before the first event needs the store.
     if let Err(error) = schedule.check() {
         print(&format!("{}\n", Chain(&error)));
     }
     loop {
-        // Elsewhere there is no picture, so that nothing is asked and the thread sleeps until there is a line.
+        // Without a terminal there is no picture: the thread sleeps until the next line, and reads no store.
         let next_line = if is_terminal {
             told.recv_timeout(next.since(clock.moment()))
         } else {
@@ -95,23 +96,23 @@ fn print_told(told: &Receiver<ToPrint>, schedule: &Schedule, shutdown: &Shutdown
     bottom.give_back();
 }
 
-/// Whoever reads no more is not told.
+/// Prints a text. Errors are ignored: without a reader, the runs continue.
 fn print(text: &str) {
     let mut output = io::stdout().lock();
     let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
 }
 
-/// The lines at the bottom of the terminal that do not scroll: the height of the screen, and how many they are.
+/// The lines at the bottom of the terminal that do not scroll: the height of the screen, and their number.
 ///
-/// The sequences are those of ECMA-48, and DECSTBM, DECSC, DECRC and IND of the VT100. No drawing has an end of line: standard
-/// output would write what is before it first, and what a task prints in between would be where the next picture is drawn.
+/// The sequences are those of ECMA-48, and DECSTBM, DECSC, DECRC and IND of the VT100. No drawing contains an end of line:
+/// standard output would write the part before it alone, and a task that prints then would print into the picture.
 #[derive(Default)]
 struct Bottom(Option<(u16, u16)>);
 
 impl Bottom {
     fn draw(&mut self, status: &Status) {
         let Some((_, terminal_size::Height(height))) = terminal_size::terminal_size() else { return };
-        // Something of what scrolls stays in sight.
+        // At least half of the screen scrolls.
         let lines = height / 2;
         if lines < 3 {
             return;
@@ -120,7 +121,7 @@ impl Bottom {
             self.give_back();
             self.0 = Some((height, lines));
             let scrolls = height - lines;
-            // The cursor is among the lines that scroll, whatever was on the screen.
+            // First scroll, so that the cursor is above the picture.
             print(&format!("{}\x1b[{lines}A\x1b7\x1b[1;{scrolls}r\x1b8", "\x1bD".repeat(lines.into())));
         }
         let picture = picture(status, lines.into());
@@ -143,7 +144,7 @@ impl Observer for LiveView {
         let told = match notice.step() {
             Step::Started { token: None } => "started".to_owned(),
             Step::Started { token: Some(token) } => format!("started under token {token}"),
-            // Another server has it, which is as it should be.
+            // Another server runs it, as intended.
             Step::Skipped(reason @ SkipReason::RanElsewhere(_)) if reason.other_application().is_none() => return,
             Step::Skipped(reason) => format!("skipped, {reason}"),
             Step::Ended(outcome) => outcome.to_string(),
@@ -160,7 +161,7 @@ impl Observer for LiveView {
             _ => return,
         };
         let about = notice.event().map_or_else(String::new, |event| format!("{}: ", Named(event)));
-        // A terminal that is stopped delays nobody.
+        // A stopped terminal must not delay a run.
         let _ = self.0.try_send(ToPrint::Line(format!("{} {about}{told}", to_the_second(notice.at()))));
     }
 }

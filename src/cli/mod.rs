@@ -1,15 +1,15 @@
-//! The command line: of a schedule, in the program that has it, and of a store, in the program `soloist`.
+//! The command line of a schedule, for the program that defines it, and of the program `soloist`, which needs a store only.
 //!
-//! | file | what it has |
+//! | file | contents |
 //! | --- | --- |
-//! | `arguments` | what can be typed |
+//! | `arguments` | the commands, their arguments and options |
 //! | `schedule_commands` | the commands that need events: run, work, list, next, run-one, status |
 //! | `store_commands` | the commands that need a store only: log, locks, pause, resume, check |
-//! | `unlock` | how a lease is freed |
+//! | `unlock` | the request to a holder to stop, and the break of its lease |
 //! | `supervise` | `soloist run`: a command under a lease |
-//! | `live_view` | what `work` prints while it works |
-//! | `answer` | what a command answers: a text and an exit code |
-//! | `tables` | tables, and times as people read them |
+//! | `live_view` | the output of `work` while it runs |
+//! | `answer` | the answer of a command: a text and an exit code |
+//! | `tables` | tables, and times for people |
 
 use std::error::Error;
 use std::ffi::OsStr;
@@ -34,12 +34,13 @@ use crate::schedule::schedule::Schedule;
 #[cfg(feature = "tokio")]
 use crate::schedule::service::as_futures::on_a_thread::on_a_thread;
 
-/// The command line of a schedule, for a program whose `main` does nothing else: `myapp run` from cron, `myapp work` as a
-/// service, and `list`, `next`, `run-one`, `status`, `log`, `locks`, `unlock`, `pause`, `resume`, `check` and `completions` for
-/// its operators. [The guide](crate::guide::operators) describes each command, its JSON, and the exit codes.
+/// Runs the command line of a schedule, for a program whose `main` does nothing else, and returns the exit code. `myapp run` is
+/// for cron, `myapp work` for a service. Operators use `list`, `next`, `run-one`, `status`, `log`, `locks`, `unlock`, `pause`,
+/// `paused`, `resume`, `check` and `completions`. [The guide](crate::guide::operators) describes each command, its JSON, and the
+/// exit codes.
 ///
-/// `schedule` is called once the arguments are understood, and not for `--help`. Where it fails, its error is printed, and the
-/// exit code is 1.
+/// `schedule` is called after the arguments were parsed, and not for `--help`. If it fails, its error is printed, and the exit
+/// code is 1.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -62,8 +63,8 @@ pub fn run<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, 
     }
 }
 
-/// The same in a `#[tokio::main]`, for a schedule with tasks that are futures: `schedule` is called in the runtime, which then
-/// drives them. The commands themselves work on a thread that may block.
+/// Runs the command line as [`run`] does, in a `#[tokio::main]`, for a schedule with tasks that are futures. `schedule` is called
+/// in the runtime, which then drives the futures. The commands themselves work on a thread that may block.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -88,7 +89,7 @@ pub async fn run_async<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Resul
     }
 }
 
-/// The arguments of this program; or the exit code, if they ask for help or a completion, or are not understood.
+/// Parses the arguments of this process. `Err`: help, a completion script or an error was printed; exit with this code.
 fn own_arguments() -> Result<ArgMatches, ExitCode> {
     let program = std::env::args_os().next().map(PathBuf::from);
     let name = program.as_deref().and_then(Path::file_stem).map_or("schedule".into(), OsStr::to_string_lossy);
@@ -101,8 +102,8 @@ fn own_arguments() -> Result<ArgMatches, ExitCode> {
     }
 }
 
-/// The same commands as a [`clap::Command`], to be a subcommand of a parser of your own. [`run_matches`] carries out what was
-/// typed.
+/// Returns the commands of [`run`], without `completions`, as a [`clap::Command`]: a subcommand for a parser of your own.
+/// [`run_matches`] runs the parsed command.
 ///
 /// ```
 /// use clap::Command;
@@ -116,7 +117,7 @@ pub fn command(name: impl Into<String>) -> Command {
     arguments::of_schedule(name.into())
 }
 
-/// Carries out what [`command`] understood, and says with which code the process is to exit.
+/// Runs the command that [`command`] parsed, and returns the exit code of the process.
 ///
 /// ```
 /// use soloist::{AddError, Event, Schedule};
@@ -137,7 +138,7 @@ pub fn run_matches<E: Into<Box<dyn Error>>>(
     answer::print(made(schedule).and_then(|schedule| schedule_commands::carry_out(name, arguments, schedule)))
 }
 
-/// The same in a runtime of tokio's, as [`run_async`] is to [`run`].
+/// Runs the command that [`command`] parsed, in a runtime of tokio: see [`run_async`].
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub async fn run_matches_async<E: Into<Box<dyn Error>>>(
@@ -159,8 +160,8 @@ fn made<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, E>)
     schedule().map_err(|error| CommandFailure::new(&*error.into()))
 }
 
-/// The command line of the program `soloist`, which protects commands, and shows and frees what a store has, without a schedule in
-/// Rust: `soloist run --name db:backup --store file:/run/locks -- pg_dump app`.
+/// Runs the command line of the program `soloist`, which needs no schedule in Rust. The program runs commands under a lease, and
+/// shows and frees the leases of a store. For example: `soloist run --name db:backup --store file:/run/locks -- pg_dump app`.
 ///
 /// ```no_run
 /// fn main() -> std::process::ExitCode {
@@ -171,7 +172,7 @@ pub fn run_tool() -> ExitCode {
     let mut parser = arguments::of_tool().subcommand(arguments::completions());
     let matches = match parser.try_get_matches_from_mut(std::env::args_os()) {
         Ok(matches) => matches,
-        // `run` fails as `flock` does where it does not understand its arguments.
+        // A wrong argument of `run` has the exit code of `flock`.
         Err(error) => {
             let usage = if supervise::is_asked_for() { supervise::USAGE } else { USAGE };
             return answer::print_parse_error(error, usage);
@@ -188,7 +189,7 @@ pub fn run_tool() -> ExitCode {
     }
 }
 
-/// A schedule on the store that is named, with the event that is named: as far as its store knows it.
+/// Makes a schedule on the named store, with a stand-in for the named event: the name finds the event's entries in the store.
 fn schedule_on(arguments: &ArgMatches) -> Result<Schedule, CommandFailure> {
     let schedule = store_commands::named(Schedule::new(store_commands::present_store(arguments)?), arguments);
     let mut schedule = schedule.map_err(|error| CommandFailure::usage(&error))?;

@@ -102,7 +102,7 @@ fn on_signals() -> Result<Shutdown, CommandFailure> {
 enum RunOne {
     ByHand,
     PastFilters,
-    /// As its last due time.
+    /// The run counts as the one of the last due time.
     Claimed,
 }
 
@@ -132,7 +132,7 @@ fn run_one(schedule: Schedule, event: &str, how: RunOne, wait: Duration) -> Answ
     Ok(CommandAnswer::nothing().with_code(code))
 }
 
-/// Runs an event. If it is running elsewhere, waits this long for the end of that, and runs it then.
+/// Runs an event. If the event is running elsewhere, first waits for the end of that run, `wait` at most.
 pub(super) fn run_when_free<E>(
     schedule: &Schedule,
     event: &str,
@@ -151,7 +151,7 @@ pub(super) fn run_when_free<E>(
         if !is_taken || left().is_zero() {
             return Ok(entry);
         }
-        // A read costs less than an attempt, and observers hear of none. If it fails, the next attempt says why.
+        // A read costs less than an attempt, and notifies no observer. If the read fails, the next attempt reports the error.
         loop {
             if schedule.is_shutting_down() {
                 return Ok(entry);
@@ -185,7 +185,7 @@ fn list(schedule: &Schedule, count: u16, is_json: bool) -> Answered {
     let rows = events.map(|(event, times)| {
         let times: Vec<String> = times.iter().map(|due| time(*due, event.zone(), now)).collect();
         let times = if times.is_empty() { never(event.is_over(now)) } else { lines(&times) };
-        // The word that asks for it; the details follow a comma.
+        // Only the name of the protection; details follow a comma.
         let words = event.protections().into_iter().map(|it| it.split(',').next().unwrap_or_default().to_owned());
         let protections = lines(&words.collect::<Vec<_>>());
         let conditions = lines(&event.conditions());
@@ -232,7 +232,7 @@ fn never(is_over: bool) -> String {
     if is_over { "never again" } else { "never" }.to_owned()
 }
 
-/// What an event does now, wherever in the fleet.
+/// Returns the state of an event in the fleet: its holders, the waiting runs, and its pause.
 fn state(event: &EventStatus, now: DateTime<Utc>) -> Cell {
     let waiting = match event.waiting.as_deref() {
         None | Some([]) => String::new(),
@@ -253,7 +253,7 @@ fn state(event: &EventStatus, now: DateTime<Utc>) -> Cell {
     }
 }
 
-/// How it ended last in the fleet, where there is a log of runs.
+/// Returns the end of the last run in the fleet, if there is a run log.
 fn last_run(event: &EventStatus, status: &Status) -> Cell {
     let Some(log) = &event.log else {
         return if status.store_errors.is_empty() { "no run log".into() } else { "not known".into() };
@@ -311,7 +311,7 @@ mod tests {
         assert!(matches!(entry.verdict(), Verdict::Ran(_)), "{entry}");
     }
 
-    /// A store that admits, and can't be read.
+    /// A store that grants leases, but can't be read.
     #[derive(Debug)]
     struct Unreadable(MemoryMutex);
 

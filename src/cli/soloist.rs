@@ -1,7 +1,7 @@
-//! The program `soloist`: protects commands from running over themselves, and shows and frees what a store has.
+//! The program `soloist`: keeps commands from overlapping, and shows and frees the leases of a store.
 
 fn main() -> std::process::ExitCode {
-    // No other code in this process does so, and the driver for MySQL takes no other.
+    // The driver for MySQL accepts only this provider, and no other code in this process installs one.
     #[cfg(feature = "mysql-tls")]
     let _ = rustls::crypto::ring::default_provider().install_default();
     soloist::cli::run_tool()

@@ -1,4 +1,4 @@
-//! The commands that need a store, and the name under which schedules on it are paused: for any schedule, in any program.
+//! The commands that need a store but no events, and the name under which a schedule is paused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,14 +25,14 @@ use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::{Clock, shown::HumanDuration};
 use crate::time::zone::Zone;
 
-/// What a pause without an event is about.
+/// The subject of a pause without an event.
 const EVERYTHING: &str = "everything on this schedule";
 
-/// How `locks --json` shows a lease.
+/// A lease, as `locks --json` shows it.
 #[derive(serde::Serialize)]
 struct LockForm {
     name: String,
-    /// `None`: the store does not tell.
+    /// `None`: the store can't show the holder.
     held_by: Option<Holder>,
 }
 
@@ -51,8 +51,8 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
     }
 }
 
-/// Opens the named store for a command that reads, or changes existing entries: it makes no directory, which would be a typing
-/// error, or belong to the wrong user.
+/// Opens the named store for a command that reads or changes existing entries. A missing directory is an error, because the path
+/// may be mistyped, and a new directory might belong to the wrong user.
 pub(super) fn present_store(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, CommandFailure> {
     match missing_directory(text(arguments, "store")) {
         None => store_of(arguments),
@@ -64,7 +64,7 @@ pub(super) fn present_store(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex
     }
 }
 
-/// The store that is named. One in memory would protect nothing beyond this process.
+/// Opens the named store. A store in memory is an error: it would protect nothing beyond this process.
 pub(super) fn store_of(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, CommandFailure> {
     let store = connect(text(arguments, "store"));
     let store = store
@@ -77,7 +77,7 @@ pub(super) fn store_of(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, Co
     Ok(store)
 }
 
-/// Names a schedule as the arguments say. The usual name is only for pauses: it is no application's.
+/// Names a schedule as the arguments say. The default name is for pauses only: it names no application.
 pub(super) fn named(schedule: Schedule, arguments: &ArgMatches) -> Result<Schedule, PauseError> {
     let name = text(arguments, "schedule");
     if arguments.value_source("schedule") == Some(ValueSource::DefaultValue) {
@@ -87,7 +87,7 @@ pub(super) fn named(schedule: Schedule, arguments: &ArgMatches) -> Result<Schedu
     }
 }
 
-/// For stores that have one.
+/// Creates the table of a store that needs one.
 pub(super) fn create_table_of(arguments: &ArgMatches) -> Answered {
     create_table(text(arguments, "store")).map_err(|error| CommandFailure::usage(&error))??;
     Ok(CommandAnswer::text("the table is ready"))
@@ -101,7 +101,7 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
         waiting: Vec<Holder>,
     }
     let definition = schedule.event(event)?;
-    // Also what others wrote, where this schedule keeps no log itself.
+    // Also reads the log that other processes wrote, because this schedule may keep none.
     let log = Log {
         runs: schedule.runs_of(definition)?,
         skips: schedule.skips_of(definition)?,
@@ -160,7 +160,7 @@ fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
     Ok(CommandAnswer::text(table_or(&heads, held.iter().map(row), "nothing is held")))
 }
 
-/// Its process has ended, and what it started keeps the lease.
+/// Describes the end of a lease whose process has ended: the lease lasts as long as the command.
 fn until_its_command_ends(holder: &Holder) -> String {
     match holder.process_group() {
         Some(group) => format!("its command ends, process group {group}"),
@@ -201,7 +201,7 @@ fn resume(schedule: &Schedule, event: Option<&str>) -> Answered {
     })
 }
 
-/// Tells who paused the schedule, and this event, or all that are paused alone.
+/// Answers with the pause of the schedule, and with that of this event or of each paused event.
 fn paused(schedule: &Schedule, event: Option<&str>) -> Answered {
     let now = Clock::system().now();
     let is = |what: &str, pause: &Pause| format!("{what} is {}", pause_in_words(pause, now));

@@ -1,5 +1,5 @@
-//! `soloist run`: a command under a lease, as `flock -n` runs it under a lock. The lease is renewed while the command works, and
-//! given back when it has ended; if it is lost, the command is ended.
+//! `soloist run`: a command under a lease, as `flock -n` runs it under a lock. The lease is renewed while the command runs, and
+//! released after its end. If the lease is lost, the command is ended.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -27,31 +27,31 @@ use crate::schedule::shutdown::Shutdown;
 use crate::task::command::{USUAL_GRACE, stopping::KILLING_TAKES};
 use crate::time::clock::{Clock, shown::HumanDuration};
 
-/// The arguments are not understood: `EX_USAGE` of `sysexits.h`, as `flock` has it.
+/// The arguments are wrong: `EX_USAGE` of `sysexits.h`, as in `flock`.
 pub(super) const USAGE: u8 = 64;
 
-/// The store can't be opened, or gave no answer: `EX_NOINPUT`, as `flock` has it for its file.
+/// The store can't be opened, or is unavailable: `EX_NOINPUT`, as in `flock` for its file.
 const STORE: u8 = 66;
 
-/// The command could not be started: `EX_UNAVAILABLE`, as `flock` has it.
+/// The command could not be started: `EX_UNAVAILABLE`, as in `flock`.
 const NOT_STARTED: u8 = 69;
 
 /// The lease was lost, and the command was ended for that: `EX_TEMPFAIL`.
 const LEASE_LOST: u8 = 75;
 
-/// The command took too long: as `timeout` has it.
+/// The command reached its timeout: the code of `timeout`.
 const TIMED_OUT: u8 = 124;
 
-/// Another run or an operator wanted the lease, and the command was ended for that, however it took SIGTERM.
+/// Another run or an operator asked for the lease, and the command was ended. Its own exit code does not count.
 const GAVE_WAY: u8 = 143;
 
-/// What a shell adds to the number of the signal that ended a command.
+/// The number that a shell adds to the number of the signal that ended a command.
 const BY_SIGNAL: i32 = 128;
 
-/// What time it is. Only tests set it.
+/// The environment variable that sets the current time, for tests alone.
 const NOW: &str = "SOLOIST_TEST_NOW";
 
-/// Whether the first argument is `run`, so that what is wrong with the others is told as `flock` would.
+/// Returns whether the first argument is `run`. An error in the other arguments then has the exit code of `flock`.
 pub(super) fn is_asked_for() -> bool {
     std::env::args_os().nth(1).is_some_and(|first| first == "run")
 }
@@ -63,7 +63,7 @@ pub(super) fn run(arguments: &ArgMatches) -> ExitCode {
     }))
 }
 
-/// An exit code, and what is to be said.
+/// An exit code, and the message to print.
 type Refused = (u8, String);
 
 fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
@@ -73,7 +73,7 @@ fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
     crate::base::system::keep_exit_statuses();
     let shutdown =
         Shutdown::on_signals().map_err(|error| (NOT_STARTED, format!("can't listen to signals: {error}")))?;
-    // A signal is passed on at once: whoever sends it waits for this process.
+    // A signal is passed on at once, because its sender waits for this process.
     let shutdown =
         shutdown.with_drain(Duration::ZERO).with_grace(grace(arguments).saturating_add(Duration::from_secs(1)));
     let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
@@ -93,11 +93,11 @@ fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
     let Some(mut entry) = run_at(now, &named, arguments)? else { return Ok(0) };
     let is_out = matches!(entry.verdict(), Verdict::Skipped(SkipReason::StoreUnavailable(_)));
     if is_out && text(arguments, "on-outage") == "run" {
-        // A schedule with a name runs nothing while it is not known whether it is paused.
+        // A named schedule runs nothing while its pause can't be read.
         let schedule = if named.paused().is_ok() { &named } else { &schedule };
         entry = run_at(now, schedule, arguments)?.unwrap_or(entry);
     }
-    // Somebody who tries it wants to know why nothing happens.
+    // At a terminal, a user who tries the command wants to know why nothing happens.
     let is_tried = io::stderr().is_terminal() && matches!(entry.verdict(), Verdict::Skipped(_));
     if arguments.get_flag("verbose") || is_tried || is_worth_telling(&entry) {
         let late = entry.missed_by().map_or_else(String::new, |late| format!("{} late: ", HumanDuration(late)));
@@ -110,7 +110,7 @@ fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
     Ok(code)
 }
 
-/// Runs the last due time, late if need be. `None`: it ran when the clocks showed this time first, before they were set back.
+/// Runs the last due time, late if need be. `None`: the time ran already, before the clock was set back.
 fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Result<Option<Entry>, Refused> {
     let name = text(arguments, "name");
     let unknown = |error: UnknownEvent| usage(&error);
@@ -135,7 +135,7 @@ fn usage(error: &(dyn Error + 'static)) -> Refused {
     (USAGE, with_options(&Chain(error).to_string()))
 }
 
-/// The methods of an event, and the options that stand for them.
+/// The methods of an event, and their options.
 const OPTIONS: [(&str, &str); 11] = [
     ("cron", "every"),
     ("timezone", "timezone"),
@@ -178,12 +178,12 @@ fn event(arguments: &ArgMatches) -> Event {
             let zone = arguments.get_one::<String>("timezone").map_or("local", String::as_str);
             let event = event.timezone(zone);
             match interval(arguments) {
-                // cron calls this more often than that, so that only a claim tells which of its times have run.
+                // cron calls this program more often than the interval: only a claim shows which times have run.
                 Some(interval) => event.every(interval).on_one_server(),
                 None => event.cron(every),
             }
         }
-        // It is due whenever this program is called.
+        // Due at each call of this program.
         None => event.every_minute(),
     };
     let duration = |name| duration_of(arguments, name);
@@ -206,7 +206,7 @@ fn event(arguments: &ArgMatches) -> Event {
     }
 }
 
-/// Where it is not said, a short term leaves the command less time to stop in.
+/// Returns the grace. A short term reduces the default.
 fn grace(arguments: &ArgMatches) -> Duration {
     duration_of(arguments, "grace").unwrap_or_else(|| {
         let longest = |term: Duration| (term / 2).saturating_sub(KILLING_TAKES);
@@ -265,10 +265,10 @@ fn now() -> Result<DateTime<Utc>, Refused> {
 fn code(entry: &Entry, conflict: u8) -> u8 {
     match entry.verdict() {
         Verdict::Ran(outcome) => code_of(outcome),
-        // Another server has it: this is what was asked for.
+        // Another server runs this time, as requested.
         Verdict::Skipped(SkipReason::RanElsewhere(_) | SkipReason::Queued(_)) => 0,
         Verdict::Skipped(SkipReason::StoreUnavailable(_)) => STORE,
-        // A success is not read.
+        // Not 0: the messages of a success are not read.
         Verdict::Skipped(SkipReason::Stuck { .. }) => conflict.max(1),
         Verdict::Skipped(_) => conflict,
     }
@@ -315,7 +315,7 @@ fn signal(_: std::process::ExitStatus) -> Option<i32> {
     None
 }
 
-/// The command tells of its own failure, and `flock` is silent about a lock that is taken.
+/// Returns whether to print the entry. The command prints its own failures, and `flock` prints nothing about a taken lock.
 fn is_worth_telling(entry: &Entry) -> bool {
     match entry.verdict() {
         Verdict::Ran(_) if entry.missed_by().is_some() => true,
@@ -323,7 +323,7 @@ fn is_worth_telling(entry: &Entry) -> bool {
             let is_its_own = outcome.exit_status().is_some() && outcome.unprotected().is_none();
             match outcome.cancel_reason() {
                 None => entry.is_failure() && !is_its_own,
-                // Whoever sent the signal knows.
+                // The sender of the signal knows.
                 Some(CancelReason::ShuttingDown) => false,
                 Some(_) => true,
             }

@@ -1,4 +1,4 @@
-//! Tables, and times as people read them.
+//! Tables, and times for people.
 
 use std::io::{self, IsTerminal};
 
@@ -12,11 +12,11 @@ use crate::schedule::history::logged_run::{LoggedRun, RunState};
 use crate::time::clock::shown::HumanDuration;
 use crate::time::zone::Zone;
 
-/// No word up to this length is broken, even if the table gets wider than the terminal.
+/// The longest word that is never broken, even if the table gets wider than the terminal.
 const LONGEST_WORD: u16 = 24;
 
-/// A table that fits the terminal. Elsewhere it is as wide as it needs to be, so that `grep` and `awk` find whole rows. Colours are
-/// for terminals, unless `NO_COLOR` is set: see <https://no-color.org>.
+/// Returns a table that fits the terminal. Elsewhere a table is as wide as it needs to be, so that `grep` and `awk` find whole
+/// rows. Only a terminal gets colours, unless `NO_COLOR` is set: see <https://no-color.org>.
 pub(super) fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> String {
     let rows: Vec<Vec<Cell>> = rows.into_iter().collect();
     let longest_word = |column: usize| {
@@ -52,7 +52,7 @@ pub(super) fn lines(parts: &[String]) -> String {
     parts.join(if io::stdout().is_terminal() { "\n" } else { "; " })
 }
 
-/// A cell that is green if all is well, red if not, and of no colour if it says neither.
+/// Returns a green cell if all is well, a red one if not, and one without a colour for `None`.
 pub(super) fn marked(text: String, is_well: Option<bool>) -> Cell {
     let cell = Cell::new(text);
     match is_well {
@@ -61,13 +61,13 @@ pub(super) fn marked(text: String, is_well: Option<bool>) -> Cell {
     }
 }
 
-/// A table, or this text if there are no rows.
+/// Returns a table, or the text `empty` if there are no rows.
 pub(super) fn table_or(heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>, empty: &str) -> String {
     let mut rows = rows.into_iter().peekable();
     if rows.peek().is_none() { empty.to_owned() } else { table(heads, rows) }
 }
 
-/// How a run of the log ended, or whether it is at work; and whether that is well.
+/// Returns the result of a logged run, or its state before its end; and whether that is good.
 pub(super) fn how_it_ended(run: &LoggedRun) -> (String, Option<bool>) {
     if let Some(end) = run.record().end() {
         return (end.result().to_string(), Some(run.record().is_success()));
@@ -80,21 +80,21 @@ pub(super) fn how_it_ended(run: &LoggedRun) -> (String, Option<bool>) {
     (run.state().keyword().replace('_', " "), is_well)
 }
 
-/// An instant on the clock of a zone, and how far it is from now: `02:30 CET, in 1 h 5 min`.
+/// Returns a time in a zone, with its distance from now: `02:30 CET, in 1 h 5 min`.
 pub(super) fn time(at: DateTime<Utc>, zone: &Zone, now: DateTime<Utc>) -> String {
     let distance = HumanDuration((at - now).abs().to_std().unwrap_or_default());
     let relative = if at < now { format!("{distance} ago") } else { format!("in {distance}") };
     format!("{}, {relative}", time_of(at, zone, now))
 }
 
-/// The same without the distance. It has a date where that is not today's, and seconds where there are any.
+/// Returns a time in a zone, with the date if it is not today's, and with the seconds if they are not zero.
 pub(super) fn time_of(at: DateTime<Utc>, zone: &Zone, now: DateTime<Utc>) -> String {
     let date = if zone.at(at).date_naive() == zone.at(now).date_naive() { "" } else { "%F " };
     let seconds = if at.timestamp() % 60 == 0 { "" } else { ":%S" };
     format!("{} {}", zone.at(at).format(&format!("{date}%H:%M{seconds}")), zone.abbreviation_at(at))
 }
 
-/// Who paused something, until when, and why.
+/// Describes a pause: its end, the process that set it, and the reason.
 pub(super) fn pause_in_words(pause: &Pause, now: DateTime<Utc>) -> String {
     let why = pause.why().map_or_else(String::new, |why| format!(": {}", OneLine(why)));
     let Some(holder) = pause.holder() else { return format!("paused{why}") };
@@ -102,7 +102,7 @@ pub(super) fn pause_in_words(pause: &Pause, now: DateTime<Utc>) -> String {
     format!("paused until {until} by {}{why}", holder.process())
 }
 
-/// A holder, and for how long it has held: `web-1, pid 17, for 12.3 s`.
+/// Describes a holder, and how long it has held the lease: `web-1, pid 17, for 12.3 s`.
 pub(super) fn holding(holder: &Holder, now: DateTime<Utc>) -> String {
     let held_for = HumanDuration((now - holder.since()).to_std().unwrap_or_default());
     format!("{}, for {held_for}", holder.process_and_application())

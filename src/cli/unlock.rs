@@ -1,4 +1,4 @@
-//! Frees a lease: asks its holder to stop, and waits until it has. By force only if that is said.
+//! Frees a lease: asks its holder to stop, and waits for its end. Only `--force` breaks the lease.
 
 use std::thread;
 use std::time::Duration;
@@ -18,20 +18,20 @@ use crate::store::event_mutex::{EventMutex, admission::Admission, broken_lease::
 use crate::task::process_group::orphans::end_orphans;
 use crate::time::clock::{Clock, shown::HumanDuration};
 
-/// How long a command that is ended may take to stop after SIGTERM.
+/// The time that a command may take to stop after SIGTERM.
 #[cfg(unix)]
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long after the end of a command its lease is free at the latest.
+/// The longest time between the end of a command and the end of its lease.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// How much longer than the lease lasts a request to stop is kept: the holder looks for it before that.
+/// The margin of a request to stop, which outlasts the lease: the holder must read the request before it expires.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// Between two looks at a store.
+/// The time between two reads of the store.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Frees a lease in the first of these stores in which it is held.
+/// Frees a lease in the first of these stores that has the lease.
 pub(super) fn unlock(stores: &[&dyn EventMutex], arguments: &ArgMatches) -> Answered {
     let name = MutexName::lease(text(arguments, "name")).map_err(|error| CommandFailure::usage(&error))?;
     let mut held = None;
@@ -66,7 +66,7 @@ fn is_free(name: &MutexName, why: &str) -> CommandAnswer {
     CommandAnswer::text(format!("{} is free: {why}", OneLine(name.mutex())))
 }
 
-/// Who holds it, as far as the store tells.
+/// Returns the holder, if the store shows holders.
 fn holder(store: &dyn EventMutex, name: &MutexName) -> Result<Option<Holder>, MutexError> {
     match store.held(Names::Exactly(name)) {
         Err(error) if error.is_unsupported() => Ok(None),
@@ -74,13 +74,13 @@ fn holder(store: &dyn EventMutex, name: &MutexName) -> Result<Option<Holder>, Mu
     }
 }
 
-/// The holder looks for this whenever it renews its lease, and cancels its run.
+/// Writes a request to stop, and waits. The holder reads the request at the next renewal of its lease, and cancels its run.
 fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: Duration) -> Answered {
     let clock = Clock::system();
     let left = |holder: &Holder| (holder.until() - clock.now()).to_std().unwrap_or_default();
     let term = Term::new(left(holder).max(wait) + MARGIN).unwrap_or(Term::MAX);
     let request = LeaseRequest::new(name.request_to_stop(holder.token()), term, &clock).because(UNLOCK);
-    // If it is there already, another operator asks for the same.
+    // If the request exists already, another operator has written it.
     Admission::claim_only(request).ask(store)?;
     say(format_args!(
         "it is asked to stop, which a run sees when it next renews its lease; waiting for {}",
@@ -101,8 +101,8 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
     )))
 }
 
-/// Waits until this holder holds it no longer: `None`. Somebody else may hold it then. Otherwise the holder, as it is now. It
-/// waits no longer for one that has ended, and whose command goes on.
+/// Waits until this holder no longer holds the lease: `None`, also if another holds it then. After the timeout, returns the holder
+/// as it is now; at once if the holder ends during the wait and its command continues.
 fn wait_until_free(
     store: &dyn EventMutex,
     name: &MutexName,
@@ -129,7 +129,8 @@ fn force(store: &dyn EventMutex, name: &MutexName) -> Answered {
     })
 }
 
-/// A command whose scheduler has gone keeps its lease until it has ended. Nobody renews it, and nobody else ends it.
+/// Returns the failure for a command that outlived its scheduler. The lease lasts until the command ends, and no process ends the
+/// command.
 fn command_runs_on(holder: &Holder) -> CommandFailure {
     let is_here = holder.host() == &*this_host();
     CommandFailure::saying(match holder.process_group() {

@@ -28,7 +28,7 @@ use crate::base::{escape::Quoted, threads};
 use crate::outcome::cancel::{CancelReason, Cancelled};
 use crate::outcome::{command_exit::CommandExit, fault::Fault};
 
-/// What is run, and how.
+/// A command: a program or a line for the shell, and its options.
 #[derive(Debug)]
 pub(crate) struct Command {
     /// A program, or a line for the shell where there are no `arguments`.
@@ -37,19 +37,19 @@ pub(crate) struct Command {
     pub(crate) directory: Option<PathBuf>,
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) output: Output,
-    /// How long it may take to stop after it was told to.
+    /// The time between the request to stop and the kill.
     pub(crate) grace: Duration,
-    /// Whether it works in the place of this process: it has the standard input and the terminal, and gets the signals.
+    /// Whether the command takes the place of this process: it gets the standard input, the terminal and the signals.
     pub(crate) in_place: bool,
 }
 
-/// What it knows of its run.
+/// The environment variables that describe the run.
 const OURS: [&str; 5] = [EVENT, "SOLOIST_OCCURRENCE", "SOLOIST_OWNER", "SOLOIST_TOKEN", "SOLOIST_SLOT"];
 
-/// How long a command may take to stop, unless it is said.
+/// The default grace of a command.
 pub(crate) const USUAL_GRACE: Duration = Duration::from_secs(5);
 
-/// The longest grace: a lease ends so much earlier for the task that runs under it.
+/// The longest grace. A task is cancelled so long before the deadline of its lease.
 pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(60 * 60);
 
 impl Command {
@@ -58,12 +58,12 @@ impl Command {
         Self { program, arguments, directory, environment, output, grace: USUAL_GRACE, in_place: false }
     }
 
-    /// How long before its lease ends it is told to stop.
+    /// Returns how long before the lease's deadline the command is asked to stop.
     pub(crate) fn stopping(&self) -> Duration {
         self.grace + stopping::KILLING_TAKES
     }
 
-    /// Checks that it can be run, or says why not.
+    /// Checks the command, and returns the reason if it can't be run.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.program.to_string_lossy().trim().is_empty() {
             return Err("it has nothing to run".to_owned());
@@ -94,8 +94,8 @@ impl Command {
         }
     }
 
-    /// Runs it, and returns when nothing is left of its group. It is told to stop when the run is cancelled, and killed
-    /// when it does not.
+    /// Runs the command, and returns when no process of its group is left. If the run is cancelled, the command is asked to stop,
+    /// and killed after its grace.
     pub(crate) fn run(&self, run: &Run, orphan: OrphanPolicy) -> (Option<Fault>, Option<CommandExit>) {
         match self.carry_out(run, orphan) {
             Err(fault) => (Some(fault), None),
@@ -136,7 +136,7 @@ impl Command {
         })
     }
 
-    /// What is to be started. It knows for what it runs.
+    /// Returns the process to start. Its environment describes the run.
     fn prepared(&self, run: &Run) -> process::Command {
         let mut command = match &self.arguments {
             None => shell(&self.program),
@@ -163,7 +163,7 @@ impl Command {
         for (name, value) in OURS.into_iter().zip(values) {
             match value {
                 Some(value) => command.env(name, value),
-                // It would be that of the command which has started this process.
+                // An inherited value describes the command that has started this process.
                 None => command.env_remove(name),
             };
         }
@@ -171,7 +171,7 @@ impl Command {
     }
 
     fn not_started(&self, error: &io::Error) -> io::Error {
-        // The system says the same of a program and of a directory.
+        // The system has one error for a missing program and a missing directory.
         match self.directory.as_ref().and_then(|directory| Some((directory, no_directory(directory)?))) {
             Some((directory, error)) => {
                 because(&error, format_args!("could not start {self} in {}", directory.display()))
@@ -181,7 +181,6 @@ impl Command {
     }
 }
 
-/// As it is called in errors.
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Quoted::new(&self.program.to_string_lossy()).fmt(f)
@@ -201,12 +200,12 @@ fn shell(line: &OsStr) -> process::Command {
     use std::os::windows::process::CommandExt;
 
     let mut command = process::Command::new("cmd");
-    // What stands between the outer quotes is the line as it is.
+    // `cmd` takes the line between the outer quotes unchanged.
     command.arg("/D").arg("/S").arg("/C").raw_arg("\"").raw_arg(line).raw_arg("\"");
     command
 }
 
-/// Why this is no directory, if it is none.
+/// Returns the error of a path that leads to no directory.
 fn no_directory(path: &Path) -> Option<io::Error> {
     match path.metadata() {
         Ok(found) if found.is_dir() => None,

@@ -163,7 +163,7 @@ impl TaskControl {
         Moment::NEVER
     }
 
-    /// Forbids further polls. `false`: a poll is running, or no poll will follow anyway.
+    /// Prevents further polls. `false`: a poll is running, or no poll will follow anyway.
     fn revoke(&self) -> bool {
         self.phase.compare_exchange(WAITING, OVER, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!((reason, end.is_abandoned), (Some(CancelReason::LeaseLost), false));
     }
 
-    /// `enforce` does not check a future again that is being polled.
+    /// Checks that `enforce` does not return to a future that is being polled.
     #[test]
     fn a_poll_in_which_its_time_is_over_ends_it() {
         let manual = ManualClock::at(DateTime::UNIX_EPOCH);

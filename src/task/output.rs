@@ -46,7 +46,7 @@ pub(super) struct Listener<'scope> {
     waiting: PipeWriter,
 }
 
-/// The file to which a command writes, and where its output begins in there.
+/// The output file of a command, and the offset at which the output of this run begins.
 pub(super) struct OutputFile {
     pub(super) path: Arc<Path>,
     begin: u64,
@@ -55,7 +55,7 @@ pub(super) struct OutputFile {
     identity: Option<(u64, u64)>,
 }
 
-/// How much of a file is kept for hooks.
+/// The most bytes of a file that are kept for hooks.
 const KEPT_OF_FILE: u64 = 16 * 1024;
 
 impl OutputFile {

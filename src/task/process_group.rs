@@ -29,12 +29,12 @@ pub(super) struct ProcessGroup {
     leader: Child,
     id: Pid,
     watchdog: Option<Watchdog>,
-    /// How the leader ended, once it was reaped.
+    /// The exit status of the leader, after it was reaped.
     status: Option<io::Result<ExitStatus>>,
     zombies: Zombies,
 }
 
-/// The process that was started, which gave the group its number.
+/// The process that was started. Its id is the id of the group.
 #[derive(Clone, Copy)]
 pub(super) struct Leader(Pid);
 
@@ -86,13 +86,13 @@ impl ProcessGroup {
         Leader(self.id)
     }
 
-    /// By this signal; by SIGTERM, if none is said.
+    /// Sends the group this signal, or SIGTERM.
     pub(super) fn ask_to_stop(&mut self, signal: Option<i32>) {
         self.watchdog.iter_mut().for_each(Watchdog::note_termination);
         self.signal(signal.and_then(Signal::from_named_raw).unwrap_or(Signal::TERM));
     }
 
-    /// Lets it go on, if it is stopped: a process that is stopped hears no signal but SIGKILL.
+    /// Continues the group if it is stopped: a stopped process handles no signal but SIGKILL.
     pub(super) fn let_go_on(&self) {
         self.signal(Signal::CONT);
     }
@@ -101,24 +101,24 @@ impl ProcessGroup {
         self.signal(Signal::KILL);
     }
 
-    /// The number is the group's as long as anything of it is there. When the leader was noticed to have ended, whatever
-    /// else was there at the last look may have gone since: that its number is another's by then is a matter of chance.
+    /// Sends the group a signal. The kernel does not reuse the id of the group while a process of the group exists. After the end
+    /// of the leader, the others may have ended since the last check; a reuse of the id within this time is unlikely.
     fn signal(&self, signal: Signal) {
-        // An error says that nothing of it is left, or that it has become somebody else's, as `sudo` does.
+        // An error means that the group has ended, or that its processes belong to another user, as with `sudo`.
         let _ = kill_process_group(self.id, signal);
     }
 
-    /// Whether nothing of it is left, asked once the leader has ended. `thorough`: also if that means to look at every
-    /// process there is.
+    /// Returns whether no process of the group is left; call it after the end of the leader. `thorough`: also if that takes a scan
+    /// of all processes.
     pub(super) fn has_gone(&mut self, thorough: bool) -> bool {
         let Self { leader, status, .. } = self;
         status.get_or_insert_with(|| leader.wait());
-        // What the leader left behind is a child of this process, if that is the one that adopts: in a container.
+        // If this process adopts orphans, as in a container, it must reap the children of the leader.
         while let Ok(Some(_)) = waitpgid(self.id, WaitOptions::NOHANG) {}
         test_kill_process_group(self.id) == Err(Errno::SRCH) || (thorough && self.zombies.are_all_of(self.id))
     }
 
-    /// How the leader ended, when nothing of it is left.
+    /// Returns the exit status of the leader, after the end of the group.
     pub(super) fn end(self) -> io::Result<ExitStatus> {
         let Self { mut leader, watchdog, status, .. } = self;
         watchdog.into_iter().for_each(Watchdog::dismiss);
@@ -127,7 +127,7 @@ impl ProcessGroup {
 }
 
 impl Leader {
-    /// Waits until it has ended, and leaves it to be reaped: as long as it is not, its number is nobody else's.
+    /// Waits for the end of the leader, and does not reap it: until then, the kernel does not reuse its id.
     pub(super) fn wait(self) {
         let ended = || waitid(WaitId::Pid(self.0), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         while matches!(ended(), Err(Errno::INTR)) {}

@@ -22,10 +22,10 @@ impl ProcessAlone {
         self.0.clone()
     }
 
-    /// Does nothing: such a system has no request to stop.
+    /// Ignores the request: such a system has no signal for it.
     pub(super) fn ask_to_stop(&mut self, _: Option<i32>) {}
 
-    /// There are no stops here.
+    /// Ignores the request: such a system stops no process.
     pub(super) fn let_go_on(&self) {}
 
     pub(super) fn kill(&self) {

@@ -1,8 +1,8 @@
 //! A process that ends a command when its scheduler was killed.
 //!
-//! It reads from a pipe of the scheduler's: the kernel closes that pipe when the scheduler ends, however it ended; but not while
-//! a child that the scheduler forked meanwhile has it open. So the kernel also sends the watchdog a signal. (The command itself
-//! could be sent one, but none of the processes that it has started.)
+//! The watchdog reads from a pipe of the scheduler. The kernel closes the pipe when the scheduler ends, unless a child that the
+//! scheduler has forked meanwhile keeps the pipe open. So the kernel also sends the watchdog a signal. (The kernel could signal
+//! the command itself, but not the processes that the command has started.)
 
 use std::io::{self, PipeWriter, Write};
 use std::os::unix::process::CommandExt;
@@ -25,7 +25,7 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Watches over what tells its process id to [`line`](Self::line).
+    /// Starts a watchdog for the process that writes its id to [`line`](Self::line).
     pub(super) fn start(grace: Duration) -> io::Result<Self> {
         Self::begin(grace, process_id::current())
             .map_err(|error| because(&error, "its watchdog, /bin/sh, could not be started"))
@@ -33,15 +33,16 @@ impl Watchdog {
 
     fn begin(grace: Duration, scheduler: u32) -> io::Result<Self> {
         let (input, line) = io::pipe()?;
-        // Whoever lists processes sees what it does, in as few words as can be.
+        // The script is an argument, so a list of processes shows it: keep it short.
         let script: String =
             SCRIPT.lines().filter(|line| !line.starts_with('#')).flat_map(|line| [line, "\n"]).collect();
-        // Nothing of the scheduler's is held by it: no directory, no output that somebody waits for, no terminal.
+        // The watchdog holds no directory, output or terminal of the scheduler, because others may wait for their release.
         let mut process = Command::new("/bin/sh");
         process.args(["-c", &script, "soloist-watchdog", &in_seconds(grace), &scheduler.to_string()]);
         process.current_dir("/").process_group(0);
         process.stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
-        // This thread waits for the end of the command, and so lives as long as the watchdog is wanted.
+        // The signal comes when this thread ends. This thread waits for the end of the command, so it lives as long as the
+        // watchdog is needed.
         #[cfg(target_os = "linux")]
         system::signal_at_death_of_this_thread(&mut process, Signal::URG);
         Ok(Self { process: process.spawn()?, line })
@@ -51,21 +52,22 @@ impl Watchdog {
         self.line.try_clone()
     }
 
-    /// The command was told to stop: if the scheduler goes now, it has had its grace.
+    /// Notes that the command was asked to stop: if the scheduler ends now, the watchdog grants no second grace.
     pub(super) fn note_termination(&mut self) {
-        // It may have been killed.
+        // An error means that the watchdog was killed.
         let _ = self.line.write_all(b"stopping\n");
     }
 
-    /// There is nothing to watch over any more, or never was.
+    /// Ends the watchdog: the command has ended, or was never started.
     pub(super) fn dismiss(mut self) {
-        // While it can still read: the end of its input would set it off. If it was killed already, that is done.
+        // Kill the watchdog before its pipe is closed: the end of its input would make it end the command. An error means that it
+        // was killed already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// As `sleep` takes it: whole seconds where it can be, because not each takes fractions.
+/// Formats a grace for `sleep`: whole seconds if possible, because not every `sleep` accepts fractions.
 fn in_seconds(grace: Duration) -> String {
     let millis = grace.as_nanos().div_ceil(1_000_000);
     let (seconds, millis) = (millis / 1000, millis % 1000);

@@ -1,4 +1,4 @@
-//! Stops a command: asks all that it started to end when its run is cancelled, and kills what is left after its grace.
+//! Stops a command: asks its processes to end when the run is cancelled, and kills the rest after the grace.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,17 +12,18 @@ use crate::task::process_group::{Leader, ProcessGroup as Processes};
 use crate::task::process_not_unix::{Leader, ProcessAlone as Processes};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// What is left for a command to end in when it is killed.
+/// The time that is reserved for the end of a killed command.
 pub(crate) const KILLING_TAKES: Duration = Duration::from_secs(1);
 
-/// How often is looked whether what the command left behind has ended.
+/// The first and the longest interval between two checks whether the group has ended.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LAST_LOOK: Duration = Duration::from_millis(500);
 
-/// From this on each look is a thorough one.
+/// The shortest interval before a thorough check.
 const THOROUGH_LOOK: Duration = Duration::from_millis(16);
 
-/// Waits until nothing is left of the group, and ends it if the run is cancelled. Why it did so, if it did.
+/// Waits until no process of the group is left, and ends the group if the run is cancelled. Returns the reason if the group was
+/// ended.
 pub(super) fn wait_for_end(
     group: &mut Processes,
     held: &HeldLease,
@@ -75,30 +76,30 @@ pub(super) fn wait_for_end(
     }
 }
 
-/// A command that was told to stop.
+/// A command that was asked to stop.
 struct Stopping {
     reason: CancelReason,
-    /// On the machine's clock, which is the command's.
+    /// On the system's clock, because the command runs on this machine.
     kill_at: Moment,
     killed: bool,
 }
 
 impl Stopping {
-    /// Whether it may not go on any longer.
+    /// Returns whether the command must be killed now.
     fn is_over(&self, held: &HeldLease) -> bool {
         self.kill_at <= Clock::system().moment() || last_moment(held) <= held.now()
     }
 }
 
-/// The latest time at which a command that was told to stop is killed, on the clock of its lease.
+/// Returns the latest time of the kill, on the clock of the lease.
 fn last_moment(held: &HeldLease) -> Moment {
     held.last_moment().minus(KILLING_TAKES)
 }
 
-/// How the end of the process that was started is learned of.
+/// The end of the leader, and how this process learns of it.
 pub(super) struct LeaderEnd {
     pub(super) leader: Leader,
-    /// Whether a thread waits for it. Without one it is looked for now and then.
+    /// Whether a thread waits for the end. Without one, the end is polled.
     pub(super) is_told: bool,
     pub(super) has_come: Arc<AtomicBool>,
 }

@@ -11,18 +11,18 @@ use super::zombies::Zombies;
 use crate::lease::owner::Owner;
 use crate::time::clock::Clock;
 
-/// Between two looks.
+/// The time between two checks.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How long the kernel may take to end what was killed.
+/// The time that the kernel may take to end killed processes.
 const KILLING: Duration = Duration::from_secs(2);
 
-/// Ends the group of a command that ran for this owner: by SIGTERM, and by SIGKILL when the grace is over. `false`: something of it
-/// is still there.
+/// Ends the group of a command that ran for this owner: by SIGTERM, and by SIGKILL when the grace is over. `false`: a process of
+/// the group is left.
 ///
 /// # Errors
 ///
-/// The group can't be signalled, or no process of it knows this owner: its number may be another's by now.
+/// The group can't be signalled, or no process of it names this owner: its id may be another group's by now.
 pub(crate) fn end_orphans(group: u32, owner: Owner, grace: Duration) -> io::Result<bool> {
     let group = i32::try_from(group).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
     if test_kill_process_group(group) != Err(Errno::SRCH) && !is_of(group, owner) {
@@ -48,7 +48,7 @@ pub(crate) fn end_orphans(group: u32, owner: Owner, grace: Duration) -> io::Resu
     Ok(false)
 }
 
-/// Whether a process of this group was started for this owner, by its environment.
+/// Returns whether the environment of a process in this group names the owner.
 #[cfg(target_os = "linux")]
 fn is_of(group: Pid, owner: Owner) -> bool {
     use std::fs;
@@ -65,7 +65,7 @@ fn is_of(group: Pid, owner: Owner) -> bool {
     ids.filter(|id| ProcessStat::read(*id).is_some_and(|it| it.group == group.as_raw_pid())).any(knows)
 }
 
-/// Elsewhere the kernel does not show it.
+/// Returns `true`: other systems do not show the environment of a process.
 #[cfg(not(target_os = "linux"))]
 fn is_of(_: Pid, _: Owner) -> bool {
     true

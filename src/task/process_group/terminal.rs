@@ -1,10 +1,10 @@
 //! The terminal of this process, which a command in its place shares.
 //!
-//! The command has a process group of its own, so that all of it can be ended. But a terminal knows one group as its foreground:
-//! that of a shell's job, to which this process belongs, and perhaps a pager or a whole script. So the job keeps the terminal, and
-//! its keys reach this process, which passes them on. Another group that reads from the terminal or changes its settings is stopped
-//! by the kernel. When that stops the command, it is lent the terminal, if the job is in the foreground. When anything else stops
-//! the command, the job stops with it, so that the shell goes on.
+//! The command has a process group of its own, so that all of it can be ended. But a terminal has one foreground group: the job of
+//! a shell, with this process and perhaps a pager or a whole script. So the job keeps the terminal. The signals of its keys reach
+//! this process, which passes them on. If another group reads from the terminal or changes its settings, the kernel stops that
+//! group. If the kernel stops the command so while the job is in the foreground, the command is lent the terminal. If anything
+//! else stops the command, the job stops with it, so that the shell continues.
 
 use std::fs::File;
 use std::io;
@@ -86,7 +86,7 @@ impl Drop for SharedTerminal {
 
 /// Sends a signal to a process group.
 fn send(group: Pid, signal: Signal) {
-    // An error says that nothing of it is left.
+    // An error means that the group has ended.
     let _ = kill_process_group(group, signal);
 }
 
@@ -99,7 +99,7 @@ fn take_back(terminal: &File, command: Pid) {
     if is_foreground(terminal, command) {
         // Without this, the change would stop this process, which is in the background.
         let _ignored = SignalAction::Ignore.of(Signal::TTOU);
-        // An error says that the terminal has gone.
+        // An error means that the terminal has gone.
         let _ = tcsetpgrp(terminal, getpgrp());
     }
 }
@@ -115,16 +115,18 @@ fn follow(terminal: &File, command: Pid, held: &HeldLease) {
         } else if is_cancelled() || (signal == Signal::STOP && !is_foreground(terminal, command)) {
             continue; // The command is killed soon, or was stopped by an operator: its lease is renewed.
         } else if asks_for_terminal && is_orphaned() {
-            // No shell will ever give it the terminal. A command that ignores that would read, and be stopped, without end.
+            // No shell will ever give the command the terminal. A command that ignores SIGHUP would read and be stopped without
+            // end.
             send(command, if has_hung_up { Signal::KILL } else { Signal::HUP });
             has_hung_up = true;
         } else {
             take_back(terminal, command);
-            // Also the processes that ignore the keys of the terminal: no thread renews the lease while this process is stopped.
+            // STOP also reaches processes that ignore the keys of the terminal: no thread renews the lease while this process is
+            // stopped.
             send(command, Signal::STOP);
             stop_job(if signal == Signal::STOP { Signal::TSTP } else { signal });
             let is_ended = || !is_foreground(terminal, getpgrp()) && held.wait(ENDING).is_some();
-            // Stopped for longer than its lease lasts, the command must not go on.
+            // After a stop that outlasts its lease, the command must not continue.
             if is_cancelled() || is_ended() {
                 continue;
             }
@@ -140,7 +142,7 @@ fn next_stop(process: Pid) -> Option<Signal> {
         match waitid(WaitId::Pid(process), options) {
             Err(Errno::INTR) => {}
             Ok(Some(status)) if status.stopped() => {
-                // Without `NOWAIT`, which leaves an end to the thread that waits for it, each stop is told once.
+                // Without `NOWAIT`, each stop is reported once. `NOWAIT` leaves an end to the thread that waits for it.
                 let _ = waitid(WaitId::Pid(process), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
                 return status.stopping_signal().and_then(Signal::from_named_raw).or(Some(Signal::STOP));
             }

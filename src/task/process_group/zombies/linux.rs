@@ -1,4 +1,4 @@
-//! How Linux tells which processes of a group are zombies.
+//! Finds the zombies of a process group on Linux.
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,19 +10,19 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::base::{process_stat::ProcessStat, system::group_of};
 
-/// How often it looks again for processes that others have started meanwhile.
+/// The most scans for processes that others have started meanwhile.
 const LOOKS: u32 = 10;
 
 /// The largest number that Linux gives a process.
 const LARGEST: i32 = 1 << 22;
 
-/// Returns the processes of this group, if all are zombies. `None`: one of them lives, or it is not known.
+/// Returns the processes of this group, if all are zombies. `None`: a process lives, or the states are not known.
 pub(super) fn if_all_are_zombies(group: Pid) -> Option<Vec<u32>> {
-    // Where `/proc` hides the processes of other users, it hides the first of all.
+    // If `/proc` hides the processes of other users, it hides process 1.
     if ProcessStat::read(1).is_some() { if_listed_are_zombies(group) } else { if_numbered_are_zombies(group) }
 }
 
-/// Asks `/proc`, which lists all processes.
+/// Reads `/proc`, which lists all processes.
 fn if_listed_are_zombies(group: Pid) -> Option<Vec<u32>> {
     let (mut zombies, mut known) = (Vec::new(), HashSet::new());
     for _ in 0..LOOKS {
@@ -31,7 +31,7 @@ fn if_listed_are_zombies(group: Pid) -> Option<Vec<u32>> {
             if known.contains(&id) {
                 continue;
             }
-            // What has gone since it was listed may have been of the group, and may have started another before.
+            // A process that has gone since the list was made may belong to the group, and may have started another.
             let Some(process) = ProcessStat::read(id) else {
                 all_are_known = false;
                 continue;
@@ -51,8 +51,8 @@ fn if_listed_are_zombies(group: Pid) -> Option<Vec<u32>> {
     None
 }
 
-/// Asks the kernel about each number that a process can have, first those that follow the group's own. It answers about the
-/// processes of every user, but takes a second for four million numbers.
+/// Asks the kernel about each possible process id, first those that follow the group's own. The kernel answers about the processes
+/// of every user, but four million ids take a second.
 fn if_numbered_are_zombies(group: Pid) -> Option<Vec<u32>> {
     let largest = fs::read_to_string("/proc/sys/kernel/pid_max").ok().and_then(|largest| largest.trim().parse().ok());
     let (first, largest) = (group.as_raw_pid(), largest.unwrap_or(LARGEST));
@@ -60,7 +60,7 @@ fn if_numbered_are_zombies(group: Pid) -> Option<Vec<u32>> {
     of_group.map(|id| has_ended(id).then_some(id.unsigned_abs())).collect()
 }
 
-/// Returns whether a process has ended, of whichever user it is.
+/// Returns whether a process has ended; it may belong to another user.
 fn has_ended(id: i32) -> bool {
     match Pid::from_raw(id).map(|id| pidfd_open(id, PidfdFlags::empty())) {
         Some(Ok(process)) => poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&Timespec::default())) == Ok(1),
@@ -85,7 +85,7 @@ mod tests {
 
         let mut child = Command::new("sleep").arg("60").process_group(0).spawn().expect("there is sleep");
         let group = Pid::from_child(&child);
-        // Others that come and go may leave the answer open.
+        // Other processes that start or end may leave the result open.
         let listed = |expected: &Option<Vec<u32>>| (0..1000).any(|_| if_listed_are_zombies(group) == *expected);
         assert_eq!((if_listed_are_zombies(group), if_numbered_are_zombies(group)), (None, None), "it lives");
         child.kill().expect("it is ours");
