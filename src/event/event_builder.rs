@@ -139,18 +139,18 @@ impl Event {
         Self::of(name.into(), Work::Callback(callback(task)))
     }
 
-    /// Makes an event whose task is a future, which a tokio runtime drives: that of
-    /// [`with_runtime`](crate::Schedule::with_runtime), or the runtime that the thread is in when the event is
+    /// Makes an event whose task is a future, which a tokio runtime drives. The runtime is that of
+    /// [`with_runtime`](crate::Schedule::with_runtime), or the one that the thread is in when the event is
     /// [added](crate::Schedule::add). The task gets its run by value. Its name is its identity, as with
     /// [`call`](Self::call). It returns anything that a callback may return.
     ///
-    /// A future can be ended at its next `await`, and so it keeps a promise that no callback can: **no poll of it
-    /// begins when its lease is over**. A run that is cancelled, by the loss of its lease, its
-    /// [`timeout`](Self::timeout) or a [`Shutdown`](crate::Shutdown), is notified by
-    /// [`Run::cancelled`](crate::Run::cancelled). The future is dropped when its [`grace`](Self::grace) is over, or at
-    /// once if another process may hold the lease already. So the run is notified before its lease ends, earlier by the
-    /// grace and a second, and the future is dropped a second before. Its destructors run when the runtime next has a
-    /// turn. If it panics, or its runtime ends or aborts it, the run has failed, and the lease is released.
+    /// A future can be ended at its next `await`. So it keeps a promise that no callback can: **no poll of it begins
+    /// when its lease is over**. A run that is cancelled, by the loss of its lease, its [`timeout`](Self::timeout) or a
+    /// [`Shutdown`](crate::Shutdown), is notified by [`Run::cancelled`](crate::Run::cancelled). The future is dropped
+    /// when its [`grace`](Self::grace) is over, or at once if another process may hold the lease already. So the run is
+    /// notified before its lease ends, earlier by the grace and a second, and the future is dropped a second before.
+    /// Its destructors run when the runtime next has a turn. If it panics, or its runtime ends or aborts it, the run
+    /// has failed, and the lease is released.
     ///
     /// A future can't promise more: a poll that is under way goes on until its next `await`. Work that was handed to
     /// `spawn_blocking`, to a task of its own or to a server goes on, too. If such work writes, pass its [fencing
@@ -221,7 +221,7 @@ impl Event {
     /// Runs on a worker thread, at the same time as the other events of the tick. The tick ends when all events have ended.
     /// Without this, events run one after another.
     ///
-    /// The background events of a store are admitted in batches of up to a hundred, and released in batches: a lease is
+    /// The background events of a store are admitted in batches of up to a hundred, and released in batches. A lease is
     /// released at once if nothing else is running, and otherwise a few milliseconds after its run has ended, 50 at
     /// most. Of each store's events, up to two hundred run at once on as many threads, and none of them waits for
     /// another's task. The next batch is admitted when there are threads for a hundred.
@@ -231,8 +231,8 @@ impl Event {
     }
 
     /// Runs when it is due even if its schedule is [paused](crate::Schedule::pause), and even if the store does not
-    /// answer whether it is: for events that a pause is not meant for, such as a heartbeat. Its own protections apply
-    /// as always.
+    /// answer whether it is paused. This is for events that a pause is not meant for, such as a heartbeat. Its own
+    /// protections apply as always.
     pub fn even_when_paused(mut self) -> Self {
         self.even_when_paused = true;
         self

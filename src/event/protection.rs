@@ -41,7 +41,7 @@ pub(crate) struct Protection {
     /// The name of the lease. Stores keep the claims beside it.
     pub(crate) mutex: MutexName,
     pub(crate) lease: Option<LeaseTerms>,
-    /// The leases, where several runs may be running: a run holds any one of them, and the first is `mutex`. Empty
+    /// The leases, where several runs may run at a time: a run holds any one of them, and the first is `mutex`. Empty
     /// where one run may.
     pub(crate) slots: Vec<MutexName>,
     pub(crate) claim: Option<Claim>,

@@ -111,10 +111,10 @@ impl Event {
     /// [`anchored_at`](Self::anchored_at), so that all servers of a fleet agree, and no restart moves them. An interval
     /// does not drift, however long its task takes.
     ///
-    /// Other words may limit it to minutes, hours or days that are longer than the interval:
-    /// `every_ten_seconds().hourly()` is every ten seconds of the first minute of each hour; an interval of 90 minutes
+    /// Other words may limit the event to minutes, hours or days that are longer than the interval.
+    /// `every_ten_seconds().hourly()` is every ten seconds of the first minute of each hour. An interval of 90 minutes
     /// with `weekdays()` leaves out the weekend of the event's zone. The rule for clock changes does not apply to such
-    /// words: a time that the clocks leave out does not come, and a time that they show twice comes twice.
+    /// words. A time that the clocks leave out does not come, and a time that they show twice comes twice.
     ///
     /// An interval of whole minutes is found by a tick each minute. For one with seconds, such as 90,
     /// [`run_due`](crate::Schedule::run_due) runs the latest occurrence in the minute before it, if there is one;
@@ -250,8 +250,8 @@ impl Event {
 /// Days of the week, of the month and of the year.
 ///
 /// Where both a day of the month and a day of the week are said, a day is due when it is *either*: see
-/// [`Crontab`](crate::time::Crontab). A `time` is written as for [`daily_at`](Self::daily_at). A `day` of the month is from 1 to
-/// 31; in a month that has no such day the event is not due, so that 31 means seven times a year.
+/// [`Crontab`](crate::time::Crontab). A `time` is written as for [`daily_at`](Self::daily_at). A `day` of the month is
+/// from 1 to 31. In a month that has no such day the event is not due: 31 means seven times a year.
 /// [`add`](crate::Schedule::add) refuses other days, an empty list, and a date that never comes.
 ///
 /// ```
@@ -352,19 +352,19 @@ impl Event {
     }
 }
 
-/// Windows: the part of the day in which the event runs. These words are [filters](Self::when): an event that is due
-/// outside of its window is in the report, as filtered out. An event that is run by hand outside of its window is
-/// filtered out, too. The [next times](Self::upcoming) of an event are those in its windows. An event with several
-/// windows runs where all of them are open. `add` refuses an event whose windows are never open together.
+/// Windows limit an event to a part of the day. These words are [filters](Self::when): an event that is due outside of
+/// its window is in the report, as filtered out. An event that is run by hand outside of its window is filtered out,
+/// too. The [next times](Self::upcoming) of an event are those in its windows. An event with several windows runs where
+/// all of them are open. `add` refuses an event whose windows are never open together.
 impl Event {
-    /// Runs only from `start` to `end`, both of them included to the end of their minute: with `"08:00"` and `"17:00"`
+    /// Runs only from `start` to `end`, both of them included to the end of their minute. With `"08:00"` and `"17:00"`,
     /// the last run of an event that is due every minute is that of 17:00. Where `start` is the later one, the window
     /// goes over midnight: `"22:00"` to `"06:00"` is the night.
     ///
-    /// What counts is what the clocks of the event's zone show at the tick; of an occurrence that
-    /// [`catch_up`](Self::catch_up) makes up for, both that and its own time have to lie in the window. So a time that
-    /// a change of the clocks left out, and that [is made up for](crate::time::ClockChange) after it, has to lie in the
-    /// window when it is made up for.
+    /// The time on the clocks of the event's zone at the tick has to lie in the window. For an occurrence that
+    /// [`catch_up`](Self::catch_up) makes up for, its own time has to lie in the window, too. A time that a change of
+    /// the clocks left out [is made up for](crate::time::ClockChange) after the change: that later time has to lie in
+    /// the window.
     ///
     /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`; `add` refuses any other text. Another word
     /// has to say when the event is due.

@@ -9,7 +9,7 @@ use crate::event::protection::overlap::Overlap;
 use crate::store::{event_mutex::EventMutex, handle::Store};
 
 impl Event {
-    /// Never starts the event while an earlier run of it is running, however long that takes: a run holds a lease,
+    /// Never starts the event while an earlier run of it is running, however long that takes. A run holds a lease,
     /// which is renewed until the task has ended.
     ///
     /// The lease has a term of 60 seconds, unless [`lease_term`](Self::lease_term) or
@@ -44,7 +44,7 @@ impl Event {
     ///
     /// A run holds one of so many slots, the first that is free. All of them are tried in one request. A run
     /// [knows](crate::Run::slot) its slot, so that runs beside one another can use different ports or folders. [Fencing
-    /// tokens](crate::Run::fencing_token) rise over all slots: a resource that several runs use at a time can't
+    /// tokens](crate::Run::fencing_token) rise over all slots. A resource that several runs use at a time can't
     /// recognise a stale token by comparing tokens, unless it keeps the highest token of each slot.
     ///
     /// This method does not make the event run [on one server](Self::on_one_server): without that, each server runs
@@ -63,14 +63,14 @@ impl Event {
 
     /// Never starts the event while an earlier run of it is running, for a fixed `term` at the most: from 1 millisecond
     /// to ten years. The lease is not renewed: a task that is still running when the term is over is
-    /// [cancelled](crate::Run::is_cancelled) and may be overlapped; the report says that this term was over. A killed
+    /// [cancelled](crate::Run::is_cancelled) and may be overlapped. The report says that this term was over. A killed
     /// process blocks its event for the rest of the term, except on the file store.
     pub fn without_overlapping_for(self, term: Duration) -> Self {
         self.say("without_overlapping_for", term, |event| &mut event.protections.fixed_term)
     }
 
-    /// Sets the term for which the lease of [`without_overlapping`](Self::without_overlapping) is granted and renewed:
-    /// from 100 milliseconds to ten years. The default is 60 seconds.
+    /// Sets the term of each grant and renewal of the lease of [`without_overlapping`](Self::without_overlapping): from
+    /// 100 milliseconds to ten years. The default is 60 seconds.
     ///
     /// A killed process blocks its event for this long. A store may be unavailable for two thirds of this time before a
     /// run is cancelled.
@@ -82,7 +82,7 @@ impl Event {
     /// years.
     ///
     /// A task that is shorter than the difference between two servers' clocks would otherwise run on both, one after
-    /// the other: servers that are 2 s apart and a task of 1 ms make two runs, and with `hold_at_least` of 5 s one.
+    /// the other. Servers that are 2 s apart and a task of 1 ms make two runs, and with `hold_at_least` of 5 s one.
     /// Until then, others skip it as still running. It needs a lease: a renewed one of any term, or one for a fixed
     /// term that is not shorter. A killed process holds its lease no longer than its term, and on the file store not at
     /// all.
@@ -95,10 +95,10 @@ impl Event {
     /// [replaces](Overlap::Replace) the run. This method goes with [`without_overlapping`](Self::without_overlapping),
     /// and makes the event run [on one server](Self::on_one_server). The store must be able to extend a lease, as all
     /// built-in stores are. For `Replace` it must also be able to say who [holds](EventMutex::held) the lease, and the
-    /// holder's [occurrence](crate::store::Holder::occurrence); if it can't, an occurrence that would replace a run is
+    /// holder's [occurrence](crate::store::Holder::occurrence). If it can't, an occurrence that would replace a run is
     /// skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable).
     ///
-    /// An occurrence that waits delays no other event: it has a thread of its own, which asks the store about once a
+    /// An occurrence that waits delays no other event. It has a thread of its own, which asks the store about once a
     /// second, and [`run_due`](crate::Schedule::run_due) returns when it has run. Until then no later occurrence of the
     /// event starts before it. It waits [`within`](Self::within) a time; after that it is skipped as
     /// [`QueuedTooLong`](crate::SkipReason::QueuedTooLong). Servers that come second with an occurrence that waits skip

@@ -42,7 +42,7 @@ impl Event {
     /// writes it. So a run may start before the pause begins; while the store is unavailable, several runs may.
     ///
     /// `add` refuses it in a schedule without a [name](crate::Schedule::named), or one whose log keeps `times` runs or
-    /// fewer: runs that are running or were cancelled take places there, too, so keep some more.
+    /// fewer. Runs that are running or were cancelled take places there, too, so keep some more.
     ///
     /// ```
     /// use chrono::{TimeDelta, Utc};
@@ -63,9 +63,10 @@ impl Event {
         self.say("pause_on_failure", times, |event| &mut event.failure_limit)
     }
 
-    /// Takes a run for stuck that has been running for this long, from 1 millisecond to ten years: an occurrence that is skipped
-    /// because of it is a failure, [`Stuck`](crate::SkipReason::Stuck), on every server. So a run that hangs is reported by each
-    /// of its next occurrences, and not for ever skipped in silence. The run itself goes on; [`timeout`](Self::timeout) ends one.
+    /// Takes a run for stuck that has been running for this long, from 1 millisecond to ten years. An occurrence that
+    /// is skipped because of it is a failure, [`Stuck`](crate::SkipReason::Stuck), on every server. So a run that hangs
+    /// is reported by each of its next occurrences, and not for ever skipped in silence. The run itself goes on;
+    /// [`timeout`](Self::timeout) ends one.
     ///
     /// The time counts from the grant of the lease, on the store's clock, to now on the schedule's. It needs a lease.
     ///

@@ -18,7 +18,7 @@ pub(crate) const SLOTS: RangeInclusive<usize> = 1..=100;
 const ATTEMPT: Term = Term::DEFAULT;
 
 impl Protection {
-    /// Returns the names of the leases: several where several runs may be running. A run holds any one of them.
+    /// Returns the names of the leases: several where several runs may run at a time. A run holds any one of them.
     pub(crate) fn leases(&self) -> &[MutexName] {
         match (self.lease, &self.slots[..]) {
             (None, _) => &[],
@@ -33,8 +33,8 @@ impl Protection {
         self.slots.len().max(1)
     }
 
-    /// Calls `ask` with each admission, with this label, that one run asks the store for at `now`. The run needs only
-    /// one of them. `claimant`: `None` for a run by hand.
+    /// Calls `ask` with each admission of one run at `now`, labelled with `label`. The run needs only one of them.
+    /// `claimant`: `None` for a run by hand.
     #[inline]
     pub(crate) fn each_admission(
         &self,
