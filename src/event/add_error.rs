@@ -8,9 +8,9 @@ use crate::base::{error::debug_as_display, escape::Quoted};
 use crate::lease::term::Term;
 use crate::time::clock::shown::ExactDuration;
 
-/// The reason for which a schedule refused an event. The schedule is as it was before.
+/// The reason why a schedule refused an event. The schedule is as it was before.
 ///
-/// `Display` names the event and the method, says what is wrong with the value, and what to write instead.
+/// `Display` names the event and the method, says why the value is wrong, and what to write instead.
 ///
 /// ```
 /// use soloist::{AddErrorKind, Event, Schedule};
@@ -60,17 +60,17 @@ debug_as_display!(AddError);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AddErrorKind {
-    /// Its name, or the name of its mutex, is invalid.
+    /// The event's name, or the name of its mutex, is invalid.
     Name,
     /// Another event of the schedule has its name.
     Duplicate,
-    /// It has no timetable, or one that is malformed or never due.
+    /// The event has no timetable, or its timetable is malformed or never due.
     Timetable,
-    /// Its zone is unknown, or it is the machine's own and `TZ` is invalid.
+    /// The event's zone is unknown, or it is the machine's own and `TZ` is invalid.
     Zone,
-    /// Its command can't be run.
+    /// The event's command can't be run.
     Command,
-    /// Its task is a future (`Event::spawn`), and there is no runtime to drive it.
+    /// The event's task is a future (`Event::spawn`), and there is no runtime to drive it.
     Runtime,
     /// A number or a duration is too small or too large.
     OutOfRange,
@@ -78,7 +78,7 @@ pub enum AddErrorKind {
     Conflict,
     /// A setting needs another one, of the event or of the schedule, that is missing.
     Missing,
-    /// Its store says that it can't do what a setting needs.
+    /// The event's store can't do what a setting needs.
     Store,
 }
 

@@ -59,32 +59,33 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Its name.
+    /// Returns the name of the event.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// When it is due on the clocks of its [zone](Self::zone), in plain English: `daily at 02:30`, `every 10 seconds`. What
-    /// its [conditions](Self::conditions) leave out is not in it.
+    /// Returns the times at which the event is due on the clocks of its [zone](Self::zone), in plain English: `daily at
+    /// 02:30`, `every 10 seconds`. The text does not mention the [conditions](Self::conditions), which may leave times
+    /// out.
     pub fn timetable(&self) -> String {
         self.timetable.in_words()
     }
 
-    /// The zone of its timetable.
+    /// Returns the zone of the timetable.
     pub fn zone(&self) -> &Zone {
         &self.timetable.zone
     }
 
-    /// The name of its lease; `None` without one.
+    /// Returns the name of the lease; `None` without one.
     pub fn mutex_name(&self) -> Option<&MutexName> {
         self.protection.lease.map(|_| &self.protection.mutex)
     }
 
-    /// What it asks for beside running, in the words that ask for it, one by one: `without_overlapping, lease of 1 min 0 s, renewed`,
-    /// `on_one_server`, `timeout 5 min 0 s`. For people; the texts may change.
+    /// Returns the protections, in the words that ask for them, one by one: `without_overlapping, lease of 1 min 0 s,
+    /// renewed`, `on_one_server`, `timeout 5 min 0 s`. For people; the texts may change.
     pub fn protections(&self) -> Vec<String> {
         let mut words = self.protection.in_words();
-        // One that makes up only for what was waited for did not ask for it.
+        // An event that makes up only for occurrences that it waited for did not ask for `catch_up`.
         let catch_up = self.catch_up.as_ref().filter(|catch_up| catch_up.marker.is_some());
         words.extend(catch_up.map(|CatchUp { window, most, .. }| match most {
             1 => format!("catch_up {}", HumanDuration(*window)),
@@ -97,8 +98,8 @@ impl Definition {
         words
     }
 
-    /// Returns the conditions under which it runs when it is due, in the words that ask for them, one by one: `between 08:00 and 17:00`,
-    /// `environments production`, `when`. For people; the texts may change.
+    /// Returns the conditions under which the event runs when it is due, in the words that ask for them, one by one:
+    /// `between 08:00 and 17:00`, `environments production`, `when`. For people; the texts may change.
     pub fn conditions(&self) -> Vec<String> {
         let here =
             self.environments.iter().filter(|_| self.runs_here).map(|them| format!("environments {}", them.list()));
@@ -115,7 +116,8 @@ impl Definition {
         self.filters.iter().any(|filter| matches!(filter, Filter::Window(_)))
     }
 
-    /// Its due times after `after`, within its windows; none if it does not run in this environment.
+    /// Returns the event's due times after `after`, within its windows; none if the event does not run in this
+    /// environment.
     pub(crate) fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
         let times = self.runs_here.then(|| self.timetable.clone().upcoming(after, windows_of(&self.filters)));
         times.into_iter().flatten()
@@ -221,7 +223,7 @@ impl Event {
     }
 }
 
-/// Whether a task can be stopped before its lease ends.
+/// Checks that a task can be stopped before its lease ends.
 fn check_grace(work: &Work, lease: Option<LeaseTerms>) -> Result<(), Refusal> {
     let Some(grace) = work.grace() else { return Ok(()) };
     if grace > LONGEST_GRACE {

@@ -85,8 +85,8 @@ pub(crate) struct AfterHook {
 type AfterCall = Box<dyn Fn(&Run, &RunOutcome) -> TaskResult + Send + Sync>;
 
 impl Event {
-    /// An event that calls `task`. The name is its identity: its lease and its claims are named after it, on every
-    /// server. So use a name once in a schedule, and keep it from version to version. It has 1 to 512 characters,
+    /// Makes an event that calls `task`. The name is its identity: its lease and its claims are named after it, on
+    /// every server. So use a name once in a schedule, and keep it from version to version. It has 1 to 512 characters,
     /// without control and invisible characters, and no space at its ends.
     ///
     /// The task returns nothing, or a [`TaskResult`], as all hooks do.
@@ -139,21 +139,22 @@ impl Event {
         Self::of(name.into(), Work::Callback(callback(task)))
     }
 
-    /// An event whose task is a future, which a tokio runtime drives: that of
-    /// [`with_runtime`](crate::Schedule::with_runtime), or the one in which the event is [added](crate::Schedule::add). It gets
-    /// its run by value. Its name is its identity, as with [`call`](Self::call), and it returns what a callback may return.
+    /// Makes an event whose task is a future, which a tokio runtime drives. The runtime is that of
+    /// [`with_runtime`](crate::Schedule::with_runtime), or the one that the thread is in when the event is
+    /// [added](crate::Schedule::add). The task gets its run by value. Its name is its identity, as with
+    /// [`call`](Self::call). It returns anything that a callback may return.
     ///
-    /// A future can be ended at its next `await`, and so it keeps a promise that no callback can: **no poll of it begins when
-    /// its lease is over**. A run that is cancelled, by the loss of its lease, its [`timeout`](Self::timeout) or a
-    /// [`Shutdown`](crate::Shutdown), is told by [`Run::cancelled`](crate::Run::cancelled); when its
-    /// [`grace`](Self::grace) is over it is dropped, and at once if another process may hold the lease already. So it is
-    /// told before its lease ends, earlier by the grace and a second, and dropped a second before. Its destructors run
-    /// when the runtime next has a turn. If it panics, or its runtime ends or aborts it, the run has failed, and the lease
-    /// is given back.
+    /// A future can be ended at its next `await`. So it keeps a promise that no callback can: **no poll of it begins
+    /// when its lease is over**. A run that is cancelled, by the loss of its lease, its [`timeout`](Self::timeout) or a
+    /// [`Shutdown`](crate::Shutdown), is notified by [`Run::cancelled`](crate::Run::cancelled). The future is dropped
+    /// when its [`grace`](Self::grace) is over, or at once if another process may hold the lease already. So the run is
+    /// notified before its lease ends, earlier by the grace and a second, and the future is dropped a second before.
+    /// Its destructors run when the runtime next has a turn. If it panics, or its runtime ends or aborts it, the run
+    /// has failed, and the lease is released.
     ///
-    /// What it can't promise: a poll that is under way goes on until its next `await`; so does what was handed to
-    /// `spawn_blocking`, to a task of its own or to a server. What writes in such a place passes its
-    /// [fencing token](crate::FencingToken) on.
+    /// A future can't promise more: a poll that is under way goes on until its next `await`. Work that was handed to
+    /// `spawn_blocking`, to a task of its own or to a server goes on, too. If such work writes, pass its [fencing
+    /// token](crate::FencingToken) on.
     ///
     /// In the background it takes no thread, except for its hooks, which are callbacks.
     ///
@@ -220,18 +221,18 @@ impl Event {
     /// Runs on a worker thread, at the same time as the other events of the tick. The tick ends when all events have ended.
     /// Without this, events run one after another.
     ///
-    /// The background events of a store are admitted in batches of up to a hundred, and released in batches: a lease is
-    /// released at once if nothing else is at work, and otherwise a few milliseconds after its run has ended, 50 at
-    /// most. Of each store's events, up to two hundred run at once on as many threads, and none of them waits for another's
-    /// task. The next batch is admitted when there are threads for a hundred.
+    /// The background events of a store are admitted in batches of up to a hundred, and released in batches. A lease is
+    /// released at once if nothing else is running, and otherwise a few milliseconds after its run has ended, 50 at
+    /// most. Of each store's events, up to two hundred run at once on as many threads, and none of them waits for
+    /// another's task. The next batch is admitted when there are threads for a hundred.
     pub fn in_background(mut self) -> Self {
         self.background = true;
         self
     }
 
     /// Runs when it is due even if its schedule is [paused](crate::Schedule::pause), and even if the store does not
-    /// answer whether it is: for events that a pause is not meant for, such as a heartbeat. Its own protections apply
-    /// as always.
+    /// answer whether it is paused. This is for events that a pause is not meant for, such as a heartbeat. Its own
+    /// protections apply as always.
     pub fn even_when_paused(mut self) -> Self {
         self.even_when_paused = true;
         self
@@ -252,7 +253,8 @@ impl Event {
         attributes(self)
     }
 
-    /// The same event, whose task is driven by this runtime, or by the one that this thread is in, if it is a future.
+    /// Returns the event with a runtime to drive its task, if that is a future: `usual`, or the runtime that this
+    /// thread is in.
     pub(crate) fn driven_by(mut self, usual: Option<&Runtime>) -> Result<Self, AddError> {
         if let Work::Future(task) = &mut self.work {
             let runtime = usual.cloned().or_else(runtime::current);
@@ -267,7 +269,7 @@ impl Event {
         Ok(self)
     }
 
-    /// The timetable as defined so far, or the first error.
+    /// Returns the timetable as defined so far, or the first error.
     pub(super) fn timetable(&self) -> Result<Timetable, Refusal> {
         if let Some(wrong) = &self.wrong {
             return Err(wrong.clone());
@@ -322,7 +324,7 @@ impl Event {
         self
     }
 
-    /// The same event, which `add` refuses for this reason.
+    /// Returns the event with a reason for `add` to refuse it.
     pub(crate) fn refused(mut self, wrong: Refusal) -> Self {
         self.note(wrong);
         self

@@ -10,7 +10,7 @@ use crate::time::timetable::windows::{Window, Windows};
 
 /// A condition that an event has to meet at each tick.
 pub(crate) enum Filter {
-    /// It also limits the next times of its event.
+    /// A window, which also limits the next times of its event.
     Window(Window),
     /// The event is for other environments than this one.
     OtherEnvironment(Environments),
@@ -23,7 +23,7 @@ pub(crate) type FilterCall = Box<dyn Fn(&Tick) -> bool + Send + Sync>;
 impl Filter {
     pub(crate) fn allows(&self, tick: &Tick) -> bool {
         match self {
-            // The times differ for a missed occurrence: one that the window kept from running was not missed.
+            // The times differ for a missed occurrence: an occurrence that the window kept from running was not missed.
             Self::Window(window) => [tick.local(), tick.scheduled()].iter().all(|at| window.is_open_at(at.time())),
             Self::OtherEnvironment(_) => false,
             Self::When(allowed) => allowed(tick),
@@ -72,7 +72,8 @@ impl Environments {
         self.0.iter().map(|name| Named(name).to_string()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether they include the `environment` of the schedule. An error if that has none.
+    /// Returns whether the names include the `environment` of the schedule. A schedule without an environment is an
+    /// error.
     pub(super) fn include(&self, environment: Option<&str>) -> Result<bool, Refusal> {
         let environment = environment.ok_or_else(|| {
             AddErrorKind::Missing.because(format_args!(

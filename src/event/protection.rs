@@ -1,4 +1,4 @@
-//! The validated protections of an event: its lease, its claim, its queue, and what it does in an outage.
+//! The validated protections of an event: its lease, its claim, its queue, and its outage policy.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -44,7 +44,8 @@ pub(crate) struct Protection {
     /// The name of the lease. Stores keep the claims beside it.
     pub(crate) mutex: MutexName,
     pub(crate) lease: Option<LeaseTerms>,
-    /// The leases, any of which a run may hold, where several runs may be at work: the first is `mutex`. Empty where one run may.
+    /// The leases, where several runs may run at a time: a run holds any one of them, and the first is `mutex`. Empty
+    /// where one run may.
     pub(crate) slots: Vec<MutexName>,
     pub(crate) claim: Option<Claim>,
     /// Where an occurrence waits that meets a run; `None`: it is skipped.
@@ -93,7 +94,8 @@ impl Protection {
     }
 }
 
-/// The answer of an event to an outage, in which its store gives no decision; see [`Event::on_outage`](crate::Event::on_outage).
+/// The answer of an event to an outage, when its store gives no decision; see
+/// [`Event::on_outage`](crate::Event::on_outage).
 ///
 /// ```
 /// use soloist::{Event, OutagePolicy};
@@ -103,12 +105,12 @@ impl Protection {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OutagePolicy {
-    /// It does not run. The report says why, and the process fails.
+    /// The event does not run. The report says why, and the process fails.
     #[default]
     Skip,
-    /// It runs all the same, without a lease and without a fencing token, perhaps at the same time as another run of
-    /// it. Each such run is logged as a warning and marked in the report, and the process fails, so that somebody
-    /// learns of the outage. A schedule with a [name](crate::Schedule::named) that can't ask its store whether it is
+    /// The event runs all the same, without a lease and without a fencing token, perhaps at the same time as another
+    /// run of it. Each such run is logged as a warning and marked in the report, and the process fails, so that the
+    /// outage is noticed. A schedule with a [name](crate::Schedule::named) that can't ask its store whether it is
     /// paused skips the event, unless it is [`even_when_paused`](crate::Event::even_when_paused).
     RunUnprotected,
 }

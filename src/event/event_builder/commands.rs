@@ -11,25 +11,25 @@ use crate::task::{command::Command, output::Output, work::Work};
 
 /// Commands: processes of their own, with all that they start.
 impl Event {
-    /// An event that runs a line of the shell: `/bin/sh -c`, and `cmd /C` on Windows. Its name is its identity, as with
-    /// [`call`](Self::call).
+    /// Makes an event that runs a line of the shell: `/bin/sh -c`, and `cmd /C` on Windows. Its name is its identity,
+    /// as with [`call`](Self::call).
     ///
-    /// It succeeds if the line exits with 0. The run lasts until nothing is left of its **process group**: the line,
-    /// and everything that it has started, also in the background, except processes that have left the group, as with
-    /// `setsid`. Its standard input is empty; it writes to the output of this process, unless [`output`](Self::output)
-    /// says otherwise.
+    /// The run succeeds if the line exits with 0. It lasts until nothing is left of its **process group**: the line,
+    /// and everything that it has started, also in the background. Processes that have left the group, as with
+    /// `setsid`, do not count. The command's standard input is empty; it writes to the output of this process, unless
+    /// [`output`](Self::output) says otherwise.
     ///
     /// A run that is cancelled, by its [`timeout`](Self::timeout), the loss of its lease or a
-    /// [`Shutdown`](crate::Shutdown), ends its command: `SIGTERM` to the group, and `SIGKILL` when the
+    /// [`Shutdown`](crate::Shutdown), ends its command. The group gets `SIGTERM`, and `SIGKILL` when the
     /// [`grace`](Self::grace) is over, or at once if another process may hold the lease already. The lease is released
     /// when nothing is left of the group. So a command gets `SIGTERM` before its lease ends, earlier by the grace and a
     /// second.
     ///
     /// If this process is killed, the command does not go on without a lease. On the file store it keeps the lease as
     /// long as anything of it lives; elsewhere a watchdog, a small process beside it, ends its group. Without
-    /// `without_overlapping` it runs on. On Windows only the process itself is ended, not what it has started, and
-    /// nothing ends it if this process is killed; kept output is read until every process that it has started has
-    /// closed it.
+    /// `without_overlapping` it runs on. On Windows only the process itself is ended, not the processes that it has
+    /// started, and nothing ends it if this process is killed. Kept output is read until every process that the command
+    /// has started has closed it.
     ///
     /// Its environment is that of this process, and five variables that describe the run: `SOLOIST_EVENT`,
     /// `SOLOIST_OCCURRENCE`, and, as far as the event is protected, `SOLOIST_OWNER`, `SOLOIST_TOKEN`, its [fencing
@@ -44,7 +44,7 @@ impl Event {
         Self::of(name.into(), Work::Command(Box::new(Command::new(line.into(), None))))
     }
 
-    /// An event that runs a program with these arguments, as they are: no shell reads them. Otherwise like
+    /// Makes an event that runs a program with these arguments, as they are: no shell reads them. Otherwise like
     /// [`exec`](Self::exec). A program without a `/` is looked up in `PATH`; a relative path starts at its
     /// [`current_dir`](Self::current_dir). For no arguments write `[""; 0]`.
     ///
@@ -62,7 +62,8 @@ impl Event {
         Self::of(name.into(), Work::Command(Box::new(Command::new(program.into(), Some(arguments)))))
     }
 
-    /// The directory that the command runs in. The default is that of this process. It is looked up at each run.
+    /// Sets the directory that the command runs in. The default is that of this process. The directory is looked up at
+    /// each run.
     pub fn current_dir(self, directory: impl Into<PathBuf>) -> Self {
         self.of_the_command("current_dir", |command| command.directory = Some(directory.into()))
     }
@@ -73,16 +74,17 @@ impl Event {
         self.of_the_command("env", |command| command.environment.push((name.into(), value.into())))
     }
 
-    /// Where what the command writes goes, its standard output and its standard error together. The default is
+    /// Sets the destination of the command's standard output and standard error together. The default is
     /// [`Output::Inherit`].
     pub fn output(self, output: Output) -> Self {
         self.of_the_command("output", |command| command.output = output)
     }
 
-    /// How long a command may take to stop after it was told to with `SIGTERM`, and a future (`Event::spawn`) after its
-    /// [cancellation](crate::Run::cancelled): from zero, when it is killed or dropped at once, to an hour. The default is
-    /// 5 seconds. During a [`Shutdown`](crate::Shutdown) it is no more than what is left of its grace, less a second. The
-    /// lease must last twice as long as the grace and the second that killing may take, or `add` refuses the event.
+    /// Sets the time that a command may take to stop after `SIGTERM`, and a future (`Event::spawn`) after its
+    /// [cancellation](crate::Run::cancelled). The time is from zero, when the command is killed or the future dropped
+    /// at once, to an hour. The default is 5 seconds. During a [`Shutdown`](crate::Shutdown) it is no more than the
+    /// rest of the shutdown's grace, less a second. The lease must last twice as long as the grace and the second that
+    /// killing may take, or `add` refuses the event.
     pub fn grace(mut self, grace: Duration) -> Self {
         match &mut self.work {
             Work::Command(command) => command.grace = grace,
@@ -94,8 +96,8 @@ impl Event {
         self
     }
 
-    /// The command works in the place of this process: it has its standard input and its terminal, and a signal that ends this
-    /// process is passed on to it.
+    /// Runs the command in the place of this process: with its standard input and its terminal. A signal that ends this
+    /// process is passed on to the command.
     #[cfg(feature = "cli")]
     pub(crate) fn in_place_of_this_process(self) -> Self {
         self.of_the_command("in_place", |command| command.in_place = true)

@@ -13,8 +13,9 @@ use crate::time::crontab::field_set::{Field, FieldSet};
 use crate::time::timetable::windows::Window;
 use crate::time::{frequency::one_or_more::OneOrMore, frequency::time_of_day::window};
 
-/// The words without arguments, by section of the guide's page: each with what it means and its expression. Of the
-/// expression it sets the fields in the first list; those in the second hold unless another word sets them.
+/// Defines the words without arguments, by section of the guide's page: each word with its meaning and its expression.
+/// The word sets the fields in the first list to those of the expression. The fields in the second list are defaults:
+/// they hold unless another word sets them.
 macro_rules! words {
     (
         $several:literal { $($every:ident $n:literal $how_often:literal;)+ }
@@ -44,7 +45,7 @@ macro_rules! words {
             )+)+
         }
 
-        /// By section, the name of each word, and what it does.
+        /// The name and the method of each word, by section.
         #[cfg(test)]
         const WORDS: &[(&str, &[(&str, fn(Event) -> Event)])] = &[
             ($several, &[$((stringify!($every), Event::$every)),+]),
@@ -105,15 +106,15 @@ words! {
 
 /// Intervals of real time, and of civil days and weeks.
 impl Event {
-    /// Makes it due at this interval of real time, which clock changes do not move: from one second to ten years, in whole
-    /// seconds. Intervals are counted from 1970-01-01 00:00 UTC, or from [`anchored_at`](Self::anchored_at), so that
-    /// all servers of a fleet agree, and no restart moves them. An interval does not drift, however long its task takes.
+    /// Makes the event due at this interval of real time, which clock changes do not move: from one second to ten
+    /// years, in whole seconds. Intervals are counted from 1970-01-01 00:00 UTC, or from
+    /// [`anchored_at`](Self::anchored_at), so that all servers of a fleet agree, and no restart moves them. An interval
+    /// does not drift, however long its task takes.
     ///
-    /// Other words may limit it to minutes, hours or days that are longer than the interval:
-    /// `every_ten_seconds().hourly()` is every ten seconds of the first minute of each hour, and an interval of 90 minutes
-    /// with `weekdays()` leaves out the weekend of the event's zone. The rule for
-    /// clock changes does not apply to such words: a time that the clocks leave out does not come, and a time that they show twice
-    /// comes twice.
+    /// Other words may limit the event to minutes, hours or days that are longer than the interval.
+    /// `every_ten_seconds().hourly()` is every ten seconds of the first minute of each hour. An interval of 90 minutes
+    /// with `weekdays()` leaves out the weekend of the event's zone. The rule for clock changes does not apply to such
+    /// words. A time that the clocks leave out does not come, and a time that they show twice comes twice.
     ///
     /// An interval of whole minutes is found by a tick each minute. For one with seconds, such as 90,
     /// [`run_due`](crate::Schedule::run_due) runs the latest occurrence in the minute before it, if there is one;
@@ -184,61 +185,63 @@ impl Event {
 /// let event = Event::call("db:backup", |_| {}).daily_at("02:30");
 /// ```
 impl Event {
-    /// Due every `n` hours, on the hour, counted from midnight: `0 */n * * *`. `n` must divide 24; `add` refuses other
-    /// numbers, because the last interval of a day would be shorter, and shows [`every`](Self::every).
+    /// Makes the event due every `n` hours, on the hour, counted from midnight: `0 */n * * *`. `n` must divide 24;
+    /// `add` refuses other numbers, because the last interval of a day would be shorter, and shows
+    /// [`every`](Self::every).
     pub fn every_hours(self, n: u32) -> Self {
         self.timed(|words| words.default_to_zero(&[Field::Minute]).set_hours(n))
     }
 
-    /// Due every `n` hours, counted from midnight, at this minute or at these: `15 */n * * *` for 15. `n` is as for
-    /// [`every_hours`](Self::every_hours).
+    /// Makes the event due every `n` hours, counted from midnight, at this minute or at these: `15 */n * * *` for 15.
+    /// `n` is as for [`every_hours`](Self::every_hours).
     pub fn every_hours_at(self, n: u32, minutes: impl Into<OneOrMore<u32>>) -> Self {
         self.timed(|words| words.set_hours(n)).numbers(Field::Minute, minutes.into())
     }
 
-    /// Due every hour at this minute or at these: `17 * * * *` for 17, `15,45 * * * *` for `[15, 45]`.
+    /// Makes the event due every hour at this minute or at these: `17 * * * *` for 17, `15,45 * * * *` for `[15, 45]`.
     pub fn hourly_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
         self.timed(|words| words.set(Field::Hour, FieldSet::every(Field::Hour))).numbers(Field::Minute, minutes.into())
     }
 
-    /// Due every odd hour at this minute or at these: `15 1-23/2 * * *` for 15.
+    /// Makes the event due every odd hour at this minute or at these: `15 1-23/2 * * *` for 15.
     pub fn every_odd_hour_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
         self.numbers(Field::Hour, (1..24).step_by(2)).numbers(Field::Minute, minutes.into())
     }
 
-    /// Due every two hours, counted from midnight, at this minute or at these: `15 */2 * * *` for 15.
+    /// Makes the event due every two hours, counted from midnight, at this minute or at these: `15 */2 * * *` for 15.
     pub fn every_two_hours_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
         self.every_hours_at(2, minutes)
     }
 
-    /// Due every three hours, counted from midnight, at this minute or at these: `15 */3 * * *` for 15.
+    /// Makes the event due every three hours, counted from midnight, at this minute or at these: `15 */3 * * *` for 15.
     pub fn every_three_hours_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
         self.every_hours_at(3, minutes)
     }
 
-    /// Due every four hours, counted from midnight, at this minute or at these: `15 */4 * * *` for 15.
+    /// Makes the event due every four hours, counted from midnight, at this minute or at these: `15 */4 * * *` for 15.
     pub fn every_four_hours_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
         self.every_hours_at(4, minutes)
     }
 
-    /// Due every six hours, counted from midnight, at this minute or at these: `15 */6 * * *` for 15.
+    /// Makes the event due every six hours, counted from midnight, at this minute or at these: `15 */6 * * *` for 15.
     pub fn every_six_hours_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
         self.every_hours_at(6, minutes)
     }
 
-    /// Due every day at this time: `30 2 * * *` for `02:30`. A time of day is written `hh:mm` or `h:mm`, from `00:00` to
-    /// `23:59`, on the clocks of the event's zone; `add` refuses any other text.
+    /// Makes the event due every day at this time: `30 2 * * *` for `02:30`. A time of day is written `hh:mm` or
+    /// `h:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add` refuses any other text.
     pub fn daily_at(self, time: &str) -> Self {
         self.timed(|words| words.set_time(time))
     }
 
-    /// Due every day at these two hours: `0 1,13 * * *` for 1 and 13. `add` refuses an hour that is not from 0 to 23.
+    /// Makes the event due every day at these two hours: `0 1,13 * * *` for 1 and 13. `add` refuses an hour that is not
+    /// from 0 to 23.
     pub fn twice_daily(self, first: u32, second: u32) -> Self {
         self.timed(|words| words.default_to_zero(&[Field::Minute]).set_numbers(Field::Hour, [first, second]))
     }
 
-    /// Due every day at this minute of these two hours: `15 1,13 * * *` for 1, 13 and 15. `add` refuses an hour that is not
-    /// from 0 to 23.
+    /// Makes the event due every day at this minute of these two hours: `15 1,13 * * *` for 1, 13 and 15. `add` refuses
+    /// an hour that is not from 0 to 23.
     pub fn twice_daily_at(self, first: u32, second: u32, minute: u32) -> Self {
         self.numbers(Field::Hour, [first, second]).numbers(Field::Minute, [minute])
     }
@@ -247,8 +250,8 @@ impl Event {
 /// Days of the week, of the month and of the year.
 ///
 /// Where both a day of the month and a day of the week are said, a day is due when it is *either*: see
-/// [`Crontab`](crate::time::Crontab). A `time` is written as for [`daily_at`](Self::daily_at). A `day` of the month is from 1 to
-/// 31; in a month that has no such day the event is not due, so that 31 means seven times a year.
+/// [`Crontab`](crate::time::Crontab). A `time` is written as for [`daily_at`](Self::daily_at). A `day` of the month is
+/// from 1 to 31. In a month that has no such day the event is not due: 31 means seven times a year.
 /// [`add`](crate::Schedule::add) refuses other days, an empty list, and a date that never comes.
 ///
 /// ```
@@ -260,45 +263,48 @@ impl Event {
 /// let event = Event::call("balance", |_| {}).yearly_on(Month::December, 31, "23:30");
 /// ```
 impl Event {
-    /// Due on these days of the week, at the times that other words say: `* * * * 1,3` for Monday and Wednesday.
+    /// Makes the event due on these days of the week, at the times that other words say: `* * * * 1,3` for Monday and
+    /// Wednesday.
     pub fn days(self, days: impl IntoIterator<Item = Weekday>) -> Self {
         self.numbers(Field::DayOfWeek, days.into_iter().map(|day| day.num_days_from_sunday()))
     }
 
-    /// Due on this day of the week or on these, at this time: `30 2 * * 1` for Monday and `02:30`.
+    /// Makes the event due on this day of the week or on these, at this time: `30 2 * * 1` for Monday and `02:30`.
     pub fn weekly_on(self, days: impl Into<OneOrMore<Weekday>>, time: &str) -> Self {
         self.daily_at(time).days(days.into())
     }
 
-    /// Due on this day of each month at this time: `30 2 15 * *` for 15 and `02:30`. For the end of each month there is
-    /// [`last_day_of_month`](Self::last_day_of_month).
+    /// Makes the event due on this day of each month at this time: `30 2 15 * *` for 15 and `02:30`. For the end of
+    /// each month there is [`last_day_of_month`](Self::last_day_of_month).
     pub fn monthly_on(self, day: u32, time: &str) -> Self {
         self.daily_at(time).numbers(Field::DayOfMonth, [day])
     }
 
-    /// Due on these two days of each month at this time: `30 2 1,16 * *` for 1, 16 and `02:30`.
+    /// Makes the event due on these two days of each month at this time: `30 2 1,16 * *` for 1, 16 and `02:30`.
     pub fn twice_monthly(self, first: u32, second: u32, time: &str) -> Self {
         self.daily_at(time).numbers(Field::DayOfMonth, [first, second])
     }
 
-    /// Due on these days of each month at midnight, unless another word says the time: `0 0 1,11,21 * *` for
-    /// `[1, 11, 21]`.
+    /// Makes the event due on these days of each month at midnight, unless another word says the time: `0 0 1,11,21 *
+    /// *` for `[1, 11, 21]`.
     pub fn days_of_month(self, days: impl IntoIterator<Item = u32>) -> Self {
         self.timed(|words| words.default_to_zero(&[Field::Hour, Field::Minute]).set_numbers(Field::DayOfMonth, days))
     }
 
-    /// Due on the last day of each month at this time, be it the 28th, 29th, 30th or 31st: `30 2 L * *` for `02:30`.
+    /// Makes the event due on the last day of each month at this time, be it the 28th, 29th, 30th or 31st: `30 2 L * *`
+    /// for `02:30`.
     pub fn last_day_of_month(self, time: &str) -> Self {
         self.daily_at(time).timed(|words| words.set(Field::DayOfMonth, FieldSet::LAST_DAY))
     }
 
-    /// Due on this day of January, April, July and October at this time: `30 2 15 1-10/3 *` for 15 and `02:30`.
+    /// Makes the event due on this day of January, April, July and October at this time: `30 2 15 1-10/3 *` for 15 and
+    /// `02:30`.
     pub fn quarterly_on(self, day: u32, time: &str) -> Self {
         self.daily_at(time).numbers(Field::Month, [1, 4, 7, 10]).numbers(Field::DayOfMonth, [day])
     }
 
-    /// Due on this day of the year at this time: `30 2 24 12 *` for the 24th of December and `02:30`. The 29th of February
-    /// comes in leap years.
+    /// Makes the event due on this day of the year at this time: `30 2 24 12 *` for the 24th of December and `02:30`.
+    /// The 29th of February comes in leap years.
     pub fn yearly_on(self, month: Month, day: u32, time: &str) -> Self {
         self.daily_at(time).numbers(Field::Month, [month.number_from_month()]).numbers(Field::DayOfMonth, [day])
     }
@@ -323,44 +329,45 @@ impl Event {
 /// # }
 /// ```
 impl Event {
-    /// Limits it to this instant and the time after it. Other words say when it is due.
-    /// [`add`](crate::Schedule::add) refuses an event whose [`until`](Self::until) is not later, and an event without an
-    /// occurrence in between.
+    /// Limits the event to this instant and the time after it. Other words say when it is due.
+    /// [`add`](crate::Schedule::add) refuses an event whose [`until`](Self::until) is not later, and an event without
+    /// an occurrence in between.
     pub fn from(self, instant: DateTime<Utc>) -> Self {
         self.timed(|words| words.set_from_instant(instant))
     }
 
-    /// Limits it to the time before this instant: at the instant itself the event is not due any more. Other words say when it
-    /// is due.
+    /// Limits the event to the time before this instant: at the instant itself the event is not due any more. Other
+    /// words say when it is due.
     pub fn until(self, instant: DateTime<Utc>) -> Self {
         self.timed(|words| words.set_until(instant))
     }
 
-    /// Makes it due at this instant, and never again. Servers that share a store start it on one of them with
-    /// [`on_one_server`](Self::on_one_server); [`catch_up`](Self::catch_up) makes up for it if no server ran then, and its store
-    /// knew the event already, which [`work`](crate::Schedule::work) sees to when it begins.
-    /// [`add`](crate::Schedule::add) refuses an instant within a minute, which ticks at the start of minutes would miss, and
-    /// other words for when it is due.
+    /// Makes the event due at this instant, and never again. Servers that share a store start it on one of them with
+    /// [`on_one_server`](Self::on_one_server); [`catch_up`](Self::catch_up) makes up for it if no server ran then and
+    /// the store knew the event already; [`work`](crate::Schedule::work) makes sure, when it begins, that the store
+    /// knows the event. [`add`](crate::Schedule::add) refuses an instant within a minute, because ticks at the start of
+    /// minutes would miss it. It also refuses other words for when the event is due.
     pub fn at(self, instant: DateTime<Utc>) -> Self {
         self.timed(|words| words.set_at(instant))
     }
 }
 
-/// In which part of the day. These words are [filters](Self::when): an event that is due outside of its window is in
-/// the report, as filtered out, and so is one that is run by hand there. Its [next times](Self::upcoming) are those in its
-/// windows. An event that has several runs where all of them are open, and `add` refuses one that never would.
+/// Windows limit an event to a part of the day. These words are [filters](Self::when): an event that is due outside of
+/// its window is in the report, as filtered out. An event that is run by hand outside of its window is filtered out,
+/// too. The [next times](Self::upcoming) of an event are those in its windows. An event with several windows runs where
+/// all of them are open. `add` refuses an event whose windows are never open together.
 impl Event {
-    /// Runs only from `start` to `end`, both of them included to the end of their minute: with `"08:00"` and `"17:00"`
+    /// Runs only from `start` to `end`, both of them included to the end of their minute. With `"08:00"` and `"17:00"`,
     /// the last run of an event that is due every minute is that of 17:00. Where `start` is the later one, the window
     /// goes over midnight: `"22:00"` to `"06:00"` is the night.
     ///
-    /// What counts is what the clocks of the event's zone show at the tick; of an occurrence that
-    /// [`catch_up`](Self::catch_up) makes up for, both that and its own time have to lie in the window. So a time that
-    /// a change of the clocks left out, and that [is made up for](crate::time::ClockChange) after it, has to lie in the
-    /// window when it is made up for.
+    /// The time on the clocks of the event's zone at the tick has to lie in the window. For an occurrence that
+    /// [`catch_up`](Self::catch_up) makes up for, its own time has to lie in the window, too. A time that a change of
+    /// the clocks left out [is made up for](crate::time::ClockChange) after the change: that later time has to lie in
+    /// the window.
     ///
-    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`; `add` refuses any other text. When it is
-    /// due has to be said besides.
+    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`; `add` refuses any other text. Another word
+    /// has to say when the event is due.
     ///
     /// ```
     /// use soloist::Event;

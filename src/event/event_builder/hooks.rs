@@ -7,25 +7,25 @@ use crate::task::task_result::IntoTaskResult;
 use crate::task::work::callback;
 
 impl Event {
-    /// Called before the task, once the gate has admitted the run. If it fails, the task is not started, and the hooks
-    /// after the task run. The occurrence counts as run: no other server tries it again.
+    /// Calls the hook before the task, once the gate has admitted the run. If the hook fails, the task is not started,
+    /// and the hooks after the task run. The occurrence counts as run: no other server tries it again.
     pub fn before<R: IntoTaskResult>(mut self, hook: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
         self.before.push(callback(hook));
         self
     }
 
-    /// Called when the task has ended, however it ended, while the lease is still held, unless it was lost:
+    /// Calls the hook when the task has ended, however it ended, while the lease is still held, unless it was lost:
     /// [`RunOutcome::lease_lost_at`]. A hook that fails keeps no other from running.
     pub fn then<R: IntoTaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
         self.after(Hook::Then, hook)
     }
 
-    /// Like [`then`](Self::then), if the task succeeded, even if its lease was lost.
+    /// Calls the hook like [`then`](Self::then), if the task succeeded, even if its lease was lost.
     pub fn on_success<R: IntoTaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
         self.after(Hook::OnSuccess, hook)
     }
 
-    /// Like [`then`](Self::then), if the task did not succeed.
+    /// Calls the hook like [`then`](Self::then), if the task did not succeed.
     pub fn on_failure<R: IntoTaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
         self.after(Hook::OnFailure, hook)
     }

@@ -9,15 +9,15 @@ use crate::event::protection::overlap::Overlap;
 use crate::store::{event_mutex::EventMutex, handle::Store};
 
 impl Event {
-    /// Never runs while an earlier run of it is at work, however long that takes: it holds a lease, which is renewed
-    /// until the task has ended.
+    /// Never starts the event while an earlier run of it is running, however long that takes. A run holds a lease,
+    /// which is renewed until the task has ended.
     ///
     /// The lease has a term of 60 seconds, unless [`lease_term`](Self::lease_term) or
     /// [`Schedule::with_lease_term`](crate::Schedule::with_lease_term) says otherwise, and is renewed at a third of it.
     /// So a killed process blocks its event for a minute at most, and on the file store not at all. A lease that can't
     /// be renewed in time is lost: the run is [cancelled](crate::Run::is_cancelled), and the report says so.
     ///
-    /// The store must be able to extend a lease, as all built-in stores are. For one that can't, use
+    /// The store must be able to extend a lease, as all built-in stores are. For a store that can't, use
     /// [`without_overlapping_for`](Self::without_overlapping_for); `add` refuses an event with both.
     ///
     /// A lease is not re-entrant: a task that [runs](crate::Schedule::run_event) its own event meets its own lease, and that run
@@ -37,19 +37,20 @@ impl Event {
         self
     }
 
-    /// Up to `count` runs at a time, from 1 to 100, over all servers that share the store: of this event, or of all events that
-    /// share its [`mutex_name`](Self::mutex_name), which must say the same number. With 1 it is
-    /// [`without_overlapping`](Self::without_overlapping), and what that says of leases goes for each of them; `add` refuses that method
-    /// beside a larger number.
+    /// Allows up to `count` runs at a time, from 1 to 100, over all servers that share the store. The number counts the
+    /// runs of this event, or of all events that share its [`mutex_name`](Self::mutex_name): these must say equal
+    /// numbers. With 1, this method is [`without_overlapping`](Self::without_overlapping). With more, each run holds a
+    /// lease like the one described there; `add` refuses `without_overlapping` beside a larger number.
     ///
     /// A run holds one of so many slots, the first that is free. All of them are tried in one request. A run
-    /// [knows](crate::Run::slot) its slot, so that runs beside one another can use different ports or folders.
-    /// [Fencing tokens](crate::Run::fencing_token) rise over all slots: a resource that several runs use at a time can't tell
-    /// a stale one by comparing tokens, unless it keeps the highest token of each slot.
+    /// [knows](crate::Run::slot) its slot, so that runs beside one another can use different ports or folders. [Fencing
+    /// tokens](crate::Run::fencing_token) rise over all slots. A resource that several runs use at a time can't
+    /// recognise a stale token by comparing tokens, unless it keeps the highest token of each slot.
     ///
-    /// It does not make the event run [on one server](Self::on_one_server): without that, each server runs each occurrence, as
-    /// far as there are slots. While servers of two versions say different numbers, the larger one counts. On the file store, the
-    /// slot of a killed process is free when its term is over; only the first is at once.
+    /// This method does not make the event run [on one server](Self::on_one_server): without that, each server runs
+    /// each occurrence, as far as there are slots. While servers of two versions say different numbers, the larger one
+    /// counts. On the file store, the slot of a killed process is free when its term is over; only the first is at
+    /// once.
     ///
     /// ```
     /// use soloist::Event;
@@ -60,19 +61,19 @@ impl Event {
         self.say("at_most", count, |event| &mut event.protections.at_most)
     }
 
-    /// Never runs while an earlier run of it is at work, for a fixed `term` at the most: from 1 millisecond to ten
-    /// years. The lease is not renewed: a task that is still at work when the term is over is
-    /// [cancelled](crate::Run::is_cancelled) and may be overlapped; the report says that this term was over. A killed
+    /// Never starts the event while an earlier run of it is running, for a fixed `term` at the most: from 1 millisecond
+    /// to ten years. The lease is not renewed: a task that is still running when the term is over is
+    /// [cancelled](crate::Run::is_cancelled) and may be overlapped. The report says that this term was over. A killed
     /// process blocks its event for the rest of the term, except on the file store.
     pub fn without_overlapping_for(self, term: Duration) -> Self {
         self.say("without_overlapping_for", term, |event| &mut event.protections.fixed_term)
     }
 
-    /// For how long the lease of [`without_overlapping`](Self::without_overlapping) is granted and renewed: from 100
-    /// milliseconds to ten years. The default is 60 seconds.
+    /// Sets the term of each grant and renewal of the lease of [`without_overlapping`](Self::without_overlapping): from
+    /// 100 milliseconds to ten years. The default is 60 seconds.
     ///
-    /// A killed process blocks its event for this long. A store may be out for two thirds of this time before a run is
-    /// cancelled.
+    /// A killed process blocks its event for this long. A store may be unavailable for two thirds of this time before a
+    /// run is cancelled.
     pub fn lease_term(self, term: Duration) -> Self {
         self.say("lease_term", term, |event| &mut event.protections.lease_term)
     }
@@ -81,7 +82,7 @@ impl Event {
     /// years.
     ///
     /// A task that is shorter than the difference between two servers' clocks would otherwise run on both, one after
-    /// the other: servers that are 2 s apart and a task of 1 ms make two runs, and with `hold_at_least` of 5 s one.
+    /// the other. Servers that are 2 s apart and a task of 1 ms make two runs, and with `hold_at_least` of 5 s one.
     /// Until then, others skip it as still running. It needs a lease: a renewed one of any term, or one for a fixed
     /// term that is not shorter. A killed process holds its lease no longer than its term, and on the file store not at
     /// all.
@@ -89,24 +90,26 @@ impl Event {
         self.say("hold_at_least", length, |event| &mut event.protections.hold_at_least)
     }
 
-    /// What becomes of an occurrence that meets a run of the event, wherever in the fleet that is: it is skipped, which is
-    /// the default, waits for its turn in a [queue](Overlap::QueueOne), or [replaces](Overlap::Replace) the run. It goes with
-    /// [`without_overlapping`](Self::without_overlapping), and makes the event run [on one
-    /// server](Self::on_one_server). The store must be able to extend a lease, as all built-in stores are, and to say who
-    /// [holds](EventMutex::held) it, for which [occurrence](crate::store::Holder::occurrence), for `Replace`; if it can't, what would
-    /// replace a run is skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable).
+    /// Sets the answer to an overlap: an occurrence that meets a run of the event, anywhere in the fleet. The
+    /// occurrence is skipped, which is the default, waits for its turn in a [queue](Overlap::QueueOne), or
+    /// [replaces](Overlap::Replace) the run. This method goes with [`without_overlapping`](Self::without_overlapping),
+    /// and makes the event run [on one server](Self::on_one_server). The store must be able to extend a lease, as all
+    /// built-in stores are. For `Replace` it must also be able to say who [holds](EventMutex::held) the lease, and the
+    /// holder's [occurrence](crate::store::Holder::occurrence). If it can't, an occurrence that would replace a run is
+    /// skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable).
     ///
-    /// An occurrence that waits delays no other event: it has a thread of its own, which asks the store about once a second,
-    /// and [`run_due`](crate::Schedule::run_due) returns when it has run. Until then no later occurrence of the event starts
-    /// before it. It waits [`within`](Self::within) a time; after that it is skipped as
-    /// [`QueuedTooLong`](crate::SkipReason::QueuedTooLong). Servers that come second with an occurrence that waits skip it as
-    /// [`Queued`](crate::SkipReason::Queued), and those that find no room as [`QueueFull`](crate::SkipReason::QueueFull). What
-    /// waits to replace a run leaves as [`Replaced`](crate::SkipReason::Replaced) when a later occurrence comes.
+    /// An occurrence that waits delays no other event. It has a thread of its own, which asks the store about once a
+    /// second, and [`run_due`](crate::Schedule::run_due) returns when it has run. Until then no later occurrence of the
+    /// event starts before it. It waits [`within`](Self::within) a time; after that it is skipped as
+    /// [`QueuedTooLong`](crate::SkipReason::QueuedTooLong). Servers that come second with an occurrence that waits skip
+    /// it as [`Queued`](crate::SkipReason::Queued), and those that find no room as
+    /// [`QueueFull`](crate::SkipReason::QueueFull). An occurrence that waits to replace a run leaves as
+    /// [`Replaced`](crate::SkipReason::Replaced) when a later occurrence comes.
     ///
-    /// If the server that waits is killed, shut down or paused, another one takes the occurrence over in its next tick, if that
-    /// process skipped it as `Queued` before. A process that cron starts for each tick has not.
-    /// [The guide](crate::guide::queues) says what happens in every case.
-    /// Events that share a [`mutex_name`](Self::mutex_name) share its queue. Runs [by hand](crate::Schedule::run_event) do not wait.
+    /// If the server that waits is killed, shut down or paused, another one takes the occurrence over in its next tick,
+    /// if that process skipped it as `Queued` before. A process that cron starts for each tick has not. [The
+    /// guide](crate::guide::queues) describes every case. Events that share a [`mutex_name`](Self::mutex_name) share
+    /// its queue. Runs [by hand](crate::Schedule::run_event) do not wait.
     ///
     /// ```
     /// use soloist::{Event, Overlap};
@@ -117,9 +120,10 @@ impl Event {
         self.say("on_overlap", overlap, |event| &mut event.protections.on_overlap)
     }
 
-    /// How long after its occurrence an event that [waits](Self::on_overlap) may still start: from a second to a
-    /// day. The default is as long as its [claim](Self::on_one_server) may be asked for: ten periods, at least a minute and at most an
-    /// hour. Meanwhile those that find no room in the queue are skipped as [`QueueFull`](crate::SkipReason::QueueFull).
+    /// Sets the time after its occurrence within which an event that [waits](Self::on_overlap) may still start: from a
+    /// second to a day. The default is as long as its [claim](Self::on_one_server) may be asked for: ten periods, at
+    /// least a minute and at most an hour. Meanwhile occurrences that find no room in the queue are skipped as
+    /// [`QueueFull`](crate::SkipReason::QueueFull).
     ///
     /// ```
     /// use std::time::Duration;
@@ -135,14 +139,14 @@ impl Event {
         self.say("within", time, |event| &mut event.protections.within)
     }
 
-    /// What to do when the store gives no decision: it does not answer, or what it keeps under this name can't be used.
-    /// The default is not to run, see [`OutagePolicy`].
+    /// Sets the policy for an outage: the store does not answer, or the entry that it keeps under this name can't be
+    /// used. By default the event does not run, see [`OutagePolicy`].
     pub fn on_outage(self, policy: OutagePolicy) -> Self {
         self.say("on_outage", policy, |event| &mut event.protections.on_outage)
     }
 
-    /// The name of its lease, instead of the event's own: events with the same mutex name never run at the same time.
-    /// It needs [`without_overlapping`](Self::without_overlapping), which takes the lease.
+    /// Sets the name of the lease, instead of the event's own: events with the same mutex name never run at the same
+    /// time. The name needs [`without_overlapping`](Self::without_overlapping), which takes the lease.
     ///
     /// ```
     /// use soloist::{Event, Schedule};

@@ -7,10 +7,12 @@ use super::Event;
 impl Event {
     /// Cancels the run when its task has taken this long: from 1 millisecond to ten years. The default is no timeout.
     ///
-    /// A [command](Self::exec) is ended. A callback is not ended by force: it sees [`Run::is_cancelled`](crate::Run::is_cancelled),
-    /// [`Run::check`](crate::Run::check) and [`Run::wait_cancelled`](crate::Run::wait_cancelled), and is waited for. Its lease is held until it has stopped. One that takes
-    /// longer than its timeout counts as failed, even if it succeeds then; the report says how much later it stopped,
-    /// and subscribers of `tracing` are told as soon as it has gone on for five seconds. Hooks have no timeout.
+    /// A [command](Self::exec) is ended. A callback is not ended by force: it sees
+    /// [`Run::is_cancelled`](crate::Run::is_cancelled), [`Run::check`](crate::Run::check) and
+    /// [`Run::wait_cancelled`](crate::Run::wait_cancelled), and is waited for. Its lease is held until it has stopped.
+    /// A callback that takes longer than its timeout counts as failed, even if it succeeds then. The report says how
+    /// much later it stopped, and subscribers of `tracing` are notified as soon as it has gone on for five seconds.
+    /// Hooks have no timeout.
     ///
     /// ```
     /// use std::time::Duration;
@@ -30,17 +32,17 @@ impl Event {
         self.say("timeout", limit, |event| &mut event.timeout)
     }
 
-    /// Pauses the event when its last `times` runs have all failed, wherever in the fleet they ran: from 1 to 999. A run that was
-    /// cancelled does not count, and one that succeeded begins the count anew.
+    /// Pauses the event when its last `times` runs have all failed, wherever in the fleet they ran: from 1 to 999. A
+    /// run that was cancelled does not count, and a run that succeeded begins the count anew.
     ///
-    /// The pause is one of [this event](crate::Schedule::pause_event), for ten years, with the reason `failed 3 times in a row`:
-    /// everybody who asks is told so, and [`resume_event`](crate::Schedule::resume_event) ends it. After that, the next failure
-    /// pauses it again, until a run has succeeded. The [log of runs](crate::Schedule::with_run_log) tells what failed, and it is
-    /// asked after a failure only, by the thread that writes it. So a run may start before the pause begins; while the store is
-    /// out, more than one.
+    /// The pause is one of [this event](crate::Schedule::pause_event), for ten years, with the reason `failed 3 times
+    /// in a row`: everybody who asks is told so, and [`resume_event`](crate::Schedule::resume_event) ends it. After
+    /// that, the next failure pauses it again, until a run has succeeded. The [log of
+    /// runs](crate::Schedule::with_run_log) tells what failed, and it is asked after a failure only, by the thread that
+    /// writes it. So a run may start before the pause begins; while the store is unavailable, several runs may.
     ///
     /// `add` refuses it in a schedule without a [name](crate::Schedule::named), or one whose log keeps `times` runs or
-    /// fewer: runs that are at work or were cancelled take places there, too, so keep some more.
+    /// fewer. Runs that are running or were cancelled take places there, too, so keep some more.
     ///
     /// ```
     /// use chrono::{TimeDelta, Utc};
@@ -61,9 +63,10 @@ impl Event {
         self.say("pause_on_failure", times, |event| &mut event.failure_limit)
     }
 
-    /// Takes a run for stuck that has been running for this long, from 1 millisecond to ten years: an occurrence that is skipped
-    /// because of it is a failure, [`Stuck`](crate::SkipReason::Stuck), on every server. So a run that hangs is reported by each
-    /// of its next occurrences, and not for ever skipped in silence. The run itself goes on; [`timeout`](Self::timeout) ends one.
+    /// Takes a run for stuck that has been running for this long, from 1 millisecond to ten years. An occurrence that
+    /// is skipped because of it is a failure, [`Stuck`](crate::SkipReason::Stuck), on every server. So a run that hangs
+    /// is reported by each of its next occurrences, and not for ever skipped in silence. The run itself goes on;
+    /// [`timeout`](Self::timeout) ends one.
     ///
     /// The time counts from the grant of the lease, on the store's clock, to now on the schedule's. It needs a lease.
     ///

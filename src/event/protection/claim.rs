@@ -8,7 +8,7 @@ use crate::lease::name::MutexName;
 use crate::lease::term::Term;
 use crate::time::{period::Period, tick::Tick, zone::Zone};
 
-/// What an event claims with each admission, so that no other server runs it.
+/// The unit that an event claims with each admission, so that no other server runs it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Claim {
     /// Each occurrence.

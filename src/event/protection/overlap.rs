@@ -14,17 +14,18 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Overlap {
-    /// It does not run.
+    /// The occurrence does not run.
     #[default]
     Skip,
-    /// It waits, unless another one waits already, and starts when the run has ended: one in the whole fleet.
+    /// The occurrence waits, unless another one waits already, and starts when the run has ended: one in the whole
+    /// fleet.
     QueueOne,
-    /// It waits, unless so many wait already, from 1 to 100 in the whole fleet. They start one after another, in the order in
-    /// which they began to wait. On a store that does not say who [holds](crate::EventMutex::held) a name, they start in no
-    /// particular order.
+    /// The occurrence waits, unless so many wait already, from 1 to 100 in the whole fleet. The occurrences that wait
+    /// start one after another, first come, first served. On a store that does not say who
+    /// [holds](crate::EventMutex::held) a name, they start in no particular order.
     QueueAll(usize),
-    /// The run is [cancelled](crate::CancelReason::Replaced), wherever it is, and the occurrence starts when it has ended; an
-    /// earlier one that waits is skipped. A function that does not stop is waited for.
+    /// The run is [cancelled](crate::CancelReason::Replaced), wherever it is, and the occurrence starts when the run
+    /// has ended. An earlier occurrence that waits is skipped. A function that does not stop is waited for.
     Replace,
 }
 

@@ -1,4 +1,5 @@
-//! The leases of an event: one, or the slots of `at_most`, of which each run holds one; and the admissions that ask for them.
+//! The leases of an event: one, or the slots of `at_most`, where each run holds one slot; and the admissions that ask
+//! for them.
 
 use std::ops::RangeInclusive;
 use std::slice;
@@ -17,7 +18,7 @@ pub(crate) const SLOTS: RangeInclusive<usize> = 1..=100;
 const ATTEMPT: Term = Term::DEFAULT;
 
 impl Protection {
-    /// Returns the names of the leases, any of which a run may hold: several where several runs may be at work.
+    /// Returns the names of the leases: several where several runs may run at a time. A run holds any one of them.
     pub(crate) fn leases(&self) -> &[MutexName] {
         match (self.lease, &self.slots[..]) {
             (None, _) => &[],
@@ -32,7 +33,7 @@ impl Protection {
         self.slots.len().max(1)
     }
 
-    /// Calls `ask` with each admission that one run asks the store for at `now`, with this label: the run wants one of them.
+    /// Calls `ask` with each admission of one run at `now`, labelled with `label`. The run needs only one of them.
     /// `claimant`: `None` for a run by hand.
     #[inline]
     pub(crate) fn each_admission(

@@ -1,4 +1,4 @@
-//! The table of all words in the documentation: worked out, and compared with what is written there.
+//! Tests: computes the table of all words and compares it with the documentation.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ const WRITTEN: &str = include_str!("table.md");
 /// Days before the end of a February, late in the evening of a Friday, and not at the start of a minute.
 const AFTER: &str = "2026-02-27T22:58:45Z";
 
-/// What is written, and what it does.
+/// A row of the table: the words as written, and the event that they make.
 type Row = (String, Event);
 
 fn event() -> Event {
@@ -39,7 +39,7 @@ macro_rules! row {
     };
 }
 
-/// The words without arguments are rows of themselves; those with arguments follow in their section.
+/// Returns the rows by section: first the words without arguments, then those with arguments.
 fn sections() -> Vec<(&'static str, Vec<Row>)> {
     let mut sections: Vec<_> =
         WORDS.iter().map(|(title, words)| (*title, words.iter().map(row_of).collect())).collect();
@@ -143,7 +143,7 @@ fn every_word_is_in_the_table() {
     assert!(missing.is_empty(), "without a row: {missing:?}");
 }
 
-/// The public methods of frequencies.rs: those of its table, and those that are written out.
+/// Returns the public methods of frequencies.rs: those of its table, and those that are written out.
 fn words() -> BTreeSet<String> {
     let source = include_str!("../frequencies.rs");
     let written = source.lines().filter_map(|line| line.trim_start().strip_prefix("pub fn "));
@@ -182,7 +182,7 @@ fn expression(event: &Event) -> String {
     }
 }
 
-/// A date is written where it is another one than that before, and a year where it is not this one.
+/// Writes the date only where it differs from the date before, and the year only where it is not the current year.
 fn times(event: &Event, after: DateTime<Utc>) -> String {
     let mut last = None;
     let mut written = Vec::new();

@@ -1,4 +1,4 @@
-//! What the words stand for, alone and together, and what they refuse.
+//! Tests: the meaning of the words, alone and together, and the values that they refuse.
 
 use std::time::Duration;
 
