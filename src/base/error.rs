@@ -114,7 +114,7 @@ impl MutexError {
 
     /// Makes the error of a grant that arrived after its deadline.
     pub(crate) fn granted_too_late(attempted: impl Into<Arc<str>>) -> Self {
-        let why = "its term was over before the answer came; choose a term that is longer than the store's timeout";
+        let why = "the store answered after the term of the lease was over; choose a term that is longer than the store's timeout";
         Self::unusable(attempted, why)
     }
 

@@ -71,13 +71,18 @@ pub(crate) fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     text.split('%').skip(1).all(is_byte).then(|| percent_decode_str(text).collect())
 }
 
+const NO_TEXT: &str = "an error without a text";
+
 /// An error and its sources: `could not create lease/reports: permission denied`. The texts come from foreign code, and are
 /// escaped.
 pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Lines(self.0).fmt(f)?;
+        match Lines(self.0).to_string() {
+            text if text.trim().is_empty() => f.write_str(NO_TEXT)?,
+            text => f.write_str(&text)?,
+        }
         let mut error = self.0;
         while let Some(source) = error.source() {
             write!(f, ": {}", Lines(source))?;
@@ -137,6 +142,12 @@ impl fmt::Display for Named<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_without_a_text_says_so() {
+        let shown = |text: &str| Chain(&std::io::Error::other(text)).to_string();
+        assert_eq!([shown("no paper"), shown(""), shown(" \n")], ["no paper", NO_TEXT, NO_TEXT]);
+    }
 
     #[test]
     fn a_text_on_one_line_shows_all_of_itself() {

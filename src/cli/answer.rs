@@ -144,10 +144,12 @@ pub(super) fn print_parse_error(mut error: clap::Error, usage: u8) -> ExitCode {
     ExitCode::from(if is_error { usage } else { 0 })
 }
 
+const OF_A_SCHEDULE: &str = "That is a command of a program with a schedule of its own: see the guide `operators`.";
+
 const WAITS: &str = "With --every, a scheduled time waits for the run before it with --on-overlap queue-one.";
 
 /// Parts of the parser's errors, each with a hint.
-const HINTS: [(&str, &str); 5] = [
+const HINTS: [(&str, &str); 11] = [
     (
         "soloist run",
         "Write: soloist run --name NAME --store URL -- COMMAND. The guide `from_flock` has the options of `flock`.",
@@ -156,6 +158,12 @@ const HINTS: [(&str, &str); 5] = [
         "--store <URL>\n",
         "Say where leases are kept: --store file:/var/lib/locks, or set SOLOIST_STORE as in your crontab.",
     ),
+    ("unrecognized subcommand 'list'", OF_A_SCHEDULE),
+    ("unrecognized subcommand 'next'", OF_A_SCHEDULE),
+    ("unrecognized subcommand 'run-one'", OF_A_SCHEDULE),
+    ("unrecognized subcommand 'status'", OF_A_SCHEDULE),
+    ("unrecognized subcommand 'work'", OF_A_SCHEDULE),
+    ("unrecognized subcommand 'create-table'", "Write: soloist create-table --store URL."),
     ("'--wait <TIME>' cannot be used with", WAITS),
     ("cannot be used with '--wait <TIME>'", WAITS),
     ("--every <TIMES>\n", "Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'."),

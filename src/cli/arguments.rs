@@ -17,7 +17,7 @@ pub(super) fn of_schedule(name: String) -> Command {
         .subcommand(
             about("list", "List the events, and when each is due next").arg(json()).arg(
                 option("next", "N")
-                    .value_parser(value_parser!(u16).range(1..))
+                    .value_parser(number::<u16>(1, u16::MAX))
                     .default_value("1")
                     .help("How many due times of each to show"),
             ),
@@ -159,13 +159,13 @@ fn supervised(command: Command) -> Command {
         )
         .arg(
             option("log", "N")
-                .value_parser(value_parser!(u16).range(1..=1000))
+                .value_parser(number::<u16>(1, 1000))
                 .help("Keep the last N runs of this name in the store, for `soloist log`"),
         )
         .arg(
             option("conflict-exit-code", "N")
                 .short('E')
-                .value_parser(value_parser!(u8))
+                .value_parser(number::<u8>(0, u8::MAX.into()))
                 .default_value("1")
                 .help("The exit code if the command is running already, or paused"),
         )
@@ -205,6 +205,14 @@ fn event() -> Arg {
 
 fn option(name: &'static str, value: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value)
+}
+
+fn number<N: TryFrom<u16> + Clone + Send + Sync + 'static>(least: u16, most: u16) -> ValueParser {
+    let parse = move |text: &str| {
+        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+        number.and_then(|number| N::try_from(number).ok()).ok_or(format!("use a number from {least} to {most}"))
+    };
+    ValueParser::new(parse)
 }
 
 fn duration(name: &'static str) -> Arg {

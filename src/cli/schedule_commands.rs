@@ -8,7 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use clap::ArgMatches;
 use comfy_table::Cell;
 
-use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, print_text};
+use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, USAGE, print_text};
 use super::arguments::{duration_of, text};
 use super::live_view::LiveView;
 use super::store_commands;
@@ -21,9 +21,15 @@ use crate::schedule::history::status::{EventStatus, Status};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::shutdown::Shutdown;
 use crate::schedule::{schedule::Schedule, tick_plan::last_due::CLAIMED_AFTER};
-use crate::time::clock::{Clock, shown::ExactDuration};
+use crate::time::clock::{
+    Clock,
+    shown::{ExactDuration, HumanDuration},
+};
 
 const NO_EVENTS: &str = "the schedule has no events";
+
+/// The most due times that `next` lists: a day with one each second, and some.
+const MOST_LISTED: usize = 100_000;
 
 /// An event, as `list --json` shows it.
 #[derive(serde::Serialize)]
@@ -199,7 +205,13 @@ fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
     let now = Clock::system().now();
     let end = TimeDelta::from_std(within).ok().and_then(|within| now.checked_add_signed(within));
     let due = schedule.due_between(now..end.unwrap_or(DateTime::<Utc>::MAX_UTC));
-    let due: Vec<_> = due.filter_map(|(at, name)| Some((at, schedule.event(name).ok()?))).collect();
+    let due = due.filter_map(|(at, name)| Some((at, schedule.event(name).ok()?)));
+    let due: Vec<_> = due.take(MOST_LISTED + 1).collect();
+    if due.len() > MOST_LISTED {
+        let within = HumanDuration(within);
+        let what = format!("more than {MOST_LISTED} times are due within {within}: write a shorter `--for`");
+        return Err(CommandFailure::saying(what).with_code(USAGE));
+    }
     if is_json {
         let form = |(due, event): &(_, &Definition)| DueForm {
             due: *due,

@@ -12,12 +12,13 @@ use super::arguments::{duration_of, parse_duration, text};
 use super::tables::{holding, how_it_ended, marked, pause_in_words, table_or, time, time_of};
 use super::unlock::unlock;
 use crate::base::escape::{OneLine, Quoted};
+use crate::event::definition::Definition;
 use crate::lease::holder::Holder;
 use crate::outcome::paused::Pause;
 use crate::outcome::run_record::skip_count::SkipCount;
 use crate::schedule::history::logged_run::LoggedRun;
 use crate::schedule::pause::pause_error::PauseError;
-use crate::schedule::schedule::Schedule;
+use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
 use crate::store::connect::{connect, create_table, missing_directory};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::description::Scope;
@@ -42,13 +43,20 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
     match name {
         "log" => log(schedule, text(arguments, "event"), arguments.get_flag("json")),
         "locks" => locks(&stores(), text(arguments, "prefix"), arguments.get_flag("json")),
-        "unlock" => unlock(&stores(), arguments),
+        "unlock" => unlock(&stores(), arguments, unknown(schedule, text(arguments, "name"))),
         "paused" => paused(schedule, event()),
         "pause" => pause(schedule, event(), duration_of(arguments, "for").unwrap_or_default(), text(arguments, "why")),
         "resume" => resume(schedule, event()),
         "check" => check(schedule),
         _ => Err(CommandFailure::saying(format_args!("there is no command {name}"))),
     }
+}
+
+/// Returns the error for a name that no event of the schedule uses. `None`: an event uses it, or there are no events.
+fn unknown(schedule: &Schedule, name: &str) -> Option<UnknownEvent> {
+    let is_used = |event: &Definition| event.mutex_name().is_some_and(|mutex| mutex.mutex() == name);
+    let has_events = schedule.names().next().is_some();
+    schedule.event(name).err().filter(|_| has_events && !schedule.definitions().any(is_used))
 }
 
 /// Opens the named store for a command that reads or changes existing entries. A missing directory is an error, because the path

@@ -227,6 +227,13 @@ fn check_times(arguments: &ArgMatches) -> Result<(), Refused> {
         return Err((USAGE, why.to_owned()));
     }
     let every = text(arguments, "every").trim();
+    if every.parse::<f64>().is_ok() {
+        let every = Quoted::new(every);
+        let why = format!(
+            "{every} has no unit: write 5m and the like for an interval, or five fields, such as '*/5 * * * *'"
+        );
+        return Err((USAGE, why));
+    }
     let is_crontab = every.is_empty() || every.starts_with('@') || every.contains([' ', '\t']);
     if is_crontab || interval(arguments).is_some() {
         return Ok(());

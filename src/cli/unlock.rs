@@ -13,6 +13,7 @@ use crate::lease::holder::Holder;
 use crate::lease::label::this_host;
 use crate::lease::name::{MutexName, UNLOCK};
 use crate::lease::{request::LeaseRequest, term::Term};
+use crate::schedule::schedule::registry::UnknownEvent;
 use crate::store::event_mutex::{EventMutex, admission::Admission, broken_lease::Broken, held::Held, held::Names};
 #[cfg(unix)]
 use crate::task::process_group::orphans::end_orphans;
@@ -32,13 +33,18 @@ const MARGIN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// Frees a lease in the first of these stores that has the lease.
-pub(super) fn unlock(stores: &[&dyn EventMutex], arguments: &ArgMatches) -> Answered {
+///
+/// `unknown`: the schedule has no event that uses this name.
+pub(super) fn unlock(stores: &[&dyn EventMutex], arguments: &ArgMatches, unknown: Option<UnknownEvent>) -> Answered {
     let name = MutexName::lease(text(arguments, "name")).map_err(|error| CommandFailure::usage(&error))?;
     let mut held = None;
     for store in stores {
         held = held.or(if store.exists(&name)? { Some(*store) } else { None });
     }
-    let Some(store) = held else { return Ok(is_free(&name, "nobody holds it").with_code(FAILED)) };
+    let Some(store) = held else {
+        let why = unknown.map_or_else(String::new, |unknown| format!("; {unknown}"));
+        return Ok(is_free(&name, &format!("nobody holds it{why}")).with_code(FAILED));
+    };
     let holder = holder(store, &name)?;
     if let Some(holder) = &holder {
         say(format_args!("{} is held by {holder}", OneLine(name.mutex())));
@@ -94,10 +100,11 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
     }
     let (left, name) = (HumanDuration(left(&now)), OneLine(name.mutex()));
     Err(CommandFailure::saying(format_args!(
-        "{name} is still held. Its holder may be dead: then {name} is free by itself in {left}. Or its lease is long, and seldom \
-         renewed: wait longer, with `--wait`. Or it can't be asked, or does not listen: a lease for a fixed term, a lease guard, a \
-         lease that only rests, a function that does not look for its cancellation. `--force` frees {name} at once, although its \
-         holder may still be at work"
+        "{name} is still held, and is free in {left} unless its holder renews it:\n  \
+         if its lease is long, the holder reads the request late: wait longer, with `--wait 5m`\n  \
+         if it has a fixed term, is a `LeaseGuard`, or is a function that never checks for its cancellation: end its process, \
+         or wait\n  \
+         if its process is dead: wait, or free it at once with `--force`; a holder that lives would run beside the next one"
     )))
 }
 

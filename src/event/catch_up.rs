@@ -155,8 +155,8 @@ impl CatchUp {
 impl KnownRuns {
     /// Returns the latest occurrence, as of this `minute`.
     fn latest(&mut self, timetable: &Timetable, minute: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let lasts = |latest: &Latest| latest.occurrence <= minute && latest.next.is_none_or(|next| minute < next);
-        if self.latest.filter(lasts).is_none() {
+        let is_over = |latest: Latest| minute < latest.occurrence || latest.next.is_some_and(|next| next <= minute);
+        if self.latest.is_none_or(is_over) {
             let (occurrence, next) = (timetable.latest(minute)?, timetable.next(minute));
             self.latest = Some(Latest { occurrence, next });
         }

@@ -285,10 +285,12 @@ impl Event {
         })?;
         let windows = windows_of(&self.filters);
         if !windows.0.is_empty() && timetable.next_in(&windows, DateTime::<Utc>::MIN_UTC).is_none() {
-            return Err(AddErrorKind::Timetable.because(
-                "none of its times of the day lies within its `between(..)` and outside of its `unless_between(..)`, so \
-                 that it would never run",
-            ));
+            let windows: Vec<String> = windows.0.iter().map(|window| format!("`{window}`")).collect();
+            return Err(AddErrorKind::Timetable.because(format_args!(
+                "it is due `{}`, but runs only {}, so that it would never run: change one of them",
+                timetable.in_words(),
+                windows.join(" and ")
+            )));
         }
         Ok(timetable)
     }

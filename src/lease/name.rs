@@ -266,7 +266,7 @@ fn part(text: &str) -> Cow<'_, str> {
 ///
 /// assert_eq!(MutexName::lease("").unwrap_err(), InvalidName::Empty);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidName {
     /// The name has no character.
@@ -294,6 +294,9 @@ pub enum InvalidName {
     /// The name is shown to people, and begins or ends with a space, which they can't see.
     #[error("the name begins or ends with a space: leave it out")]
     SpaceAround,
+    /// The name of an instance is wrong, for a reason above: [`Schedule::with_instance`](crate::Schedule::with_instance).
+    #[error("`with_instance(..)`: {0}")]
+    Instance(Box<Self>),
 }
 
 #[cfg(test)]

@@ -237,7 +237,7 @@ impl Reading<'_, SkipReason> {
                 with_holder(f, "waited as long as `within` allows, and the run before it is still running", holder)
             }
             SkipReason::Replaced(holder) => with_holder(f, "a later occurrence takes its place", holder),
-            SkipReason::RanElsewhere(None) => f.write_str("its occurrence or period is taken"),
+            SkipReason::RanElsewhere(None) => f.write_str("another process has run or runs this occurrence or period"),
             SkipReason::RanElsewhere(Some(holder)) => write!(f, "taken by {}", Reading(holder, time)),
             SkipReason::StoreUnavailable(error) => write!(f, "{}: {}", error.headline(), Chain(error)),
             SkipReason::TooLate => f.write_str("too late: its claim window was over before it could be admitted"),

@@ -264,7 +264,9 @@ impl Schedule {
         }
         planned_runs.sort_by_key(|(event, planned)| (*event, planned.occurrence()));
         for of_event in planned_runs.chunk_by_mut(|(event, _), (next, _)| event == next).filter(|runs| runs.len() > 1) {
-            of_event.iter_mut().for_each(|(_, planned)| planned.is_backlog = true);
+            for (_, planned) in of_event {
+                planned.is_backlog = true;
+            }
         }
         planned_runs.into_iter().map(|(_, planned)| planned).collect()
     }

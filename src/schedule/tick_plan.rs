@@ -56,7 +56,9 @@ impl Schedule {
         for at in &self.catch_up_events {
             let Definition { timetable, catch_up: Some(catch_up), .. } = &*self.events[*at] else { continue };
             let due = due.binary_search_by_key(at, |(event, _)| *event).ok().map(|found| due[found].1.occurrence());
-            due.into_iter().for_each(|due| catch_up.begin(due));
+            if let Some(due) = due {
+                catch_up.begin(due);
+            }
             let tick = Tick::at(now, &timetable.zone);
             let minute = tick.occurrence();
             // Check once a minute only.

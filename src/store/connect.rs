@@ -179,7 +179,11 @@ fn split_scheme(url: &str) -> Result<(String, &str), ConnectError> {
     match url.split_once(':') {
         Some((scheme, rest)) if well_formed(scheme) && meant(url).is_none() => Ok((scheme.to_ascii_lowercase(), rest)),
         _ => {
-            let instead = meant(url).map_or_else(|| format!("there are {KNOWN}"), |url| format!("did you mean {url}"));
+            if url.trim().is_empty() {
+                return Err(refused("the url of a store is empty: write one such as file:/var/lib/myapp/locks"));
+            }
+            let known = || format!("write one such as file:/var/lib/myapp/locks; there are {KNOWN}");
+            let instead = meant(url).map_or_else(known, |url| format!("did you mean {url}"));
             Err(refused(format!("the url of a store has no scheme; {instead}")))
         }
     }
@@ -220,8 +224,10 @@ fn directory(rest: &str) -> Result<PathBuf, ConnectError> {
         }
         None => rest,
     };
-    if !path.starts_with('/') {
-        return Err(refused("the url of a store on file needs an absolute path, as in file:/var/lib/myapp/locks"));
+    if path.trim_start_matches('/').is_empty() || !path.starts_with('/') {
+        return Err(refused(
+            "the url of a store on file needs an absolute path to a folder of its own, as in file:/var/lib/myapp/locks",
+        ));
     }
     let why = "the path in the url of a store has a % that is not followed by two hexadecimal digits";
     path_of(percent_decoded(path).ok_or_else(|| refused(why))?)

@@ -576,4 +576,13 @@ mod tests {
     fn a_relative_path_is_made_absolute_once() {
         assert_eq!(FileMutex::in_dir(".").unwrap().dir(), std::env::current_dir().unwrap());
     }
+
+    #[test]
+    fn an_empty_path_is_refused() {
+        let error = FileMutex::in_dir("").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "could not open the directory of a store: its path is empty: write one such as /var/lib/myapp/locks"
+        );
+    }
 }

@@ -198,7 +198,7 @@ server_builder! {
     /// assert!(format!("{mutex:?}").contains("app.mutexes"));
     ///
     /// let error = PostgresMutex::builder("postgres://app:secret@127.0.0.1/app").table("Billing mutexes").build().unwrap_err();
-    /// assert!(error.to_string().starts_with("the name of a table for mutexes is 1 to 48 of a-z, 0-9 and _"));
+    /// assert!(error.to_string().starts_with("the name of a table for mutexes has to be 1 to 48 of a-z, 0-9 and _"));
     /// # Ok(())
     /// # }
     /// ```

@@ -66,17 +66,20 @@ impl Command {
     /// Checks the command, and returns the reason if it can't be run.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.program.to_string_lossy().trim().is_empty() {
-            return Err("it has nothing to run".to_owned());
+            return Err("its command is empty: give `exec` a line of the shell, or `command` a program".to_owned());
         }
         let directory = self.directory.as_ref().map(|path| path.as_os_str());
         let file = self.output.file().map(Path::as_os_str);
-        if directory.is_some_and(OsStr::is_empty) || file.is_some_and(OsStr::is_empty) {
-            return Err("a directory or a file that it names has no name".to_owned());
+        for (method, path) in [("current_dir", directory), ("output", file)] {
+            if path.is_some_and(OsStr::is_empty) {
+                return Err(format!("`{method}(..)`: the path is empty: write one, or leave the method out"));
+            }
         }
         let values = self.environment.iter().map(|(_, value)| value.as_os_str());
         let texts = iter::once(&self.program).chain(self.arguments.iter().flatten()).map(OsString::as_os_str);
         if let Some(text) = texts.chain(directory).chain(file).chain(values).find(|text| has(text, 0)) {
-            return Err(format!("no process can be given a text with a NUL: {}", Quoted::new(&text.to_string_lossy())));
+            let text = Quoted::new(&text.to_string_lossy());
+            return Err(format!("{text} has a NUL character, which no command can be given: leave it out"));
         }
         let is_ours = |name: &OsStr| OURS.iter().any(|ours| name == *ours);
         if let Some((name, _)) = self.environment.iter().find(|(name, _)| is_ours(name)) {
@@ -88,7 +91,8 @@ impl Command {
         let no_name = |name: &&OsString| name.is_empty() || has(name, 0) || has(name, b'=');
         match self.environment.iter().map(|(name, _)| name).find(no_name) {
             Some(name) => {
-                Err(format!("an environment variable can't be called {}", Quoted::new(&name.to_string_lossy())))
+                let name = Quoted::new(&name.to_string_lossy());
+                Err(format!("`env(..)`: no variable can be called {name}: use a name without `=`, which is not empty"))
             }
             None => Ok(()),
         }

@@ -228,12 +228,15 @@ fn a_name_that_people_can_not_read_is_refused() {
         [("", "the name is empty"), (" shop", "the name begins or ends with a space: leave it out"), (&*too_long, long)]
     {
         let error = Schedule::in_process().with_instance(name).unwrap_err();
-        assert_eq!(error.to_string(), why);
+        assert_eq!(error.to_string(), format!("`with_instance(..)`: {why}"));
         let error = Schedule::in_process().named(name).unwrap_err();
         assert!(matches!(&error, PauseError::Name(name) if name.to_string() == why), "{error}");
     }
     let error = Schedule::in_process().with_instance("web\n1").unwrap_err();
-    assert!(matches!(error, InvalidName::Unreadable { char: '\n', .. }), "{error}");
+    assert!(
+        matches!(&error, InvalidName::Instance(why) if matches!(**why, InvalidName::Unreadable { char: '\n', .. })),
+        "{error}"
+    );
     assert!(Schedule::in_process().named("😀".repeat(100)).unwrap().with_instance("😀".repeat(100)).is_ok());
 }
 

@@ -67,9 +67,11 @@ fn a_url_that_opens_no_store_is_told_why() {
             );
         }
     }
-    let no_scheme = format!("the url of a store has no scheme; there are {known}");
-    for url in ["", "locks", "host=db password=secret", "//user:secret@host/a", "/a?password=secret", ":memory", "1:a"]
-    {
+    let empty = "the url of a store is empty: write one such as file:/var/lib/myapp/locks";
+    assert_eq!([refused(""), refused(" ")], [empty; 2]);
+    let no_scheme =
+        format!("the url of a store has no scheme; write one such as file:/var/lib/myapp/locks; there are {known}");
+    for url in ["locks", "host=db password=secret", "//user:secret@host/a", "/a?password=secret", ":memory", "1:a"] {
         assert_eq!(refused(url), no_scheme, "{url}");
     }
     for (url, meant) in [
@@ -91,8 +93,9 @@ fn a_url_that_opens_no_store_is_told_why() {
 #[test]
 fn a_url_that_is_not_a_plain_path_is_refused() {
     assert_eq!(refused("memory:a"), "the url of a store in memory is memory: and nothing else");
-    let relative = "the url of a store on file needs an absolute path, as in file:/var/lib/myapp/locks";
-    for url in ["file:", "file:locks", "file:./locks", "file://", "file://locks"] {
+    let relative =
+        "the url of a store on file needs an absolute path to a folder of its own, as in file:/var/lib/myapp/locks";
+    for url in ["file:", "file:locks", "file:./locks", "file://", "file://locks", "file:/", "file:///"] {
         assert_eq!(refused(url), relative, "{url}");
     }
     assert_eq!(
@@ -152,7 +155,7 @@ fn a_store_on_a_server_is_not_asked_for_anything_when_it_is_opened() {
             scope.spawn(move || opens_and_gets_no_answer(url));
         }
     });
-    let wrong = "the url of a redis server has something else than a number as its database, as in redis://host:6379/0";
+    let wrong = "the url of a redis server has a database that is not a number, as in redis://host:6379/0";
     assert_eq!(refused("redis://h/secret"), wrong);
 }
 
@@ -201,7 +204,7 @@ fn a_url_has_the_options_of_the_builder_and_a_setter_wins() {
         ("postgres://u@h/app?timeout=99ms", "a timeout of 99ms for a call of the store: use 100ms to 1m".to_owned()),
         (
             "redis://h?prefix={a}",
-            "the prefix of keys in redis is 1 to 100 visible ASCII characters, and no braces".to_owned(),
+            "the prefix of keys in redis has to be 1 to 100 visible ASCII characters without braces, as in ?prefix=shop".to_owned(),
         ),
     ] {
         assert_eq!(refused(url), why, "{url}");

@@ -870,6 +870,11 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
             "`0 1~5 * * *`: hour `1~5` picks a time at random, another on each server: write a number (column 3)",
             "1~5",
         ),
+        (
+            "@every 5m",
+            "`@every 5m`: a crontab has no intervals: use `every(Duration::from_secs(300))` or `--every 5m`",
+            "@every 5m",
+        ),
         ("@reboot", "`@reboot`: it names no time: run that task when your program starts", "@reboot"),
         ("@dialy", &format!("`@dialy`: `@dialy` is {NICKNAMES}"), "@dialy"),
         ("@daily x", &format!("`@daily x`: `@daily x` is {NICKNAMES}"), "@daily x"),

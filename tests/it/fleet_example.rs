@@ -226,7 +226,7 @@ fn wrong_arguments_are_told_in_one_line() {
         (&["nowhere:"], "fleet: no store has the scheme nowhere"),
         // Not taken for an own store in files.
         (&["redis"], "fleet: the url of a store has no scheme; "),
-        (&[""], "fleet: the url of a store has no scheme; "),
+        (&[""], "fleet: the url of a store is empty: "),
         (&["memory:"], "take file:/path or redis://host"),
         (&[&below], "store"),
     ];

@@ -321,16 +321,35 @@ fn a_window_far_from_its_times_is_found_at_once_or_refused() {
     assert_eq!([times[0], times[1], times[60], times[61]], last);
     assert!(began.elapsed() < PATIENCE, "it goes from second to second");
 
-    let said = "event `e`: none of its times of the day lies within its `between(..)` and outside of its \
-                `unless_between(..)`, so that it would never run";
-    for event in [
-        event("e").daily_at("02:00").between("08:00", "17:00"),
-        event("e").between("08:00", "12:00").cron("*/5 7,13-17 * * *"),
-        event("e").every_second().between("08:00", "12:00").between("13:00", "17:00"),
-        event("e").every_minute().unless_between("00:00", "23:59"),
-        event("e").hourly_at([10, 20]).between("08:11", "08:19"),
+    for (event, due, windows) in [
+        (event("e").daily_at("02:00").between("08:00", "17:00"), "daily at 02:00", "`between 08:00 and 17:00`"),
+        (
+            event("e").between("08:00", "12:00").cron("*/5 7,13-17 * * *"),
+            "every 5 minutes of the hours 7,13-17",
+            "`between 08:00 and 12:00`",
+        ),
+        (
+            event("e").every_second().between("08:00", "12:00").between("13:00", "17:00"),
+            "every second",
+            "`between 08:00 and 12:00` and `between 13:00 and 17:00`",
+        ),
+        (
+            event("e").every_minute().unless_between("00:00", "23:59"),
+            "every minute",
+            "`unless_between 00:00 and 23:59`",
+        ),
+        (
+            event("e").hourly_at([10, 20]).between("08:11", "08:19"),
+            "hourly at :10 and :20",
+            "`between 08:11 and 08:19`",
+        ),
     ] {
         assert_eq!(event.next(noon()), None);
-        assert_eq!(Schedule::in_process().add(event).unwrap_err().to_string(), said);
+        assert_eq!(
+            Schedule::in_process().add(event).unwrap_err().to_string(),
+            format!(
+                "event `e`: it is due `{due}`, but runs only {windows}, so that it would never run: change one of them"
+            )
+        );
     }
 }

@@ -274,9 +274,14 @@ fn an_event_that_can_t_be_paused_is_refused() {
         assert!(matches!(refused, PauseError::UnknownEvent(_)), "{refused}");
     }
     let long = "a".repeat(201);
-    for why in ["two\nlines", &long, " space"] {
-        for refused in [schedule.pause(end, why), schedule.pause_event("e", end, why)] {
-            assert!(matches!(refused, Err(PauseError::Reason)), "{why:?}: {refused:?}");
+    for (why, wrong) in [
+        ("two\nlines", "has the control or invisible character `\\n`: leave it out"),
+        (&*long, "has 201 characters, the limit is 200"),
+        (" space", "begins or ends with a space: leave it out"),
+    ] {
+        for refused in [schedule.pause(end, why), schedule.pause_event("e", end, why)].map(Result::unwrap_err) {
+            assert!(matches!(refused, PauseError::Reason(_)), "{refused}");
+            assert_eq!(refused.to_string(), format!("the reason for the pause {wrong}"));
         }
     }
     schedule.pause(end, &long[1..]).unwrap();
@@ -662,7 +667,10 @@ fn what_can_t_be_paused_says_what_to_do() {
     for (name, why) in [("", "the name is empty"), (&*"x".repeat(101), "the name has 101 characters, the limit is 100")]
     {
         let error = Schedule::in_process().named(name).unwrap_err();
-        assert_eq!(error.to_string(), format!("no schedule and no event can have this name: {why}"));
+        assert_eq!(
+            error.to_string(),
+            format!("the name of the schedule, or of the event to pause, can't be used: {why}")
+        );
     }
     let schedule = server(MemoryMutex::new(), [event("e")]);
     for wrong in [at("1999-12-31T23:59:59Z"), Utc::now() + TimeDelta::days(3651)] {

@@ -237,13 +237,16 @@ impl Event {
     /// Makes the event due every day at these two hours: `0 1,13 * * *` for 1 and 13. `add` refuses an hour that is not
     /// from 0 to 23.
     pub fn twice_daily(self, first: u32, second: u32) -> Self {
-        self.timed(|words| words.default_to_zero(&[Field::Minute]).set_numbers(Field::Hour, [first, second]))
+        self.two("twice_daily", "hours", first, second)
+            .timed(|words| words.default_to_zero(&[Field::Minute]).set_numbers(Field::Hour, [first, second]))
     }
 
     /// Makes the event due every day at this minute of these two hours: `15 1,13 * * *` for 1, 13 and 15. `add` refuses
     /// an hour that is not from 0 to 23.
     pub fn twice_daily_at(self, first: u32, second: u32, minute: u32) -> Self {
-        self.numbers(Field::Hour, [first, second]).numbers(Field::Minute, [minute])
+        self.two("twice_daily_at", "hours", first, second)
+            .numbers(Field::Hour, [first, second])
+            .numbers(Field::Minute, [minute])
     }
 }
 
@@ -282,7 +285,7 @@ impl Event {
 
     /// Makes the event due on these two days of each month at this time: `30 2 1,16 * *` for 1, 16 and `02:30`.
     pub fn twice_monthly(self, first: u32, second: u32, time: &str) -> Self {
-        self.daily_at(time).numbers(Field::DayOfMonth, [first, second])
+        self.two("twice_monthly", "days", first, second).daily_at(time).numbers(Field::DayOfMonth, [first, second])
     }
 
     /// Makes the event due on these days of each month at midnight, unless another word says the time: `0 0 1,11,21 *
@@ -393,6 +396,15 @@ impl Event {
     /// Sets this field to these numbers.
     fn numbers(self, field: Field, numbers: impl IntoIterator<Item = u32>) -> Self {
         self.timed(|words| words.set_numbers(field, numbers))
+    }
+
+    /// Refuses two numbers that are one.
+    fn two(self, method: &str, unit: &str, first: u32, second: u32) -> Self {
+        if first == second {
+            let what = format_args!("`{method}({first}, {second}, ..)`: write two different {unit}");
+            return self.refused(AddErrorKind::Timetable.because(what));
+        }
+        self
     }
 
     fn in_window(self, window: Result<Window, String>) -> Self {

@@ -25,7 +25,19 @@ impl Event {
         self.after(Hook::OnSuccess, hook)
     }
 
-    /// Calls the hook like [`then`](Self::then), if the task did not succeed.
+    /// Calls the hook like [`then`](Self::then), if the task did not succeed: it failed, panicked, timed out, or was cancelled and
+    /// returned an error. [`RunOutcome::output`] has the end of what a command printed.
+    ///
+    /// ```
+    /// use soloist::{Event, Run, RunOutcome};
+    ///
+    /// fn mail(run: &Run, outcome: &RunOutcome) {
+    ///     println!("{} of {}: {outcome}", run.name(), run.occurrence());
+    /// }
+    ///
+    /// let event = Event::exec("backup", "pg_dump app > app.sql").daily_at("02:00").on_failure(mail);
+    /// # assert!(soloist::Schedule::in_process().add(event).is_ok());
+    /// ```
     pub fn on_failure<R: IntoTaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
         self.after(Hook::OnFailure, hook)
     }

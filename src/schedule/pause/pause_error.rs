@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use crate::base::error::{MutexError, debug_as_display};
 use crate::lease::name::InvalidName;
 use crate::schedule::schedule::registry::UnknownEvent;
-use crate::time::clock::shown::Rfc3339;
+use crate::time::clock::shown::{Rfc3339, to_the_second};
 
 /// How many characters the reason for a pause may have.
 pub(crate) const LONGEST_REASON: usize = 200;
@@ -21,7 +21,7 @@ pub(crate) const LONGEST_REASON: usize = 200;
 /// let error = Schedule::in_process().resume().unwrap_err();
 /// assert!(matches!(error, PauseError::Unnamed));
 /// let error = Schedule::in_process().named("shop")?.pause(DateTime::UNIX_EPOCH, "").unwrap_err();
-/// assert!(error.to_string().starts_with("a pause until 1970-01-01T00:00:00Z would be over already"));
+/// assert!(error.to_string().starts_with("a pause until 1970-01-01T00:00:00Z is over already"));
 /// # Ok(())
 /// # }
 /// ```
@@ -29,7 +29,7 @@ pub(crate) const LONGEST_REASON: usize = 200;
 #[non_exhaustive]
 pub enum PauseError {
     /// It is no name of a schedule or of an event.
-    #[error("no schedule and no event can have this name: {0}")]
+    #[error("the name of the schedule, or of the event to pause, can't be used: {0}")]
     Name(InvalidName),
     /// The schedule has no event of this name.
     #[error(transparent)]
@@ -37,17 +37,14 @@ pub enum PauseError {
     /// The event is never paused.
     #[error("the event can't be paused, because it says `even_when_paused()`")]
     EvenWhenPaused,
-    /// The reason is no line that people can read.
-    #[error(
-        "the reason for a pause has to be one line of at most {LONGEST_REASON} characters, without control or invisible \
-         characters, and without a space at its ends"
-    )]
-    Reason,
+    /// The reason is no line that people can read: it is too long, or has a control or invisible character, or a space at its ends.
+    #[error("{0}")]
+    Reason(Box<str>),
     /// The schedule has no name.
     #[error("a schedule without a name can't be paused: name it with `Schedule::named(..)`")]
     Unnamed,
     /// The end of the pause is not in the future.
-    #[error("a pause until {} would be over already, since it is {}; `Schedule::resume()` ends one", Rfc3339(*until), Rfc3339(*now))]
+    #[error("a pause until {} is over already, because it is {}: let it end later; `resume` ends a pause", to_the_second(*until), to_the_second(*now))]
     #[non_exhaustive]
     Over {
         /// When it was to end.
@@ -56,7 +53,7 @@ pub enum PauseError {
         now: DateTime<Utc>,
     },
     /// The end of the pause is more than ten years away.
-    #[error("a pause until {} is longer than ten years: let it end sooner, and pause again before that", Rfc3339(*until))]
+    #[error("a pause until {} is longer than ten years: let it end sooner, and pause again before that", to_the_second(*until))]
     #[non_exhaustive]
     TooLong {
         /// When it was to end.

@@ -32,9 +32,8 @@ impl Pauser {
         let Self { clock, observers, mark, .. } = self;
         let why = Some(why).filter(|why| !why.is_empty());
         // What people can read as a name they can read as a reason.
-        let is_line = |why: &str| MutexName::readable_up_to(why, LONGEST_REASON).is_ok();
-        if !why.is_none_or(is_line) {
-            return Err(PauseError::Reason);
+        if let Some(Err(error)) = why.map(|why| MutexName::readable_up_to(why, LONGEST_REASON)) {
+            return Err(PauseError::Reason(error.to_string().replace("the name", "the reason for the pause").into()));
         }
         self.put(mark, term_until(until, clock.now())?, why)?;
         let paused = Step::Paused { schedule: mark.mutex(), until, why, scope: &self.store.scope };
@@ -150,13 +149,13 @@ mod tests {
         let error = |until: DateTime<Utc>| term_until(until, now).unwrap_err().to_string();
         assert_eq!(
             error(now),
-            "a pause until 1970-01-01T00:00:00Z would be over already, since it is 1970-01-01T00:00:00Z; \
-             `Schedule::resume()` ends one"
+            "a pause until 1970-01-01T00:00:00Z is over already, because it is 1970-01-01T00:00:00Z: let it end later; \
+             `resume` ends a pause"
         );
-        assert!(error(now - TimeDelta::nanoseconds(1)).contains("would be over already"));
+        assert!(error(now - TimeDelta::nanoseconds(1)).contains("is over already"));
         assert_eq!(
             error(now + TimeDelta::days(3650) + TimeDelta::milliseconds(1)),
-            "a pause until 1979-12-30T00:00:00.001Z is longer than ten years: let it end sooner, and pause again before that"
+            "a pause until 1979-12-30T00:00:00Z is longer than ten years: let it end sooner, and pause again before that"
         );
         for until in [DateTime::<Utc>::MIN_UTC, DateTime::<Utc>::MAX_UTC] {
             assert!(term_until(until, now).is_err());

@@ -87,7 +87,8 @@ impl Schedule {
     /// ```
     pub fn with_instance(self, instance: impl Into<Arc<str>>) -> Result<Self, InvalidName> {
         let instance = instance.into();
-        MutexName::readable_up_to(Arc::clone(&instance), LONGEST)?;
+        let wrong = |error| InvalidName::Instance(Box::new(error));
+        MutexName::readable_up_to(Arc::clone(&instance), LONGEST).map_err(wrong)?;
         let schedule = self.with_label(|label| label.instance = Some(instance));
         Ok(Self { observers: schedule.observers.on(&schedule.clock, schedule.instance()), ..schedule })
     }

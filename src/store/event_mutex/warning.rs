@@ -146,19 +146,19 @@ impl fmt::Display for StoreWarning {
             }
             Self::WrongTable { what } => write!(
                 f,
-                "the table is not as it should be: {}; drop it while nothing runs, and create it with create_table()",
+                "the table is wrong: {}; drop it while nothing runs, and create it with create_table() or `soloist create-table`",
                 OneLine(what)
             ),
             Self::WrongDirectory { path, what } => {
-                write!(f, "the directory {} is not as it should be: {}", OneLine(path.display()), OneLine(what))
+                write!(f, "the directory {} is not safe: {}", OneLine(path.display()), OneLine(what))
             }
             Self::WrongFile { path, what } => {
-                write!(f, "the file {} is not as it should be: {}", OneLine(path.display()), OneLine(what))
+                write!(f, "the file {} is not safe: {}", OneLine(path.display()), OneLine(what))
             }
             Self::Overlay { path } => write!(
                 f,
                 "the directory {} is on overlayfs: other containers do not see it, and it is lost when this container is \
-                 made anew; put it on a volume that all containers mount",
+                 created again; put it on a volume that all containers mount",
                 OneLine(path.display())
             ),
             Self::ClusterNode => f.write_str(
@@ -175,7 +175,7 @@ impl fmt::Display for StoreWarning {
                 "the connection to another host is not encrypted: others on the network can read the password and change \
                  answers; use TLS, with {instead} in the url"
             ),
-            Self::TakesNoWrites { why } => write!(f, "the store takes no writes, so that nothing protected runs: {}", OneLine(why)),
+            Self::TakesNoWrites { why } => write!(f, "the store takes no writes, so that no protected event runs: {}", OneLine(why)),
             Self::DeadRows { count } => write!(
                 f,
                 "{count} old versions of rows make each admission slow: end the transaction that keeps the server from \
@@ -186,7 +186,7 @@ impl fmt::Display for StoreWarning {
             Self::OldVersion { found, needed } => {
                 write!(
                     f,
-                    "the server's version {} is older than {needed}, the oldest that this is written for: update it",
+                    "the server's version {} is older than {needed}, the oldest that is supported: update it",
                     OneLine(found)
                 )
             }
@@ -210,7 +210,7 @@ impl fmt::Display for StoreWarning {
             ),
             Self::ClocksDiffer { by } => write!(
                 f,
-                "the clocks of the server and of this host differ by {:.1} s: let both follow the same time",
+                "the clocks of the server and of this host differ by {:.1} s: synchronise both with NTP",
                 by.as_secs_f64()
             ),
         }

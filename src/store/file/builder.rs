@@ -71,6 +71,10 @@ impl FileMutexBuilder {
     /// Returns the absolute path of the directory, the directory, and the clock.
     pub(super) fn parts(self) -> Result<(PathBuf, Directory, Clock), MutexError> {
         let Self { path, clock, network, sharing } = self;
+        if path.as_os_str().is_empty() {
+            let error = std::io::Error::other("its path is empty: write one such as /var/lib/myapp/locks");
+            return Err(directory_error("open the directory of a store".into(), error));
+        }
         let open = || {
             let dir = std::path::absolute(&path)?;
             let directory = Directory::open_or_make(&dir, sharing, network)?;

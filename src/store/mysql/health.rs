@@ -60,14 +60,14 @@ mod tests {
             ("key", "name"),
             ("collation", "ascii_general_ci"),
         ];
-        let do_so = "; drop it while nothing runs, and create it with create_table()";
-        let wrong = |what: &str| format!("the table is not as it should be: {what}{do_so}");
+        let do_so = "; drop it while nothing runs, and create it with create_table() or `soloist create-table`";
+        let wrong = |what: &str| format!("the table is wrong: {what}{do_so}");
         assert_eq!(
             warned(&health),
             [
-                "the store takes no writes, so that nothing protected runs: read_only is on: connect to the primary if this is \
+                "the store takes no writes, so that no protected event runs: read_only is on: connect to the primary if this is \
                  a replica, or set it to 0",
-                "the server's version 10.5.29-MariaDB is older than 10.6, the oldest that this is written for: update it",
+                "the server's version 10.5.29-MariaDB is older than 10.6, the oldest that is supported: update it",
                 &wrong("its engine is MyISAM, and only InnoDB is known to grant all of an admission or nothing"),
                 &wrong("its primary key is not the name alone"),
                 &wrong("names are not compared byte by byte"),

@@ -66,14 +66,14 @@ mod tests {
                 "60000 old versions of rows make each admission slow: end the transaction that keeps the server from cleaning \
                  them away (the oldest backend_xmin in pg_stat_activity, pg_prepared_xacts or pg_replication_slots), then \
                  VACUUM the table",
-                "the server's version 9 is older than 12, the oldest that this is written for: update it",
+                "the server's version 9 is older than 12, the oldest that is supported: update it",
                 "the table forgets leases when the server ends, because it is UNLOGGED: make it a durable one",
-                "the table is not as it should be: its primary key is not the name alone; drop it while nothing runs, \
-                 and create it with create_table()",
-                "the table is not as it should be: names are not compared byte by byte; drop it while nothing runs, \
-                 and create it with create_table()",
-                "the table is not as it should be: soloist_mutexes belongs to eve; drop it while nothing runs, and create it \
-                 with create_table()",
+                "the table is wrong: its primary key is not the name alone; drop it while nothing runs, \
+                 and create it with create_table() or `soloist create-table`",
+                "the table is wrong: names are not compared byte by byte; drop it while nothing runs, \
+                 and create it with create_table() or `soloist create-table`",
+                "the table is wrong: soloist_mutexes belongs to eve; drop it while nothing runs, and create it \
+                 with create_table() or `soloist create-table`",
             ]
         );
     }

@@ -13,7 +13,7 @@ const NO_PRIMARY: &str =
     "has no name of a primary, as in redis+sentinel://host1,host2/NAME: letters, digits, dots, - and _";
 
 const NO_PORT: &str =
-    "has something else than a number as its port, as in redis://host:6379/0; in a password, / is written as %2F";
+    "has a port that is not a number from 1 to 65535, as in redis://host:6379/0; in a password, / is written as %2F";
 
 const SCHEMES: [&str; 7] =
     ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster", "redis+unix"];
@@ -180,7 +180,7 @@ fn said_by(error: &redis::RedisError) -> &'static str {
     let known = [
         ("hostname", "has no host, as in redis://host:6379"),
         ("wildcard", "has the host 0.0.0.0 or ::, where nobody can be reached"),
-        ("database", "has something else than a number as its database, as in redis://host:6379/0"),
+        ("database", "has a database that is not a number, as in redis://host:6379/0"),
         ("username", "has a user that is not UTF-8"),
         ("password", "has a password that is not UTF-8"),
         ("path", NO_PATH),
@@ -245,7 +245,7 @@ mod tests {
             ("redis://", "has no host, as in redis://host:6379"),
             ("redis:///0", "has no host, as in redis://host:6379"),
             ("redis://0.0.0.0", "has the host 0.0.0.0 or ::, where nobody can be reached"),
-            ("redis://h/secret", "has something else than a number as its database, as in redis://host:6379/0"),
+            ("redis://h/secret", "has a database that is not a number, as in redis://host:6379/0"),
             ("redis://h/-1", "has a database below 0"),
             ("redis://secret@h", "has a user and no password, as in redis://user:password@host"),
             ("redis://h:secret", NO_PORT),
@@ -283,10 +283,7 @@ mod tests {
             ("redis+unix:", "has no path, as in redis+unix:///run/redis.sock"),
             ("redis+unix://user:secret@/run/r", "has something before its path, as in redis+unix:///run/redis.sock"),
             ("redis+unix://secret/run/r?db=1", "has something before its path, as in redis+unix:///run/redis.sock"),
-            (
-                "redis+unix:///run/r?db=secret",
-                "has something else than a number as its database, as in redis://host:6379/0",
-            ),
+            ("redis+unix:///run/r?db=secret", "has a database that is not a number, as in redis://host:6379/0"),
         ];
         for (url, wrong) in cases {
             assert_eq!(read(url), format!("the url of a redis server {wrong}"), "{url}");

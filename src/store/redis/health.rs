@@ -62,7 +62,7 @@ mod tests {
                 "the server is a replica and can't be written to: connect to its primary",
                 "the server is a node of a Redis Cluster, and no event runs while another node has the slot of the keys: \
                  write redis+cluster:// in the url",
-                "the server's version 6.0.16 is older than 6.2, the oldest that this is written for: update it",
+                "the server's version 6.0.16 is older than 6.2, the oldest that is supported: update it",
             ]
         );
     }

@@ -99,8 +99,8 @@ impl Failure {
 
     /// Returns the failure of a request that came, by the server's clock, after its deadline or before it was sent.
     pub(crate) fn too_late() -> Self {
-        let what = "the server did nothing, because by its clock the request came too late or too early: find out whether \
-                    something sets that clock";
+        let what = "the server did nothing, because by its clock the request was sent in the future, or came after its \
+                    deadline: if that happens again, find out what sets that clock";
         Self::new(MutexErrorKind::Unavailable, Retry::Now, what)
     }
 

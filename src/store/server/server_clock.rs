@@ -65,7 +65,7 @@ mod tests {
         }
         for (asked, time, heard) in [(0, 12, 1), (11, 0, 15)] {
             let warning = difference_warning(at(asked), at(time), at(heard)).unwrap().to_string();
-            let said = "the clocks of the server and of this host differ by 11.0 s: let both follow the same time";
+            let said = "the clocks of the server and of this host differ by 11.0 s: synchronise both with NTP";
             assert_eq!(warning, said);
         }
     }

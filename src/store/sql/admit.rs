@@ -25,11 +25,12 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 const NO_TOKEN: FencingToken = FencingToken::new(0);
 
 /// The message if other processes were faster each time.
-const CROWD: &str = "many ask for it at the same moment, and this one's turn did not come in time";
+const CROWD: &str =
+    "too many processes ask for this name at the same moment, and this one lost each race until its timeout";
 
 /// The message if other processes were faster each time, and no look showed the rows that they wrote.
-const UNSEEN: &str = "others came first time and again, and no look showed what they wrote: does a proxy send reads to a \
-                      replica?";
+const UNSEEN: &str = "it lost the race to other processes each time, and no read showed what they wrote: if a proxy sends reads to \
+                      a replica, connect to the primary";
 
 /// The reason why a transaction wrote nothing, although the look before it had found all rows free.
 enum Lost {

@@ -49,6 +49,9 @@ fn nickname(text: &str) -> Result<[FieldSet; 5], CrontabError> {
     }
     let what = match NICKNAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
         Some((known, _)) => format!("nicknames are written in small letters, write `{known}`"),
+        None if name.starts_with("@every") => {
+            "a crontab has no intervals: use `every(Duration::from_secs(300))` or `--every 5m`".into()
+        }
         None if name == "@reboot" => "it names no time: run that task when your program starts".into(),
         None => {
             let name = Quoted::new(name);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, NaiveDate, SecondsFormat, Timelike, Utc};
 
 use super::time_of_day::time_of_day;
+use crate::time::clock::shown::ExactDuration;
 use crate::time::crontab::field_set::{Field, FieldSet, InField};
 use crate::time::timetable::civil_times::{CivilTimes, Cycle, Years};
 use crate::time::timetable::occurrences::Seconds;
@@ -98,7 +99,8 @@ impl TimetableSpec {
         let expression = match self.expression {
             Some(expression) if self.has_words() => {
                 return Err(format!(
-                    "both the crontab `{}` and words say when it is due: say all of it in one of the two ways",
+                    "both the crontab `{}` and other methods, such as `daily()`, say when it is due: say all of it in one of the \
+                     two ways",
                     expression.times.crontab
                 ));
             }
@@ -176,13 +178,13 @@ impl TimetableSpec {
     /// Sets the interval. It leaves nothing shorter than itself to other words: with an hour, none may say the minutes.
     pub(crate) fn set_every(&mut self, every: Duration) -> Result<(), String> {
         if !INTERVALS.contains(&every) || every.subsec_nanos() != 0 {
-            return Err(format!(
-                "`every({every:?})` is not a whole number of seconds, from one second to ten years: write another interval"
-            ));
+            let every = ExactDuration(every);
+            return Err(format!("`every({every})`: use whole seconds, from 1s to ten years"));
         }
         match self.every.replace(every) {
             Some(before) if before != every => {
-                Err(format!("it is due every {before:?} and every {every:?}: leave one of them out"))
+                let [before, every] = [before, every].map(ExactDuration);
+                Err(format!("it is due every {before} and every {every}: leave one of them out"))
             }
             _ => Ok(()),
         }
@@ -202,7 +204,7 @@ impl TimetableSpec {
     fn check_interval(&self) -> Result<(), String> {
         let (whole, others) = match (self.at, self.every) {
             (Some(at), every) => (format!("at({})", written(at)), every.is_some() || self.anchor.is_some()),
-            (None, Some(every)) => (format!("every({every:?})"), false),
+            (None, Some(every)) => (format!("every({})", ExactDuration(every)), false),
             (None, None) => return Ok(()),
         };
         let lost = Field::ALL.into_iter().find_map(|field| {
@@ -215,7 +217,7 @@ impl TimetableSpec {
         });
         match lost.or_else(|| others.then(|| "an interval".to_owned())) {
             Some(lost) => {
-                Err(format!("`{whole}` does not go with {lost}, which another word says: leave one of the two out"))
+                Err(format!("`{whole}` does not go with {lost}, which another method sets: leave one of the two out"))
             }
             None => Ok(()),
         }
@@ -254,9 +256,9 @@ impl TimetableSpec {
         self.default_to_zero(&[Field::Hour, Field::Minute]);
         match self.cycle.replace(cycle) {
             _ if n == 0 => Err(format!("`every_{unit}(0, {date})` would never be due: write a number from 1 on")),
-            Some(before) if before != cycle => {
-                Err(format!("its days are counted twice, {before} and {cycle}: leave one of them out"))
-            }
+            Some(before) if before != cycle => Err(format!(
+                "its days are counted by `every_days(..)` or `every_weeks(..)` twice, {before} and {cycle}: leave one of them out"
+            )),
             _ => Ok(()),
         }
     }
@@ -327,7 +329,9 @@ impl TimetableSpec {
         let [before, after] = [before, set].map(|set| InField(field, set));
         let instead = match field {
             Field::DayOfWeek => "name all days in one `days([..])`",
-            Field::DayOfMonth => "name all days in one `days_of_month([..])`",
+            Field::DayOfMonth => {
+                "name all days in one `days_of_month([..])`, or with the last one in `cron(\"0 9 1,L * *\")`"
+            }
             Field::Hour | Field::Minute => {
                 "say all of it in one `cron(..)` (`daily_at(..)`, `hourly()`, `hourly_at(..)`, `twice_daily(..)` and the \
                  `every_..` methods set it)"

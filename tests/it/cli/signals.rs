@@ -238,7 +238,7 @@ fn a_holder_that_lives_is_not_killed() {
         &mut place.run("--grace 200ms", "echo $$ >group; trap 'echo TERM >told' TERM; sleep 600 & wait; sleep 600"),
     );
     let group = number_in(&place.path("group"));
-    answer(&mut place.soloist("unlock --kill --wait 0s j")).exits_with(1).says("j is still held. ");
+    answer(&mut place.soloist("unlock --kill --wait 0s j")).exits_with(1).says("j is still held, ");
     assert!(!running.has_ended() && group_lives(group));
     assert_eq!(place.read("told"), "");
 }

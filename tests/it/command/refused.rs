@@ -26,7 +26,7 @@ fn a_command_that_is_none() {
     for event in [line(""), line(" \n\t"), Event::command("e", "", none).every_minute()] {
         let (kind, text) = refused(event);
         assert_eq!(kind, AddErrorKind::Command);
-        assert_eq!(text, "it has nothing to run");
+        assert_eq!(text, "its command is empty: give `exec` a line of the shell, or `command` a program");
     }
 }
 
@@ -43,7 +43,7 @@ fn a_text_that_has_a_nul() {
     ] {
         let (kind, text) = refused(event);
         assert_eq!(kind, AddErrorKind::Command);
-        assert_eq!(text, "no process can be given a text with a NUL: `a\\0b`");
+        assert_eq!(text, "`a\\0b` has a NUL character, which no command can be given: leave it out");
     }
 }
 
@@ -52,7 +52,8 @@ fn a_variable_that_can_not_be_called_so() {
     for (name, shown) in [("", ""), ("A=B", "A=B"), ("=", "="), ("a\0b", "a\\0b")] {
         let (kind, text) = refused(line("c").env("FINE", "a=b").env(name, "x"));
         assert_eq!(kind, AddErrorKind::Command);
-        assert_eq!(text, format!("an environment variable can't be called `{shown}`"));
+        let what = "use a name without `=`, which is not empty";
+        assert_eq!(text, format!("`env(..)`: no variable can be called `{shown}`: {what}"));
     }
 }
 
@@ -69,8 +70,11 @@ fn a_variable_that_tells_the_command_of_its_run() {
 
 #[test]
 fn a_directory_or_a_file_without_a_name() {
-    for event in [line("c").current_dir(""), line("c").output(Output::File("".into()))] {
-        assert_eq!(refused(event).1, "a directory or a file that it names has no name");
+    for (method, event) in
+        [("current_dir", line("c").current_dir("")), ("output", line("c").output(Output::File("".into())))]
+    {
+        let empty = "the path is empty: write one, or leave the method out";
+        assert_eq!(refused(event).1, format!("`{method}(..)`: {empty}"));
     }
 }
 

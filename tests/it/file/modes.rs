@@ -191,7 +191,7 @@ fn checking_narrows_what_is_ours_and_warns_of_what_is_not() {
     assert_eq!(
         warnings(&mutex),
         [format!(
-            "the file FILE.life is not as it should be: users other than its owner can open it, \
+            "the file FILE.life is not safe: users other than its owner can open it, \
              and block the event by locking it: let its owner, user {ALICE}, run `chmod 600` on it"
         )]
     );
@@ -200,7 +200,7 @@ fn checking_narrows_what_is_ours_and_warns_of_what_is_not() {
     ground.user(ALICE).succeeds("ln -s /etc/passwd \"$1\"", &state);
     assert_eq!(
         warnings(&mutex),
-        ["the file FILE.state is not as it should be: it is a symbolic link, and links are not followed: stop all \
+        ["the file FILE.state is not safe: it is a symbolic link, and links are not followed: stop all \
           processes that use the directory, then remove it"]
     );
 
@@ -218,7 +218,7 @@ fn checking_warns_of_a_directory_that_others_can_replace_or_empty() {
     store.assert_free(&reports());
     assert_eq!(
         warnings(&store.mutex),
-        ["the directory DIR is not as it should be: its group can write to it, and free what is \
+        ["the directory DIR is not safe: its group can write to it, and free what is \
           held by removing files: run `chmod g+rwxs DIR` if its group shares the store, else `chmod g-w DIR`"]
     );
     set_mode(store.path(), 0o2770);
@@ -229,7 +229,7 @@ fn checking_warns_of_a_directory_that_others_can_replace_or_empty() {
     assert_eq!(
         warnings(&inner),
         [format!(
-            "the directory {dir} is not as it should be: all users can write to it, \
+            "the directory {dir} is not safe: all users can write to it, \
              and can put another directory in place of DIR: run `chmod +t {dir}`, so that only owners can rename and \
              remove what is in it",
             dir = store.path().display()

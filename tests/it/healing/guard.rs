@@ -104,7 +104,7 @@ fn a_guard_whose_term_was_over_before_it_came_is_given_back() {
     let store = Arc::new(plain());
     // The store is slower than the term.
     let error = LeaseGuard::acquire_for(&store, lease("slow"), millis(1)).unwrap_err();
-    let why = "could not admit lease/slow: its term was over before the answer came; choose a term that is longer than \
+    let why = "could not admit lease/slow: the store answered after the term of the lease was over; choose a term that is longer than \
                the store's timeout";
     assert_eq!(format!("{error:?}"), why);
     assert!(!store.exists(&lease("slow")).unwrap());

@@ -225,7 +225,7 @@ fn a_grant_whose_term_was_over_before_it_came_is_given_back_and_not_used() {
                 event.without_overlapping().on_outage(outage).apply(place)
             };
             let report = schedule(&store, &clock, ["e", "f"].map(event)).run_due(noon());
-            let why = "could not admit lease/e: its term was over before the answer came; choose a term that is longer \
+            let why = "could not admit lease/e: the store answered after the term of the lease was over; choose a term that is longer \
                        than the store's timeout";
             if outage == OutagePolicy::Skip {
                 assert_eq!(skipped(&report, "e").to_string(), format!("the store could not be used: {why}"));

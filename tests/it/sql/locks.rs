@@ -194,7 +194,7 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
         });
         if at_rest {
             let text = said(&answer.expect_err("there was no time left"));
-            let why = "; many ask for it at the same moment, and this one's turn did not come in time";
+            let why = "; too many processes ask for this name at the same moment, and this one lost each race until its timeout";
             assert!(text.ends_with(why), "{text}");
         } else {
             give_back(&answer.unwrap());

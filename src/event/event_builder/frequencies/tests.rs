@@ -223,8 +223,8 @@ fn days_without_a_time_are_refused() {
 
 #[test]
 fn an_expression_says_all_of_it() {
-    let beside =
-        "event `x`: both the crontab `0 9 * * 1` and words say when it is due: say all of it in one of the two ways";
+    let beside = "event `x`: both the crontab `0 9 * * 1` and other methods, such as `daily()`, say when it is due: say all of it in one of the two \
+         ways";
     let cron = |event: Event| event.cron("0 9 * * mon");
     for event in [
         cron(event().weekdays()),
@@ -252,6 +252,9 @@ fn what_no_crontab_can_say_is_refused_by_name() {
         (event().hourly_at([]), "the list has no minute, so that it would never be due"),
         (event().every_odd_hour_at(60), "minute 60 is outside of 0-59"),
         (event().every_six_hours_at([]), "the list has no minute, so that it would never be due"),
+        (event().twice_daily(1, 1), "`twice_daily(1, 1, ..)`: write two different hours"),
+        (event().twice_daily_at(1, 1, 30), "`twice_daily_at(1, 1, ..)`: write two different hours"),
+        (event().twice_monthly(5, 5, "02:30"), "`twice_monthly(5, 5, ..)`: write two different days"),
         (event().twice_daily(1, 24), "hour 24 is outside of 0-23"),
         (event().twice_daily_at(1, 13, 60), "minute 60 is outside of 0-59"),
         (event().weekly_on([], "02:30"), "the list has no day of week, so that it would never be due"),
@@ -308,14 +311,8 @@ fn what_no_crontab_can_say_is_refused_by_name() {
 #[test]
 fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
     for (event, message) in vec![
-        (
-            event().every(Duration::from_millis(1500)),
-            "`every(1.5s)` is not a whole number of seconds, from one second to ten years: write another interval",
-        ),
-        (
-            event().every(Duration::ZERO),
-            "`every(0ns)` is not a whole number of seconds, from one second to ten years: write another interval",
-        ),
+        (event().every(Duration::from_millis(1500)), "`every(1500ms)`: use whole seconds, from 1s to ten years"),
+        (event().every(Duration::ZERO), "`every(0s)`: use whole seconds, from 1s to ten years"),
         (
             event().every(seconds(90)).anchored_at(instant("2026-01-05T00:00:00.5Z")),
             "`anchored_at(2026-01-05T00:00:00.500Z)` lies within a second: write `2026-01-05T00:00:00Z`",
@@ -332,27 +329,27 @@ fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
         ),
         (
             event().daily_at("02:30").every(seconds(90)),
-            "`every(90s)` does not go with the minute `30`, which another word says: leave one of the two out",
+            "`every(90s)` does not go with the minute `30`, which another method sets: leave one of the two out",
         ),
         (
             event().every(seconds(3600)).every_minute(),
-            "`every(3600s)` does not go with the minute `*`, which another word says: leave one of the two out",
+            "`every(1h)` does not go with the minute `*`, which another method sets: leave one of the two out",
         ),
         (
             event().mondays().every(seconds(86_400)),
-            "`every(86400s)` does not go with the day of week `1`, which another word says: leave one of the two out",
+            "`every(1d)` does not go with the day of week `1`, which another method sets: leave one of the two out",
         ),
         (
             event().every_days(2, date("2026-01-05")).every(seconds(86_400)),
-            "`every(86400s)` does not go with every 2 days from 2026-01-05, which another word says: leave one of the two out",
+            "`every(1d)` does not go with every 2 days from 2026-01-05, which another method sets: leave one of the two out",
         ),
         (
             event().at(instant("2026-01-05T00:00:00Z")).every(seconds(30)),
-            "`at(2026-01-05T00:00:00Z)` does not go with an interval, which another word says: leave one of the two out",
+            "`at(2026-01-05T00:00:00Z)` does not go with an interval, which another method sets: leave one of the two out",
         ),
         (
             event().at(instant("2026-01-05T00:00:00Z")).every_minute(),
-            "`at(2026-01-05T00:00:00Z)` does not go with the minute `*`, which another word says: leave one of the two out",
+            "`at(2026-01-05T00:00:00Z)` does not go with the minute `*`, which another method sets: leave one of the two out",
         ),
         (
             event().at(instant("2026-01-05T00:00:30Z")),
@@ -384,7 +381,7 @@ fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
         ),
         (
             event().every_days(2, date("2026-01-05")).every_weeks(2, date("2026-01-05")),
-            "its days are counted twice, every 2 days from 2026-01-05 and every 2 weeks from 2026-01-05: leave one of them out",
+            "its days are counted by `every_days(..)` or `every_weeks(..)` twice, every 2 days from 2026-01-05 and every 2 weeks from 2026-01-05: leave one of them out",
         ),
     ] {
         assert_eq!(refusal(event).expect(message), format!("event `x`: {message}"));
