@@ -340,7 +340,7 @@ fn a_window_far_from_its_times_is_found_at_once_or_refused() {
         ),
         (
             event("e").hourly_at([10, 20]).between("08:11", "08:19"),
-            "hourly at :10 and :20",
+            "at the minutes 10,20 of each hour",
             "`between 08:11 and 08:19`",
         ),
     ] {
