@@ -639,7 +639,7 @@ fn a_grant_whose_term_was_over_when_its_answer_came_is_not_run() {
     // request.
     proxy.fault_once(Fault::ReplyLost);
     let report = schedule.run_due(minute(1));
-    assert!(skipped(&report, "report").to_string().contains("over before the answer came"), "{report}");
+    assert!(skipped(&report, "report").to_string().contains("after the term of the lease was over"), "{report}");
     assert_ran(&schedule.run_due(minute(1)));
     assert_eq!(entries(&server), [claim(0), claim(1)], "all was given back");
 }
