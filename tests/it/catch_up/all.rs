@@ -239,6 +239,8 @@ fn a_definition_that_cannot_keep_it_is_refused() {
     ] {
         let error = Schedule::in_process().add(event).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
-        parts.iter().for_each(|part| assert!(error.to_string().contains(part), "{part}: {error}"));
+        for part in parts {
+            assert!(error.to_string().contains(part), "{part}: {error}");
+        }
     }
 }
