@@ -20,7 +20,7 @@ use crate::lease::name::MutexName;
 use crate::outcome::skip_reason::SkipReason;
 use crate::time::{clock::Clock, clock::moment::Moment, timetable::Timetable};
 
-/// How an event makes up for missed occurrences, and what this process knows of them.
+/// The rule by which an event makes up for missed occurrences, and the occurrences that this process knows of.
 pub(crate) struct CatchUp {
     pub(crate) window: Duration,
     /// How many of the latest occurrences are made up for.
@@ -128,8 +128,8 @@ impl CatchUp {
         }
     }
 
-    /// For how long after this occurrence a tick may look for its claim: until the next occurrence or the end of the
-    /// window, and a minute more, because ticks check once a minute.
+    /// Returns for how long after this occurrence a tick may read its claim: until the next occurrence or the end of the window.
+    /// A minute is added, because ticks check once a minute.
     pub(crate) fn claim_lookup_time(&self, timetable: &Timetable, occurrence: DateTime<Utc>) -> Duration {
         let latest = self.known().latest.filter(|latest| latest.occurrence == occurrence);
         let next = latest.map_or_else(|| timetable.next(occurrence), |latest| latest.next);
@@ -164,7 +164,7 @@ impl KnownRuns {
     }
 }
 
-/// Why an event that is not due runs in a tick.
+/// The reason why an event that is not due runs in a tick.
 #[derive(Clone, Debug)]
 pub(crate) enum Missed {
     /// Nobody has claimed its latest occurrence.

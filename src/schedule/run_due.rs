@@ -79,13 +79,16 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run_due_since(&self, last: DateTime<Utc>, now: DateTime<Utc>) -> Report {
-        let (instant, earliest) = (TimeDelta::nanoseconds(1), now - CLAIM_MARGIN);
-        if last < earliest - instant {
-            self.log_missed_minutes(last, earliest);
+        let instant = TimeDelta::nanoseconds(1);
+        let longest = TimeDelta::from_std(CLAIM_MARGIN).unwrap_or_default() + instant;
+        let earliest = now.checked_sub_signed(longest).unwrap_or(DateTime::<Utc>::MIN_UTC);
+        if last < earliest {
+            self.log_missed_minutes(last, earliest + instant);
         }
-        let (mut since, mut entries) = (last.max(earliest - instant), Vec::new());
+        let (mut since, mut entries) = (last.max(earliest), Vec::new());
         while since < now {
-            let until = now.min(Tick::at(since + instant, &Zone::UTC).next_minute() - instant);
+            let next = since + instant;
+            let until = now.min(Tick::at(next, &Zone::UTC).next_minute() - instant).max(next);
             let mut plan = self.plan_tick(until, since);
             for (event, tick) in plan.due.iter_mut().chain(&mut plan.maybe_missed) {
                 let zone = &self.events[*event].timetable.zone;
@@ -129,7 +132,7 @@ impl Schedule {
         self.run_by_hand(name, now, StartedBy::Caller)
     }
 
-    /// Runs one event by hand, whatever its filters say, but not in another environment.
+    /// Runs one event by hand without asking its filters, but not in another environment.
     #[cfg(feature = "cli")]
     pub(crate) fn run_event_past_filters(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
         self.run_by_hand(name, now, StartedBy::CallerPastFilters)

@@ -91,7 +91,7 @@ impl Event {
         }
     }
 
-    /// The rule for its times when the clocks of its zone are set forward or back. The default is the rule of cronie,
+    /// Sets the rule for its times when the clocks of its zone are set forward or back. The default is the rule of cronie,
     /// see [`ClockChange`].
     pub fn on_clock_change(self, rule: ClockChange) -> Self {
         self.say("on_clock_change", rule, |event| &mut event.clock_change)

@@ -33,7 +33,7 @@ pub(in crate::event) struct ProtectionRequest {
 }
 
 impl ProtectionRequest {
-    /// The validated protections of the event whose name is `own_name`, and whose claims may be asked for in this window.
+    /// Returns the validated protections of the event whose name is `own_name`, and whose claims may be asked for in this window.
     pub(in crate::event) fn validate(
         self,
         own_name: MutexName,

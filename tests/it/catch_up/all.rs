@@ -180,6 +180,11 @@ fn a_loop_that_comes_late_leaves_no_minute_out() {
         assert!(!report.is_failure());
     }
     assert_eq!(host.ran()[1..3], ["12:02 121s", "12:03 61s"], "a run knows how late it is");
+    let (first, last) = (chrono::DateTime::<chrono::Utc>::MIN_UTC, chrono::DateTime::<chrono::Utc>::MAX_UTC);
+    let empty = Schedule::in_process();
+    for (since, now) in [(first, first), (first, last), (last, last), (last, first)] {
+        assert!(empty.run_due_since(since, now).entries().is_empty(), "from {since} to {now}");
+    }
 }
 
 #[test]
