@@ -31,8 +31,8 @@
 //! # }
 //! ```
 //!
-//! The [`guide`] has a page for each question: which words say when an event is due, what each protection does, how a
-//! fleet shares its events, which store to choose, when a lease is free.
+//! [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/README.md) has a page for each question: when an event is due, what each protection does,
+//! how a fleet shares its events, which store to choose, when a lease is free.
 //!
 //! # One tick
 //!
@@ -122,7 +122,6 @@
 //! | `testing` | no | `soloist::testing`: when events are due, and a store that is told what goes wrong |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-pub mod guide;
 #[cfg(feature = "cli")]
 #[cfg_attr(docsrs, doc(cfg(feature = "cli")))]
 pub mod cli;
@@ -189,3 +188,27 @@ pub use store::redis::RedisMutex;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The code of the book's pages, tested as documentation. They need all features.
+#[cfg(all(
+    doctest,
+    feature = "cli",
+    feature = "metrics",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "redis",
+    feature = "tokio"
+))]
+mod book {
+    macro_rules! pages {
+        ($($page:ident)+) => {
+            $(#[doc = include_str!(concat!("../docs/guide/", stringify!($page), ".md"))] mod $page {})+
+        };
+    }
+
+    pages! {
+        README alerts another_scheduler async_service choosing_a_store commands comparison costs frequencies from_flock glossary
+        logs measured migration observing operators promises protections queues scenarios service stores testing timetables
+        troubleshooting under_fire ways_out
+    }
+}

@@ -1,4 +1,4 @@
-//! soloist beside its peers and floors, in turns and on the system's clock: the table and the picture that the guide shows.
+//! soloist beside its peers and floors, in turns and on the system's clock: the table and the picture that the book shows.
 //! `benches/run --peers` measures everything, and writes both; with names of [`KINDS`], it measures these and only prints.
 
 use std::path::Path;
@@ -70,7 +70,7 @@ fn measure(arguments: &[&str]) {
     let plot = plot::draw(&race.measured);
     assert!(!plot.contains("\n\n"), "in Markdown, it would end there");
     if is_full && names.is_empty() {
-        let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/guide/promises");
+        let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide");
         std::fs::write(guide.join("measured.md"), page).expect("the page can be written");
         std::fs::write(guide.join("measured.svg"), plot).expect("the picture can be written");
     }

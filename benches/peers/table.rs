@@ -2,14 +2,14 @@
 
 use crate::alternate::{Measured, Spread, Unit};
 
-/// Writes the page of the guide: the method, the machine, and the table.
+/// Writes the page of the book: the method, the machine, and the table.
 pub(crate) fn page(how: &str, all: &[Measured]) -> String {
     let rows: String = all.iter().map(rows).collect();
     format!(
-        "{how} Everybody had a turn in each round, on the system's clock. A cell has the median of all rounds, and in \
-         parentheses the half of them around it. Compare ratios, not times. Whatever protects nothing leaves out what \
-         `soloist` is for.\n\n\
-         | work | by | protects | took | times the first |\n| --- | --- | --- | --- | --- |\n{rows}"
+        "# Measurements\n\n{how} In each round, each program had a turn, on the system's clock. A cell has the median of all rounds \
+         and, in parentheses, the middle half of them. Compare ratios, not times. A row that protects nothing leaves out the \
+         purpose of `soloist`.\n\n\
+         | work | by | protects | took | times the first |\n| --- | --- | --- | --- | --- |\n{rows}\n![The table as a picture.](measured.svg)\n"
     )
 }
 

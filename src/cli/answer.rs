@@ -144,7 +144,7 @@ pub(super) fn print_parse_error(mut error: clap::Error, usage: u8) -> ExitCode {
     ExitCode::from(if is_error { usage } else { 0 })
 }
 
-const OF_A_SCHEDULE: &str = "That is a command of a program with a schedule of its own: see the guide `operators`.";
+const OF_A_SCHEDULE: &str = "That is a command of a program with a schedule of its own: see docs/guide/operators.md.";
 
 const WAITS: &str = "With --every, a scheduled time waits for the run before it with --on-overlap queue-one.";
 
@@ -152,7 +152,7 @@ const WAITS: &str = "With --every, a scheduled time waits for the run before it 
 const HINTS: [(&str, &str); 11] = [
     (
         "soloist run",
-        "Write: soloist run --name NAME --store URL -- COMMAND. The guide `from_flock` has the options of `flock`.",
+        "Write: soloist run --name NAME --store URL -- COMMAND. docs/guide/from_flock.md has the options of `flock`.",
     ),
     (
         "--store <URL>\n",

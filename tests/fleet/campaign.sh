@@ -71,7 +71,7 @@ play() {
   elif [ "$result" -ne 0 ]; then
     printf 'seed %s: promises were broken. Each is told above, with its seed and the command that plays its round again.\n' "$seed"
   else
-    printf 'seed %s: no promise was broken. What the rows mean is told in src/guide/under_fire.md.\n' "$seed"
+    printf 'seed %s: no promise was broken. What the rows mean is told in docs/guide/under_fire.md.\n' "$seed"
   fi
   exit "$result"
 }

@@ -42,6 +42,7 @@ mod hostile;
 mod idle;
 #[cfg(feature = "chrono-tz")]
 mod interval;
+mod links;
 #[cfg(unix)]
 mod local_zone;
 mod moved_clock;

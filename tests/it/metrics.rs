@@ -59,7 +59,7 @@ fn recorder() -> (PrometheusRecorder, PrometheusHandle) {
 
 /// Returns the metrics with their kinds, as the guide lists them.
 fn documented() -> BTreeMap<String, String> {
-    let text = include_str!("../../src/guide/logs/observing.md");
+    let text = include_str!("../../docs/guide/observing.md");
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `soloist_"));
     let row = |row: &str| {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();

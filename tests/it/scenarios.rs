@@ -16,7 +16,7 @@ mod timeline;
 
 use timeline::{Timeline, rows, skip};
 
-const PAGE: &str = include_str!("../../src/guide/scenarios.md");
+const PAGE: &str = include_str!("../../docs/guide/scenarios.md");
 
 const ON_ONE_SERVER: &[&str] = &["--on-one-server"];
 const WITHOUT_OVERLAPPING: &[&str] = &["--without-overlapping"];

@@ -252,7 +252,7 @@ fn the_status_as_json_has_the_documented_form() {
     assert_eq!(keys(&status["paused"]), ["by", "why"]);
     assert_eq!(status["paused"]["why"], "all of it");
     let event = &status["events"][0];
-    let documented = include_str!("../../src/guide/logs/observing.md");
+    let documented = include_str!("../../docs/guide/observing.md");
     let run = &event["log"][0];
     for key in keys(event).into_iter().chain(keys(&status)).chain(keys(run)) {
         assert!(documented.contains(&format!("\"{key}\": ")), "{key} is in the guide");

@@ -103,7 +103,7 @@ fn broken() -> Scripted {
 
 /// Returns the rows of the table in the documentation: name, level, fields.
 fn documented() -> Told {
-    let text = include_str!("../../src/guide/logs.md");
+    let text = include_str!("../../docs/guide/logs.md");
     text.lines().filter_map(|line| line.strip_prefix("| `")).map(row_of).collect()
 }
 

@@ -528,7 +528,7 @@ const ROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "the command exits, or somebody kills it",
+        "the command exits, or is killed",
         &[
             "ways_out::a_task_that_ends_in_any_way_gives_its_lease_back",
             "command::a_command_that_exits_otherwise_has_failed",
@@ -569,7 +569,7 @@ const ROWS: &[(&str, &[&str])] = &[
             "command::a_command_whose_lease_is_not_renewed_is_told_before_it_ends",
         ],
     ),
-    ("somebody breaks the lease of a command", &["command::a_command_whose_lease_somebody_broke_is_killed_at_once"]),
+    ("an operator breaks the lease of a command", &["command::a_command_whose_lease_somebody_broke_is_killed_at_once"]),
     (
         "a run ends within the drain",
         &[
@@ -585,28 +585,28 @@ const ROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "a callback that looks is at work",
+        "a callback that checks is running",
         &[
             "ways_out::a_callback_that_looks_ends_at_each_signal",
             "shutdown::a_callback_is_told_its_hooks_run_and_its_lease_goes_back_last",
         ],
     ),
     (
-        "a callback that does not stop is at work",
+        "a callback that does not stop is running",
         &[
             "ways_out::the_lease_of_a_callback_that_does_not_stop_ends_with_its_process",
             "ways_out::the_lease_of_a_callback_that_does_not_stop_is_held_for_a_few_seconds_more",
         ],
     ),
     (
-        "a command is at work",
+        "a command is running",
         &[
             "ways_out::a_command_is_ended_with_all_that_it_started_at_each_signal",
             "shutdown::the_lease_of_a_command_goes_back_when_nothing_is_left_of_its_group",
         ],
     ),
     (
-        "events are at work in the background",
+        "events are running in the background",
         &[
             "ways_out::events_in_the_background_end_at_each_signal",
             "shutdown::every_run_at_work_is_told_in_the_background_too",
@@ -645,7 +645,7 @@ const ROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "a process exits, and its store is out",
+        "a process exits, and its store is unavailable",
         &[
             "exit::an_exit_does_not_hang_while_the_server_is_stopped_or_gone",
             "exit::an_exit_does_not_hang_in_a_store_that_does_not_answer",
@@ -682,7 +682,7 @@ const ROWS: &[(&str, &[&str])] = &[
 
 #[test]
 fn every_row_of_the_page_has_its_tests_and_every_test_is_there() {
-    let page = include_str!("../../src/guide/ways_out.md");
+    let page = include_str!("../../docs/guide/ways_out.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
     let rows: Vec<&str> = rows.filter(|row| *row != "when" && !row.starts_with("---")).collect();
     assert_eq!(rows, ROWS.iter().map(|(row, _)| *row).collect::<Vec<_>>());

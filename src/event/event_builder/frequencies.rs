@@ -1,6 +1,6 @@
 //! When an event is due, in words: `daily_at`, `weekdays`, `every_five_minutes` and their like.
 //!
-//! The guide's page `frequencies` lists them all. Each sets some fields of a crontab line and leaves the others alone.
+//! The page `docs/guide/timetables.md` lists them all. Each sets some fields of a crontab line and leaves the others alone.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::time::crontab::field_set::{Field, FieldSet};
 use crate::time::timetable::windows::Window;
 use crate::time::{frequency::one_or_more::OneOrMore, frequency::time_of_day::window};
 
-/// Defines the words without arguments, by section of the guide's page: each word with its meaning and its expression.
+/// Defines the words without arguments, by section of that page: each word with its meaning and its expression.
 /// The word sets the fields in the first list to those of the expression. The fields in the second list are defaults:
 /// they hold unless another word sets them.
 macro_rules! words {

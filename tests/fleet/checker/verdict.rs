@@ -180,14 +180,16 @@ impl fmt::Display for Count {
             Self::StartedTwice(Double::Emptied) => "started twice: the store had lost its data",
             Self::StartedTwice(Double::FailedOver) => "started twice: a failover had lost one of the claims",
             Self::NotStarted(Why::Unexplained) => "**not started, unexplained**",
-            Self::NotStarted(Why::Overlapping) => "not started: all who asked met a live lease, or a full queue",
+            Self::NotStarted(Why::Overlapping) => {
+                "not started: every server that asked met a live lease, or a full queue"
+            }
             Self::NotStarted(Why::Paused) => "not started: the event was paused",
             Self::NotStarted(Why::Replaced) => "not started: a later occurrence took its place",
-            Self::NotStarted(Why::Killed) => "not started: its worker was killed between gate and start",
+            Self::NotStarted(Why::Killed) => "not started: its worker was killed between admission and start",
             Self::NotStarted(Why::CutOff) => "not started: its worker was stopped or cut off there",
             Self::NotStarted(Why::FailedOver) => "not started: its worker asked during a failover",
-            Self::NotStarted(Why::Unanswered) => "not started: the store answered nobody",
-            Self::NotStarted(Why::Unasked) => "not started: nobody was there to ask",
+            Self::NotStarted(Why::Unanswered) => "not started: the store answered no server",
+            Self::NotStarted(Why::Unasked) => "not started: no server asked",
             Self::Logged => "runs in the log of the store",
             Self::LoggedForSure => "runs that had to be there, all of which are",
         })

@@ -48,11 +48,11 @@ const GUIDE: &[(&str, &str, (&str, i32, &str))] = &[
     ),
     (
         "0",
-        "this scheduled time has started already, here or on another server, or waits there",
+        "this scheduled time has started already, here or on another server, or is queued there",
         ("at 12:00:20; daily true; daily false", 0, ""),
     ),
     ("1, or the code of `-E`", "it is running already", ("taken; $S run --name j -E 9 -- true; end $?", 9, "")),
-    ("1, or the code of `-E`", "somebody paused it", ("used; $S pause j >log; $S run --name j -E 9 -- true", 9, "")),
+    ("1, or the code of `-E`", "it is paused", ("used; $S pause j >log; $S run --name j -E 9 -- true", 9, "")),
     (
         "1, or the code of `-E`",
         "it is running already, in another application",
@@ -127,7 +127,7 @@ const GUIDE: &[(&str, &str, (&str, i32, &str))] = &[
     ),
     (
         "143",
-        "`soloist unlock` ended it, or a later time replaced it, however it took SIGTERM",
+        "`soloist unlock` ended it, or a later time replaced it",
         ("stubborn : '$S unlock j >log'", 143, ", because an operator frees its lease: "),
     ),
     (
@@ -416,8 +416,8 @@ fn soloist_run_exits_as_the_table_says() {
 
 #[test]
 fn each_row_of_the_guides_table_is_true() {
-    let guide = include_str!("../../../src/guide/operators/from_flock.md");
-    let (_, after) = guide.split_once("\n# Exit codes\n").expect("it has the section");
+    let guide = include_str!("../../../docs/guide/from_flock.md");
+    let (_, after) = guide.split_once("\n## Exit codes\n").expect("it has the section");
     let rows = after.lines().skip_while(|line| !line.starts_with("| --- ")).skip(1).take_while(|line| !line.is_empty());
     let cells = |row: &'static str| row.strip_prefix("| ").unwrap().split(" | ").take(2).collect::<Vec<_>>();
     let rows: Vec<Vec<&str>> = rows.map(cells).collect();
@@ -450,7 +450,7 @@ fn a_command_that_only_looks_makes_no_directory() {
 fn what_a_first_attempt_lacks_is_told_with_the_remedy() {
     let place = Place::new();
     let flock =
-        "Write: soloist run --name NAME --store URL -- COMMAND. The guide `from_flock` has the options of `flock`.\n";
+        "Write: soloist run --name NAME --store URL -- COMMAND. docs/guide/from_flock.md has the options of `flock`.\n";
     let store = "Say where leases are kept: --store file:/var/lib/locks, or set SOLOIST_STORE as in your crontab.\n";
     let every = "Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'.\n";
     for (words, is_set, code, hint) in [

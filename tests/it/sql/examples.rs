@@ -14,6 +14,7 @@ on_both!(
     a_worker_makes_its_table_when_it_is_told_to,
     three_copies_share_the_permits_of_a_database,
     the_audit_makes_its_table_and_is_kept,
+    a_late_write_with_a_lower_token_changes_nothing,
     what_the_guide_tells_an_operator_shows_and_frees_what_is_held,
 );
 
@@ -84,10 +85,22 @@ fn the_audit_makes_its_table_and_is_kept<S: SqlServer>() {
     }
 }
 
+fn a_late_write_with_a_lower_token_changes_nothing<S: SqlServer>() {
+    let url = S::shared().url();
+    let output = run("fencing", &[&url]);
+    if url.starts_with("postgres") {
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{output:?}");
+        assert!(said.contains("the second run writes: 1 row\n") && said.contains("writes: 0 rows\n"), "{said}");
+    } else {
+        assert_eq!(output.status.code(), Some(1), "it speaks to PostgreSQL only: {output:?}");
+    }
+}
+
 fn what_the_guide_tells_an_operator_shows_and_frees_what_is_held<S: SqlServer>() {
     let server = S::start();
     let title = if server.url().starts_with("mysql") { "-- MySQL" } else { "-- PostgreSQL" };
-    let guide = include_str!("../../../src/guide/stores.md");
+    let guide = include_str!("../../../docs/guide/stores.md");
     let blocks = guide.split("```sql\n").skip(1).filter_map(|block| block.split("```").next());
     let block = blocks.into_iter().find(|block| block.starts_with(title)).expect("the guide has one for each");
     let lines: Vec<&str> = block.lines().filter(|line| !line.starts_with("--")).collect();

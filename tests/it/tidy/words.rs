@@ -167,7 +167,7 @@ fn room(path: &Path) -> String {
 /// Returns the findings of the whole project, by room.
 fn findings_by_room() -> BTreeMap<String, Vec<(Rule, String)>> {
     let rust = ["src", "tests", "examples", "benches"].into_iter().flat_map(|folder| files(folder, "rs"));
-    let pages = ["src/guide", "docs"].into_iter().flat_map(|folder| files(folder, "md"));
+    let pages = ["docs", "examples", "tests"].into_iter().flat_map(|folder| files(folder, "md"));
     let at_the_top = ["README.md", "CHANGELOG.md", "SECURITY.md"].map(|name| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
         (name.into(), std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}")))

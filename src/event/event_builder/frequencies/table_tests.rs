@@ -11,7 +11,8 @@ use chrono::{DateTime, Datelike, Month, NaiveDate, NaiveTime, TimeDelta, Timelik
 use super::WORDS;
 use crate::event::event_builder::Event;
 
-const WRITTEN: &str = include_str!("table.md");
+const PAGE: &str = "docs/guide/timetables.md";
+const WRITTEN: &str = include_str!("../../../../docs/guide/timetables.md");
 
 /// Days before the end of a February, late in the evening of a Friday, and not at the start of a minute.
 const AFTER: &str = "2026-02-27T22:58:45Z";
@@ -123,12 +124,11 @@ fn with_arguments() -> [Vec<Row>; 7] {
 fn the_table_in_the_documentation_is_what_the_words_do() {
     let made = table();
     if env::var_os("SOLOIST_WRITE_TABLE").is_some() {
-        fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/event/event_builder/frequencies/table.md"), &made)
-            .expect("it is ours");
+        fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE), &made).expect("it is ours");
         return;
     }
     for (made, written) in made.lines().zip(WRITTEN.lines()) {
-        assert_eq!(made, written, "SOLOIST_WRITE_TABLE=1 writes src/event/event_builder/frequencies/table.md anew");
+        assert_eq!(made, written, "SOLOIST_WRITE_TABLE=1 writes {PAGE} anew");
     }
     assert_eq!(made.lines().count(), WRITTEN.lines().count(), "SOLOIST_WRITE_TABLE=1 writes it anew");
 }
@@ -156,16 +156,16 @@ fn table() -> String {
     let after: DateTime<Utc> = AFTER.parse().expect("an instant");
     let now = after.format("%a %-d %b %Y, %T UTC");
     let mut table = format!(
-        "The times are the next five after {now}. `date()` is {}, a Monday, and `midnight()` is its beginning in UTC.\n",
+        "# Every timetable, with its next five times\n\nThe times are the next five after {now}. `date()` is {}, a Monday, and `midnight()` is its beginning in UTC.\n",
         date()
     );
     for (title, rows) in sections() {
-        write!(table, "\n# {title}\n\n| word | expression | next five times |\n| --- | --- | --- |\n").expect("text");
+        write!(table, "\n## {title}\n\n| word | expression | next five times |\n| --- | --- | --- |\n").expect("text");
         for (text, event) in rows {
             let last = text.rsplit(").").next().unwrap_or(&text);
             let name = last.split('(').next().unwrap_or(last);
             let (expression, times) = (expression(&event), times(&event, after));
-            writeln!(table, "| [`{text}`](crate::Event::{name}) | {expression} | {times} |").expect("text");
+            writeln!(table, "| [`{text}`](https://docs.rs/soloist/latest/soloist/struct.Event.html#method.{name}) | {expression} | {times} |").expect("text");
         }
     }
     table

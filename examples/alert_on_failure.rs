@@ -1,0 +1,40 @@
+//! Shows an alert for a failed run: its error and the end of its output go to a command of yours, on standard input.
+//!
+//! ```text
+//! cargo run --example alert_on_failure
+//! cargo run --example alert_on_failure -- "mail -s 'db:backup failed' ops@example.org"
+//! cargo run --example alert_on_failure -- "curl --data-binary @- https://hooks.example.org/alert"
+//! ```
+
+use std::error::Error;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use chrono::Utc;
+use soloist::{Event, Output, Run, RunOutcome, Schedule};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let alert = std::env::args().nth(1).unwrap_or("cat".to_owned());
+    let mut schedule = Schedule::in_process();
+    schedule.add(
+        Event::exec("db:backup", "echo 'pg_dump: connection refused'; exit 1")
+            .every_minute()
+            .without_overlapping()
+            .output(Output::Keep(4096))
+            .on_failure(move |run, outcome| send(&alert, run, outcome)),
+    )?;
+    let report = schedule.run_due(Utc::now());
+    // In a program that cron starts, return the report: cron mails the failure, and the exit code is 1.
+    if report.is_failure() { Ok(()) } else { Err("the command of this example fails".into()) }
+}
+
+/// Starts the command and writes the failure to it. An error is reported as the error of the hook.
+fn send(command: &str, run: &Run, outcome: &RunOutcome) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let mut child = Command::new("sh").args(["-c", command]).stdin(Stdio::piped()).spawn()?;
+    let output = outcome.output().unwrap_or_default();
+    if let Some(mut stdin) = child.stdin.take() {
+        writeln!(stdin, "{} of {}: {outcome}\n\n{output}", run.name(), run.occurrence())?;
+    }
+    let status = child.wait()?;
+    if status.success() { Ok(()) } else { Err(format!("the alert was not sent: {status}").into()) }
+}

@@ -1,0 +1,34 @@
+//! Shows a queue: a task is longer than its interval, so that one occurrence waits for the run, and the others are skipped.
+//!
+//! ```text
+//! cargo run --example queue
+//! ```
+
+use std::error::Error;
+use std::thread;
+use std::time::Duration;
+
+use soloist::{Event, Overlap, Schedule, Shutdown};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut schedule = Schedule::in_process().on_report(|report| println!("{report}"));
+    schedule.add(
+        Event::call("thumbnails:make", |run| {
+            println!("{}: started", run.occurrence().format("%T"));
+            thread::sleep(Duration::from_millis(2500));
+        })
+        .every_second()
+        .without_overlapping()
+        .on_overlap(Overlap::QueueOne)
+        .within(Duration::from_secs(10)),
+    )?;
+    let shutdown = Shutdown::new();
+    let working = thread::spawn({
+        let shutdown = shutdown.clone();
+        move || schedule.work(&shutdown)
+    });
+    thread::sleep(Duration::from_secs(8));
+    shutdown.trigger(); // lets the run end, and starts no other
+    working.join().map_err(|_| "the schedule panicked")?;
+    Ok(())
+}
