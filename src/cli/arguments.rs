@@ -59,7 +59,9 @@ pub(super) fn of_tool() -> Command {
         ))
         .subcommands(of_operators().map(of_a_store))
         .subcommand(
-            about("create-table", "Make the table of a MySQL or PostgreSQL store, or bring it up to date").arg(store()),
+            about("create-table", "Make the table of a MySQL or PostgreSQL store")
+                .arg(store())
+                .arg(flag("print").help("Print the SQL statements, for a migration; connect to nothing")),
         )
 }
 
@@ -181,13 +183,7 @@ fn supervised(command: Command) -> Command {
         )
 }
 
-/// Returns the command that prints a completion script. The script covers a whole program, not a subcommand.
-pub(super) fn completions() -> Command {
-    about("completions", "Print a script that completes these commands in your shell")
-        .arg(Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(clap_complete::Shell)))
-}
-
-fn about(name: &'static str, about: &'static str) -> Command {
+pub(super) fn about(name: &'static str, about: &'static str) -> Command {
     Command::new(name).about(about)
 }
 

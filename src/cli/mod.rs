@@ -8,6 +8,7 @@
 //! | `unlock` | the request to a holder to stop, and the break of its lease |
 //! | `supervise` | `soloist run`: a command under a lease |
 //! | `live_view` | the output of `work` while it runs |
+//! | `manual` | the completion script and the manual page of a program |
 //! | `answer` | the answer of a command: a text and an exit code |
 //! | `tables` | tables, and times for people |
 
@@ -21,6 +22,7 @@ use clap::{ArgMatches, Command};
 mod answer;
 mod arguments;
 mod live_view;
+mod manual;
 mod schedule_commands;
 mod store_commands;
 mod supervise;
@@ -36,7 +38,8 @@ use crate::schedule::service::as_futures::on_a_thread::on_a_thread;
 
 /// Runs the command line of a schedule, for a program whose `main` does nothing else, and returns the exit code. `myapp run` is
 /// for cron, `myapp work` for a service. Operators use `list`, `next`, `run-one`, `status`, `log`, `locks`, `unlock`, `pause`,
-/// `paused`, `resume`, `check` and `completions`. [The guide](https://docs.rs/crate/soloist/latest/source/docs/guide/operators.md) describes each command, its JSON, and the
+/// `paused`, `resume`, `check`, `completions` and `man`.
+/// [The guide](https://docs.rs/crate/soloist/latest/source/docs/guide/operators.md) describes each command, its JSON, and the
 /// exit codes.
 ///
 /// `schedule` is called after the arguments were parsed, and not for `--help`. If it fails, its error is printed, and the exit
@@ -89,20 +92,20 @@ pub async fn run_async<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Resul
     }
 }
 
-/// Parses the arguments of this process. `Err`: help, a completion script or an error was printed; exit with this code.
+/// Parses the arguments of this process. `Err`: help, a description of the program or an error was printed; exit with this code.
 fn own_arguments() -> Result<ArgMatches, ExitCode> {
     let program = std::env::args_os().next().map(PathBuf::from);
     let name = program.as_deref().and_then(Path::file_stem).map_or("schedule".into(), OsStr::to_string_lossy);
-    let mut parser = command(name).subcommand(arguments::completions());
+    let mut parser = command(name).subcommands(manual::commands());
     let matches = parser.try_get_matches_from_mut(std::env::args_os());
     let matches = matches.map_err(|error| answer::print_parse_error(error, USAGE))?;
-    match matches.subcommand() {
-        Some(("completions", arguments)) => Err(answer::print(Ok(completions(parser, arguments)))),
-        _ => Ok(matches),
+    match manual::describe(parser, &matches) {
+        Some(described) => Err(answer::print(described)),
+        None => Ok(matches),
     }
 }
 
-/// Returns the commands of [`run`], without `completions`, as a [`clap::Command`]: a subcommand for a parser of your own.
+/// Returns the commands of [`run`], without `completions` and `man`, as a [`clap::Command`]: a subcommand for a parser of your own.
 /// [`run_matches`] runs the parsed command.
 ///
 /// ```
@@ -169,7 +172,7 @@ fn made<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, E>)
 /// }
 /// ```
 pub fn run_tool() -> ExitCode {
-    let mut parser = arguments::of_tool().subcommand(arguments::completions());
+    let mut parser = arguments::of_tool().subcommands(manual::commands());
     let matches = match parser.try_get_matches_from_mut(std::env::args_os()) {
         Ok(matches) => matches,
         // A wrong argument of `run` has the exit code of `flock`.
@@ -178,10 +181,12 @@ pub fn run_tool() -> ExitCode {
             return answer::print_parse_error(error, usage);
         }
     };
+    if let Some(described) = manual::describe(parser, &matches) {
+        return answer::print(described);
+    }
     match matches.subcommand() {
         Some(("run", arguments)) => supervise::run(arguments),
-        Some(("completions", arguments)) => answer::print(Ok(completions(parser, arguments))),
-        Some(("create-table", arguments)) => answer::print(store_commands::create_table_of(arguments)),
+        Some(("create-table", arguments)) => answer::print(store_commands::create_table(arguments)),
         Some((name, arguments)) => {
             answer::print(schedule_on(arguments).and_then(|it| store_commands::carry_out(name, arguments, &it)))
         }
@@ -198,11 +203,4 @@ fn schedule_on(arguments: &ArgMatches) -> Result<Schedule, CommandFailure> {
         schedule.add(event).map_err(|error| CommandFailure::usage(&error))?;
     }
     Ok(schedule)
-}
-
-fn completions(mut parser: Command, arguments: &ArgMatches) -> CommandAnswer {
-    let Some(shell) = arguments.get_one::<clap_complete::Shell>("shell") else { return CommandAnswer::nothing() };
-    let (name, mut script) = (parser.get_name().to_owned(), Vec::new());
-    clap_complete::generate(*shell, &mut parser, name, &mut script);
-    CommandAnswer::text(String::from_utf8_lossy(&script))
 }

@@ -19,7 +19,7 @@ use crate::outcome::run_record::skip_count::SkipCount;
 use crate::schedule::history::logged_run::LoggedRun;
 use crate::schedule::pause::pause_error::PauseError;
 use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
-use crate::store::connect::{connect, create_table, missing_directory};
+use crate::store::connect::{Database, connect, missing_directory};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::description::Scope;
 use crate::store::event_mutex::held::{Held, Names};
@@ -95,9 +95,13 @@ pub(super) fn named(schedule: Schedule, arguments: &ArgMatches) -> Result<Schedu
     }
 }
 
-/// Creates the table of a store that needs one.
-pub(super) fn create_table_of(arguments: &ArgMatches) -> Answered {
-    create_table(text(arguments, "store")).map_err(|error| CommandFailure::usage(&error))??;
+/// Creates the table of a store that needs one, or shows the statements that do so.
+pub(super) fn create_table(arguments: &ArgMatches) -> Answered {
+    let database = Database::at(text(arguments, "store")).map_err(|error| CommandFailure::usage(&error))?;
+    if arguments.get_flag("print") {
+        return Ok(CommandAnswer::text(database.schema().trim_end()));
+    }
+    database.create_table()?;
     Ok(CommandAnswer::text("the table is ready"))
 }
 

@@ -81,20 +81,51 @@ pub fn connect(url: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
     }
 }
 
-/// Makes the table in the database that `url` names. The outer error says that it names no database.
+/// A store in a database, for the command `create-table`.
 #[cfg(feature = "cli")]
-pub(crate) fn create_table(url: &str) -> Result<Result<(), MutexError>, ConnectError> {
-    let (scheme, _) = split_scheme(url)?;
-    match &*scheme {
-        #[cfg(feature = "mysql")]
-        "mysql" | "mariadb" => Ok(MysqlMutex::new(url).map_err(refused)?.create_table()),
-        #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => Ok(PostgresMutex::new(url).map_err(refused)?.create_table()),
-        "memory" | "file" | "redis" | "rediss" | "redis+unix" | "redis+sentinel" | "rediss+sentinel"
-        | "redis+cluster" | "rediss+cluster" => {
-            Err(refused(format!("a store at {scheme}: has no table, and needs none")))
+pub(crate) enum Database {
+    #[cfg(feature = "mysql")]
+    Mysql(MysqlMutex),
+    #[cfg(feature = "postgres")]
+    Postgres(PostgresMutex),
+}
+
+#[cfg(feature = "cli")]
+impl Database {
+    /// Returns the store that `url` names. Connects to nothing.
+    pub(crate) fn at(url: &str) -> Result<Self, ConnectError> {
+        let (scheme, _) = split_scheme(url)?;
+        match &*scheme {
+            #[cfg(feature = "mysql")]
+            "mysql" | "mariadb" => Ok(Self::Mysql(MysqlMutex::new(url).map_err(refused)?)),
+            #[cfg(feature = "postgres")]
+            "postgres" | "postgresql" => Ok(Self::Postgres(PostgresMutex::new(url).map_err(refused)?)),
+            "memory" | "file" | "redis" | "rediss" | "redis+unix" | "redis+sentinel" | "rediss+sentinel"
+            | "redis+cluster" | "rediss+cluster" => {
+                Err(refused(format!("a store at {scheme}: has no table, and needs none")))
+            }
+            _ => Err(refused(why_not(&scheme))),
         }
-        _ => Err(refused(why_not(&scheme))),
+    }
+
+    /// Makes the table.
+    pub(crate) fn create_table(&self) -> Result<(), MutexError> {
+        match *self {
+            #[cfg(feature = "mysql")]
+            Self::Mysql(ref store) => store.create_table(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(ref store) => store.create_table(),
+        }
+    }
+
+    /// Returns the statements that make the table.
+    pub(crate) fn schema(&self) -> &str {
+        match *self {
+            #[cfg(feature = "mysql")]
+            Self::Mysql(ref store) => store.schema(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(ref store) => store.schema(),
+        }
     }
 }
 

@@ -56,9 +56,10 @@ impl<'a> Crew<'a> {
     /// Starts a worker whose clock is off by so many minutes; which process it is. `None`: its last minute is past.
     pub(crate) fn start(&mut self, number: usize, skew: i32) -> Option<u32> {
         let (first, last) = (first_minute(self.round, self.began, skew)?, self.round.minutes());
-        let name = format!("worker-{number}.{}", self.lives.len() + self.at_work.len());
+        let nth = self.lives.len() + self.at_work.len();
+        let name = format!("worker-{number}.{nth}");
         let log = self.directory.join(&name);
-        let mut command = worker_at(worker_program(), &self.store, &log);
+        let mut command = worker_at(worker_program(nth), &self.store, &log);
         command.args(["--now", &occurrence(first).to_rfc3339(), "--ticks", &(last - first).to_string()]);
         command.args(["--every-ms", &self.round.minute.as_millis().to_string()]);
         self.describe_the_task(&mut command, &log, number);

@@ -84,7 +84,7 @@ impl Site {
     /// Lets a worker make the table of a database, as its deployment does.
     pub(crate) fn create_table(&self) {
         let Self::Server { database: Some(url), .. } = self else { return };
-        let mut worker = Command::new(worker_program());
+        let mut worker = Command::new(worker_program(0));
         let output = worker.args(["--store", url, "--create-table", "--ticks", "0"]).output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "no table was made: {}: {said}", output.status);
@@ -215,10 +215,13 @@ fn fail_over(servers: &dyn Replicated, trouble: &Trouble) -> Option<Fault> {
     Some(Fault { lost, ..Fault::since(from, kind, None) })
 }
 
-/// Returns the program of the workers, which is found once: an edit of its source during a campaign does not end it.
-pub(crate) fn worker_program() -> &'static Path {
-    static FOUND: LazyLock<PathBuf> = LazyLock::new(|| example("worker"));
-    &FOUND
+/// Returns the program of the worker that is started as the `nth`. It is found once: an edit of its source during a campaign does
+/// not end the campaign. Beside a neighbour, every second worker is of that version: `tests/neighbours` builds it.
+pub(crate) fn worker_program(nth: usize) -> &'static Path {
+    static OURS: LazyLock<PathBuf> = LazyLock::new(|| example("worker"));
+    static NEIGHBOUR: LazyLock<Option<PathBuf>> =
+        LazyLock::new(|| std::env::var_os("SOLOIST_FIRE_NEIGHBOUR").map(PathBuf::from));
+    NEIGHBOUR.as_deref().filter(|_| nth % 2 == 1).unwrap_or(&OURS)
 }
 
 /// Applies this fault to each message for a while, and to the next one if that is later. Returns whether a message

@@ -1,0 +1,49 @@
+//! The commands that describe a whole program: its completion script and its manual page.
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use super::answer::{Answered, CommandAnswer, CommandFailure, USAGE};
+use super::arguments::about;
+
+/// Returns `completions` and `man`.
+pub(super) fn commands() -> [Command; 2] {
+    let shell = Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell));
+    let command = Arg::new("command").value_name("COMMAND").help("Print the page of this command of the program");
+    [
+        about("completions", "Print a script that completes these commands in your shell").arg(shell),
+        about("man", "Print the manual page: try `man -l <(soloist man)`").arg(command),
+    ]
+}
+
+/// Carries out one of the [`commands`], for the program of this parser. `None`: it is another command.
+pub(super) fn describe(parser: Command, matches: &ArgMatches) -> Option<Answered> {
+    match matches.subcommand()? {
+        ("completions", arguments) => Some(Ok(script(parser, *arguments.get_one("shell")?))),
+        ("man", arguments) => Some(page(parser, arguments.get_one::<String>("command").map(String::as_str))),
+        _ => None,
+    }
+}
+
+fn script(mut parser: Command, shell: Shell) -> CommandAnswer {
+    let (name, mut script) = (parser.get_name().to_owned(), Vec::new());
+    clap_complete::generate(shell, &mut parser, name, &mut script);
+    CommandAnswer::text(String::from_utf8_lossy(&script))
+}
+
+/// Returns the page of the program, or of one of its commands, in the language of `man`.
+fn page(mut parser: Command, command: Option<&str>) -> Answered {
+    parser.build();
+    let described = match command {
+        Some(name) => parser.find_subcommand(name).ok_or_else(|| {
+            let names: Vec<_> = parser.get_subcommands().map(Command::get_name).collect();
+            CommandFailure::saying(format!("there is no command {name:?}: use one of {}", names.join(", ")))
+                .with_code(USAGE)
+        })?,
+        None => &parser,
+    };
+    let mut page = Vec::new();
+    Man::new(described.clone()).render(&mut page).map_err(|error| CommandFailure::new(&error))?;
+    Ok(CommandAnswer::text(String::from_utf8_lossy(&page)))
+}
