@@ -6,19 +6,17 @@ use std::str::FromStr;
 
 #[cfg(not(unix))]
 use chrono::TimeZone;
-use chrono::{DateTime, FixedOffset, Local, Offset, Utc};
+use chrono::{DateTime, FixedOffset, Local, NaiveTime, Offset, Timelike as _, Utc};
 
 use super::clock::instant_of;
 use crate::base::{error::message_error, escape::Quoted};
 
 pub(crate) mod changes;
 #[cfg(unix)]
-mod local_rules;
+mod machine;
 #[cfg(feature = "tzdata")]
 mod named;
-mod tz_variable;
 
-use changes::Change;
 #[cfg(feature = "tzdata")]
 use named::NamedZone;
 
@@ -107,17 +105,13 @@ impl Zone {
         Self(Kind::Local)
     }
 
-    /// Whether the machine says which zone its own is, if that is meant.
+    /// Checks that the machine's own zone is known, if this is the one.
     pub(crate) fn check(&self) -> Result<(), UnknownZone> {
-        let wrong = if self.0 == Kind::Local { tz_variable::of_no_zone() } else { None };
-        let Some(value) = wrong else { return Ok(()) };
-        Err(UnknownZone::from(format!(
-            "the machine's own zone is not known: the variable TZ is {}, which is neither a zone in {} nor a rule such as \
-             `CET-1CEST,M3.5.0,M10.5.0/3`; correct it, install the system's time zones (the package tzdata), or name the \
-             zone in the program instead of `local`",
-            Quoted::new(&value.to_string_lossy()),
-            tz_variable::FOLDERS[0]
-        )))
+        match self.0 {
+            #[cfg(unix)]
+            Kind::Local => Ok(machine::check()?),
+            _ => Ok(()),
+        }
     }
 
     /// Returns how far ahead of UTC the zone's clocks are at `instant`.
@@ -139,7 +133,7 @@ impl Zone {
         match &self.0 {
             Kind::Utc => Utc.fix(),
             #[cfg(unix)]
-            Kind::Local => local_rules::offset_at(instant),
+            Kind::Local => machine::offset_at(instant),
             #[cfg(not(unix))]
             Kind::Local => Local.offset_from_utc_datetime(&instant.naive_utc()),
             Kind::Fixed(offset) => *offset,
@@ -151,28 +145,6 @@ impl Zone {
     /// Returns how far ahead of UTC its clocks are, in seconds. Beyond the ends of time the offset there goes on.
     pub(crate) fn seconds_ahead_at(&self, second: i64) -> i64 {
         i64::from(self.offset_at(instant_of(second)).local_minus_utc())
-    }
-
-    /// Returns the first second of the new offset at the change that is nearest to second `from` on the way to second `to`,
-    /// which may be the earlier one.
-    pub(crate) fn nearest_change(&self, from: i64, to: i64) -> Option<i64> {
-        let change = || Change::nearest(|second| self.seconds_ahead_at(second), from, to);
-        if self.has_changes() { change().map(|change| change.at) } else { None }
-    }
-
-    /// Returns the change by three hours at most that matters to `second`, if there is one.
-    pub(crate) fn small_change(&self, second: i64) -> Option<Change> {
-        let change = || Change::around(|second| self.seconds_ahead_at(second), second);
-        if self.has_changes() { change() } else { None }
-    }
-
-    /// Returns the earlier instant at which its clocks showed what they show at this one, if they were set back between.
-    #[cfg(feature = "cli")]
-    pub(crate) fn first_showing(&self, instant: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let second = instant.timestamp();
-        let Change { before, after, .. } = self.small_change(second)?;
-        let first = second - (before - after);
-        (first < second && self.seconds_ahead_at(first) == before).then(|| instant_of(first))
     }
 
     /// Returns whether its clocks are ever changed.
@@ -344,26 +316,12 @@ impl From<Infallible> for UnknownZone {
     }
 }
 
-/// `+hh:mm` or `-hh:mm`; with `:ss` too, since that is how an offset with seconds is written.
+/// Reads an offset as it is written: `+02:00`, or `-00:44:30` where it has seconds.
 fn offset(text: &str) -> Option<FixedOffset> {
-    let (sign, digits) = match text.split_at_checked(1)? {
-        ("+", digits) => (1, digits),
-        ("-", digits) => (-1, digits),
-        _ => return None,
-    };
-    let mut parts = digits.split(':');
-    let hours = two_digits(parts.next()?, 23)?;
-    let minutes = two_digits(parts.next()?, 59)?;
-    let seconds = parts.next().map_or(Some(0), |seconds| two_digits(seconds, 59))?;
-    if parts.next().is_some() {
-        return None;
-    }
-    FixedOffset::east_opt(sign * (hours * 3600 + minutes * 60 + seconds))
-}
-
-fn two_digits(text: &str, max: i32) -> Option<i32> {
-    let digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|number| digits && *number <= max)
+    let time: NaiveTime = text.get(1..)?.parse().ok()?;
+    let seconds = time.num_seconds_from_midnight().cast_signed();
+    let offset = FixedOffset::east_opt(if text.starts_with('-') { -seconds } else { seconds })?;
+    (offset.to_string() == text).then_some(offset)
 }
 
 /// Returns the zone that is spelt as `text` is, but for capitals.
@@ -416,6 +374,8 @@ mod tests {
             "+02:60",
             "+02",
             "+02:00:00:00",
+            "+02:00:00",
+            "-00:00",
             "+",
             "02:00",
             "++2:00",

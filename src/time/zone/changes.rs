@@ -2,8 +2,15 @@
 
 use std::ops::Range;
 
-/// Shorter than the shortest time for which a zone kept an offset.
-const STRIDE: i64 = 6 * 3600;
+#[cfg(feature = "cli")]
+use chrono::{DateTime, Utc};
+
+use super::Zone;
+#[cfg(feature = "cli")]
+use crate::time::clock::instant_of;
+
+/// A day. No zone has kept an offset for less than six.
+pub(super) const STRIDE: i64 = 24 * 3600;
 
 /// The largest change that does not move the events whose times come once, in either direction, as cronie has it. A larger
 /// one sets its time anew.
@@ -19,19 +26,59 @@ pub(crate) struct Change {
     pub(crate) after: i64,
 }
 
-impl Change {
+impl Zone {
     /// Returns the change that matters to the events whose times come once, at `second`, if there is one.
-    pub(super) fn around(seconds_ahead_at: impl Fn(i64) -> i64, second: i64) -> Option<Self> {
+    pub(crate) fn small_change(&self, second: i64) -> Option<Change> {
         // Nothing lasts for longer than what the largest change repeats, and the rest of a minute. No zone keeps an offset
         // for so short a time.
         let from = second - LARGEST - 60;
-        if seconds_ahead_at(from) == seconds_ahead_at(second) {
+        if !self.has_changes() || self.seconds_ahead_at(from) == self.seconds_ahead_at(second) {
             return None;
         }
-        let change = Self::between(seconds_ahead_at, from, second);
+        let change = self.change_between(from, second);
         ((change.after - change.before).abs() <= LARGEST).then_some(change)
     }
 
+    /// Returns the first second of the new offset at the change that is nearest to second `from` on the way to second `to`,
+    /// which may be the earlier one.
+    pub(crate) fn nearest_change(&self, from: i64, to: i64) -> Option<i64> {
+        if !self.has_changes() {
+            return None;
+        }
+        let offset = self.seconds_ahead_at(from);
+        let mut same = from;
+        while same != to {
+            let next = same + (to - same).clamp(-STRIDE, STRIDE);
+            if self.seconds_ahead_at(next) != offset {
+                return Some(self.change_between(same.min(next), same.max(next)).at);
+            }
+            same = next;
+        }
+        None
+    }
+
+    /// Returns the earlier instant at which its clocks showed what they show at this one, if they were set back between.
+    #[cfg(feature = "cli")]
+    pub(crate) fn first_showing(&self, instant: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let second = instant.timestamp();
+        let Change { before, after, .. } = self.small_change(second)?;
+        let first = second - (before - after);
+        (first < second && self.seconds_ahead_at(first) == before).then(|| instant_of(first))
+    }
+
+    /// Returns the one change after second `from` and up to second `to`, whose offsets differ.
+    fn change_between(&self, from: i64, to: i64) -> Change {
+        let (before, after) = (self.seconds_ahead_at(from), self.seconds_ahead_at(to));
+        let (mut old, mut at) = (from, to);
+        while at - old > 1 {
+            let middle = old + (at - old) / 2;
+            *(if self.seconds_ahead_at(middle) == before { &mut old } else { &mut at }) = middle;
+        }
+        Change { at, before, after }
+    }
+}
+
+impl Change {
     /// Returns the first second after the change at which a minute begins that the clocks have not shown before.
     pub(crate) fn first_new_minute(self) -> i64 {
         let new = self.at + (self.before - self.after).max(0);
@@ -42,30 +89,5 @@ impl Change {
     pub(crate) fn skipped(self) -> Option<Range<i64>> {
         let (first, end) = (self.at + self.before, self.at + self.after);
         (first < end).then(|| first + (-first).rem_euclid(60)..end)
-    }
-
-    /// Returns the one change after second `from` and up to second `to`, whose offsets differ.
-    fn between(seconds_ahead_at: impl Fn(i64) -> i64, from: i64, to: i64) -> Self {
-        let (before, after) = (seconds_ahead_at(from), seconds_ahead_at(to));
-        let (mut old, mut at) = (from, to);
-        while at - old > 1 {
-            let middle = old + (at - old) / 2;
-            *(if seconds_ahead_at(middle) == before { &mut old } else { &mut at }) = middle;
-        }
-        Self { at, before, after }
-    }
-
-    /// Returns the change that is nearest to second `from` on the way to second `to`, which may be the earlier one.
-    pub(super) fn nearest(seconds_ahead_at: impl Fn(i64) -> i64, from: i64, to: i64) -> Option<Self> {
-        let offset = seconds_ahead_at(from);
-        let mut same = from;
-        while same != to {
-            let next = same + (to - same).clamp(-STRIDE, STRIDE);
-            if seconds_ahead_at(next) != offset {
-                return Some(Self::between(seconds_ahead_at, same.min(next), same.max(next)));
-            }
-            same = next;
-        }
-        None
     }
 }

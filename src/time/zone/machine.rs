@@ -1,0 +1,88 @@
+//! The machine's own zone, as the variable `TZ` or the file `/etc/localtime` names it now.
+//!
+//! `chrono` looks at the link `/etc/localtime` and at the text of `TZ`, and not at the file behind them: after an update of the
+//! system's time zones it keeps the old rules until the process ends. It takes a value of `TZ` that names no zone for
+//! `/etc/localtime`, or for UTC.
+
+use std::cell::RefCell;
+use std::env;
+use std::ffi::OsString;
+use std::time::Duration;
+
+use chrono::{DateTime, FixedOffset, Offset as _, Utc};
+use tz::{LocalTimeType, TimeZone, TimeZoneSettings};
+
+use crate::base::escape::Quoted;
+use crate::time::clock::{Clock, moment::Moment};
+
+/// Where zones are looked for.
+const FOLDERS: [&str; 4] = ["/usr/share/zoneinfo", "/share/zoneinfo", "/etc/zoneinfo", "/usr/share/lib/zoneinfo"];
+
+/// The values of `TZ` that mean UTC also where no zone has a file.
+const MEANS_UTC: [&str; 5] = ["", "UTC", "Etc/UTC", "UTC0", "GMT"];
+
+/// How long the rules are used before they are read again.
+const USED_FOR: Duration = Duration::from_secs(1);
+
+/// The rules of the zone. `None`: UTC, because there is no file, or it can't be read.
+type Rules = Option<TimeZone>;
+
+thread_local! {
+    /// The rules, and when they were read. One for each thread, so that a child made by `fork` never waits for a thread that it
+    /// does not have.
+    static RULES: RefCell<Option<(Moment, Rules)>> = const { RefCell::new(None) };
+}
+
+/// Returns how far ahead of UTC the machine's own clocks are.
+pub(super) fn offset_at(instant: DateTime<Utc>) -> FixedOffset {
+    RULES.with_borrow_mut(|known| {
+        let now = Clock::system().moment();
+        known.take_if(|(read, _)| now.since(*read) >= USED_FOR);
+        let (_, rules) = known.get_or_insert_with(|| (now, read().unwrap_or_default()));
+        let kind = rules.as_ref().and_then(|rules| kind_at(rules, instant.timestamp()));
+        kind.map(LocalTimeType::ut_offset).and_then(FixedOffset::east_opt).unwrap_or(Utc.fix())
+    })
+}
+
+/// Checks that `TZ` names a zone where it is set. The error says what to do.
+pub(super) fn check() -> Result<(), String> {
+    let Err(value) = read() else { return Ok(()) };
+    Err(format!(
+        "the machine's own zone is not known: the variable TZ is {}, which is neither a zone in {} nor a rule such as \
+         `CET-1CEST,M3.5.0,M10.5.0/3`; correct it, install the system's time zones (the package tzdata), or name the \
+         zone in the program instead of `local`",
+        Quoted::new(&value.to_string_lossy()),
+        FOLDERS[0]
+    ))
+}
+
+/// Reads the rules. The error is a value of `TZ` that names no zone.
+fn read() -> Result<Rules, OsString> {
+    let settings = TimeZoneSettings::new(&FOLDERS, TimeZoneSettings::DEFAULT_READ_FILE_FN);
+    let named = |name: &str| settings.parse_posix_tz(name).ok();
+    let of_the_machine = || named("localtime");
+    let Some(value) = env::var_os("TZ") else { return Ok(of_the_machine()) };
+    match value.to_str() {
+        // A machine without this file is in UTC.
+        Some("localtime" | ":localtime") => Ok(of_the_machine()),
+        Some(name) => match named(name).filter(is_usual) {
+            None if !MEANS_UTC.contains(&name) => Err(value),
+            rules => Ok(rules),
+        },
+        None => Err(value),
+    }
+}
+
+/// Returns whether POSIX has these names, which are of three letters at least, and `chrono` these offsets, of less than a day.
+fn is_usual(rules: &TimeZone) -> bool {
+    let mut kinds = rules.as_ref().local_time_types().iter();
+    kinds.all(|kind| kind.time_zone_designation().len() >= 3 && FixedOffset::east_opt(kind.ut_offset()).is_some())
+}
+
+fn kind_at(rules: &TimeZone, second: i64) -> Option<&LocalTimeType> {
+    rules.find_local_time_type(second).ok().or_else(|| {
+        // A file without a rule for the years after its last change.
+        let rules = rules.as_ref();
+        rules.local_time_types().get(rules.transitions().last()?.local_time_type_index())
+    })
+}
