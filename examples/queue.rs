@@ -8,10 +8,11 @@ use std::error::Error;
 use std::thread;
 use std::time::Duration;
 
-use soloist::{Event, Overlap, Schedule, Shutdown};
+use soloist::{Event, FileMutex, Overlap, Schedule, Shutdown};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut schedule = Schedule::in_process().on_report(|report| println!("{report}"));
+    let store = FileMutex::in_dir(std::env::temp_dir().join("soloist-queue"))?;
+    let mut schedule = Schedule::new(store).on_report(|report| println!("{report}"));
     schedule.add(
         Event::call("thumbnails:make", |run| {
             println!("{}: started", run.occurrence().format("%T"));
