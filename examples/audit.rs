@@ -1,5 +1,5 @@
-//! An audit of admissions: a store around any other, which writes a row into a database table for each admission, granted or
-//! refused.
+//! Shows an audit: a store around any other, which writes a row into a table for each admission, granted or refused. It needs a
+//! PostgreSQL or MariaDB.
 //!
 //! ```text
 //! cargo run --example audit -- postgres://app:secret@127.0.0.1/app

@@ -1,4 +1,4 @@
-//! A store of your own, and the suite that tells whether it keeps the contract. This one is a folder that processes
+//! Shows a store of your own, and the suite that tests whether it keeps the contract. This one is a folder that processes
 //! share: `cargo run --example custom_mutex`.
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A job of another scheduler, under the protection alone: systemd starts it on every server, and one of them works.
+//! Shows a job of another scheduler, under the protection alone: systemd starts it on every server, and it runs on one.
 //!
 //! ```text
 //! # report.service                                             # report.timer
@@ -7,7 +7,7 @@
 //! ExecStart=/usr/local/bin/guarded_job redis://cache.internal
 //! ```
 //!
-//! Start it twice at once to see one of the two go home:
+//! Start it twice at once to see that one of the two is refused:
 //!
 //! ```text
 //! cargo run --example guarded_job & cargo run --example guarded_job; wait

@@ -1,5 +1,5 @@
-//! An operator's switch: pauses every schedule of a name, before a migration say, or one event, and resumes
-//! it.
+//! Shows an operator's switch: it pauses every schedule of a name, or one event, and resumes it. The program `soloist` has this, too:
+//! `soloist pause`.
 //!
 //! ```text
 //! cargo run --example pause -- file:/tmp/fleet shop 90 "the orders are migrated"   # 90 minutes, or until it is resumed

@@ -1,4 +1,4 @@
-//! The permit pattern: three copies of a service with the same jobs, and one of them does each, once a day or once an hour.
+//! Shows permits: three copies of a service have two events, and each runs on one of them, once a day or once an hour.
 //!
 //! ```text
 //! cargo run --example permits

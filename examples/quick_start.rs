@@ -1,4 +1,8 @@
-//! A tick of a small schedule, protected by files in the system's temporary directory.
+//! Shows a tick of a small schedule, protected by files in the system's temporary directory.
+//!
+//! ```text
+//! cargo run --example quick_start
+//! ```
 //!
 //! While it runs (5 s), run it again in a second terminal: the second copy prints the holders, and since when they hold.
 

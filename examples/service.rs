@@ -1,4 +1,4 @@
-//! A service that answers HTTP requests beside its schedule, and ends both in order when it gets SIGTERM or SIGINT.
+//! Shows a service that answers HTTP requests beside its schedule, and ends both in order on SIGTERM or SIGINT. For Unix.
 //!
 //! ```text
 //! cargo run --example service -- 127.0.0.1:8080

@@ -1,8 +1,8 @@
-//! An axum service with its schedule beside it: async tasks, a page for people, a check for the load balancer, and an orderly
-//! end on SIGTERM or SIGINT.
+//! Shows an axum service with a schedule: async tasks, a page for people, a check for the load balancer, and an orderly end on
+//! SIGTERM or SIGINT.
 //!
 //! ```text
-//! cargo run --all-features --example web_service -- 127.0.0.1:8080 file:/tmp/myapp-locks
+//! cargo run --features tokio,metrics,serde --example web_service -- 127.0.0.1:8080 file:/tmp/myapp-locks
 //! curl http://127.0.0.1:8080/schedule  # when each event is due next
 //! curl http://127.0.0.1:8080/status    # what runs, what ran, who holds it, why it was skipped, what is next: as JSON
 //! curl http://127.0.0.1:8080/metrics   # for Prometheus

@@ -31,8 +31,8 @@
 //! # }
 //! ```
 //!
-//! [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/README.md) has a page for each question: when an event is due, what each protection does,
-//! how a fleet shares its events, which store to choose, when a lease is free.
+//! [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/README.md) has a page for each question:
+//! when an event is due, what each protection does, how a fleet shares its events, which store to choose, when a lease is free.
 //!
 //! # One tick
 //!

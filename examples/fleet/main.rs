@@ -1,4 +1,4 @@
-//! A fleet on one store, in ten seconds: workers tick the same schedule, and one of them is killed during a run. A timeline shows
+//! Shows a fleet on one store, in ten seconds: workers tick one schedule, and one of them is killed during a run. A timeline shows
 //! each run with its worker, and each skip with its reason: in the terminal, and as an SVG file.
 //!
 //! ```text

@@ -39,7 +39,7 @@ use crate::schedule::service::as_futures::on_a_thread::on_a_thread;
 /// Runs the command line of a schedule, for a program whose `main` does nothing else, and returns the exit code. `myapp run` is
 /// for cron, `myapp work` for a service. Operators use `list`, `next`, `run-one`, `status`, `log`, `locks`, `unlock`, `pause`,
 /// `paused`, `resume`, `check`, `completions` and `man`.
-/// [The guide](https://docs.rs/crate/soloist/latest/source/docs/guide/operators.md) describes each command, its JSON, and the
+/// [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/operators.md) describes each command, its JSON, and the
 /// exit codes.
 ///
 /// `schedule` is called after the arguments were parsed, and not for `--help`. If it fails, its error is printed, and the exit

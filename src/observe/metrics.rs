@@ -16,7 +16,9 @@ use crate::outcome::run_record::outcome_kind::OutcomeKind;
 use crate::outcome::skip_reason::SkipReason;
 
 /// Counts and measures a schedule for [the recorder](https://docs.rs/metrics) that the application installs, such as
-/// [Prometheus' exporter](https://docs.rs/metrics-exporter-prometheus). [The guide](https://docs.rs/crate/soloist/latest/source/docs/guide/observing.md) lists the metrics;
+/// [Prometheus' exporter](https://docs.rs/metrics-exporter-prometheus).
+/// [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/observing.md)
+/// lists the metrics;
 /// `docs/` has alert rules and a dashboard for them.
 ///
 /// The schedule's first tick reads the recorder: install it before. Counters exist from then on, and begin with 0. Several

@@ -29,7 +29,8 @@ use shutdown_state::{RunGuard, ShutdownState, TickGuard};
 ///
 /// A run that is still running then is left behind when the process ends: its lease is not released but shortened to a
 /// few seconds, longer than the process takes to end. That takes up to 3 seconds more if a store is out. Together this is
-/// 29 seconds, less than the 30 seconds that Kubernetes allows. `docker stop` allows 10: [the guide](https://docs.rs/crate/soloist/latest/source/docs/guide/service.md)
+/// 29 seconds, less than the 30 seconds that Kubernetes allows. `docker stop` allows 10:
+/// [the book](https://docs.rs/crate/soloist/latest/source/docs/guide/service.md)
 /// says what to set there, and under systemd.
 ///
 /// A cheap handle: clones are one shutdown.

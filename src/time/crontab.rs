@@ -46,7 +46,8 @@ use field_set::{Field, FieldSet, InField};
 /// that a range of days of the week may end with Sunday, also before a step, as in `fri-sun`; `~`, a time picked at
 /// random, and `@reboot` are refused; a date that never comes (`0 0 30 2 *`) is refused; so is a text of more than
 /// 1,000 bytes. A step that is larger than its range, as in `*/90`, is refused, because cronie takes it for the first number
-/// alone. For an interval there is [`every`](crate::Event::every). What other schedulers write is in a table of the page [`frequencies`](https://docs.rs/crate/soloist/latest/source/docs/guide/frequencies.md).
+/// alone. For an interval there is [`every`](crate::Event::every). What other schedulers write is in a table of the page
+/// [`frequencies`](https://docs.rs/crate/soloist/latest/source/docs/guide/frequencies.md).
 ///
 /// `Display` gives the same value in a normalised spelling.
 ///

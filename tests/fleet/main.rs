@@ -29,7 +29,7 @@ mod threads;
 #[path = "../it/worker_log.rs"]
 mod worker_log;
 
-#[path = "../../examples/worker/watched.rs"]
+#[path = "worker/watched.rs"]
 mod watched;
 
 /// The helpers of the other tests that are of use here.

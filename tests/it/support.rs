@@ -139,15 +139,15 @@ pub(crate) fn output_alone(name: &str, variables: &[(&str, &str)]) -> Option<std
 /// With this variable, no thread can be started: no machine has a stack of that size.
 pub(crate) const NO_THREADS: (&str, &str) = ("RUST_MIN_STACK", "70368744177664");
 
-/// Returns the program `examples/{name}.rs`, or of the folder `examples/{name}`. `cargo test` builds it; `cargo
-/// test --test it` alone does not.
+/// Returns the program `examples/{name}.rs`, or of a folder: `examples/fleet`, `tests/fleet/worker`. `cargo test` builds it;
+/// `cargo test --test it` alone does not.
 pub(crate) fn example(name: &str) -> PathBuf {
     let this = std::env::current_exe().expect("a running program has a path");
     let target = this.parent().and_then(|deps| deps.parent()).expect("tests lie in target/PROFILE/deps");
     let example = target.join("examples").join(name);
     let built = std::fs::metadata(&example).and_then(|example| example.modified()).ok();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = root.join("examples").join(name);
+    let folder = root.join(if name == "worker" { "tests/fleet" } else { "examples" }).join(name);
     let source = if folder.is_dir() { newest(&folder) } else { modified(&folder.with_extension("rs")) };
     let fresh = built.is_some_and(|built| newest(&root.join("src")).max(source) < built);
     assert!(fresh, "{} is missing or older than its source: run `cargo build --examples`", example.display());

@@ -13,7 +13,9 @@ use crate::time::zone::{UnknownZone, Zone};
 
 impl Event {
     /// Due at the times of these five fields, read as cronie reads them; see [`Crontab`](crate::time::Crontab). It is a
-    /// complete timetable: `add` refuses an event that also has [words](https://docs.rs/crate/soloist/latest/source/docs/guide/frequencies.md) for when it is due,
+    /// complete timetable: `add` refuses an event that also has
+    /// [words](https://docs.rs/crate/soloist/latest/source/docs/guide/frequencies.md)
+    /// for when it is due,
     /// other than [`from`](Self::from), [`until`](Self::until) and windows.
     ///
     /// ```

@@ -107,9 +107,9 @@ impl Event {
     /// [`Replaced`](crate::SkipReason::Replaced) when a later occurrence comes.
     ///
     /// If the server that waits is killed, shut down or paused, another one takes the occurrence over in its next tick,
-    /// if that process skipped it as `Queued` before. A process that cron starts for each tick has not. [The
-    /// guide](https://docs.rs/crate/soloist/latest/source/docs/guide/queues.md) describes every case. Events that share a [`mutex_name`](Self::mutex_name) share
-    /// its queue. Runs [by hand](crate::Schedule::run_event) do not wait.
+    /// if that process skipped it as `Queued` before. A process that cron starts for each tick has not.
+    /// [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/queues.md) describes every case. Events that share a
+    /// [`mutex_name`](Self::mutex_name) share its queue. Runs [by hand](crate::Schedule::run_event) do not wait.
     ///
     /// ```
     /// use soloist::{Event, Overlap};

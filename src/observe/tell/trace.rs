@@ -95,7 +95,9 @@ pub(super) fn may_be_logged(step: &Step<'_>) -> bool {
     !is_of_each_run || is_subscribed()
 }
 
-/// Logs a step. [The guide](https://docs.rs/crate/soloist/latest/source/docs/guide/logs.md) lists the fields. A message without the field `event` lies within the run's span,
+/// Logs a step.
+/// [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/logs.md)
+/// lists the fields. A message without the field `event` lies within the run's span,
 /// which has this field.
 #[inline]
 pub(super) fn trace(step: &Step<'_>, about: About<'_>) {

@@ -19,7 +19,9 @@ use crate::store::event_mutex::held::{Held, Names};
 use crate::time::zone::Zone;
 
 /// The status of a schedule: the runs that this process knows, and what its stores hold; see [`Schedule::status`]. With the
-/// feature `serde` it is written as JSON; [the guide](https://docs.rs/crate/soloist/latest/source/docs/guide/observing.md) shows its form.
+/// feature `serde` it is written as JSON;
+/// [the book](https://docs.rs/crate/soloist/latest/source/docs/guide/observing.md)
+/// shows its form.
 ///
 /// ```
 /// use soloist::observe::OutcomeKind;
