@@ -1,4 +1,4 @@
-//! The metrics of a scrape by Prometheus, compared with the table of the guide.
+//! The metrics of a scrape by Prometheus, compared with the table of the book.
 
 #![expect(clippy::float_cmp, reason = "what is counted is a whole number")]
 
@@ -57,7 +57,7 @@ fn recorder() -> (PrometheusRecorder, PrometheusHandle) {
     (recorder, handle)
 }
 
-/// Returns the metrics with their kinds, as the guide lists them.
+/// Returns the metrics with their kinds, as the book lists them.
 fn documented() -> BTreeMap<String, String> {
     let text = include_str!("../../docs/guide/observing.md");
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `soloist_"));
@@ -356,7 +356,7 @@ fn each_metric_of_the_guide_is_there_with_its_kind_and_no_other() {
     assert!(missing.is_empty(), "not told, or of another kind: {missing:?}");
     let documented = documented();
     let others: Vec<_> = told.keys().filter(|name| !documented.contains_key(*name)).collect();
-    assert!(others.is_empty(), "not in the guide: {others:?}");
+    assert!(others.is_empty(), "not in the book: {others:?}");
 }
 
 #[test]

@@ -255,7 +255,7 @@ fn the_status_as_json_has_the_documented_form() {
     let documented = include_str!("../../docs/guide/observing.md");
     let run = &event["log"][0];
     for key in keys(event).into_iter().chain(keys(&status)).chain(keys(run)) {
-        assert!(documented.contains(&format!("\"{key}\": ")), "{key} is in the guide");
+        assert!(documented.contains(&format!("\"{key}\": ")), "{key} is in the book");
     }
     assert_eq!(event["timetable"], "every minute");
     assert_eq!((&event["zone"], &event["mutex"]), (&"UTC".into(), &"lease/a".into()));

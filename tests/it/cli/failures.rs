@@ -38,7 +38,7 @@ daily() { $S run --name j --on-one-server --every '0 12 * * *' --timezone UTC --
 at() { export SOLOIST_TEST_NOW=2026-03-01T$1Z; }
 "#;
 
-/// The rows of the table in the guide: its first two cells; and a line that shows the row to be true.
+/// The rows of the table in the book: its first two cells; and a line that shows the row to be true.
 const GUIDE: &[(&str, &str, (&str, i32, &str))] = &[
     ("the command's own", "it has ended", ("$S run --name x -v -- true", 0, "soloist: x: succeeded in ")),
     (

@@ -102,7 +102,7 @@ fn what_the_guide_tells_an_operator_shows_and_frees_what_is_held<S: SqlServer>()
     let title = if server.url().starts_with("mysql") { "-- MySQL" } else { "-- PostgreSQL" };
     let guide = include_str!("../../../docs/guide/stores.md");
     let blocks = guide.split("```sql\n").skip(1).filter_map(|block| block.split("```").next());
-    let block = blocks.into_iter().find(|block| block.starts_with(title)).expect("the guide has one for each");
+    let block = blocks.into_iter().find(|block| block.starts_with(title)).expect("the book has one for each");
     let lines: Vec<&str> = block.lines().filter(|line| !line.starts_with("--")).collect();
     let lines = lines.join(" ");
     let statements: Vec<&str> = lines.split_terminator(';').collect();
