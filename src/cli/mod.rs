@@ -8,7 +8,7 @@
 //! | `unlock` | the request to a holder to stop, and the break of its lease |
 //! | `supervise` | `soloist run`: a command under a lease |
 //! | `live_view` | the output of `work` while it runs |
-//! | `manual` | the completion script and the manual page of a program |
+//! | `self_description` | the completion script and the manual page of a program |
 //! | `answer` | the answer of a command: a text and an exit code |
 //! | `tables` | tables, and times for people |
 
@@ -22,8 +22,8 @@ use clap::{ArgMatches, Command};
 mod answer;
 mod arguments;
 mod live_view;
-mod manual;
 mod schedule_commands;
+mod self_description;
 mod store_commands;
 mod supervise;
 mod tables;
@@ -96,10 +96,10 @@ pub async fn run_async<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Resul
 fn own_arguments() -> Result<ArgMatches, ExitCode> {
     let program = std::env::args_os().next().map(PathBuf::from);
     let name = program.as_deref().and_then(Path::file_stem).map_or("schedule".into(), OsStr::to_string_lossy);
-    let mut parser = command(name).subcommands(manual::commands());
+    let mut parser = command(name).subcommands(self_description::commands());
     let matches = parser.try_get_matches_from_mut(std::env::args_os());
     let matches = matches.map_err(|error| answer::print_parse_error(error, USAGE))?;
-    match manual::describe(parser, &matches) {
+    match self_description::describe(parser, &matches) {
         Some(described) => Err(answer::print(described)),
         None => Ok(matches),
     }
@@ -152,7 +152,7 @@ pub async fn run_matches_async<E: Into<Box<dyn Error>>>(
     let matches = matches.clone();
     let answered = on_a_thread(move || {
         let Some((name, arguments)) = matches.subcommand() else {
-            return Ok(CommandAnswer::nothing().with_code(USAGE));
+            return Ok(answer::CommandAnswer::nothing().with_code(USAGE));
         };
         made.and_then(|schedule| schedule_commands::carry_out(name, arguments, schedule))
     });
@@ -172,7 +172,7 @@ fn made<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, E>)
 /// }
 /// ```
 pub fn run_tool() -> ExitCode {
-    let mut parser = arguments::of_tool().subcommands(manual::commands());
+    let mut parser = arguments::of_tool().subcommands(self_description::commands());
     let matches = match parser.try_get_matches_from_mut(std::env::args_os()) {
         Ok(matches) => matches,
         // A wrong argument of `run` has the exit code of `flock`.
@@ -181,7 +181,7 @@ pub fn run_tool() -> ExitCode {
             return answer::print_parse_error(error, usage);
         }
     };
-    if let Some(described) = manual::describe(parser, &matches) {
+    if let Some(described) = self_description::describe(parser, &matches) {
         return answer::print(described);
     }
     match matches.subcommand() {

@@ -141,7 +141,7 @@ struct Options {
 }
 
 impl Options {
-    /// `None`: help was asked for.
+    /// Reads the arguments. `None`: they ask for help.
     fn parse() -> Result<Option<Self>, Box<dyn Error>> {
         use lexopt::prelude::*;
 

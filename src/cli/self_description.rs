@@ -17,7 +17,7 @@ pub(super) fn commands() -> [Command; 2] {
     ]
 }
 
-/// Carries out one of the [`commands`], for the program of this parser. `None`: it is another command.
+/// Runs one of the [`commands`], for the program of this parser. `None`: it is another command.
 pub(super) fn describe(parser: Command, matches: &ArgMatches) -> Option<Answered> {
     match matches.subcommand()? {
         ("completions", arguments) => Some(Ok(script(parser, *arguments.get_one("shell")?))),
