@@ -11,7 +11,7 @@ use std::time::Duration;
 use soloist::{Event, Overlap, Schedule, Shutdown};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut schedule = Schedule::in_process().on_report(|report| println!("{report}"));
+    let schedule = Schedule::in_process().on_report(|report| println!("{report}"));
     schedule.add(
         Event::call("thumbnails:make", |run| {
             println!("{}: started", run.occurrence().format("%T"));

@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let usual = format!("file:{}", env::temp_dir().join("soloist-servers").display());
     let url = arguments.first().unwrap_or(&usual);
-    let start = |server| Command::new(env::current_exe()?).args([server, url]).spawn();
+    let start = |server: &str| Command::new(env::current_exe()?).args([server, url]).spawn();
     let servers: Vec<_> = ["web-1", "web-2", "web-3"].into_iter().map(start).collect::<Result<_, _>>()?;
     for mut server in servers {
         if !server.wait()?.success() {
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Ticks once a second, five times.
 fn serve(server: &str, url: &str) -> Result<(), Box<dyn Error>> {
-    let mut schedule = Schedule::new(soloist::connect(url)?).named("servers-example")?.with_instance(server)?;
+    let schedule = Schedule::new(soloist::connect(url)?).named("servers-example")?.with_instance(server)?;
     let name = server.to_owned();
     schedule.add(
         Event::call("orders:sync", move |run| {
