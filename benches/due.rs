@@ -34,7 +34,7 @@ impl Soloist {
 
     /// Makes a schedule, and lets `observe` add to it.
     fn observed(events: u64, attributes: fn(Event) -> Event, observe: fn(Schedule) -> Schedule) -> Self {
-        let mut schedule = observe(Schedule::new(MemoryMutex::new()));
+        let schedule = observe(Schedule::new(MemoryMutex::new()));
         for number in 0..events {
             let event = Event::call(format!("event {number}"), |_| {}).every_minute().apply(attributes);
             schedule.add(event).expect("the event is in order");
@@ -119,7 +119,7 @@ fn idle(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("idle");
     group.throughput(Throughput::Elements(EVENTS.into()));
     for (name, is_of_intervals) in [("crontabs", false), ("intervals", true)] {
-        let mut schedule = Schedule::in_process();
+        let schedule = Schedule::in_process();
         for number in 0..EVENTS {
             let event = Event::call(format!("event {number}"), |_| {});
             let event = if is_of_intervals {

@@ -115,7 +115,7 @@ fn soloist(runtime: &Runtime) {
     let server = servers::redis::Redis::start();
     let store = RedisMutex::new(&server.url()).expect("the url is in order");
     let occurrence = Arc::new(Occurrence::default());
-    let mut schedule = Schedule::new(store).with_runtime(runtime.handle().clone());
+    let schedule = Schedule::new(store).with_runtime(runtime.handle().clone());
     for number in 0..MANY {
         let occurrence = Arc::clone(&occurrence);
         let event = Event::spawn(format!("event:{number}"), move |_| {

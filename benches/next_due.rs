@@ -31,7 +31,7 @@ fn next_due(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("next_due");
     group.sample_size(20).throughput(Throughput::Elements(EVENTS as u64));
     for name in ["one zone", "six zones", "windows"] {
-        let mut schedule = Schedule::in_process();
+        let schedule = Schedule::in_process();
         for (number, expression) in expressions(EVENTS).iter().enumerate() {
             let event = Event::call(format!("event {number}"), |_| {}).cron(expression);
             let event = match name {

@@ -15,7 +15,7 @@ use soloist::{Event, Output, Run, RunOutcome, Schedule};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let alert = std::env::args().nth(1).unwrap_or("cat".to_owned());
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(
         Event::exec("db:backup", "echo 'pg_dump: connection refused'; exit 1")
             .every_minute()

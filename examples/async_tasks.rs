@@ -17,7 +17,7 @@ async fn import(run: Run) -> TaskResult {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(Event::spawn("prices:import", import).every_second().without_overlapping())?;
 
     let shutdown = Shutdown::new(); // in a service: `Shutdown::on_signals()?`

@@ -222,7 +222,7 @@ pub(crate) fn three_servers<M: EventMutex + 'static>(
 ) -> Vec<(&'static str, Report)> {
     let at_once = Barrier::new(3);
     let server = |server| {
-        let mut schedule = Schedule::new(Audited::new(store(), audit(server)));
+        let schedule = Schedule::new(Audited::new(store(), audit(server)));
         let event = Event::call(event, |_| {}).every_minute().on_one_server().without_overlapping();
         schedule.add(event).expect("it is well-defined");
         at_once.wait();

@@ -13,7 +13,7 @@ use soloist::{Event, MemoryMutex, Schedule};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let clock = ManualClock::at("2026-03-01T02:30:00Z".parse()?); // a real program uses the system's clock
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock));
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock));
     schedule.add(
         Event::call("invoices:send", |run| println!("the invoices of {}", run.occurrence().date_naive()))
             .daily_at("02:30")

@@ -40,7 +40,7 @@ fn schedule(
 ) -> Result<Schedule, Box<dyn Error>> {
     let job =
         |ran: mpsc::Sender<Ran>| move |run: &Run| Ok(ran.send((server, run.name().to_owned(), run.occurrence()))?);
-    let mut schedule = Schedule::new(store);
+    let schedule = Schedule::new(store);
     schedule.add(Event::call("carts:clean-up", job(ran.clone())).every_minute().once_per(Period::Day))?;
     schedule.add(Event::call("carts:remind", job(ran.clone())).every_minute().once_per(Period::Hour))?;
     Ok(schedule)

@@ -12,7 +12,7 @@ use soloist::{Event, FileMutex, Overlap, Schedule, Shutdown};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let store = FileMutex::in_dir(std::env::temp_dir().join("soloist-queue"))?;
-    let mut schedule = Schedule::new(store).on_report(|report| println!("{report}"));
+    let schedule = Schedule::new(store).on_report(|report| println!("{report}"));
     schedule.add(
         Event::call("thumbnails:make", |run| {
             println!("{}: started", run.occurrence().format("%T"));

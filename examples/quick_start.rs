@@ -16,7 +16,7 @@ use soloist::{Event, FileMutex, Report, Run, Schedule};
 
 fn main() -> Result<Report, Box<dyn Error>> {
     let store = std::env::temp_dir().join("soloist-quick-start");
-    let mut schedule = Schedule::new(FileMutex::in_dir(&store)?);
+    let schedule = Schedule::new(FileMutex::in_dir(&store)?);
 
     // Takes its time: while it is at work, no second run of it starts, in this process or in any other.
     schedule.add(

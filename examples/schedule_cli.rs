@@ -12,7 +12,7 @@ use soloist::{Event, Schedule, cli};
 
 fn schedule() -> Result<Schedule, Box<dyn Error>> {
     let store = std::env::var("SCHEDULE_STORE").unwrap_or_else(|_| "file:/tmp/soloist-example".to_owned());
-    let mut schedule = Schedule::new(soloist::connect(&store)?).named("shop")?.with_run_log(20)?;
+    let schedule = Schedule::new(soloist::connect(&store)?).named("shop")?.with_run_log(20)?;
     schedule
         .add(Event::exec("carts:remind", "sleep 3").every_minute().without_overlapping().on_one_server())?
         .add(Event::exec("db:backup", "sleep 20").daily_at("02:30").timezone("Europe/Berlin").without_overlapping())?

@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Ticks once a second, five times.
 fn serve(server: &str, url: &str) -> Result<(), Box<dyn Error>> {
-    let mut schedule = Schedule::new(soloist::connect(url)?).named("servers-example")?.with_instance(server)?;
+    let schedule = Schedule::new(soloist::connect(url)?).named("servers-example")?.with_instance(server)?;
     let name = server.to_owned();
     schedule.add(
         Event::call("orders:sync", move |run| {

@@ -10,6 +10,7 @@ use std::error::Error;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -22,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let address: SocketAddr = std::env::args().nth(1).as_deref().unwrap_or("127.0.0.1:0").parse()?;
 
     let store = FileMutex::in_dir(std::env::temp_dir().join("soloist-service"))?;
-    let mut schedule = Schedule::new(store);
+    let schedule = Schedule::new(store);
     schedule.add(
         Event::call("carts:remind", |run| {
             run.wait_cancelled(Duration::from_secs(1)); // a task that stops early when the service does
@@ -86,8 +87,9 @@ fn answer(connection: &TcpStream, schedule: &Schedule) -> io::Result<()> {
     if head?.first().is_some_and(|request| request.starts_with("GET /slow ")) {
         thread::sleep(Duration::from_secs(10));
     }
-    let next = |name| schedule.upcoming(name, Utc::now()).ok().and_then(|mut times| times.next());
-    let line = |name| format!("{name}: {}\n", next(name).map_or("never".to_owned(), |next| next.to_rfc3339()));
+    let next = |name: &str| schedule.upcoming(name, Utc::now()).ok().and_then(|mut times| times.next());
+    let line =
+        |name: Arc<str>| format!("{name}: {}\n", next(&name).map_or("never".to_owned(), |next| next.to_rfc3339()));
     let page: String = schedule.names().map(line).collect();
     let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}", page.len());
     let mut connection = connection;

@@ -11,6 +11,7 @@
 //! ```
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -38,7 +39,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // Before the first tick, at which the schedule looks for it.
     let metrics = PrometheusBuilder::new().install_recorder()?;
-    let mut schedule = Schedule::new(soloist::connect(&store)?).with_run_log(20)?.observe(Metrics::new());
+    let schedule = Schedule::new(soloist::connect(&store)?).with_run_log(20)?.observe(Metrics::new());
     // How long a server that was killed keeps the others from an event.
     let killed_blocks = Duration::from_secs(10);
     let remind = Event::spawn("carts:remind", remind).every_ten_seconds().on_one_server().without_overlapping();
@@ -86,7 +87,7 @@ async fn import(run: Run) -> TaskResult {
 
 async fn due(State(app): State<App>) -> Result<String, StatusCode> {
     let now = Utc::now();
-    let next = |name| Some(format!("{name}: {}\n", app.schedule.upcoming(name, now).ok()?.next()?));
+    let next = |name: Arc<str>| Some(format!("{name}: {}\n", app.schedule.upcoming(&name, now).ok()?.next()?));
     Ok(app.schedule.names().filter_map(next).collect())
 }
 

@@ -12,7 +12,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # fn rows_until(_: chrono::DateTime<Utc>) -> std::io::Result<u32> { Ok(12) }
 //! # fn in_maintenance() -> bool { false }
-//! let mut schedule = Schedule::in_process();
+//! let schedule = Schedule::in_process();
 //! schedule.add(
 //!     Event::call("reports:generate", |run| {
 //!         let rows = rows_until(run.occurrence())?;
@@ -207,8 +207,8 @@ mod book {
     }
 
     pages! {
-        README alerts another_scheduler async_service choosing_a_store commands comparison costs frequencies from_flock glossary
-        logs measured migration observing operators promises protections queues scenarios service stores testing timetables
-        troubleshooting under_fire ways_out
+        README alerts another_scheduler async_service changes_while_running choosing_a_store commands comparison costs frequencies
+        from_flock glossary logs measured migration observing operators promises protections queues scenarios service stores testing
+        timetables troubleshooting under_fire ways_out
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn race(race: &mut Race) {
 /// every partial match of a weekday's, and nothing to do.
 fn idle(race: &mut Race, count: usize) {
     let mut random = fastrand::Rng::with_seed(1);
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let mut masks = Vec::new();
     for number in 0..count {
         let (minute, hour) = (random.u8(0..60), random.u8(0..24));

@@ -54,7 +54,7 @@ pub(crate) struct Ticks {
 
 impl Ticks {
     pub(crate) fn new(mutex: impl EventMutex + 'static, events: usize, attributes: fn(Event) -> Event) -> Self {
-        let mut schedule = Schedule::new(mutex);
+        let schedule = Schedule::new(mutex);
         for number in 0..events {
             let event = Event::call(format!("event:{number}"), |_| callback()).every_minute().apply(attributes);
             schedule.add(event).expect("the event is in order");

@@ -56,7 +56,7 @@ pub(crate) fn schedule(
         };
         Event::call(job.name, task).every_minute().on_one_server().then(then)
     };
-    let mut schedule = Schedule::new(soloist::connect(store)?);
+    let schedule = Schedule::new(soloist::connect(store)?);
     schedule.add(event(REMIND))?;
     schedule.add(event(GENERATE).without_overlapping().lease_term(TERM))?;
     schedule.add(event(SYNC))?;

@@ -50,7 +50,7 @@ use crate::schedule::service::as_futures::on_a_thread::on_a_thread;
 /// use soloist::{Event, Schedule};
 ///
 /// fn schedule() -> Result<Schedule, Box<dyn std::error::Error>> {
-///     let mut schedule = Schedule::new(soloist::connect("file:/var/lib/myapp/locks")?).named("shop")?;
+///     let schedule = Schedule::new(soloist::connect("file:/var/lib/myapp/locks")?).named("shop")?;
 ///     schedule.add(Event::call("reports", |_| println!("reporting")).hourly().without_overlapping())?;
 ///     Ok(schedule)
 /// }
@@ -76,7 +76,7 @@ pub fn run<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, 
 /// #[tokio::main]
 /// async fn main() -> ExitCode {
 ///     soloist::cli::run_async(|| {
-///         let mut schedule = Schedule::in_process();
+///         let schedule = Schedule::in_process();
 ///         schedule.add(Event::spawn("import", |_| async { println!("importing") }).hourly())?;
 ///         Ok::<_, AddError>(schedule)
 ///     })
@@ -127,7 +127,7 @@ pub fn command(name: impl Into<String>) -> Command {
 ///
 /// let matches = soloist::cli::command("schedule").try_get_matches_from(["schedule", "next", "--for", "1h"])?;
 /// let _code = soloist::cli::run_matches(&matches, || {
-///     let mut schedule = Schedule::in_process();
+///     let schedule = Schedule::in_process();
 ///     schedule.add(Event::call("reports", |_| {}).every_ten_minutes())?;
 ///     Ok::<_, AddError>(schedule)
 /// });
@@ -197,7 +197,7 @@ pub fn run_tool() -> ExitCode {
 /// Makes a schedule on the named store, with a stand-in for the named event: the name finds the event's entries in the store.
 fn schedule_on(arguments: &ArgMatches) -> Result<Schedule, CommandFailure> {
     let schedule = store_commands::named(Schedule::new(store_commands::present_store(arguments)?), arguments);
-    let mut schedule = schedule.map_err(|error| CommandFailure::usage(&error))?;
+    let schedule = schedule.map_err(|error| CommandFailure::usage(&error))?;
     if let Ok(Some(event)) = arguments.try_get_one::<String>("event") {
         let event = Event::call(event.as_str(), |_| {}).every_minute().without_overlapping();
         schedule.add(event).map_err(|error| CommandFailure::usage(&error))?;

@@ -1,6 +1,7 @@
 //! The commands that need the events of a schedule.
 
 use std::process::Termination;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -172,12 +173,12 @@ pub(super) fn run_when_free<E>(
 
 fn list(schedule: &Schedule, count: u16, is_json: bool) -> Answered {
     let now = Clock::system().now();
-    let events = schedule.definitions().map(|event| {
+    let events = schedule.definitions().into_iter().map(|event| {
         let times: Vec<DateTime<Utc>> = event.upcoming(now).take(count.into()).collect();
         (event, times)
     });
     if is_json {
-        let form = |(event, next_due): (&Definition, _)| EventForm {
+        let form = |(event, next_due): (Arc<Definition>, _)| EventForm {
             name: event.name().to_owned(),
             timetable: event.timetable(),
             zone: event.zone().to_string(),
@@ -205,7 +206,7 @@ fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
     let now = Clock::system().now();
     let end = TimeDelta::from_std(within).ok().and_then(|within| now.checked_add_signed(within));
     let due = schedule.due_between(now..end.unwrap_or(DateTime::<Utc>::MAX_UTC));
-    let due = due.filter_map(|(at, name)| Some((at, schedule.event(name).ok()?)));
+    let due = due.filter_map(|(at, name)| Some((at, schedule.event(&name).ok()?)));
     let due: Vec<_> = due.take(MOST_LISTED + 1).collect();
     if due.len() > MOST_LISTED {
         let within = HumanDuration(within);
@@ -213,7 +214,7 @@ fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
         return Err(CommandFailure::saying(what).with_code(USAGE));
     }
     if is_json {
-        let form = |(due, event): &(_, &Definition)| DueForm {
+        let form = |(due, event): &(_, Arc<Definition>)| DueForm {
             due: *due,
             event: event.name().to_owned(),
             zone: event.zone().to_string(),
@@ -307,7 +308,7 @@ mod tests {
     fn whoever_waits_runs_when_any_slot_is_free() {
         let (store, lease) = (MemoryMutex::new(), MutexName::lease("resize").unwrap());
         let slots: Vec<Lease> = lease.slots(2).into_iter().map(|slot| taken(&store, slot)).collect();
-        let mut schedule = Schedule::new(store.clone());
+        let schedule = Schedule::new(store.clone());
         schedule.add(Event::call("resize", |run| assert_eq!(run.slot(), Some(1))).hourly().at_most(2)).unwrap();
         let (ends, ended) = mpsc::channel();
         thread::spawn(move || {
@@ -349,7 +350,7 @@ mod tests {
     fn a_store_that_can_not_be_read_is_not_asked_without_a_pause() {
         let store = Arc::new(Unreadable(MemoryMutex::new()));
         taken(&store, MutexName::lease("job").unwrap());
-        let mut schedule = Schedule::new(store);
+        let schedule = Schedule::new(store);
         schedule.add(Event::call("job", |_| {}).hourly().without_overlapping()).unwrap();
         let attempts = AtomicUsize::new(0);
         let run = || {

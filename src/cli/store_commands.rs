@@ -39,7 +39,8 @@ struct LockForm {
 
 pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule) -> Answered {
     let event = || arguments.get_one::<String>("event").map(String::as_str);
-    let stores = || schedule.stores().into_iter().map(|store| &*store.mutex).collect::<Vec<&dyn EventMutex>>();
+    let its_own = schedule.stores();
+    let stores = || its_own.iter().map(|store| &*store.mutex).collect::<Vec<&dyn EventMutex>>();
     match name {
         "log" => log(schedule, text(arguments, "event"), arguments.get_flag("json")),
         "locks" => locks(&stores(), text(arguments, "prefix"), arguments.get_flag("json")),
@@ -54,9 +55,9 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
 
 /// Returns the error for a name that no event of the schedule uses. `None`: an event uses it, or there are no events.
 fn unknown(schedule: &Schedule, name: &str) -> Option<UnknownEvent> {
-    let is_used = |event: &Definition| event.mutex_name().is_some_and(|mutex| mutex.mutex() == name);
+    let is_used = |event: &Arc<Definition>| event.mutex_name().is_some_and(|mutex| mutex.mutex() == name);
     let has_events = schedule.names().next().is_some();
-    schedule.event(name).err().filter(|_| has_events && !schedule.definitions().any(is_used))
+    schedule.event(name).err().filter(|_| has_events && !schedule.definitions().iter().any(is_used))
 }
 
 /// Opens the named store for a command that reads or changes existing entries. A missing directory is an error, because the path
@@ -115,9 +116,9 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
     let definition = schedule.event(event)?;
     // Also reads the log that other processes wrote, because this schedule may keep none.
     let log = Log {
-        runs: schedule.runs_of(definition)?,
-        skips: schedule.skips_of(definition)?,
-        waiting: schedule.waiting_for(definition)?,
+        runs: schedule.runs_of(&definition)?,
+        skips: schedule.skips_of(&definition)?,
+        waiting: schedule.waiting_for(&definition)?,
     };
     if is_json {
         return CommandAnswer::json(&log);

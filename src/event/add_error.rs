@@ -15,7 +15,7 @@ use crate::time::clock::shown::ExactDuration;
 /// ```
 /// use soloist::{AddErrorKind, Event, Schedule};
 ///
-/// let mut schedule = Schedule::in_process();
+/// let schedule = Schedule::in_process();
 /// let error = schedule.add(Event::call("reports", |_| {})).unwrap_err();
 /// assert_eq!(error.event(), "reports");
 /// assert_eq!(error.kind(), AddErrorKind::Timetable);

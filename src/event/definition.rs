@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 
 use super::add_error::{AddError, AddErrorKind, Refusal, checked_term, out_of_range};
 use super::catch_up::CatchUp;
+use super::claim_label::ClaimLabel;
 use super::claim_window::{ClaimWindow, usual_claim_window};
 use super::event_builder::{AfterHook, Event};
 use super::filter::{Environments, Filter, named, windows_of};
@@ -27,7 +28,7 @@ use crate::time::zone::Zone;
 /// use soloist::{Event, Schedule};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut schedule = Schedule::in_process();
+/// let schedule = Schedule::in_process();
 /// schedule.add(Event::call("poll", |_| {}).every_ten_seconds().on_one_server())?;
 /// let poll = schedule.event("poll")?;
 /// assert_eq!((poll.name(), poll.timetable()), ("poll", "every 10 seconds".to_owned()));
@@ -38,6 +39,8 @@ pub struct Definition {
     pub(crate) name: Arc<str>,
     pub(crate) work: Work,
     pub(crate) timetable: Timetable,
+    /// The label of its claims, if the event makes any.
+    pub(crate) claim_label: Option<ClaimLabel>,
     pub(crate) filters: Vec<Filter>,
     pub(crate) before: Vec<Task>,
     pub(crate) after: Vec<AfterHook>,
@@ -205,6 +208,7 @@ impl Event {
             name: self.name,
             work: self.work,
             claim_window,
+            claim_label: protection.claim.map(|_| ClaimLabel::new(&timetable)),
             timetable,
             filters: self.filters,
             before: self.before,

@@ -41,7 +41,7 @@ mod limits;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # fn send_reminders() -> std::io::Result<()> { Ok(()) }
-/// let mut schedule = Schedule::in_process();
+/// let schedule = Schedule::in_process();
 /// schedule.add(
 ///     Event::call("carts:remind", |_| Ok(send_reminders()?))
 ///         .hourly_at(15)
@@ -171,7 +171,7 @@ impl Event {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let runtime = tokio::runtime::Runtime::new()?;
     /// # let _in_runtime = runtime.enter();
-    /// let mut schedule = Schedule::in_process();
+    /// let schedule = Schedule::in_process();
     /// schedule
     ///     .add(Event::spawn("import", import).hourly().without_overlapping().in_background())?
     ///     .add(Event::spawn("ping", |run| async move { println!("{}", run.name()) }).every_minute())?;

@@ -254,13 +254,19 @@ impl Holder {
         self.0.label.application.as_deref()
     }
 
+    /// Returns the timetable of the event whose run made the claim, with its zone, in plain English: `hourly, UTC`. The lease beside a claim
+    /// has it, too. `None`: the holder is no run of an event that makes claims, or the store does not keep it.
+    pub fn timetable(&self) -> Option<&str> {
+        self.0.label.timetable.as_deref()
+    }
+
     /// Returns the [reason](crate::store::LeaseRequest::because) of the request. `None`: the request had none, or the store does not
     /// keep it.
     pub fn reason(&self) -> Option<&str> {
         self.0.label.reason.as_deref()
     }
 
-    /// Returns the text that a store keeps of the host, the instance, the application and the reason.
+    /// Returns the text that a store keeps of the words for people.
     pub(crate) fn text(&self) -> String {
         label::text(&self.0.host, &self.0.label)
     }
@@ -304,18 +310,19 @@ impl Holder {
     }
 }
 
-/// Serializes the holder as `{"host": "web-1", "pid": 4242, "instance": null, "application": "shop", "token": 7, "since": "…", "until": "…",
+/// Serializes the holder as `{"host": "web-1", "pid": 4242, "instance": null, "application": "shop", "timetable": null, "token": 7, "since": "…", "until": "…",
 /// "occurrence": null, "has_ended": false, "process_group": null}`.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Holder {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct as _;
 
-        let mut fields = serializer.serialize_struct("Holder", 10)?;
+        let mut fields = serializer.serialize_struct("Holder", 11)?;
         fields.serialize_field("host", self.host())?;
         fields.serialize_field("pid", &self.pid())?;
         fields.serialize_field("instance", &self.instance())?;
         fields.serialize_field("application", &self.application())?;
+        fields.serialize_field("timetable", &self.timetable())?;
         fields.serialize_field("token", &self.0.token.get())?;
         fields.serialize_field("since", &self.0.since)?;
         fields.serialize_field("until", &self.0.until)?;

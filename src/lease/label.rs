@@ -1,11 +1,12 @@
-//! The words of a holder for people: host, instance, application and reason; and the text that stores keep of them.
+//! The words of a holder for people: host, instance, application, timetable and reason; and the text that stores keep of them.
 //!
 //! ```text
-//! web-1 instance=blue app=shop (the table is migrated)
+//! web-1 instance=blue app=shop timetable=hourly,%20UTC; (the table is migrated)
 //! ```
 //!
-//! A part that is not known is left out. In the host, the instance and the application, `%XX` stands for a space, a control character
-//! and `%`. The reason is the rest, as it was given. A store that has no room cuts its end off.
+//! A part that is not known is left out. In all parts but the reason, `%XX` stands for a space, a control character and `%`. The
+//! timetable ends in `;`, so that a text that was cut has none. The reason is the rest, as it was given. A store that has no room cuts
+//! the end of the text off.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -20,6 +21,7 @@ pub(crate) const LONGEST: usize = 100;
 /// The words before the parts of the text. No part contains a space, but for the last.
 const INSTANCE: &str = " instance=";
 const APPLICATION: &str = " app=";
+const TIMETABLE: &str = " timetable=";
 const REASON: &str = " (";
 
 /// The words of a request or of a holder that are for people, without the host.
@@ -29,8 +31,29 @@ pub(crate) struct Label {
     pub(crate) application: Option<Arc<str>>,
     /// The name of the process, where hosts and process ids do not tell processes apart.
     pub(crate) instance: Option<Arc<str>>,
+    /// The timetable of the event that makes a claim.
+    pub(crate) timetable: Option<Arc<str>>,
     pub(crate) reason: Option<Arc<str>>,
+    pub(crate) text: MadeOnce,
 }
+
+/// The text that a store keeps of a label, once a request has needed it. A changed copy of the label makes its own.
+#[derive(Debug, Default)]
+pub(crate) struct MadeOnce(OnceLock<Arc<str>>);
+
+impl Clone for MadeOnce {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for MadeOnce {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for MadeOnce {}
 
 impl Label {
     /// Returns the label of a request of this process. A request without an instance name gets that of the process.
@@ -40,20 +63,21 @@ impl Label {
     }
 }
 
-/// Returns the text that a store keeps of a request of this process. The text without a label is made only once.
+/// Returns the text that a store keeps of a request of this process. It is made once for each label.
 pub(crate) fn text_of_this_process(label: Option<&Label>) -> Arc<str> {
     static WITHOUT_LABEL: OnceLock<Arc<str>> = OnceLock::new();
-    let made = |label| text(&this_host(), &Label::of_this_process(label)).into();
-    if label.is_some() { made(label) } else { Arc::clone(WITHOUT_LABEL.get_or_init(|| made(None))) }
+    let kept = label.map_or(&WITHOUT_LABEL, |label| &label.text.0);
+    Arc::clone(kept.get_or_init(|| text(&this_host(), &Label::of_this_process(label)).into()))
 }
 
 /// Returns the text of these words.
-pub(crate) fn text(host: &str, Label { application, instance, reason }: &Label) -> String {
+pub(crate) fn text(host: &str, Label { application, instance, timetable, reason, .. }: &Label) -> String {
     let encoded = |part: &str| percent_encoded(part, |char| char == ' ' || char.is_control());
     let mut text = encoded(host);
     for (word, part) in [(INSTANCE, instance), (APPLICATION, application)] {
         text.extend(part.iter().flat_map(|part| [word.to_owned(), encoded(part)]));
     }
+    text.extend(timetable.iter().flat_map(|timetable| [TIMETABLE.to_owned(), encoded(timetable), ";".to_owned()]));
     text.extend(reason.iter().flat_map(|reason| [REASON, &**reason, ")"]));
     text
 }
@@ -64,13 +88,16 @@ pub(crate) fn parse(text: Arc<str>) -> (Arc<str>, Label) {
         return (text, Label::default());
     }
     let (rest, reason) = split(&text, REASON);
+    let (rest, timetable) = split(rest, TIMETABLE);
     let (rest, application) = split(rest, APPLICATION);
     let (host, instance) = split(rest, INSTANCE);
     let decoded = |part: &str| Arc::<str>::from(percent_decode_str(part).decode_utf8_lossy());
     let label = Label {
         application: application.map(decoded),
         instance: instance.map(decoded),
+        timetable: timetable.and_then(|timetable| timetable.strip_suffix(';')).map(decoded),
         reason: reason.map(|reason| reason.strip_suffix(')').unwrap_or(reason).into()),
+        text: MadeOnce::default(),
     };
     (decoded(host), label)
 }
@@ -117,18 +144,27 @@ mod tests {
 
     #[test]
     fn a_text_is_read_back_whatever_is_in_its_words() {
-        let plain = Label { application: Some("shop".into()), instance: Some("blue".into()), reason: None };
+        let plain = Label { application: Some("shop".into()), instance: Some("blue".into()), ..Label::default() };
         assert_eq!(text("web-1", &plain), "web-1 instance=blue app=shop");
         let reason = Label { reason: Some("the table is migrated".into()), ..plain };
         assert_eq!(text("web-1", &reason), "web-1 instance=blue app=shop (the table is migrated)");
+        let timetable = Label { timetable: Some("hourly, UTC".into()), ..reason.clone() };
+        assert_eq!(
+            text("web-1", &timetable),
+            "web-1 instance=blue app=shop timetable=hourly,%20UTC; (the table is migrated)"
+        );
         let words = ["a", "a b", " app=x", " (x)", "50%", "%41", "é 😀", "instance=y", "a\nb\u{1b}", "x)"];
         let all = || words.iter().map(|word| Some(Arc::<str>::from(*word))).chain([None]);
         for host in words {
             for (application, instance) in all().flat_map(|application| all().map(move |it| (application.clone(), it)))
             {
                 for reason in all().chain([Some(" app=x instance=y (z".into())]) {
-                    let label = Label { application: application.clone(), instance: instance.clone(), reason };
-                    assert_eq!(parse(text(host, &label).into()), (host.into(), label));
+                    for timetable in [None, Some("hourly; app=x (y), %20".into())] {
+                        let (application, instance) = (application.clone(), instance.clone());
+                        let reason = reason.clone();
+                        let label = Label { application, instance, timetable, reason, ..Label::default() };
+                        assert_eq!(parse(text(host, &label).into()), (host.into(), label));
+                    }
                 }
             }
         }
@@ -139,6 +175,8 @@ mod tests {
         let (host, label) = parse("web-1 app=shop (the table is mi".into());
         assert_eq!((&*host, label.application.as_deref()), ("web-1", Some("shop")));
         assert_eq!(label.reason.as_deref(), Some("the table is mi"));
+        let (_, label) = parse("web-1 app=shop timetable=hourly".into());
+        assert_eq!((label.application.as_deref(), label.timetable), (Some("shop"), None));
         assert_eq!(parse("web-1".into()), ("web-1".into(), Label::default()));
         assert_eq!(parse("the host".into()), ("the host".into(), Label::default()));
     }

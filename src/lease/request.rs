@@ -152,7 +152,7 @@ impl LeaseRequest {
 
     /// Returns the text that a store keeps with the owner, for people, as in `web-1 instance=blue app=shop (the table is migrated)`.
     /// It has the host of this process and, as far as they are known, the [instance](crate::Schedule::with_instance), the
-    /// [application](crate::Schedule::named) and the [reason](Self::because). A store that has no room for the text cuts its end off.
+    /// [application](crate::Schedule::named), the [timetable](crate::store::Holder::timetable) and the [reason](Self::because). A store that has no room for the text cuts its end off.
     /// [`Holder::new`](crate::store::Holder::new) reads it.
     ///
     /// ```

@@ -17,7 +17,7 @@ use chrono::{DateTime, Utc};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # fn write_report(_if_newer_than: u64) {}
-/// let mut schedule = Schedule::in_process();
+/// let schedule = Schedule::in_process();
 /// schedule.add(
 ///     Event::call("reports", |run| {
 ///         let token = run.fencing_token().expect("the event is protected");

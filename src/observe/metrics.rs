@@ -29,7 +29,7 @@ use crate::outcome::skip_reason::SkipReason;
 /// use soloist::{Event, Schedule};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut schedule = Schedule::in_process().observe(Metrics::new());
+/// let schedule = Schedule::in_process().observe(Metrics::new());
 /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
 /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
 /// # Ok(())

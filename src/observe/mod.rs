@@ -5,7 +5,7 @@
 //! | the details of an outcome | [`OutcomeKind`], [`Ended`], [`Fault`], [`Cancelled`], [`Hook`], [`HookFailure`], [`KeptOutput`], [`Release`] |
 //! | notices | [`Observer`], [`Notice`], [`Step`], `Metrics` with the feature `metrics` |
 //! | the log of runs | [`LoggedRun`], [`RunState`], [`RunRecord`], [`RunEnd`], [`SkipCount`], [`RunLogError`] |
-//! | the status | [`Status`], [`EventStatus`], [`RunningNow`], [`LastRun`], [`LastSkip`] |
+//! | the status | [`Status`], [`EventStatus`], [`RunningNow`], [`LastRun`], [`LastSkip`], [`OtherTimetable`] |
 //! | an event of a schedule | [`Definition`], [`UnknownEvent`] |
 //! | pauses | [`Pause`], [`PauseError`]; as futures: `Operator`, with the feature `tokio` |
 
@@ -26,6 +26,7 @@ pub use crate::outcome::run_record::outcome_kind::OutcomeKind;
 pub use crate::outcome::run_record::skip_count::SkipCount;
 pub use crate::outcome::run_record::{RunEnd, RunRecord};
 pub use crate::schedule::history::logged_run::{LoggedRun, RunLogError, RunState};
+pub use crate::schedule::history::other_timetable::OtherTimetable;
 pub use crate::schedule::history::status::{EventStatus, Status};
 pub use crate::schedule::history::{LastRun, LastSkip, RunningNow};
 pub use crate::schedule::pause::pause_error::PauseError;

@@ -95,14 +95,14 @@ impl<'a> Notice<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Step<'a> {
-    /// The schedule begins, with its first tick that has a due event, or with its loop. A schedule sends this step once, and a
-    /// changed clone sends it again.
+    /// The schedule begins, with its first tick that has a due event, or with its loop. A schedule sends this step again
+    /// after a change of its events.
     #[non_exhaustive]
     Begins {
         /// The names of all events.
         events: &'a [&'a str],
     },
-    /// The event was removed from the schedule, or from a clone. A run that is running continues.
+    /// The event was removed from the schedule. A run that is running continues.
     Removed,
     /// The event is due in a tick that begins now, or a missed occurrence is caught up.
     #[non_exhaustive]

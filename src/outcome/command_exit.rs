@@ -36,7 +36,7 @@ impl fmt::Display for Exited {
 /// use soloist::{Event, Output, Schedule};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut schedule = Schedule::in_process();
+/// let schedule = Schedule::in_process();
 /// schedule.add(
 ///     Event::exec("count", "seq 1 100").hourly().output(Output::Keep(7)).then(|_, outcome| {
 ///         let output = outcome.output().expect("it is kept");

@@ -9,7 +9,7 @@ use crate::outcome::fault::Fault;
 /// ```
 /// # use soloist::{Event, Schedule, Verdict};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let mut schedule = Schedule::in_process();
+/// # let schedule = Schedule::in_process();
 /// schedule.add(Event::call("reports", |_| {}).every_minute().then(|_, _| Err("nobody to notify".into())))?;
 /// let entry = schedule.run_event("reports", chrono::Utc::now())?;
 /// let Verdict::Ran(outcome) = entry.verdict() else { unreachable!("nothing refuses it") };

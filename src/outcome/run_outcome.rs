@@ -24,7 +24,7 @@ use crate::time::clock::shown::{ExactDuration, HumanDuration, Reading, to_the_se
 /// use soloist::{Event, Schedule};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut schedule = Schedule::in_process();
+/// let schedule = Schedule::in_process();
 /// schedule.add(
 ///     Event::call("reports", |_| println!("working"))
 ///         .every_minute()

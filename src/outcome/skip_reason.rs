@@ -18,7 +18,7 @@ use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 /// use soloist::{Event, Schedule, SkipReason, Verdict};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut schedule = Schedule::in_process();
+/// let schedule = Schedule::in_process();
 /// schedule.add(Event::call("reports", |_| {}).every_minute().skip(|_| true))?;
 /// let entry = schedule.run_event("reports", chrono::Utc::now())?;
 /// assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered(_))));

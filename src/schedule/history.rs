@@ -6,14 +6,17 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::base::escape::OneLine;
-use crate::lease::token::FencingToken;
+use crate::lease::{holder::Holder, token::FencingToken};
 use crate::outcome::run_outcome::RunOutcome;
 use crate::outcome::run_record::outcome_kind::OutcomeKind;
 use crate::outcome::skip_reason::SkipReason;
 
 pub(crate) mod logged_run;
+pub(crate) mod other_timetable;
 pub(crate) mod run_logger;
 pub(crate) mod status;
+
+use other_timetable::{OtherTimetable, SeenDifference};
 
 /// The runs of one event, as far as this process has seen them.
 #[derive(Default)]
@@ -28,6 +31,7 @@ struct SeenRuns {
     /// How many in a row have failed, up to now. A cancelled run does not count.
     failures: u32,
     last_skip: Option<LastSkip>,
+    difference: SeenDifference,
 }
 
 /// A run that is running; see [`EventStatus`](status::EventStatus).
@@ -147,6 +151,16 @@ impl EventHistory {
 
     pub(crate) fn skipped(&self, occurrence: DateTime<Utc>, reason: &SkipReason) {
         self.seen().last_skip = Some(LastSkip { occurrence, reason: reason.clone() });
+    }
+
+    /// Compares this server's timetable with that of the server that claimed an occurrence. Returns a difference that is to be told.
+    pub(crate) fn compare_timetables(
+        &self,
+        own: &Arc<str>,
+        claimed_by: Option<&Holder>,
+        now: DateTime<Utc>,
+    ) -> Option<OtherTimetable> {
+        self.seen().difference.compare(own, claimed_by, now)
     }
 
     fn now(&self) -> SeenRuns {

@@ -59,7 +59,7 @@ impl Schedule {
     /// use soloist::{Event, Schedule, SkipReason, Verdict};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process().named("shop")?;
+    /// let schedule = Schedule::in_process().named("shop")?;
     /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
     /// schedule.pause(Utc::now() + TimeDelta::hours(2), "the orders are migrated")?;
     /// let report = schedule.run_due(Utc::now());
@@ -108,7 +108,7 @@ impl Schedule {
     /// use soloist::{Event, Schedule, SkipReason, Verdict};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process().named("shop")?;
+    /// let schedule = Schedule::in_process().named("shop")?;
     /// schedule.add(Event::call("import", |_| {}).every_minute())?;
     /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
     /// schedule.pause_event("import", Utc::now() + TimeDelta::hours(2), "the supplier is out")?;
@@ -164,7 +164,8 @@ impl Schedule {
     fn event_pause_marker(&self, event: &str) -> Result<MutexName, PauseError> {
         let mark = self.pause_marker()?;
         MutexName::readable(event).map_err(PauseError::Name)?;
-        if !self.events.is_empty() && self.event(event).map_err(PauseError::UnknownEvent)?.even_when_paused {
+        let has_events = self.names().next().is_some();
+        if has_events && self.event(event).map_err(PauseError::UnknownEvent)?.even_when_paused {
             return Err(PauseError::EvenWhenPaused);
         }
         Ok(mark.mark(event, EVENT_PAUSED))

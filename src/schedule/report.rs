@@ -26,7 +26,7 @@ use crate::time::zone::Zone;
 /// use soloist::{Event, FileMutex, Report, Schedule};
 ///
 /// fn main() -> Result<Report, Box<dyn std::error::Error>> {
-///     let mut schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
+///     let schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
 ///     schedule.add(Event::call("reports", |_| println!("working")).every_minute().without_overlapping())?;
 ///     Ok(schedule.run_due(chrono::Utc::now()))
 /// }
@@ -70,7 +70,7 @@ impl Report {
     /// use soloist::{Event, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
+    /// let schedule = Schedule::in_process();
     /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
     /// schedule.add(Event::call("import", |_| {}).every_minute().skip(|_| true))?;
     /// let report = schedule.run_due(chrono::Utc::now());
@@ -134,7 +134,7 @@ impl Termination for Report {
 /// use soloist::{Event, Schedule, Verdict};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut schedule = Schedule::in_process();
+/// let schedule = Schedule::in_process();
 /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
 /// for entry in schedule.run_due(chrono::Utc::now()).entries() {
 ///     match entry.verdict() {

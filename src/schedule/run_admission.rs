@@ -69,8 +69,8 @@ pub(super) fn add_admissions_unless(
     refuse_without_store(planned)?;
     let now = planned.clock.moment();
     refuse_late_claims(planned, now)?;
-    let label = planned.context.schedule.label.as_ref();
-    planned.event.protection.each_admission(planned.claimant(), label, now, |admission| {
+    let label = planned.label();
+    planned.event.protection.each_admission(planned.claimant(), label.as_ref(), now, |admission| {
         batch.admit(names.iter().cloned().fold(planned.unless_paused(admission), Admission::unless));
     });
     Ok(())

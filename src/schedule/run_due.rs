@@ -46,7 +46,7 @@ impl Schedule {
     /// use soloist::{Event, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
+    /// let schedule = Schedule::in_process();
     /// schedule.add(Event::call("reports", |_| println!("reporting")).every_minute())?;
     /// let report = schedule.run_due(chrono::Utc::now());
     /// assert!(!report.is_failure());
@@ -54,7 +54,7 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run_due(&self, now: DateTime<Utc>) -> Report {
-        let report = self.tick(&self.plan_tick(now, DateTime::<Utc>::MIN_UTC));
+        let report = self.tick(&self.registry().plan_tick(now, DateTime::<Utc>::MIN_UTC));
         self.finish_run_log();
         report
     }
@@ -71,7 +71,7 @@ impl Schedule {
     /// use soloist::{Event, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
+    /// let schedule = Schedule::in_process();
     /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
     /// let (last, now) = ("2026-03-01T12:00:59Z".parse()?, "2026-03-01T12:02:01Z".parse()?);
     /// assert_eq!(schedule.run_due_since(last, now).entries().len(), 2); // 12:01 and 12:02
@@ -85,15 +85,12 @@ impl Schedule {
         if last < earliest {
             self.log_missed_minutes(last, earliest + instant);
         }
+        let registry = self.registry();
         let (mut since, mut entries) = (last.max(earliest), Vec::new());
         while since < now {
             let next = since + instant;
             let until = now.min(Tick::at(next, &Zone::UTC).next_minute() - instant).max(next);
-            let mut plan = self.plan_tick(until, since);
-            for (event, tick) in plan.due.iter_mut().chain(&mut plan.maybe_missed) {
-                let zone = &self.events[*event].timetable.zone;
-                *tick = Tick::at(now, zone).with_occurrence(tick.occurrence(), zone);
-            }
+            let plan = registry.plan_tick(until, since).carried_out_at(now);
             entries.extend(self.tick(&plan).into_entries());
             since = until;
         }
@@ -120,7 +117,7 @@ impl Schedule {
     /// use soloist::{Event, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
+    /// let schedule = Schedule::in_process();
     /// schedule.add(Event::call("backup", |_| println!("backing up")).daily_at("02:30").without_overlapping())?;
     /// let entry = schedule.run_event("backup", chrono::Utc::now())?;
     /// println!("{entry}");
@@ -139,9 +136,10 @@ impl Schedule {
     }
 
     fn run_by_hand(&self, name: &str, now: DateTime<Utc>, started_by: StartedBy) -> Result<Entry, UnknownEvent> {
-        let event = self.index_of(name)?;
-        let tick = Tick::at(now, &self.events[event].timetable.zone);
-        let context = TickContext::new(self, started_by);
+        let registry = self.registry();
+        let event = registry.index_of(name)?;
+        let tick = Tick::at(now, &registry.events[event].timetable.zone);
+        let context = TickContext::new(self, &registry, started_by);
         Ok(self.run_alone(PlannedRun::new(event, tick, &context)))
     }
 
@@ -149,8 +147,9 @@ impl Schedule {
     /// was not due.
     #[cfg(feature = "cli")]
     pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
-        let (event, due) = (self.index_of(name)?, self.last_due(name, now)?);
-        let report = due.map(|due| self.tick(&self.plan_tick(due, DateTime::<Utc>::MIN_UTC).only(event)));
+        let (registry, due) = (self.registry(), self.last_due(name, now)?);
+        let event = registry.index_of(name)?;
+        let report = due.map(|due| self.tick(&registry.plan_tick(due, DateTime::<Utc>::MIN_UTC).only(event)));
         self.finish_run_log();
         Ok(report.and_then(|report| report.into_entries().pop()))
     }
@@ -159,13 +158,14 @@ impl Schedule {
     /// not due for so long.
     #[cfg(feature = "cli")]
     pub(crate) fn run_missed(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
-        let event = self.index_of(name)?;
-        let Definition { timetable, protection, claim_window, .. } = &*self.events[event];
+        let registry = self.registry();
+        let event = registry.index_of(name)?;
+        let Definition { timetable, protection, claim_window, .. } = &*registry.events[event];
         let window =
             protection.claim.as_ref().and_then(|_| TimeDelta::from_std(claim_window.0).ok()).unwrap_or_default();
         let Some(due) = self.last_due_within(name, now, window)? else { return Ok(None) };
         let tick = Tick::at(now, &timetable.zone).with_occurrence(due, &timetable.zone);
-        let context = TickContext::new(self, StartedBy::Timetable);
+        let context = TickContext::new(self, &registry, StartedBy::Timetable);
         let planned = PlannedRun { missed: Some(Missed::Confirmed), ..PlannedRun::new(event, tick, &context) };
         Ok(Some(self.run_alone(planned)))
     }
@@ -174,11 +174,12 @@ impl Schedule {
     /// server has claimed it. An unknown event has no due time.
     #[cfg(feature = "cli")]
     pub(crate) fn is_claimed_repetition(&self, name: &str, now: DateTime<Utc>) -> Result<bool, MutexError> {
-        let Ok(event) = self.index_of(name) else { return Ok(false) };
-        let zone = &self.events[event].timetable.zone;
+        let registry = self.registry();
+        let Ok(event) = registry.index_of(name) else { return Ok(false) };
+        let zone = &registry.events[event].timetable.zone;
         let first = zone.first_showing(now);
         let Some(due) = first.and_then(|first| self.last_due(name, first).ok().flatten()) else { return Ok(false) };
-        let context = TickContext::new(self, StartedBy::Timetable);
+        let context = TickContext::new(self, &registry, StartedBy::Timetable);
         let planned = PlannedRun::new(event, Tick::at(now, zone).with_occurrence(due, zone), &context);
         planned.claim_name().map_or(Ok(false), |claim| planned.store.mutex.exists(&claim))
     }
@@ -193,10 +194,14 @@ impl Schedule {
         planned.into_entry()
     }
 
-    /// Tells the observers which events there are, once.
+    /// Tells the observers which events there are, once after each change.
     pub(super) fn tell_begin(&self) {
-        if self.observers.is_any() && !self.has_begun.swap(true, Ordering::Relaxed) {
-            let events: Vec<&str> = self.names().collect();
+        if !self.observers.is_any() {
+            return;
+        }
+        let registry = self.registry();
+        if self.told_of.fetch_max(registry.version, Ordering::Relaxed) < registry.version {
+            let events: Vec<&str> = registry.names().collect();
             self.observers.tell(About::default(), &Step::Begins { events: &events });
         }
     }
@@ -225,18 +230,18 @@ impl Schedule {
     }
 
     fn run_plan(&self, plan: &TickPlan, refusal: Option<&SkipReason>) -> Report {
-        let TickPlan { now, due, maybe_missed } = plan;
+        let TickPlan { registry, now, due, maybe_missed } = plan;
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
         let span = TraceSpan::of_tick(*now, due.len());
         let _in_span = span.enter();
-        let context = TickContext::new(self, StartedBy::Timetable);
+        let context = TickContext::new(self, registry, StartedBy::Timetable);
         let planned_runs = due.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, &context));
         let mut planned_runs: Vec<_> = planned_runs.collect();
         if refusal.is_some() {
             for (event, tick) in maybe_missed {
-                self.events[*event].catch_up.iter().for_each(|catch_up| catch_up.end(tick.occurrence()));
+                registry.events[*event].catch_up.iter().for_each(|catch_up| catch_up.end(tick.occurrence()));
             }
-        } else if !self.catch_up_events.is_empty() {
+        } else if !registry.catch_up_events.is_empty() {
             planned_runs = Self::with_missed(plan, planned_runs, &context);
         }
         if let Some(pauses) = &context.pauses {

@@ -1,65 +1,67 @@
 //! The type `Schedule`: its settings, and the fields that all of this folder works with.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
 #[cfg(feature = "tokio")]
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use super::history::EventHistory;
 use super::history::run_logger::RunLogger;
 use super::report::Report;
 use super::shutdown::Shutdown;
 use super::tick_context::outages::StoresOut;
-use crate::event::definition::Definition;
-use crate::lease::{label::Label, name::MutexName, store_id::StoreId, term::Term};
+use crate::lease::{label::Label, name::MutexName, term::Term};
 use crate::observe::tell::observers::{Observer, Observers};
 use crate::store::event_mutex::EventMutex;
 use crate::store::{handle::Store, memory::MemoryMutex};
 use crate::task::future_task::Runtime;
-use crate::time::{clock::Clock, due_index::DueIndex, zone::Zone};
+use crate::time::{clock::Clock, zone::Zone};
 
 mod application;
+mod change_events;
+pub(crate) mod live_events;
+mod read_events;
 pub(crate) mod registry;
+
+use live_events::LiveEvents;
 
 /// Events, and the store whose mutexes protect them.
 ///
-/// A clone shares the events and the store, and changes to it do not affect the original. To change a schedule that is
-/// in use, clone it, change the clone, and swap; the ticking thread clones the `Arc` out of the lock first.
-/// [`work`](Self::work) keeps the events of when it began:
-///
-/// ```
-/// use std::sync::{Arc, RwLock};
-/// use soloist::{Event, Schedule};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let shared = RwLock::new(Arc::new(Schedule::in_process()));
-///
-/// let present = Arc::clone(&shared.read().expect("nothing panics under this lock"));
-/// let mut changed = Schedule::clone(&present);
-/// changed.add(Event::call("reports", |_| {}).hourly())?;
-/// *shared.write().expect("nothing panics under this lock") = Arc::new(changed);
-///
-/// let present = Arc::clone(&shared.read().expect("nothing panics under this lock"));
-/// let report = present.run_due(chrono::Utc::now());
-/// # assert!(!report.is_failure());
-/// # Ok(())
-/// # }
-/// ```
-///
 /// ```
 /// use soloist::{Event, Schedule};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut schedule = Schedule::in_process();
+/// let schedule = Schedule::in_process();
 /// schedule
 ///     .add(Event::call("reports", |_| println!("reporting")).every_minute().without_overlapping())?
 ///     .add(Event::call("cleanup", |_| println!("cleaning")).daily_at("03:15"))?;
 /// let report = schedule.run_due(chrono::Utc::now());
 /// println!("{report}");
 /// # assert!(!report.is_failure());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A cheap handle: clones share the events and the store. So a schedule is changed while another thread runs it, by
+/// [`add`](Self::add), [`replace`](Self::replace) and [`remove`](Self::remove): a loop of [`work`](Self::work) wakes, and a call of
+/// [`run_due`](Self::run_due) takes the events that there are when it begins. Settings, such as
+/// [`with_timezone`](Self::with_timezone), are those of each clone.
+///
+/// ```
+/// use soloist::{Event, Schedule, Shutdown};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (schedule, shutdown) = (Schedule::in_process(), Shutdown::new());
+/// let service = std::thread::spawn({
+///     let (schedule, shutdown) = (schedule.clone(), shutdown.clone());
+///     move || schedule.work(&shutdown)
+/// });
+/// schedule.add(Event::call("reports", |_| println!("reporting")).hourly())?; // runs at the next full hour
+/// schedule.replace(Event::call("reports", |_| println!("reporting")).daily_at("03:15"))?;
+/// assert!(schedule.remove("reports"));
+/// shutdown.trigger();
+/// # service.join().unwrap();
 /// # Ok(())
 /// # }
 /// ```
@@ -89,20 +91,11 @@ pub struct Schedule {
     pub(super) observers: Observers,
     /// The one of them that keeps the log of runs.
     pub(super) run_logger: Option<Arc<RunLogger>>,
-    /// Whether these observers were notified of these events. Clones share it until one of them is changed.
-    pub(super) has_begun: Arc<AtomicBool>,
+    /// The version of the events that these observers were notified of; zero: of none.
+    pub(super) told_of: Arc<AtomicU64>,
     /// The stores that were unavailable when they were last asked.
     pub(super) stores_out: Arc<StoresOut>,
-    pub(super) events: Vec<Arc<Definition>>,
-    /// The history of each of `events`.
-    pub(super) histories: Vec<Arc<EventHistory>>,
-    /// The index in `events` of each name.
-    pub(super) names: HashMap<Arc<str>, usize>,
-    /// How many runs may hold each mutex at a time.
-    pub(super) runs_at_a_time: HashMap<(StoreId, MutexName), usize>,
-    pub(super) due_index: DueIndex,
-    /// The indices in `events` of those that make up for missed occurrences.
-    pub(super) catch_up_events: Vec<usize>,
+    pub(super) events: Arc<LiveEvents>,
 }
 
 impl Schedule {
@@ -111,6 +104,7 @@ impl Schedule {
         let store = Store::new(mutex);
         Self {
             clock: store.mutex.clock(),
+            events: Arc::new(LiveEvents::new(store.id)),
             store,
             lease_term: Term::DEFAULT,
             zone: Zone::UTC,
@@ -126,14 +120,8 @@ impl Schedule {
             pause_marker: None,
             observers: Observers::default(),
             run_logger: None,
-            has_begun: Arc::default(),
+            told_of: Arc::default(),
             stores_out: Arc::default(),
-            events: Vec::new(),
-            histories: Vec::new(),
-            names: HashMap::new(),
-            runs_at_a_time: HashMap::new(),
-            due_index: DueIndex::default(),
-            catch_up_events: Vec::new(),
         }
     }
 
@@ -221,7 +209,7 @@ impl Schedule {
     /// use soloist::{Event, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process().observe(|notice: &Notice<'_>| match notice.step() {
+    /// let schedule = Schedule::in_process().observe(|notice: &Notice<'_>| match notice.step() {
     ///     Step::Skipped(reason) => println!("{:?} was skipped: {reason}", notice.event()),
     ///     Step::Ended(outcome) => println!("{:?} {outcome}", notice.event()),
     ///     _ => {}
@@ -234,7 +222,7 @@ impl Schedule {
     #[must_use = "the schedule that is returned has the observer"]
     pub fn observe(self, observer: impl Observer + 'static) -> Self {
         let observers = self.observers.and(Arc::new(observer), &self.clock, self.instance());
-        Self { observers, has_begun: Arc::default(), ..self }
+        Self { observers, told_of: Arc::default(), ..self }
     }
 
     /// Waits for the last records of the runs, because the process may end now.
@@ -262,7 +250,7 @@ type OnReport = Arc<dyn Fn(&Report) + Send + Sync>;
 
 impl fmt::Debug for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.events.iter().map(|event| &*event.name).collect();
+        let names: Vec<_> = self.names().collect();
         f.debug_struct("Schedule")
             .field("mutex", &self.store.mutex)
             .field("clock", &self.clock)

@@ -11,7 +11,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::report::Report;
-use super::schedule::Schedule;
+use super::schedule::{Schedule, live_events::PastEvents, live_events::SeenEvents, registry::Registry};
 use super::shutdown::Shutdown;
 use super::tick_context::{StartedBy, TickContext};
 use super::tick_plan::TickPlan;
@@ -59,6 +59,10 @@ impl Schedule {
     /// that [`catch_up`](crate::Event::catch_up) make up for them. The loop notices such a step within a minute, and
     /// tells subscribers of `tracing`.
     ///
+    /// **It sees changes**: events that are [added](Self::add), [replaced](Self::replace) and [removed](Self::remove) while it runs. An
+    /// occurrence belongs to the event that the schedule had at its time: an event that is added in the middle of a minute runs
+    /// at its next occurrence after that, and one that is removed runs at those before that.
+    ///
     /// Its reports go to subscribers of `tracing` and to [`on_report`](Self::on_report). If there is neither, each
     /// failure is written to standard error when its run ends, in a line that begins with `soloist: `. The `shutdown`
     /// replaces an earlier one of the schedule.
@@ -69,7 +73,7 @@ impl Schedule {
     /// # #[cfg(feature = "signals")]
     /// fn main() -> Result<(), Box<dyn std::error::Error>> {
     ///     let shutdown = Shutdown::on_signals()?;
-    ///     let mut schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
+    ///     let schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
     ///     schedule.add(Event::call("reports", |_| println!("reporting")).every_minute().without_overlapping())?;
     ///     schedule.work(&shutdown);
     ///     shutdown.finish(); // ends the process as the signal would have
@@ -83,27 +87,35 @@ impl Schedule {
         // The process waits for the loop, not only for its ticks.
         let _working = shutdown.tick();
         schedule.tell_begin();
-        let now = schedule.clock.now();
-        let mut progress = TickProgress::begin(now);
         thread::scope(|scope| {
-            let waiting = shutdown.waiting(&schedule.clock);
+            let waiting = Arc::new(shutdown.waiting(&schedule.clock));
+            let watch = schedule.events.watch(&schedule.clock, shutdown.waker(&waiting));
+            let begin = schedule.events.see(&watch);
+            let mut progress = TickProgress::begin(begin.now);
             // `tick` has passed each report to `on_report` already.
             let notices = LoopNotices::start(scope);
             let threads = TickThreads { scope, schedule: &schedule, report: &drop, notices };
-            threads.notices.tell(|| schedule.write_all_markers());
-            let plan = schedule.plan_tick(now, DateTime::<Utc>::MIN_UTC).only_claimed(&schedule);
+            threads.write_markers(&begin);
+            let plan = begin.present.plan_tick(begin.now, DateTime::<Utc>::MIN_UTC).only_claimed();
             threads.tick(plan, Duration::ZERO);
+            drop(begin);
             while !shutdown.is_triggered() {
                 // In this order, so that a delay between the two readings makes the loop wake up early, and not late.
                 let moment = schedule.clock.moment();
-                let now = schedule.clock.now();
+                let seen = schedule.events.see(&watch);
                 threads.notices.tell_alive(&schedule.observers);
-                if let Some(since) = progress.tick(now, |after, until| schedule.log_missed_minutes(after, until)) {
-                    let plan = schedule.plan_tick(now, since);
-                    let late = plan.lateness().saturating_sub(schedule.jitter);
-                    threads.tick(plan, late);
+                if !seen.past.is_empty() {
+                    threads.write_markers(&seen);
                 }
-                shutdown.sleep_until(moment.plus(schedule.rest(&progress, now)), &waiting);
+                if let Some(since) = progress.tick(seen.now, |after, until| schedule.log_missed_minutes(after, until)) {
+                    for plan in seen.plan_ticks(since) {
+                        let late = plan.lateness().saturating_sub(schedule.jitter);
+                        threads.tick(plan, late);
+                    }
+                }
+                let rest = schedule.rest(&seen.present, &progress, seen.now);
+                drop(seen);
+                shutdown.sleep_unless(|| watch.has_changes(), moment.plus(rest), &waiting);
             }
             // Marks the shutdown as seen by the application, so that the caller gets the rest of drain and grace.
             shutdown.mark_seen();
@@ -123,14 +135,15 @@ impl Schedule {
     /// use soloist::{Event, FileMutex, Report, Schedule};
     ///
     /// fn main() -> Result<Report, Box<dyn std::error::Error>> {
-    ///     let mut schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
+    ///     let schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
     ///     schedule.add(Event::call("poll", |_| println!("anything new?")).every_ten_seconds().without_overlapping())?;
     ///     Ok(schedule.run_minute(chrono::Utc::now()))
     /// }
     /// ```
     pub fn run_minute(&self, now: DateTime<Utc>) -> Report {
         let end = Tick::at(now, &Zone::UTC).next_minute();
-        let next_after = |now| self.due_index.next_look(now).filter(|next| *next < end);
+        let registry = self.registry();
+        let next_after = |now| registry.due_index.next_look(now).filter(|next| *next < end);
         if next_after(now).is_none() {
             return self.run_due(now);
         }
@@ -145,7 +158,7 @@ impl Schedule {
             // The call in the minute before has run the occurrences of that minute.
             let (mut now, mut since) = (first, Tick::at(first, &Zone::UTC).occurrence() - TimeDelta::seconds(1));
             while now < end {
-                threads.tick(self.plan_tick(now, since), Duration::ZERO);
+                threads.tick(registry.plan_tick(now, since), Duration::ZERO);
                 let Some(next) = next_after(now) else { break };
                 let moment = began.plus((next - first).to_std().unwrap_or_default());
                 if shutdown.sleep_until(moment, &waiting) {
@@ -163,27 +176,28 @@ impl Schedule {
     }
 
     /// Returns the random delay of the tick at `next`.
-    fn delay_of(&self, next: DateTime<Utc>) -> Duration {
-        let after = self.due_index.next_look(next).and_then(|after| (after - next).to_std().ok()).unwrap_or_default();
+    fn delay_of(&self, registry: &Registry, next: DateTime<Utc>) -> Duration {
+        let after =
+            registry.due_index.next_look(next).and_then(|after| (after - next).to_std().ok()).unwrap_or_default();
         random_below(self.jitter.min(after * 9 / 10))
     }
 
     /// Returns how long the loop sleeps at `now`: until the next tick, a minute at most.
-    fn rest(&self, progress: &TickProgress, now: DateTime<Utc>) -> Duration {
-        let next = self.due_index.next_look(progress.ticked_until(now));
+    fn rest(&self, registry: &Registry, progress: &TickProgress, now: DateTime<Utc>) -> Duration {
+        let next = registry.due_index.next_look(progress.ticked_until(now));
         let rest = next.and_then(|next| (next - now).to_std().ok()).filter(|rest| *rest < LONGEST_SLEEP);
         match (rest, next) {
-            (Some(rest), Some(next)) => (rest + self.delay_of(next)).min(LONGEST_SLEEP),
+            (Some(rest), Some(next)) => (rest + self.delay_of(registry, next)).min(LONGEST_SLEEP),
             _ => LONGEST_SLEEP,
         }
     }
 
     /// Tells the stores since when they know the events that make up for missed occurrences.
-    fn write_all_markers(&self) {
-        let (context, now) = (TickContext::new(self, StartedBy::Timetable), self.clock.now());
-        let tick = |event: usize| Tick::at(now, &self.events[event].timetable.zone);
+    fn write_all_markers(&self, registry: &Registry) {
+        let (context, now) = (TickContext::new(self, registry, StartedBy::Timetable), self.clock.now());
+        let tick = |event: usize| Tick::at(now, &registry.events[event].timetable.zone);
         let planned_runs: Vec<_> =
-            self.catch_up_events.iter().map(|event| PlannedRun::new(*event, tick(*event), &context)).collect();
+            registry.catch_up_events.iter().map(|event| PlannedRun::new(*event, tick(*event), &context)).collect();
         write_markers(&planned_runs);
     }
 }
@@ -196,7 +210,30 @@ struct TickThreads<'scope, 'env> {
     notices: LoopNotices<'env>,
 }
 
+impl SeenEvents {
+    /// Plans the ticks that come now, for occurrences later than `since`. An occurrence belongs to the event that the schedule had at
+    /// its time.
+    fn plan_ticks(&self, mut since: DateTime<Utc>) -> Vec<TickPlan> {
+        let mut plans = Vec::new();
+        for PastEvents { until, registry } in &self.past {
+            let until = *until.min(&self.now); // The clock may have been set back.
+            if since < until {
+                plans.push(registry.plan_tick(until, since).carried_out_at(self.now));
+                since = until;
+            }
+        }
+        plans.push(self.present.plan_tick(self.now, since));
+        plans
+    }
+}
+
 impl TickThreads<'_, '_> {
+    /// Writes the markers of these events, without waiting for the stores.
+    fn write_markers(&self, seen: &SeenEvents) {
+        let (schedule, registry) = (self.schedule, Arc::clone(&seen.present));
+        self.notices.tell(move || schedule.write_all_markers(&registry));
+    }
+
     /// Runs a tick on a thread of its own, if anything is planned. If the system has no thread, nothing of the tick runs: a task
     /// that hangs would stop the loop. Tasks and hooks contain their panics, so a panic here is of a subscriber of `tracing`: the
     /// loop goes on.
@@ -223,10 +260,11 @@ impl TickThreads<'_, '_> {
 mod tests {
     use super::*;
     use crate::event::event_builder::Event;
+    use crate::time::clock::manual::ManualClock;
 
     #[test]
     fn an_hour_in_which_none_of_ten_thousand_events_is_due_has_sixty_wake_ups() {
-        let mut schedule = Schedule::in_process().with_jitter(Duration::from_secs(2));
+        let schedule = Schedule::in_process().with_jitter(Duration::from_secs(2));
         for number in 0..10_000 {
             let event = Event::call(format!("event {number}"), |_| {});
             // Half of them would need every second, at a time that is not in this hour.
@@ -234,15 +272,46 @@ mod tests {
             schedule.add(event).unwrap();
         }
         let start: DateTime<Utc> = "2026-03-01T12:00:30Z".parse().unwrap();
-        let (mut now, mut wakes) = (start, 0);
+        let (registry, mut now, mut wakes) = (schedule.registry(), start, 0);
         let mut progress = TickProgress::begin(now);
         while now < start + TimeDelta::hours(1) {
             let since = progress.tick(now, |_, _| {});
-            assert!(since.is_none_or(|since| schedule.plan_tick(now, since).is_empty()));
-            now = wall_plus(now, schedule.rest(&progress, now));
+            assert!(since.is_none_or(|since| registry.plan_tick(now, since).is_empty()));
+            now = wall_plus(now, schedule.rest(&registry, &progress, now));
             wakes += 1;
         }
         // The first wake-up is the start.
         assert_eq!(wakes - 1, 60);
+    }
+
+    #[test]
+    fn a_loop_that_is_late_ticks_through_the_events_of_each_time() {
+        let at = |time: &str| format!("2026-03-01T{time}Z").parse::<DateTime<Utc>>().unwrap();
+        let clock = ManualClock::at(at("12:00:30"));
+        let schedule = Schedule::in_process().with_clock(&clock);
+        let minute = |name: &str| Event::call(name, |_| {}).every_minute();
+        schedule.add(minute("old")).unwrap().add(minute("gone")).unwrap();
+        let watch = schedule.events.watch(&schedule.clock, || {});
+        clock.advance(Duration::from_secs(85));
+        schedule.remove("gone");
+        schedule.replace(minute("old").every_fifteen_minutes()).unwrap_err();
+        schedule.add(minute("new")).unwrap();
+        clock.advance(Duration::from_secs(10));
+        let seen = schedule.events.see(&watch);
+        assert_eq!(seen.now, at("12:02:05"));
+        let due = |plan: &TickPlan| {
+            let name =
+                |(event, tick): &(usize, Tick)| (plan.registry.events[*event].name().to_owned(), tick.occurrence());
+            plan.due.iter().map(name).collect::<Vec<_>>()
+        };
+        let plans: Vec<_> = seen.plan_ticks(at("12:00:30")).iter().flat_map(due).collect();
+        let expected = [("old", "12:01:00"), ("gone", "12:01:00"), ("old", "12:02:00"), ("new", "12:02:00")];
+        assert_eq!(plans, expected.map(|(name, time)| (name.to_owned(), at(time))));
+        assert!(schedule.events.see(&watch).past.is_empty(), "each change is seen once");
+        // The clock was set back after the change, so that 12:03 is still to come.
+        clock.advance(Duration::from_secs(60));
+        schedule.remove("new");
+        clock.set(at("12:02:30"));
+        assert!(schedule.events.see(&watch).plan_ticks(at("12:02:05")).iter().all(TickPlan::is_empty));
     }
 }

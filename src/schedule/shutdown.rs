@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::task::run::Run;
 use crate::time::clock::moment::Moment;
-use crate::time::clock::{Clock, Waiting};
+use crate::time::clock::{Clock, Waiting, manual::Wake};
 
 #[cfg(all(unix, feature = "signals"))]
 pub(crate) mod signals;
@@ -43,7 +43,7 @@ use shutdown_state::{RunGuard, ShutdownState, TickGuard};
 /// # #[cfg(feature = "signals")]
 /// fn main() -> Result<Report, Box<dyn std::error::Error>> {
 ///     let shutdown = Shutdown::on_signals()?;
-///     let mut schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?).with_shutdown(&shutdown);
+///     let schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?).with_shutdown(&shutdown);
 ///     schedule.add(Event::exec("backup", "pg_dump app > /backup/app.sql").every_minute().without_overlapping())?;
 ///     Ok(schedule.run_due(chrono::Utc::now()))
 /// }
@@ -61,7 +61,7 @@ impl Shutdown {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let shutdown = Shutdown::new();
-    /// let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    /// let schedule = Schedule::in_process().with_shutdown(&shutdown);
     /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
     /// shutdown.trigger();
     /// let entry = schedule.run_event("reports", chrono::Utc::now())?;
@@ -159,7 +159,7 @@ impl Shutdown {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let shutdown = Shutdown::new();
-    /// let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    /// let schedule = Schedule::in_process().with_shutdown(&shutdown);
     /// let task = move |run: &soloist::Run| {
     ///     shutdown.trigger();
     ///     assert!(!run.is_cancelled()); // it may finish
@@ -302,7 +302,22 @@ impl Shutdown {
 
     /// Sleeps until this moment, or until the shutdown begins; `true` if it has begun.
     pub(crate) fn sleep_until(&self, enough: Moment, waiting: &Waiting) -> bool {
-        self.state.wait_for(|progress| progress.deadlines.is_some(), |_| waiting.sleep_until(enough))
+        self.sleep_unless(|| false, enough, waiting)
+    }
+
+    /// Sleeps until this moment, until the shutdown begins, or until there is something `to_do`, which its
+    /// [waker](Self::waker) is called for; `true` if the sleep has ended early.
+    pub(crate) fn sleep_unless(&self, to_do: impl Fn() -> bool, enough: Moment, waiting: &Waiting) -> bool {
+        self.state.wait_for(|progress| progress.deadlines.is_some() || to_do(), |_| waiting.sleep_until(enough))
+    }
+
+    /// Returns a call that wakes the thread that sleeps here by `waiting`.
+    pub(crate) fn waker(&self, waiting: &Arc<Waiting>) -> impl Fn() + Send + Sync + use<> {
+        let (state, waiting) = (Arc::clone(&self.state), Arc::clone(waiting));
+        move || {
+            waiting.is_needed();
+            state.wake();
+        }
     }
 }
 

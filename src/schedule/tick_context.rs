@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::pause::pause_check::PauseCheck;
-use super::schedule::Schedule;
+use super::schedule::{Schedule, registry::Registry};
 use super::shutdown::Shutdown;
 use crate::hold::renewal_thread::RenewalThreads;
 use crate::task::future_task::RuntimeId;
@@ -16,6 +16,7 @@ use outages::Outages;
 /// The values that the runs of one tick share.
 pub(crate) struct TickContext<'a> {
     pub(crate) schedule: &'a Schedule,
+    pub(crate) registry: &'a Registry,
     pub(crate) started_by: StartedBy,
     /// When the tick began.
     pub(crate) began: Moment,
@@ -40,11 +41,12 @@ pub(crate) enum StartedBy {
 }
 
 impl<'a> TickContext<'a> {
-    /// Begins a tick.
-    pub(super) fn new(schedule: &'a Schedule, started_by: StartedBy) -> Self {
+    /// Begins a tick of these events.
+    pub(super) fn new(schedule: &'a Schedule, registry: &'a Registry, started_by: StartedBy) -> Self {
         let pause_marker = schedule.pause_marker.as_ref().filter(|_| started_by == StartedBy::Timetable);
         Self {
             schedule,
+            registry,
             started_by,
             began: schedule.clock.moment(),
             outages: Outages::new(&schedule.stores_out, &schedule.observers),

@@ -1,10 +1,11 @@
 //! The plan of a tick: which events are due, and which occurrences may have been missed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::schedule::Schedule;
+use super::schedule::registry::Registry;
 use crate::event::definition::Definition;
 use crate::time::tick::Tick;
 
@@ -14,8 +15,9 @@ pub(crate) mod last_due;
 pub(crate) mod next_due;
 pub(crate) mod planned_run;
 
-/// The events to run in a tick, by their index, in ascending order.
+/// The events to run in a tick, by their index in the registry, in ascending order.
 pub(super) struct TickPlan {
+    pub(super) registry: Arc<Registry>,
     pub(super) now: DateTime<Utc>,
     pub(super) due: Vec<(usize, Tick)>,
     /// Occurrences that were missed, unless another server ran them: those of one event side by side, oldest first.
@@ -42,15 +44,25 @@ impl TickPlan {
     }
 
     /// Returns the plan with the due events that make claims only: a claim tells whether an occurrence ran already.
-    pub(super) fn only_claimed(mut self, schedule: &Schedule) -> Self {
-        self.due.retain(|(event, _)| schedule.events[*event].protection.claim.is_some());
+    pub(super) fn only_claimed(mut self) -> Self {
+        self.due.retain(|(event, _)| self.registry.events[*event].protection.claim.is_some());
+        self
+    }
+
+    /// Returns the plan for a tick that comes later, at `now`.
+    pub(super) fn carried_out_at(mut self, now: DateTime<Utc>) -> Self {
+        self.now = now;
+        for (event, tick) in self.due.iter_mut().chain(&mut self.maybe_missed) {
+            let zone = &self.registry.events[*event].timetable.zone;
+            *tick = Tick::at(now, zone).with_occurrence(tick.occurrence(), zone);
+        }
         self
     }
 }
 
-impl Schedule {
+impl Registry {
     /// Plans the tick at `now`, for occurrences later than `since`. No I/O.
-    pub(super) fn plan_tick(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> TickPlan {
+    pub(super) fn plan_tick(self: &Arc<Self>, now: DateTime<Utc>, since: DateTime<Utc>) -> TickPlan {
         let due = self.due_index.due(now, since);
         let mut maybe_missed = Vec::new();
         for at in &self.catch_up_events {
@@ -67,6 +79,6 @@ impl Schedule {
                 maybe_missed.extend(missed.map(|missed| (*at, tick.with_occurrence(missed, &timetable.zone))));
             }
         }
-        TickPlan { now, due, maybe_missed }
+        TickPlan { registry: Arc::clone(self), now, due, maybe_missed }
     }
 }

@@ -111,7 +111,7 @@ use warning::StoreWarning;
 ///     }
 /// }
 ///
-/// let mut schedule = soloist::Schedule::new(Table::default());
+/// let schedule = soloist::Schedule::new(Table::default());
 /// ```
 pub trait EventMutex: fmt::Debug + Send + Sync {
     /// Acquires the name for its term if it is free, in one atomic step. `Ok(None)`: another owner holds it.
@@ -179,7 +179,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// }
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::new(Refusals::<MemoryMutex>::default());
+    /// let schedule = Schedule::new(Refusals::<MemoryMutex>::default());
     /// schedule.add(Event::call("reports", |_| {}).hourly().without_overlapping())?; // renewed: a MemoryMutex can extend
     /// # Ok(())
     /// # }

@@ -129,7 +129,7 @@ use connection::Connection;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mutex = PostgresMutex::new("postgres://app:secret@db.internal/app")?;
 /// mutex.create_table()?;
-/// let mut schedule = Schedule::new(mutex);
+/// let schedule = Schedule::new(mutex);
 /// schedule.add(Event::call("reports", |_| println!("once in the whole fleet")).hourly().on_one_server())?;
 /// schedule.run_due(chrono::Utc::now());
 /// # Ok(())

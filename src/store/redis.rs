@@ -134,7 +134,7 @@ use keys::Prefix;
 /// use soloist::{Event, RedisMutex, Schedule};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut schedule = Schedule::new(RedisMutex::new("redis://user:secret@cache.internal:6379/0")?);
+/// let schedule = Schedule::new(RedisMutex::new("redis://user:secret@cache.internal:6379/0")?);
 /// schedule.add(Event::call("reports", |_| println!("once in the whole fleet")).hourly().on_one_server())?;
 /// schedule.run_due(chrono::Utc::now());
 /// # Ok(())

@@ -94,7 +94,7 @@ fn written(time: NaiveDateTime) -> String {
 /// use soloist::{Event, Schedule};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut schedule = Schedule::in_process();
+/// let schedule = Schedule::in_process();
 /// schedule.add(Event::call("invoices", |_| {}).daily_at("02:30").weekdays().timezone("+02:00"))?;
 /// assert_eq!(due_times(&schedule, "invoices", "2026-03-06".."2026-03-10"), ["2026-03-06 02:30", "2026-03-09 02:30"]);
 /// # Ok(())
@@ -121,7 +121,7 @@ pub fn due_times(schedule: &Schedule, event: &str, time: Range<&str>) -> Vec<Str
 /// use soloist::{Event, Schedule};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut schedule = Schedule::in_process();
+/// let schedule = Schedule::in_process();
 /// schedule.add(Event::call("invoices", |_| {}).daily_at("02:30").timezone("+01:00"))?;
 /// assert_due(&schedule, "invoices", "2026-03-01 02:30");
 /// assert_due(&schedule, "invoices", "2026-03-01 01:30 UTC");
@@ -146,7 +146,7 @@ pub fn assert_due(schedule: &Schedule, event: &str, time: &str) {
 /// use soloist::testing::assert_not_due;
 /// use soloist::{Event, Schedule};
 ///
-/// let mut schedule = Schedule::in_process();
+/// let schedule = Schedule::in_process();
 /// schedule.add(Event::call("invoices", |_| {}).daily_at("02:30")).expect("it is valid");
 /// assert_not_due(&schedule, "invoices", "2026-03-01 02:30");
 /// ```

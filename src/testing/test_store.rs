@@ -34,7 +34,7 @@ use crate::time::clock::{Clock, manual::ManualClock};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let clock = ManualClock::at("2026-03-01T12:00:00Z".parse()?);
 /// let store = TestStore::new(&clock);
-/// let mut schedule = Schedule::new(store.clone());
+/// let schedule = Schedule::new(store.clone());
 /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
 ///
 /// store.be_out(true);
@@ -99,7 +99,7 @@ impl TestStore {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let clock = ManualClock::at("2026-03-01T12:00:00Z".parse()?);
     /// let store = TestStore::new(&clock);
-    /// let mut schedule = Schedule::new(store.clone());
+    /// let schedule = Schedule::new(store.clone());
     /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
     ///
     /// let elsewhere = store.run_elsewhere("reports")?;

@@ -79,7 +79,7 @@ impl Member {
         let schedule = Schedule::new(mutex.clone()).with_runtime(runtime.handle().clone());
         let schedule = if round.pauses.is_empty() { Ok(schedule) } else { schedule.named(schedule_name(round)) };
         let schedule = schedule.expect("it is a name").with_run_log(round.logged_runs);
-        let mut schedule = schedule.expect("the store keeps one");
+        let schedule = schedule.expect("the store keeps one");
         for name in events(round) {
             let task = job.clone();
             // Alternates by round, because the first thread makes most admissions.

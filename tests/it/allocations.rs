@@ -16,7 +16,7 @@ fn of_a_tick(
     events: usize,
     protect: fn(Event) -> Event,
 ) -> [u64; 2] {
-    let mut schedule = Schedule::new(store).with_clock(clock);
+    let schedule = Schedule::new(store).with_clock(clock);
     for number in 0..events {
         let event = Event::call(format!("{events}-{number}"), |_| {}).every_minute();
         schedule.add(event.apply(protect)).expect("the event is in order");
@@ -74,7 +74,7 @@ fn a_claim_takes_as_little_memory_as_its_name_and_its_holder() {
     const EVENTS: usize = 100;
     const TICKS: usize = 26;
     let clock = ManualClock::at(noon());
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     for number in 0..EVENTS {
         schedule.add(Event::call(format!("{number}"), |_| {}).every_minute().on_one_server()).expect("it is in order");
     }

@@ -28,7 +28,7 @@ fn server(store: &Store, application: &str) -> Schedule {
     if application.is_empty() { schedule } else { schedule.named(application).unwrap() }
 }
 
-fn with_event(mut schedule: Schedule, event: Event) -> Schedule {
+fn with_event(schedule: Schedule, event: Event) -> Schedule {
     schedule.add(event.every_minute()).unwrap();
     schedule
 }
@@ -100,7 +100,7 @@ fn assert_lease_reported(store: &Store) {
         assert_eq!(shared(schedule).len(), usize::from(other.is_some()));
         count.fetch_add(1, Ordering::Relaxed);
     };
-    let mut shop = server(store, "shop");
+    let shop = server(store, "shop");
     let task = Arc::new(task);
     for (event, mutex) in [(&name, &name), (&mutex, &mutex)] {
         let task = Arc::clone(&task);

@@ -23,7 +23,7 @@ fn background(name: impl Into<Arc<str>>) -> Event {
 }
 
 fn schedule(mutex: impl EventMutex + 'static, events: impl IntoIterator<Item = Event>) -> Schedule {
-    let mut schedule = Schedule::new(mutex);
+    let schedule = Schedule::new(mutex);
     for event in events {
         schedule.add(event).unwrap();
     }
@@ -213,7 +213,7 @@ fn background_events_run_beside_the_others_and_the_tick_waits_for_them() {
         (std::sync::Mutex::new(from_foreground), std::sync::Mutex::new(from_background));
     let diary = Diary::default();
     let (a, b) = (diary.clone(), diary.clone());
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     // Each waits for the other: neither order one after the other would end.
     let background = move |_: &soloist::Run| {
         to_foreground.send(()).unwrap();
@@ -445,7 +445,7 @@ fn where_no_thread_can_be_started_the_caller_does_it_all() {
             })
         });
         let foreground = Event::call("foreground", diary.task("foreground")).every_minute();
-        let mut schedule = schedule(store.clone(), events);
+        let schedule = schedule(store.clone(), events);
         if with_foreground {
             schedule.add(foreground).unwrap();
         }

@@ -34,7 +34,7 @@ impl Host {
     }
 
     fn schedule(&self, event: Event) -> Schedule {
-        let mut schedule = Schedule::new(self.mutex.clone()).with_clock(&self.clock);
+        let schedule = Schedule::new(self.mutex.clone()).with_clock(&self.clock);
         schedule.add(event).unwrap();
         schedule
     }
@@ -130,7 +130,7 @@ fn an_event_with_another_timetable_window_or_claim_is_a_new_one() {
 fn a_process_that_is_to_end_looks_for_nothing() {
     let clock = ManualClock::at(on_the_day("11:00"));
     let (store, shutdown) = (Scripted::fleet_by(&clock), Shutdown::new());
-    let mut schedule = Schedule::new(store.clone()).with_clock(&clock).with_shutdown(&shutdown);
+    let schedule = Schedule::new(store.clone()).with_clock(&clock).with_shutdown(&shutdown);
     for (name, minute) in [("missed", 0), ("due", 10)] {
         let event = Event::call(name, |_| {}).hourly_at(minute).on_one_server().catch_up(HOUR);
         schedule.add(event).unwrap();
@@ -315,7 +315,7 @@ fn a_permit_is_a_claim_too() {
 #[test]
 fn events_in_the_background_and_in_the_foreground_are_made_up_for_in_their_order() {
     let host = Host::at("11:00");
-    let mut schedule = Schedule::new(host.mutex.clone()).with_clock(&host.clock);
+    let schedule = Schedule::new(host.mutex.clone()).with_clock(&host.clock);
     for name in ["a", "b", "c", "d"] {
         let event = Event::call(name, host.diary.task(name)).on_one_server().without_overlapping();
         let event = if name < "c" { event.in_background() } else { event };
@@ -335,7 +335,7 @@ fn a_tick_looks_once_while_the_window_is_open_until_it_knows() {
     let clock = ManualClock::at(on_the_day("10:59"));
     let store = Scripted::fleet_by(&clock);
     let process = || {
-        let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+        let schedule = Schedule::new(store.clone()).with_clock(&clock);
         schedule.add(Event::call("e", |_| {}).hourly().on_one_server().catch_up(HOUR / 2)).unwrap();
         schedule
     };
@@ -364,7 +364,7 @@ fn a_store_that_is_out_is_said_to_be_and_what_was_missed_meanwhile_is_made_up_fo
     let is_out = Arc::clone(&out);
     let store = Scripted::over(host.mutex.clone());
     let store = store.before(move |call| if is_out.load(Ordering::SeqCst) { call.times_out() } else { Ok(()) });
-    let mut schedule = Schedule::new(store).with_clock(&host.clock);
+    let schedule = Schedule::new(store).with_clock(&host.clock);
     schedule.add(host.event()).unwrap();
     let _ = host.tick(&schedule, "11:00");
     out.store(true, Ordering::SeqCst);
@@ -394,7 +394,7 @@ fn a_store_that_lost_its_data_knows_the_event_as_a_new_one() {
 #[test]
 fn a_store_that_does_not_tell_who_holds_a_name_is_an_error_and_not_a_silence() {
     let host = Host::at("11:00");
-    let mut schedule =
+    let schedule =
         Schedule::new(Scripted::over(host.mutex.clone()).three_methods().scope(Scope::Fleet)).with_clock(&host.clock);
     // A distant store releases the lease of this event in the request that admits the next.
     schedule.add(Event::call("before it", |_| {}).hourly_at([0, 10]).without_overlapping_for(HOUR)).unwrap();
@@ -411,9 +411,9 @@ fn a_store_that_does_not_tell_who_holds_a_name_is_an_error_and_not_a_silence() {
 
 #[test]
 fn a_definition_that_cannot_tell_what_was_missed_is_refused() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let event = || Event::call("e", |_| {}).hourly();
-    let mut refusal = |event: Event| schedule.add(event).unwrap_err().to_string();
+    let refusal = |event: Event| schedule.add(event).unwrap_err().to_string();
     assert_eq!(
         refusal(event().catch_up(HOUR)),
         "event `e`: it has a `catch_up(..)`, and no claims that say which occurrences were run: add `on_one_server()` or \
@@ -441,7 +441,7 @@ fn a_definition_that_cannot_tell_what_was_missed_is_refused() {
 fn an_event_of_another_environment_asks_the_store_for_nothing() {
     let clock = ManualClock::at(on_the_day("10:00"));
     let store = Scripted::fleet_by(&clock);
-    let mut schedule = Schedule::new(store.clone()).with_clock(&clock).with_environment("staging");
+    let schedule = Schedule::new(store.clone()).with_clock(&clock).with_environment("staging");
     let event = Event::call("e", |_| {}).hourly().on_one_server().catch_up(HOUR);
     schedule.add(event.environments(["production"])).unwrap();
     let mut entries = 0;
@@ -481,7 +481,7 @@ fn what_waits_for_its_turn_is_not_made_up_for_by_the_next_tick() {
     let diary = Diary::default();
     let (go, wait) = std::sync::mpsc::channel::<()>();
     let wait = std::sync::Mutex::new(wait);
-    let mut schedule = Schedule::new(mutex).with_clock(&clock);
+    let schedule = Schedule::new(mutex).with_clock(&clock);
     let (noted, note) = (diary.clone(), diary.clone());
     let import = Event::call("import", move |run| {
         if run.occurrence() == on_the_day("12:00") {
@@ -521,7 +521,7 @@ fn a_mark_from_the_future_is_ignored_and_told() {
     for ahead in ["2026-03-08T10:00:00Z", "2045-01-01T10:00:00Z"] {
         let (clock, folder) = (ManualClock::at(at(ahead)), tempfile::tempdir().unwrap());
         let store = FileMutex::builder(folder.path()).clock(&clock).open().unwrap();
-        let mut schedule = Schedule::new(store).with_clock(&clock);
+        let schedule = Schedule::new(store).with_clock(&clock);
         schedule.add(Event::call("e", |_| {}).hourly().on_one_server().catch_up(HOUR)).unwrap();
         assert!(ran(&schedule.run_due(at(ahead)), "e").is_success());
         // The clock is set right, and no server ticks at 11:00.

@@ -50,7 +50,7 @@ fn a_claim_is_kept_for_ten_periods_between_a_minute_and_an_hour_and_five_minutes
     for (event, window) in windows() {
         let (description, clock) = (format!("{event:?}"), ManualClock::at(noon()));
         let store = MemoryMutex::with_clock(&clock);
-        let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+        let schedule = Schedule::new(store.clone()).with_clock(&clock);
         schedule.add(event).unwrap();
         ran(&schedule.run_due(noon()), "e");
         let claim = holder(&store, &MutexName::lease("e").unwrap().claim("e", noon())).expect("it is held");
@@ -62,7 +62,7 @@ fn a_claim_is_kept_for_ten_periods_between_a_minute_and_an_hour_and_five_minutes
 fn a_permit_is_kept_for_as_long_from_the_end_of_its_period() {
     let clock = ManualClock::at(noon());
     let store = MemoryMutex::with_clock(&clock);
-    let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+    let schedule = Schedule::new(store.clone()).with_clock(&clock);
     schedule.add(Event::call("e", |_| {}).every_minute().once_per(Period::Hour)).unwrap();
     ran(&schedule.run_due(noon()), "e");
     let permit = MutexName::lease("e").unwrap().permit("e", "hour@2026-03-01T12:00:00+00:00");
@@ -78,7 +78,7 @@ fn an_occurrence_runs_once_on_servers_five_minutes_apart_however_long_an_event_b
             let (description, clock, diary) = (format!("{event:?}"), ManualClock::at(noon()), Diary::default());
             let store = MemoryMutex::with_clock(&clock);
             let server = |event: Event, before: Duration| {
-                let (mut schedule, slow) = (Schedule::new(store.clone()).with_clock(&clock), clock.clone());
+                let (schedule, slow) = (Schedule::new(store.clone()).with_clock(&clock), clock.clone());
                 schedule.add(Event::call("before", move |_| slow.advance(before)).cron("0 12 * * *")).unwrap();
                 schedule.add(event.before(diary.task("ran"))).unwrap();
                 schedule
@@ -102,7 +102,7 @@ fn an_occurrence_runs_once_on_servers_five_minutes_apart_however_long_an_event_b
 fn an_event_of_every_second_has_the_claims_of_six_minutes() {
     let (clock, dir) = (ManualClock::at(noon()), tempfile::tempdir().unwrap());
     let store = FileMutex::builder(dir.path()).clock(&clock).open().unwrap();
-    let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+    let schedule = Schedule::new(store.clone()).with_clock(&clock);
     schedule.add(event().every_second()).unwrap();
     for second in 0..1_000 {
         let report = schedule.run_due(noon() + TimeDelta::seconds(second));
@@ -146,7 +146,7 @@ fn a_claim_is_kept_until_the_next_occurrence_or_the_end_of_the_window_in_which_i
         let occurrence = at(&format!("2026-03-01T{time}:00Z"));
         let clock = ManualClock::at(occurrence);
         let store = MemoryMutex::with_clock(&clock);
-        let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+        let schedule = Schedule::new(store.clone()).with_clock(&clock);
         schedule.add(event()).unwrap();
         ran(&schedule.run_due(occurrence), "e");
         let claim = holder(&store, &MutexName::lease("e").unwrap().claim("e", occurrence)).expect("it is held");
@@ -166,7 +166,7 @@ fn what_was_missed_is_in_time_in_the_whole_last_minute_of_its_window() {
     ] {
         let known = at(missed) - TimeDelta::days(1);
         let clock = ManualClock::at(known);
-        let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+        let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
         let slow = clock.clone();
         schedule.add(Event::call("before", move |_| slow.advance(Duration::from_secs(1))).every_minute()).unwrap();
         schedule.add(event).unwrap();

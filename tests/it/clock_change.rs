@@ -107,7 +107,7 @@ impl<'a> Table<'a> {
             Event::call(name.clone(), |_| {}).cron(job.text).timezone(zone.clone()).on_clock_change(rule)
         };
         let events = || rows().zip(&names).map(event);
-        let mut schedule = Schedule::in_process();
+        let schedule = Schedule::in_process();
         events().for_each(|event| {
             schedule.add(event).expect("it is in order");
         });
@@ -175,7 +175,8 @@ impl<'a> Table<'a> {
             let now = instant(minute) + second * i32::try_from(minute % 60).unwrap();
             let due = next.iter_mut().zip(&self.names).filter_map(|(row, name)| row.next_if_eq(&minute).map(|_| name));
             let due: Vec<&str> = due.map(String::as_str).collect();
-            let found: Vec<&str> = self.schedule.due(now).collect();
+            let found: Vec<_> = self.schedule.due(now).collect();
+            let found: Vec<&str> = found.iter().map(|name| &**name).collect();
             assert_eq!(found, due, "due at {now}, {}", self.zone);
         }
     }
@@ -344,7 +345,7 @@ fn night(stores: [Box<dyn EventMutex>; 3], evening: &str) -> BTreeMap<&'static s
     let clock = ManualClock::at(evening);
     let diary = Diary::default();
     let servers = stores.map(|store| {
-        let mut schedule = Schedule::new(store).with_clock(&clock);
+        let schedule = Schedule::new(store).with_clock(&clock);
         for expression in NIGHTLY {
             let diary = diary.clone();
             let task = move |run: &Run| diary.note(format!("{expression}@{}", run.occurrence().to_rfc3339()));

@@ -84,7 +84,7 @@ fn tick(event: Event) -> Report {
 }
 
 fn tick_on(store: impl EventMutex + 'static, event: Event) -> Report {
-    let mut schedule = Schedule::new(store).with_clock(ManualClock::at(noon()));
+    let schedule = Schedule::new(store).with_clock(ManualClock::at(noon()));
     schedule.add(event).unwrap();
     schedule.run_due(noon())
 }
@@ -174,7 +174,7 @@ struct Observed {
 fn observe(place: &Place, event: Event, then: impl FnOnce(&ManualClock, &Witness)) -> Observed {
     let clock = ManualClock::at(noon());
     let witness = Witness::of(place, &clock);
-    let mut schedule = Schedule::new(witness.store.clone()).with_clock(&clock);
+    let schedule = Schedule::new(witness.store.clone()).with_clock(&clock);
     schedule.add(event).unwrap();
     let running = thread::spawn(move || schedule.run_due(noon()));
     let pid = place.pid("pid");

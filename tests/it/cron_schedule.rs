@@ -72,7 +72,7 @@ fn random_schedules_come_when_the_crates_own_iterator_says() {
 
 #[test]
 fn a_tick_runs_the_latest_occurrence_in_the_minute_before_it() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(event("10,30 * 12 * * *")).expect("it is in order");
     for (now, occurrence) in [
         ("2026-03-01T12:00:09Z", None),

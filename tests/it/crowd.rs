@@ -49,7 +49,7 @@ fn a_crowd_does_as_it_is_told() {
                     }
                 }
             };
-            let mut schedule = Schedule::new(patient(url));
+            let schedule = Schedule::new(patient(url));
             let event = Event::call(format!("crowd-{number}"), task).every_minute();
             schedule.add(event.on_one_server().without_overlapping()).expect("an event");
             (&begin.hears).read_exact(&mut [0]).expect("it is told to begin");

@@ -174,7 +174,7 @@ fn all_that_is_taken_and_given_back_leads_through_carry_out() {
     let store = Arc::new(Watched::default());
     let seen = || std::mem::take(&mut *store.1.lock().unwrap());
     let event = |name: &str| Event::call(name, |_| {}).every_minute().without_overlapping().on_one_server();
-    let mut schedule = Schedule::new(Arc::clone(&store));
+    let schedule = Schedule::new(Arc::clone(&store));
     schedule.add(event("a")).unwrap().add(event("b")).unwrap();
     assert!(!schedule.run_due(noon()).is_failure());
     assert_eq!(seen(), [(0, 1), (1, 1), (1, 0)]);
@@ -192,7 +192,7 @@ fn all_that_is_taken_and_given_back_leads_through_carry_out() {
 
 #[test]
 fn leases_in_a_decorated_store_are_renewed() {
-    let mut schedule = Schedule::new(Plain(MemoryMutex::new()));
+    let schedule = Schedule::new(Plain(MemoryMutex::new()));
     schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping()).unwrap();
 }
 

@@ -46,7 +46,7 @@ impl Servers {
             diary.note(format!("{occurrence} {how}"));
             *seen.lock().unwrap() = None;
         };
-        let mut schedule = Schedule::new(self.store.clone()).with_clock(&self.clock).on_report(|_| {});
+        let schedule = Schedule::new(self.store.clone()).with_clock(&self.clock).on_report(|_| {});
         schedule.add(Event::call("e", task).every_minute().on_one_server().without_overlapping()).unwrap();
         let shutdown = self.drain.into_iter().fold(Shutdown::new(), Shutdown::with_drain);
         let working = shutdown.clone();
@@ -259,7 +259,7 @@ fn a_task_of_any_kind_is_cancelled_when_somebody_ends_the_drain() {
 #[test]
 fn the_drain_is_20_seconds_and_no_event_starts_meanwhile() {
     let (clock, shutdown, diary) = (ManualClock::at(noon()), Shutdown::new(), Diary::default());
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock).with_shutdown(&shutdown);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock).with_shutdown(&shutdown);
     let triggers = shutdown.clone();
     let task = move |run: &Run| {
         assert_eq!(run.remaining(), None);
@@ -287,7 +287,7 @@ fn the_drain_is_20_seconds_and_no_event_starts_meanwhile() {
 fn a_callback_that_sleeps_until_it_is_told_is_woken_at_the_end_of_the_drain() {
     let clock = ManualClock::at(noon());
     let (shutdown, diary) = (Shutdown::new().with_drain(HOUR), Diary::default());
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock).with_shutdown(&shutdown);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock).with_shutdown(&shutdown);
     let noted = diary.clone();
     let task = move |run: &Run| {
         noted.note("begins");
@@ -314,7 +314,7 @@ fn a_callback_that_sleeps_until_it_is_told_is_woken_at_the_end_of_the_drain() {
 #[test]
 fn a_future_of_its_own_hears_of_the_end_of_the_drain() {
     let shutdown = Shutdown::new().with_drain(Duration::from_millis(100));
-    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    let schedule = Schedule::in_process().with_shutdown(&shutdown);
     let triggers = shutdown.clone();
     let task = move |run: &Run| {
         triggers.trigger();
@@ -343,7 +343,7 @@ fn a_loop_that_is_dropped_cancels_its_runs_at_once_also_while_it_drains() {
             until(|| noted.lines().len() == 2).expect("the rest is triggered");
             noted.note(format!("cancelled: {}", run.is_cancelled()));
         };
-        let mut schedule = Schedule::in_process();
+        let schedule = Schedule::in_process();
         schedule.add(Event::call("slow", task).every_second().without_overlapping()).unwrap();
         let work = runtime.spawn(schedule.work_async(&shutdown));
         until(|| begun.load(Ordering::SeqCst) > 0).expect("it ticks");
@@ -398,7 +398,7 @@ fn subscribers_are_told_when_the_drain_is_over_if_runs_are_still_at_work() {
     for (takes, tells) in [(10 * SECOND, false), (100 * SECOND, true)] {
         let clock = ManualClock::at(noon());
         let shutdown = Shutdown::new().with_drain(60 * SECOND).with_grace(7 * SECOND);
-        let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock).with_shutdown(&shutdown);
+        let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock).with_shutdown(&shutdown);
         schedule
             .add(
                 Event::call("e", move |_| {

@@ -224,7 +224,7 @@ fn report(
 
 /// Lets a run end, while the thread that renewed its lease is still there.
 fn leave_with_nothing_in_hand(store: Arc<dyn EventMutex>, way: &str) {
-    let mut schedule = Schedule::new(store);
+    let schedule = Schedule::new(store);
     schedule.add(protect(Event::call("report", |_| {}), way)).unwrap();
     assert!(!schedule.run_due(noon()).is_failure());
     exit_when_told();
@@ -234,7 +234,7 @@ fn leave_with_nothing_in_hand(store: Arc<dyn EventMutex>, way: &str) {
 fn return_from_main(store: Arc<dyn EventMutex>, way: &'static str) {
     let (other, starts) = other(way);
     thread::spawn(move || {
-        let mut schedule = Schedule::new(store);
+        let schedule = Schedule::new(store);
         schedule.add(other).unwrap();
         schedule.run_due(noon())
     });
@@ -244,7 +244,7 @@ fn return_from_main(store: Arc<dyn EventMutex>, way: &'static str) {
 
 /// Uses a store that exits at the first renewal, and another one.
 fn exit_on_the_renewal_thread(store: Arc<dyn EventMutex>) {
-    let mut schedule = Schedule::new(store);
+    let schedule = Schedule::new(store);
     let (other, starts) = other("renewed");
     schedule.add(other).unwrap();
     let starts = Mutex::new(starts);
@@ -341,7 +341,7 @@ fn a_run_that_ends_its_process_is_on_record_as_a_failure() {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("file:{}", directory.path().display());
     let store = || connect(&url).unwrap();
-    let mut schedule = logged(&(Arc::new(store()) as _));
+    let schedule = logged(&(Arc::new(store()) as _));
     for name in ["report", "other"] {
         schedule.add(protect(Event::call(name, |_| {}), "renewed")).unwrap();
     }

@@ -13,7 +13,7 @@ use crate::support::{Diary, HOUR, noon, ran, skipped, with_subscriber};
 /// Runs `faulty` between two events that have nothing to do with it, and sees that those run.
 #[track_caller]
 fn tick(mutex: impl EventMutex + 'static, faulty: Event, diary: &Diary) -> Report {
-    let mut schedule = Schedule::new(mutex);
+    let schedule = Schedule::new(mutex);
     schedule.add(Event::call("first", diary.task("first")).every_minute()).unwrap();
     schedule.add(faulty.every_minute().without_overlapping_for(HOUR).on_one_server()).unwrap();
     schedule.add(Event::call("last", diary.task("last")).every_minute()).unwrap();
@@ -176,7 +176,7 @@ fn a_directory_that_vanished_or_takes_no_files_or_holds_a_foreign_one_is_a_store
 #[test]
 fn a_state_that_is_cut_heals() {
     let dir = tempfile::tempdir().unwrap();
-    let mut schedule = Schedule::new(FileMutex::in_dir(dir.path()).unwrap());
+    let schedule = Schedule::new(FileMutex::in_dir(dir.path()).unwrap());
     schedule.add(Event::call("e", |_| {}).every_minute().without_overlapping_for(HOUR)).unwrap();
     let first = ran(&schedule.run_due(noon()), "e").fencing_token();
     let state = the_state_in(dir.path());
@@ -230,7 +230,7 @@ fn what_a_store_may_have_created_without_saying_so_is_given_back() {
     // A refusal is certain, also when the holder is unknown.
     let mutex = MemoryMutex::new();
     let _held = LeaseGuard::acquire(&mutex, MutexName::lease("e").unwrap(), Term::MAX).unwrap();
-    let mut schedule = Schedule::new(lossy(&mutex, ""));
+    let schedule = Schedule::new(lossy(&mutex, ""));
     schedule.add(Event::call("e", |_| {}).every_minute().without_overlapping_for(HOUR)).unwrap();
     let report = schedule.run_due(noon());
     assert!(matches!(skipped(&report, "e"), SkipReason::Overlapping(None)), "{report}");

@@ -466,7 +466,7 @@ fn of_many_threads_one_wins() {
 #[test]
 fn a_clock_that_is_set_back_holds_nothing_that_is_free_and_a_holder_from_the_future_is_told_of() {
     let store = Store::new();
-    let mut schedule = Schedule::new(store.other()).with_clock(&store.clock);
+    let schedule = Schedule::new(store.other()).with_clock(&store.clock);
     schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping()).unwrap();
     let (lease, now) = (store.take(&reports()), Clock::from(&store.clock).now());
     store.clock.set(now - TimeDelta::minutes(90));

@@ -144,7 +144,7 @@ pub(crate) fn all_succeed(children: Vec<Pid>) {
 fn children_tick(store: Arc<dyn EventMutex>, log: &Path) {
     let name = log.file_name().expect("a file").to_str().expect("it is plain").to_owned();
     let file = Arc::new(File::options().append(true).create(true).open(log).expect("the directory takes a file"));
-    let mut schedule = Schedule::new(store);
+    let schedule = Schedule::new(store);
     let task = move |run: &soloist::Run| {
         for what in ["start", "end"] {
             let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("it is later").as_nanos();
@@ -258,7 +258,7 @@ fn owners_of_two_processes_differ_by_more_than_the_process_id() {
 #[cfg(feature = "signals")]
 fn a_child_is_told_to_end(store: Arc<dyn EventMutex>) {
     let shutdown = soloist::Shutdown::on_signals().expect("the handlers are to be had");
-    let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
+    let schedule = Schedule::new(store).with_shutdown(&shutdown);
     schedule.add(Event::call("report", |_| {}).every_minute().without_overlapping()).expect("an event");
     assert!(!schedule.run_due(noon()).is_failure());
     let (mut hears, mut says) = pipe().expect("a pipe");

@@ -15,7 +15,7 @@ fn event(name: &str) -> Event {
 /// Returns the outcome of the event in a tick at this instant.
 #[track_caller]
 fn at_tick(event: Event, instant: &str) -> &'static str {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(event).expect("it is in order");
     schedule.run_due(at(instant)).entries().first().map_or("not due", what)
 }
@@ -133,7 +133,7 @@ fn a_window_in_a_night_in_which_clocks_change_is_what_they_show() {
 
 #[test]
 fn a_window_filters_a_run_by_hand_and_no_time_that_is_not_due() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(event("e").daily_at("09:00").between("08:00", "17:00")).unwrap();
     assert!(schedule.run_due(noon()).entries().is_empty());
     assert_eq!(what(&schedule.run_event("e", noon()).unwrap()), "ran");
@@ -143,7 +143,7 @@ fn a_window_filters_a_run_by_hand_and_no_time_that_is_not_due() {
 #[test]
 fn an_event_runs_in_its_environments_and_nowhere_else() {
     let diary = Diary::default();
-    let mut schedule = Schedule::in_process().with_environment("staging");
+    let schedule = Schedule::in_process().with_environment("staging");
     let asked = diary.clone();
     schedule
         .add(event("everywhere").every_minute())
@@ -186,14 +186,14 @@ fn a_schedule_that_was_not_told_where_it_is_takes_no_event_with_environments() {
     let empty = "event `e`: it runs only in `production`, `staging`, and the environment of the schedule is empty: \
                  `schedule.with_environment(..)` was given an empty text, as from a variable that is not set";
     let schedules = [(Schedule::in_process(), unset), (Schedule::in_process().with_environment(""), empty)];
-    for (mut schedule, message) in schedules {
+    for (schedule, message) in schedules {
         let error = schedule.add(only(&["production", "staging"])).unwrap_err();
         assert_eq!(error.to_string(), message);
         assert_eq!(error.kind(), AddErrorKind::Missing);
         schedule.add(event("e").every_minute()).unwrap();
         schedule.with_environment("staging").remove("e");
     }
-    let mut schedule = Schedule::in_process().with_environment("staging");
+    let schedule = Schedule::in_process().with_environment("staging");
     for names in [&[][..], &[""], &["staging", ""]] {
         let error = schedule.add(only(names)).unwrap_err();
         assert_eq!(
@@ -207,7 +207,7 @@ fn a_schedule_that_was_not_told_where_it_is_takes_no_event_with_environments() {
 #[test]
 fn a_slot_of_seconds_is_an_occurrence_of_its_own() {
     let (sender, runs) = mpsc::channel();
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule
         .add(Event::call("e", move |run: &Run| Ok(sender.send(run.occurrence())?)).every_ten_seconds().hourly())
         .unwrap();
@@ -223,7 +223,7 @@ fn a_slot_of_seconds_is_an_occurrence_of_its_own() {
 fn a_slot_of_seconds_starts_on_one_server() {
     let (mutex, diary) = (MemoryMutex::new(), Diary::default());
     let servers = [(); 2].map(|()| {
-        let mut schedule = Schedule::new(mutex.clone());
+        let schedule = Schedule::new(mutex.clone());
         let task = |diary: Diary| move |run: &Run| diary.note(run.occurrence().format("%T").to_string());
         schedule.add(Event::call("e", task(diary.clone())).every_ten_seconds().on_one_server()).unwrap();
         schedule
@@ -252,9 +252,9 @@ fn a_slot_of_seconds_starts_on_one_server() {
 
 #[test]
 fn an_event_is_in_the_zone_of_its_schedule_unless_it_says_its_own() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(event("before").daily_at("02:30")).unwrap();
-    let mut schedule = schedule.with_timezone("+05:45".parse::<Zone>().unwrap());
+    let schedule = schedule.with_timezone("+05:45".parse::<Zone>().unwrap());
     schedule.add(event("kathmandu").daily_at("02:30")).unwrap();
     schedule.add(event("utc").daily_at("02:30").timezone(Zone::UTC)).unwrap();
     let next = |name| schedule.upcoming(name, noon()).unwrap().next();
@@ -280,7 +280,7 @@ fn next_times_are_those_at_which_its_windows_let_it_run() {
         for zone in ["Europe/Berlin", "Australia/Lord_Howe", "UTC", "+05:45"] {
             for (at_word, word) in words.iter().enumerate() {
                 let event = || word(event("e")).timezone(zone);
-                let mut schedule = Schedule::in_process();
+                let schedule = Schedule::in_process();
                 schedule.add(event()).unwrap();
                 let (start, end) = (at(from), at(from) + TimeDelta::hours(36));
                 let runs = |now: &DateTime<Utc>| {

@@ -42,7 +42,7 @@ pub(crate) fn one_worker() -> Runtime {
 
 /// Returns a schedule of these events, whose futures this runtime drives.
 fn schedule(store: impl EventMutex + 'static, runtime: &Runtime, events: impl IntoIterator<Item = Event>) -> Schedule {
-    let mut schedule = Schedule::new(store).with_runtime(runtime.handle().clone());
+    let schedule = Schedule::new(store).with_runtime(runtime.handle().clone());
     for event in events {
         schedule.add(event.every_minute()).unwrap();
     }
@@ -195,7 +195,7 @@ fn an_event_whose_future_nobody_drives_is_refused_and_told_why() {
     assert!(error.to_string().ends_with("name one with `Schedule::with_runtime(..)`"), "{error}");
     let runtime = many_threads();
     let _inside = runtime.enter();
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(Event::spawn("e", |_| async {}).every_minute()).expect("it is the runtime's");
 }
 

@@ -46,7 +46,7 @@ fn in_memory_and_on_file(promise: impl Fn(&ManualClock, &Store)) {
 }
 
 fn schedule(store: &Store, clock: &ManualClock, events: impl IntoIterator<Item = Event>) -> Schedule {
-    let mut schedule = Schedule::new(Arc::clone(store)).with_clock(clock);
+    let schedule = Schedule::new(Arc::clone(store)).with_clock(clock);
     for event in events {
         schedule.add(event).unwrap();
     }

@@ -94,7 +94,7 @@ impl EventMutex for HostileStore {
 
 /// Returns a schedule with every string of an event hostile.
 fn schedule() -> Schedule {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let event = |name: &str| Event::call(name, |_| {}).every_minute();
     let on = |name: &str, says| event(name).mutex(HostileStore(says)).without_overlapping();
     for event in [
@@ -166,7 +166,7 @@ fn a_report_shows_hostile_texts_and_none_of_them_steers() {
 
 #[test]
 fn several_lines_of_an_assertion_stay_lines_of_a_report() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(Event::call("e", |_| panic!("left: 1\n\tright: 2\rover it")).every_minute()).unwrap();
     let text = schedule.run_due(noon()).to_string();
     assert!(text.contains("left: 1\n") && text.ends_with("\tright: 2\\rover it"), "{text}");
@@ -174,7 +174,7 @@ fn several_lines_of_an_assertion_stay_lines_of_a_report() {
 
 #[test]
 fn an_error_of_a_definition_or_of_a_call_shows_what_is_wrong_and_does_not_steer() {
-    let mut schedule = Schedule::in_process().named("shop").unwrap();
+    let schedule = Schedule::in_process().named("shop").unwrap();
     let error = Schedule::in_process().named(HOSTILE).unwrap_err();
     is_clean("no such name", &format!("{error} {error:?}"));
     let without_nul = HOSTILE.replace('\0', "");
@@ -230,7 +230,7 @@ fn a_log_of_hostile_texts_has_a_line_for_each_event() {
 
     let values = Values::default();
     with_subscriber(Registry::default().with(values.clone()), || {
-        let mut schedule = schedule();
+        let schedule = schedule();
         schedule.add(Event::call("two lines", |_| Err("one\ntwo".into())).every_minute()).unwrap();
         assert!(schedule.run_due(noon()).is_failure());
     });
@@ -252,7 +252,7 @@ fn the_name_of_what_is_left_behind_is_told_apart_from_what_is_said_of_it() {
     }
     let shutdown = soloist::Shutdown::on_signals().unwrap().with_drain(std::time::Duration::ZERO);
     let shutdown = shutdown.with_grace(std::time::Duration::from_millis(100));
-    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    let schedule = Schedule::in_process().with_shutdown(&shutdown);
     let is_left_behind = |_: &soloist::Run| {
         signal_hook::low_level::raise(signal_hook::consts::SIGTERM)?;
         crate::support::until(|| false)

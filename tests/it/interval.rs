@@ -88,7 +88,7 @@ fn random_intervals_are_what_arithmetic_says() {
         assert_eq!(build().upcoming(after).take(3).collect::<Vec<_>>(), expected_next, "{context}");
 
         // A tick has what lies in its minute, up to now.
-        let mut schedule = Schedule::in_process();
+        let schedule = Schedule::in_process();
         schedule.add(build()).expect("it is in order");
         for tick in [after, expected_next[0], expected_next[0] + TimeDelta::seconds(random.i64(-70..70))] {
             let minute =
@@ -161,7 +161,7 @@ fn three_servers_whose_clocks_differ_by_seconds_agree_on_each_occurrence() {
     let servers: Vec<(i64, ManualClock, Schedule)> = [-2, 0, 2]
         .map(|ahead| {
             let clock = ManualClock::at(noon());
-            let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+            let schedule = Schedule::new(store.clone()).with_clock(&clock);
             for (name, every) in [("short", 7), ("odd", 90), ("long", 20 * 60)] {
                 let diary = diary.clone();
                 let task = move |run: &soloist::Run| diary.note(format!("{} {}", run.name(), run.occurrence()));
@@ -195,7 +195,7 @@ fn three_servers_whose_clocks_differ_by_seconds_agree_on_each_occurrence() {
 #[test]
 fn an_event_for_one_instant_runs_once_and_says_that_it_is_over() {
     let diary = Diary::default();
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(Event::call("launch", diary.task("launched")).at(noon())).expect("it is in order");
     schedule
         .add(Event::call("sale", diary.task("sold")).every_minute().from(noon()).until(noon() + TimeDelta::minutes(2)))
@@ -224,7 +224,7 @@ fn an_event_for_one_instant_runs_once_and_says_that_it_is_over() {
 #[test]
 fn a_missed_occurrence_of_an_interval_is_made_up_for() {
     let clock = ManualClock::at(noon() - TimeDelta::minutes(61));
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     for event in
         [Event::call("interval", |_| {}).every(seconds(90 * 60)), Event::call("odd", |_| {}).every(seconds(90))]
     {

@@ -38,7 +38,7 @@ fn a_copy_tells_of_its_zone() {
     if std::env::var_os(ROLE).is_none() {
         return;
     }
-    let mut schedule = Schedule::in_process().with_timezone(Zone::local());
+    let schedule = Schedule::in_process().with_timezone(Zone::local());
     let usual = schedule.add(Event::call("e", |_| {}).daily()).map(|_| ()).map_err(|error| error.to_string());
     let own = Event::call("e", |_| {}).daily().timezone("local");
     let own = Schedule::in_process().add(own).map(|_| ()).map_err(|error| error.to_string());

@@ -7,6 +7,7 @@ mod applications;
 mod auto_traits;
 mod background;
 mod catch_up;
+mod changed;
 #[cfg(feature = "tzdata")]
 mod claim_window;
 #[cfg(all(unix, feature = "cli", feature = "redis"))]
@@ -21,6 +22,7 @@ mod crowd;
 mod cron_schedule;
 mod crontab;
 mod decorator;
+mod differing_timetables;
 mod drain;
 #[cfg(unix)]
 mod exit;

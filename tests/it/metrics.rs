@@ -74,7 +74,7 @@ fn a_scrape_has_what_the_guide_lists_and_counts_what_happened() {
     let clock = ManualClock::at(noon());
     let store = TestStore::new(&clock);
     metrics::with_local_recorder(&recorder, || {
-        let mut schedule = Schedule::new(store.clone()).observe(Metrics::new());
+        let schedule = Schedule::new(store.clone()).observe(Metrics::new());
         let fails =
             |run: &Run| if run.occurrence() < noon() + TimeDelta::minutes(3) { Err("no paper".into()) } else { Ok(()) };
         schedule.add(Event::call("fails", fails).every_minute().without_overlapping()).unwrap();
@@ -134,8 +134,8 @@ fn the_counts_go_on_when_events_are_added_and_removed_and_where_two_schedules_sh
     let store = TestStore::new(&clock);
     metrics::with_local_recorder(&recorder, || {
         let metrics = Arc::new(Metrics::new());
-        let mut one = Schedule::new(store.clone()).observe(Arc::clone(&metrics));
-        let mut other = Schedule::new(TestStore::new(&clock)).observe(metrics);
+        let one = Schedule::new(store.clone()).observe(Arc::clone(&metrics));
+        let other = Schedule::new(TestStore::new(&clock)).observe(metrics);
         one.add(fails("bad")).unwrap();
         one.add(Event::call("locked", |_| {}).every_minute().without_overlapping()).unwrap();
         other.add(Event::call("else", |_| {}).every_minute()).unwrap();
@@ -175,7 +175,7 @@ fn the_counts_go_on_when_events_are_added_and_removed_and_where_two_schedules_sh
         // Another schedule of this process, with its own metrics on this recorder.
         store.be_out(true);
         assert_eq!(tick([&one, &other]).get("soloist_store_unavailable"), 1.0);
-        let mut third = Schedule::new(TestStore::new(&clock)).observe(Metrics::new());
+        let third = Schedule::new(TestStore::new(&clock)).observe(Metrics::new());
         third.add(fails("bad")).unwrap();
         assert_eq!(tick([&third, &other]).get("soloist_store_unavailable"), 1.0);
     });
@@ -241,8 +241,8 @@ fn each_alert_that_is_shipped_fires_on_what_is_scraped() {
     let timeline = Arc::new(Mutex::new(Timeline { clock: clock.clone(), handle, scrapes: Vec::new() }));
     let shared = Arc::new(Metrics::new());
     let mut fires = Vec::new();
-    let mut one = Schedule::new(store.clone()).observe(Arc::clone(&shared));
-    let mut other = Schedule::new(store.clone()).observe(Arc::clone(&shared));
+    let one = Schedule::new(store.clone()).observe(Arc::clone(&shared));
+    let other = Schedule::new(store.clone()).observe(Arc::clone(&shared));
     let loses = {
         let store = store.clone();
         move |run: &Run| {
@@ -330,7 +330,7 @@ fn each_metric_of_the_guide_is_there_with_its_kind_and_no_other() {
     let clock = ManualClock::at(noon());
     let store = TestStore::new(&clock);
     {
-        let mut schedule = Schedule::new(store.clone()).observe(Metrics::new());
+        let schedule = Schedule::new(store.clone()).observe(Metrics::new());
         let (moved, seen) = (clock.clone(), handle.clone());
         let is_renewed = move |_: &Run| {
             moved.advance(Duration::from_secs(25));
@@ -346,7 +346,7 @@ fn each_metric_of_the_guide_is_there_with_its_kind_and_no_other() {
                 ends.trigger();
             }
         };
-        let mut schedule = Schedule::new(store.clone()).observe(Metrics::new()).observe(end_of_the_loop);
+        let schedule = Schedule::new(store.clone()).observe(Metrics::new()).observe(end_of_the_loop);
         schedule.add(Event::call("never", |_| {}).yearly()).unwrap();
         schedule.work(&shutdown);
     }

@@ -36,7 +36,7 @@ impl Scene {
             begun.send(run.clone())?;
             Ok(gone.lock().unwrap().recv_timeout(PATIENCE)?)
         };
-        let mut schedule = Schedule::new(store).with_clock(&clock);
+        let schedule = Schedule::new(store).with_clock(&clock);
         schedule.add(protect(Event::call("e", task).every_minute().without_overlapping())).unwrap();
         Self { clock, schedule, begins, goes }
     }
@@ -129,7 +129,7 @@ fn a_guard_is_kept_on_the_clock_of_its_store() {
 #[test]
 fn a_schedule_goes_by_the_clock_of_its_store_unless_it_has_one_of_its_own() {
     let clock = ManualClock::at(noon());
-    let mut schedule = Schedule::new(Arc::new(MemoryMutex::with_clock(&clock)) as Store);
+    let schedule = Schedule::new(Arc::new(MemoryMutex::with_clock(&clock)) as Store);
     let moved = clock.clone();
     schedule.add(Event::call("e", move |_| moved.advance(SECOND)).every_minute().without_overlapping()).unwrap();
     assert_eq!(ran(&schedule.run_due(noon()), "e").took(), SECOND);
@@ -200,7 +200,7 @@ fn a_jump_gives_nobody_a_turn_before_its_end() {
 fn a_task_that_moves_the_clock_itself_keeps_its_lease() {
     in_each_store(|clock, store| {
         let moved = clock.clone();
-        let mut schedule = Schedule::new(store).with_clock(&clock);
+        let schedule = Schedule::new(store).with_clock(&clock);
         let task = move |run: &Run| {
             moved.advance(10 * MINUTE);
             Ok(run.check()?)

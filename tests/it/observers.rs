@@ -74,7 +74,7 @@ fn every_minute(name: &str) -> Event {
 #[test]
 fn a_run_is_told_step_by_step_and_a_skip_with_its_reason() {
     let listener = Listener::default();
-    let mut schedule = listener.on(Schedule::in_process());
+    let schedule = listener.on(Schedule::in_process());
     let fails = |_: &Run| -> soloist::TaskResult { Err("no paper".into()) };
     schedule
         .add(Event::call("a", fails).every_minute().without_overlapping().then(|_, _| Err("no ink".into())))
@@ -111,7 +111,7 @@ fn a_run_is_told_step_by_step_and_a_skip_with_its_reason() {
 #[test]
 fn an_observer_hears_of_a_run_while_it_is_at_work() {
     let listener = Listener::default();
-    let mut schedule = listener.on(Schedule::in_process());
+    let schedule = listener.on(Schedule::in_process());
     let heard = listener.clone();
     let task = move |_: &Run| {
         let is_live = heard.has_heard("a: started") && !heard.has_heard("a: ended: succeeded");
@@ -127,7 +127,7 @@ fn an_observer_hears_of_a_run_while_it_is_at_work() {
 fn a_store_is_told_to_be_out_once_and_back_once() {
     let listener = Listener::default();
     let store = TestStore::new(&ManualClock::at(noon()));
-    let mut schedule = listener.on(Schedule::new(store.clone()));
+    let schedule = listener.on(Schedule::new(store.clone()));
     schedule.add(every_minute("a").without_overlapping()).unwrap();
     schedule.add(every_minute("b").without_overlapping()).unwrap();
     store.be_out(true);
@@ -147,7 +147,7 @@ fn a_store_is_told_to_be_out_once_and_back_once() {
 #[test]
 fn a_task_that_times_out_is_told_to_be_cancelled_before_it_ends() {
     let (listener, clock) = (Listener::default(), ManualClock::at(noon()));
-    let mut schedule = listener.on(Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock));
+    let schedule = listener.on(Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock));
     let (moved, heard) = (clock.clone(), listener.clone());
     // The task never checks whether it is cancelled.
     let task = move |_: &Run| {
@@ -168,7 +168,7 @@ fn a_lost_lease_and_a_failed_renewal_are_told_with_numbers_that_rise() {
     let counted = Arc::clone(&numbers);
     let store = Scripted::over(MemoryMutex::with_clock(&clock)).in_steps();
     let store = store.before(|call| if call.verb == "extend" { call.times_out() } else { Ok(()) });
-    let mut schedule = listener.on(Schedule::new(store).with_clock(&clock)).observe(move |notice: &Notice<'_>| {
+    let schedule = listener.on(Schedule::new(store).with_clock(&clock)).observe(move |notice: &Notice<'_>| {
         counted.lock().unwrap().extend(notice.sequence());
     });
     let (moved, heard) = (clock.clone(), listener.clone());
@@ -195,7 +195,7 @@ fn a_slow_observer_loses_no_lease() {
             count.fetch_add(1, Ordering::Relaxed);
         }
     };
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock).observe(observer);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock).observe(observer);
     let moved = clock.clone();
     let task = move |run: &Run| {
         let observers_wait = stuck.lock().unwrap();
@@ -214,7 +214,7 @@ fn a_slow_observer_loses_no_lease() {
 fn an_observer_that_panics_harms_nobody() {
     let listener = Listener::default();
     let schedule = Schedule::in_process().observe(|_: &Notice<'_>| panic!("out of paper"));
-    let mut schedule = listener.on(schedule);
+    let schedule = listener.on(schedule);
     schedule.add(every_minute("a").without_overlapping()).unwrap();
     schedule.add(every_minute("b").in_background()).unwrap();
     let report = schedule.run_due(noon());
@@ -225,7 +225,7 @@ fn an_observer_that_panics_harms_nobody() {
 #[test]
 fn a_pause_is_told_and_its_end() {
     let listener = Listener::default();
-    let mut schedule = listener.on(Schedule::in_process().named("shop").unwrap());
+    let schedule = listener.on(Schedule::in_process().named("shop").unwrap());
     schedule.add(every_minute("a")).unwrap();
     let in_an_hour = Clock::system().now() + TimeDelta::hours(1);
     schedule.pause(in_an_hour, "").unwrap();
@@ -239,7 +239,7 @@ fn a_pause_is_told_and_its_end() {
 fn what_was_missed_and_what_waits_is_told() {
     let (listener, clock) = (Listener::default(), ManualClock::at(noon()));
     let mutex = MemoryMutex::with_clock(&clock);
-    let mut schedule = listener.on(Schedule::new(mutex.clone()).with_clock(&clock));
+    let schedule = listener.on(Schedule::new(mutex.clone()).with_clock(&clock));
     let hour = Duration::from_secs(3600);
     schedule.add(Event::call("a", |_| {}).hourly().on_one_server().catch_up(hour)).unwrap();
     let _ = schedule.run_due(noon());

@@ -21,7 +21,7 @@ fn event(number: usize, task: impl Fn(&soloist::Run) + Send + Sync + 'static) ->
 
 /// Lets another server run its events of this tick.
 fn run_elsewhere(store: &Scripted, events: usize, taken: impl Fn(usize) -> bool) {
-    let mut schedule = Schedule::new(store.clone());
+    let schedule = Schedule::new(store.clone());
     for number in (0..events).filter(|number| taken(*number)) {
         schedule.add(event(number, |_| {})).unwrap();
     }
@@ -30,7 +30,7 @@ fn run_elsewhere(store: &Scripted, events: usize, taken: impl Fn(usize) -> bool)
 
 /// Ticks with all of them, and asserts that no two hold a lease at one time.
 fn run_here(store: &Scripted, events: usize) -> Report {
-    let mut schedule = Schedule::new(store.clone());
+    let schedule = Schedule::new(store.clone());
     for number in 0..events {
         let others: Vec<_> = (0..events).filter(|other| *other != number).map(name).collect();
         let store = store.clone();
@@ -71,7 +71,7 @@ fn a_claim_that_is_taken_after_the_read_is_lost_in_its_turn() {
     let store = Scripted::fleet();
     run_elsewhere(&store, 10, |number| number < 3);
     let others = store.clone();
-    let mut schedule = Schedule::new(store.clone());
+    let schedule = Schedule::new(store.clone());
     for number in 0..10 {
         let others = others.clone();
         let task = move |_: &soloist::Run| run_elsewhere(&others, 10, |other| other == number + 1);
@@ -88,7 +88,7 @@ fn the_last_run_is_released_before_the_skip_of_an_event_is_told() {
     run_elsewhere(&store, 3, |number| number != 1);
     let held = store.clone();
     let seen = diary.clone();
-    let mut schedule = Schedule::new(store).observe(move |notice: &soloist::observe::Notice<'_>| {
+    let schedule = Schedule::new(store).observe(move |notice: &soloist::observe::Notice<'_>| {
         if let soloist::observe::Step::Skipped(_) = notice.step() {
             let lease = MutexName::lease(name(1)).unwrap();
             seen.note(format!(
@@ -134,7 +134,7 @@ fn a_server_that_wins_asks_for_one_at_a_time() {
 fn a_filter_is_asked_when_the_events_before_it_have_run() {
     let (store, diary) = (Scripted::fleet(), Diary::default());
     run_elsewhere(&store, 12, |number| number < 8);
-    let mut schedule = Schedule::new(store.clone());
+    let schedule = Schedule::new(store.clone());
     for number in 0..12 {
         let event = event(number, {
             let (diary, name) = (diary.clone(), name(number));

@@ -59,7 +59,7 @@ fn protected(name: impl Into<Arc<str>>) -> Event {
 }
 
 fn schedule(mutex: impl EventMutex + 'static, events: impl IntoIterator<Item = Event>) -> Schedule {
-    let mut schedule = Schedule::new(mutex);
+    let schedule = Schedule::new(mutex);
     for event in events {
         schedule.add(event).unwrap();
     }

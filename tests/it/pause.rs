@@ -26,7 +26,7 @@ fn event(name: &str) -> Event {
 
 /// Returns a server with these events, which is named `shop`.
 fn server(mutex: impl EventMutex + 'static, events: impl IntoIterator<Item = Event>) -> Schedule {
-    let mut schedule = Schedule::new(mutex).named("shop").unwrap();
+    let schedule = Schedule::new(mutex).named("shop").unwrap();
     for event in events {
         schedule.add(event).unwrap();
     }
@@ -56,7 +56,7 @@ fn assert_paused_until(schedule: &Schedule, end: DateTime<Utc>) {
 #[track_caller]
 pub(crate) fn everybody_minds_a_pause_on(open: &dyn Fn() -> Arc<dyn EventMutex>, name: &str) {
     let server = || {
-        let mut schedule = Schedule::new(open()).named(name).unwrap();
+        let schedule = Schedule::new(open()).named(name).unwrap();
         schedule.add(event("e")).unwrap().add(event("heartbeat").even_when_paused()).unwrap();
         schedule
     };
@@ -91,7 +91,7 @@ pub(crate) fn everybody_minds_a_pause_on(open: &dyn Fn() -> Arc<dyn EventMutex>,
 pub(crate) fn everybody_minds_the_pause_of_an_event_on(open: &dyn Fn() -> Arc<dyn EventMutex>, name: &str) {
     const WHY: &str = "the supplier (in Łódź) is out for 2 days: it's 100 % down";
     let server = || {
-        let mut schedule = Schedule::new(open()).named(name).unwrap();
+        let schedule = Schedule::new(open()).named(name).unwrap();
         let protected = |event: Event| event.without_overlapping().on_one_server();
         schedule.add(protected(event("e"))).unwrap().add(event("other")).unwrap();
         schedule.add(event("heartbeat").even_when_paused()).unwrap();
@@ -261,7 +261,7 @@ fn a_pause_outlives_the_process_that_paused() {
 
 #[test]
 fn an_event_that_can_t_be_paused_is_refused() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(event("e")).unwrap();
     let end = Utc::now() + HOUR;
     assert!(matches!(schedule.pause_event("e", end, ""), Err(PauseError::Unnamed)));
@@ -482,7 +482,7 @@ fn a_tick_looks_once_and_only_for_what_minds_a_pause() {
         assert_eq!(looks_at(&store) - before, looks, "{what}");
     }
     let store = Scripted::default();
-    let mut unnamed = Schedule::new(store.clone());
+    let unnamed = Schedule::new(store.clone());
     unnamed.add(event("e")).unwrap();
     assert!(!unnamed.run_due(noon()).is_failure());
     assert_eq!(looks_at(&store), 0);
@@ -657,7 +657,7 @@ fn the_report_says_who_paused_and_until_when() {
 #[test]
 fn what_can_t_be_paused_says_what_to_do() {
     let until = Utc::now() + HOUR;
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(event("e").even_when_paused()).unwrap();
     let error = "a schedule without a name can't be paused: name it with `Schedule::named(..)`";
     assert_eq!(schedule.pause(until, "").unwrap_err().to_string(), error);

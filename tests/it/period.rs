@@ -21,7 +21,7 @@ fn event(name: &str) -> Event {
 
 /// Returns a server with one event, `e`.
 fn server(mutex: impl EventMutex + 'static, event: Event) -> Schedule {
-    let mut schedule = Schedule::new(mutex);
+    let schedule = Schedule::new(mutex);
     schedule.add(event).unwrap();
     schedule
 }
@@ -172,7 +172,7 @@ fn a_tick_that_says_that_it_is_long_ago_has_a_permit_like_any_other() {
 #[test]
 fn a_permit_is_asked_for_within_its_window_or_not_at_all() {
     let clock = ManualClock::at(at("2026-03-01T12:00:00Z"));
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     let slow = clock.clone();
     schedule
         .add(Event::call("11 minutes", move |_| slow.advance(Duration::from_secs(11 * 60))).every_minute())
@@ -228,7 +228,7 @@ fn the_permit_stands_in_the_place_of_the_claim_on_the_occurrence() {
 
 #[test]
 fn events_that_share_a_mutex_have_permits_of_their_own() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let shared = |event: Event| event.mutex_name("shared").without_overlapping().once_per(Period::Day);
     schedule.add(event("a").apply(shared)).unwrap().add(event("b").apply(shared)).unwrap();
     let report = schedule.run_due(at("2026-03-01T15:01:00Z"));
@@ -238,7 +238,7 @@ fn events_that_share_a_mutex_have_permits_of_their_own() {
 #[test]
 fn events_in_the_background_ask_for_their_permits_together() {
     let store = Scripted::fleet();
-    let mut schedule = Schedule::new(store.clone());
+    let schedule = Schedule::new(store.clone());
     for name in ["a", "b", "c"] {
         schedule.add(event(name).in_background().without_overlapping().once_per(Period::Hour)).unwrap();
     }

@@ -22,7 +22,7 @@ const STORE: &str = "SOLOIST_TEST_TRACED";
 const MARKS: [&str; 2] = ["/soloist-test-begin", "/soloist-test-end"];
 
 fn tick(store: &Path, expression: &str) {
-    let mut schedule = Schedule::new(FileMutex::in_dir(store).expect("a directory of its own"));
+    let schedule = Schedule::new(FileMutex::in_dir(store).expect("a directory of its own"));
     let event = Event::call("reports", |_| {}).cron(expression).timezone("Europe/Berlin");
     schedule.add(event.without_overlapping()).expect("it is in order");
     assert!(!schedule.run_due(noon()).is_failure());

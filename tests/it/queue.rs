@@ -79,7 +79,7 @@ impl Fleet {
     }
 
     fn server(&self) -> Schedule {
-        let mut schedule = Schedule::new(Arc::clone(&self.store));
+        let schedule = Schedule::new(Arc::clone(&self.store));
         schedule.add(self.event()).unwrap();
         schedule
     }
@@ -503,7 +503,7 @@ fn what_waits_goes_on_to_wait_through_an_outage_that_is_longer_than_its_term() {
 fn what_waits_delays_no_other_event() {
     let fleet = Fleet::on(MemoryMutex::new(), queue_one);
     let run = fleet.takes(&mutex());
-    let mut schedule = fleet.server();
+    let schedule = fleet.server();
     schedule.add(Event::call("behind it", fleet.diary.task("behind it")).every_minute()).unwrap();
     fleet.end(minute(0));
     let ticks = thread::spawn(move || schedule.run_due(minute(0)));
@@ -628,7 +628,7 @@ fn events_that_share_a_mutex_share_its_queue() {
     fleet.end(minute(0));
     let waits = fleet.ticks(minute(0));
     until(|| holder(&*fleet.store, &place).is_some()).unwrap();
-    let mut schedule = Schedule::new(Arc::clone(&fleet.store));
+    let schedule = Schedule::new(Arc::clone(&fleet.store));
     let export = queue_one(Event::call("export", |_| {})).mutex_name("warehouse").without_overlapping();
     schedule.add(export).unwrap();
     let report = schedule.run_due(minute(0));

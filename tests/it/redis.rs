@@ -34,7 +34,7 @@ fn minute(number: i64) -> DateTime<Utc> {
 
 /// Returns a schedule of one event, `report`, that writes `ran` into the diary, with both protections.
 fn schedule(url: &str, diary: &Diary) -> Schedule {
-    let mut schedule = Schedule::new(soloist::connect(url).expect("a url"));
+    let schedule = Schedule::new(soloist::connect(url).expect("a url"));
     schedule.add(report(diary)).expect("an event");
     schedule
 }

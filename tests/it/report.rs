@@ -20,7 +20,7 @@ fn report(clock: &ManualClock) -> Report {
     let mutex = MemoryMutex::with_clock(&clock);
     let held = LeaseRequest::new(MutexName::lease("held").unwrap(), Term::MAX, &Clock::from(&clock));
     mutex.create(&held).unwrap().expect("nobody holds it");
-    let mut schedule = Schedule::new(mutex).with_clock(&clock);
+    let schedule = Schedule::new(mutex).with_clock(&clock);
     schedule
         .add(Event::call("reports:generate", slow).every_minute().without_overlapping())
         .unwrap()
@@ -52,7 +52,7 @@ fn a_report_is_a_table_for_a_terminal() {
 #[test]
 fn an_event_that_waited_for_others_says_how_late_it_started() {
     let clock = ManualClock::at(noon());
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     let takes = |seconds| {
         let clock = clock.clone();
         move |_: &soloist::Run| clock.advance(Duration::from_secs(seconds))
@@ -83,7 +83,7 @@ fn an_event_that_waited_for_others_says_how_late_it_started() {
 fn a_skip_fails_if_the_run_that_it_meets_has_been_running_for_longer_than_it_may() {
     let clock = ManualClock::at(noon());
     let store = TestStore::new(&clock);
-    let mut schedule = Schedule::new(store.clone());
+    let schedule = Schedule::new(store.clone());
     let hour = Duration::from_secs(3600);
     schedule
         .add(Event::call("limited", |_| {}).every_minute().without_overlapping().stuck_after(hour))
@@ -119,7 +119,7 @@ fn a_skip_fails_if_the_run_that_it_meets_has_been_running_for_longer_than_it_may
 fn reports_that_say_the_same_are_equal() {
     let report = |message: &'static str| {
         let clock = ManualClock::at(noon());
-        let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+        let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
         schedule
             .add(Event::call("broken", move |_| Err(message.into())).every_minute().without_overlapping())
             .unwrap()
@@ -140,7 +140,7 @@ fn a_tick_in_which_nothing_was_due_is_one_line() {
 
 #[test]
 fn one_entry_reads_as_one_line() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(Event::call("e", |_| {}).every_minute().when(|_| false)).unwrap();
     let entry = schedule.run_event("e", DateTime::UNIX_EPOCH + TimeDelta::seconds(7)).unwrap();
     assert_eq!(entry.to_string(), "e  1970-01-01 00:00:07 UTC  skipped, filtered out by `when`");
@@ -182,7 +182,7 @@ fn main_in(role: &str) -> Command {
 
 /// Returns a report with an error that panics when it is shown.
 fn unspeakable() -> Report {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule
         .add(Event::call("a", |_| Err(Unspeakable.into())).every_minute())
         .unwrap()

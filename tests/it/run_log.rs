@@ -37,7 +37,7 @@ fn the_last_runs_of_the_fleet_are_on_record_whichever_server_had_them() {
         let fails = |run: &Run| if run.occurrence() == minute(1) { Err("no paper".into()) } else { Ok(()) };
         Event::call("a", fails).every_minute().on_one_server().without_overlapping()
     };
-    let (mut one, mut other) = (logged(&mutex), logged(&mutex));
+    let (one, other) = (logged(&mutex), logged(&mutex));
     one.add(event()).unwrap();
     other.add(event()).unwrap();
     for number in 0..5 {
@@ -59,7 +59,7 @@ fn the_last_runs_of_the_fleet_are_on_record_whichever_server_had_them() {
 #[test]
 fn a_schedule_without_a_log_says_so_and_not_that_nothing_ran() {
     let (_clock, mutex) = store();
-    let mut schedule = Schedule::new(mutex.clone());
+    let schedule = Schedule::new(mutex.clone());
     schedule.add(Event::call("a", |_| {}).every_minute()).unwrap();
     for error in [schedule.runs("a").unwrap_err(), schedule.skips("a").unwrap_err()] {
         assert!(matches!(error, RunLogError::NotKept), "{error}");
@@ -76,7 +76,7 @@ fn a_schedule_without_a_log_says_so_and_not_that_nothing_ran() {
 #[test]
 fn a_failure_is_on_record_with_its_error_and_the_last_success_stays() {
     let (_clock, mutex) = store();
-    let mut schedule = logged(&mutex);
+    let schedule = logged(&mutex);
     let fails = |run: &Run| if run.occurrence() > noon() { Err("no\npaper".into()) } else { Ok(()) };
     schedule.add(Event::call("a", fails).every_minute()).unwrap();
     (0..6).for_each(|number| drop(schedule.run_due(minute(number))));
@@ -90,7 +90,7 @@ fn a_failure_is_on_record_with_its_error_and_the_last_success_stays() {
 #[test]
 fn a_run_at_work_is_on_record_and_one_whose_lease_is_gone_is_presumed_dead() {
     let (clock, mutex) = store();
-    let mut schedule = logged(&mutex);
+    let schedule = logged(&mutex);
     let seen = Arc::new(Mutex::new(None));
     let (shared, inner) = (Arc::clone(&seen), Arc::new(Mutex::new(None::<Schedule>)));
     let nested = Arc::clone(&inner);
@@ -135,7 +135,7 @@ fn with_log_out() -> (Arc<AtomicBool>, Scripted) {
 #[test]
 fn a_log_that_is_out_delays_no_run_and_is_written_when_it_is_back() {
     let (out, store) = with_log_out();
-    let mut schedule = Schedule::new(store).with_run_log(100).unwrap();
+    let schedule = Schedule::new(store).with_run_log(100).unwrap();
     schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping()).unwrap();
     for number in 0..5 {
         assert!(schedule.run_due(minute(number)).outcome("a").is_some());
@@ -162,7 +162,7 @@ fn no_gate_waits_for_a_log_that_does_not_answer() {
         }
         Ok(())
     });
-    let mut schedule = Schedule::new(store).with_run_log(3).unwrap();
+    let schedule = Schedule::new(store).with_run_log(3).unwrap();
     for number in 0..RUNS {
         let ran = Arc::clone(&ran);
         let task = move |_: &Run| {
@@ -182,7 +182,7 @@ fn no_gate_waits_for_a_log_that_does_not_answer() {
 #[test]
 fn no_gate_waits_for_the_log_of_a_directory_while_somebody_has_locked_it() {
     let folder = tempfile::tempdir().unwrap();
-    let mut schedule = Schedule::new(FileMutex::in_dir(folder.path()).unwrap()).with_run_log(3).unwrap();
+    let schedule = Schedule::new(FileMutex::in_dir(folder.path()).unwrap()).with_run_log(3).unwrap();
     schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping().on_one_server()).unwrap();
     let ran = |number| schedule.run_due(minute(number)).outcome("a").is_some();
     assert!(ran(0));
@@ -202,7 +202,7 @@ fn failing_servers(mutex: &MemoryMutex) -> (Arc<AtomicBool>, [Schedule; 2]) {
     let servers = [(); 2].map(|()| {
         let fails = Arc::clone(&fails);
         let task = move |_: &Run| if fails.load(Ordering::Relaxed) { Err("no paper".into()) } else { Ok(()) };
-        let mut server = Schedule::new(mutex.clone()).named("shop").unwrap().with_run_log(10).unwrap();
+        let server = Schedule::new(mutex.clone()).named("shop").unwrap().with_run_log(10).unwrap();
         server.add(Event::call("a", task).every_minute().on_one_server().pause_on_failure(3)).unwrap();
         server.add(Event::call("b", |_| {}).every_minute()).unwrap();
         server
@@ -327,7 +327,7 @@ fn occurrences_that_ran_nowhere_are_counted_over_the_fleet_by_their_reasons() {
     let clock = ManualClock::at(noon());
     let store = TestStore::new(&clock);
     let server = || {
-        let mut schedule = Schedule::new(store.clone()).named("shop").unwrap().with_run_log(3).unwrap();
+        let schedule = Schedule::new(store.clone()).named("shop").unwrap().with_run_log(3).unwrap();
         schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping().on_one_server()).unwrap();
         schedule
     };
@@ -349,7 +349,7 @@ fn occurrences_that_ran_nowhere_are_counted_over_the_fleet_by_their_reasons() {
     assert_eq!(skips(&here), [("overlapping", 3, minute(3)), ("paused", 1, minute(4))]);
     assert_eq!(here.runs("a").unwrap().len(), 1, "they are no runs");
 
-    let mut without_a_log = Schedule::new(store.clone());
+    let without_a_log = Schedule::new(store.clone());
     without_a_log.add(Event::call("a", |_| {}).every_minute().without_overlapping()).unwrap();
     let _hangs = store.run_elsewhere("a").unwrap();
     assert_eq!(tick(&without_a_log, 11), Some("overlapping"));
@@ -360,7 +360,7 @@ fn occurrences_that_ran_nowhere_are_counted_over_the_fleet_by_their_reasons() {
 fn a_server_writes_what_it_skipped_of_an_event_once_in_ten_seconds_and_the_rest_when_its_loop_ends() {
     let (clock, mutex) = store();
     let store = Scripted::over(mutex.clone());
-    let mut schedule = Schedule::new(store.clone()).with_clock(&clock).with_run_log(3).unwrap();
+    let schedule = Schedule::new(store.clone()).with_clock(&clock).with_run_log(3).unwrap();
     for name in ["a", "b"] {
         schedule.add(Event::call(name, |_| {}).every_second().without_overlapping()).unwrap();
         let request = LeaseRequest::new(MutexName::lease(name).unwrap(), Term::MAX, &mutex.clock());
@@ -390,7 +390,7 @@ fn what_could_not_be_counted_is_counted_with_the_next() {
     let is_out = move |call: &Call| {
         if call.is("count_skips") && switch.load(Ordering::Relaxed) { call.times_out() } else { Ok(()) }
     };
-    let mut schedule =
+    let schedule =
         Schedule::new(Scripted::over(mutex.clone()).before(is_out)).with_clock(&clock).with_run_log(3).unwrap();
     schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping()).unwrap();
     let request = LeaseRequest::new(MutexName::lease("a").unwrap(), Term::MAX, &mutex.clock());

@@ -233,7 +233,7 @@ fn a_store_that_comes_back_empty_lets_a_minute_run_twice_and_tells_the_first_run
 #[test]
 fn a_fixed_lease_that_was_forgotten_is_told_of_when_the_run_ends() {
     let store = MemoryMutex::new();
-    let mut schedule = Schedule::new(store.clone());
+    let schedule = Schedule::new(store.clone());
     let forgets = move |run: &Run| {
         let name = MutexName::lease(run.name()).expect("a name");
         assert!(store.break_lease(&name).expect("it answers").is_freed());

@@ -33,7 +33,7 @@ fn tasks_and_hooks_with_question_marks_need_no_annotation() {
         std::fs::read("/var/empty/none")?;
         Ok(())
     };
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     for event in [
         Event::call("e", |_| {
             let text = std::fs::read_to_string("/var/empty/none")?;
@@ -277,17 +277,22 @@ fn what_is_said_twice_is_not_lost_silently() {
     Schedule::in_process().add(event("e").apply(common).apply(common)).unwrap();
 }
 
+/// Returns the names of the events that are due.
+fn due(schedule: &Schedule, time: &str) -> Vec<String> {
+    schedule.due(at(time)).map(|name| name.to_string()).collect()
+}
+
 #[track_caller]
 fn is_refused(event: Event, message: &str) {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(Event::call("taken", |_| {}).daily()).unwrap();
     assert_eq!(schedule.add(event).unwrap_err().to_string(), message);
-    assert_eq!(schedule.due(at("2026-03-01T00:00:00Z")).collect::<Vec<_>>(), ["taken"], "nothing else was added");
+    assert_eq!(due(&schedule, "2026-03-01T00:00:00Z"), ["taken"], "nothing else was added");
 }
 
 #[test]
 fn what_needs_no_extension_is_accepted_by_a_store_that_has_none() {
-    let mut schedule = Schedule::new(can_not_extend());
+    let schedule = Schedule::new(can_not_extend());
     schedule.add(event("fixed").daily().without_overlapping_for(HOUR)).unwrap();
     schedule
         .add(event("claimed").daily().on_one_server().timeout(HOUR).on_outage(OutagePolicy::RunUnprotected))
@@ -300,7 +305,7 @@ fn what_needs_no_extension_is_accepted_by_a_store_that_has_none() {
 
 #[test]
 fn the_term_of_a_schedule_is_refused_where_it_is_too_short_to_be_renewed() {
-    let mut schedule = Schedule::in_process().with_lease_term(Term::MIN);
+    let schedule = Schedule::in_process().with_lease_term(Term::MIN);
     let error = schedule.add(event("renewed").daily().without_overlapping()).unwrap_err();
     assert_eq!(error.kind(), AddErrorKind::OutOfRange, "{error}");
     assert!(error.to_string().contains("`Schedule::with_lease_term(1ms)`: use 100ms to ten years"), "{error}");
@@ -318,7 +323,7 @@ fn the_first_thing_that_is_wrong_is_what_is_said() {
 #[test]
 fn events_run_one_after_another_in_the_order_in_which_they_were_added() {
     let diary = Diary::default();
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     // The zones alternate, so that the order is not that of the timetables in memory.
     for (at, zone) in ["UTC", "+02:00", "UTC", "-05:30", "+02:00"].into_iter().enumerate() {
         let name = format!("event {at}");
@@ -332,7 +337,7 @@ fn events_run_one_after_another_in_the_order_in_which_they_were_added() {
 
 #[test]
 fn a_tick_runs_what_is_due_in_its_minute_and_nothing_else() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule
         .add(event("minute").every_minute())
         .unwrap()
@@ -340,7 +345,7 @@ fn a_tick_runs_what_is_due_in_its_minute_and_nothing_else() {
         .unwrap()
         .add(event("noon in Berlin").daily_at("12:00").timezone("Europe/Berlin"))
         .unwrap();
-    let due = |text| schedule.due(at(text)).collect::<Vec<_>>();
+    let due = |text| due(&schedule, text);
     assert_eq!(due("2026-03-01T12:01:00Z"), ["minute"]);
     assert_eq!(due("2026-03-01T12:15:59.999Z"), ["minute", "quarter"]);
     assert_eq!(due("2026-03-01T11:00:30Z"), ["minute", "quarter", "noon in Berlin"]);
@@ -354,7 +359,7 @@ fn a_tick_runs_what_is_due_in_its_minute_and_nothing_else() {
 #[test]
 fn what_is_not_due_or_not_protected_or_filtered_asks_the_store_nothing() {
     let store = Scripted::fleet();
-    let mut schedule = Schedule::new(store.clone());
+    let schedule = Schedule::new(store.clone());
     schedule
         .add(event("not due").daily_at("02:30").without_overlapping().on_one_server())
         .unwrap()
@@ -377,7 +382,7 @@ fn what_is_not_due_or_not_protected_or_filtered_asks_the_store_nothing() {
 fn a_task_that_runs_its_own_event_meets_its_own_lease() {
     let dir = tempfile::tempdir().unwrap();
     let stores = [Schedule::in_process(), Schedule::new(soloist::FileMutex::in_dir(dir.path()).unwrap())];
-    for mut schedule in stores {
+    for schedule in stores {
         let itself = Arc::new(std::sync::OnceLock::<Schedule>::new());
         let (seen, diary) = (Arc::clone(&itself), Diary::default());
         let said = diary.clone();
@@ -410,7 +415,7 @@ fn filters_are_asked_in_their_order_until_one_refuses() {
             answer
         }
     };
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let event = event("e").every_minute().timezone("+01:00");
     let event = event.when(filter("when", true)).skip(filter("skip", false)).skip(filter("skip 2", true));
     schedule.add(event.when(filter("never asked", true))).unwrap();
@@ -423,7 +428,7 @@ fn filters_are_asked_in_their_order_until_one_refuses() {
 
 #[test]
 fn the_filter_that_refused_is_named() {
-    let mut schedule = Schedule::in_process().with_environment("staging");
+    let schedule = Schedule::in_process().with_environment("staging");
     let hourly = |name: &str| event(name).hourly();
     schedule.add(hourly("day").between("8:00", "11:30").environments(["staging", "test"])).unwrap();
     schedule.add(hourly("night").unless_between("11:00", "13:00").when(|_| true)).unwrap();
@@ -442,7 +447,7 @@ fn the_filter_that_refused_is_named() {
 
 #[test]
 fn a_name_that_is_not_there_is_answered_with_the_nearest() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let said = |schedule: &Schedule, name: &str| schedule.run_event(name, noon()).unwrap_err().to_string();
     assert_eq!(said(&schedule, "imprt"), "there is no event `imprt` in the schedule");
     for name in ["import", "db:backup", "a", "b", "c", "d"] {
@@ -503,7 +508,7 @@ fn hooks_run_around_the_task_while_the_lease_is_held() {
     };
     let (before, task, then, success, failure) =
         (note("before"), note("task"), note("then"), note("success"), note("failure"));
-    let mut schedule = Schedule::new(mutex.clone());
+    let schedule = Schedule::new(mutex.clone());
     let event = Event::call("e", move |_| task()).every_minute().without_overlapping().before(move |_| before());
     let event = event.then(move |_, _| then()).on_success(move |_, _| success()).on_failure(move |_, _| failure());
     schedule.add(event).unwrap();
@@ -516,7 +521,7 @@ fn hooks_run_around_the_task_while_the_lease_is_held() {
 #[test]
 fn the_run_knows_its_occurrence_lease_and_token() {
     let (sender, runs) = mpsc::channel();
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let task = move |run: &soloist::Run| Ok(sender.send(run.clone())?);
     schedule.add(Event::call("e", task).every_minute().without_overlapping().on_one_server()).unwrap();
     for minute in ["12:00", "12:01"] {
@@ -536,7 +541,7 @@ fn an_event_that_is_still_at_work_is_not_started_again() {
     let (entered, wait_for_entry) = mpsc::channel();
     let (go_on, wait_to_go_on) = mpsc::channel::<()>();
     let wait_to_go_on = std::sync::Mutex::new(wait_to_go_on);
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let task = move |_: &soloist::Run| {
         entered.send(()).unwrap();
         wait_to_go_on.lock().unwrap().recv().unwrap();
@@ -565,7 +570,7 @@ fn an_occurrence_starts_once_however_many_schedules_tick() {
     let (mutex, diary) = (MemoryMutex::new(), Diary::default());
     let servers: Vec<Schedule> = (0..3)
         .map(|_| {
-            let mut schedule = Schedule::new(mutex.clone());
+            let schedule = Schedule::new(mutex.clone());
             schedule.add(Event::call("e", diary.task("ran")).every_minute().on_one_server()).unwrap();
             schedule
         })
@@ -590,7 +595,7 @@ fn a_server_that_meets_a_running_event_does_not_consume_its_occurrence() {
     let mutex = MemoryMutex::new();
     let request = LeaseRequest::new(MutexName::lease("e").unwrap(), Term::MAX, &Clock::system());
     let running = mutex.create(&request).unwrap().expect("nobody holds it");
-    let mut schedule = Schedule::new(mutex.clone());
+    let schedule = Schedule::new(mutex.clone());
     schedule.add(event("e").every_minute().on_one_server().without_overlapping()).unwrap();
     assert!(matches!(skipped(&schedule.run_due(noon()), "e"), SkipReason::Overlapping(_)));
     assert!(mutex.forget(&running).unwrap());
@@ -600,7 +605,7 @@ fn a_server_that_meets_a_running_event_does_not_consume_its_occurrence() {
 
 #[test]
 fn events_that_share_a_mutex_exclude_one_another_and_keep_their_own_occurrences() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let shared = |event: Event| event.every_minute().mutex_name("shared").without_overlapping().on_one_server();
     schedule.add(event("a").apply(shared)).unwrap().add(event("b").apply(shared)).unwrap();
     let report = schedule.run_due(noon());
@@ -610,7 +615,7 @@ fn events_that_share_a_mutex_exclude_one_another_and_keep_their_own_occurrences(
 #[test]
 fn an_event_may_keep_its_mutex_in_a_store_of_its_own() {
     let (own, others) = (Scripted::fleet(), Scripted::fleet());
-    let mut schedule = Schedule::new(others.clone());
+    let schedule = Schedule::new(others.clone());
     schedule.add(event("e").every_minute().mutex(own.clone()).without_overlapping()).unwrap();
     assert!(!schedule.run_due(noon()).is_failure());
     assert_eq!((own.calls(), others.calls()), (2, 0));
@@ -619,7 +624,7 @@ fn an_event_may_keep_its_mutex_in_a_store_of_its_own() {
 #[test]
 fn a_gate_asked_too_late_after_its_tick_began_is_refused() {
     let clock = ManualClock::at(noon());
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     let slow = |clock: &ManualClock, minutes: u64| {
         let clock = clock.clone();
         move |_: &soloist::Run| clock.advance(Duration::from_secs(minutes * 60))
@@ -644,7 +649,7 @@ fn a_gate_asked_too_late_after_its_tick_began_is_refused() {
 fn a_claim_outlives_the_time_in_which_its_occurrence_may_be_asked_for() {
     let clock = ManualClock::at(noon());
     let mutex = MemoryMutex::with_clock(&clock);
-    let mut schedule = Schedule::new(mutex).with_clock(&clock);
+    let schedule = Schedule::new(mutex).with_clock(&clock);
     schedule.add(event("e").every_minute().on_one_server()).unwrap();
     assert!(ran(&schedule.run_due(noon()), "e").is_success());
     clock.advance(Duration::from_secs(10 * 60 + 4 * 60));
@@ -656,7 +661,7 @@ fn a_lease_that_ran_out_under_its_task_is_reported_and_its_new_holder_left_alone
     let clock = ManualClock::at(noon());
     let mutex = MemoryMutex::with_clock(&clock);
     let name = MutexName::lease("e").unwrap();
-    let mut schedule = Schedule::new(mutex.clone()).with_clock(&clock);
+    let schedule = Schedule::new(mutex.clone()).with_clock(&clock);
     let task = {
         let (clock, mutex, name) = (clock.clone(), mutex.clone(), name.clone());
         move |_: &soloist::Run| {
@@ -676,37 +681,36 @@ fn a_lease_that_ran_out_under_its_task_is_reported_and_its_new_holder_left_alone
 
 #[test]
 fn a_removed_event_is_gone_and_the_others_keep_their_places() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     for name in ["a", "b", "c"] {
         schedule.add(event(name).every_minute()).unwrap();
     }
     assert!(schedule.remove("b"));
     assert!(!schedule.remove("b"));
-    assert_eq!(schedule.due(noon()).collect::<Vec<_>>(), ["a", "c"]);
+    assert_eq!(due(&schedule, "2026-03-01T12:00:00Z"), ["a", "c"]);
     assert_eq!(schedule.run_event("c", noon()).unwrap().event(), "c");
     assert_eq!(
         schedule.run_event("b", noon()).unwrap_err().to_string(),
         "there is no event `b` in the schedule; it has `a` and `c`"
     );
     schedule.add(event("b").every_minute()).unwrap();
-    assert_eq!(schedule.due(noon()).collect::<Vec<_>>(), ["a", "c", "b"]);
+    assert_eq!(due(&schedule, "2026-03-01T12:00:00Z"), ["a", "c", "b"]);
 }
 
 #[test]
-fn a_clone_shares_the_events_and_is_changed_on_its_own() {
-    let mut schedule = Schedule::in_process();
+fn a_clone_shares_the_events_and_the_store() {
+    let schedule = Schedule::in_process();
     schedule.add(event("a").every_minute().on_one_server()).unwrap();
-    let mut changed = schedule.clone();
-    changed.add(event("b").every_minute()).unwrap();
-    assert_eq!(schedule.due(noon()).count(), 1);
-    assert_eq!(changed.due(noon()).count(), 2);
+    let clone = schedule.clone();
+    clone.add(event("b").every_minute()).unwrap();
+    assert_eq!(schedule.due(noon()).count(), 2);
     assert!(ran(&schedule.run_due(noon()), "a").is_success());
-    assert!(matches!(skipped(&changed.run_due(noon()), "a"), SkipReason::RanElsewhere(_)), "the store is shared");
+    assert!(matches!(skipped(&clone.run_due(noon()), "a"), SkipReason::RanElsewhere(_)), "the store is shared");
 }
 
 #[test]
 fn an_idle_tick_allocates_nothing() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let zones = ["UTC", "Europe/Berlin", "America/New_York", "+05:45"];
     for (number, zone) in (0..1_000).zip(zones.into_iter().cycle()) {
         schedule.add(event(&format!("e{number}")).daily_at("02:30").timezone(zone).without_overlapping()).unwrap();
@@ -719,7 +723,7 @@ fn an_idle_tick_allocates_nothing() {
 #[test]
 fn the_time_of_the_hooks_is_not_the_tasks() {
     let clock = ManualClock::at(noon());
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     let pass = |seconds: u64| {
         let clock = clock.clone();
         move || clock.advance(Duration::from_secs(seconds))
@@ -746,7 +750,7 @@ fn on_a_fleets_store_an_event_is_released_before_the_next_one_runs_or_is_filtere
         let store = store.clone();
         move |event: &str| store.exists(&MutexName::lease(event).unwrap()).unwrap()
     };
-    let mut schedule = Schedule::new(store.clone());
+    let schedule = Schedule::new(store.clone());
     let protected = |event: Event| event.every_minute().without_overlapping();
     schedule.add(protected(Event::call("first", diary.task("first")))).unwrap();
     let (seen, note) = (holds.clone(), diary.clone());
@@ -779,7 +783,7 @@ fn a_release_goes_along_with_the_next_admission_unless_it_would_wait_for_code_of
     for (next, calls) in nexts {
         let memory = MemoryMutex::new();
         let store = Scripted::over(memory.clone());
-        let mut schedule = Schedule::new(store.clone());
+        let schedule = Schedule::new(store.clone());
         schedule.add(event("first").every_minute().without_overlapping()).unwrap();
         let is_released = move |_: &soloist::Run| match memory.exists(&MutexName::lease("first").unwrap()) {
             Ok(false) => Ok(()),
@@ -808,7 +812,7 @@ fn a_store_ends_with_its_schedule_although_a_lease_was_kept_in_it_a_moment_ago()
         let _ = &part_of_the_store;
         Ok(())
     });
-    let mut schedule = Schedule::new(store);
+    let schedule = Schedule::new(store);
     schedule.add(event("e").every_minute().without_overlapping()).unwrap();
     ran(&schedule.run_due(noon()), "e");
     drop(schedule);

@@ -53,7 +53,7 @@ fn trigger_after(shutdown: &Shutdown, diary: &Diary, line: &'static str) -> thre
 #[test]
 fn what_is_due_after_a_shutdown_began_is_skipped_and_its_store_is_not_asked() {
     let (store, shutdown, diary) = (Scripted::fleet(), without_drain(), Diary::default());
-    let mut schedule = Schedule::new(store.clone()).with_shutdown(&shutdown);
+    let schedule = Schedule::new(store.clone()).with_shutdown(&shutdown);
     let triggers = shutdown.clone();
     schedule.add(Event::call("first", move |_| triggers.trigger()).every_minute()).unwrap();
     schedule.add(Event::call("lease", diary.task("lease")).every_minute().without_overlapping()).unwrap();
@@ -81,7 +81,7 @@ fn what_is_due_after_a_shutdown_began_is_skipped_and_its_store_is_not_asked() {
 #[test]
 fn in_the_background_too_nothing_new_starts() {
     let (shutdown, diary) = (without_drain(), Diary::default());
-    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    let schedule = Schedule::in_process().with_shutdown(&shutdown);
     for name in ["one", "two", "three"] {
         let event = Event::call(name, diary.task(name)).every_minute().without_overlapping().in_background();
         schedule.add(event).unwrap();
@@ -97,7 +97,7 @@ fn in_the_background_too_nothing_new_starts() {
 #[test]
 fn a_callback_is_told_its_hooks_run_and_its_lease_goes_back_last() {
     let (store, shutdown, diary) = (MemoryMutex::new(), without_drain(), Diary::default());
-    let mut schedule = Schedule::new(store.clone()).with_shutdown(&shutdown);
+    let schedule = Schedule::new(store.clone()).with_shutdown(&shutdown);
     let (hook, held) = (diary.clone(), store.clone());
     let name = MutexName::lease("reports").unwrap();
     let asked = name.clone();
@@ -131,7 +131,7 @@ fn a_callback_is_told_its_hooks_run_and_its_lease_goes_back_last() {
 #[test]
 fn every_run_at_work_is_told_in_the_background_too() {
     let (shutdown, diary) = (without_drain(), Diary::default());
-    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    let schedule = Schedule::in_process().with_shutdown(&shutdown);
     for name in ["one", "two", "three"] {
         schedule.add(Event::call(name, until_told(&diary, name)).every_minute().in_background()).unwrap();
     }
@@ -148,7 +148,7 @@ fn every_run_at_work_is_told_in_the_background_too() {
 #[test]
 fn a_task_that_ends_well_all_the_same_has_succeeded() {
     let (shutdown, diary) = (without_drain(), Diary::default());
-    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    let schedule = Schedule::in_process().with_shutdown(&shutdown);
     let triggers = shutdown.clone();
     let task = move |run: &Run| {
         triggers.trigger();
@@ -169,7 +169,7 @@ fn the_first_reason_to_stop_stays_the_reason() {
     for shut_down_first in [true, false] {
         let clock = ManualClock::at(noon());
         let (shutdown, moved) = (without_drain(), clock.clone());
-        let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock).with_shutdown(&shutdown);
+        let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock).with_shutdown(&shutdown);
         let triggers = shutdown.clone();
         let task = move |run: &Run| {
             let (time_out, ask) = (|| moved.advance(Duration::from_secs(60)), || triggers.trigger());
@@ -202,7 +202,7 @@ fn what_was_admitted_while_it_began_is_given_back_with_its_occurrence() {
     for beside in [false, true] {
         let (inner, shutdown, diary) = (MemoryMutex::new(), without_drain(), Diary::default());
         let store = shuts_down(&inner, &shutdown);
-        let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
+        let schedule = Schedule::new(store).with_shutdown(&shutdown);
         let names = if beside { vec!["one", "two"] } else { vec!["one"] };
         for name in &names {
             let event = Event::call(*name, diary.task(name)).every_minute().without_overlapping().on_one_server();
@@ -223,12 +223,12 @@ fn what_was_admitted_while_it_began_is_given_back_with_its_occurrence() {
 fn a_permit_that_was_admitted_while_it_began_is_given_back_with_its_lease() {
     let (inner, shutdown, diary) = (MemoryMutex::new(), without_drain(), Diary::default());
     let store = shuts_down(&inner, &shutdown);
-    let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
+    let schedule = Schedule::new(store).with_shutdown(&shutdown);
     let event = || Event::call("e", diary.task("ran")).every_minute().without_overlapping().once_per(Period::Day);
     schedule.add(event()).unwrap();
     let report = schedule.run_due(noon());
     assert!(matches!(skipped(&report, "e"), SkipReason::ShuttingDown), "{report}");
-    let mut elsewhere = Schedule::new(inner);
+    let elsewhere = Schedule::new(inner);
     elsewhere.add(event()).unwrap();
     let report = elsewhere.run_due(noon());
     assert!(ran(&report, "e").is_success(), "another server has it: {report}");
@@ -247,7 +247,7 @@ fn what_was_admitted_and_waited_for_a_thread_does_not_start_and_its_occurrence_i
         return;
     }
     let (store, shutdown, diary) = (MemoryMutex::new(), without_drain(), Diary::default());
-    let mut schedule = Schedule::new(store.clone()).with_shutdown(&shutdown);
+    let schedule = Schedule::new(store.clone()).with_shutdown(&shutdown);
     let protected = |event: Event| {
         let held = event.every_minute().without_overlapping().hold_at_least(HOUR);
         held.on_one_server().in_background()
@@ -278,7 +278,7 @@ fn shut_down_beside(directory: &Path, grace: Duration, shutdown: &Shutdown) -> (
         }
         Ok(())
     });
-    let mut schedule = Schedule::new(store).with_shutdown(shutdown);
+    let schedule = Schedule::new(store).with_shutdown(shutdown);
     let line = format!("trap '' TERM; (sleep 600 & echo $$ > {}; sleep 600)", file.display());
     let event = Event::exec("stubborn", line).every_minute().without_overlapping_for(Duration::from_secs(24 * 3600));
     schedule.add(event.grace(grace)).unwrap();
@@ -358,7 +358,7 @@ fn an_orderly_end_is_told_as_no_error() {
 
     let (heard, shutdown) = (Captured::default(), without_drain());
     with_subscriber(Registry::default().with(heard.clone().with_filter(LevelFilter::INFO)), || {
-        let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+        let schedule = Schedule::in_process().with_shutdown(&shutdown);
         let triggers = shutdown.clone();
         let passes_it_on = move |run: &Run| {
             triggers.trigger();
@@ -367,7 +367,7 @@ fn an_orderly_end_is_told_as_no_error() {
         schedule.add(Event::call("passes it on", passes_it_on).every_minute()).unwrap();
         assert!(schedule.run_due(noon()).is_failure(), "its work was not done");
         let shutdown = without_drain();
-        let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+        let schedule = Schedule::in_process().with_shutdown(&shutdown);
         let triggers = shutdown.clone();
         let in_its_words = move |run: &Run| {
             triggers.trigger();

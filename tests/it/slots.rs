@@ -63,7 +63,7 @@ impl Crowd {
 }
 
 fn server(store: &Arc<dyn EventMutex>, event: Event) -> Schedule {
-    let mut schedule = Schedule::new(Arc::clone(store));
+    let schedule = Schedule::new(Arc::clone(store));
     schedule.add(event).unwrap();
     schedule
 }
@@ -202,7 +202,7 @@ fn all_slots_are_tried_in_one_request_and_the_first_that_is_free_is_taken() {
 fn events_that_share_a_mutex_share_its_slots() {
     let store: Arc<dyn EventMutex> = Arc::new(MemoryMutex::new());
     let crowd = Crowd::default();
-    let mut schedule = Schedule::new(Arc::clone(&store));
+    let schedule = Schedule::new(Arc::clone(&store));
     for number in 0..5 {
         let crowd = crowd.clone();
         let task = move |run: &Run| -> TaskResult {
@@ -322,7 +322,7 @@ fn the_first_of_those_who_wait_ask_for_the_slots_and_the_others_read() {
 fn a_number_of_runs_that_can_not_be_is_refused() {
     #[track_caller]
     fn is_refused(settings: &[fn(Event) -> Event], kind: AddErrorKind, message: &str) {
-        let mut schedule = Schedule::in_process();
+        let schedule = Schedule::in_process();
         let named = |number: usize| Event::call(format!("event {number}"), |_| {}).every_minute();
         let mut added =
             settings.iter().enumerate().map(|(number, setting)| schedule.add(setting(named(number))).map(|_| ()));
@@ -366,7 +366,7 @@ fn who_says_one_is_one_of_those_who_say_several() {
     crowd.may_end.store(1, Ordering::SeqCst);
     assert!(ran(&runs.join().unwrap(), EVENT).is_success());
     assert!(ran(&alone.run_due(minute(2)), EVENT).is_success());
-    let mut both = Schedule::new(Arc::clone(&store));
+    let both = Schedule::new(Arc::clone(&store));
     both.add(Event::call("a", |_| {}).every_minute().at_most(1).mutex_name("m")).unwrap();
     both.add(Event::call("b", |_| {}).every_minute().without_overlapping().mutex_name("m")).unwrap();
 }
@@ -374,7 +374,7 @@ fn who_says_one_is_one_of_those_who_say_several() {
 #[cfg(unix)]
 #[test]
 fn a_command_knows_its_slot() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let event = Event::exec(EVENT, "test \"$SOLOIST_SLOT\" = 0").every_minute().at_most(2);
     schedule.add(event).unwrap();
     schedule.add(Event::exec("alone", "test -z \"$SOLOIST_SLOT\"").every_minute()).unwrap();

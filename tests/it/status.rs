@@ -23,7 +23,7 @@ fn minute(number: i64) -> DateTime<Utc> {
 #[test]
 fn an_event_at_work_is_seen_from_outside_with_its_start_its_token_and_its_holder() {
     let clock = ManualClock::at(noon());
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     let ((begun, begins), (end, ends)) = (channel(), channel::<()>());
     let ends = Mutex::new(ends);
     let task = move |_: &Run| {
@@ -60,7 +60,7 @@ fn an_event_at_work_is_seen_from_outside_with_its_start_its_token_and_its_holder
 #[test]
 fn failures_in_a_row_are_counted_up_to_the_next_success() {
     let clock = ManualClock::at(noon());
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     let fails = |run: &Run| if run.occurrence() < minute(3) { Err("no paper".into()) } else { Ok(()) };
     schedule.add(Event::call("a", fails).every_minute()).unwrap();
     let mut seen = Vec::new();
@@ -81,7 +81,7 @@ fn failures_in_a_row_are_counted_up_to_the_next_success() {
 
 #[test]
 fn a_last_success_is_known_after_later_failures() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let fails = |run: &Run| if run.occurrence() > noon() { Err("no\npaper".into()) } else { Ok(()) };
     schedule.add(Event::call("a", fails).every_minute()).unwrap();
     (0..3).for_each(|number| drop(schedule.run_due(minute(number))));
@@ -95,7 +95,7 @@ fn a_last_success_is_known_after_later_failures() {
 fn a_store_that_is_out_costs_the_status_what_only_it_knows() {
     let clock = ManualClock::at(noon());
     let store = TestStore::new(&clock);
-    let mut schedule = Schedule::new(store.clone()).named("shop").unwrap();
+    let schedule = Schedule::new(store.clone()).named("shop").unwrap();
     schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping()).unwrap();
     schedule.add(Event::call("b", |_| {}).every_minute()).unwrap();
     schedule.pause_event("b", noon() + TimeDelta::hours(1), "the supplier is out").unwrap();
@@ -116,7 +116,7 @@ fn a_store_that_is_out_costs_the_status_what_only_it_knows() {
 
 /// Adds two protected events to a schedule on this store, and takes the leases of both.
 fn with_two_held_leases<M: EventMutex + Clone + 'static>(store: &M) -> Schedule {
-    let mut schedule = Schedule::new(store.clone());
+    let schedule = Schedule::new(store.clone());
     for name in ["a", "b"] {
         schedule
             .add(Event::call(name, |_| {}).every_minute().without_overlapping_for(Duration::from_secs(60)))
@@ -156,7 +156,7 @@ fn says(path: &Path, what: &str) -> bool {
 fn who_holds_each_slot_is_told() {
     let clock = ManualClock::at(noon());
     let mutex = MemoryMutex::with_clock(&clock);
-    let mut schedule = Schedule::new(mutex).with_clock(&clock);
+    let schedule = Schedule::new(mutex).with_clock(&clock);
     let status = Arc::new(Mutex::new(None));
     let (shared, inner) = (Arc::clone(&status), Arc::new(Mutex::new(None::<Schedule>)));
     let nested = Arc::clone(&inner);
@@ -180,7 +180,7 @@ fn who_holds_each_slot_is_told() {
 #[test]
 fn a_store_is_asked_once_for_all_events_pauses_and_queues() {
     let store = Scripted::fleet();
-    let mut schedule = Schedule::new(store.clone()).named("shop").unwrap();
+    let schedule = Schedule::new(store.clone()).named("shop").unwrap();
     for number in 0..100 {
         let event = Event::call(format!("e{number}"), |_| {}).every_minute().without_overlapping();
         schedule.add(event.on_overlap(soloist::Overlap::QueueOne)).unwrap();
@@ -198,7 +198,7 @@ fn a_store_is_asked_once_for_all_events_pauses_and_queues() {
 
 #[test]
 fn a_definition_reads_as_it_was_written() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let hour = Duration::from_secs(3600);
     let event = |name: &str| Event::call(name, |_| {}).every_minute();
     schedule.add(event("bare").timezone("+02:00")).unwrap();
@@ -241,7 +241,7 @@ fn the_status_as_json_has_the_documented_form() {
 
     let clock = ManualClock::at(noon());
     let store = TestStore::new(&clock);
-    let mut schedule = Schedule::new(store.clone()).named("shop").unwrap().with_run_log(3).unwrap();
+    let schedule = Schedule::new(store.clone()).named("shop").unwrap().with_run_log(3).unwrap();
     schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping().on_one_server()).unwrap();
     let _ = schedule.run_due(noon());
     let elsewhere = store.run_elsewhere("a").unwrap();
@@ -269,6 +269,7 @@ fn the_status_as_json_has_the_documented_form() {
         "pid",
         "process_group",
         "since",
+        "timetable",
         "token",
         "until",
     ];

@@ -11,7 +11,7 @@ use soloist::{Event, EventMutex, MutexName, Period, Run, Schedule, SkipReason};
 use crate::support::{at, noon};
 
 fn schedule() -> Schedule {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(Event::call("nightly", |_| {}).daily_at("02:30").timezone("Europe/Berlin")).unwrap();
     schedule.add(Event::call("often", |_| {}).every_thirty_seconds().between("08:00", "08:01")).unwrap();
     schedule.add(Event::call("late", |_| {}).hourly()).unwrap();
@@ -43,7 +43,7 @@ fn times_are_those_of_the_wall_clock_of_the_event_or_of_the_zone_that_is_named()
     let tokyo = due_times(&schedule, "nightly", "2026-07-01 Asia/Tokyo".."2026-07-02 10:00 Asia/Tokyo");
     assert_eq!(tokyo, ["2026-07-01 09:30", "2026-07-02 09:30"]);
     // 02:00 to 03:00 comes twice.
-    let mut twice = Schedule::in_process();
+    let twice = Schedule::in_process();
     twice.add(Event::call("e", |_| {}).hourly().timezone("Europe/Berlin")).unwrap();
     let times = due_times(&twice, "e", "2026-10-25 01:00".."2026-10-25 04:00");
     assert_eq!(times, ["2026-10-25 01:00", "2026-10-25 02:00", "2026-10-25 02:00", "2026-10-25 03:00"]);
@@ -91,7 +91,7 @@ fn all_events_are_due_in_the_order_of_time_and_the_end_is_not_in_it() {
 }
 
 fn on(store: &TestStore, event: Event) -> Schedule {
-    let mut schedule = Schedule::new(store.clone());
+    let schedule = Schedule::new(store.clone());
     schedule.add(event).unwrap();
     schedule
 }

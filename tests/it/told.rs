@@ -60,7 +60,7 @@ fn a_claim_that_no_other_process_sees_is_told_once_where_nobody_listens() {
     }
     let event = |name: &str| Event::call(name, |_| {}).every_minute();
     for _ in 0..2 {
-        let mut schedule = Schedule::in_process();
+        let schedule = Schedule::in_process();
         schedule.add(event("held").without_overlapping()).unwrap();
         schedule.add(event("odd name").on_one_server()).unwrap();
         schedule.add(event("once a day").once_per(Period::Day)).unwrap();
@@ -125,7 +125,7 @@ fn a_standard_error_that_nobody_reads_holds_up_no_renewal() {
         return drop(unread);
     }
     let clock = ManualClock::at(noon());
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock));
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock));
     let task = move |_: &Run| {
         for _ in 0..10 {
             clock.advance(Duration::from_secs(15));
@@ -229,7 +229,7 @@ fn a_subscriber_that_is_stuck_on_what_the_renewal_thread_tells_holds_up_no_renew
         }
         Ok(())
     };
-    let mut schedule = Schedule::new(store);
+    let schedule = Schedule::new(store);
     schedule.add(Event::call("e", task).every_minute().timeout(Duration::from_secs(1)).without_overlapping()).unwrap();
     let report = schedule.run_due(noon());
     println!(
@@ -251,7 +251,7 @@ fn terminate_while(role: &str, telling: Duration) {
     tracing::subscriber::set_global_default(Registry::default().with(Slow(telling))).expect("nobody else listens");
     let shutdown = Shutdown::on_signals().unwrap().with_drain(Duration::ZERO);
     let terminate = || signal_hook::low_level::raise(SIGTERM).unwrap();
-    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    let schedule = Schedule::in_process().with_shutdown(&shutdown);
     let is_cancelled = move |run: &Run| {
         terminate();
         run.wait_cancelled(PATIENCE);

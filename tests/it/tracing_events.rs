@@ -169,7 +169,7 @@ fn tell_everything() {
 fn tell_of_the_end() {
     let shutdown = Shutdown::on_signals().unwrap().with_drain(Duration::from_millis(100));
     let shutdown = shutdown.with_grace(Duration::from_millis(500));
-    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    let schedule = Schedule::in_process().with_shutdown(&shutdown);
     let is_left_behind = |_: &Run| {
         signal_hook::low_level::raise(SIGTERM)?;
         until(|| false)
@@ -183,7 +183,7 @@ fn event(name: &str) -> Event {
 }
 
 fn tell_what_needs_no_thread() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     for name in ["a", "b"] {
         schedule.add(event(name).without_overlapping().in_background()).unwrap();
     }
@@ -193,8 +193,9 @@ fn tell_what_needs_no_thread() {
     tell_of_a_holder_from_the_future();
     tell_of_a_stuck_run();
     tell_of_applications();
+    tell_of_timetables();
     let shutdown = Shutdown::new();
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let ends = shutdown.clone();
     let is_cancelled = move |_: &Run| {
         ends.cancel_runs();
@@ -207,7 +208,7 @@ fn tell_what_needs_no_thread() {
 
 fn tell_of_a_loop_without_threads() {
     let shutdown = Shutdown::new();
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(event("d").every_second().on_one_server()).unwrap();
     let ends = shutdown.clone();
     schedule.on_report(move |_| ends.trigger()).work(&shutdown);
@@ -216,7 +217,7 @@ fn tell_of_a_loop_without_threads() {
 /// Sets a clock back in a loop whose report callback panics.
 fn tell_of_a_loop() {
     let (clock, shutdown) = (ManualClock::at(noon()), Shutdown::new());
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     let (set, ends) = (clock.clone(), shutdown.clone());
     let steps = Mutex::new([-4, -1, 2].into_iter());
     let task = move |_: &Run| match steps.lock().unwrap().next() {
@@ -253,7 +254,7 @@ fn tell_of_a_stuck_run() {
 fn meets_itself(store: impl EventMutex + Clone + 'static, clock: &ManualClock, change: fn(&ManualClock)) {
     let schedule = || Schedule::new(store.clone()).with_clock(clock).named("shop").unwrap();
     let protected = |event: Event| event.without_overlapping_for(4 * HOUR).stuck_after(HOUR);
-    let (mut outer, mut inner) = (schedule(), schedule());
+    let (outer, inner) = (schedule(), schedule());
     inner.add(protected(event("a"))).unwrap();
     let moved = clock.clone();
     let meets = move |_: &Run| {
@@ -268,16 +269,32 @@ fn meets_itself(store: impl EventMutex + Clone + 'static, clock: &ManualClock, c
 fn tell_of_applications() {
     let store = MemoryMutex::new();
     for application in ["shop", "shop", "billing"] {
-        let mut schedule = Schedule::new(store.clone()).named(application).unwrap();
+        let schedule = Schedule::new(store.clone()).named(application).unwrap();
         schedule.add(event("cleanup").on_one_server()).unwrap();
         assert!(!schedule.run_due(noon()).is_failure());
     }
 }
 
 /// Skips an occurrence, and runs it an hour and ten minutes later.
+/// Tells of two servers whose timetables of an event differ for an hour.
+fn tell_of_timetables() {
+    let clock = ManualClock::at(noon());
+    let store = Scripted::fleet_by(&clock);
+    let [one, other] = [Event::hourly, Event::every_minute].map(|timetable| {
+        let schedule = Schedule::new(store.clone()).with_clock(&clock);
+        schedule.add(timetable(Event::call("e", |_| {}).on_one_server())).unwrap();
+        schedule
+    });
+    for hour in 0..=1 {
+        let now = noon() + TimeDelta::hours(hour);
+        assert!(!one.run_due(now).is_failure() && !other.run_due(now).is_failure());
+        clock.advance(HOUR);
+    }
+}
+
 fn tell_of_what_was_missed() {
     let clock = ManualClock::at(noon());
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     schedule.add(Event::call("late", |_| {}).hourly().on_one_server().catch_up(HOUR)).unwrap();
     assert!(!schedule.run_due(noon()).is_failure());
     clock.advance(HOUR + HOUR / 6);
@@ -289,7 +306,7 @@ fn tell_of_a_queue() {
     let mutex = MemoryMutex::new();
     let request = LeaseRequest::new(MutexName::lease("waits").unwrap(), Term::MAX, &mutex.clock());
     mutex.create(&request).unwrap().expect("nobody holds it");
-    let mut schedule = Schedule::new(mutex);
+    let schedule = Schedule::new(mutex);
     let waits = event("waits").without_overlapping().on_overlap(Overlap::QueueOne).within(Duration::from_secs(1));
     schedule.add(waits).unwrap();
     assert!(!schedule.run_due(noon()).is_failure());
@@ -308,7 +325,7 @@ fn tell_of_what_is_observed() {
         _ if panics.swap(false, Ordering::Relaxed) => panic!("out of paper"),
         _ => {}
     };
-    let mut schedule = Schedule::new(store.clone()).observe(observer);
+    let schedule = Schedule::new(store.clone()).observe(observer);
     let moved = clock.clone();
     let is_renewed = move |_: &Run| {
         moved.advance(Duration::from_secs(25));
@@ -331,7 +348,7 @@ fn tell_of_what_is_observed() {
 /// Wakes a loop ten seconds after the minute.
 fn tell_of_a_late_tick() {
     let (clock, shutdown) = (ManualClock::at(noon()), Shutdown::new());
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     let ends = shutdown.clone();
     schedule.add(Event::call("ends it", move |_| ends.trigger()).every_minute()).unwrap();
     std::thread::scope(|scope| {
@@ -349,7 +366,7 @@ fn tell_of_a_late_tick() {
 fn tell_of_a_log_that_is_out() {
     for out in ["write", "runs"] {
         let store = Scripted::default().before(move |call| if call.is(out) { call.times_out() } else { Ok(()) });
-        let mut schedule = Schedule::new(store).named("shop").unwrap().with_run_log(10).unwrap();
+        let schedule = Schedule::new(store).named("shop").unwrap().with_run_log(10).unwrap();
         let fails = |_: &Run| Err("no paper".into());
         schedule.add(Event::call("keeps failing", fails).every_minute().pause_on_failure(1)).unwrap();
         assert!(schedule.run_due(noon()).is_failure());
@@ -361,7 +378,7 @@ fn tell_what_needs_threads(listener: &Listener) {
     let mutex = MemoryMutex::with_clock(&clock);
     let request = LeaseRequest::new(MutexName::lease("held").unwrap(), Term::MAX, &Clock::from(&clock));
     mutex.create(&request).unwrap().expect("nobody holds it");
-    let mut schedule = Schedule::new(mutex).with_clock(&clock);
+    let schedule = Schedule::new(mutex).with_clock(&clock);
     let vanishing = tempfile::tempdir().unwrap();
     let takes = |length: Duration| {
         let clock = clock.clone();
@@ -475,7 +492,7 @@ fn who_runs_and_who_is_ahead_is_told_in_fields_of_their_own() {
         let mutex = MemoryMutex::with_clock(&clock);
         let held = LeaseRequest::new(MutexName::lease("held").unwrap(), Term::DEFAULT, &Clock::from(&clock));
         mutex.create(&held).unwrap().expect("nobody holds it");
-        let mut schedule = Schedule::new(mutex).with_clock(&clock);
+        let schedule = Schedule::new(mutex).with_clock(&clock);
         schedule.add(event("runs").without_overlapping()).unwrap();
         schedule.add(event("held").without_overlapping()).unwrap();
         assert!(!schedule.run_due(noon()).is_failure());
@@ -533,7 +550,7 @@ fn what_is_gated_and_released_together_is_told_within_the_span_of_each_run() {
 
     let within = Within::default();
     with_subscriber(Registry::default().with(within.clone()), || {
-        let mut schedule = Schedule::in_process();
+        let schedule = Schedule::in_process();
         for name in ["a", "b"] {
             schedule.add(Event::call(name, |_| {}).every_minute().without_overlapping().in_background()).unwrap();
         }

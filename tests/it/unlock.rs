@@ -24,7 +24,7 @@ fn a_run_that_is_unlocked_is_told_at_its_next_renewal_and_by_whom() {
     let clock = ManualClock::at(noon());
     let store = MemoryMutex::with_clock(&clock);
     let operator = store.clone();
-    let mut schedule = Schedule::new(store);
+    let schedule = Schedule::new(store);
     let task = move |run: &Run| -> TaskResult {
         ask_to_stop(&operator, &operator.clock(), run.fencing_token().unwrap().get());
         assert_eq!(run.cancel_reason(), None, "nobody has looked yet");
@@ -48,7 +48,7 @@ fn the_request_to_stop_another_run_is_not_meant_for_this_one() {
     let clock = ManualClock::at(noon());
     let store = MemoryMutex::with_clock(&clock);
     let operator = store.clone();
-    let mut schedule = Schedule::new(store);
+    let schedule = Schedule::new(store);
     let task = move |run: &Run| {
         ask_to_stop(&operator, &operator.clock(), run.fencing_token().unwrap().get() - 1);
         clock.advance(Duration::from_secs(300));
@@ -62,7 +62,7 @@ fn the_request_to_stop_another_run_is_not_meant_for_this_one() {
 fn a_run_that_ends_before_its_first_renewal_is_looked_for_by_nobody() {
     let clock = ManualClock::at(noon());
     let store = Scripted::over(MemoryMutex::with_clock(&clock));
-    let mut schedule = Schedule::new(store.clone());
+    let schedule = Schedule::new(store.clone());
     let looks = {
         let store = store.clone();
         move || store.asked(&["held"]).len()
@@ -96,7 +96,7 @@ fn a_look_that_hangs_loses_no_lease() {
         }
         Ok(())
     });
-    let mut schedule = Schedule::new(store);
+    let schedule = Schedule::new(store);
     let task = move |run: &Run| {
         clock.advance(Duration::from_secs(600)); // ten terms
         assert!(is_looking.load(Ordering::SeqCst), "it was renewed, and the store was asked");

@@ -350,7 +350,7 @@ mod on_file {
     #[test]
     fn of_two_commands_that_start_together_neither_inherits_the_others_lease() {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let mut schedule = Schedule::new(FileMutex::in_dir(directory.path()).expect("it can be written"));
+        let schedule = Schedule::new(FileMutex::in_dir(directory.path()).expect("it can be written"));
         let line = r#"for fd in /proc/$$/fd/*; do readlink "$fd"; done | grep '\.life'"#;
         for event in ["one", "two"] {
             let event = Event::exec(event, line).every_minute().without_overlapping().in_background();

@@ -38,7 +38,7 @@ impl Loop {
         let (sender, reports) = mpsc::channel();
         let sender: Mutex<Sender<Report>> = Mutex::new(sender);
         let store = Scripted::fleet_by(&clock);
-        let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+        let schedule = Schedule::new(store.clone()).with_clock(&clock);
         schedule.add(Event::call("minute", notes(&diary)).every_minute()).unwrap();
         schedule.add(Event::call("known", notes(&diary)).cron("@yearly").on_one_server().catch_up(MINUTE)).unwrap();
         for event in events(&diary, &clock) {
@@ -292,7 +292,7 @@ fn it_ends_its_runs_when_it_is_told_to_stop() {
     let (sender, begun) = mpsc::channel();
     let sender = Mutex::new(sender);
     let diary = Diary::default();
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let noted = diary.clone();
     let task = move |run: &Run| {
         sender.lock().unwrap().send(()).ok();
@@ -320,7 +320,7 @@ fn it_ends_its_runs_when_it_is_told_to_stop() {
 fn who_is_told_of_reports_may_panic_and_the_loop_goes_on() {
     let diary = Diary::default();
     let shutdown = Shutdown::new();
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(Event::call("e", notes(&diary)).every_second()).unwrap();
     let schedule = schedule.on_report(|_| panic!("out of paper"));
     thread::scope(|scope| {
@@ -337,7 +337,7 @@ fn a_tick_without_a_thread_is_refused_and_told_and_the_loop_goes_on() {
         return;
     }
     let (diary, shutdown, reports) = (Diary::default(), Shutdown::new(), Arc::<Mutex<Vec<Report>>>::default());
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(Event::call("may hang", diary.task("runs")).every_second()).unwrap();
     schedule.add(Event::call("missed", diary.task("runs")).every_second().on_one_server().catch_up(MINUTE)).unwrap();
     let (told, ends) = (Arc::clone(&reports), shutdown.clone());
@@ -363,7 +363,7 @@ fn a_tick_without_a_thread_is_refused_and_told_and_the_loop_goes_on() {
 fn an_observer_that_does_not_return_holds_up_no_tick() {
     let (clock, shutdown) = (ManualClock::at(noon() + TimeDelta::seconds(30)), Shutdown::new());
     let (diary, stuck, is_awake) = (Diary::default(), Arc::new(Mutex::new(())), Arc::<AtomicBool>::default());
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     schedule.add(Event::call("minute", notes(&diary)).every_minute()).unwrap();
     let (waits, awake) = (Arc::clone(&stuck), Arc::clone(&is_awake));
     let schedule = schedule.observe(move |notice: &Notice<'_>| {
@@ -393,7 +393,7 @@ fn an_observer_that_does_not_return_holds_up_no_tick() {
 fn it_ticks_at_each_second_that_an_event_needs_and_at_no_other() {
     let seconds = Arc::new(Mutex::new(Vec::new()));
     let shutdown = Shutdown::new();
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let noted = Arc::clone(&seconds);
     let task = move |run: &Run| noted.lock().unwrap().push((run.occurrence(), run.lateness()));
     schedule.add(Event::call("e", task).every_two_seconds()).unwrap();
@@ -416,7 +416,7 @@ fn it_ticks_at_each_second_that_an_event_needs_and_at_no_other() {
 fn a_minute_runs_what_is_due_several_times_in_it() {
     let clock = ManualClock::at(noon() + TimeDelta::seconds(2));
     let diary = Diary::default();
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     let note = |name: &'static str| {
         let diary = diary.clone();
         Event::call(name, move |run| diary.note(format!("{name} {}", run.occurrence().format("%T"))))
@@ -470,7 +470,7 @@ fn a_minute_runs_what_is_due_several_times_in_it() {
 #[test]
 fn a_minute_without_such_events_is_one_tick() {
     let diary = Diary::default();
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(Event::call("minute", notes(&diary)).every_minute()).unwrap();
     schedule.add(Event::call("not now", notes(&diary)).every_ten_seconds().daily_at("03:00")).unwrap();
     assert_eq!(schedule.run_minute(noon()).entries().len(), 1);
@@ -481,7 +481,7 @@ fn a_minute_without_such_events_is_one_tick() {
 #[test]
 fn a_minute_ends_when_the_process_is_to_end() {
     let shutdown = Shutdown::new();
-    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    let schedule = Schedule::in_process().with_shutdown(&shutdown);
     let triggers = shutdown.clone();
     schedule.add(Event::call("e", move |_| triggers.trigger()).every_second()).unwrap();
     let report = schedule.run_minute(noon());
@@ -494,7 +494,7 @@ fn what_is_owed_is_tried_once_a_minute_however_often_something_else_is_due() {
     let mutex = MemoryMutex::with_clock(&clock);
     let held = LeaseRequest::new(MutexName::lease("hour").unwrap(), Term::MAX, &Clock::from(&clock));
     mutex.create(&held).unwrap().expect("it is free");
-    let mut schedule = Schedule::new(mutex).with_clock(&clock);
+    let schedule = Schedule::new(mutex).with_clock(&clock);
     schedule.add(Event::call("hour", |_| {}).hourly().on_one_server().without_overlapping().catch_up(HOUR)).unwrap();
     let diary = Diary::default();
     schedule.add(Event::call("often", diary.task("often")).every_ten_seconds()).unwrap();
@@ -519,7 +519,7 @@ fn a_clock_that_was_ahead_when_the_loop_began_loses_nothing_within_its_window() 
     let clock = ManualClock::at(on_the_day("09:30"));
     let (diary, shutdown) = (Diary::default(), Shutdown::new());
     let store = Scripted::fleet_by(&clock);
-    let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+    let schedule = Schedule::new(store.clone()).with_clock(&clock);
     let event = Event::call("e", notes(&diary)).cron("30 9,12 * * *").on_one_server().catch_up(HOUR);
     schedule.add(event).unwrap();
     let _ = schedule.run_due(on_the_day("09:30"));
@@ -548,7 +548,7 @@ fn catching_up_costs_a_tick_one_round_trip_for_all_its_events() {
     let calls = |catch_up: bool| {
         let clock = ManualClock::at(noon());
         let store = Scripted::fleet_by(&clock);
-        let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+        let schedule = Schedule::new(store.clone()).with_clock(&clock);
         for name in ["a", "b", "c", "d", "e", "f"] {
             let event = Event::call(name, |_| {}).every_minute().on_one_server().in_background();
             schedule.add(if catch_up { event.catch_up(HOUR) } else { event }).unwrap();
@@ -563,7 +563,7 @@ fn catching_up_costs_a_tick_one_round_trip_for_all_its_events() {
 fn events_that_catch_up_are_noted_a_hundred_at_once() {
     let clock = ManualClock::at(noon());
     let store = Scripted::fleet_by(&clock);
-    let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+    let schedule = Schedule::new(store.clone()).with_clock(&clock);
     for number in 0..250 {
         let event = Event::call(format!("e{number}"), |_| {}).every_minute().on_one_server().catch_up(HOUR);
         schedule.add(event.in_background()).unwrap();
@@ -577,7 +577,7 @@ fn events_that_catch_up_are_noted_a_hundred_at_once() {
 fn reports_are_told_of_every_tick_in_which_something_was_due() {
     let diary = Diary::default();
     let told = diary.clone();
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(Event::call("e", |_| {}).hourly()).unwrap();
     let schedule = schedule.on_report(move |report| told.note(report.at().format("%R").to_string()));
     for minute in [0, 1, 60] {

@@ -8,7 +8,7 @@ use soloist::{Event, FileMutex, Schedule};
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [directory, when] = &arguments[..] else { return Err("usage: cron_program DIRECTORY due|idle".into()) };
-    let mut schedule = Schedule::new(FileMutex::in_dir(directory)?);
+    let schedule = Schedule::new(FileMutex::in_dir(directory)?);
     let event = Event::call("reports:generate", |_| {}).without_overlapping();
     schedule.add(if when == "due" { event.every_minute() } else { event.yearly() })?;
     let report = schedule.run_due(chrono::Utc::now());

@@ -134,7 +134,8 @@ pub(super) fn the_holder_tells_its_application_and_its_instance<H: Harness>(subj
     let labels = [["shop", "blue"], ["my shop (a) app=%41", "instance=b ü"], [&*longest, &*longest]];
     for [application, instance] in labels {
         let [application, instance] = [application, instance].map(|part| Some(part.into()));
-        let label = Arc::new(Label { application, instance, reason: Some("a (good) reason".into()) });
+        let (timetable, reason) = (Some("daily at 02:30, UTC".into()), Some("a (good) reason".into()));
+        let label = Arc::new(Label { application, instance, timetable, reason, ..Label::default() });
         let lease = subject.request(&name).labelled(Some(&label));
         let both = Admission::both(lease.clone(), lease.with(claim.clone(), long()));
         let Admitted::Granted(grant) = subject.admit(&both) else {
@@ -142,13 +143,14 @@ pub(super) fn the_holder_tells_its_application_and_its_instance<H: Harness>(subj
         };
         for name in [&name, &claim] {
             let told = subject.holder(name);
-            let parts =
-                |holder: &Holder| [holder.application(), holder.instance()].map(|part| part.map(Arc::<str>::from));
+            let parts = |holder: &Holder| {
+                [holder.application(), holder.instance(), holder.timetable()].map(|part| part.map(Arc::<str>::from))
+            };
             let told = told.as_ref().map(parts).unwrap_or_default();
-            if told == [None, None] {
+            if told == [None, None, None] {
                 return CaseResult::DoesNotApply("the store does not keep the text of a holder");
             }
-            let expected = [label.application.clone(), label.instance.clone()];
+            let expected = [label.application.clone(), label.instance.clone(), label.timetable.clone()];
             must(told == expected, promise, name, format_args!("told {told:?}, it is {expected:?}"));
         }
         [grant.lease(), grant.claim()].into_iter().flatten().for_each(|lease| subject.gives_back(lease));

@@ -46,7 +46,7 @@ impl Event {
     /// use soloist::{Event, Period, Schedule, Verdict};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
+    /// let schedule = Schedule::in_process();
     /// schedule.add(Event::call("digest", |_| {}).every_minute().once_per(Period::Hour))?;
     /// for (time, runs) in [("15:01", true), ("15:02", false), ("15:59", false), ("16:00", true)] {
     ///     let report = schedule.run_due(format!("2026-03-01T{time}:00Z").parse()?);
@@ -114,7 +114,7 @@ impl Event {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let clock = ManualClock::at("2026-03-01T12:00:00Z".parse()?);
-    /// let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    /// let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     /// schedule.add(Event::call("e", |_| {}).hourly().on_one_server().catch_up(Duration::from_secs(30 * 60)))?;
     /// assert_eq!(schedule.run_due("2026-03-01T12:00:00Z".parse()?).entries().len(), 1);
     /// clock.advance(Duration::from_secs(70 * 60)); // nobody ticks at 13:00
@@ -151,7 +151,7 @@ impl Event {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let clock = ManualClock::at("2026-03-01T12:00:00Z".parse()?);
-    /// let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    /// let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     /// let event = Event::call("hourly figures", |run| println!("the hour from {}", run.occurrence()));
     /// schedule.add(event.hourly().on_one_server().catch_up_all(Duration::from_secs(24 * 3600), 24))?;
     /// let _ = schedule.run_due("2026-03-01T12:00:00Z".parse()?);

@@ -22,7 +22,7 @@ impl Event {
     /// use soloist::{Event, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
+    /// let schedule = Schedule::in_process();
     /// schedule.add(Event::call("reports", |_| {}).cron("*/10 8-18 * * MON-FRI"))?;
     /// let error = schedule.add(Event::call("backup", |_| {}).cron("61 * * * *")).unwrap_err();
     /// assert!(error.to_string().contains("61"));
@@ -75,7 +75,7 @@ impl Event {
     /// use soloist::{Event, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
+    /// let schedule = Schedule::in_process();
     /// schedule.add(Event::call("berlin", |_| {}).daily_at("02:30").timezone("Europe/Berlin"))?;
     /// let offset = FixedOffset::east_opt(5 * 3600 + 45 * 60).unwrap();
     /// schedule.add(Event::call("kathmandu", |_| {}).daily_at("02:30").timezone(offset))?;

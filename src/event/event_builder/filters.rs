@@ -18,7 +18,7 @@ impl Event {
     /// use soloist::{Event, Schedule, SkipReason, Verdict};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process().with_environment("staging");
+    /// let schedule = Schedule::in_process().with_environment("staging");
     /// schedule
     ///     .add(Event::call("reports:generate", |_| {}).every_minute().environments(["production", "staging"]))?
     ///     .add(Event::call("invoices:send", |_| {}).every_minute().environments(["production"]))?;

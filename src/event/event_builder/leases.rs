@@ -152,7 +152,7 @@ impl Event {
     /// use soloist::{Event, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
+    /// let schedule = Schedule::in_process();
     /// schedule.add(Event::call("import", |_| {}).hourly().mutex_name("warehouse").without_overlapping())?;
     /// schedule.add(Event::call("export", |_| {}).daily().mutex_name("warehouse").without_overlapping())?;
     /// # Ok(())

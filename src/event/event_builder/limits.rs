@@ -49,7 +49,7 @@ impl Event {
     /// use soloist::{Event, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process().named("shop")?.with_run_log(20)?;
+    /// let schedule = Schedule::in_process().named("shop")?.with_run_log(20)?;
     /// schedule.add(Event::call("import", |_| Err("the supplier is out".into())).every_minute().pause_on_failure(2))?;
     /// for minute in 0..2 {
     ///     assert!(schedule.run_due(Utc::now() + TimeDelta::minutes(minute)).is_failure());

@@ -6,7 +6,7 @@
 /// use soloist::{Event, Overlap, Schedule};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut schedule = Schedule::in_process();
+/// let schedule = Schedule::in_process();
 /// schedule.add(Event::call("import", |_| {}).every_minute().without_overlapping().on_overlap(Overlap::QueueOne))?;
 /// # Ok(())
 /// # }

@@ -24,6 +24,8 @@ pub(crate) enum Incident<'a> {
     ObserverPanicked(&'a str),
     /// An event was added that is to run on one server only, but no other process shares its store.
     StoreTooNear { event: &'a str, scope: &'a dyn fmt::Debug },
+    /// The timetables of this server and of another one have differed for an hour or longer.
+    TimetablesDiffer { event: &'a str, own: &'a str, other: &'a str, server: &'a str },
     /// The store has noted the event at a time that is still to come, by its clock. The note is ignored.
     MarkFromTheFuture { event: &'a str, by: Duration },
     /// The wall clock was set back by so many seconds. After a larger step the schedule begins anew.

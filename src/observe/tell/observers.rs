@@ -37,7 +37,7 @@ use crate::time::clock::Clock;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let failures = std::sync::Arc::new(Failures::default());
-/// let mut schedule = Schedule::in_process().observe(failures.clone());
+/// let schedule = Schedule::in_process().observe(failures.clone());
 /// schedule.add(Event::call("reports", |_| Err("no paper".into())).every_minute())?;
 /// assert!(schedule.run_due(chrono::Utc::now()).is_failure());
 /// assert_eq!(failures.0.load(Ordering::Relaxed), 1);

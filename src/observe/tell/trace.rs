@@ -216,6 +216,16 @@ pub(super) fn trace_incident(incident: &Incident<'_>) {
                 );
             });
         }
+        Incident::TimetablesDiffer { event, own, other, server } => {
+            event!(warn, event, timetable = own, other_timetable = other, server, "timetables differ");
+            line!(
+                "event {}: its timetable is {} here, and has been {} on {server} for more than an hour: change one of them, so \
+                 that all servers have one timetable",
+                Named(event),
+                Named(own),
+                Named(other)
+            );
+        }
         Incident::MarkFromTheFuture { event, by } => {
             event!(warn, event, by_s = by.as_secs(), "catch-up marker from the future ignored");
             line!(

@@ -196,6 +196,7 @@ impl<'a> PlannedRun<'a> {
         let missed_by = self.missed.is_some().then(|| self.lateness());
         let entry = Entry { event, zone, occurrence: self.occurrence(), missed_by, verdict };
         self.settle_occurrence(&entry.verdict);
+        self.compare_timetables(&entry.verdict);
         match &entry.verdict {
             Verdict::Skipped(reason) => {
                 self.history.skipped(entry.occurrence, reason);

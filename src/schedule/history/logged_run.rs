@@ -23,7 +23,7 @@ use crate::store::event_mutex::{EventMutex, held::Held, held::Names};
 /// use soloist::{Event, Schedule};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut schedule = Schedule::in_process().with_run_log(20)?;
+/// let schedule = Schedule::in_process().with_run_log(20)?;
 /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
 /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
 /// for run in schedule.runs("reports")? {
@@ -137,7 +137,7 @@ impl Schedule {
     /// use soloist::{Event, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process().with_run_log(20)?;
+    /// let schedule = Schedule::in_process().with_run_log(20)?;
     /// schedule.add(Event::call("reports", |_| {}).every_minute())?;
     /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
     /// assert!(schedule.runs("reports")?[0].record().is_success());
@@ -162,7 +162,7 @@ impl Schedule {
     pub fn runs(&self, event: &str) -> Result<Vec<LoggedRun>, RunLogError> {
         let event = self.event(event).map_err(RunLogError::UnknownEvent)?;
         self.check_log()?;
-        self.runs_of(event).map_err(RunLogError::Store)
+        self.runs_of(&event).map_err(RunLogError::Store)
     }
 
     /// Refuses a question about the log of a schedule that keeps none: an empty answer would mean that nothing ran.
@@ -185,7 +185,7 @@ impl Schedule {
     /// use soloist::{Event, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process().with_run_log(20)?;
+    /// let schedule = Schedule::in_process().with_run_log(20)?;
     /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
     /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
     /// for skips in schedule.skips("reports")? {
@@ -197,7 +197,7 @@ impl Schedule {
     pub fn skips(&self, event: &str) -> Result<Vec<SkipCount>, RunLogError> {
         let event = self.event(event).map_err(RunLogError::UnknownEvent)?;
         self.check_log()?;
-        self.skips_of(event).map_err(RunLogError::Store)
+        self.skips_of(&event).map_err(RunLogError::Store)
     }
 
     /// Returns the numbers of skips that the store has, also those that other schedules wrote.

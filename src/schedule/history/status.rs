@@ -6,6 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::logged_run::LoggedRun;
+use super::other_timetable::OtherTimetable;
 use super::{LastRun, LastSkip, RunningNow, SeenRuns};
 use crate::base::{error::MutexError, process_id};
 use crate::event::definition::Definition;
@@ -14,7 +15,7 @@ use crate::lease::label::this_host;
 use crate::lease::name::MutexName;
 use crate::outcome::paused::{EVENT_PAUSED, Pause};
 use crate::schedule::pause::pause_check::find_pause;
-use crate::schedule::schedule::Schedule;
+use crate::schedule::schedule::{Schedule, registry::Registry};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::zone::Zone;
 
@@ -28,7 +29,7 @@ use crate::time::zone::Zone;
 /// use soloist::{Event, Schedule};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut schedule = Schedule::in_process();
+/// let schedule = Schedule::in_process();
 /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
 /// let _ = schedule.run_due(chrono::Utc::now());
 /// let status = schedule.status();
@@ -112,6 +113,9 @@ pub struct EventStatus {
     /// Its last runs in the whole fleet, the newest first, where the schedule keeps [a log](Schedule::with_run_log). `None`: it
     /// keeps none, or the store did not answer.
     pub log: Option<Vec<LoggedRun>>,
+    /// The timetable of another server, if that has differed from the one here for an hour or longer, as far as this process has
+    /// seen: where a claim of the other server kept an occurrence from running here. `None` again an hour after the last difference.
+    pub other_timetable: Option<OtherTimetable>,
 }
 
 impl Status {
@@ -140,24 +144,31 @@ impl Schedule {
     ///
     /// What ran is known since this process has the schedule; clones share it.
     pub fn status(&self) -> Status {
-        let mut status = self.status_here();
-        self.ask_who_holds(&mut status, AskedOf::Everything);
-        self.read_log(&mut status);
+        let registry = self.registry();
+        let mut status = self.status_in(&registry);
+        self.ask_who_holds(&registry.events, &mut status, AskedOf::Everything);
+        self.read_log(&registry.events, &mut status);
         status
     }
 
     /// Returns the status with what the stores say of leases, and nothing else: for a picture that is drawn once a second.
     #[cfg(feature = "cli")]
     pub(crate) fn status_of_leases(&self) -> Status {
-        let mut status = self.status_here();
-        self.ask_who_holds(&mut status, AskedOf::Leases);
+        let registry = self.registry();
+        let mut status = self.status_in(&registry);
+        self.ask_who_holds(&registry.events, &mut status, AskedOf::Leases);
         status
     }
 
     /// Returns the status without what the stores say.
+    #[cfg(feature = "tokio")]
     pub(crate) fn status_here(&self) -> Status {
+        self.status_in(&self.registry())
+    }
+
+    fn status_in(&self, registry: &Registry) -> Status {
         let at = self.clock.now();
-        let events = self.events.iter().zip(&self.histories);
+        let events = registry.events.iter().zip(&registry.histories);
         let events = events.map(|(event, history)| EventStatus::new(event, history.now(), at)).collect();
         let (host, pid, instance) = (this_host(), process_id::current(), self.instance());
         let application = self.application().cloned();
@@ -165,21 +176,21 @@ impl Schedule {
     }
 
     /// Asks each store in one request.
-    fn ask_who_holds(&self, status: &mut Status, asked: AskedOf) {
+    fn ask_who_holds(&self, events: &[Arc<Definition>], status: &mut Status, asked: AskedOf) {
         for store in self.stores() {
             let is_here = |event: &Definition| self.store_of(event).id == store.id;
-            let events: Vec<_> =
-                self.events.iter().zip(&mut status.events).filter(|(event, _)| is_here(event)).collect();
+            let events_here: Vec<_> =
+                events.iter().zip(&mut status.events).filter(|(event, _)| is_here(event)).collect();
             let pause_marker = self.pause_marker.as_ref().filter(|_| store.id == self.store.id);
             let pause_marker = pause_marker.filter(|_| asked == AskedOf::Everything);
             let mut names: Vec<MutexName> = Vec::new();
-            for (event, _) in &events {
+            for (event, _) in &events_here {
                 names.extend(event.protection.leases().iter().cloned());
                 let queue = event.protection.queue.iter().filter(|_| asked == AskedOf::Everything);
                 names.extend(queue.flat_map(|queue| queue.places.iter().cloned()));
             }
             names.extend(pause_marker.into_iter().flat_map(|mark| {
-                let of_events = self.events.iter().map(|event| mark.mark(Arc::clone(&event.name), EVENT_PAUSED));
+                let of_events = events.iter().map(|event| mark.mark(Arc::clone(&event.name), EVENT_PAUSED));
                 of_events.chain([mark.clone()])
             }));
             if names.is_empty() {
@@ -190,7 +201,7 @@ impl Schedule {
                 Err(error) => {
                     // A lease that can't be read hides no other.
                     let is_partial = !error.is_outage() && !error.is_unsupported();
-                    for (event, status) in events.into_iter().filter(|_| is_partial) {
+                    for (event, status) in events_here.into_iter().filter(|_| is_partial) {
                         status.held_by = self.holders_of(event);
                     }
                     if is_partial && let Some(mark) = pause_marker {
@@ -205,7 +216,7 @@ impl Schedule {
             let holder = |held: Held| (held.name().clone(), held.into_holder());
             let holders: HashMap<MutexName, Option<Holder>> = held.into_iter().map(holder).collect();
             let of = |names: &[MutexName]| names.iter().filter_map(|name| holders.get(name).cloned()).collect();
-            for (event, status) in events {
+            for (event, status) in events_here {
                 if event.protection.lease.is_some() {
                     status.held_by = of(event.protection.leases());
                 }
@@ -249,11 +260,11 @@ impl Schedule {
         pause(mark)
     }
 
-    fn read_log(&self, status: &mut Status) {
+    fn read_log(&self, events: &[Arc<Definition>], status: &mut Status) {
         if self.run_logger.is_none() {
             return;
         }
-        for (event, in_status) in self.events.iter().zip(&mut status.events) {
+        for (event, in_status) in events.iter().zip(&mut status.events) {
             match self.runs_of(event) {
                 Ok(runs) => in_status.log = Some(runs),
                 // The logs of the other events would give no answer either.
@@ -266,7 +277,7 @@ impl Schedule {
 impl EventStatus {
     fn new(event: &Definition, seen: SeenRuns, at: DateTime<Utc>) -> Self {
         let last_success = seen.last_success().cloned();
-        let SeenRuns { running, last, failures, last_skip, .. } = seen;
+        let SeenRuns { running, last, failures, last_skip, difference, .. } = seen;
         Self {
             name: Arc::clone(&event.name),
             timetable: event.timetable(),
@@ -284,6 +295,7 @@ impl EventStatus {
             last_skip,
             paused: None,
             log: None,
+            other_timetable: difference.told(),
         }
     }
 }

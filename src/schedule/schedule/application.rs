@@ -39,7 +39,7 @@ impl Schedule {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let store = MemoryMutex::new();
-    /// let mut schedule = Schedule::new(store.clone()).named("shop")?;
+    /// let schedule = Schedule::new(store.clone()).named("shop")?;
     /// schedule.add(
     ///     Event::call("reports", move |_| {
     ///         let held = store.held(Names::Exactly(&MutexName::lease("reports")?))?;
@@ -129,7 +129,7 @@ impl Schedule {
         let mut warnings = Vec::new();
         for store in self.stores() {
             warnings.extend(store.mutex.check()?);
-            warnings.extend(self.shared_names(store)?);
+            warnings.extend(self.shared_names(&store)?);
         }
         Ok(warnings)
     }
@@ -138,7 +138,8 @@ impl Schedule {
     fn shared_names(&self, store: &Store) -> Result<Vec<StoreWarning>, MutexError> {
         let Some(application) = self.application() else { return Ok(Vec::new()) };
         let now = self.clock.now();
-        let events = self.events.iter().filter(|event| self.store_of(event).id == store.id);
+        let registry = self.registry();
+        let events = registry.events.iter().filter(|event| self.store_of(event).id == store.id);
         let names: Vec<MutexName> = events.flat_map(|event| own_names(event, now)).collect();
         let held = match store.mutex.held(Names::Each(&names)) {
             Err(error) if error.is_unsupported() => return Ok(Vec::new()),

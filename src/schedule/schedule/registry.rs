@@ -1,193 +1,135 @@
-//! The events of a schedule: adding one, removing one, and reading them.
+//! The events of a schedule between two changes.
 
+use std::collections::HashMap;
+use std::mem;
 use std::sync::Arc;
 
-use super::Schedule;
-#[cfg(feature = "cli")]
-use crate::base::error::MutexError;
 use crate::base::error::debug_as_display;
 use crate::base::{escape::Quoted, similar::similar};
 use crate::event::add_error::{AddError, AddErrorKind};
 use crate::event::definition::Definition;
-use crate::event::event_builder::Event;
-use crate::event::protection::LeaseTerms;
-use crate::observe::notice::{About, Step, incident::Incident};
-use crate::observe::tell::log;
-#[cfg(feature = "cli")]
-use crate::store::event_mutex::EventMutex;
-use crate::store::event_mutex::description::Scope;
-#[cfg(feature = "cli")]
-use crate::store::event_mutex::held::Names;
-use crate::store::handle::Store;
+use crate::lease::{name::MutexName, store_id::StoreId};
+use crate::schedule::history::EventHistory;
 use crate::time::due_index::DueIndex;
 
-impl Schedule {
-    /// Adds an event at the end, if it is valid.
-    ///
-    /// Warns of a protection that its store can't give: `on_one_server` and `once_per` on a store that only this
-    /// process sees. The warning goes to subscribers of `tracing` for each such event; without a subscriber, to
-    /// standard error for the first.
-    ///
-    /// # Errors
-    ///
-    /// The event is invalid; the error says why. The schedule is unchanged.
-    ///
-    /// ```
-    /// use soloist::{Event, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| {}).hourly())?;
-    /// let error = schedule.add(Event::call("reports", |_| {}).daily()).unwrap_err();
-    /// assert_eq!(error.to_string(), "event `reports`: there is already an event of this name in the schedule");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn add(&mut self, event: Event) -> Result<&mut Self, AddError> {
-        let event = event.driven_by(self.runtime.as_ref())?;
-        let event = event.define(&self.zone, self.lease_term, self.environment.as_deref())?;
-        let refuse = |refusal| Err(AddError::new(&event.name, refusal));
+/// The events of a schedule between two changes. A tick reads one registry from its begin to its end.
+#[derive(Clone)]
+pub(crate) struct Registry {
+    /// Rises with each change.
+    pub(in crate::schedule) version: u64,
+    /// The store of the events without a store of their own.
+    usual_store: StoreId,
+    pub(in crate::schedule) events: Vec<Arc<Definition>>,
+    /// The history of each of `events`.
+    pub(in crate::schedule) histories: Vec<Arc<EventHistory>>,
+    /// The index in `events` of each name.
+    names: HashMap<Arc<str>, usize>,
+    /// How many runs may hold each mutex at a time.
+    runs_at_a_time: HashMap<(StoreId, MutexName), usize>,
+    pub(in crate::schedule) due_index: DueIndex,
+    /// The indices in `events` of those that make up for missed occurrences.
+    pub(in crate::schedule) catch_up_events: Vec<usize>,
+}
+
+impl Registry {
+    pub(super) fn new(usual_store: StoreId) -> Self {
+        Self {
+            version: 1,
+            usual_store,
+            events: Vec::new(),
+            histories: Vec::new(),
+            names: HashMap::new(),
+            runs_at_a_time: HashMap::new(),
+            due_index: DueIndex::default(),
+            catch_up_events: Vec::new(),
+        }
+    }
+
+    /// Adds an event at the end, if the other events allow it.
+    pub(super) fn add(&mut self, event: Arc<Definition>) -> Result<(), AddError> {
         if self.names.contains_key(&event.name) {
-            return refuse(AddErrorKind::Duplicate.because("there is already an event of this name in the schedule"));
+            let refusal = AddErrorKind::Duplicate.because("there is already an event of this name in the schedule");
+            return Err(AddError::new(&event.name, refusal));
         }
-        let Store { id, can_extend, scope, .. } = self.store_of(&event);
-        if event.protection.lease.is_some_and(LeaseTerms::need_extension) && !can_extend {
-            return refuse(AddErrorKind::Store.because(
-                "its store says that it can't extend a lease (`EventMutex::describe`), so that none is renewed or held \
-                 longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
-                 takes",
-            ));
-        }
-        let (mutex, asked) = (&event.protection.mutex, event.protection.alternatives());
-        if event.protection.lease.is_some()
-            && let Some(known) = self.runs_at_a_time.get(&(*id, mutex.clone())).copied().filter(|known| *known != asked)
-        {
-            let mutex = mutex.mutex();
-            return refuse(AddErrorKind::Conflict.because(format_args!(
-                "of the events that share the mutex {mutex:?}, this one allows {asked} at a time and another one {known}: \
-                 say the same `at_most(..)` for all of them"
-            )));
-        }
-        if event.protection.queue.is_some() && !can_extend {
-            return refuse(AddErrorKind::Store.because(
-                "its store says that it can't extend a lease (`EventMutex::describe`), so that it can't keep a place in a \
-                 queue: leave out the `on_overlap(..)`",
-            ));
-        }
-        if let Some(limit) = event.failure_limit {
-            if self.pause_marker.is_none() {
-                return refuse(AddErrorKind::Missing.because(
-                    "it has a `pause_on_failure(..)`, and the schedule has no name: call `schedule.named(..)` before `add`",
-                ));
-            }
-            let keep = self.run_logger.as_ref().map_or(0, |logger| logger.keep());
-            if keep <= limit {
-                let log = match keep {
-                    0 => "the schedule keeps no log of runs".to_owned(),
-                    _ => format!("the log of the schedule keeps {keep} runs"),
-                };
-                return refuse(AddErrorKind::Missing.because(format_args!(
-                    "it has a `pause_on_failure({limit})`, and {log}: call `schedule.with_run_log(..)` with more than \
-                     {limit} before `add`"
-                )));
-            }
-        }
-        if event.protection.claim.is_some() && *scope == Scope::Process {
-            log(&Incident::StoreTooNear { event: &event.name, scope });
-        }
-        self.index_event(self.events.len(), &event);
-        self.names.insert(Arc::clone(&event.name), self.events.len());
-        self.events.push(Arc::new(event));
-        self.histories.push(Arc::default());
-        self.has_begun = Arc::default();
-        Ok(self)
+        self.check_runs_at_a_time(&event, None)?;
+        self.push(event, Arc::default());
+        self.version += 1;
+        Ok(())
     }
 
-    /// Removes an event; `false` if there is none of this name. A run under way goes on.
-    pub fn remove(&mut self, name: &str) -> bool {
-        let Some(at) = self.names.remove(name) else { return false };
-        self.events.remove(at);
+    /// Replaces the event of this name in its place, with its history, if the other events allow it. Returns the event that was
+    /// replaced; `None`: there was none, and the event was added.
+    pub(super) fn replace(&mut self, event: Arc<Definition>) -> Result<Option<Arc<Definition>>, AddError> {
+        let Some(at) = self.names.get(&event.name).copied() else { return self.add(event).map(|()| None) };
+        self.check_runs_at_a_time(&event, Some(at))?;
+        let replaced = mem::replace(&mut self.events[at], event);
+        self.index_anew();
+        Ok(Some(replaced))
+    }
+
+    /// Returns the event that was removed; `None`: there was none of this name.
+    pub(super) fn remove(&mut self, name: &str) -> Option<Arc<Definition>> {
+        let at = self.names.get(name).copied()?;
+        let removed = self.events.remove(at);
         self.histories.remove(at);
-        self.has_begun = Arc::default();
-        self.names.values_mut().filter(|index| **index > at).for_each(|index| *index -= 1);
-        (self.due_index, self.catch_up_events) = (DueIndex::default(), Vec::new());
-        self.runs_at_a_time.clear();
-        for (at, event) in self.events.clone().iter().enumerate() {
-            self.index_event(at, event);
-        }
-        self.observers.tell(About { event: Some(name), ..About::default() }, &Step::Removed);
-        true
+        self.index_anew();
+        Some(removed)
     }
 
-    fn index_event(&mut self, at: usize, event: &Definition) {
-        if event.protection.lease.is_some() {
-            let mutex = (self.store_of(event).id, event.protection.mutex.clone());
+    /// Refuses an event that allows another number of runs at a time than the events that share its mutex. The event that it
+    /// replaces does not count.
+    fn check_runs_at_a_time(&self, event: &Definition, replaced: Option<usize>) -> Result<(), AddError> {
+        let Some(mutex) = self.shared_mutex(event) else { return Ok(()) };
+        let asked = event.protection.alternatives();
+        let shares_it = |(at, other): (usize, &Arc<Definition>)| {
+            Some(at) != replaced && self.shared_mutex(other).is_some_and(|its_own| its_own == mutex)
+        };
+        match self.runs_at_a_time.get(&mutex) {
+            Some(known) if *known != asked && self.events.iter().enumerate().any(shares_it) => {
+                let mutex = mutex.1.mutex();
+                let refusal = AddErrorKind::Conflict.because(format_args!(
+                    "of the events that share the mutex {mutex:?}, this one allows {asked} at a time and another one {known}: \
+                     say the same `at_most(..)` for all of them"
+                ));
+                Err(AddError::new(&event.name, refusal))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn shared_mutex(&self, event: &Definition) -> Option<(StoreId, MutexName)> {
+        let store = event.store.as_ref().map_or(self.usual_store, |store| store.id);
+        event.protection.lease.map(|_| (store, event.protection.mutex.clone()))
+    }
+
+    fn index_anew(&mut self) {
+        let (events, histories) = (mem::take(&mut self.events), mem::take(&mut self.histories));
+        *self = Self { version: self.version + 1, ..Self::new(self.usual_store) };
+        for (event, history) in events.into_iter().zip(histories) {
+            self.push(event, history);
+        }
+    }
+
+    fn push(&mut self, event: Arc<Definition>, history: Arc<EventHistory>) {
+        let at = self.events.len();
+        if let Some(mutex) = self.shared_mutex(&event) {
             self.runs_at_a_time.insert(mutex, event.protection.alternatives());
         }
         if event.runs_here {
             self.due_index.push(at, &event.timetable, event.has_windows());
             self.catch_up_events.extend(event.catch_up.as_ref().map(|_| at));
         }
+        self.names.insert(Arc::clone(&event.name), at);
+        self.events.push(event);
+        self.histories.push(history);
     }
 
-    /// Returns the names of its events, in the order of their registration.
-    pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
+    pub(in crate::schedule) fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.events.iter().map(|event| &*event.name)
-    }
-
-    /// Returns the event of this name as it was defined, to read.
-    ///
-    /// # Errors
-    ///
-    /// There is no event of this name.
-    ///
-    /// ```
-    /// use soloist::{Event, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
-    /// schedule.add(Event::call("reports", |_| {}).daily_at("02:30").without_overlapping())?;
-    /// let reports = schedule.event("reports")?;
-    /// assert_eq!(reports.timetable(), "daily at 02:30");
-    /// assert_eq!(reports.protections(), ["without_overlapping, lease of 1 min 0 s, renewed"]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn event(&self, name: &str) -> Result<&Definition, UnknownEvent> {
-        Ok(&self.events[self.index_of(name)?])
-    }
-
-    #[cfg(feature = "cli")]
-    pub(crate) fn definitions(&self) -> impl Iterator<Item = &Definition> {
-        self.events.iter().map(|event| &**event)
-    }
-
-    /// Returns its store, and those that events have for themselves.
-    pub(crate) fn stores(&self) -> Vec<&Store> {
-        let mut stores = vec![&self.store];
-        for store in self.events.iter().filter_map(|event| event.store.as_ref()) {
-            if !stores.iter().any(|known| known.id == store.id) {
-                stores.push(store);
-            }
-        }
-        stores
-    }
-
-    /// Returns whether as many runs of this event hold a lease as may run at a time.
-    #[cfg(feature = "cli")]
-    pub(crate) fn is_fully_held(&self, name: &str) -> Result<bool, MutexError> {
-        let Some(event) = self.names.get(name).map(|event| &self.events[*event]) else { return Ok(false) };
-        let leases = event.protection.leases();
-        let held = self.store_of(event).mutex.held(Names::Each(leases))?;
-        Ok(!leases.is_empty() && held.len() == leases.len())
     }
 
     pub(in crate::schedule) fn index_of(&self, name: &str) -> Result<usize, UnknownEvent> {
         self.names.get(name).copied().ok_or_else(|| UnknownEvent::new(name, self.names()))
-    }
-
-    pub(in crate::schedule) fn store_of<'a>(&'a self, event: &'a Definition) -> &'a Store {
-        event.store.as_ref().unwrap_or(&self.store)
     }
 }
 
@@ -199,7 +141,7 @@ impl Schedule {
 /// let error = Schedule::in_process().run_event("reports", chrono::Utc::now()).unwrap_err();
 /// assert_eq!(error.to_string(), "there is no event `reports` in the schedule");
 ///
-/// let mut schedule = Schedule::in_process();
+/// let schedule = Schedule::in_process();
 /// schedule.add(soloist::Event::call("reports", |_| {}).hourly()).unwrap();
 /// let error = schedule.run_event("report", chrono::Utc::now()).unwrap_err();
 /// assert_eq!(error.to_string(), "there is no event `report` in the schedule; did you mean `reports`?");

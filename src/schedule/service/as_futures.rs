@@ -42,7 +42,7 @@ impl Schedule {
     /// #[tokio::main]
     /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
     ///     let shutdown = Shutdown::on_signals()?;
-    ///     let mut schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
+    ///     let schedule = Schedule::new(FileMutex::in_dir("/var/lib/myapp/locks")?);
     ///     let import = |run: Run| async move { println!("{} for {}", run.name(), run.occurrence()) };
     ///     schedule.add(Event::spawn("import", import).every_minute().without_overlapping())?;
     ///     schedule.work_async(&shutdown).await;
@@ -76,7 +76,7 @@ impl Schedule {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// let mut schedule = Schedule::in_process();
+    /// let schedule = Schedule::in_process();
     /// schedule.add(Event::spawn("reports", |_| async { println!("reporting") }).every_minute())?;
     /// let report = schedule.run_due_async(chrono::Utc::now()).await;
     /// assert!(!report.is_failure());

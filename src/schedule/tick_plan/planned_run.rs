@@ -8,14 +8,14 @@ use chrono::{DateTime, Utc};
 use crate::event::protection::claim::Claimant;
 use crate::event::protection::queue_markers::Queue;
 use crate::event::{catch_up::Missed, definition::Definition};
-use crate::lease::{name::MutexName, owner::Owner, request::LeaseRequest, term::Term};
-use crate::observe::notice::{About, Step};
-use crate::observe::tell::observers::RunObservers;
+use crate::lease::{label::Label, name::MutexName, owner::Owner, request::LeaseRequest, term::Term};
+use crate::observe::notice::{About, Step, incident::Incident};
+use crate::observe::tell::{log, observers::RunObservers};
 use crate::outcome::paused::EVENT_PAUSED;
 use crate::outcome::{run_record::RunId, skip_reason::SkipReason};
 use crate::schedule::history::EventHistory;
 use crate::schedule::pause::pause_check::PauseCheck;
-use crate::schedule::report::Entry;
+use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::tick_context::{StartedBy, TickContext};
 use crate::store::event_mutex::admission::Admission;
 use crate::store::handle::Store;
@@ -42,8 +42,8 @@ pub(crate) struct PlannedRun<'a> {
 impl<'a> PlannedRun<'a> {
     /// Plans the run of the event at this place of its schedule.
     pub(in crate::schedule) fn new(event: usize, tick: Tick, context: &'a TickContext<'a>) -> Self {
-        let schedule = context.schedule;
-        let (event, history) = (&*schedule.events[event], &*schedule.histories[event]);
+        let TickContext { schedule, registry, .. } = context;
+        let (event, history) = (&*registry.events[event], &*registry.histories[event]);
         let pauses = context.pauses.as_ref().filter(|_| !event.even_when_paused);
         let own_pause = pauses.map(|pauses| pauses.of_schedule.mark(Arc::clone(&event.name), EVENT_PAUSED));
         let (store, clock, result) = (schedule.store_of(event), &schedule.clock, OnceLock::new());
@@ -70,7 +70,16 @@ impl<'a> PlannedRun<'a> {
 
     /// Returns a request for its store.
     pub(crate) fn request(&self, name: MutexName, term: Term) -> LeaseRequest {
-        LeaseRequest::new(name, term, self.clock).labelled(self.context.schedule.label.as_ref())
+        LeaseRequest::new(name, term, self.clock).labelled(self.label().as_ref())
+    }
+
+    /// Returns the words for people in its requests. With a claim they have the timetable, which other servers compare with theirs.
+    pub(crate) fn label(&self) -> Option<Arc<Label>> {
+        let of_schedule = self.context.schedule.label.as_ref();
+        match &self.event.claim_label {
+            Some(label) if self.claims() => Some(label.beside(of_schedule)),
+            _ => of_schedule.cloned(),
+        }
     }
 
     /// Returns this reason to skip it, which notes whether another application has the name. Leases of a mutex that events share on
@@ -80,6 +89,20 @@ impl<'a> PlannedRun<'a> {
         let is_its_own = matches!(reason, SkipReason::RanElsewhere(_)) || protection.mutex.mutex() == &**name;
         let application = self.context.schedule.application().map(|name| &**name);
         reason.met_by(application.filter(|_| is_its_own))
+    }
+
+    /// Compares the timetable with that of the server that claimed the occurrence, and tells of a difference that has lasted.
+    pub(crate) fn compare_timetables(&self, verdict: &Verdict) {
+        let Some(label) = self.event.claim_label.as_ref().filter(|_| self.claims()) else { return };
+        let claimed_by = match verdict {
+            Verdict::Ran(_) => None,
+            Verdict::Skipped(SkipReason::RanElsewhere(holder)) => holder.as_ref(),
+            Verdict::Skipped(_) => return,
+        };
+        let (event, own) = (&self.event.name, &label.timetable);
+        if let Some(other) = self.history.compare_timetables(own, claimed_by, self.clock.now()) {
+            log(&Incident::TimetablesDiffer { event, own, other: &other.timetable, server: &other.server });
+        }
     }
 
     /// Returns the details that name its claim; `None` by hand, because such a run makes no claim.

@@ -91,7 +91,8 @@ mod tests {
     fn an_entry_is_read_back_and_nothing_else_is() {
         let now = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
         let owner = Owner::unique();
-        let label = Label { application: Some("my shop".into()), reason: Some("host=a b".into()), instance: None };
+        let (application, reason) = (Some("my shop".into()), Some("host=a b".into()));
+        let label = Label { application, reason, ..Label::default() };
         let entry = format!("v1 {owner} token=17 term=2000{}", held_since(now, Some(now), Some(&label)));
         let holder_of = |entry: &str| holder(entry.as_bytes(), 1_500, now).ok();
         let read = holder_of(&entry).unwrap();

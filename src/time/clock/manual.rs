@@ -35,7 +35,7 @@ const LONGEST_TURN: Duration = Duration::from_secs(5);
 ///     begun.send(()).unwrap();
 ///     let _ = ends.lock().unwrap().recv(); // at work until the test lets it end
 /// };
-/// let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock));
+/// let schedule = Schedule::new(MemoryMutex::with_clock(&clock));
 /// schedule.add(Event::call("reports", task).every_minute().without_overlapping())?;
 ///
 /// thread::scope(|scope| {
@@ -148,7 +148,7 @@ impl ManualClock {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let clock = ManualClock::at(Utc::now());
-    /// let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    /// let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     /// let stopped = move |run: &soloist::Run| {
     ///     clock.jump(Duration::from_secs(90));
     ///     Ok(run.check()?)

@@ -28,7 +28,7 @@ fn each_missed_occurrence_runs_oldest_first_and_the_due_one_last() {
         let host = Host::at("06:00");
         let diary = host.diary.clone();
         let event = || if in_background { host.all().in_background() } else { host.all() };
-        let mut schedule = host.schedule(event().without_overlapping());
+        let schedule = host.schedule(event().without_overlapping());
         schedule.add(Event::call("other", move |_| diary.note("other".to_owned())).cron("30 8 * * *")).unwrap();
         let _ = host.tick(&schedule, "06:00");
         let report = host.tick(&schedule, "08:30");
@@ -65,7 +65,7 @@ fn occurrences_of_one_event_run_one_after_another_and_delay_no_other_event() {
         }
         diary.note(format!("end {}", run.occurrence().format("%R")));
     });
-    let mut schedule = host.schedule(event.hourly().on_one_server().catch_up_all(12 * HOUR, 12));
+    let schedule = host.schedule(event.hourly().on_one_server().catch_up_all(12 * HOUR, 12));
     schedule.add(Event::call("other", move |_| _ = end.wait()).cron("30 8 * * *")).unwrap();
     let _ = host.tick(&schedule, "06:00");
     let _ = host.tick(&schedule, "08:30");

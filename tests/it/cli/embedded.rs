@@ -26,7 +26,7 @@ fn a_program_with_events_of_its_own() {
             _ => event.every_minute(),
         };
         let store = std::env::var("SOLOIST_STORE").expect("it is said");
-        let mut schedule = Schedule::new(soloist::connect(&store).expect("it is a store"));
+        let schedule = Schedule::new(soloist::connect(&store).expect("it is a store"));
         let past = Utc::now() - TimeDelta::hours(2);
         schedule
             .add(every(Event::call("fine", |_| {})).without_overlapping())?

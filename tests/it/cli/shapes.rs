@@ -32,6 +32,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("pid", "number"),
             ("instance", "text?"),
             ("application", "text?"),
+            ("timetable", "text?"),
             ("token", "number"),
             ("since", "time"),
             ("until", "time"),
@@ -91,6 +92,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("last_skip", "nothing"),
             ("paused", "pause?"),
             ("log", "[run]?"),
+            ("other_timetable", "nothing"),
         ],
     ),
 ];

@@ -307,7 +307,7 @@ fn a_program_whose_tasks_print() {
     }
     let matches = soloist::cli::command("app").get_matches_from(["app", "work"]);
     let _code = soloist::cli::run_matches(&matches, || {
-        let mut schedule = Schedule::new(soloist::connect(&std::env::var("SOLOIST_STORE").expect("it is said"))?);
+        let schedule = Schedule::new(soloist::connect(&std::env::var("SOLOIST_STORE").expect("it is said"))?);
         // Some of them while the picture is drawn.
         let line = format!("for i in $(seq {AT_A_TIME}); do echo $SOLOIST_TOKEN:$i; sleep 0.01; done");
         schedule.add(Event::exec("prints", line).every_second().without_overlapping())?;

@@ -28,7 +28,7 @@ fn nothing_is_too_early_too_late_or_too_odd_to_be_asked() {
         let zone = &zones[random.usize(..zones.len())];
         let rule = RULES[random.usize(..RULES.len())];
         let event = || Event::call("event", |_| {}).cron(&text).timezone(zone.clone()).on_clock_change(rule);
-        let mut schedule = Schedule::in_process();
+        let schedule = Schedule::in_process();
         let is_in_order = schedule.add(event()).is_ok();
         let crontab: Option<Crontab> = text.parse().ok();
         let mut moments: Vec<DateTime<Utc>> = Vec::new();

@@ -33,7 +33,7 @@ fn a_command_knows_for_what_it_runs() {
         let note = move |run: &Run| *noted.lock().unwrap() = Some(run.clone());
         let event = line(WHICH_RUN).apply(way).before(note);
         let store = MemoryMutex::with_clock(&clock);
-        let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+        let schedule = Schedule::new(store.clone()).with_clock(&clock);
         schedule.add(event.output(Output::Keep(1000))).unwrap();
         let report = schedule.run_due(noon());
         assert!(!report.is_failure(), "{report}");
@@ -56,7 +56,7 @@ fn a_command_knows_for_what_it_runs() {
 
 #[test]
 fn an_occurrence_within_a_second_is_told_with_its_fraction() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(line("echo $SOLOIST_OCCURRENCE").output(Output::Keep(100))).unwrap();
     let by_hand = schedule.run_event("e", at("2026-03-01T12:00:00.25Z")).unwrap();
     let soloist::Verdict::Ran(outcome) = by_hand.verdict() else { panic!("{by_hand}") };
@@ -110,7 +110,7 @@ fn a_directory_that_is_not_there_is_named_and_nothing_is_started() {
         }
     }
     // The program is searched for at each run.
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(line(": >here").current_dir(&missing)).unwrap();
     assert!(schedule.run_due(noon()).is_failure());
     fs::create_dir(&missing).unwrap();

@@ -93,7 +93,7 @@ fn a_scheduler_does_as_it_is_told() {
     let grace = std::env::var("SOLOIST_TEST_GRACE").unwrap().parse().expect("it is a number");
     let protected = std::env::var("SOLOIST_TEST_PROTECTED").unwrap() == "true";
     let event = Event::exec("e", line).every_minute().grace(Duration::from_millis(grace));
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(if protected { event.without_overlapping() } else { event }).unwrap();
     if std::env::var_os(FORKS).is_some() {
         thread::spawn(fork_beside_the_command);

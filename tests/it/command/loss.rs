@@ -155,7 +155,7 @@ fn a_command_whose_lease_was_lost_before_it_is_not_started() {
     let event = place.exec(": >started").without_overlapping_for(60 * SECOND);
     // The remaining lease is shorter than the time for stopping.
     let event = event.before(move |_| moved.advance(54 * SECOND));
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     schedule.add(event).unwrap();
     let report = schedule.run_due(noon());
     let said = format!("not started; the lease was lost at 2026-03-01T12:00:54Z{FIXED_TERM}");

@@ -15,7 +15,7 @@ fn many_commands_leave_nothing_behind() {
     if run_alone("command::many::many_commands_leave_nothing_behind", &[]).is_some() {
         return;
     }
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let none: [&str; 0] = [];
     for number in 0..50 {
         let event = Event::command(format!("e{number}"), "/bin/true", none).every_minute().in_background();
@@ -45,7 +45,7 @@ fn many_commands_leave_nothing_behind() {
 #[test]
 fn two_hundred_commands_at_once_are_not_mixed_up() {
     let place = Place::new();
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     for number in 0..200 {
         // Each command waits until all have started.
         let line = format!(": >here.{number}; until [ -e go ]; do sleep 1; done; echo {number}; exit {number}");
@@ -78,7 +78,7 @@ fn where_no_thread_can_be_started_commands_run_all_the_same() {
         let event = place.exec("(sleep 0.2; echo late >>log) & exit 3").apply(protect);
         assert_eq!(said(event), "exited with 3 after 0 µs");
         let event = place.exec("trap '' TERM; : >deaf; sleep 60; :").apply(protect);
-        let mut schedule = Schedule::in_process();
+        let schedule = Schedule::in_process();
         schedule.add(event.timeout(SECOND).grace(Duration::from_millis(200))).unwrap();
         let (before, report) = (Instant::now(), schedule.run_due(noon()));
         let said = ran(&report, "e").to_string();
@@ -102,7 +102,7 @@ fn where_no_descriptor_is_left_the_run_fails_and_ends() {
     if run_alone(name, &[]).is_some() {
         return;
     }
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let event = Event::exec("e", "echo paper").every_minute().without_overlapping().output(Output::Keep(100));
     schedule.add(event).unwrap();
     assert!(!schedule.run_due(noon()).is_failure());

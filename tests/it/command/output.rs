@@ -86,7 +86,7 @@ fn what_goes_to_a_file_is_there_for_a_hook_and_a_failure_names_the_file() {
 #[test]
 fn several_commands_append_to_one_file_without_overwriting_each_other() {
     let place = Place::new();
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     for name in ["a", "b", "c"] {
         let text = format!("for i in 1 2 3 4 5 6 7 8 9; do echo {name}; done");
         let event = Event::exec(name, text).every_minute().in_background().output(Output::Append(place.path("log")));

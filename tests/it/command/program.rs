@@ -166,7 +166,7 @@ fn a_script_without_a_first_line_that_names_its_shell_runs_with_a_protection_and
 fn an_occurrence_whose_command_a_server_could_not_start_is_left_to_another() {
     let (place, clock) = (Place::new(), ManualClock::at(noon()));
     let tick = |store: &MemoryMutex, event: Event| {
-        let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+        let schedule = Schedule::new(store.clone()).with_clock(&clock);
         schedule.add(event.on_one_server().without_overlapping().hold_at_least(HOUR)).unwrap();
         schedule.run_due(noon())
     };
@@ -199,7 +199,7 @@ fn a_command_whose_preparation_fails_is_not_started() {
 #[test]
 fn commands_run_by_hand_and_in_the_background_like_other_tasks() {
     let place = Place::new();
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(place.exec("echo ran >>log; exit 4").without_overlapping().in_background()).unwrap();
     for report in [schedule.run_due(noon()), schedule.run_due(noon())] {
         assert_eq!(ran(&report, "e").exit_status().unwrap().code(), Some(4));
@@ -262,7 +262,7 @@ fn subscribers_are_told_of_a_command_that_was_stopped() {
         let (place, clock, heard) = (Place::new(), ManualClock::at(noon()), Captured::default());
         let event = place.exec("echo $$ >pid; exec sleep 60");
         let event = if protected { event.without_overlapping_for(36 * SECOND) } else { event.timeout(limit) };
-        let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+        let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
         schedule.add(event).unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {

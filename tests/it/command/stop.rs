@@ -210,7 +210,7 @@ fn a_command_that_ends_in_time_is_no_failure() {
 
 #[test]
 fn a_timeout_on_the_clock_of_the_machine() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let limit = Duration::from_millis(300);
     schedule.add(Event::exec("e", "sleep 60 & sleep 60").every_minute().timeout(limit).grace(PATIENCE)).unwrap();
     let before = Instant::now();

@@ -182,7 +182,7 @@ fn a_child_does_as_it_is_told() {
             }
         }
         "run" => {
-            let mut schedule = Schedule::new(FileMutex::in_dir(path).unwrap());
+            let schedule = Schedule::new(FileMutex::in_dir(path).unwrap());
             schedule.add(Event::exec("reports", more).every_minute().without_overlapping()).unwrap();
             let _ = schedule.run_event("reports", super::noon());
         }
@@ -254,7 +254,7 @@ fn fill(dir: &Path) {
     let second = Term::new(Duration::from_secs(1)).unwrap();
     let slot = MutexName::lease("filling").unwrap().mark("filling", "slot 1");
     let slot = super::take(&mutex, &LeaseRequest::new(slot, second, &Clock::system()));
-    let mut schedule = Schedule::new(mutex.clone());
+    let schedule = Schedule::new(mutex.clone());
     let (all, store) = (dir.join("all"), mutex.clone());
     let task = move |run: &Run| {
         let mut file = File::create(&all).unwrap();
@@ -271,7 +271,7 @@ fn fill(dir: &Path) {
     let report = schedule.run_due(super::noon());
     let is_well = !report.is_failure() && !mutex.exists(&MutexName::lease("filling").unwrap()).unwrap();
     say(if is_well { "succeeded, not cancelled, and released" } else { "failed" });
-    let mut schedule = Schedule::new(mutex.clone());
+    let schedule = Schedule::new(mutex.clone());
     for name in ["next", "last"] {
         schedule.add(Event::call(name, |_| {}).every_minute().without_overlapping()).unwrap();
     }

@@ -384,7 +384,7 @@ fn a_command_that_outlives_its_scheduler_is_named_by_its_process_group() {
     assert_eq!((holder.pid(), holder.process_group(), holder.has_ended()), (pid, Some(group), true));
     // A claim rewrites the state, and does not change the lease.
     take(&store.mutex, &store.request(&reports().claim("reports", noon())));
-    let mut schedule = Schedule::new(store.other()).with_clock(&store.clock);
+    let schedule = Schedule::new(store.other()).with_clock(&store.clock);
     schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping()).unwrap();
     let report = schedule.run_due(noon()).to_string();
     let said = format!(", which has ended; its command still runs as process group {group}");

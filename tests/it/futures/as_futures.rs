@@ -13,7 +13,7 @@ fn counting(runtime: &Runtime) -> (Schedule, Arc<AtomicUsize>) {
         let count = Arc::clone(&counted);
         async move { _ = count.fetch_add(1, Ordering::SeqCst) }
     };
-    let mut schedule = Schedule::in_process().with_runtime(runtime.handle().clone());
+    let schedule = Schedule::in_process().with_runtime(runtime.handle().clone());
     schedule.add(Event::spawn("count", task).every_second().without_overlapping()).unwrap();
     (schedule, count)
 }
@@ -45,7 +45,7 @@ fn a_loop_that_is_dropped_cancels_its_runs_and_no_others() {
         let diary = noted.clone();
         async move { diary.note(run.cancelled().await.to_string()) }
     };
-    let mut schedule = Schedule::in_process().with_runtime(runtime.handle().clone());
+    let schedule = Schedule::in_process().with_runtime(runtime.handle().clone());
     schedule.add(Event::spawn("slow", task).every_second().without_overlapping()).unwrap();
     let begins = || until(|| begun.load(Ordering::SeqCst) > 0).expect("it ticks");
     let work = runtime.spawn(schedule.work_async(&shutdown));

@@ -306,7 +306,7 @@ fn a_callback_that_waits_in_a_runtime_is_woken_by_its_timeout_and_by_the_loss_of
         })
     };
     let tick = |store: MemoryMutex, event: Event| {
-        let mut schedule = Schedule::new(store);
+        let schedule = Schedule::new(store);
         schedule.add(event.every_minute()).unwrap();
         let _ = schedule.run_due(noon());
     };

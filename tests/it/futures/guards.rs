@@ -72,7 +72,7 @@ fn while_sixteen_dropped_calls_wait_for_a_store_it_is_asked_by_no_other() {
         Ok(())
     });
     let store = Arc::new(store);
-    let mut schedule = Schedule::new(Arc::clone(&store));
+    let schedule = Schedule::new(Arc::clone(&store));
     schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping()).unwrap();
     let asked_by = |count| until(|| asked.load(Ordering::SeqCst) == count).expect("the store is asked");
     runtime.block_on(async {

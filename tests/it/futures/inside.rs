@@ -65,7 +65,7 @@ fn events_of_another_runtime_run_while_their_neighbours_are_told() {
     let (blocked, free) = (one_thread(), many_threads());
     let events = || [Event::spawn("here", |_| async {}), Event::spawn("elsewhere", |_| async {})];
     for background in [false, true] {
-        let mut schedule = Schedule::in_process();
+        let schedule = Schedule::in_process();
         for (event, runtime) in events().into_iter().zip([&blocked, &free]) {
             let _in_it = runtime.enter();
             let event = if background { event.in_background() } else { event };

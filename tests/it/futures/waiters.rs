@@ -68,7 +68,7 @@ fn a_wait_for_the_cancellation_that_is_dropped_keeps_no_task() {
         drop(other);
         count.lock().unwrap().push(Arc::strong_count(&waits));
     };
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(Event::call("import", task).every_minute().without_overlapping()).unwrap();
     assert!(!schedule.run_due(noon()).is_failure());
     assert_eq!(*kept.lock().unwrap(), [1, 2, 1]);

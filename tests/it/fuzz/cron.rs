@@ -108,7 +108,7 @@ fn instants() -> impl Strategy<Value = DateTime<Utc>> {
 fn judge(text: &str, zone: &str, after: DateTime<Utc>) {
     let event = Event::call("fuzzed", |_| {}).cron(text).timezone(zone);
     let upcoming: Vec<_> = event.upcoming(after).take(8).collect();
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let oracle = Oracle::read(text).filter(|_| text.len() <= LONGEST);
     match (schedule.add(event), oracle) {
         (Err(error), None) => {

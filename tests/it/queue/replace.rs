@@ -14,7 +14,7 @@ impl Stubborn {
 
     fn server(&self) -> Schedule {
         let fleet = self.0.clone();
-        let mut schedule = Schedule::new(Arc::clone(&fleet.store));
+        let schedule = Schedule::new(Arc::clone(&fleet.store));
         let setting = Arc::clone(&fleet.setting);
         let task = move |run: &Run| -> TaskResult {
             let minutes = (run.occurrence() - noon()).num_minutes();
@@ -314,7 +314,7 @@ fn who_is_asked_to_stop_is_one_run_and_not_the_one_after_it() {
 fn a_command_that_is_replaced_is_terminated() {
     let folder = tempfile::tempdir().unwrap();
     let flag = folder.path().join("began");
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     let line = format!("test -e {0} || {{ touch {0}; exec sleep 600; }}", flag.display());
     schedule.add(replace(Event::exec(EVENT, line).without_overlapping())).unwrap();
     let server = schedule.clone();
@@ -332,7 +332,7 @@ fn a_command_that_is_replaced_is_terminated() {
 fn a_future_that_is_replaced_is_dropped_after_its_grace() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let diary = Diary::default();
-    let mut schedule = Schedule::in_process().with_runtime(runtime.handle().clone());
+    let schedule = Schedule::in_process().with_runtime(runtime.handle().clone());
     let noted = diary.clone();
     let task = move |run: Run| {
         let noted = noted.clone();

@@ -40,7 +40,7 @@ fn a_protected_run_costs_two_commands_and_a_loser_one() {
 fn one_protection_alone_costs_no_more() {
     let server = Redis::start();
     let mut monitor = server.monitor();
-    let mut schedule = soloist::Schedule::new(RedisMutex::new(&server.url()).unwrap());
+    let schedule = soloist::Schedule::new(RedisMutex::new(&server.url()).unwrap());
     schedule.add(Event::call("lease", |_| {}).every_minute().without_overlapping()).unwrap();
     ran(&schedule.run_due(noon()), "lease");
     assert_count(&mut monitor, 2);
@@ -54,7 +54,7 @@ fn one_protection_alone_costs_no_more() {
 fn a_tick_in_which_nothing_is_due_opens_no_connection() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
-    let mut schedule = soloist::Schedule::new(soloist::connect(&proxy.url()).unwrap());
+    let schedule = soloist::Schedule::new(soloist::connect(&proxy.url()).unwrap());
     let protected = |event: Event| event.on_one_server().without_overlapping();
     schedule.add(protected(Event::call("yearly", |_| {}).cron("0 0 1 1 *"))).unwrap();
     schedule.add(protected(Event::call("filtered", |_| {}).every_minute().skip(|_| true))).unwrap();
@@ -196,7 +196,7 @@ fn an_admission_that_is_refused_writes_nothing() {
 fn each_costs(figure_name: &str, attributes: fn(Event) -> Event) -> f64 {
     let server = Redis::start();
     let of_a_tick = |events: u32| {
-        let mut schedule = soloist::Schedule::new(RedisMutex::new(&server.url()).unwrap());
+        let schedule = soloist::Schedule::new(RedisMutex::new(&server.url()).unwrap());
         for number in 0..events {
             let event = Event::call(format!("event-{number:03}"), |_| {}).every_minute();
             schedule.add(event.without_overlapping().on_one_server().apply(attributes)).unwrap();

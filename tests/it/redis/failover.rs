@@ -199,12 +199,12 @@ pub(super) fn a_grant_that_no_replica_confirms_is_released_and_does_not_count(se
 
 pub(super) fn a_run_in_order_and_one_in_background_wait_for_a_replica(servers: &impl Replicated) {
     let diary = Diary::default();
-    let mut mixed = Schedule::new(soloist::connect(&(servers.url() + "?wait=1")).expect("a url"));
+    let mixed = Schedule::new(soloist::connect(&(servers.url() + "?wait=1")).expect("a url"));
     for (name, is_in_background) in [("one", false), ("two", false), ("three", true), ("four", true)] {
         let event = Event::call(name, diary.task(name)).every_minute().on_one_server().without_overlapping();
         mixed.add(if is_in_background { event.in_background() } else { event }).expect("an event");
     }
-    let mut slots = Schedule::new(soloist::connect(&(servers.url() + "?wait=1")).expect("a url"));
+    let slots = Schedule::new(soloist::connect(&(servers.url() + "?wait=1")).expect("a url"));
     slots.add(Event::call("slots", |_| {}).every_minute().on_one_server().at_most(2)).expect("an event");
     servers.cut_off_replicas();
     let report = mixed.run_due(minute(0));

@@ -108,7 +108,7 @@ fn leases_that_are_to_be_held_longer_cost_one_time_out_together() {
     let release_takes = |background| {
         let server = Redis::start();
         let proxy = Arc::new(Proxy::of(&server));
-        let mut schedule = Schedule::new(RedisMutex::new(&proxy.url()).unwrap());
+        let schedule = Schedule::new(RedisMutex::new(&proxy.url()).unwrap());
         let began = Arc::new(Mutex::new(None));
         for number in 0..3 {
             let (proxy, began) = (Arc::clone(&proxy), Arc::clone(&began));
@@ -221,7 +221,7 @@ fn a_release_without_an_answer_is_made_up_for() {
         let server = Redis::start();
         let (proxy, diary) = (Arc::new(Proxy::of(&server)), Diary::default());
         let mutex = RedisMutex::new(&proxy.url()).unwrap();
-        let mut schedule = Schedule::new(mutex.clone());
+        let schedule = Schedule::new(mutex.clone());
         // The hook comes before the release.
         schedule
             .add(report(&diary).then({
@@ -294,7 +294,7 @@ fn a_lease_that_another_had_before_is_told_of_though_its_release_is_asked_for_tw
 fn a_call_waits_for_a_server_that_is_restarted_also_where_it_was_interrupted() {
     let (server, diary) = (Redis::with("appendonly yes"), Diary::default());
     let mutex = RedisMutex::builder(&server.url()).timeout(Duration::from_secs(40)).build().unwrap();
-    let mut schedule = Schedule::new(mutex);
+    let schedule = Schedule::new(mutex);
     schedule.add(report(&diary)).unwrap();
     for (number, is_interrupted) in [(0, false), (1, true)] {
         if is_interrupted {
@@ -470,7 +470,7 @@ fn a_run_whose_lease_went_with_the_servers_data_ends_without_harm_to_the_next() 
     let diary = Diary::default();
     let theirs = schedule(&server.url(), &diary);
     thread::scope(|scope| {
-        let mut ours = Schedule::new(soloist::connect(&server.url()).unwrap());
+        let ours = Schedule::new(soloist::connect(&server.url()).unwrap());
         let (started, starts) = mpsc::channel();
         let (end, ends) = mpsc::channel::<()>();
         let ends = Mutex::new(ends);
@@ -631,7 +631,7 @@ fn a_grant_whose_term_was_over_when_its_answer_came_is_not_run() {
     let server = Redis::start();
     let (proxy, diary) = (Proxy::of(&server), Diary::default());
     let mutex = RedisMutex::builder(&proxy.url()).timeout(Duration::from_secs(12)).build().unwrap();
-    let mut schedule = Schedule::new(mutex);
+    let schedule = Schedule::new(mutex);
     let event = Event::call("report", diary.task("ran")).every_minute();
     schedule.add(event.on_one_server().without_overlapping_for(Duration::from_secs(5))).unwrap();
     assert_ran(&schedule.run_due(noon()));

@@ -10,7 +10,7 @@ use crate::servers::redis::Redis;
 use crate::support::{Diary, at, ran, skipped};
 
 fn hourly(name: &str, diary: &Diary) -> Schedule {
-    let mut schedule = Schedule::new(soloist::connect(&Redis::shared().url()).expect("a url"));
+    let schedule = Schedule::new(soloist::connect(&Redis::shared().url()).expect("a url"));
     let event = Event::call(name, diary.task("ran")).every_minute().timezone("Europe/Berlin");
     schedule.add(event.once_per(Period::Hour).without_overlapping()).expect("an event");
     schedule

@@ -219,7 +219,7 @@ fn a_node_of_a_cluster_that_does_not_serve_the_slot_is_out_for_each_event_of_the
     assert_eq!(mutex.check().unwrap(), [StoreWarning::ClusterNode]);
     for place in [|event: Event| event, Event::in_background] {
         let run = |mutex: &RedisMutex| {
-            let mut schedule = Schedule::new(mutex.clone());
+            let schedule = Schedule::new(mutex.clone());
             for name in ["one", "two"] {
                 schedule.add(Event::call(name, |_| {}).every_minute().without_overlapping().apply(place)).unwrap();
             }

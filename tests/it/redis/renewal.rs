@@ -68,7 +68,7 @@ impl LongRun {
             started.send(run.clone()).expect("the test listens");
             let _ = ends.lock().expect("one run at a time").recv();
         };
-        let mut schedule = Schedule::new(store);
+        let schedule = Schedule::new(store);
         schedule.add(Event::call("report", task).every_minute().without_overlapping().lease_term(term)).unwrap();
         let schedule = Arc::new(schedule);
         let tick = thread::spawn({
@@ -346,7 +346,7 @@ fn a_lease_that_could_not_be_shortened_is_held_as_long_as_it_was_asked_for_and_g
     let server = Redis::start();
     let proxy = Proxy::of(&server);
     let mutex = store(&proxy.url());
-    let mut schedule = Schedule::new(mutex.clone());
+    let schedule = Schedule::new(mutex.clone());
     let proxy = Arc::new(proxy);
     let silence = Arc::clone(&proxy);
     let task = move |_: &Run| silence.fault(Fault::Silence);
@@ -368,7 +368,7 @@ fn a_lease_that_could_not_be_shortened_is_held_as_long_as_it_was_asked_for_and_g
 fn two_hundred_leases_in_hand_cost_three_commands_a_third_of_their_term() {
     // Two requests renew a hundred leases each, and one reads whether an operator cancels a run.
     let server = Redis::start();
-    let mut schedule = Schedule::new(store_with(&server.url(), LONG));
+    let schedule = Schedule::new(store_with(&server.url(), LONG));
     let (started, starts) = mpsc::channel();
     let ends = Arc::new(RwLock::new(()));
     let at_work = ends.write().unwrap();

@@ -12,7 +12,7 @@ use crate::support::{Diary, in_time, noon};
 
 /// Returns a schedule of protected events, `0` to `count - 1`, that write their names into the diary.
 fn schedule(url: &str, count: usize, diary: &Diary, shape: impl Fn(Event, usize) -> Event) -> Schedule {
-    let mut schedule = Schedule::new(soloist::connect(url).expect("a url"));
+    let schedule = Schedule::new(soloist::connect(url).expect("a url"));
     for number in 0..count {
         let event = Event::call(number.to_string(), diary.task(&number.to_string()));
         schedule.add(shape(event.every_minute().on_one_server().without_overlapping(), number)).expect("an event");

@@ -150,7 +150,7 @@ fn a_release_without_an_answer_is_made_up_for<S: Trouble>() {
     let (proxy, diary) = (Arc::new(Proxy::of(&server)), Diary::default());
     for (number, fault) in [(0, Fault::Silence), (1, Fault::ReplyLost)] {
         let mutex = S::open(&proxy.url(), LONG);
-        let mut schedule = Schedule::new(mutex.clone());
+        let schedule = Schedule::new(mutex.clone());
         // The hook comes before the release.
         let proxy = Arc::clone(&proxy);
         let break_it = {

@@ -103,7 +103,7 @@ fn three_servers_over_one_occurrence_leave_one_granted_row_and_two_denied_ones_a
 fn every_way_to_ask_leaves_a_row<S: SqlServer>() {
     let server = S::shared();
     make_audit_table(server);
-    let mut schedule = Schedule::new(Audited::new(server.mutex(), audit("web-1", server)));
+    let schedule = Schedule::new(Audited::new(server.mutex(), audit("web-1", server)));
     // Alone, in a batch of the background, and in the foreground after another, whose release travels with the question.
     let event = |name: &str| Event::call(format!("audit:{name}"), |_| {}).every_minute().on_one_server();
     schedule.add(event("first").without_overlapping()).unwrap();

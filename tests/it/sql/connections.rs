@@ -23,7 +23,7 @@ on_both!(
 fn nothing_is_connected_before_something_is_due<S: Trouble>() {
     let (proxy, diary) = (Proxy::of(S::shared()), Diary::default());
     let mutex = S::open(&proxy.url(), LONG);
-    let mut schedule = Schedule::new(mutex.clone());
+    let schedule = Schedule::new(mutex.clone());
     schedule
         .add(Event::call("report", diary.task("ran")).hourly().on_one_server().without_overlapping())
         .expect("an event");

@@ -228,7 +228,7 @@ fn what_batches_cost<S: Counts>(counted: &Counted<S>) {
 fn a_tick_in_which_nothing_is_due_opens_no_connection<S: Counts>() {
     let server = S::shared();
     let proxy = Proxy::of(server);
-    let mut schedule = Schedule::new(S::open(&proxy.url(), Duration::from_secs(10)));
+    let schedule = Schedule::new(S::open(&proxy.url(), Duration::from_secs(10)));
     let protected = |event: Event| event.on_one_server().without_overlapping();
     schedule.add(protected(Event::call("cost:yearly", |_| {}).cron("0 0 1 1 *"))).unwrap();
     schedule.add(protected(Event::call("cost:filtered", |_| {}).every_minute().skip(|_| true))).unwrap();

@@ -77,7 +77,7 @@ fn no_gate_waits_for_a_log_of_runs_that_is_locked<S: Trouble>() {
     let server = S::start();
     // With that, a lock is waited for ten seconds at least.
     let mutex = S::open(&server.url(), Duration::from_secs(40));
-    let mut schedule = Schedule::new(mutex).with_run_log(3).expect("it keeps one");
+    let schedule = Schedule::new(mutex).with_run_log(3).expect("it keeps one");
     for name in ["a", "b", "c"] {
         schedule.add(Event::call(name, |_| {}).every_minute().on_one_server().without_overlapping()).expect("an event");
     }
@@ -204,7 +204,7 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
 
 fn an_event_in_the_background_runs_beside_one_whose_row_is_locked<S: Trouble>() {
     let (server, diary) = (S::start(), Diary::default());
-    let mut schedule = Schedule::new(server.mutex());
+    let schedule = Schedule::new(server.mutex());
     let event = |name: &str| Event::call(name, diary.task(name)).every_minute().on_one_server().in_background();
     for name in ["a", "b", "c"] {
         schedule.add(event(name).without_overlapping()).unwrap();
@@ -291,7 +291,7 @@ fn a_release_that_met_a_lock_is_made_up_for<S: Trouble>() {
         mutex.exists(request("other").name()).expect("the server answers");
         server.held() == ["lease/other"]
     });
-    let mut schedule = Schedule::new(mutex);
+    let schedule = Schedule::new(mutex);
     schedule.add(report(&diary)).unwrap();
     assert_ran(&schedule.run_due(noon()));
 }

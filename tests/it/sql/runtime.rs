@@ -70,7 +70,7 @@ fn a_schedule_ticks_in_a_blocking_task<S: Trouble>() {
         runtime.block_on(async { assert_ran(&schedule.run_due(minute(1))) });
         let theirs = server.mutex();
         runtime.block_on(async move {
-            let mut schedule = Schedule::new(theirs);
+            let schedule = Schedule::new(theirs);
             schedule.add(report(&Diary::default()).in_background()).expect("an event");
             assert_ran(&schedule.run_due(minute(2)));
         });

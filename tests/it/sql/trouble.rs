@@ -264,7 +264,7 @@ pub(super) fn request(name: &str) -> LeaseRequest {
 
 /// Returns a schedule of one event, `report`, that writes `ran` into the diary, with both protections.
 pub(super) fn schedule(mutex: impl EventMutex + 'static, diary: &Diary) -> Schedule {
-    let mut schedule = Schedule::new(mutex);
+    let schedule = Schedule::new(mutex);
     schedule.add(report(diary)).expect("an event");
     schedule
 }

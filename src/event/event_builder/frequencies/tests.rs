@@ -396,7 +396,7 @@ fn hours_are_those_that_come_out_even() {
 
 #[test]
 fn what_an_event_says_of_its_days_and_its_span_is_told_in_words() {
-    let mut schedule = crate::schedule::schedule::Schedule::in_process();
+    let schedule = crate::schedule::schedule::Schedule::in_process();
     for (event, words) in [
         (event().every(seconds(90 * 60)), "every 90 minutes"),
         (event().every(seconds(90 * 60)).weekdays(), "every 90 minutes, on weekdays"),

@@ -20,7 +20,7 @@ const MOST_CALLS: usize = 16;
 /// A handle that calls a schedule for the handlers of a service: each call is a future with a limit. It stalls no worker of the
 /// runtime, and a store that is unavailable keeps no request waiting for longer than the limit.
 ///
-/// A cheap handle, for the shared state of a service. It knows the schedule as it was when the handle was made.
+/// A cheap handle, for the shared state of a service.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,0 +1,150 @@
+//! Changes of the events of a schedule: adding one, replacing one, removing one.
+
+use std::sync::Arc;
+
+use super::Schedule;
+use super::registry::Registry;
+use crate::event::add_error::{AddError, AddErrorKind, Refusal};
+use crate::event::definition::Definition;
+use crate::event::event_builder::Event;
+use crate::event::protection::LeaseTerms;
+use crate::observe::notice::{About, Step, incident::Incident};
+use crate::observe::tell::log;
+use crate::store::event_mutex::description::Scope;
+use crate::store::handle::Store;
+
+impl Schedule {
+    /// Adds an event at the end, if it is valid. All clones of the schedule have it from now on, also those that
+    /// [`work`](Self::work): their loop wakes. In a loop, its first occurrence is the next one after now.
+    ///
+    /// Warns of a protection that its store can't give: `on_one_server` and `once_per` on a store that only this
+    /// process sees. The warning goes to subscribers of `tracing` for each such event; without a subscriber, to
+    /// standard error for the first.
+    ///
+    /// # Errors
+    ///
+    /// The event is invalid; the error says why. The schedule is unchanged.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).hourly())?;
+    /// let error = schedule.add(Event::call("reports", |_| {}).daily()).unwrap_err();
+    /// assert_eq!(error.to_string(), "event `reports`: there is already an event of this name in the schedule");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn add(&self, event: Event) -> Result<&Self, AddError> {
+        let event = self.checked(event)?;
+        self.events.change(|registry| registry.add(Arc::clone(&event)))?;
+        self.warn_of(&event);
+        Ok(self)
+    }
+
+    /// Replaces the event of this name, in its place; or adds it, if there is none. Returns whether there was one.
+    ///
+    /// - The new event keeps the history of the old one: its [status](Self::status), its log and its pause.
+    /// - An occurrence belongs to the event that the schedule had at its time, so that a change in the middle of a minute neither
+    ///   repeats the occurrence of that minute nor loses it.
+    /// - A run of the old event goes on to its end, and an occurrence that waits in its queue still runs. The lease of a run keeps the
+    ///   new event from overlapping it, unless the new event has another `mutex_name`, store or number of runs in
+    ///   [`at_most`](Event::at_most).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`add`](Self::add), except that of the name. The schedule is unchanged.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).hourly())?;
+    /// assert!(schedule.replace(Event::call("reports", |_| {}).daily_at("02:30"))?);
+    /// assert_eq!(schedule.event("reports")?.timetable(), "daily at 02:30");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn replace(&self, event: Event) -> Result<bool, AddError> {
+        let event = self.checked(event)?;
+        let replaced = self.events.change(|registry| registry.replace(Arc::clone(&event)))?;
+        self.warn_of(&event);
+        Ok(replaced.is_some())
+    }
+
+    /// Removes an event; `false` if there is none of this name. A run under way goes on, and an occurrence that waits in its queue
+    /// still runs; so does one whose time came before the removal. Its log stays in the store.
+    pub fn remove(&self, name: &str) -> bool {
+        let removed = self.events.change(|registry| Ok(registry.remove(name)));
+        let is_removed = removed.is_ok_and(|removed| removed.is_some());
+        if is_removed {
+            self.observers.tell(About { event: Some(name), ..About::default() }, &Step::Removed);
+        }
+        is_removed
+    }
+
+    /// Returns the events as they are now.
+    pub(in crate::schedule) fn registry(&self) -> Arc<Registry> {
+        self.events.registry()
+    }
+
+    /// Validates an event against the settings of the schedule.
+    fn checked(&self, event: Event) -> Result<Arc<Definition>, AddError> {
+        let event = event.driven_by(self.runtime.as_ref())?;
+        let event = event.define(&self.zone, self.lease_term, self.environment.as_deref())?;
+        match self.check_store_of(&event).and_then(|()| self.check_failure_limit(&event)) {
+            Ok(()) => Ok(Arc::new(event)),
+            Err(refusal) => Err(AddError::new(&event.name, refusal)),
+        }
+    }
+
+    fn check_store_of(&self, event: &Definition) -> Result<(), Refusal> {
+        if self.store_of(event).can_extend {
+            return Ok(());
+        }
+        if event.protection.lease.is_some_and(LeaseTerms::need_extension) {
+            return Err(AddErrorKind::Store.because(
+                "its store says that it can't extend a lease (`EventMutex::describe`), so that none is renewed or held \
+                 longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
+                 takes",
+            ));
+        }
+        if event.protection.queue.is_some() {
+            return Err(AddErrorKind::Store.because(
+                "its store says that it can't extend a lease (`EventMutex::describe`), so that it can't keep a place in a \
+                 queue: leave out the `on_overlap(..)`",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_failure_limit(&self, event: &Definition) -> Result<(), Refusal> {
+        let Some(limit) = event.failure_limit else { return Ok(()) };
+        if self.pause_marker.is_none() {
+            return Err(AddErrorKind::Missing.because(
+                "it has a `pause_on_failure(..)`, and the schedule has no name: call `schedule.named(..)` before `add`",
+            ));
+        }
+        let keep = self.run_logger.as_ref().map_or(0, |logger| logger.keep());
+        if keep > limit {
+            return Ok(());
+        }
+        let log = match keep {
+            0 => "the schedule keeps no log of runs".to_owned(),
+            _ => format!("the log of the schedule keeps {keep} runs"),
+        };
+        Err(AddErrorKind::Missing.because(format_args!(
+            "it has a `pause_on_failure({limit})`, and {log}: call `schedule.with_run_log(..)` with more than {limit} before \
+             `add`"
+        )))
+    }
+
+    fn warn_of(&self, event: &Definition) {
+        let Store { scope, .. } = self.store_of(event);
+        if event.protection.claim.is_some() && *scope == Scope::Process {
+            log(&Incident::StoreTooNear { event: &event.name, scope });
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The events that the clones of a schedule share, and their changes, which a running loop sees.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use chrono::{DateTime, Utc};
+
+use super::registry::Registry;
+use crate::event::add_error::AddError;
+use crate::lease::store_id::StoreId;
+use crate::time::clock::Clock;
+
+/// The events that the clones of a schedule share.
+pub(in crate::schedule) struct LiveEvents(Mutex<Current>);
+
+struct Current {
+    registry: Arc<Registry>,
+    /// Those of the running loops.
+    watches: Vec<Weak<ChangeWatch>>,
+}
+
+impl LiveEvents {
+    pub(super) fn new(usual_store: StoreId) -> Self {
+        Self(Mutex::new(Current { registry: Arc::new(Registry::new(usual_store)), watches: Vec::new() }))
+    }
+
+    /// Changes the events, and wakes the loops. A definition that the change drops may belong to code that uses the schedule, so
+    /// it is returned, and dropped by the caller.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Registry) -> Result<T, AddError>) -> Result<T, AddError> {
+        let mut current = self.lock();
+        let watches: Vec<_> = current.watches.iter().filter_map(Weak::upgrade).collect();
+        let before = watches.first().map(|_| Arc::clone(&current.registry));
+        let changed = change(Arc::make_mut(&mut current.registry));
+        let before = before.filter(|before| before.version < current.registry.version);
+        for (watch, registry) in watches.iter().zip(before.iter().cycle()) {
+            let until = watch.clock.now();
+            watch.past().push(PastEvents { until, registry: Arc::clone(registry) });
+        }
+        drop(current);
+        if before.is_some() {
+            watches.iter().for_each(|watch| (watch.wake)());
+        }
+        changed
+    }
+
+    /// Watches the changes from now on, for a loop that goes by this clock and that `wake` wakes.
+    pub(in crate::schedule) fn watch(
+        &self,
+        clock: &Clock,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> Arc<ChangeWatch> {
+        let watch = Arc::new(ChangeWatch { clock: clock.clone(), past: Mutex::default(), wake: Box::new(wake) });
+        let mut current = self.lock();
+        current.watches.retain(|watch| watch.strong_count() > 0);
+        current.watches.push(Arc::downgrade(&watch));
+        watch
+    }
+
+    /// Returns the events now, and those of the time since the last call.
+    pub(in crate::schedule) fn see(&self, watch: &ChangeWatch) -> SeenEvents {
+        // The clock is read under the lock, so that no change lies between the reading and the events.
+        let current = self.lock();
+        let now = watch.clock.now();
+        SeenEvents { now, past: std::mem::take(&mut *watch.past()), present: Arc::clone(&current.registry) }
+    }
+
+    /// Returns the events as they are now.
+    pub(super) fn registry(&self) -> Arc<Registry> {
+        Arc::clone(&self.lock().registry)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        // No code that can panic runs while it is half-changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The changes that a loop has not seen yet.
+pub(in crate::schedule) struct ChangeWatch {
+    clock: Clock,
+    past: Mutex<Vec<PastEvents>>,
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+impl ChangeWatch {
+    pub(in crate::schedule) fn has_changes(&self) -> bool {
+        !self.past().is_empty()
+    }
+
+    fn past(&self) -> MutexGuard<'_, Vec<PastEvents>> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The events of a schedule until one of its changes.
+pub(in crate::schedule) struct PastEvents {
+    pub(in crate::schedule) until: DateTime<Utc>,
+    pub(in crate::schedule) registry: Arc<Registry>,
+}
+
+/// The events that a loop has to tick through.
+pub(in crate::schedule) struct SeenEvents {
+    pub(in crate::schedule) now: DateTime<Utc>,
+    /// In the order of the changes.
+    pub(in crate::schedule) past: Vec<PastEvents>,
+    pub(in crate::schedule) present: Arc<Registry>,
+}
