@@ -163,9 +163,9 @@ impl Schedule {
 
     fn event_pause_marker(&self, event: &str) -> Result<MutexName, PauseError> {
         let mark = self.pause_marker()?;
-        MutexName::readable(event).map_err(PauseError::Name)?;
+        MutexName::readable(event).map_err(|error| PauseError::Name(error.of("the name of the event to pause")))?;
         if !self.events.is_empty() && self.event(event).map_err(PauseError::UnknownEvent)?.even_when_paused {
-            return Err(PauseError::EvenWhenPaused);
+            return Err(PauseError::EvenWhenPaused { event: event.into() });
         }
         Ok(mark.mark(event, EVENT_PAUSED))
     }
