@@ -26,7 +26,8 @@ impl Schedule {
     ///
     /// Warns of a protection that its store can't give: `on_one_server` and `once_per` on a store that only this
     /// process sees. The warning goes to subscribers of `tracing` for each such event; without a subscriber, to
-    /// standard error for the first.
+    /// standard error for the first. It does not come in a test, where the schedule or its store is on a
+    /// [`ManualClock`](crate::time::ManualClock), as that of [`TestStore`](crate::testing::TestStore) is.
     ///
     /// # Errors
     ///
@@ -92,7 +93,8 @@ impl Schedule {
                 )));
             }
         }
-        if event.protection.claim.is_some() && *scope == Scope::Process {
+        let is_in_a_test = || self.clock.is_manual() || self.store_of(&event).mutex.clock().is_manual();
+        if event.protection.claim.is_some() && *scope == Scope::Process && !is_in_a_test() {
             log(&Incident::StoreTooNear { event: &event.name, scope });
         }
         self.index_event(self.events.len(), &event);
