@@ -27,7 +27,7 @@ impl Schedule {
     /// Warns of a protection that its store can't give: `on_one_server` and `once_per` on a store that only this
     /// process sees. The warning goes to subscribers of `tracing` for each such event; without a subscriber, to
     /// standard error for the first. It does not come in a test, where the schedule or its store is on a
-    /// [`ManualClock`](crate::time::ManualClock), as that of [`TestStore`](crate::testing::TestStore) is.
+    /// [`ManualClock`](crate::time::ManualClock).
     ///
     /// # Errors
     ///

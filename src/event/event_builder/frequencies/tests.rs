@@ -35,7 +35,7 @@ fn every_word_stands_for_its_expression() {
         (event().hourly(), "0 * * * *"),
         (event().hourly_at(17), "17 * * * *"),
         (event().hourly_at([15, 45]), "15,45 * * * *"),
-        (event().hourly_at(vec![45, 0, 45]), "0,45 * * * *"),
+        (event().hourly_at(vec![45, 0]), "0,45 * * * *"),
         (event().every_odd_hour(), "0 1-23/2 * * *"),
         (event().every_odd_hour_at(15), "15 1-23/2 * * *"),
         (event().every_two_hours(), "0 */2 * * *"),
