@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind as Wrong};
 
 use crate::base::error::MutexError;
 use crate::base::escape::Chain;
@@ -140,6 +140,8 @@ pub(super) fn print_parse_error(mut error: clap::Error, usage: u8, hint: Option<
     // If printing fails, only the exit code is left.
     let _ = error.print();
     if is_error {
+        // An error of a value says what to write.
+        let hint = hint.filter(|_| !matches!(error.kind(), Wrong::InvalidValue | Wrong::ValueValidation));
         hint.into_iter().chain(hints(&error)).for_each(|hint| print_line(format_args!("\n{hint}")));
     }
     ExitCode::from(if is_error { usage } else { 0 })
@@ -147,16 +149,17 @@ pub(super) fn print_parse_error(mut error: clap::Error, usage: u8, hint: Option<
 
 /// Returns what to write instead of the wrong arguments.
 fn hints(error: &clap::Error) -> Vec<&'static str> {
-    let named = |kind| match error.get(kind) {
+    let in_context = |kind| match error.get(kind) {
         Some(ContextValue::String(name)) => vec![name.clone()],
         Some(ContextValue::Strings(names)) => names.clone(),
         _ => Vec::new(),
     };
-    let names = [ContextKind::InvalidArg, ContextKind::PriorArg, ContextKind::InvalidSubcommand].map(named).concat();
+    let names =
+        [ContextKind::InvalidArg, ContextKind::PriorArg, ContextKind::InvalidSubcommand].map(in_context).concat();
     let is_named = |name: &str| names.iter().any(|named| named == name);
     let mut hints = Vec::new();
     match error.kind() {
-        clap::error::ErrorKind::MissingRequiredArgument => {
+        Wrong::MissingRequiredArgument => {
             if is_named("--store <URL>") {
                 hints.push(
                     "Say where leases are kept: --store file:/var/lib/locks, or set SOLOIST_STORE as in your crontab.",
@@ -166,15 +169,13 @@ fn hints(error: &clap::Error) -> Vec<&'static str> {
                 hints.push("Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'.");
             }
         }
-        clap::error::ErrorKind::ArgumentConflict if is_named("--wait <TIME>") => {
+        Wrong::ArgumentConflict if is_named("--wait <TIME>") => {
             hints.push("With --every, a scheduled time waits for the run before it with --on-overlap queue-one.");
         }
-        clap::error::ErrorKind::InvalidSubcommand if is_named("create-table") => {
+        Wrong::InvalidSubcommand if is_named("create-table") => {
             hints.push("Write: soloist create-table --store URL.");
         }
-        clap::error::ErrorKind::InvalidSubcommand
-            if ["list", "next", "run-one", "status", "work"].into_iter().any(is_named) =>
-        {
+        Wrong::InvalidSubcommand if ["list", "next", "run-one", "status", "work"].into_iter().any(is_named) => {
             hints.push("That is a command of a program with a schedule of its own: see docs/guide/operators.md.");
         }
         _ => {}

@@ -76,8 +76,8 @@ impl Event {
             let is_another = |known: &(OsString, OsString)| known.0 == variable.0 && known.1 != variable.1;
             if command.environment.iter().any(is_another) {
                 return Err(AddErrorKind::Conflict.because(format_args!(
-                    "`env({:?}, ..)` is called twice with different values: remove one of the two",
-                    variable.0
+                    "`env(\"{}\", ..)` is called twice with different values: remove one of the two",
+                    variable.0.display()
                 )));
             }
             command.environment.push(variable);

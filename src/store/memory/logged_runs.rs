@@ -40,7 +40,7 @@ impl LoggedRuns {
     }
 
     pub(super) fn names(&self) -> Vec<String> {
-        self.events().keys().map(|event| event.to_string()).collect()
+        self.events().keys().map(ToString::to_string).collect()
     }
 
     fn events(&self) -> MutexGuard<'_, HashMap<Box<str>, EventLog>> {
