@@ -207,7 +207,7 @@ mod book {
     }
 
     pages! {
-        README alerts another_scheduler async_service changes_while_running choosing_a_store commands comparison costs frequencies
+        README alerts another_scheduler async_service changes_while_running choosing_a_store commands comparison costs five_minutes frequencies
         from_flock glossary logs measured migration observing operators promises protections queues scenarios service stores testing
         timetables troubleshooting under_fire ways_out
     }

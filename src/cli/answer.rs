@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind as Wrong};
 
 use crate::base::error::MutexError;
 use crate::base::escape::Chain;
@@ -127,44 +127,58 @@ pub(super) fn say(message: impl Display) {
     print_line(format_args!("soloist: {message}"));
 }
 
-/// Prints an error of the parser. For clap, help is an error too, but one for standard output.
-pub(super) fn print_parse_error(mut error: clap::Error, usage: u8) -> ExitCode {
+/// Prints an error of the parser, with a `hint` for its command. For clap, help is an error too, but one for standard output.
+pub(super) fn print_parse_error(mut error: clap::Error, usage: u8, hint: Option<&'static str>) -> ExitCode {
     // The tip to put an unknown option behind `--` would run the option as a command.
     if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
         tips.retain(|tip| !tip.to_string().contains("as a value"));
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
     }
     let is_error = error.use_stderr();
     // If printing fails, only the exit code is left.
     let _ = error.print();
-    let text = error.to_string();
-    for (_, hint) in HINTS.iter().filter(|(about, _)| is_error && text.contains(about)) {
-        print_line(format_args!("\n{hint}"));
+    if is_error {
+        // An error of a value says what to write.
+        let hint = hint.filter(|_| !matches!(error.kind(), Wrong::InvalidValue | Wrong::ValueValidation));
+        hint.into_iter().chain(hints(&error)).for_each(|hint| print_line(format_args!("\n{hint}")));
     }
     ExitCode::from(if is_error { usage } else { 0 })
 }
 
-const OF_A_SCHEDULE: &str = "That is a command of a program with a schedule of its own: see docs/guide/operators.md.";
-
-const WAITS: &str = "With --every, a scheduled time waits for the run before it with --on-overlap queue-one.";
-
-/// Parts of the parser's errors, each with a hint.
-const HINTS: [(&str, &str); 11] = [
-    (
-        "soloist run",
-        "Write: soloist run --name NAME --store URL -- COMMAND. docs/guide/from_flock.md has the options of `flock`.",
-    ),
-    (
-        "--store <URL>\n",
-        "Say where leases are kept: --store file:/var/lib/locks, or set SOLOIST_STORE as in your crontab.",
-    ),
-    ("unrecognized subcommand 'list'", OF_A_SCHEDULE),
-    ("unrecognized subcommand 'next'", OF_A_SCHEDULE),
-    ("unrecognized subcommand 'run-one'", OF_A_SCHEDULE),
-    ("unrecognized subcommand 'status'", OF_A_SCHEDULE),
-    ("unrecognized subcommand 'work'", OF_A_SCHEDULE),
-    ("unrecognized subcommand 'create-table'", "Write: soloist create-table --store URL."),
-    ("'--wait <TIME>' cannot be used with", WAITS),
-    ("cannot be used with '--wait <TIME>'", WAITS),
-    ("--every <TIMES>\n", "Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'."),
-];
+/// Returns what to write instead of the wrong arguments.
+fn hints(error: &clap::Error) -> Vec<&'static str> {
+    let in_context = |kind| match error.get(kind) {
+        Some(ContextValue::String(name)) => vec![name.clone()],
+        Some(ContextValue::Strings(names)) => names.clone(),
+        _ => Vec::new(),
+    };
+    let names =
+        [ContextKind::InvalidArg, ContextKind::PriorArg, ContextKind::InvalidSubcommand].map(in_context).concat();
+    let is_named = |name: &str| names.iter().any(|named| named == name);
+    let mut hints = Vec::new();
+    match error.kind() {
+        Wrong::MissingRequiredArgument => {
+            if is_named("--store <URL>") {
+                hints.push(
+                    "Say where leases are kept: --store file:/var/lib/locks, or set SOLOIST_STORE as in your crontab.",
+                );
+            }
+            if is_named("--every <TIMES>") {
+                hints.push("Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'.");
+            }
+        }
+        Wrong::ArgumentConflict if is_named("--wait <TIME>") => {
+            hints.push("With --every, a scheduled time waits for the run before it with --on-overlap queue-one.");
+        }
+        Wrong::InvalidSubcommand if is_named("create-table") => {
+            hints.push("Write: soloist create-table --store URL.");
+        }
+        Wrong::InvalidSubcommand if ["list", "next", "run-one", "status", "work"].into_iter().any(is_named) => {
+            hints.push("That is a command of a program with a schedule of its own: see docs/guide/operators.md.");
+        }
+        _ => {}
+    }
+    hints
+}

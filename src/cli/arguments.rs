@@ -17,6 +17,7 @@ pub(super) fn of_schedule(name: String) -> Command {
         .subcommand(
             about("list", "List the events, and when each is due next").arg(json()).arg(
                 option("next", "N")
+                    .allow_negative_numbers(true)
                     .value_parser(number::<u16>(1, u16::MAX))
                     .default_value("1")
                     .help("How many due times of each to show"),
@@ -42,7 +43,6 @@ pub(super) fn of_schedule(name: String) -> Command {
                 .arg(duration("wait").short('w').help("If the event is running elsewhere, wait this long for its end")),
         )
         .subcommand(about("status", "Show what runs, who holds it, what ran, and what is next").arg(json()))
-        .subcommand(about("log", "Show the last runs of an event in the whole fleet").arg(event()).arg(json()))
         .subcommands(of_operators())
 }
 
@@ -54,9 +54,6 @@ pub(super) fn of_tool() -> Command {
             "run",
             "Run a command under a lease, as `flock -n` does under a lock",
         ))))
-        .subcommand(of_a_store(
-            about("log", "Show the last runs of an event in the whole fleet").arg(event()).arg(json()),
-        ))
         .subcommands(of_operators().map(of_a_store))
         .subcommand(
             about("create-table", "Make the table of a MySQL or PostgreSQL store")
@@ -75,8 +72,11 @@ fn parser(name: Str, about: &'static str) -> Command {
 }
 
 /// Returns the commands that need no events.
-fn of_operators() -> [Command; 6] {
+fn of_operators() -> [Command; 7] {
     [
+        about("log", "Show the last runs of an event in the whole fleet")
+            .arg(event().required(false).help("The name of the event; without it, list the events that have a log"))
+            .arg(json()),
         about("locks", "List what is held, by whom, and since when")
             .arg(json())
             .arg(Arg::new("prefix").value_name("PREFIX").default_value("").help("Only names that begin with this")),
@@ -161,12 +161,14 @@ fn supervised(command: Command) -> Command {
         )
         .arg(
             option("log", "N")
+                .allow_negative_numbers(true)
                 .value_parser(number::<u16>(1, 1000))
                 .help("Keep the last N runs of this name in the store, for `soloist log`"),
         )
         .arg(
             option("conflict-exit-code", "N")
                 .short('E')
+                .allow_negative_numbers(true)
                 .value_parser(number::<u8>(0, u8::MAX.into()))
                 .default_value("1")
                 .help("The exit code if the command is running already, or paused"),
@@ -212,7 +214,8 @@ fn number<N: TryFrom<u16> + Clone + Send + Sync + 'static>(least: u16, most: u16
 }
 
 fn duration(name: &'static str) -> Arg {
-    option(name, "TIME").value_parser(ValueParser::new(parse_duration as fn(&str) -> _))
+    // A negative one is an error of this option, and no unknown option.
+    option(name, "TIME").allow_hyphen_values(true).value_parser(ValueParser::new(parse_duration as fn(&str) -> _))
 }
 
 /// Parses a duration such as `1h 30m`. A number alone counts seconds, as with `flock` and `timeout`.

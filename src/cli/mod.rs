@@ -31,7 +31,6 @@ mod unlock;
 
 use answer::{CommandFailure, USAGE};
 
-use crate::event::event_builder::Event;
 use crate::schedule::schedule::Schedule;
 #[cfg(feature = "tokio")]
 use crate::schedule::service::as_futures::on_a_thread::on_a_thread;
@@ -98,7 +97,7 @@ fn own_arguments() -> Result<ArgMatches, ExitCode> {
     let name = program.as_deref().and_then(Path::file_stem).map_or("schedule".into(), OsStr::to_string_lossy);
     let mut parser = command(name).subcommands(self_description::commands());
     let matches = parser.try_get_matches_from_mut(std::env::args_os());
-    let matches = matches.map_err(|error| answer::print_parse_error(error, USAGE))?;
+    let matches = matches.map_err(|error| answer::print_parse_error(error, USAGE, None))?;
     match self_description::describe(parser, &matches) {
         Some(described) => Err(answer::print(described)),
         None => Ok(matches),
@@ -177,8 +176,9 @@ pub fn run_tool() -> ExitCode {
         Ok(matches) => matches,
         // A wrong argument of `run` has the exit code of `flock`.
         Err(error) => {
-            let usage = if supervise::is_asked_for() { supervise::USAGE } else { USAGE };
-            return answer::print_parse_error(error, usage);
+            let is_run = supervise::is_asked_for();
+            let (usage, hint) = if is_run { (supervise::USAGE, Some(supervise::HOW_TO_RUN)) } else { (USAGE, None) };
+            return answer::print_parse_error(error, usage, hint);
         }
     };
     if let Some(described) = self_description::describe(parser, &matches) {
@@ -199,8 +199,7 @@ fn schedule_on(arguments: &ArgMatches) -> Result<Schedule, CommandFailure> {
     let schedule = store_commands::named(Schedule::new(store_commands::present_store(arguments)?), arguments);
     let schedule = schedule.map_err(|error| CommandFailure::usage(&error))?;
     if let Ok(Some(event)) = arguments.try_get_one::<String>("event") {
-        let event = Event::call(event.as_str(), |_| {}).every_minute().without_overlapping();
-        schedule.add(event).map_err(|error| CommandFailure::usage(&error))?;
+        schedule.add(store_commands::stand_in(event)).map_err(|error| CommandFailure::usage(&error))?;
     }
     Ok(schedule)
 }

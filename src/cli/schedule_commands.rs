@@ -16,12 +16,13 @@ use super::store_commands;
 use super::tables::{holding, how_it_ended, lines, marked, pause_in_words, table_or, time};
 use crate::base::escape::{Chain, Named, OneLine};
 use crate::event::definition::Definition;
+use crate::event::protection::claim::CLAIM_MARGIN;
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::history::logged_run::RunState;
 use crate::schedule::history::status::{EventStatus, Status};
 use crate::schedule::report::{Entry, Verdict};
+use crate::schedule::schedule::Schedule;
 use crate::schedule::shutdown::Shutdown;
-use crate::schedule::{schedule::Schedule, tick_plan::last_due::CLAIMED_AFTER};
 use crate::time::clock::{
     Clock,
     shown::{ExactDuration, HumanDuration},
@@ -126,7 +127,7 @@ fn run_one(schedule: Schedule, event: &str, how: RunOne, wait: Duration) -> Answ
     let entry = match how {
         RunOne::Claimed => {
             let due = schedule.last_due(event, now)?.ok_or_else(not_due)?;
-            let wait = wait.min((due + CLAIMED_AFTER - now).to_std().unwrap_or_default());
+            let wait = wait.min((due + CLAIM_MARGIN - now).to_std().unwrap_or_default());
             run_when_free(&schedule, event, wait, || schedule.run_last_due(event, now)?.ok_or_else(not_due))?
         }
         RunOne::PastFilters => run_when_free(&schedule, event, wait, || schedule.run_event_past_filters(event, now))?,
@@ -149,9 +150,15 @@ pub(super) fn run_when_free<E>(
     /// Between two reads of a store.
     const PAUSE: Duration = Duration::from_millis(200);
     let clock = Clock::system();
-    let until = clock.moment().plus(wait);
+    let began = clock.moment();
+    let (until, mut waited) = (began.plus(wait), None);
     loop {
-        let entry = run()?;
+        let mut entry = run()?;
+        if let Verdict::Ran(outcome) = &mut entry.verdict
+            && waited.is_some()
+        {
+            outcome.rest_mut().waited = waited;
+        }
         let is_taken =
             matches!(entry.verdict(), Verdict::Skipped(SkipReason::Overlapping(_) | SkipReason::Stuck { .. }));
         let left = || until.since(clock.moment());
@@ -168,6 +175,7 @@ pub(super) fn run_when_free<E>(
                 break;
             }
         }
+        waited = Some(clock.moment().since(began));
     }
 }
 
@@ -203,6 +211,10 @@ fn list(schedule: &Schedule, count: u16, is_json: bool) -> Answered {
 }
 
 fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
+    if within.is_zero() {
+        let what = "`--for 0` is no time to look ahead: write `90m`, `24h` and the like";
+        return Err(CommandFailure::saying(what).with_code(USAGE));
+    }
     let now = Clock::system().now();
     let end = TimeDelta::from_std(within).ok().and_then(|within| now.checked_add_signed(within));
     let due = schedule.due_between(now..end.unwrap_or(DateTime::<Utc>::MAX_UTC));

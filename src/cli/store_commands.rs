@@ -1,5 +1,6 @@
 //! The commands that need a store but no events, and the name under which a schedule is paused.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +12,9 @@ use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, STORE, USAG
 use super::arguments::{duration_of, parse_duration, text};
 use super::tables::{holding, how_it_ended, marked, pause_in_words, table_or, time, time_of};
 use super::unlock::unlock;
-use crate::base::escape::{OneLine, Quoted};
-use crate::event::definition::Definition;
+use crate::base::escape::{Named, OneLine, Quoted};
+use crate::base::similar::similar;
+use crate::event::{definition::Definition, event_builder::Event};
 use crate::lease::holder::Holder;
 use crate::outcome::paused::Pause;
 use crate::outcome::run_record::skip_count::SkipCount;
@@ -29,6 +31,9 @@ use crate::time::zone::Zone;
 /// The subject of a pause without an event.
 const EVERYTHING: &str = "everything on this schedule";
 
+const NO_RUNS: &str =
+    "no run is on record: `soloist run --log 20` keeps the last 20, `with_run_log(20)` those of a schedule";
+
 /// A lease, as `locks --json` shows it.
 #[derive(serde::Serialize)]
 struct LockForm {
@@ -42,7 +47,10 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
     let its_own = schedule.stores();
     let stores = || its_own.iter().map(|store| &*store.mutex).collect::<Vec<&dyn EventMutex>>();
     match name {
-        "log" => log(schedule, text(arguments, "event"), arguments.get_flag("json")),
+        "log" => match event() {
+            Some(event) => log(schedule, event, arguments.get_flag("json")),
+            None => logs(schedule, arguments.get_flag("json")),
+        },
         "locks" => locks(&stores(), text(arguments, "prefix"), arguments.get_flag("json")),
         "unlock" => unlock(&stores(), arguments, unknown(schedule, text(arguments, "name"))),
         "paused" => paused(schedule, event()),
@@ -106,6 +114,42 @@ pub(super) fn create_table(arguments: &ArgMatches) -> Answered {
     Ok(CommandAnswer::text("the table is ready"))
 }
 
+/// Makes an event that stands for an event of another program with this name.
+pub(super) fn stand_in(event: &str) -> Event {
+    Event::call(event, |_| {}).every_minute().without_overlapping()
+}
+
+/// Lists the events that have a log, with their last runs, the newest first.
+fn logs(schedule: &Schedule, is_json: bool) -> Answered {
+    #[derive(serde::Serialize)]
+    struct EventLog {
+        event: String,
+        last_run: Option<LoggedRun>,
+    }
+    let mut schedule = schedule.clone();
+    let mut logs = Vec::new();
+    for event in schedule.logged_events()? {
+        // The log may have a name that no event can have.
+        if schedule.event(&event).is_ok() || schedule.add(stand_in(&event)).is_ok() {
+            let last_run = schedule.runs_of(schedule.event(&event)?)?.into_iter().next();
+            logs.push(EventLog { event, last_run });
+        }
+    }
+    logs.sort_by_key(|log| Reverse(log.last_run.as_ref().map(|run| run.record().started_at())));
+    if is_json {
+        return CommandAnswer::json(&logs);
+    }
+    let now = Clock::system().now();
+    let row = |EventLog { event, last_run }: &EventLog| {
+        let name = Named(event).into();
+        let Some(run) = last_run else { return vec![name, "none".into(), "".into(), "".into()] };
+        let (ended, is_well) = how_it_ended(run);
+        let (record, started) = (run.record(), time(run.record().started_at(), &Zone::UTC, now));
+        vec![name, marked(ended, is_well), started.into(), record.process().to_string().into()]
+    };
+    Ok(CommandAnswer::text(table_or(&["event", "last run", "started", "server"], logs.iter().map(row), NO_RUNS)))
+}
+
 fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
     #[derive(serde::Serialize)]
     struct Log {
@@ -137,8 +181,8 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
             OneLine(record.end().and_then(|end| end.error()).unwrap_or_default()).into(),
         ]
     };
-    let none = "no run is on record: `soloist run --log 20` keeps the last 20, `with_run_log(20)` those of a schedule";
-    let table = table_or(&["started", "result", "took", "server", "error"], runs.iter().map(row), none);
+    let none = if runs.is_empty() { NO_RUNS.to_owned() + &others_like(schedule, event) } else { String::new() };
+    let table = table_or(&["started", "result", "took", "server", "error"], runs.iter().map(row), &none);
     let skipped = |skip: &SkipCount| {
         let (count, reason) = (skip.count(), skip.reason().replace('_', " "));
         format!("\nskipped, {reason}: {count}, the last one of {}", time(skip.latest(), zone, now))
@@ -146,6 +190,14 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
     let waits = |holder: &Holder| format!("\nwaiting: {}", holding(holder, now));
     let more: String = skips.iter().map(skipped).chain(waiting.iter().map(waits)).collect();
     Ok(CommandAnswer::text(table.trim_end().to_owned() + &more))
+}
+
+/// Returns the names of events in the log that may be meant instead of this one, as the end of a message.
+fn others_like(schedule: &Schedule, event: &str) -> String {
+    let logged = schedule.logged_events().unwrap_or_default();
+    let similar = similar(event, logged.iter().map(String::as_str).filter(|logged| *logged != event));
+    let similar: Vec<String> = similar.into_iter().map(|name| Quoted::new(name).to_string()).collect();
+    if similar.is_empty() { String::new() } else { format!("; did you mean {}?", similar.join(" or ")) }
 }
 
 fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {

@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 use clap::ArgMatches;
 
 use super::answer::say;
@@ -18,25 +18,34 @@ use crate::base::escape::{Chain, Named, Quoted};
 use crate::event::event_builder::Event;
 use crate::event::protection::OutagePolicy;
 use crate::event::protection::overlap::Overlap;
-use crate::outcome::cancel::CancelReason;
+use crate::lease::term::Term;
 use crate::outcome::run_outcome::{Ended, RunOutcome};
 use crate::outcome::skip_reason::SkipReason;
+use crate::outcome::{cancel::CancelReason, release::Release};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
 use crate::schedule::shutdown::Shutdown;
 use crate::task::command::{USUAL_GRACE, stopping::KILLING_TAKES};
-use crate::time::clock::{Clock, shown::HumanDuration};
+use crate::time::clock::{
+    Clock,
+    shown::{ExactDuration, HumanDuration},
+};
+use crate::time::{crontab::Crontab, zone::Zone};
 
 /// The arguments are wrong: `EX_USAGE` of `sysexits.h`, as in `flock`.
 pub(super) const USAGE: u8 = 64;
 
-/// The store can't be opened, or is unavailable: `EX_NOINPUT`, as in `flock` for its file.
+pub(super) const HOW_TO_RUN: &str =
+    "Write: soloist run --name NAME --store URL -- COMMAND. docs/guide/from_flock.md has the options of `flock`.";
+
+/// The store can't be opened, or was unavailable: `EX_NOINPUT`, as in `flock` for its file. Also if the command succeeded without
+/// protection, or its lease could not be released: 0 says that it succeeded under its lease, to the end.
 const STORE: u8 = 66;
 
 /// The command could not be started: `EX_UNAVAILABLE`, as in `flock`.
 const NOT_STARTED: u8 = 69;
 
-/// The lease was lost, and the command was ended for that: `EX_TEMPFAIL`.
+/// The lease was lost, and the command was ended for that, or had succeeded by then: `EX_TEMPFAIL`.
 const LEASE_LOST: u8 = 75;
 
 /// The command reached its timeout: the code of `timeout`.
@@ -81,12 +90,15 @@ fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
         schedule = schedule.with_run_log((*keep).into()).map_err(|error| usage(&error))?;
     }
     check_times(arguments)?;
+    check_term(arguments)?;
     schedule.add(event(arguments)).map_err(|error| usage(&error))?;
     let named = named(schedule.clone(), arguments).map_err(|error| usage(&error))?;
     let now = now()?;
     if interval(arguments).is_some() && named.last_due(text(arguments, "name"), now).is_ok_and(|due| due.is_none()) {
         if arguments.get_flag("verbose") || io::stderr().is_terminal() {
-            say(between_times(&named, now));
+            let next = named.next_due(now).map(|next| next.to_rfc3339_opts(SecondsFormat::Secs, true));
+            let next = next.as_deref().unwrap_or("never");
+            say(format_args!("{}: it is not due: its next time is {next}", Named(text(arguments, "name"))));
         }
         return Ok(0);
     }
@@ -136,7 +148,8 @@ fn usage(error: &(dyn Error + 'static)) -> Refused {
 }
 
 /// The methods of an event, and their options.
-const OPTIONS: [(&str, &str); 11] = [
+const OPTIONS: [(&str, &str); 12] = [
+    ("every", "every"),
     ("cron", "every"),
     ("timezone", "timezone"),
     ("on_one_server", "on-one-server"),
@@ -219,14 +232,15 @@ fn interval(arguments: &ArgMatches) -> Option<Duration> {
     arguments.get_one::<String>("every").and_then(|every| parse_duration(every).ok())
 }
 
-/// Refuses one word that is neither a crontab nor an interval, which may have been meant as either.
+/// Refuses times and a zone that can't be read, also one word that may have been meant as a crontab or as an interval.
 fn check_times(arguments: &ArgMatches) -> Result<(), Refused> {
+    let Some(every) = arguments.get_one::<String>("every") else { return Ok(()) };
     if interval(arguments).is_some() && text(arguments, "on-outage") == "run" {
         let why = "--on-outage run can't be used with an interval in --every: without a store, nothing tells which of its times have \
                    run; write a crontab instead";
         return Err((USAGE, why.to_owned()));
     }
-    let every = text(arguments, "every").trim();
+    let every = every.trim();
     if every.parse::<f64>().is_ok() {
         let every = Quoted::new(every);
         let why = format!(
@@ -234,9 +248,14 @@ fn check_times(arguments: &ArgMatches) -> Result<(), Refused> {
         );
         return Err((USAGE, why));
     }
-    let is_crontab = every.is_empty() || every.starts_with('@') || every.contains([' ', '\t']);
-    if is_crontab || interval(arguments).is_some() {
+    if let Some(Err(error)) = arguments.get_one::<String>("timezone").map(|zone| zone.parse::<Zone>()) {
+        return Err((USAGE, format!("--timezone {error}")));
+    }
+    if interval(arguments).is_some() {
         return Ok(());
+    }
+    if every.is_empty() || every.starts_with('@') || every.contains([' ', '\t']) {
+        return every.parse::<Crontab>().map(drop).map_err(|error| (USAGE, format!("--every {error}")));
     }
     let every = Quoted::new(every);
     Err((
@@ -245,10 +264,20 @@ fn check_times(arguments: &ArgMatches) -> Result<(), Refused> {
     ))
 }
 
-/// Returns the text for `-v` between two times of an interval.
-fn between_times(schedule: &Schedule, now: DateTime<Utc>) -> String {
-    let next = schedule.next_due(now).map(|next| next.to_rfc3339_opts(chrono::SecondsFormat::Secs, true));
-    format!("it is not due: its next time is {}", next.as_deref().unwrap_or("never"))
+/// Refuses a term in which no command can be ended. With a `--grace`, the error of the event names both.
+fn check_term(arguments: &ArgMatches) -> Result<(), Refused> {
+    let least = KILLING_TAKES * 2;
+    match duration_of(arguments, "term") {
+        Some(term) if Term::new(term).is_err() || (term < least && duration_of(arguments, "grace").is_none()) => {
+            let [term, least, killing] = [term, least, KILLING_TAKES].map(ExactDuration);
+            let why = format!(
+                "`--term {term}`: use {least} to ten years; a lease has to last twice as long as it takes to kill the command, which \
+                 is up to {killing}"
+            );
+            Err((USAGE, why))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn not_due(arguments: &ArgMatches) -> String {
@@ -283,7 +312,11 @@ fn code(entry: &Entry, conflict: u8) -> u8 {
 
 fn code_of(outcome: &RunOutcome) -> u8 {
     match outcome.cancel_reason() {
-        _ if outcome.is_success() => {}
+        _ if outcome.is_success() && !outcome.is_failure() => {}
+        _ if outcome.is_success() => {
+            let is_lost = outcome.lease_lost_at().is_some() || outcome.release() == Some(&Release::Lost);
+            return if is_lost { LEASE_LOST } else { STORE };
+        }
         Some(reason) if reason.is_for_the_lease() => return GAVE_WAY,
         _ if matches!(outcome.ended(), Ended::TimedOut { .. }) => return TIMED_OUT,
         _ if outcome.lease_lost_at().is_some() => return LEASE_LOST,
@@ -327,7 +360,8 @@ fn is_worth_telling(entry: &Entry) -> bool {
     match entry.verdict() {
         Verdict::Ran(_) if entry.missed_by().is_some() => true,
         Verdict::Ran(outcome) => {
-            let is_its_own = outcome.exit_status().is_some() && outcome.unprotected().is_none();
+            let is_released = !outcome.release().is_some_and(Release::is_failure);
+            let is_its_own = outcome.exit_status().is_some() && outcome.unprotected().is_none() && is_released;
             match outcome.cancel_reason() {
                 None => entry.is_failure() && !is_its_own,
                 // The sender of the signal knows.

@@ -12,8 +12,19 @@
 //!
 //! Every case uses names of its own, so the suite runs on a store that others use at the same time, and any number of
 //! cases beside one another. A case that a store can't be asked, because it can't extend a lease, say, prints why it does
-//! not apply; that the store says so each time is tested as well. A store may be slow: a case fails when nothing came of a
-//! call for a minute, or when it takes longer than five. What it leaves behind expires in ten.
+//! not apply; that the store says so each time is tested as well. What it leaves behind expires in ten minutes.
+//!
+//! # How long it takes
+//!
+//! On a store in memory the suite takes seconds, and on a server near by about a minute. A store may be slow: a case that
+//! repeats a race begins no new round after ten seconds, so that on a slow store it makes fewer, and fails for no lack of
+//! speed. A case fails when nothing came of a call for a minute, or when it takes longer than five.
+//!
+//! Each case is a test of its name. If the file `tests/store.rs` has the macro, this runs one of them:
+//!
+//! ```text
+//! cargo test --test store looking_never_makes_a_create_fail
+//! ```
 
 mod cases;
 mod check;

@@ -10,24 +10,52 @@ use std::time::Duration;
 
 use super::subject::must;
 use crate::lease::name::MutexName;
-use crate::time::clock::Clock;
+use crate::time::clock::{Clock, moment::Moment};
+
+/// The time for which a case repeats itself. On a slow store it then makes fewer attempts, and takes no longer.
+pub(super) struct TimeToRepeat {
+    clock: Clock,
+    began: Moment,
+}
+
+impl TimeToRepeat {
+    pub(super) fn begin() -> Self {
+        let clock = Clock::system();
+        Self { began: clock.moment(), clock }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.has_passed(Duration::from_secs(10))
+    }
+
+    fn has_passed(&self, time: Duration) -> bool {
+        self.clock.moment().since(self.began) >= time
+    }
+}
+
+/// Makes so many attempts: the number of `times`, or on a slow store as many as there is time for, and `least` at least. Gives how many
+/// they were. An attempt is told its number.
+pub(super) fn repeat(least: usize, times: usize, mut attempt: impl FnMut(usize)) -> usize {
+    let time = TimeToRepeat::begin();
+    (0..times).take_while(|number| *number < least || !time.is_over()).inspect(|number| attempt(*number)).count()
+}
 
 /// Lets every thread make its `attempt` at one instant in each round, and look after its answer when all have theirs.
 /// An attempt is told its thread and its round. Gives the answers of each round, in the order of the threads.
 ///
-/// A store in memory decides in so short a time that two rarely meet in it; it gets up to ten times as many rounds.
+/// A store in memory decides in so short a time that two rarely meet in it; it gets up to ten times as many rounds. A slow store
+/// gets fewer: as many as there is time for, a twentieth at least.
 pub(super) fn rounds<T: Send>(
     threads: usize,
-    at_least: usize,
+    usual: usize,
     attempt: impl Fn(usize, usize) -> T + Sync,
     afterwards: impl Fn(&T) + Sync,
 ) -> Vec<Vec<T>> {
     const EAGER: Duration = Duration::from_millis(500);
-    let clock = Clock::system();
-    let began = clock.moment();
+    let time = TimeToRepeat::begin();
     let mut answers = Vec::new();
-    while answers.len() < at_least || (answers.len() < at_least * 10 && clock.moment().since(began) < EAGER) {
-        let next = answers.len()..answers.len() + at_least;
+    while (answers.len() < usual && !time.is_over()) || (answers.len() < usual * 10 && !time.has_passed(EAGER)) {
+        let next = answers.len()..answers.len() + usual / 20;
         answers.extend(exactly(threads, next, &attempt, &afterwards));
     }
     answers
@@ -69,11 +97,12 @@ pub(super) fn together<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync
     })
 }
 
-/// Repeats `hammer` on several threads for as long as `work` takes.
+/// Repeats `hammer` on several threads for as long as `work` takes. If that is long, they stop before its end: a store that is not
+/// fair would let them pass for ever.
 pub(super) fn beside<R>(threads: usize, hammer: impl Fn() + Sync, work: impl FnOnce() -> R) -> R {
-    let done = AtomicBool::new(false);
+    let (done, time) = (AtomicBool::new(false), TimeToRepeat::begin());
     let repeat = || {
-        while !done.load(Ordering::SeqCst) {
+        while !done.load(Ordering::SeqCst) && !time.is_over() {
             hammer();
         }
     };

@@ -13,7 +13,7 @@ use super::claim_window::{ClaimWindow, usual_claim_window};
 use super::event_builder::{AfterHook, Event};
 use super::filter::{Environments, Filter, named, windows_of};
 use super::protection::{LeaseTerms, Protection, claim::MINUTE};
-use crate::lease::{name::MutexName, term::Term};
+use crate::lease::{name::MutexName, term::Renewal, term::Term};
 use crate::outcome::run_record::MOST_KEPT;
 use crate::store::handle::Store;
 use crate::task::command::{LONGEST_GRACE, stopping::KILLING_TAKES};
@@ -191,7 +191,13 @@ impl Event {
         if let Work::Command(command) = &self.work {
             command.check().map_err(|error| refuse(AddErrorKind::Command.because(error)))?;
         }
+        if let Some(grace) = self.grace {
+            self.work.set_grace(grace);
+        }
         check_grace(&self.work, protection.lease).map_err(refuse)?;
+        for (method, time) in [("timeout", self.timeout), ("stuck_after", self.stuck_after)] {
+            check_fixed_term(method, time, protection.lease).map_err(refuse)?;
+        }
         if self.stuck_after.is_some() && protection.lease.is_none() {
             return Err(refuse(
                 AddErrorKind::Missing.because("it has a `stuck_after(..)`, but no lease: add `without_overlapping()`"),
@@ -224,6 +230,21 @@ impl Event {
             failure_limit: self.failure_limit,
             stuck_after: self.stuck_after,
         })
+    }
+}
+
+/// Checks that a limit of the run's length can be reached: a lease for a fixed term cancels the run at its end.
+fn check_fixed_term(method: &str, limit: Option<Duration>, lease: Option<LeaseTerms>) -> Result<(), Refusal> {
+    let fixed = lease.filter(|lease| lease.renewal == Renewal::Never).map(|lease| lease.term.get());
+    match (limit, fixed) {
+        (Some(limit), Some(term)) if limit > term => {
+            let [limit, term] = [limit, term].map(ExactDuration);
+            Err(AddErrorKind::Conflict.because(format_args!(
+                "it has a `{method}({limit})`, and a `without_overlapping_for({term})`, which cancels the run before that: let the \
+                 first be {term} or shorter, or use `without_overlapping()`, whose lease is renewed"
+            )))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -66,6 +66,7 @@ pub struct Event {
     pub(super) before: Vec<Task>,
     pub(super) after: Vec<AfterHook>,
     pub(super) timeout: Option<Duration>,
+    pub(super) grace: Option<Duration>,
     pub(super) protections: ProtectionRequest,
     pub(super) store: Option<Store>,
     pub(super) background: bool,
@@ -208,6 +209,7 @@ impl Event {
             before: Vec::new(),
             after: Vec::new(),
             timeout: None,
+            grace: None,
             protections: ProtectionRequest::default(),
             store: None,
             background: false,
@@ -315,14 +317,15 @@ impl Event {
         value: T,
         place: fn(&mut Self) -> &mut Option<T>,
     ) -> Self {
-        let is_another = |before: T| before != value;
-        if place(&mut self).take().is_some_and(is_another) {
-            self.note(
-                AddErrorKind::Conflict
-                    .because(format_args!("`{word}(..)` is called twice with different values: remove one of the two")),
-            );
+        let set = set_once(word, place(&mut self), value);
+        self.noting(set)
+    }
+
+    /// Returns the event, with the refusal of a method, if it has one.
+    fn noting(mut self, done: Result<(), Refusal>) -> Self {
+        if let Err(refusal) = done {
+            self.note(refusal);
         }
-        *place(&mut self) = Some(value);
         self
     }
 
@@ -334,6 +337,15 @@ impl Event {
 
     pub(crate) fn note(&mut self, wrong: Refusal) {
         self.wrong.get_or_insert(wrong);
+    }
+}
+
+/// Sets the option of the method `word`. A second, different value is an error.
+fn set_once<T: PartialEq>(word: &str, place: &mut Option<T>, value: T) -> Result<(), Refusal> {
+    match place.replace(value) {
+        Some(before) if place.as_ref() != Some(&before) => Err(AddErrorKind::Conflict
+            .because(format_args!("`{word}(..)` is called twice with different values: remove one of the two"))),
+        _ => Ok(()),
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::token::FencingToken;
+use crate::base::error::debug_as_display;
 use crate::base::escape::{percent_decoded, steers_or_hides};
 
 /// The name of one entry in a store. There are four kinds. `Display` shows a name as the text that a store may use as its key:
@@ -91,8 +92,8 @@ impl MutexName {
         // A text has no more characters than bytes: count only if it has more than `limit` bytes.
         let chars = if mutex.len() <= limit { mutex.len() } else { mutex.chars().count() };
         match chars {
-            0 => Err(InvalidName::Empty),
-            chars if chars > limit => Err(InvalidName::TooLong { chars, limit }),
+            0 => Err(InvalidNameKind::Empty.into()),
+            chars if chars > limit => Err(InvalidNameKind::TooLong { chars, limit }.into()),
             _ => Ok(Self(Arc::new(Name { mutex, claim: None }))),
         }
     }
@@ -106,10 +107,10 @@ impl MutexName {
     pub(crate) fn readable_up_to(name: impl Into<Arc<str>>, limit: usize) -> Result<Self, InvalidName> {
         let name = name.into();
         if let Some(char) = name.chars().find(|char| steers_or_hides(*char)) {
-            return Err(InvalidName::Unreadable { char });
+            return Err(InvalidNameKind::Unreadable { char }.into());
         }
         if name.trim() != &*name {
-            return Err(InvalidName::SpaceAround);
+            return Err(InvalidNameKind::SpaceAround.into());
         }
         Self::lease_up_to(name, limit)
     }
@@ -258,22 +259,62 @@ fn part(text: &str) -> Cow<'_, str> {
     if text.contains(['%', '/']) { text.replace('%', "%25").replace('/', "%2F").into() } else { text.into() }
 }
 
-/// The reason why a text is not the name of a mutex.
+/// The reason why a text can't be a name: of a mutex, an event, a schedule or an instance.
+///
+/// `Display` says which name it is, what is wrong, and what to write instead.
 ///
 /// ```
-/// use soloist::store::InvalidName;
+/// use soloist::store::InvalidNameKind;
 /// use soloist::MutexName;
 ///
-/// assert_eq!(MutexName::lease("").unwrap_err(), InvalidName::Empty);
+/// let error = MutexName::lease("").unwrap_err();
+/// assert_eq!(error.kind(), InvalidNameKind::Empty);
+/// assert_eq!(error.to_string(), "the name is empty");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{subject} {kind}")]
+pub struct InvalidName {
+    subject: &'static str,
+    kind: InvalidNameKind,
+}
+
+impl InvalidName {
+    /// Returns the kind of the error. The message has the details.
+    pub fn kind(&self) -> InvalidNameKind {
+        self.kind
+    }
+
+    /// Returns the error about this text, in the place of "the name".
+    pub(crate) fn of(self, subject: &'static str) -> Self {
+        Self { subject, ..self }
+    }
+}
+
+impl From<InvalidNameKind> for InvalidName {
+    fn from(kind: InvalidNameKind) -> Self {
+        Self { subject: "the name", kind }
+    }
+}
+
+debug_as_display!(InvalidName);
+
+/// The kinds of an [`InvalidName`]. `Display` continues the name of the text, as in "the name is empty".
+///
+/// ```
+/// use soloist::store::InvalidNameKind;
+/// use soloist::Schedule;
+///
+/// let error = Schedule::in_process().with_instance("web 1 ").unwrap_err();
+/// assert_eq!(error.kind(), InvalidNameKind::SpaceAround);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum InvalidName {
-    /// The name has no character.
-    #[error("the name is empty")]
+pub enum InvalidNameKind {
+    /// The text has no character.
+    #[error("is empty")]
     Empty,
-    /// The name has too many characters.
-    #[error("the name has {chars} characters, the limit is {limit}")]
+    /// The text has too many characters.
+    #[error("has {chars} characters, the limit is {limit}")]
     #[non_exhaustive]
     TooLong {
         /// The number of characters.
@@ -281,22 +322,16 @@ pub enum InvalidName {
         /// The most characters of a name: [`MutexName::MAX_CHARS`], or 100 for the name of a schedule and of an instance.
         limit: usize,
     },
-    /// The name is shown to people, and has a character that steers a terminal, breaks a line, or can't be seen.
-    #[error(
-        "the name has the control or invisible character `{}`: leave it out",
-        char.escape_debug()
-    )]
+    /// The text is shown to people, and has a character that steers a terminal, breaks a line, or can't be seen.
+    #[error("has the control or invisible character `{}`: leave it out", char.escape_debug())]
     #[non_exhaustive]
     Unreadable {
         /// The first such character.
         char: char,
     },
-    /// The name is shown to people, and begins or ends with a space, which they can't see.
-    #[error("the name begins or ends with a space: leave it out")]
+    /// The text is shown to people, and begins or ends with a space, which they can't see.
+    #[error("begins or ends with a space: leave it out")]
     SpaceAround,
-    /// The name of an instance is wrong, for a reason above: [`Schedule::with_instance`](crate::Schedule::with_instance).
-    #[error("`with_instance(..)`: {0}")]
-    Instance(Box<Self>),
 }
 
 #[cfg(test)]

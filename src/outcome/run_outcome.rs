@@ -56,6 +56,7 @@ pub(crate) struct RestOfOutcome {
     pub(crate) unprotected: Option<MutexError>,
     pub(crate) exit: Option<CommandExit>,
     pub(crate) started_late: Option<Duration>,
+    pub(crate) waited: Option<Duration>,
 }
 
 impl RunOutcome {
@@ -113,6 +114,12 @@ impl RunOutcome {
     /// foreground, for a free thread, or in its queue. `None` for a missed occurrence: see [`Entry::missed_by`](crate::Entry::missed_by).
     pub fn started_late(&self) -> Option<Duration> {
         self.rest.as_ref()?.started_late
+    }
+
+    /// Returns how long the run waited for the run before it: in the [queue](crate::Event::on_overlap) of its event, or with `--wait`
+    /// on the command line. `None`: it did not wait.
+    pub fn waited(&self) -> Option<Duration> {
+        self.rest.as_ref()?.waited
     }
 
     /// Returns why the run was cancelled, if it was cancelled while the task was running. A task that then returned without an
@@ -303,6 +310,9 @@ impl fmt::Display for Reading<'_, RunOutcome> {
             Some(release @ Release::HeldFor(_)) => write!(f, "; {release}"),
             Some(release) => add(release),
         }?;
+        if let Some(waited) = outcome.waited() {
+            write!(f, "; it waited {} for the run before it", HumanDuration(waited))?;
+        }
         match (outcome.output_file(), outcome.output()) {
             (Some(file), _) if !outcome.is_success() => write!(f, "; its output is in {}", OneLine(file.display())),
             (None, Some(output)) if !outcome.is_success() && !output.bytes().is_empty() => {

@@ -163,10 +163,10 @@ impl Schedule {
 
     fn event_pause_marker(&self, event: &str) -> Result<MutexName, PauseError> {
         let mark = self.pause_marker()?;
-        MutexName::readable(event).map_err(PauseError::Name)?;
+        MutexName::readable(event).map_err(|error| PauseError::Name(error.of("the name of the event to pause")))?;
         let has_events = self.names().next().is_some();
         if has_events && self.event(event).map_err(PauseError::UnknownEvent)?.even_when_paused {
-            return Err(PauseError::EvenWhenPaused);
+            return Err(PauseError::EvenWhenPaused { event: event.into() });
         }
         Ok(mark.mark(event, EVENT_PAUSED))
     }

@@ -27,6 +27,8 @@ pub(crate) struct AdmittedRun {
     pub(crate) unprotected: Option<MutexError>,
     /// How long the store took to decide, if that is observed.
     pub(crate) decided_in: Duration,
+    /// How long the run waited in the queue of its event, if it did.
+    pub(crate) waited: Option<Duration>,
 }
 
 /// How many admissions a store is asked for at once, at most.
@@ -198,5 +200,5 @@ pub(crate) fn begin_run(planned: &PlannedRun<'_>, grant: Option<Grant>, now: Mom
     }
     let run = Run::new(Arc::clone(&planned.event.name), planned.occurrence(), planned.lateness(), held);
     let held = ReleaseOnDrop::new(Arc::clone(&planned.store.mutex), Arc::clone(run.held()));
-    AdmittedRun { run, held, unprotected: None, decided_in: Duration::ZERO }
+    AdmittedRun { run, held, unprotected: None, decided_in: Duration::ZERO, waited: None }
 }

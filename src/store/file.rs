@@ -81,7 +81,7 @@ use life_file::LifeLock;
 use opened_mutex::OpenedMutex;
 use opened_mutex::mutex_lock::{LockKind, MutexLock, lock_deadline};
 use opened_mutex::state::{Lasts, StateEntry};
-use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
+use paths::{LOCK, MutexPaths, RUNS, STATE, files_of, state_in};
 use runs_file::{Logged, RunsFile};
 
 /// The name of the log of runs in errors.
@@ -546,6 +546,15 @@ impl RunLog for FileMutex {
 
     fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
         self.on_log("read", event, |log| Ok(log.read()?.skips))
+    }
+
+    /// Lists the names in all logs of the directory. A log that can't be used hides no other.
+    fn events(&self) -> Result<Vec<String>, MutexError> {
+        let failed = |error: io::Error| FileError::of_directory(self.dir())(error).while_trying_to("list", LOG);
+        let directory = self.directory().map_err(failed)?;
+        let logs = files_of(self.dir(), |kind| kind == RUNS).map_err(failed)?;
+        let event = |path: &PathBuf| runs_file::event_of(&MutexPaths::beside(Arc::clone(&directory), path)).ok()?;
+        Ok(logs.iter().filter_map(event).collect())
     }
 }
 

@@ -297,6 +297,10 @@ impl RunLog for MemoryMutex {
     fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
         Ok(self.runs.skips(event))
     }
+
+    fn events(&self) -> Result<Vec<String>, MutexError> {
+        Ok(self.runs.names())
+    }
 }
 
 impl fmt::Debug for MemoryMutex {

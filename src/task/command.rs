@@ -36,7 +36,7 @@ pub(crate) struct Command {
     arguments: Option<Vec<OsString>>,
     pub(crate) directory: Option<PathBuf>,
     pub(crate) environment: Vec<(OsString, OsString)>,
-    pub(crate) output: Output,
+    pub(crate) output: Option<Output>,
     /// The time between the request to stop and the kill.
     pub(crate) grace: Duration,
     /// Whether the command takes the place of this process: it gets the standard input, the terminal and the signals.
@@ -54,8 +54,15 @@ pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(60 * 60);
 
 impl Command {
     pub(crate) fn new(program: OsString, arguments: Option<Vec<OsString>>) -> Self {
-        let (directory, environment, output) = (None, Vec::new(), Output::default());
-        Self { program, arguments, directory, environment, output, grace: USUAL_GRACE, in_place: false }
+        Self {
+            program,
+            arguments,
+            directory: None,
+            environment: Vec::new(),
+            output: None,
+            grace: USUAL_GRACE,
+            in_place: false,
+        }
     }
 
     /// Returns how long before the lease's deadline the command is asked to stop.
@@ -69,7 +76,7 @@ impl Command {
             return Err("its command is empty: give `exec` a line of the shell, or `command` a program".to_owned());
         }
         let directory = self.directory.as_ref().map(|path| path.as_os_str());
-        let file = self.output.file().map(Path::as_os_str);
+        let file = self.output.as_ref().and_then(Output::file).map(Path::as_os_str);
         for (method, path) in [("current_dir", directory), ("output", file)] {
             if path.is_some_and(OsStr::is_empty) {
                 return Err(format!("`{method}(..)`: the path is empty: write one, or leave the method out"));
@@ -116,7 +123,8 @@ impl Command {
     fn carry_out(&self, run: &Run, orphan: OrphanPolicy) -> Result<(CommandExit, Option<CancelReason>), Fault> {
         thread::scope(|scope| {
             let mut command = self.prepared(run);
-            let (listener, file) = self.output.connect(&mut command, scope).map_err(Fault::not_started)?;
+            let output = self.output.as_ref().unwrap_or(&Output::Inherit);
+            let (listener, file) = output.connect(&mut command, scope).map_err(Fault::not_started)?;
             #[cfg(all(unix, feature = "cli"))]
             let terminal = self.in_place.then(Terminal::of_this_process).flatten();
             let group = Processes::start(command, orphan, self.grace);
@@ -180,8 +188,23 @@ impl Command {
             Some((directory, error)) => {
                 because(&error, format_args!("could not start {self} in {}", directory.display()))
             }
+            None if self.is_a_line(error) => io::Error::new(
+                error.kind(),
+                format!(
+                    "could not start {self}: {error}: it is one word for the program: write its arguments one by one, or let a \
+                     shell read the line, with `sh -c` or `Event::exec`"
+                ),
+            ),
             None => because(error, format_args!("could not start {self}")),
         }
+    }
+}
+
+impl Command {
+    /// Returns whether the name of a missing program looks like a line for the shell.
+    fn is_a_line(&self, error: &io::Error) -> bool {
+        let is_missing = self.arguments.is_some() && error.kind() == io::ErrorKind::NotFound;
+        is_missing && self.program.to_string_lossy().trim().contains(char::is_whitespace)
     }
 }
 

@@ -25,6 +25,15 @@ impl Work {
         }
     }
 
+    /// Sets how long the task may take to stop. A callback can't be ended.
+    pub(crate) fn set_grace(&mut self, grace: Duration) {
+        match self {
+            Self::Callback(_) => {}
+            Self::Command(command) => command.grace = grace,
+            Self::Future(task) => task.grace = grace,
+        }
+    }
+
     /// Returns how long before the deadline of the lease the task is cancelled.
     #[inline]
     pub(crate) fn stopping(&self) -> Duration {

@@ -25,13 +25,17 @@ impl WallTime {
             Some((time, zone)) if !zone.starts_with(|first: char| first.is_ascii_digit()) => (time, Some(zone)),
             _ => (text, None),
         };
-        let zone = zone.map(|zone| zone.parse().unwrap_or_else(|error| panic!("{text:?}: {error}")));
+        // No closure panics here: its location would be that of this file, and not that of the test.
+        let zone = match zone.map(str::parse).transpose() {
+            Ok(zone) => zone,
+            Err(error) => panic!("{text:?}: {error}"),
+        };
         let in_form = |form| NaiveDateTime::parse_from_str(time, form).ok();
         let midnight = || NaiveDate::parse_from_str(time, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0);
         let time = in_form("%Y-%m-%d %H:%M").or_else(|| in_form("%Y-%m-%d %H:%M:%S")).or_else(midnight);
-        let time = time.unwrap_or_else(|| {
+        let Some(time) = time else {
             panic!("{text:?} is no time: write 2026-03-01, 2026-03-01 02:30 or 2026-03-01 02:30 Europe/Berlin")
-        });
+        };
         Self { time, zone }
     }
 }
@@ -46,7 +50,10 @@ struct WallTimes<'a> {
 impl<'a> WallTimes<'a> {
     #[track_caller]
     fn of(schedule: &'a Schedule, event: &'a str, zone: Option<Zone>) -> Self {
-        let definition = schedule.event(event).unwrap_or_else(|error| panic!("{error}"));
+        let definition = match schedule.event(event) {
+            Ok(definition) => definition,
+            Err(error) => panic!("{error}"),
+        };
         Self { schedule, event, zone: zone.unwrap_or_else(|| definition.timetable.zone.clone()) }
     }
 

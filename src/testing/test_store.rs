@@ -243,6 +243,11 @@ impl RunLog for TestStore {
         self.log_answers("read the log of runs")?;
         RunLog::skips(&self.memory, event)
     }
+
+    fn events(&self) -> Result<Vec<String>, MutexError> {
+        self.log_answers("list the events in the log of runs")?;
+        RunLog::events(&self.memory)
+    }
 }
 
 /// A run on another server, which ends when it is dropped; see [`TestStore::run_elsewhere`].

@@ -79,6 +79,11 @@ impl Clock {
         wall_minus(self.now(), self.moment().since(moment))
     }
 
+    /// Returns whether a test moves the clock.
+    pub(crate) fn is_manual(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Returns whether both clocks always show equal times.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {

@@ -75,6 +75,56 @@ mod memory {
     soloist::contract_tests!(Memory::new());
 }
 
+/// A store with the three methods that it must have, which answers one call after another, each late: as one that writes a file anew
+/// at each call, on a busy machine.
+mod slow {
+    use std::sync::{Arc, Mutex};
+    use std::thread;
+    use std::time::Duration;
+
+    use soloist::contract::Harness;
+    use soloist::store::{Lease, LeaseRequest};
+    use soloist::{EventMutex, MemoryMutex, MutexError, MutexName};
+
+    #[derive(Clone, Debug, Default)]
+    struct Slow(Arc<Mutex<MemoryMutex>>);
+
+    impl Slow {
+        fn ask<T>(&self, ask: impl FnOnce(&MemoryMutex) -> T) -> T {
+            let memory = self.0.lock().expect("nothing panics here");
+            thread::sleep(Duration::from_millis(25)); // the time of an answer
+            ask(&memory)
+        }
+    }
+
+    impl EventMutex for Slow {
+        fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+            self.ask(|memory| memory.create(request))
+        }
+
+        fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+            self.ask(|memory| memory.exists(name))
+        }
+
+        fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+            self.ask(|memory| memory.forget(lease))
+        }
+    }
+
+    #[derive(Default)]
+    struct Late(Slow);
+
+    impl Harness for Late {
+        type Mutex = Slow;
+
+        fn mutex(&self) -> Slow {
+            self.0.clone()
+        }
+    }
+
+    soloist::contract_tests!(Late::default());
+}
+
 mod file {
     use std::fs::{self, File};
     use std::path::{Path, PathBuf};

@@ -691,8 +691,8 @@ fn what_is_wrong_is_said_and_pointed_at() {
     const FIELDS: &str = "instead of 5 (minute, hour, day of month, month, day of week)";
     for (text, message, part) in [
         // How many fields.
-        ("", &*format!("``: 0 fields {FIELDS}"), ""),
-        (" \t ", &format!("` \\t `: 0 fields {FIELDS}"), " \t "),
+        ("", &*format!("``: 0 fields {FIELDS}: write five, such as `*/5 * * * *`"), ""),
+        (" \t ", &format!("` \\t `: 0 fields {FIELDS}: write five, such as `*/5 * * * *`"), " \t "),
         ("*", &format!("`*`: 1 field {FIELDS}"), "*"),
         ("0 2 * *", &format!("`0 2 * *`: 4 fields {FIELDS}"), "0 2 * *"),
         ("99 2 * *", &format!("`99 2 * *`: 4 fields {FIELDS}"), "99 2 * *"),

@@ -124,7 +124,8 @@ fn queues_one(store: impl EventMutex + 'static) {
     let another = fleet.ticks(minute(1)).join().unwrap();
     assert!(matches!(skipped(&another, EVENT), SkipReason::Queued(Some(_))), "{another}");
     let next = fleet.ticks(minute(2)).join().unwrap();
-    assert!(matches!(skipped(&next, EVENT), SkipReason::QueueFull(Some(_))), "{next}");
+    let SkipReason::QueueFull(Some(running)) = skipped(&next, EVENT) else { panic!("{next}") };
+    assert_eq!(running.occurrence(), Some(minute(0)), "it names the run, and not the waiter: {next}");
     assert_eq!(fleet.diary.lines(), ["start 0"]);
     let status = fleet.server().status().events.remove(0);
     let waiting = status.waiting.expect("the store says who waits");
@@ -140,8 +141,11 @@ fn queues_one(store: impl EventMutex + 'static) {
     fleet.waits_at(1);
     fleet.end(minute(1));
     fleet.end(minute(3));
-    for report in [first, waits, second] {
-        assert!(ran(&report.join().unwrap(), EVENT).is_success());
+    for (report, has_waited) in [(first, false), (waits, true), (second, true)] {
+        let report = report.join().unwrap();
+        let outcome = ran(&report, EVENT);
+        assert!(outcome.is_success() && outcome.waited().is_some() == has_waited, "{report}");
+        assert_eq!(report.to_string().contains("; it waited "), has_waited, "{report}");
     }
     assert_eq!(fleet.diary.lines(), ["start 0", "end 0", "start 1", "end 1", "start 3", "end 3"]);
     fleet.is_free(&place(1));

@@ -8,7 +8,8 @@ use chrono::Weekday;
 use soloist::store::LeaseRequest;
 use soloist::time::{Clock, ClockChange, ManualClock};
 use soloist::{
-    AddErrorKind, Event, EventMutex, MemoryMutex, MutexName, OutagePolicy, Period, Schedule, SkipReason, Term, Verdict,
+    AddErrorKind, Event, EventMutex, MemoryMutex, MutexName, OutagePolicy, Output, Period, Schedule, SkipReason, Term,
+    Verdict,
 };
 
 use crate::scripted::Scripted;
@@ -107,10 +108,10 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
             event("e").daily().without_overlapping_for(Duration::MAX),
             "event `e`: `without_overlapping_for(18446744073709551615999999999ns)`: use 1ms to ten years",
         ),
-        (event("e").daily().mutex_name("").without_overlapping(), "event `e`: mutex name: the name is empty"),
+        (event("e").daily().mutex_name("").without_overlapping(), "event `e`: the `mutex_name(..)` is empty"),
         (
             event("e").daily().mutex_name("two\tparts").without_overlapping(),
-            "event `e`: mutex name: the name has the control or invisible character `\\t`: leave it out",
+            "event `e`: the `mutex_name(..)` has the control or invisible character `\\t`: leave it out",
         ),
         (
             event("e").daily().mutex_name("shared").on_one_server(),
@@ -154,8 +155,8 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
             event("e").weekly_on(Weekday::Mon, "8:60"),
             "event `e`: `8:60` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`",
         ),
-        (event("e").monthly_on(32, "02:00"), "event `e`: day of month 32 is outside of 1-31"),
-        (event("e").hourly_at(60), "event `e`: minute 60 is outside of 0-59"),
+        (event("e").monthly_on(32, "02:00"), "event `e`: `monthly_on(..)`: day of month 32 is outside of 1-31"),
+        (event("e").hourly_at(60), "event `e`: `hourly_at(..)`: minute 60 is outside of 0-59"),
         (
             event("e").cron("*/90 * * * *"),
             "event `e`: `*/90 * * * *`: minute `*/90` has a step that is larger than its range, so that only 0 is left, write \
@@ -226,7 +227,25 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
             event("e").daily().mutex_name("shared").once_per(Period::Day),
             "event `e`: it has a `mutex_name(..)`, but no lease: add `without_overlapping()`",
         ),
+        (
+            event("e").daily().environments(["a", "b", "a"]),
+            "event `e`: `environments(..)`: `a` is given twice: write it once, or another one",
+        ),
+        (
+            event("e").hourly().between("6", "08:00"),
+            "event `e`: `between(..)`: `6` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`",
+        ),
         (event("e").daily().timeout(Duration::ZERO), "event `e`: `timeout(0s)`: use 1ms to ten years"),
+        (
+            event("e").daily().without_overlapping_for(HOUR).timeout(HOUR * 2),
+            "event `e`: it has a `timeout(2h)`, and a `without_overlapping_for(1h)`, which cancels the run before that: let the \
+             first be 1h or shorter, or use `without_overlapping()`, whose lease is renewed",
+        ),
+        (
+            event("e").daily().without_overlapping_for(HOUR).stuck_after(HOUR * 2),
+            "event `e`: it has a `stuck_after(2h)`, and a `without_overlapping_for(1h)`, which cancels the run before that: let \
+             the first be 1h or shorter, or use `without_overlapping()`, whose lease is renewed",
+        ),
         (
             event("e").daily().on_outage(OutagePolicy::Skip),
             "event `e`: it has an `on_outage(..)`, and no protection that a store is asked for: add \
@@ -256,7 +275,13 @@ fn what_is_said_twice_is_not_lost_silently() {
         (daily().without_overlapping().mutex_name("a").mutex_name("b"), "mutex_name"),
         (daily().mutex(here.clone()).mutex(there), "mutex"),
     ];
-    for (event, word) in cases {
+    let command = || Event::exec("e", "true").daily();
+    let of_commands = [
+        (command().current_dir("/a").current_dir("/b"), "current_dir"),
+        (command().output(Output::Discard).output(Output::Inherit), "output"),
+        (command().grace(HOUR).grace(HOUR / 2), "grace"),
+    ];
+    for (event, word) in cases.into_iter().chain(of_commands) {
         let said = format!("event `e`: `{word}(..)` is called twice with different values: remove one of the two");
         is_refused(event, &said);
     }

@@ -1,6 +1,7 @@
 //! The helpers for tests of a schedule tell the truth, and explain failures.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use soloist::store::Scope;
@@ -72,6 +73,35 @@ fn a_test_that_fails_says_when_it_is_due() {
     assert!(message.contains("nighty"), "{message}");
     let message = fails(|| drop(due_times(&schedule, "nightly", "2026-07-01 UTC".."2026-07-02")));
     assert!(message.contains("name the zone in both, or in none"), "{message}");
+}
+
+/// Runs in a process of its own, whose panics tell their place to this test.
+#[test]
+fn a_test_that_fails_is_located_in_the_test() {
+    let name = "testing_kit::a_test_that_fails_is_located_in_the_test";
+    if crate::support::run_alone(name, &[]).is_some() {
+        return;
+    }
+    let files = Arc::new(Mutex::new(Vec::new()));
+    let located = Arc::clone(&files);
+    std::panic::set_hook(Box::new(move |panic| {
+        let file = panic.location().map(|location| location.file().to_owned());
+        located.lock().unwrap().extend(file);
+    }));
+    let schedule = schedule();
+    fails(|| assert_due(&schedule, "nightly", "2026-07-01 02:31"));
+    fails(|| assert_not_due(&schedule, "nightly", "2026-07-01 02:30"));
+    for time in ["2026-07-01 02:31 Berlin", "1_July"] {
+        fails(|| assert_due(&schedule, "nightly", time));
+        fails(|| assert_not_due(&schedule, "nightly", time));
+        fails(|| drop(due_times(&schedule, "nightly", time.."2026-07-02")));
+    }
+    fails(|| assert_due(&schedule, "nighty", "2026-07-01"));
+    fails(|| assert_not_due(&schedule, "nighty", "2026-07-01"));
+    fails(|| drop(due_times(&schedule, "nighty", "2026-07-01".."2026-07-02")));
+    fails(|| drop(due_times(&schedule, "nightly", "2026-07-01 UTC".."2026-07-02")));
+    drop(std::panic::take_hook());
+    assert_eq!(*files.lock().unwrap(), [file!(); 12]);
 }
 
 #[test]

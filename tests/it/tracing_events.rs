@@ -457,6 +457,15 @@ fn a_claim_on_a_store_that_only_this_process_sees_is_warned_of_when_it_is_added(
         });
         assert_eq!(listener.has_heard("protection reaches further than its store"), is_warned_of, "{what}");
     }
+    // In a test, whose clock stands still, only this process is meant.
+    let (listener, clock) = (Listener::default(), ManualClock::at(noon()));
+    with_subscriber(Registry::default().with(listener.clone()), || {
+        for mut schedule in [Schedule::new(MemoryMutex::with_clock(&clock)), Schedule::in_process().with_clock(&clock)]
+        {
+            schedule.add(event("on one server").on_one_server()).unwrap();
+        }
+    });
+    assert!(!listener.has_heard("protection reaches further than its store"));
 }
 
 /// Every field of every span and event, as subscribers write it down.

@@ -1,11 +1,11 @@
 //! Cases of many threads that ask for one name: one wins, and no race consumes an occurrence.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use crate::contract::harness::Harness;
-use crate::contract::race::{exactly, patiently, rounds, together};
+use crate::contract::race::{TimeToRepeat, exactly, patiently, repeat, rounds, together};
 use crate::contract::subject::{Subject, answered, must, occurrence};
 use crate::lease::{name::MutexName, request::Lease};
 use crate::store::event_mutex::EventMutex;
@@ -23,8 +23,11 @@ pub(super) fn of_eight_threads_exactly_one_wins_each_of_a_thousand_rounds<H: Har
 }
 
 pub(super) fn of_many_who_take_over_an_expired_name_exactly_one_wins<H: Harness>(subject: &Subject<H>) {
-    let names: Vec<MutexName> = (0..200).map(|number| subject.name(format_args!("expired {number}"))).collect();
-    let expired: Vec<Lease> = names.iter().map(|name| subject.create_for(name, subject.short())).collect();
+    let (mut names, mut expired): (Vec<MutexName>, Vec<Lease>) = Default::default();
+    repeat(10, 200, |number| {
+        names.push(subject.name(format_args!("expired {number}")));
+        expired.push(subject.create_for(&names[number], subject.short()));
+    });
     subject.let_pass(subject.short());
     let take_over = |_, round: usize| {
         // The late owner comes back in the same instant.
@@ -32,7 +35,8 @@ pub(super) fn of_many_who_take_over_an_expired_name_exactly_one_wins<H: Harness>
         must(!ours, "forget answers false when the name is not ours any more", &names[round], "it answered true");
         subject.try_create(&names[round])
     };
-    let won = exactly(6, 0..names.len(), take_over, |_| {});
+    let mut won = Vec::new();
+    repeat(1, names.len() / 10, |part| won.extend(exactly(6, part * 10..part * 10 + 10, take_over, |_| {})));
     for lease in one_in_each_round(&won, |round| &names[round]) {
         subject.is_held_by(lease, "who took over an expired name holds it");
     }
@@ -59,12 +63,11 @@ pub(super) fn of_many_forgets_at_once_exactly_one_counts<H: Harness>(subject: &S
 }
 
 pub(super) fn no_update_is_lost_between_threads<H: Harness>(subject: &Subject<H>) {
-    const EACH: u64 = 100;
     let name = subject.name("guarded");
-    let count = AtomicU64::new(0);
+    let count = AtomicUsize::new(0);
     let update = |_| {
         let mutex = subject.another_mutex();
-        for _ in 0..EACH {
+        repeat(5, 100, |_| {
             let lease = patiently("a name that is given back again and again is granted", &name, || {
                 answered("create", &name, mutex.create(&subject.request(&name)))
             });
@@ -73,12 +76,12 @@ pub(super) fn no_update_is_lost_between_threads<H: Harness>(subject: &Subject<H>
             thread::yield_now();
             count.store(read + 1, Ordering::SeqCst);
             subject.gives_back(&lease);
-        }
+        })
     };
-    let threads = together(8, update).len() as u64;
+    let updates: usize = together(8, update).into_iter().sum();
     let count = count.into_inner();
-    let happened = format_args!("{count} of {} updates were kept", threads * EACH);
-    must(count == threads * EACH, "one at a time", &name, happened);
+    let happened = format_args!("{count} of {updates} updates were kept");
+    must(count == updates, "one at a time", &name, happened);
 }
 
 pub(super) fn of_racing_admissions_of_an_occurrence_exactly_one_is_granted<H: Harness>(subject: &Subject<H>) {
@@ -131,12 +134,12 @@ pub(super) fn a_lost_race_consumes_no_occurrence<H: Harness>(subject: &Subject<H
     let servers = AtomicUsize::new(3);
     let serve = || {
         let _left = CountDown(&servers);
-        for (number, runs) in runs.iter().enumerate() {
+        repeat(10, OCCURRENCES, |number| {
             let claim = name.claim("event", occurrence(number));
             patiently("who asks again is granted, or told who was", &claim, || {
                 match subject.admit(&subject.both(&name, &claim)) {
                     Admitted::Granted(grant) => {
-                        runs.fetch_add(1, Ordering::SeqCst);
+                        runs[number].fetch_add(1, Ordering::SeqCst);
                         grant.lease().into_iter().for_each(|lease| subject.gives_back(lease));
                         Some(())
                     }
@@ -144,20 +147,23 @@ pub(super) fn a_lost_race_consumes_no_occurrence<H: Harness>(subject: &Subject<H
                     _ => None,
                 }
             });
-        }
+        })
     };
     // Runs by hand, which take the lease and no claim, make the servers lose it.
+    let time = TimeToRepeat::begin();
     let run_by_hand = || {
-        while servers.load(Ordering::SeqCst) > 0 {
+        while servers.load(Ordering::SeqCst) > 0 && !time.is_over() {
             if let Some(lease) = subject.try_create(&name) {
                 thread::yield_now();
                 subject.gives_back(&lease);
             }
             thread::yield_now();
         }
+        0
     };
-    together(5, |number| if number < 3 { serve() } else { run_by_hand() });
-    for (number, runs) in runs.iter().enumerate() {
+    let served = together(5, |number| if number < 3 { serve() } else { run_by_hand() });
+    let served = served.into_iter().max().unwrap_or_default();
+    for (number, runs) in runs.iter().take(served).enumerate() {
         let runs = runs.load(Ordering::SeqCst);
         let claim = name.claim("event", occurrence(number));
         must(runs == 1, "each occurrence runs once, whoever lost a race", &claim, format_args!("it ran {runs} times"));

@@ -187,6 +187,17 @@ pub(super) fn the_log_of_one_event_has_nothing_to_do_with_anything_else<H: Harne
     for (name, record) in names.iter().zip(&records) {
         log.is(name.mutex(), &[record], "each event has runs of its own");
     }
+    match log.0.events() {
+        Err(error) if error.is_unsupported() => {}
+        listed => {
+            let listed = answered("events", &subject.run, listed);
+            for name in &names {
+                let count = listed.iter().filter(|event| *event == name.mutex()).count();
+                let promise = "the log lists each event that it has, once";
+                must(count == 1, promise, name, format_args!("it was listed {count} times"));
+            }
+        }
+    }
     names.iter().skip(1).step_by(2).for_each(|name| subject.is_free(name, "a log takes no name"));
     for lease in &leases {
         subject.is_held_by(lease, "a log leaves leases alone");

@@ -6,7 +6,7 @@ use chrono::TimeDelta;
 
 use super::naming::ODD;
 use crate::contract::subject::{CaseResult, Subject, answered, broken, long, must, occurrence};
-use crate::contract::{harness::Harness, race::beside};
+use crate::contract::{harness::Harness, race::beside, race::repeat};
 use crate::lease::label::{LONGEST, Label};
 use crate::lease::{holder::Holder, name::MutexName, request::Lease};
 use crate::store::event_mutex::admission::{Admission, Admitted};
@@ -59,15 +59,13 @@ pub(super) fn looking_never_makes_a_create_fail<H: Harness>(subject: &Subject<H>
         }
         tells(&mutex, Names::LeasesWithPrefix(name.mutex()));
     };
-    beside(3, look, || {
-        for _ in 0..1_000 {
-            let promise = "looking makes no create fail";
-            let lease =
-                subject.try_create(&name).unwrap_or_else(|| broken(promise, &name, "the only create was refused"));
-            subject.is_held(&name, "looking ends nothing");
-            subject.gives_back(&lease);
-        }
-    });
+    let create = |_| {
+        let promise = "looking makes no create fail";
+        let lease = subject.try_create(&name).unwrap_or_else(|| broken(promise, &name, "the only create was refused"));
+        subject.is_held(&name, "looking ends nothing");
+        subject.gives_back(&lease);
+    };
+    beside(3, look, || repeat(20, 1_000, create));
 }
 
 pub(super) fn the_holder_is_told_truly_or_not_at_all<H: Harness>(subject: &Subject<H>) -> CaseResult {

@@ -11,7 +11,7 @@ use std::thread;
 
 use crate::contract::child::{Other, say};
 use crate::contract::subject::{CaseResult, Subject, answered, broken, lease, long, must};
-use crate::contract::{harness::Harness, race::patiently};
+use crate::contract::{harness::Harness, race::patiently, race::repeat};
 use crate::lease::{name::MutexName, request::Lease, term::Term};
 use crate::store::event_mutex::extend_one;
 use crate::store::event_mutex::{EventMutex, lifeline::Lifeline};
@@ -33,7 +33,8 @@ pub(super) fn of_four_processes_exactly_one_wins_each_of_a_thousand_names<H: Har
         return ONE_PROCESS;
     };
     let mut others = start_together(subject, &address, "win");
-    for round in (0..NAMES).step_by(ROUND) {
+    repeat(1, NAMES / ROUND, |number| {
+        let round = number * ROUND;
         // Each keeps what it won until all have been heard: a store may free the names of a process that ends.
         for other in &mut others {
             other.tell(&round.to_string());
@@ -54,7 +55,7 @@ pub(super) fn of_four_processes_exactly_one_wins_each_of_a_thousand_names<H: Har
         for other in &mut others {
             other.tell("give them back");
         }
-    }
+    });
     CaseResult::Passed
 }
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Event;
-use crate::event::add_error::AddErrorKind;
+use super::{Event, set_once};
+use crate::event::add_error::{AddErrorKind, Refusal};
 use crate::task::{command::Command, output::Output, work::Work};
 
 /// Commands: processes of their own, with all that they start.
@@ -65,19 +65,37 @@ impl Event {
     /// Sets the directory that the command runs in. The default is that of this process. The directory is looked up at
     /// each run.
     pub fn current_dir(self, directory: impl Into<PathBuf>) -> Self {
-        self.of_the_command("current_dir", |command| command.directory = Some(directory.into()))
+        self.of_the_command("current_dir", |command| set_once("current_dir", &mut command.directory, directory.into()))
     }
 
     /// Sets a variable of the command's environment, in addition to those of this process or replacing one. The five
     /// variables that describe the run can't be replaced.
     pub fn env(self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.of_the_command("env", |command| command.environment.push((name.into(), value.into())))
+        self.of_the_command("env", |command| {
+            let variable = (name.into(), value.into());
+            let is_another = |known: &(OsString, OsString)| known.0 == variable.0 && known.1 != variable.1;
+            if command.environment.iter().any(is_another) {
+                return Err(AddErrorKind::Conflict.because(format_args!(
+                    "`env(\"{}\", ..)` is called twice with different values: remove one of the two",
+                    variable.0.display()
+                )));
+            }
+            command.environment.push(variable);
+            Ok(())
+        })
     }
 
     /// Sets the destination of the command's standard output and standard error together. The default is
     /// [`Output::Inherit`].
     pub fn output(self, output: Output) -> Self {
-        self.of_the_command("output", |command| command.output = output)
+        self.of_the_command("output", |command| {
+            if output == Output::Keep(0) {
+                return Err(AddErrorKind::OutOfRange.because(
+                    "`output(Output::Keep(0))` keeps nothing: write how many bytes to keep, or use `Output::Discard`",
+                ));
+            }
+            set_once("output", &mut command.output, output)
+        })
     }
 
     /// Sets the time that a command may take to stop after `SIGTERM`, and a future (`Event::spawn`) after its
@@ -86,30 +104,35 @@ impl Event {
     /// rest of the shutdown's grace, less a second. The lease must last twice as long as the grace and the second that
     /// killing may take, or `add` refuses the event.
     pub fn grace(mut self, grace: Duration) -> Self {
-        match &mut self.work {
-            Work::Command(command) => command.grace = grace,
-            Work::Future(task) => task.grace = grace,
-            Work::Callback(_) => self.note(AddErrorKind::Conflict.because(
+        if let Work::Callback(_) = self.work {
+            self.note(AddErrorKind::Conflict.because(
                 "`grace(..)` is for commands and futures, and this event calls a function, which ends by itself: leave it out",
-            )),
+            ));
         }
-        self
+        self.say("grace", grace, |event| &mut event.grace)
     }
 
     /// Runs the command in the place of this process: with its standard input and its terminal. A signal that ends this
     /// process is passed on to the command.
     #[cfg(feature = "cli")]
     pub(crate) fn in_place_of_this_process(self) -> Self {
-        self.of_the_command("in_place", |command| command.in_place = true)
+        self.of_the_command("in_place", |command| {
+            command.in_place = true;
+            Ok(())
+        })
     }
 
-    fn of_the_command(mut self, option: &'static str, change: impl FnOnce(&mut Command)) -> Self {
-        match &mut self.work {
+    fn of_the_command(
+        mut self,
+        option: &'static str,
+        change: impl FnOnce(&mut Command) -> Result<(), Refusal>,
+    ) -> Self {
+        let changed = match &mut self.work {
             Work::Command(command) => change(command),
-            _ => self.note(AddErrorKind::Conflict.because(format_args!(
+            _ => Err(AddErrorKind::Conflict.because(format_args!(
                 "`{option}(..)` is for commands, and this event has none: use `Event::exec` or `Event::command`"
             ))),
-        }
-        self
+        };
+        self.noting(changed)
     }
 }

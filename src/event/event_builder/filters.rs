@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Event;
+use crate::base::escape::Quoted;
 use crate::event::add_error::AddErrorKind;
 use crate::event::filter::{Environments, Filter};
 use crate::time::tick::Tick;
@@ -12,7 +13,7 @@ impl Event {
     /// Runs only if the [environment](crate::Schedule::with_environment) of its schedule is one of these, letter by
     /// letter. Anywhere else it is never due, and by hand it is filtered out.
     ///
-    /// `add` refuses an empty list, an empty name, a second list, and a schedule without an environment.
+    /// `add` refuses an empty list, an empty name, a name that is given twice, a second list, and a schedule without an environment.
     ///
     /// ```
     /// use soloist::{Event, Schedule, SkipReason, Verdict};
@@ -35,6 +36,13 @@ impl Event {
                 AddErrorKind::Missing
                     .because("it has an `environments(..)` with no name, or with an empty one: name where it runs"),
             );
+        }
+        if let Some(twice) = names.iter().enumerate().find_map(|(at, name)| names[..at].contains(name).then_some(name))
+        {
+            self.note(AddErrorKind::Conflict.because(format_args!(
+                "`environments(..)`: {} is given twice: write it once, or another one",
+                Quoted::new(twice)
+            )));
         }
         self.say("environments", Environments(names), |event| &mut event.environments)
     }

@@ -37,7 +37,9 @@ pub(crate) struct Claimant<'a> {
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
-/// How much longer than its window a claim is kept, for servers whose clocks differ.
+/// The five minutes of the second promise: by how much the clocks and ticks of servers may differ, so that an occurrence still starts
+/// once. A claim is kept for so much longer than its window, and so is a request to stop. An occurrence that is older may have had a
+/// claim that has expired: neither `run_due_since` nor the command line starts it.
 pub(crate) const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
 
 impl Claim {

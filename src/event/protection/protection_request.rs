@@ -9,7 +9,7 @@ use super::queue_markers::{MOST_PLACES, Queue, WAITS};
 use super::slots::SLOTS;
 use super::{ALL_OCCURRENCES, CATCH_UP_WINDOWS, LeaseTerms, OutagePolicy, Protection};
 use crate::event::add_error::{AddErrorKind, Refusal, checked_term, out_of_range};
-use crate::lease::name::MutexName;
+use crate::lease::name::{InvalidName, MutexName};
 use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
 use crate::time::{clock::shown::ExactDuration, period::Period};
 
@@ -53,7 +53,7 @@ impl ProtectionRequest {
             )));
         }
         let lease = self.lease_terms(usual_term)?;
-        let invalid = |error| AddErrorKind::Name.because(format_args!("mutex name: {error}"));
+        let invalid = |error: InvalidName| AddErrorKind::Name.because(error.of("the `mutex_name(..)`"));
         let mutex_name = self.mutex_name.map(MutexName::readable).transpose().map_err(invalid)?;
         if mutex_name.is_some() && lease.is_none() {
             return Err(missing("it has a `mutex_name(..)`, but no lease: add `without_overlapping()`"));

@@ -231,6 +231,9 @@ impl<'a> PlannedRun<'a> {
         if let Some(error) = &admitted_run.unprotected {
             outcome.rest_mut().unprotected = Some(error.clone());
         }
+        if admitted_run.waited.is_some() {
+            outcome.rest_mut().waited = admitted_run.waited;
+        }
         let started = self.clock.moment();
         let (occurrence, token) = (run.occurrence(), run.fencing_token());
         let running = RunningNow { occurrence, since: self.clock.now().round_subsecs(3), token };

@@ -11,7 +11,8 @@
 //! The lease of a run and the place of a waiter say which occurrence they are for.
 //!
 //! 1. A newcomer asks for lease and claim unless a place is held, so that it overtakes no waiter.
-//! 2. If it is refused because of a run, or of a place, it reads all places in one request. If all are held, the queue is full.
+//! 2. If it is refused because of a run, or of a place, it reads all places and leases in one request. If all places are held, the
+//!    queue is full.
 //!    Else it takes a free place and is the waiter of its occurrence, both or neither: so an occurrence waits once, and no more
 //!    of them wait than there are places. If another newcomer got the place, it reads again.
 //! 3. The waiters are in the order of the tokens of their places, which rise with each grant of a mutex. So a waiter
@@ -28,7 +29,6 @@
 use std::mem;
 use std::sync::Arc;
 use std::thread::Scope;
-use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -37,7 +37,7 @@ use super::store_request::StoreRequest;
 use super::workers::start_thread;
 use crate::base::catch_panic::contain;
 use crate::base::error::MutexError;
-use crate::event::protection::queue_markers::{self, Queue};
+use crate::event::protection::{claim::CLAIM_MARGIN, queue_markers, queue_markers::Queue};
 use crate::hold::guard::LeaseGuard;
 use crate::lease::request::Lease;
 use crate::lease::term::{Renewal, Term};
@@ -51,9 +51,6 @@ use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::{about_a_second, moment::Moment};
-
-/// How much longer than its waiter waits a cancellation is kept, for servers whose clocks differ.
-const MARGIN: Duration = Duration::from_secs(5 * 60);
 
 /// How many races for a place are lost in a row before the next second. So many mean that the store does not tell truly which
 /// places are held.
@@ -127,7 +124,9 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let queue = planned.queue().expect("only what has a queue comes here");
         let until = planned.context.began.plus(queue.within.saturating_sub(planned.lateness()));
         let shutdown = planned.context.schedule.shutdown.clone().unwrap_or_default();
-        Self { planned, queue, until, shutdown }.wait()
+        let began = planned.clock.moment();
+        let admitted = Self { planned, queue, until, shutdown }.wait()?;
+        Ok(AdmittedRun { waited: Some(planned.clock.moment().since(began)), ..admitted })
     }
 
     fn wait(&self) -> Result<AdmittedRun, SkipReason> {
@@ -171,11 +170,13 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     fn join(&self, lost: Option<Owner>) -> Result<QueuePlace, SkipReason> {
         let PlannedRun { event, .. } = self.planned;
         let waiter = queue_markers::waiter(&event.protection.mutex, &event.name, self.planned.occurrence());
-        let mut places_and_waiter = self.queue.places.clone();
-        places_and_waiter.push(waiter.clone());
+        let runs = event.protection.leases();
+        let mut names = [&self.queue.places, runs].concat();
+        names.push(waiter.clone());
         for race in 0..MOST_RACES {
             run_admission::refuse_without_store(self.planned)?;
-            let mut held = self.read(&places_and_waiter)?;
+            let (running, mut held): (Vec<_>, Vec<_>) =
+                self.read(&names)?.into_iter().partition(|held| runs.contains(held.name()));
             if let Some(at) = held.iter().position(|held| *held.name() == waiter) {
                 let holder = held.swap_remove(at).into_holder();
                 let is_own = is_of(holder.as_ref(), lost);
@@ -186,8 +187,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             self.leave_to_a_later_one(&held)?;
             if free.is_empty() {
                 let is_own = held.iter().any(|held| is_of(held.holder(), lost));
-                let holder = held.into_iter().next_back().and_then(Held::into_holder);
-                return Err(if is_own { SkipReason::Overlapping(holder) } else { SkipReason::QueueFull(holder) });
+                let run = running.into_iter().next().and_then(Held::into_holder);
+                return Err(if is_own { SkipReason::Overlapping(run) } else { SkipReason::QueueFull(run) });
             }
             // Waiters that lost one race rarely meet in the next.
             let place = if race == 0 { free[0] } else { free[random_index(free.len())] };
@@ -309,7 +310,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         }
         let token = run.token();
         if place.cancelled != Some(token) {
-            let term = Term::new(self.until.since(clock.moment()) + MARGIN).unwrap_or(Term::MAX);
+            let term = Term::new(self.until.since(clock.moment()) + CLAIM_MARGIN).unwrap_or(Term::MAX);
             let cancellation = self.planned.request(event.protection.mutex.request_to_stop(token), term);
             if Admission::claim_only(cancellation).ask(&*store.mutex).is_ok() {
                 place.cancelled = Some(token);

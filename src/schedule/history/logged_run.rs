@@ -208,6 +208,12 @@ impl Schedule {
         Ok(skips)
     }
 
+    /// Returns the events in the log of its store, also those of other schedules.
+    #[cfg(feature = "cli")]
+    pub(crate) fn logged_events(&self) -> Result<Vec<String>, MutexError> {
+        self.store.mutex.run_log().ok_or_else(no_log)?.events()
+    }
+
     /// Returns the runs that the store has, also those that other schedules wrote.
     pub(crate) fn runs_of(&self, event: &Definition) -> Result<Vec<LoggedRun>, MutexError> {
         let log = self.store.mutex.run_log().ok_or_else(no_log)?;

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::base::error::{MutexError, debug_as_display};
+use crate::base::escape::Quoted;
 use crate::lease::name::InvalidName;
 use crate::schedule::schedule::registry::UnknownEvent;
 use crate::time::clock::shown::{Rfc3339, to_the_second};
@@ -29,17 +30,21 @@ pub(crate) const LONGEST_REASON: usize = 200;
 #[non_exhaustive]
 pub enum PauseError {
     /// It is no name of a schedule or of an event.
-    #[error("the name of the schedule, or of the event to pause, can't be used: {0}")]
+    #[error(transparent)]
     Name(InvalidName),
     /// The schedule has no event of this name.
     #[error(transparent)]
     UnknownEvent(UnknownEvent),
     /// The event is never paused.
-    #[error("the event can't be paused, because it says `even_when_paused()`")]
-    EvenWhenPaused,
+    #[error("the event {} can't be paused, because it says `even_when_paused()`", Quoted::new(event))]
+    #[non_exhaustive]
+    EvenWhenPaused {
+        /// Its name.
+        event: Box<str>,
+    },
     /// The reason is no line that people can read: it is too long, or has a control or invisible character, or a space at its ends.
-    #[error("{0}")]
-    Reason(Box<str>),
+    #[error(transparent)]
+    Reason(InvalidName),
     /// The schedule has no name.
     #[error("a schedule without a name can't be paused: name it with `Schedule::named(..)`")]
     Unnamed,

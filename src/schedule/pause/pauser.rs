@@ -33,7 +33,7 @@ impl Pauser {
         let why = Some(why).filter(|why| !why.is_empty());
         // What people can read as a name they can read as a reason.
         if let Some(Err(error)) = why.map(|why| MutexName::readable_up_to(why, LONGEST_REASON)) {
-            return Err(PauseError::Reason(error.to_string().replace("the name", "the reason for the pause").into()));
+            return Err(PauseError::Reason(error.of("the reason for the pause")));
         }
         self.put(mark, term_until(until, clock.now())?, why)?;
         let paused = Step::Paused { schedule: mark.mutex(), until, why, scope: &self.store.scope };

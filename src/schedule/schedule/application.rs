@@ -64,7 +64,8 @@ impl Schedule {
 
     /// Lets pauses find the schedule by a name that is no application's.
     pub(crate) fn paused_as(self, name: Arc<str>) -> Result<Self, PauseError> {
-        let lease = MutexName::readable_up_to(Arc::clone(&name), LONGEST).map_err(PauseError::Name)?;
+        let lease = MutexName::readable_up_to(Arc::clone(&name), LONGEST)
+            .map_err(|error| PauseError::Name(error.of("the name of the schedule")))?;
         Ok(Self { pause_marker: Some(lease.mark(name, PAUSED)), ..self })
     }
 
@@ -87,8 +88,8 @@ impl Schedule {
     /// ```
     pub fn with_instance(self, instance: impl Into<Arc<str>>) -> Result<Self, InvalidName> {
         let instance = instance.into();
-        let wrong = |error| InvalidName::Instance(Box::new(error));
-        MutexName::readable_up_to(Arc::clone(&instance), LONGEST).map_err(wrong)?;
+        MutexName::readable_up_to(Arc::clone(&instance), LONGEST)
+            .map_err(|error| error.of("the instance of `with_instance(..)`"))?;
         let schedule = self.with_label(|label| label.instance = Some(instance));
         Ok(Self { observers: schedule.observers.on(&schedule.clock, schedule.instance()), ..schedule })
     }

@@ -19,7 +19,8 @@ impl Schedule {
     ///
     /// Warns of a protection that its store can't give: `on_one_server` and `once_per` on a store that only this
     /// process sees. The warning goes to subscribers of `tracing` for each such event; without a subscriber, to
-    /// standard error for the first.
+    /// standard error for the first. It does not come in a test, where the schedule or its store is on a
+    /// [`ManualClock`](crate::time::ManualClock).
     ///
     /// # Errors
     ///
@@ -142,8 +143,9 @@ impl Schedule {
     }
 
     fn warn_of(&self, event: &Definition) {
-        let Store { scope, .. } = self.store_of(event);
-        if event.protection.claim.is_some() && *scope == Scope::Process {
+        let Store { mutex, scope, .. } = self.store_of(event);
+        let is_in_a_test = || self.clock.is_manual() || mutex.clock().is_manual();
+        if event.protection.claim.is_some() && *scope == Scope::Process && !is_in_a_test() {
             log(&Incident::StoreTooNear { event: &event.name, scope });
         }
     }

@@ -2,17 +2,15 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use crate::event::protection::claim::CLAIM_MARGIN;
 use crate::schedule::schedule::Schedule;
 use crate::schedule::schedule::registry::UnknownEvent;
 
-/// How long after its time an occurrence may still be claimed, as by a server whose clock is behind.
-pub(crate) const CLAIMED_AFTER: TimeDelta = TimeDelta::minutes(5);
-
 impl Schedule {
-    /// Returns when an event was due last, if that was no longer before `now` than [`CLAIMED_AFTER`]: the claim on an earlier time may have
+    /// Returns when an event was due last, if that was no longer before `now` than [`CLAIM_MARGIN`]: the claim on an earlier time may have
     /// expired.
     pub(crate) fn last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, UnknownEvent> {
-        self.last_due_within(name, now, CLAIMED_AFTER)
+        self.last_due_within(name, now, TimeDelta::from_std(CLAIM_MARGIN).unwrap_or_default())
     }
 
     /// Returns when an event was due last, if that was no longer before `now` than this.

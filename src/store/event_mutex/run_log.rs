@@ -93,4 +93,14 @@ pub trait RunLog: fmt::Debug + Send + Sync {
     fn skips(&self, _event: &str) -> Result<Vec<SkipCount>, MutexError> {
         Err(MutexError::unsupported("count what is skipped"))
     }
+
+    /// Returns the names of the events in the log, in no order. A name that was too long for the store may be left out. The default
+    /// lists none.
+    ///
+    /// # Errors
+    ///
+    /// The store did not answer, or does not list names.
+    fn events(&self) -> Result<Vec<String>, MutexError> {
+        Err(MutexError::unsupported("list the events in the log of runs"))
+    }
 }

@@ -6,7 +6,7 @@ use chrono::DateTime;
 
 use super::error::FileError;
 use super::opened_mutex::mutex_lock::{LockKind, MutexLock, lock_deadline};
-use super::opened_mutex::state::escaped;
+use super::opened_mutex::state::{escaped, unescaped};
 use super::paths::{MutexPaths, RUNS, RUNS_LOCK};
 use crate::outcome::run_record::numbered_record::NumberedRecord;
 use crate::outcome::run_record::skip_count::SkipCount;
@@ -59,6 +59,15 @@ impl RunsFile<'_> {
         let lines: String = skips.chain(runs).collect();
         self.paths.replace(RUNS, &format!("{MAGIC}event {}\n{lines}", escaped(self.event)))
     }
+}
+
+/// Reads the name of the event whose log is at this path. `None`: the file is no log of ours.
+pub(super) fn event_of(paths: &MutexPaths) -> Result<Option<String>, FileError> {
+    let Some(file) = paths.open_if_there(RUNS)? else { return Ok(None) };
+    let bytes = file.read()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let event = text.lines().nth(1).and_then(|line| unescaped(line.strip_prefix("event ")?));
+    Ok(event.filter(|event| paths.belong_to(event)))
 }
 
 /// Reads the number of skipped occurrences from a line that has one.

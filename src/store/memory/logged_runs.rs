@@ -39,6 +39,10 @@ impl LoggedRuns {
         self.events().get(event).map(|log| log.skips.clone()).unwrap_or_default()
     }
 
+    pub(super) fn names(&self) -> Vec<String> {
+        self.events().keys().map(ToString::to_string).collect()
+    }
+
     fn events(&self) -> MutexGuard<'_, HashMap<Box<str>, EventLog>> {
         // No code that can panic runs while it is half-changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

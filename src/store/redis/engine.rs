@@ -146,6 +146,27 @@ impl RedisEngine {
         let end = if may_come && request.end == End::Now { End::NowAndRevoked } else { request.end };
         EndRequest { end, ..request.clone() }
     }
+
+    /// Reads all keys that match the pattern, and returns what `parse` makes of them.
+    fn scan<T: Ord>(
+        &self,
+        attempt: &mut Attempt<Connection>,
+        pattern: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<BTreeSet<T>, Failure> {
+        let (mut found, mut cursor) = (BTreeSet::new(), None);
+        while cursor.as_deref() != Some("0") {
+            let mut scan = cmd("SCAN");
+            scan.arg(cursor.as_deref().unwrap_or("0")).arg("MATCH").arg(pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
+            // `SCAN` has no key, so that a node of a cluster answers it also without the slot.
+            let answers = replies(attempt, [scan, topology::question_of_slot(&self.prefix)])?;
+            let (next, keys): (String, Vec<Vec<u8>>) = read(&answers[0])?;
+            // Our keys are text.
+            found.extend(keys.iter().filter_map(|key| parse(str::from_utf8(key).ok()?)));
+            cursor = Some(next);
+        }
+        Ok(found)
+    }
 }
 
 impl Engine for RedisEngine {
@@ -185,18 +206,7 @@ impl Engine for RedisEngine {
     }
 
     fn list(&self, attempt: &mut Attempt<Connection>, listed: Names<'_>) -> Result<Vec<FoundEntry>, Failure> {
-        let pattern = self.prefix.pattern_of(listed);
-        let (mut names, mut cursor) = (BTreeSet::new(), None);
-        while cursor.as_deref() != Some("0") {
-            let mut scan = cmd("SCAN");
-            scan.arg(cursor.as_deref().unwrap_or("0")).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
-            // `SCAN` has no key, so that a node of a cluster answers it also without the slot.
-            let answers = replies(attempt, [scan, topology::question_of_slot(&self.prefix)])?;
-            let (next, keys): (String, Vec<Vec<u8>>) = read(&answers[0])?;
-            // Our keys are text.
-            names.extend(keys.iter().filter_map(|key| self.prefix.name_at(str::from_utf8(key).ok()?)));
-            cursor = Some(next);
-        }
+        let mut names = self.scan(attempt, &self.prefix.pattern_of(listed), |key| self.prefix.name_at(key))?;
         names.retain(|name| listed.contain(name));
         self.look(attempt, &Vec::from_iter(names))
     }
@@ -249,6 +259,11 @@ impl Engine for RedisEngine {
             skips.extend(count.and_then(|count| SkipCount::new(reason, count, instant(latest?))));
         }
         Ok(skips)
+    }
+
+    fn logged_events(&self, attempt: &mut Attempt<Connection>) -> Result<Vec<String>, Failure> {
+        let events = self.scan(attempt, &self.prefix.pattern_of_runs(), |key| self.prefix.event_at(key))?;
+        Ok(events.into_iter().collect())
     }
 
     fn health(&self, attempt: &mut Attempt<Connection>) -> Result<Health, Failure> {

@@ -62,9 +62,18 @@ impl Prefix {
             }
             Names::Exactly(_) | Names::Each(_) => self.key(""),
         };
-        let is_special = |char: &char| matches!(char, '*' | '?' | '[' | ']' | '\\');
-        let escaped = literally.chars().flat_map(|char| is_special(&char).then_some('\\').into_iter().chain([char]));
-        escaped.chain(['*']).collect()
+        beginning_with(&literally)
+    }
+
+    /// Returns the pattern of `SCAN` for the keys of all logs of runs.
+    pub(super) fn pattern_of_runs(&self) -> String {
+        beginning_with(&self.runs_key(""))
+    }
+
+    /// Returns the event whose log of runs has this key.
+    pub(super) fn event_at(&self, key: &str) -> Option<String> {
+        let event = percent_decode_str(key.strip_prefix(&self.runs_key(""))?).decode_utf8().ok()?.into_owned();
+        (self.runs_key(&event) == key).then_some(event)
     }
 
     /// Returns the lease or the mark that has this key; `None` if the key is none of these.
@@ -76,6 +85,13 @@ impl Prefix {
         };
         (self.key(&name) == key).then_some(name)
     }
+}
+
+/// Returns the pattern of the keys that begin with this text.
+fn beginning_with(text: &str) -> String {
+    let is_special = |char: &char| matches!(char, '*' | '?' | '[' | ']' | '\\');
+    let escaped = text.chars().flat_map(|char| is_special(&char).then_some('\\').into_iter().chain([char]));
+    escaped.chain(['*']).collect()
 }
 
 #[cfg(test)]
@@ -103,6 +119,9 @@ mod tests {
         }
         assert_eq!(prefix.key("token"), "{soloist}:token");
         assert_eq!(prefix.runs_key("a {b}/c%"), "{soloist}:runs/a%20%7Bb%7D%2Fc%25");
+        assert_eq!(prefix.event_at("{soloist}:runs/a%20%7Bb%7D%2Fc%25").as_deref(), Some("a {b}/c%"));
+        assert_eq!(prefix.event_at("{soloist}:lease/a"), None);
+        assert_eq!(prefix.pattern_of_runs(), "{soloist}:runs/*");
     }
 
     #[test]

@@ -79,6 +79,9 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// Reads the numbers of skipped occurrences in the log of runs.
     fn skips(&self, attempt: &mut Attempt<Self::Connection>, event: &str) -> Result<Vec<SkipCount>, Failure>;
 
+    /// Lists the events in the log of runs.
+    fn logged_events(&self, attempt: &mut Attempt<Self::Connection>) -> Result<Vec<String>, Failure>;
+
     /// Reads the state of the server.
     fn health(&self, attempt: &mut Attempt<Self::Connection>) -> Result<Health, Failure>;
 

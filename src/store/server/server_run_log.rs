@@ -39,6 +39,11 @@ impl<E: Engine> RunLog for ServerMutex<E> {
         let found = self.server().call(|attempt| self.engine().skips(attempt, event));
         found.map_err(|failure| self.failed(format_args!("read the log of runs"), failure))
     }
+
+    fn events(&self) -> Result<Vec<String>, MutexError> {
+        let listed = self.server().call(|attempt| self.engine().logged_events(attempt));
+        listed.map_err(|failure| self.failed(format_args!("list the events in the log of runs"), failure))
+    }
 }
 
 /// Returns the surplus runs of this event.

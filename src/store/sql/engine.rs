@@ -216,6 +216,11 @@ impl<S: Session> Engine for SqlEngine<S> {
         Ok(rows.iter().filter_map(|row| run_rows::skip_count(row)).collect())
     }
 
+    fn logged_events(&self, attempt: &mut Attempt<S>) -> Result<Vec<String>, Failure> {
+        let rows = rows(attempt, run_rows::list_events)?;
+        Ok(rows.iter().filter_map(|row| RowKey::event_at(row.first()?)).collect())
+    }
+
     fn health(&self, attempt: &mut Attempt<S>) -> Result<Health, Failure> {
         self.look_where(attempt, "FALSE")?;
         let health = |tables: &Tables| S::health(tables, self.name.parts()) + &S::strangers(tables).unwrap_or_default();

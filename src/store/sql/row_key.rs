@@ -36,6 +36,12 @@ impl RowKey {
         Self::cut(utf8_percent_encode(event, NOT_IN_A_PART).to_string(), event)
     }
 
+    /// Returns the event that has this key in the log of runs. `None`: the key was cut.
+    pub(super) fn event_at(key: &str) -> Option<String> {
+        let event = percent_decode_str(key).decode_utf8().ok()?.into_owned();
+        (*Self::of_event(&event).0 == *key).then_some(event)
+    }
+
     fn cut(plain: String, whole: &str) -> Self {
         if plain.len() <= LONGEST {
             return Self(plain.into());

@@ -59,6 +59,11 @@ pub(super) fn write<S: Session>(tables: &Tables, records: &[RunRecord]) -> Strin
     S::log_runs(tables, &rows.join(", "))
 }
 
+/// Returns the statement that lists the keys of all events.
+pub(super) fn list_events(tables: &Tables) -> String {
+    format!("SELECT DISTINCT event FROM {} WHERE v1", tables.runs)
+}
+
 /// Returns the statement that drops these runs.
 pub(super) fn drop_runs(tables: &Tables, dropped: &[DroppedRuns<'_>]) -> String {
     let which = dropped.iter().flat_map(|DroppedRuns { event, ended, not_ended }| {

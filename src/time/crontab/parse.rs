@@ -298,15 +298,16 @@ fn wrong_count(text: &str) -> CrontabError {
     }
     let count = lists(text).count();
     let plural = if count == 1 { "" } else { "s" };
-    let seconds = match count {
+    let advice = match count {
         6 => {
             ", seconds are not part of a crontab: use `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, whose \
                   weeks begin with Sunday 1, or `every_ten_seconds()` and the like"
         }
+        0 => ": write five, such as `*/5 * * * *`",
         _ => "",
     };
     let what =
-        format_args!("{count} field{plural} instead of 5 (minute, hour, day of month, month, day of week){seconds}");
+        format_args!("{count} field{plural} instead of 5 (minute, hour, day of month, month, day of week){advice}");
     CrontabError::new(text, text, what)
 }
 

@@ -301,11 +301,11 @@ fn whole_minute(method: &str, at: DateTime<Utc>) -> Result<i64, String> {
 }
 
 /// Refuses an interval of hours that does not come out even, so that the last of a day would be shorter.
-fn check_hours(n: u32) -> Result<(), String> {
+fn check_hours(method: &str, n: u32) -> Result<(), String> {
     match n {
         1.. if 24 % n == 0 => Ok(()),
         _ => Err(format!(
-            "{n} hours do not divide a day, write one of 1, 2, 3, 4, 6, 8, 12, 24; for every {n} hours of real time, say \
+            "`{method}(..)`: {n} hours do not divide a day, write one of 1, 2, 3, 4, 6, 8, 12, 24; for every {n} hours of real time, say \
              `every(Duration::from_secs({}))`",
             u64::from(n.max(1)) * HOUR.as_secs()
         )),
@@ -342,17 +342,29 @@ impl TimetableSpec {
         Err(format!("its {name} is set twice, as `{before}` and as `{after}`: leave one of them out, or {instead}"))
     }
 
-    pub(crate) fn set_numbers(&mut self, field: Field, numbers: impl IntoIterator<Item = u32>) -> Result<(), String> {
+    /// Sets a field to the numbers that `method` was given.
+    pub(crate) fn set_numbers(
+        &mut self,
+        method: &str,
+        field: Field,
+        numbers: impl IntoIterator<Item = u32>,
+    ) -> Result<(), String> {
         let (name, (first, last)) = (field.name(), field.ends());
         let mut set: Option<FieldSet> = None;
         for number in numbers {
             if !(first..=last).contains(&number) {
-                return Err(format!("{name} {number} is outside of {first}-{last}"));
+                return Err(format!("`{method}(..)`: {name} {number} is outside of {first}-{last}"));
             }
             let one = FieldSet::only(number);
+            if set.is_some_and(|set| set.with(one) == set) {
+                let named = InField(field, one);
+                return Err(format!("`{method}(..)`: {name} {named} is given twice: write it once, or another one"));
+            }
             set = Some(set.map_or(one, |set| set.with(one)));
         }
-        let set = set.ok_or_else(|| format!("the list has no {name}, so that it would never be due"))?;
+        let set = set.ok_or_else(|| {
+            format!("`{method}(..)`: the list is empty, so that it would never be due: write one {name} at least")
+        })?;
         self.set(field, set)
     }
 
@@ -364,8 +376,8 @@ impl TimetableSpec {
     }
 
     /// Sets the hours to every `n`th.
-    pub(crate) fn set_hours(&mut self, n: u32) -> Result<(), String> {
-        check_hours(n)?;
+    pub(crate) fn set_hours(&mut self, method: &str, n: u32) -> Result<(), String> {
+        check_hours(method, n)?;
         self.set(Field::Hour, FieldSet::every_nth(Field::Hour, n))
     }
 

@@ -185,7 +185,15 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         64,
         "invalid value 'soon' for '--wait <TIME>': write a time such as `90s`, `5m`, `1h 30m`, or a number of seconds",
     ),
-    ("$S run --name j --wait -1 -- true", 64, "error: "),
+    ("$S run --name j --wait -1 -- true", 64, "invalid value '-1' for '--wait <TIME>': write a time such as `90s`"),
+    ("$S run --name j -E -1 -- true", 64, "invalid value '-1' for '--conflict-exit-code <N>': use a number from 0"),
+    (
+        "$S run --name j --every '' -- true",
+        64,
+        "soloist: --every ``: 0 fields instead of 5 (minute, hour, day of month, month, day of week): write five, such as `*/5 * * * *`",
+    ),
+    ("$S run --name j --every 500ms -- true", 64, "`--every 500ms`: use whole seconds, from 1s to ten years"),
+    ("$S run --name j --term 20y -- true", 64, "soloist: `--term 7305d`: use 2s to ten years; "),
     ("$S run --name j --wait 5 --timeout 60.5 -- true", 0, ""),
     ("$S run --name j --wait 5s --every '* * * * *' -- true", 64, "cannot be used with"),
     (
@@ -199,9 +207,13 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --every '61 * * * *' -- true",
         64,
-        "soloist: event `j`: `61 * * * *`: minute `61` is outside of 0-59",
+        "soloist: --every `61 * * * *`: minute `61` is outside of 0-59",
     ),
-    ("$S run --name j --every '@daily' --timezone Nowhere -- true", 64, "`Nowhere` is not a time zone"),
+    (
+        "$S run --name j --every '@daily' --timezone Nowhere -- true",
+        64,
+        "soloist: --timezone `Nowhere` is not a time zone, write a name such as ",
+    ),
     (
         "$S run --name j --every '* * * * *' --on-overlap dance -- true",
         64,
@@ -221,7 +233,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ),
     ("$S run --name j --every '@every 5m' -- true", 64, "a crontab has no intervals"),
     ("$S run --name j --log 0 -- true", 64, "use a number from 1 to 1000"),
-    ("$S run --name j --term 1s -- true", 64, "its lease of 1s is too short for a `--grace 0s`: it has to last 2s"),
+    ("$S run --name j --term 1s -- true", 64, "soloist: `--term 1s`: use 2s to ten years; "),
     ("$S run --name j --term 8s --grace 5s -- true", 64, "let the `--term` be longer, or the `--grace` shorter"),
     (
         "$S run --name j --grace 18446744073709551615 -- true",
@@ -263,11 +275,21 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         7,
         "unprotected, because the store gave no decision: ",
     ),
+    (
+        "$S run --store $nowhere --on-outage run --name j -- true",
+        66,
+        ", but unprotected, because the store gave no decision: ",
+    ),
     ("foreign; $S run --name j -- true", 66, ".state"),
     ("full $S run --name j -- true", 66, ".state: File too large"),
     // The command can't be started.
     ("$S run --name j -- /no/command", 69, "soloist: j: failed after "),
     ("$S run --name j -- no-such-command", 69, "could not start `no-such-command`: No such file or directory"),
+    (
+        "$S run --name j -- 'echo hi'",
+        69,
+        "could not start `echo hi`: No such file or directory (os error 2): it is one word for the program: write its arguments one by one, or let a shell read the line, with `sh -c` or `Event::exec`",
+    ),
     ("touch plain; $S run --name j -- ./plain", 69, "could not start `./plain`: Permission denied"),
     ("$S run --name j -- .", 69, "could not start `.`: Permission denied"),
     // The lease was lost.
@@ -276,6 +298,8 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         75,
         "; the lease was lost at ",
     ),
+    // The command succeeded all the same.
+    ("$S run --name j -- $S unlock --force j >log", 75, "soloist: j: succeeded in "),
     // The command took too long.
     (
         "$S run --name j --timeout 200ms -- sleep 600",
@@ -309,6 +333,16 @@ const COMMANDS: &[(&str, i32, &str)] = &[
         "CREATE TABLE IF NOT EXISTS soloist_mutexes",
     ),
     ("$C list", 0, "carts:remind"),
+    ("$C next --for 0", 2, "soloist: `--for 0` is no time to look ahead: write `90m`, `24h` and the like"),
+    ("$C list --next -1", 2, "invalid value '-1' for '--next <N>': use a number from 1 to 65535"),
+    ("used; $S pause --for -1h", 2, "invalid value '-1h' for '--for <TIME>': write a time such as `90s`"),
+    ("used; $S log", 0, "no run is on record: "),
+    (
+        "keep() { $S run --log 5 --name $1 -- true; sleep 0.1; }; keep db:backup; keep mail; $S log | awk '{print $1}' | xargs",
+        0,
+        "EVENT mail db:backup\n",
+    ),
+    ("$S run --log 5 --name db:backup -- true; $S log db:bakup", 0, "; did you mean `db:backup`?"),
     // There is nothing to do, or it can't be done.
     ("used; $S unlock j", 1, "j is free: nobody holds it"),
     ("used; $S unlock --kill j", 1, "j is free: nobody holds it"),

@@ -105,11 +105,11 @@ fn who_waits_long_enough_runs_when_the_other_has_ended(place: &Place) {
     let began = Instant::now();
     answer(&mut place.run("--wait 1s", "echo impatient >>log")).exits_with(CONFLICT).is_silent();
     assert!(began.elapsed() >= Duration::from_secs(1));
-    let mut second = start(&mut place.run("-w 60s", "echo second >>log"));
+    let mut second = start(&mut place.run("-v -w 60s", "echo second >>log"));
     a_moment();
     assert!(!second.has_ended());
     place.touch("go");
-    second.ended().exits_with(0);
+    second.ended().exits_with(0).says("; it waited ");
     first.ended().exits_with(0);
     assert_eq!(place.read("log"), "first\nended\nsecond\n");
 }
@@ -253,6 +253,11 @@ fn a_command_that_rather_runs_twice_than_not_at_all_runs_while_its_store_is_out(
     let answer = answer(&mut place.run("--on-outage run", "echo token: $SOLOIST_TOKEN; exit 3")).exits_with(3);
     assert_eq!(answer.printed, "token:\n");
     answer.says("unprotected, because the store gave no decision");
+    // 0 would say that it succeeded under its lease.
+    super::answer(&mut place.run("--on-outage run", "true"))
+        .exits_with(66)
+        .says("succeeded in ")
+        .says("but unprotected");
     // While the store answers, it is protected, and a pause counts.
     let server = Redis::start();
     let place = Place::on(&server);
@@ -261,6 +266,17 @@ fn a_command_that_rather_runs_twice_than_not_at_all_runs_while_its_store_is_out(
     super::answer(&mut place.run("--on-outage run", "true")).exits_with(CONFLICT);
     succeeds(&mut place.soloist("pause other"));
     super::answer(&mut place.soloist("run -v --name other --on-outage run -- true")).exits_with(1).says("paused by ");
+}
+
+#[test]
+fn a_command_that_succeeded_and_whose_lease_can_not_be_released_does_not_exit_with_0() {
+    let server = Redis::start();
+    let place = Place::on(&server);
+    let running = start(&mut place.run("", "touch began; until [ -e go ]; do sleep 0.05; done"));
+    place.wait_for("began");
+    server.kill();
+    place.touch("go");
+    running.ended().exits_with(66).says("succeeded in ").says("the lease was not released: ");
 }
 
 #[test]
@@ -354,7 +370,7 @@ fn each_time_of_an_interval_runs_once() {
     // The host of that minute was down, and the next one is in time.
     assert_eq!(at("13:33:00", ""), ran("13:30:00"));
     let [_, told] = at("13:36:00", "-v");
-    assert_eq!(told, "soloist: it is not due: its next time is 2026-03-01T15:00:00Z\n");
+    assert_eq!(told, "soloist: j: it is not due: its next time is 2026-03-01T15:00:00Z\n");
     let mut wrong = place.cron_line("90x", "2026-03-01T12:00:00Z", "", "true");
     let wrong = wrong.output().expect("it starts");
     let message =

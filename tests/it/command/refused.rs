@@ -58,6 +58,22 @@ fn a_variable_that_can_not_be_called_so() {
 }
 
 #[test]
+fn a_variable_with_two_values() {
+    let (kind, text) = refused(line("c").env("A", "1").env("B", "1").env("A", "2"));
+    assert_eq!(kind, AddErrorKind::Conflict);
+    assert_eq!(text, "`env(\"A\", ..)` is called twice with different values: remove one of the two");
+    is_taken(line("c").env("A", "1").env("A", "1"));
+}
+
+#[test]
+fn output_of_which_nothing_is_kept() {
+    let (kind, text) = refused(line("c").output(Output::Keep(0)));
+    assert_eq!(kind, AddErrorKind::OutOfRange);
+    assert_eq!(text, "`output(Output::Keep(0))` keeps nothing: write how many bytes to keep, or use `Output::Discard`");
+    is_taken(line("c").output(Output::Keep(1)));
+}
+
+#[test]
 fn a_variable_that_tells_the_command_of_its_run() {
     for name in ["SOLOIST_EVENT", "SOLOIST_OCCURRENCE", "SOLOIST_OWNER", "SOLOIST_TOKEN", "SOLOIST_SLOT"] {
         assert_eq!(

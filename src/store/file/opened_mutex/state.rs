@@ -255,7 +255,7 @@ pub(crate) fn escaped(text: &str) -> String {
 }
 
 /// Returns the text of an [`escaped`] one.
-fn unescaped(line: &str) -> Option<String> {
+pub(crate) fn unescaped(line: &str) -> Option<String> {
     percent_decode_str(line).decode_utf8().ok().map(Into::into)
 }
 
