@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `arguments` | the commands, their arguments and options |
 //! | `schedule_commands` | the commands that need events: run, work, list, next, run-one, status |
-//! | `backfill` | the command that runs a past range again: its plan, its question, its end |
+//! | `backfill_command` | the command that runs a past range again: its plan, its question, its end |
 //! | `store_commands` | the commands that need a store only: log, locks, pause, resume, check |
 //! | `unlock` | the request to a holder to stop, and the break of its lease |
 //! | `supervise` | `soloist run`: a command under a lease |
@@ -22,7 +22,7 @@ use clap::{ArgMatches, Command};
 
 mod answer;
 mod arguments;
-mod backfill;
+mod backfill_command;
 mod live_view;
 mod manual;
 mod schedule_commands;

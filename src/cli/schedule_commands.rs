@@ -10,7 +10,7 @@ use comfy_table::Cell;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, USAGE, print_text};
 use super::arguments::{duration_of, text};
-use super::backfill::backfill;
+use super::backfill_command::backfill;
 use super::live_view::LiveView;
 use super::store_commands;
 use super::tables::{holding, how_it_ended, lines, marked, pause_in_words, table_or, time};

@@ -36,12 +36,12 @@ fn all_is_made_up_for(store: &str, site: &Site) {
     for seed in seed.unwrap_or(1).. {
         let round = Round::that_makes_up(seed);
         let history = perform(&round, site);
-        let violations = judge(&history);
+        let verdict = judge(&history);
         late += late_starts(&history);
-        if !violations.is_empty() {
-            print_facts(store, &round, &history, &Verdict { violations: violations.clone(), ..Verdict::default() });
+        if !verdict.violations.is_empty() {
+            print_facts(store, &round, &history, &verdict);
         }
-        assert!(violations.is_empty(), "{store}: {}", violations.join("\n"));
+        assert!(verdict.violations.is_empty(), "{store}: {}", verdict.violations.join("\n"));
         if began.elapsed() >= Duration::from_secs(seconds.unwrap_or(0)) {
             break;
         }
@@ -65,23 +65,23 @@ fn late_starts(history: &History) -> usize {
     lines.filter(|line| line.what == "start" && line.late_ms.is_some_and(|late| late >= 60_000)).count()
 }
 
-/// Returns the promises that were broken. A killed process loses the occurrence of each event that it has just claimed.
-fn judge(history: &History) -> Vec<String> {
+/// Decides whether the promises were kept. A killed process loses the occurrence of each event that it has just claimed.
+fn judge(history: &History) -> Verdict {
     let starts = starts(history);
     let first = history.lives.iter().map(|life| life.minutes.start).min().unwrap_or_default();
-    let (mut violations, mut lost) = (Vec::new(), 0);
+    let (mut verdict, mut lost) = (Verdict::default(), 0);
     for event in &history.events {
         for occurrence in (first..history.minutes).map(written) {
             match starts.get(&(&**event, &*occurrence)) {
                 Some(1) => {}
-                Some(count) => violations.push(format!("{event} of {occurrence} started {count} times")),
+                Some(count) => verdict.violation(format!("{event} of {occurrence} started {count} times")),
                 None => lost += 1,
             }
         }
     }
     let kills = history.faults.iter().filter(|fault| fault.kind == Kind::Killed).count();
     if lost > kills * history.events.len() {
-        violations.push(format!("{lost} occurrences started nowhere, although {kills} processes were killed"));
+        verdict.violation(format!("{lost} occurrences started nowhere, although {kills} processes were killed"));
     }
-    violations
+    verdict
 }

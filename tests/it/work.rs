@@ -260,9 +260,9 @@ fn a_suspend_of_an_hour_is_made_up_for_as_each_event_says() {
     it.pass_until("13:11");
     let lines = it.end();
     let times = |name: &str| lines.iter().filter_map(|line| line.strip_prefix(name)).collect::<Vec<_>>().join("");
-    assert_eq!(times("all"), " 12:10 12:20 12:30 12:40 12:50 13:00 13:10");
-    assert_eq!(times("two"), " 12:10 13:00 13:10");
-    assert_eq!(times("last"), " 12:10 13:10");
+    assert_eq!(times("all"), " 12:00 12:10 12:20 12:30 12:40 12:50 13:00 13:10");
+    assert_eq!(times("two"), " 12:00 12:10 13:00 13:10");
+    assert_eq!(times("last"), " 12:00 12:10 13:10");
     assert!(times("minute").ends_with(" 12:10 13:10 13:11"), "{lines:?}");
 }
 

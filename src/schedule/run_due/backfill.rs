@@ -35,6 +35,17 @@ const MOST_IN_RANGE: usize = 1_000_000;
 const SHOWN: usize = 5;
 
 /// The occurrences that a backfill would run, see [`Schedule::backfill`]. `Display` lists them. [`run`](Self::run) runs them.
+///
+/// ```
+/// use soloist::observe::Backfill;
+///
+/// fn run_if_short(backfill: Backfill<'_>) {
+///     println!("{backfill}");
+///     if backfill.occurrences().len() <= 100 {
+///         println!("{}", backfill.run());
+///     }
+/// }
+/// ```
 #[derive(Clone)]
 #[must_use = "a backfill runs nothing before `run()`"]
 pub struct Backfill<'a> {

@@ -21,7 +21,7 @@ const ORDER: &str = "SOLOIST_TEST_BACKFILL";
 
 /// How many minutes the backfill of an event has.
 fn minutes(protection: &str) -> u32 {
-    if protection == "leased" { 6 * 60 } else { 24 * 60 }
+    if protection == "leased" { 60 } else { 24 * 60 }
 }
 
 /// Returns the schedule of an operator. Its event writes down each run as one line.
@@ -35,20 +35,30 @@ fn schedule(protection: &str, store: impl soloist::EventMutex + 'static, runs: &
     schedule
 }
 
-/// Plans a backfill, and runs it when `begin` returns. Asserts that each occurrence ran here or elsewhere.
+/// Plans a backfill, begins when `begin` returns, and backfills until nothing is left. A machine that is busy with both operators
+/// may end one backfill, because a lock was not free in time.
 fn operate(protection: &str, schedule: &Schedule, begin: impl FnOnce()) {
     let from: DateTime<Utc> = on_the_day("00:00");
     let range = from..from + TimeDelta::minutes(minutes(protection).into());
-    let plan = schedule.backfill(&format!("backfill {protection}"), range, 10_000).expect("the store answers");
-    assert_eq!(plan.occurrences().len(), minutes(protection) as usize);
+    let plan = || schedule.backfill(&format!("backfill {protection}"), range.clone(), 10_000);
+    let mut planned = plan().expect("the store answers");
+    assert_eq!(planned.occurrences().len(), minutes(protection) as usize);
     begin();
-    let report = plan.run();
-    assert_eq!(report.entries().len(), minutes(protection) as usize, "{:?}", report.entries().last());
-    for entry in report.entries() {
-        let is_taken = matches!(entry.verdict(), Verdict::Skipped(SkipReason::RanElsewhere(_)));
-        assert!(is_taken || (matches!(entry.verdict(), Verdict::Ran(_)) && !entry.is_failure()), "{entry}");
+    loop {
+        for entry in planned.run().entries() {
+            let is_fine = match entry.verdict() {
+                Verdict::Ran(outcome) => !outcome.is_failure(),
+                Verdict::Skipped(reason) => {
+                    matches!(reason, SkipReason::RanElsewhere(_) | SkipReason::StoreUnavailable(_))
+                }
+            };
+            assert!(is_fine, "{entry}");
+        }
+        planned = plan().expect("the store answers");
+        if planned.occurrences().is_empty() {
+            break println!("\n>it has ended"); // behind what libtest has begun
+        }
     }
-    println!("\n>it has ended"); // behind what libtest has begun
 }
 
 /// Asserts that the runs are each occurrence once.
