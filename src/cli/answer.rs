@@ -11,6 +11,7 @@ use crate::base::error::MutexError;
 use crate::base::escape::Chain;
 use crate::base::standard_error::print_line;
 use crate::schedule::pause::pause_error::PauseError;
+use crate::schedule::run_due::backfill::BackfillError;
 use crate::schedule::schedule::registry::UnknownEvent;
 
 /// A run failed, or the command could not do its work.
@@ -85,6 +86,12 @@ impl From<MutexError> for CommandFailure {
 impl From<PauseError> for CommandFailure {
     fn from(error: PauseError) -> Self {
         Self::new(&error).with_code(if matches!(error, PauseError::Store(_)) { STORE } else { USAGE })
+    }
+}
+
+impl From<BackfillError> for CommandFailure {
+    fn from(error: BackfillError) -> Self {
+        Self::new(&error).with_code(if matches!(error, BackfillError::Store(_)) { STORE } else { USAGE })
     }
 }
 
@@ -175,7 +182,7 @@ fn hints(error: &clap::Error) -> Vec<&'static str> {
         Wrong::InvalidSubcommand if is_named("create-table") => {
             hints.push("Write: soloist create-table --store URL.");
         }
-        Wrong::InvalidSubcommand if ["list", "next", "run-one", "status", "work"].into_iter().any(is_named) => {
+        Wrong::InvalidSubcommand if ["backfill", "list", "next", "run-one", "status", "work"].into_iter().any(is_named) => {
             hints.push("That is a command of a program with a schedule of its own: see docs/guide/operators.md.");
         }
         _ => {}

@@ -21,7 +21,7 @@ use crate::store::event_mutex::admission::Admission;
 use crate::store::handle::Store;
 use crate::time::{clock::Clock, tick::Tick};
 
-/// An event that a tick, or a caller by hand, has planned to run, with all that the run needs.
+/// An event that a tick, a backfill, or a caller by hand has planned to run, with all that the run needs.
 pub(crate) struct PlannedRun<'a> {
     pub(crate) event: &'a Definition,
     pub(crate) history: &'a EventHistory,
@@ -59,13 +59,28 @@ impl<'a> PlannedRun<'a> {
     /// Notifies the observers of a step.
     #[inline]
     pub(crate) fn tell(&self, step: &Step<'_>) {
-        self.context.schedule.observers.tell(About::occurrence(&self.event.name, self.occurrence()), step);
+        self.context.schedule.observers.tell(self.about(), step);
+    }
+
+    /// Returns the event and the occurrence of its notices.
+    #[inline]
+    pub(crate) fn about(&self) -> About<'_> {
+        About {
+            event: Some(&self.event.name),
+            occurrence: Some(self.occurrence()),
+            is_backfill: self.is_backfill(),
+            run: None,
+        }
+    }
+
+    pub(crate) fn run_id(&self) -> RunId {
+        let (event, occurrence) = (Arc::clone(&self.event.name), self.occurrence());
+        RunId { event, occurrence, is_backfill: self.is_backfill() }
     }
 
     /// Returns the observers of the run with this owner.
     pub(crate) fn observers(&self, owner: Owner) -> RunObservers {
-        let run = RunId { event: Arc::clone(&self.event.name), occurrence: self.occurrence() };
-        RunObservers { observers: self.context.schedule.observers.clone(), run, owner }
+        RunObservers { observers: self.context.schedule.observers.clone(), run: self.run_id(), owner }
     }
 
     /// Returns a request for its store.
@@ -75,10 +90,10 @@ impl<'a> PlannedRun<'a> {
 
     /// Returns the words for people in its requests. With a claim they have the timetable, which other servers compare with theirs.
     pub(crate) fn label(&self) -> Option<Arc<Label>> {
-        let of_schedule = self.context.schedule.label.as_ref();
+        let of_tick = self.context.label.as_ref();
         match &self.event.claim_label {
-            Some(label) if self.claims() => Some(label.beside(of_schedule)),
-            _ => of_schedule.cloned(),
+            Some(label) if self.claims_for_timetable() => Some(label.beside(of_tick)),
+            _ => of_tick.cloned(),
         }
     }
 
@@ -93,7 +108,7 @@ impl<'a> PlannedRun<'a> {
 
     /// Compares the timetable with that of the server that claimed the occurrence, and tells of a difference that has lasted.
     pub(crate) fn compare_timetables(&self, verdict: &Verdict) {
-        let Some(label) = self.event.claim_label.as_ref().filter(|_| self.claims()) else { return };
+        let Some(label) = self.event.claim_label.as_ref().filter(|_| self.claims_for_timetable()) else { return };
         let claimed_by = match verdict {
             Verdict::Ran(_) => None,
             Verdict::Skipped(SkipReason::RanElsewhere(holder)) => holder.as_ref(),
@@ -105,11 +120,30 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns the details that name its claim; `None` by hand, because such a run makes no claim.
-    pub(crate) fn claimant(&self) -> Option<Claimant<'_>> {
-        let (event, zone) = (&self.event.name, &self.event.timetable.zone);
-        let window = self.claim_window();
-        (self.context.started_by == StartedBy::Timetable).then_some(Claimant { event, tick: &self.tick, zone, window })
+    /// Returns whether a caller runs it by hand.
+    #[inline]
+    pub(crate) fn is_by_hand(&self) -> bool {
+        matches!(self.context.started_by, StartedBy::Caller)
+    }
+
+    /// Returns whether a backfill runs it.
+    #[inline]
+    pub(crate) fn is_backfill(&self) -> bool {
+        matches!(self.context.started_by, StartedBy::Backfill(_))
+    }
+
+    /// Returns the claim that the run makes, and its term; `None` by hand, because such a run makes no claim.
+    #[inline]
+    pub(crate) fn claim(&self) -> Option<(MutexName, Term)> {
+        let Definition { name: event, protection, timetable, .. } = self.event;
+        match self.context.started_by {
+            StartedBy::Timetable => {
+                let (zone, window) = (&timetable.zone, self.claim_window());
+                protection.claim(Claimant { event, tick: &self.tick, zone, window })
+            }
+            StartedBy::Caller => None,
+            StartedBy::Backfill(claims) => Some(claims.name_and_term(&protection.mutex, event, self.tick.occurrence())),
+        }
     }
 
     /// Returns for how long after its tick began it may ask for its claim: while no server's claim on it can have expired.
@@ -179,7 +213,14 @@ impl<'a> PlannedRun<'a> {
     /// Returns the queue in which it waits if it meets a run of its event. By hand, it does not wait.
     #[inline]
     pub(crate) fn queue(&self) -> Option<&Queue> {
-        self.event.protection.queue.as_ref().filter(|_| self.context.started_by == StartedBy::Timetable)
+        self.event.protection.queue.as_ref().filter(|_| matches!(self.context.started_by, StartedBy::Timetable))
+    }
+
+    /// Returns the places in the queue of its event. While an occurrence waits in one of them, it is not admitted.
+    #[inline]
+    pub(crate) fn places_before_it(&self) -> &[MutexName] {
+        let queue = self.event.protection.queue.as_ref();
+        queue.filter(|_| !self.is_by_hand()).map_or(&[], |queue| &queue.places)
     }
 
     /// Returns whether the store decides before anything else is asked: no filter, and no check for a pause.
@@ -189,21 +230,29 @@ impl<'a> PlannedRun<'a> {
         self.asks_store() && self.event.filters.is_empty() && needs_no_look()
     }
 
-    /// Returns whether the run claims its occurrence or period.
+    /// Returns whether the run makes a claim: on its occurrence or period, or that of a backfill.
     pub(crate) fn claims(&self) -> bool {
-        self.event.protection.claim.is_some() && self.context.started_by == StartedBy::Timetable
+        match self.context.started_by {
+            StartedBy::Timetable => self.event.protection.claim.is_some(),
+            StartedBy::Caller => false,
+            StartedBy::Backfill(_) => true,
+        }
+    }
+
+    /// Returns whether the run makes a claim that tells other servers that its occurrence was run by the timetable.
+    pub(crate) fn claims_for_timetable(&self) -> bool {
+        self.claims() && !self.is_backfill()
     }
 
     /// Returns the name of the claim that the run makes.
     pub(crate) fn claim_name(&self) -> Option<MutexName> {
-        self.claimant().and_then(|claimant| self.event.protection.claim(claimant)).map(|(name, _)| name)
+        self.claim().map(|(name, _)| name)
     }
 
     /// Claims its occurrence, which does not run. Should that fail, a server that comes late may still run it. A period is left to a
     /// later occurrence.
     pub(crate) fn claim_without_running(&self) {
-        let claim = self.claimant().and_then(|claimant| self.event.protection.claim(claimant));
-        if let Some((claim, term)) = claim.filter(|(claim, _)| claim.occurrence().is_some()) {
+        if let Some((claim, term)) = self.claim().filter(|(claim, _)| claim.occurrence().is_some()) {
             let admission = Admission::claim_only(self.request(claim, term));
             let attempted = || format!("claim the occurrence of {}", self.event.name);
             let _ = self.context.outages.ask(self.store, self.clock, attempted, |mutex| admission.ask(mutex));
@@ -223,8 +272,8 @@ impl<'a> PlannedRun<'a> {
 
     pub(crate) fn occurrence(&self) -> DateTime<Utc> {
         match self.context.started_by {
-            StartedBy::Timetable => self.tick.occurrence(),
-            _ => self.tick.now(),
+            StartedBy::Timetable | StartedBy::Backfill(_) => self.tick.occurrence(),
+            StartedBy::Caller => self.tick.now(),
         }
     }
 }
