@@ -98,7 +98,8 @@ fn summary(report: &Report, planned: usize) -> (String, u8) {
 
 /// Returns the range that the arguments say, on the clocks of the event's zone.
 fn range(schedule: &Schedule, arguments: &ArgMatches) -> Result<Range<DateTime<Utc>>, CommandFailure> {
-    let zone = schedule.event(text(arguments, "event"))?.zone();
+    let event = schedule.event(text(arguments, "event"))?;
+    let zone = event.zone();
     let from = instant(text(arguments, "from"), zone)?;
     let until = arguments.get_one::<String>("to").map(|to| instant(to, zone));
     Ok(from..until.unwrap_or_else(|| Ok(Clock::system().now()))?)

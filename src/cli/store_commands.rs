@@ -126,12 +126,12 @@ fn logs(schedule: &Schedule, is_json: bool) -> Answered {
         event: String,
         last_run: Option<LoggedRun>,
     }
-    let mut schedule = schedule.clone();
     let mut logs = Vec::new();
     for event in schedule.logged_events()? {
+        let definition = schedule.event(&event).ok().or_else(|| schedule.checked(stand_in(&event)).ok());
         // The log may have a name that no event can have.
-        if schedule.event(&event).is_ok() || schedule.add(stand_in(&event)).is_ok() {
-            let last_run = schedule.runs_of(schedule.event(&event)?)?.into_iter().next();
+        if let Some(definition) = definition {
+            let last_run = schedule.runs_of(&definition)?.into_iter().next();
             logs.push(EventLog { event, last_run });
         }
     }
@@ -143,7 +143,7 @@ fn logs(schedule: &Schedule, is_json: bool) -> Answered {
     let row = |EventLog { event, last_run }: &EventLog| {
         let name = Named(event).into();
         let Some(run) = last_run else { return vec![name, "none".into(), "".into(), "".into()] };
-        let (ended, is_well) = how_it_ended(run);
+        let (ended, is_well) = how_it_ended(run, &Zone::UTC, now);
         let (record, started) = (run.record(), time(run.record().started_at(), &Zone::UTC, now));
         vec![name, marked(ended, is_well), started.into(), record.process().to_string().into()]
     };

@@ -36,7 +36,7 @@ impl Place {
     }
 
     fn on(&self, store: impl EventMutex + 'static, event: Event) -> Schedule {
-        let mut schedule = Schedule::new(store).with_clock(&self.clock).named("shop").unwrap();
+        let schedule = Schedule::new(store).with_clock(&self.clock).named("shop").unwrap();
         schedule.add(event).unwrap();
         schedule
     }
@@ -174,7 +174,7 @@ fn a_range_without_an_occurrence_is_an_empty_plan_that_says_why() {
          2026-03-02 09:30 UTC"
     );
     assert!(nothing.run().entries().is_empty());
-    let mut elsewhere = Schedule::new(place.store.clone()).with_clock(&place.clock).with_environment("staging");
+    let elsewhere = Schedule::new(place.store.clone()).with_clock(&place.clock).with_environment("staging");
     elsewhere.add(Event::call("e", |_| {}).hourly().environments(["production"])).unwrap();
     assert_eq!(plan(&elsewhere, "10:00", "12:00").to_string(), "e is never due in this environment");
 }
@@ -182,7 +182,7 @@ fn a_range_without_an_occurrence_is_an_empty_plan_that_says_why() {
 #[test]
 fn a_wrong_order_is_refused_with_what_to_do() {
     let place = Place::new();
-    let mut schedule = place.schedule(place.event());
+    let schedule = place.schedule(place.event());
     schedule.add(Event::call("busy", |_| {}).every_second()).unwrap();
     let refused = |event: &str, from: &str, until: &str, most| {
         let error = schedule.backfill(event, at(from)..at(until), most).unwrap_err();
@@ -361,7 +361,7 @@ fn an_outage_ends_it_and_nothing_runs_unprotected() {
         .before(move |call| if out.load(Ordering::SeqCst) { call.times_out() } else { Ok(()) });
     let event = place.event().without_overlapping().on_outage(OutagePolicy::RunUnprotected);
     // A schedule without a name can't be paused, so that nothing else keeps it from running.
-    let mut schedule = Schedule::new(store).with_clock(&place.clock);
+    let schedule = Schedule::new(store).with_clock(&place.clock);
     schedule.add(event).unwrap();
     let planned = plan(&schedule, "09:00", "12:00");
     is_out.store(true, Ordering::SeqCst);
@@ -415,7 +415,7 @@ fn a_backfill_is_known_as_one_wherever_its_runs_are_seen() {
         inside.note(format!("{:?}, for {:?}: {holder}", holder.reason(), holder.occurrence().map(|at| at.to_string())));
     };
     let schedule = Schedule::new(place.store.clone()).with_clock(&place.clock).with_run_log(10).unwrap();
-    let mut schedule = schedule.observe(move |notice: &Notice<'_>| {
+    let schedule = schedule.observe(move |notice: &Notice<'_>| {
         if let Step::Started { .. } | Step::Ended(_) | Step::Released(_) = notice.step() {
             steps.note(format!("backfill {}", notice.is_backfill()));
             backfills.fetch_add(usize::from(notice.is_backfill()), Ordering::SeqCst);

@@ -18,7 +18,8 @@ use crate::lease::name::{InvalidName, MutexName};
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::report::{Entry, Report, Verdict, time_in};
 use crate::schedule::run_admission::BATCH_SIZE;
-use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
+use crate::schedule::schedule::Schedule;
+use crate::schedule::schedule::registry::{Registry, UnknownEvent};
 use crate::schedule::shutdown::Shutdown;
 use crate::schedule::tick_context::{StartedBy, TickContext};
 use crate::schedule::tick_plan::planned_run::PlannedRun;
@@ -50,6 +51,8 @@ const SHOWN: usize = 5;
 #[must_use = "a backfill runs nothing before `run()`"]
 pub struct Backfill<'a> {
     schedule: &'a Schedule,
+    /// The events when it was planned.
+    registry: Arc<Registry>,
     /// The index of the event.
     event: usize,
     range: Range<DateTime<Utc>>,
@@ -94,7 +97,7 @@ impl Schedule {
     /// use soloist::{Event, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
+    /// let schedule = Schedule::in_process();
     /// schedule.add(Event::call("reports", |run| println!("the report of {}", run.occurrence())).hourly())?;
     /// let day: [DateTime<Utc>; 2] = ["2026-03-01T00:00:00Z".parse()?, "2026-03-02T00:00:00Z".parse()?];
     /// let backfill = schedule.backfill("reports", day[0]..day[1], 100)?;
@@ -112,7 +115,8 @@ impl Schedule {
         range: Range<DateTime<Utc>>,
         most: usize,
     ) -> Result<Backfill<'_>, BackfillError> {
-        let event = self.index_of(event).map_err(BackfillError::UnknownEvent)?;
+        let registry = self.registry();
+        let event = registry.index_of(event).map_err(BackfillError::UnknownEvent)?;
         let (from, until, now) = (range.start, range.end, self.clock.now());
         if !MOST.contains(&most) {
             return Err(BackfillError::Most { most });
@@ -125,7 +129,7 @@ impl Schedule {
         }
         let before = from.checked_sub_signed(TimeDelta::nanoseconds(1)).unwrap_or(from);
         let (mut in_range, mut too_many) = (VecDeque::new(), 0);
-        for occurrence in self.events[event].upcoming(before).take_while(|occurrence| *occurrence < until) {
+        for occurrence in registry.events[event].upcoming(before).take_while(|occurrence| *occurrence < until) {
             in_range.push_back(occurrence);
             if in_range.len() > most {
                 in_range.pop_front();
@@ -137,7 +141,7 @@ impl Schedule {
         }
         let (in_range, claims) = (Vec::from(in_range), BackfillClaims::default());
         let (open, past_filters) = (Vec::new(), false);
-        Backfill { schedule: self, event, range, in_range, too_many, claims, open, past_filters }.with_open()
+        Backfill { schedule: self, registry, event, range, in_range, too_many, claims, open, past_filters }.with_open()
     }
 }
 
@@ -153,7 +157,7 @@ impl Backfill<'_> {
     /// # use chrono::{DateTime, TimeDelta, Utc};
     /// # use soloist::{Event, Schedule};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut schedule = Schedule::in_process();
+    /// # let schedule = Schedule::in_process();
     /// # schedule.add(Event::call("reports", |_| {}).hourly())?;
     /// # let range = DateTime::UNIX_EPOCH..DateTime::UNIX_EPOCH + TimeDelta::hours(3);
     /// assert!(!schedule.backfill("reports", range.clone(), 100)?.run().is_failure());
@@ -185,14 +189,14 @@ impl Backfill<'_> {
     /// down, the event is paused, its store is unavailable, or a run of it is [stuck](crate::Event::stuck_after): those after it
     /// would be skipped, too. A later backfill runs them, because they are not claimed.
     pub fn run(self) -> Report {
-        let Self { schedule, event, .. } = self;
+        let Self { schedule, event, ref registry, .. } = self;
         let _ticking = schedule.shutdown.as_ref().map(Shutdown::tick);
         schedule.tell_begin();
         let (began, mut entries) = (schedule.clock.now(), Vec::new());
         for occurrence in &self.open {
             let zone = &self.event().timetable.zone;
             let tick = Tick::at(schedule.clock.now(), zone).with_occurrence(*occurrence, zone);
-            let context = TickContext::new(schedule, StartedBy::Backfill(&self.claims));
+            let context = TickContext::new(schedule, registry, StartedBy::Backfill(&self.claims));
             let context = TickContext { past_filters: self.past_filters, ..context };
             entries.push(Schedule::run_one(PlannedRun::new(event, tick, &context)));
             if entries.last().is_some_and(ends_backfill) {
@@ -225,7 +229,7 @@ impl Backfill<'_> {
     }
 
     fn event(&self) -> &Definition {
-        &self.schedule.events[self.event]
+        &self.registry.events[self.event]
     }
 
     /// Returns why nothing is due in the range.
@@ -304,7 +308,7 @@ impl fmt::Debug for Backfill<'_> {
 /// use soloist::{Event, Schedule};
 ///
 /// # fn main() -> Result<(), soloist::AddError> {
-/// let mut schedule = Schedule::in_process();
+/// let schedule = Schedule::in_process();
 /// schedule.add(Event::call("reports", |_| {}).hourly())?;
 /// let error = schedule.backfill("reports", DateTime::UNIX_EPOCH..DateTime::UNIX_EPOCH, 100).unwrap_err();
 /// assert!(error.to_string().starts_with("the range from 1970-01-01T00:00:00Z until 1970-01-01T00:00:00Z is empty"));

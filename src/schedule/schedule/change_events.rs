@@ -92,7 +92,7 @@ impl Schedule {
     }
 
     /// Validates an event against the settings of the schedule.
-    fn checked(&self, event: Event) -> Result<Arc<Definition>, AddError> {
+    pub(crate) fn checked(&self, event: Event) -> Result<Arc<Definition>, AddError> {
         let event = event.driven_by(self.runtime.as_ref())?;
         let event = event.define(&self.zone, self.lease_term, self.environment.as_deref())?;
         match self.check_store_of(&event).and_then(|()| self.check_failure_limit(&event)) {

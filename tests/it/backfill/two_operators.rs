@@ -29,7 +29,7 @@ fn schedule(protection: &str, store: impl soloist::EventMutex + 'static, runs: &
     let file = OpenOptions::new().append(true).create(true).open(runs).expect("the directory is ours");
     let task = move |run: &soloist::Run| Ok((&file).write_all(format!("{}\n", run.occurrence()).as_bytes())?);
     let event = Event::call(format!("backfill {protection}"), task).every_minute();
-    let mut schedule = Schedule::new(store);
+    let schedule = Schedule::new(store);
     let event = if protection == "leased" { event.without_overlapping() } else { event };
     schedule.add(event).expect("it is an event");
     schedule
