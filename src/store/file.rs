@@ -457,12 +457,12 @@ impl EventMutex for FileMutex {
     }
 
     fn carry_out(&self, batch: &mut Batch) {
-        let (releases, _) = batch.slots_mut();
+        let (releases, admissions) = batch.slots_mut();
         let (mut outage, deadline) = (None, lock_deadline());
         answer_each(releases, &mut outage, LeaseRelease::attempted, |asked| {
             self.release(asked.lease(), asked.minimum_hold(), deadline)
         });
-        batch.admit_each(&mut outage, |admission| self.decide_on(admission, deadline));
+        answer_each(admissions, &mut outage, Admission::attempted, |admission| self.decide_on(admission, deadline));
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
