@@ -55,6 +55,10 @@ fn on<S: Sql>(race: &mut Race) {
             let mut look = || assert_eq!(prepared(names.each_ref().map(String::as_str)), 2);
             each(timed(0, || (0..looks).for_each(|_| look())), looks)
         })
+        .by("the look of the store, as text, by a raw client", NOTHING, || {
+            let mut look = || raw_look::<S>(&mut *raw.borrow_mut(), &names);
+            each(timed(0, || (0..looks).for_each(|_| look())), looks)
+        })
         .by("soloist", BOTH, || {
             winner.run();
             // The raw client's connection is not new, so this one is not, either.
@@ -93,13 +97,19 @@ fn on<S: Sql>(race: &mut Race) {
     race.run(6, work);
 }
 
+/// Looks at two names, in the statements of the store.
+fn raw_look<S: Sql>(raw: &mut impl FnMut(&str) -> Option<String>, names: &[String; 2]) {
+    let which = format!("name IN ('{}', '{}')", names[0], names[1]);
+    raw(&with(S::TEXTS[0], &[("which", &which)])).expect("it tells the time");
+}
+
 /// Gate and release of an event, in the statements of the store: a look, an admission with its claim, a release. The names.
 fn raw_run<S: Sql>(raw: &mut impl FnMut(&str) -> Option<String>, minute: i64) -> [String; 2] {
-    let [look, admit, row, end] = S::TEXTS;
+    let [_, admit, row, end] = S::TEXTS;
     let owner = format!("2f4a9f0e8f0b4b0c9a570e7a6f3d51c8-4711-{minute}");
     let names = [format!("claim/raw/raw/{minute}"), "lease/raw".to_owned()];
+    raw_look::<S>(raw, &names);
     let list = format!("'{}', '{}'", names[0], names[1]);
-    raw(&with(look, &[("which", &format!("name IN ({list})"))])).expect("it tells the time");
     let owners = format!("'{owner}'");
     let rows = names.each_ref().map(|name| {
         let (name, micros) = (format!("'{name}'"), "60000000");

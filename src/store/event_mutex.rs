@@ -360,13 +360,13 @@ delegate!(impl EventMutex for Box<dyn EventMutex>, |this| &**this);
 delegate!(impl EventMutex for Arc<dyn EventMutex>, |this| &**this);
 
 fn carry_out_in_steps<M: EventMutex + ?Sized>(mutex: &M, batch: &mut Batch) {
-    let (releases, _) = batch.slots_mut();
+    let (releases, admissions) = batch.slots_mut();
     let mut outage = None;
     answer_each(releases, &mut outage, LeaseRelease::attempted, |asked| match asked.minimum_hold() {
         None => mutex.forget(asked.lease()),
         Some(minimum_hold) => extend_one(mutex, asked.lease(), minimum_hold),
     });
-    batch.admit_each(&mut outage, |admission| admit_in_steps(mutex, admission));
+    answer_each(admissions, &mut outage, Admission::attempted, |admission| admit_in_steps(mutex, admission));
 }
 
 /// Extends one lease.

@@ -46,7 +46,7 @@ use crate::base::error::MutexError;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, owner::Owner, term::Term};
 use crate::outcome::run_record::RunRecord;
-use crate::outcome::run_record::numbered_record::{add, by_event, newest_first};
+use crate::outcome::run_record::numbered_record::{by_event, newest_first};
 use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::{Batch, LeaseRelease};
@@ -82,7 +82,7 @@ use opened_mutex::OpenedMutex;
 use opened_mutex::mutex_lock::{LockKind, MutexLock, lock_deadline};
 use opened_mutex::state::{Lasts, StateEntry};
 use paths::{LOCK, MutexPaths, RUNS, STATE, files_of, state_in};
-use runs_file::{Logged, RunsFile};
+use runs_file::RunsFile;
 
 /// The name of the log of runs in errors.
 const LOG: &str = "the log of runs";
@@ -457,12 +457,12 @@ impl EventMutex for FileMutex {
     }
 
     fn carry_out(&self, batch: &mut Batch) {
-        let (releases, _) = batch.slots_mut();
+        let (releases, admissions) = batch.slots_mut();
         let (mut outage, deadline) = (None, lock_deadline());
         answer_each(releases, &mut outage, LeaseRelease::attempted, |asked| {
             self.release(asked.lease(), asked.minimum_hold(), deadline)
         });
-        batch.admit_each(&mut outage, |admission| self.decide_on(admission, deadline));
+        answer_each(admissions, &mut outage, Admission::attempted, |admission| self.decide_on(admission, deadline));
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
@@ -524,28 +524,21 @@ impl FileMutex {
 
 impl RunLog for FileMutex {
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
-        by_event(records).into_iter().try_for_each(|(event, new)| {
-            self.on_log("write", event, |log| {
-                log.rewrite(|logged| Logged { runs: add(logged.runs, &new, keep), ..logged })
-            })
-        })
+        by_event(records)
+            .into_iter()
+            .try_for_each(|(event, new)| self.on_log("write", event, |file| file.rewrite(|log| log.add(&new, keep))))
     }
 
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
-        self.on_log("read", event, |log| Ok(newest_first(log.read()?.runs)))
+        self.on_log("read", event, |file| Ok(newest_first(file.read()?.runs)))
     }
 
     fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
-        self.on_log("write", event, |log| {
-            log.rewrite(|mut logged| {
-                add_skips(&mut logged.skips, skips);
-                logged
-            })
-        })
+        self.on_log("write", event, |file| file.rewrite(|log| add_skips(&mut log.skips, skips)))
     }
 
     fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
-        self.on_log("read", event, |log| Ok(log.read()?.skips))
+        self.on_log("read", event, |file| Ok(file.read()?.skips))
     }
 
     /// Lists the names in all logs of the directory. A log that can't be used hides no other.

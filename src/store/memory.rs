@@ -19,7 +19,6 @@ use crate::lease::holder::Holder;
 use crate::lease::label::Label;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, owner::Owner, term::Term, token::FencingToken};
-use crate::outcome::{run_record::RunRecord, run_record::skip_count::SkipCount};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
@@ -43,7 +42,7 @@ use crate::time::clock::{Clock, moment::Moment, wall_plus};
 pub struct MemoryMutex {
     clock: Clock,
     state: Arc<Mutex<MemoryState>>,
-    runs: Arc<LoggedRuns>,
+    pub(crate) runs: Arc<LoggedRuns>,
 }
 
 #[derive(Default)]
@@ -275,27 +274,7 @@ impl EventMutex for MemoryMutex {
     }
 
     fn run_log(&self) -> Option<&dyn RunLog> {
-        Some(self)
-    }
-}
-
-impl RunLog for MemoryMutex {
-    fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
-        self.runs.write(records, keep);
-        Ok(())
-    }
-
-    fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
-        Ok(self.runs.runs(event))
-    }
-
-    fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
-        self.runs.count_skips(event, skips);
-        Ok(())
-    }
-
-    fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
-        Ok(self.runs.skips(event))
+        Some(&*self.runs)
     }
 
     fn events(&self) -> Result<Vec<String>, MutexError> {

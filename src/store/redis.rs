@@ -27,8 +27,6 @@
 //! grants that owner nothing more until the window ends.
 
 use std::fmt;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use crate::base::error::InvalidOptions;
@@ -48,9 +46,8 @@ mod stored_script;
 mod stream;
 mod topology;
 
-use address::{Address, Topology};
+use address::Address;
 use engine::RedisEngine;
-use keys::Prefix;
 
 /// Mutexes between all processes that reach one Redis server, 6.2 or newer, or Valkey. It can do all that an
 /// [`EventMutex`](crate::EventMutex) can.
@@ -247,17 +244,7 @@ impl RedisMutexBuilder {
     ///
     /// The URL, the prefix, the timeout, or a certificate is not valid.
     pub fn build(self) -> Result<RedisMutex, InvalidOptions> {
-        let target = self.options.check(TIMEOUTS)?;
-        let prefix = Prefix::new(target.namespace.clone())?;
-        let engine = RedisEngine {
-            prefix,
-            timeout: target.timeout,
-            replicas: target.address.replicas,
-            fails_over: !matches!(target.address.topology, Topology::Standalone),
-            answered_last: AtomicUsize::new(0),
-            to_revoke: Mutex::default(),
-        };
-        Ok(RedisMutex(ServerMutex::new(engine, target)))
+        Ok(RedisMutex(ServerMutex::new(RedisEngine::new(self.options.check(TIMEOUTS)?)?)))
     }
 }
 

@@ -56,7 +56,6 @@ pub(crate) mod table_names;
 
 use engine::{PURGED_AT_ONCE, SqlEngine, purge};
 use session::Session;
-use table_names::TableName;
 
 /// The longest time of a call, unless it is set.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(4);
@@ -69,8 +68,7 @@ pub(crate) type SqlMutex<S> = ServerMutex<SqlEngine<S>>;
 
 impl<S: Session> SqlMutex<S> {
     pub(super) fn of_table(options: ServerOptions<S::Address>) -> Result<Self, InvalidOptions> {
-        let target = options.check(TIMEOUTS)?;
-        Ok(Self::new(SqlEngine::new(TableName::new(&target.namespace)?), target))
+        Ok(Self::new(SqlEngine::new(options.check(TIMEOUTS)?)?))
     }
 
     pub(super) fn create_table(&self) -> Result<(), MutexError> {

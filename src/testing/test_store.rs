@@ -226,22 +226,22 @@ impl EventMutex for TestStore {
 impl RunLog for TestStore {
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
         self.log_answers("write the log of runs")?;
-        RunLog::write(&self.memory, records, keep)
+        self.memory.runs.write(records, keep)
     }
 
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
         self.log_answers("read the log of runs")?;
-        RunLog::runs(&self.memory, event)
+        self.memory.runs.runs(event)
     }
 
     fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
         self.log_answers("count what is skipped")?;
-        RunLog::count_skips(&self.memory, event, skips)
+        self.memory.runs.count_skips(event, skips)
     }
 
     fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
         self.log_answers("read the log of runs")?;
-        RunLog::skips(&self.memory, event)
+        self.memory.runs.skips(event)
     }
 
     fn events(&self) -> Result<Vec<String>, MutexError> {

@@ -2,9 +2,8 @@
 
 use std::fmt;
 use std::future::ready;
-use std::mem;
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -135,127 +134,63 @@ impl<M: AsyncEventMutex> AsyncMutex<M> {
         Self { timeout, ..self }
     }
 
-    /// Runs a call as a task, and waits for its answer. An answer that comes after the timeout goes to `late`.
-    fn ask<T, F, L>(
+    /// Runs a call as a task, and waits for its answer. An answer that comes too late is dropped.
+    fn ask<T: Send + 'static>(
         &self,
         attempted: impl FnOnce() -> String,
-        call: impl FnOnce(Arc<M>) -> F,
-        late: impl FnOnce(Arc<M>, T) -> L + Send + 'static,
-    ) -> Result<T, MutexError>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, MutexError>> + Send + 'static,
-        L: Future<Output = ()> + Send,
-    {
-        let exchange = Arc::new(Exchange::default());
-        let (call, store, answers) =
-            (call(Arc::clone(&self.store)), Arc::clone(&self.store), EndOnDrop(Arc::clone(&exchange)));
-        self.runtime.spawn(async move {
-            if let Some(Ok(answer)) = answers.0.give(call.await) {
-                late(store, answer).await;
-            }
-        });
-        exchange.wait(self.timeout).unwrap_or_else(|is_over| {
-            let why = if is_over {
-                "the store panicked, or its runtime has ended".to_owned()
-            } else {
-                format!(
+        call: impl Future<Output = Result<T, MutexError>> + Send + 'static,
+    ) -> Result<T, MutexError> {
+        let (sender, receiver) = channel();
+        self.runtime.spawn(async move { _ = sender.send(call.await) });
+        receiver.recv_timeout(self.timeout).unwrap_or_else(|error| {
+            let why = match error {
+                RecvTimeoutError::Disconnected => "the store panicked, or its runtime has ended".to_owned(),
+                RecvTimeoutError::Timeout => format!(
                     "no answer within {}: the store is slow, or its runtime is busy or blocked",
                     ExactDuration(self.timeout)
-                )
+                ),
             };
             Err(MutexError::unavailable(attempted(), why))
         })
     }
 }
 
-/// The place where a task leaves its answer for a waiting thread.
-struct Exchange<T> {
-    state: Mutex<Answer<T>>,
-    changed: Condvar,
+/// A lease on its way to the caller. If it does not arrive, because the caller has stopped waiting, no run knows of it, and it is
+/// released.
+struct Undelivered<M: AsyncEventMutex> {
+    lease: Option<Lease>,
+    store: Arc<M>,
+    runtime: Handle,
 }
 
-enum Answer<T> {
-    Awaited,
-    Given(T),
-    /// The task has ended without an answer, or the thread has stopped waiting.
-    Over,
-}
-
-impl<T> Default for Exchange<T> {
-    fn default() -> Self {
-        Self { state: Mutex::new(Answer::Awaited), changed: Condvar::new() }
-    }
-}
-
-impl<T> Exchange<T> {
-    /// Leaves the answer. Returns it if no thread waits any more.
-    fn give(&self, answer: T) -> Option<T> {
-        let mut state = self.state();
-        if let Answer::Over = *state {
-            return Some(answer);
-        }
-        *state = Answer::Given(answer);
-        self.changed.notify_all();
-        None
-    }
-
-    /// Says that no answer will come, unless there is one.
-    fn end(&self) {
-        let mut state = self.state();
-        if let Answer::Awaited = *state {
-            *state = Answer::Over;
-            self.changed.notify_all();
-        }
-    }
-
-    /// Waits for the answer. The error says whether the task has ended without one.
-    fn wait(&self, timeout: Duration) -> Result<T, bool> {
-        let awaited = |state: &mut Answer<T>| matches!(state, Answer::Awaited);
-        let waited = self.changed.wait_timeout_while(self.state(), timeout, awaited);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        match mem::replace(&mut *state, Answer::Over) {
-            Answer::Given(answer) => Ok(answer),
-            Answer::Over => Err(true),
-            Answer::Awaited => Err(false),
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, Answer<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Ends the wait when a call panics, or is dropped with its runtime.
-struct EndOnDrop<T>(Arc<Exchange<T>>);
-
-impl<T> Drop for EndOnDrop<T> {
+impl<M: AsyncEventMutex> Drop for Undelivered<M> {
     fn drop(&mut self) {
-        self.0.end();
+        if let Some(lease) = self.lease.take() {
+            let store = Arc::clone(&self.store);
+            self.runtime.spawn(async move { _ = store.forget(&lease).await });
+        }
     }
 }
 
 impl<M: AsyncEventMutex> EventMutex for AsyncMutex<M> {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        let asked = request.clone();
-        let create = |store: Arc<M>| async move { store.create(&asked).await };
-        // No run knows of a lease that is granted too late.
-        let release = |store: Arc<M>, granted: Option<Lease>| async move {
-            if let Some(lease) = granted {
-                let _ = store.forget(&lease).await;
-            }
+        let (store, runtime, asked) = (Arc::clone(&self.store), self.runtime.clone(), request.clone());
+        let create = async move {
+            let lease = store.create(&asked).await?;
+            Ok(Undelivered { lease, store, runtime })
         };
-        self.ask(|| format!("create {}", request.name()), create, release)
+        let mut granted = self.ask(|| format!("create {}", request.name()), create)?;
+        Ok(granted.lease.take())
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        let asked = name.clone();
-        self.ask(|| format!("look at {name}"), |store| async move { store.exists(&asked).await }, too_late)
+        let (store, asked) = (Arc::clone(&self.store), name.clone());
+        self.ask(|| format!("look at {name}"), async move { store.exists(&asked).await })
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        let asked = lease.clone();
-        self.ask(|| format!("forget {}", lease.name()), |store| async move { store.forget(&asked).await }, too_late)
+        let (store, asked) = (Arc::clone(&self.store), lease.clone());
+        self.ask(|| format!("forget {}", lease.name()), async move { store.forget(&asked).await })
     }
 
     fn describe(&self) -> Description {
@@ -291,9 +226,6 @@ impl<M: AsyncEventMutex> EventMutex for AsyncMutex<M> {
         Ok(vec![StoreWarning::SharesRuntime])
     }
 }
-
-/// Ignores a late answer.
-async fn too_late<M>(_: Arc<M>, _: bool) {}
 
 impl<M> Clone for AsyncMutex<M> {
     fn clone(&self) -> Self {

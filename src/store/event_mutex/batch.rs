@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::admission::{Admission, Admitted};
-use super::slot::{Slot, answer_each};
+use super::slot::Slot;
 use crate::base::error::MutexError;
 use crate::lease::{request::Lease, term::Term};
 use crate::observe::{notice::incident::Incident, tell::log};
@@ -150,15 +150,6 @@ impl Batch {
     pub(crate) fn clear(&mut self) {
         self.releases.clear();
         self.admissions.clear();
-    }
-
-    /// Decides on the admissions that have no answer, one after another. After an outage the store is not asked again.
-    pub(crate) fn admit_each(
-        &mut self,
-        outage: &mut Option<MutexError>,
-        admit: impl Fn(&Admission) -> Result<Admitted, MutexError>,
-    ) {
-        answer_each(&mut self.admissions, outage, Admission::attempted, admit);
     }
 
     /// Refuses the admissions because of the store's `first` error, and runs `ask` with the releases alone.

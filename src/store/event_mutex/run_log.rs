@@ -1,9 +1,12 @@
 //! The trait `RunLog`: the last runs of each event, which a store keeps for people.
 
 use std::fmt;
+use std::mem;
 
 use crate::base::error::MutexError;
-use crate::outcome::{run_record::RunRecord, run_record::skip_count::SkipCount};
+use crate::outcome::run_record::RunRecord;
+use crate::outcome::run_record::numbered_record::{NumberedRecord, add};
+use crate::outcome::run_record::skip_count::SkipCount;
 
 /// The log of the last runs of each event, over the whole fleet, which a store keeps in addition to its mutexes; see
 /// [`EventMutex::run_log`](crate::EventMutex::run_log).
@@ -102,5 +105,19 @@ pub trait RunLog: fmt::Debug + Send + Sync {
     /// The store did not answer, or does not list names.
     fn events(&self) -> Result<Vec<String>, MutexError> {
         Err(MutexError::unsupported("list the events in the log of runs"))
+    }
+}
+
+/// The log of one event, for a store that reads and writes it as a whole: records and numbers of skips, in no order.
+#[derive(Debug, Default)]
+pub(crate) struct EventLog {
+    pub(crate) runs: Vec<NumberedRecord>,
+    pub(crate) skips: Vec<SkipCount>,
+}
+
+impl EventLog {
+    /// Adds records, and drops the surplus over `keep`.
+    pub(crate) fn add(&mut self, new: &[&RunRecord], keep: usize) {
+        self.runs = add(mem::take(&mut self.runs), new, keep);
     }
 }

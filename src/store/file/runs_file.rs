@@ -10,6 +10,7 @@ use super::opened_mutex::state::{escaped, unescaped};
 use super::paths::{MutexPaths, RUNS, RUNS_LOCK};
 use crate::outcome::run_record::numbered_record::NumberedRecord;
 use crate::outcome::run_record::skip_count::SkipCount;
+use crate::store::event_mutex::run_log::EventLog;
 
 /// The format: the first line of every log.
 const MAGIC: &str = "soloist-runs v1\n";
@@ -20,16 +21,9 @@ pub(super) struct RunsFile<'a> {
     pub(super) paths: MutexPaths,
 }
 
-/// The records of a log and the numbers of skipped occurrences, in no order.
-#[derive(Default)]
-pub(super) struct Logged {
-    pub(super) runs: Vec<NumberedRecord>,
-    pub(super) skips: Vec<SkipCount>,
-}
-
 impl RunsFile<'_> {
-    pub(super) fn read(&self) -> Result<Logged, FileError> {
-        let Some(file) = self.paths.open_if_there(RUNS)? else { return Ok(Logged::default()) };
+    pub(super) fn read(&self) -> Result<EventLog, FileError> {
+        let Some(file) = self.paths.open_if_there(RUNS)? else { return Ok(EventLog::default()) };
         let bytes = file.read()?;
         let text = String::from_utf8_lossy(&bytes);
         let mut lines = text.split_inclusive('\n');
@@ -43,19 +37,20 @@ impl RunsFile<'_> {
             let (id, line) = line.split_once(' ')?;
             NumberedRecord::of_line(self.event, id, line)
         };
-        Ok(Logged { runs: lines.clone().filter_map(run).collect(), skips: lines.filter_map(skip_count).collect() })
+        Ok(EventLog { runs: lines.clone().filter_map(run).collect(), skips: lines.filter_map(skip_count).collect() })
     }
 
-    /// Replaces the log by the result of `change`.
-    pub(super) fn rewrite(&self, change: impl FnOnce(Logged) -> Logged) -> Result<(), FileError> {
+    /// Reads the log, and writes it as `change` leaves it.
+    pub(super) fn rewrite(&self, change: impl FnOnce(&mut EventLog)) -> Result<(), FileError> {
         let lock = self.paths.open_or_make(RUNS_LOCK)?;
         let _lock = MutexLock::wait_for(lock, LockKind::Exclusive, lock_deadline())?;
-        let Logged { runs, skips } = change(self.read()?);
-        let skips = skips.iter().map(|skip| {
+        let mut log = self.read()?;
+        change(&mut log);
+        let skips = log.skips.iter().map(|skip| {
             let (reason, count, latest) = (skip.reason(), skip.count(), skip.latest().timestamp_micros());
             format!("skipped={reason} count={count} latest_us={latest}\n")
         });
-        let runs = runs.iter().map(|run| format!("{} {}\n", run.record.id(), run.to_line()));
+        let runs = log.runs.iter().map(|run| format!("{} {}\n", run.record.id(), run.to_line()));
         let lines: String = skips.chain(runs).collect();
         self.paths.replace(RUNS, &format!("{MAGIC}event {}\n{lines}", escaped(self.event)))
     }

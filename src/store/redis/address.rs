@@ -38,6 +38,13 @@ pub(super) enum Topology {
     Sentinel { primary: String, login: RedisConnectionInfo },
 }
 
+impl Address {
+    /// Returns whether the URL names Sentinels, or nodes of a cluster.
+    pub(super) fn fails_over(&self) -> bool {
+        !matches!(self.topology, Topology::Standalone)
+    }
+}
+
 /// The options behind the question mark.
 #[derive(Default)]
 struct Options<'a> {

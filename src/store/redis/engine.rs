@@ -14,7 +14,7 @@ use super::script::{self, Call, read};
 use super::stored_holder::behind_format;
 use super::stored_script::{COUNT_SKIPS, DROP_RUNS, LOG_RUNS};
 use super::{health, server_error, topology};
-use crate::base::error::MutexError;
+use crate::base::error::{InvalidOptions, MutexError};
 use crate::lease::{name::MutexName, owner::Owner};
 use crate::outcome::skip_reason::SkipReason;
 use crate::outcome::{
@@ -45,25 +45,25 @@ const SCANNED_AT_ONCE: u32 = 1000;
 const LOGS_AT_ONCE: usize = 4;
 
 pub(super) struct RedisEngine {
-    pub(super) prefix: Prefix,
-    /// The longest duration of a call.
-    pub(super) timeout: Duration,
-    /// How many replicas must have a change before it counts.
-    pub(super) replicas: u32,
-    /// Whether the URL names Sentinels, or nodes of a cluster.
-    pub(super) fails_over: bool,
+    target: Target<Address>,
+    prefix: Prefix,
     /// Which of the servers in the URL answered last: it is asked first.
-    pub(super) answered_last: AtomicUsize,
+    answered_last: AtomicUsize,
     /// The owners that their release revokes, because their admissions were granted at a second attempt; and the moment until which the
     /// server accepts the first copy.
-    pub(super) to_revoke: Mutex<Vec<(Owner, Moment)>>,
+    to_revoke: Mutex<Vec<(Owner, Moment)>>,
 }
 
 impl RedisEngine {
+    pub(super) fn new(target: Target<Address>) -> Result<Self, InvalidOptions> {
+        let prefix = Prefix::new(target.namespace.clone())?;
+        Ok(Self { target, prefix, answered_last: AtomicUsize::new(0), to_revoke: Mutex::default() })
+    }
+
     /// Notes the owners of these admissions that were granted.
     fn revoke_later(&self, admissions: &[&Admission], decided: &[Result<Admitted, Failure>]) {
         let now = Clock::system().moment();
-        let until = now.plus(self.timeout + MARGIN);
+        let until = now.plus(self.target.timeout + MARGIN);
         let granted = admissions.iter().zip(decided).filter(|(_, decided)| is_granted(decided));
         let mut to_revoke = self.to_revoke.lock().unwrap_or_else(PoisonError::into_inner);
         to_revoke.retain(|(_, until)| now < *until);
@@ -79,7 +79,7 @@ impl RedisEngine {
         admissions: &[&Admission],
     ) -> Result<Answers, Failure> {
         let mut parts = admissions.chunks(CHUNK);
-        let call = Call { ends: &[], admissions: &[], revoked_for: self.timeout + MARGIN };
+        let call = Call { ends: &[], admissions: &[], revoked_for: self.target.timeout + MARGIN };
         let mut calls: Vec<Call<'_>> = ends.chunks(CHUNK).map(|ends| Call { ends, ..call }).collect();
         if let Some(last) = calls.last_mut() {
             last.admissions = parts.next().unwrap_or_default();
@@ -122,13 +122,13 @@ impl RedisEngine {
 
     /// Waits, for half of the time that is left, until enough replicas have what the server has.
     fn confirm(&self, attempt: &mut Attempt<Connection>) -> Result<(), Failure> {
-        let left = attempt.until.since(Clock::system().moment());
-        let wait = cmd("WAIT").arg(self.replicas).arg((left.as_millis() / 2).max(1)).take();
+        let (left, needed) = (attempt.until.since(Clock::system().moment()), self.target.address.replicas);
+        let wait = cmd("WAIT").arg(needed).arg((left.as_millis() / 2).max(1)).take();
         // The server waits for what this connection wrote, and an earlier attempt may have written the grant on another one.
         let answers = replies(attempt, [self.harmless_write(), wait])?;
         let count: u32 = read(&answers[1])?;
-        if count < self.replicas {
-            let what = format!("{count} of {} replicas confirmed it in time", self.replicas);
+        if count < needed {
+            let what = format!("{count} of {needed} replicas confirmed it in time");
             return Err(Failure::unavailable(what, Retry::Never));
         }
         Ok(())
@@ -178,8 +178,12 @@ impl Engine for RedisEngine {
     type Address = Address;
     type Connection = Connection;
 
-    fn open(&self, target: &Target<Address>, until: Moment) -> Result<Connection, Failure> {
-        topology::connect(target, &self.prefix, &self.answered_last, until).map_err(Failure::undone)
+    fn target(&self) -> &Target<Address> {
+        &self.target
+    }
+
+    fn open(&self, until: Moment) -> Result<Connection, Failure> {
+        topology::connect(&self.target, &self.prefix, &self.answered_last, until).map_err(Failure::undone)
     }
 
     fn is_closed(connection: &mut Connection) -> bool {
@@ -189,7 +193,7 @@ impl Engine for RedisEngine {
     fn carry_out(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
         let ends: Vec<EndRequest> = request.ends.iter().map(|end| self.with_revocation(end)).collect();
         let mut answers = self.call_script(attempt, &ends, request.admissions)?;
-        if self.replicas > 0 {
+        if self.target.address.replicas > 0 {
             self.wait_for_replicas(attempt, request.admissions, &mut answers);
         }
         if attempt.asked_since.is_some() {
@@ -272,13 +276,14 @@ impl Engine for RedisEngine {
         let commands = [last, self.harmless_write(), cmd("TIME"), cmd("INFO")];
         let answers = attempt.connection.exchange(attempt.until, &commands)?;
         answers[2..].iter().try_for_each(script::unless_refused)?;
+        let address = &self.target.address;
         match script::unless_refused(&answers[1]) {
             // It was the primary, when the connection was made.
-            Err(failure) if self.fails_over && failure.retry == Retry::Now => return Err(failure),
+            Err(failure) if address.fails_over() && failure.retry == Retry::Now => return Err(failure),
             _ => {}
         }
-        let (time, mut warnings) =
-            (script::time(&answers[2])?, health::warnings(&answers[3], self.replicas, self.fails_over)?);
+        let time = script::time(&answers[2])?;
+        let mut warnings = health::warnings(&answers[3], address.replicas, address.fails_over())?;
         warnings.extend(health::of_write(&answers[1], &warnings));
         // A token is the server's time of its grant, unless the clock was set back before that.
         let granted = read(&answers[0]).map(instant);

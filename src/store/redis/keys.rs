@@ -8,7 +8,7 @@
 
 use std::fmt::{self, Write};
 
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::base::error::InvalidOptions;
 use crate::lease::name::MutexName;
@@ -55,13 +55,7 @@ impl Prefix {
 
     /// Returns the pattern of `SCAN` for the keys of these leases or marks.
     pub(super) fn pattern_of(&self, names: Names<'_>) -> String {
-        let literally = match names {
-            Names::MarksOf(mutex) => self.key(format_args!("mark/{}/", utf8_percent_encode(mutex, ENCODED_IN_A_PART))),
-            Names::LeasesWithPrefix(mutex) => {
-                self.key(format_args!("lease/{}", utf8_percent_encode(mutex, ENCODED_IN_A_PART)))
-            }
-            Names::Exactly(_) | Names::Each(_) => self.key(""),
-        };
+        let literally = self.key(names.beginning(|part| utf8_percent_encode(part, ENCODED_IN_A_PART).to_string()));
         beginning_with(&literally)
     }
 
@@ -78,11 +72,7 @@ impl Prefix {
 
     /// Returns the lease or the mark that has this key; `None` if the key is none of these.
     pub(super) fn name_at(&self, key: &str) -> Option<MutexName> {
-        let text = key.strip_prefix(&self.key(""))?;
-        let name = match text.strip_prefix("lease/") {
-            Some(mutex) => MutexName::lease(percent_decode_str(mutex).decode_utf8().ok()?).ok()?,
-            None => MutexName::read_mark(text)?,
-        };
+        let name = Names::read(key.strip_prefix(&self.key(""))?)?;
         (self.key(&name) == key).then_some(name)
     }
 }

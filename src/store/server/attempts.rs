@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::engine::{Answers, Attempt, EndRequest, Engine, Request};
 use super::failure::{Failure, Retry};
 use super::idle_connections::IdleConnections;
-use super::server_builder::Target;
 use crate::base::{per_process::PerProcess, progress};
 use crate::store::event_mutex::admission::Admitted;
 use crate::time::clock::{Clock, moment::Moment, random_below};
@@ -28,7 +27,6 @@ const RELEASED_LATER: Duration = Duration::from_secs(5);
 /// A server. A child made by `fork` has no pending releases and no idle connections: it would read the replies to its parent.
 pub(crate) struct Server<E: Engine> {
     pub(crate) engine: E,
-    pub(super) target: Target<E::Address>,
     idle: PerProcess<Arc<IdleConnections<E::Connection>>>,
     pending: PerProcess<Mutex<Vec<PendingRelease>>>,
 }
@@ -66,8 +64,8 @@ impl<T> Part<T> {
 }
 
 impl<E: Engine> Server<E> {
-    pub(super) fn new(engine: E, target: Target<E::Address>) -> Self {
-        Self { engine, target, idle: PerProcess::default(), pending: PerProcess::default() }
+    pub(super) fn new(engine: E) -> Self {
+        Self { engine, idle: PerProcess::default(), pending: PerProcess::default() }
     }
 
     /// Ends leases, and decides on admissions.
@@ -107,10 +105,10 @@ impl<E: Engine> Server<E> {
         exchange: impl FnMut(&mut Attempt<E::Connection>) -> Result<T, Failure> + Send,
     ) -> Result<T, Failure> {
         let call = || {
-            let began = Clock::system().moment();
-            progress::tell(&self.target.address);
-            self.release_pending(began.plus(self.target.timeout / 4));
-            self.attempts(began.plus(self.target.timeout), exchange)
+            let (began, target) = (Clock::system().moment(), self.engine.target());
+            progress::tell(&target.address);
+            self.release_pending(began.plus(target.timeout / 4));
+            self.attempts(began.plus(target.timeout), exchange)
         };
         E::blocking(call).unwrap_or_else(|error| Err(Failure::not_asked(error)))
     }
@@ -127,13 +125,13 @@ impl<E: Engine> Server<E> {
         until: Moment,
         mut exchange: impl FnMut(&mut Attempt<E::Connection>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let now = || Clock::system().moment();
+        let (now, target) = (|| Clock::system().moment(), self.engine.target());
         let (began, mut pause, mut no_room): (_, _, Option<Failure>) = (now(), FIRST_PAUSE, None);
         let (mut may_retry, mut may_have_happened) = (true, false);
         loop {
             let idle = if may_retry { self.take_idle() } else { None };
             let was_idle = idle.is_some();
-            let connection = idle.map_or_else(|| self.engine.open(&self.target, until), Ok);
+            let connection = idle.map_or_else(|| self.engine.open(until), Ok);
             let attempted = connection.and_then(|connection| {
                 // An idle connection may be dead, so that half of the time is kept for a new one.
                 let sooner = if was_idle { now().plus(until.since(now()) / 2) } else { until };
@@ -145,7 +143,7 @@ impl<E: Engine> Server<E> {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
-            progress::tell(format_args!("{}; its last attempt failed: {failure}", self.target.address));
+            progress::tell(format_args!("{}; its last attempt failed: {failure}", target.address));
             may_have_happened |= failure.may_have_happened;
             let is_stale = was_idle && !failure.is_of_one_name();
             if is_stale {
@@ -165,7 +163,7 @@ impl<E: Engine> Server<E> {
                 // The words of a server without room say more than a last attempt that had no time left.
                 let is_away = failure.is_timeout() || failure.retry == Retry::Later;
                 let why = no_room.filter(|_| is_away).unwrap_or(failure);
-                return Err(why.perhaps_done(may_have_happened).within(self.target.timeout));
+                return Err(why.perhaps_done(may_have_happened).within(target.timeout));
             }
         }
     }
@@ -241,7 +239,7 @@ impl<E: Engine> Drop for Server<E> {
         let end = || {
             let now = Clock::system().moment();
             self.pending().iter_mut().for_each(|release| release.from = now); // There is no later call.
-            self.release_pending(now.plus(self.target.timeout));
+            self.release_pending(now.plus(self.engine.target().timeout));
             self.idle.get().close_all();
         };
         let _ = E::blocking(end); // Without a thread, the connections just end.

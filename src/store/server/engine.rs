@@ -42,8 +42,11 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
         Ok(call())
     }
 
+    /// Returns the server, and the longest time of a call.
+    fn target(&self) -> &Target<Self::Address>;
+
     /// Connects and logs in. A failure says that nothing was asked.
-    fn open(&self, target: &Target<Self::Address>, until: Moment) -> Result<Self::Connection, Failure>;
+    fn open(&self, until: Moment) -> Result<Self::Connection, Failure>;
 
     /// Returns whether a connection has ended while it was idle. A request on another one may still be lost.
     fn is_closed(connection: &mut Self::Connection) -> bool;

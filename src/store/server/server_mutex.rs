@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::attempts::{PendingRelease, Server};
 use super::engine::{End, EndRequest, Engine, FoundEntry, Health, Request};
 use super::failure::Failure;
-use super::server_builder::Target;
 use super::server_clock::difference_warning;
 use super::server_url::ServerAddress;
 use crate::base::error::MutexError;
@@ -33,8 +32,8 @@ impl<E: Engine> Clone for ServerMutex<E> {
 }
 
 impl<E: Engine> ServerMutex<E> {
-    pub(crate) fn new(engine: E, target: Target<E::Address>) -> Self {
-        Self(Arc::new(Server::new(engine, target)))
+    pub(crate) fn new(engine: E) -> Self {
+        Self(Arc::new(Server::new(engine)))
     }
 
     pub(crate) fn server(&self) -> &Server<E> {
@@ -42,7 +41,7 @@ impl<E: Engine> ServerMutex<E> {
     }
 
     pub(crate) fn address(&self) -> &E::Address {
-        &self.server().target.address
+        &self.engine().target().address
     }
 
     pub(crate) fn engine(&self) -> &E {
@@ -77,7 +76,7 @@ impl<E: Engine> ServerMutex<E> {
         };
         if may_be_ours {
             let now = Clock::system().moment();
-            let latest = now.plus(2 * self.server().target.timeout);
+            let latest = now.plus(2 * self.engine().target().timeout);
             let from = if E::COMMITS_LATE { vec![now, latest] } else { vec![now] };
             for request in [admission.claim(), admission.lease()].into_iter().flatten() {
                 let until = latest.plus(request.term().get());
@@ -125,7 +124,10 @@ impl<E: Engine> ServerMutex<E> {
 impl<E: Engine> fmt::Debug for ServerMutex<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let server = self.address().to_string();
-        f.debug_struct(E::STORE).field("server", &server).field(E::NAMESPACE, &self.server().target.namespace).finish()
+        f.debug_struct(E::STORE)
+            .field("server", &server)
+            .field(E::NAMESPACE, &self.engine().target().namespace)
+            .finish()
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io;
-use std::marker::PhantomData;
 use std::slice;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +16,7 @@ use super::run_rows::{self, record};
 use super::session::{Session, TextRow, list, values_of};
 use super::snapshot::Snapshot;
 use super::table_names::{TABLE, TableName, Tables, one_line};
-use crate::base::error::MutexError;
+use crate::base::error::{InvalidOptions, MutexError};
 use crate::lease::name::MutexName;
 use crate::outcome::{
     run_record::RunRecord, run_record::numbered_record::NumberedRecord, run_record::skip_count::SkipCount,
@@ -43,6 +42,7 @@ pub(super) const TRIES: u32 = 10;
 
 /// The engine of a table on any kind of SQL server.
 pub(crate) struct SqlEngine<S: Session> {
+    target: Target<S::Address>,
     pub(super) name: TableName,
     /// The statements that make the tables, for people.
     pub(crate) schema: String,
@@ -50,20 +50,15 @@ pub(crate) struct SqlEngine<S: Session> {
     clock: Mutex<Option<ServerClock>>,
     /// The rows that were written since the last clean-up. The first admission of a process cleans up.
     pub(super) uncleaned: AtomicUsize,
-    session: PhantomData<fn(S)>,
 }
 
 impl<S: Session> SqlEngine<S> {
-    pub(super) fn new(name: TableName) -> Self {
+    pub(super) fn new(target: Target<S::Address>) -> Result<Self, InvalidOptions> {
+        let name = TableName::new(&target.namespace)?;
         let tables = Tables::new(name.as_str(), S::QUOTE, "");
         let schema = if name.as_str() == TABLE { S::SCHEMA.to_owned() } else { name.in_schema(S::SCHEMA, &tables) };
-        Self {
-            name,
-            schema,
-            clock: Mutex::default(),
-            uncleaned: AtomicUsize::new(ROWS_UNTIL_CLEAN_UP - 1),
-            session: PhantomData,
-        }
+        let uncleaned = AtomicUsize::new(ROWS_UNTIL_CLEAN_UP - 1);
+        Ok(Self { target, name, schema, clock: Mutex::default(), uncleaned })
     }
 
     pub(super) fn create_table(&self, attempt: &mut Attempt<S>) -> Result<(), Failure> {
@@ -163,8 +158,12 @@ impl<S: Session> Engine for SqlEngine<S> {
         outside_any_runtime(call)
     }
 
-    fn open(&self, target: &Target<S::Address>, until: Moment) -> Result<S, Failure> {
-        S::open(target, until)
+    fn target(&self) -> &Target<S::Address> {
+        &self.target
+    }
+
+    fn open(&self, until: Moment) -> Result<S, Failure> {
+        S::open(&self.target, until)
     }
 
     fn is_closed(session: &mut S) -> bool {

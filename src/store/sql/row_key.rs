@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use uuid::Uuid;
 
 use crate::lease::name::MutexName;
@@ -53,21 +53,13 @@ impl RowKey {
 
     /// Returns the pattern of the keys of these leases or marks, for `LIKE … ESCAPE '!'`.
     pub(super) fn pattern_of(names: Names<'_>) -> String {
-        let part = |text: &str| utf8_percent_encode(text, NOT_IN_A_PART).to_string();
-        let literally = match names {
-            Names::LeasesWithPrefix(prefix) => format!("lease/{}", part(prefix)),
-            Names::MarksOf(mutex) => format!("mark/{}/", part(mutex)),
-            Names::Exactly(_) | Names::Each(_) => String::new(),
-        };
+        let literally = names.beginning(|part| utf8_percent_encode(part, NOT_IN_A_PART).to_string());
         literally.replace('!', "!!").replace('%', "!%").replace('_', "!_") + "%"
     }
 
     /// Returns the lease or the mark that has this key. `None`: it is another key, or was cut.
     pub(super) fn name_at(key: &str) -> Option<MutexName> {
-        let name = match key.strip_prefix("lease/") {
-            Some(mutex) => MutexName::lease(percent_decode_str(mutex).decode_utf8().ok()?).ok()?,
-            None => MutexName::read_mark(key)?,
-        };
+        let name = Names::read(key)?;
         (*Self::of(&name).0 == *key).then_some(name)
     }
 }
