@@ -73,6 +73,7 @@
 //! | [`Schedule::run_minute`] | the same, with sub-minute events: it lives for the whole minute |
 //! | [`Schedule::work`] | a service: it ticks when something is due, and sleeps otherwise |
 //! | [`Schedule::run_event`] | one event by hand, through the same gate |
+//! | [`Schedule::backfill`] | a range of past occurrences of one event again |
 //! | `cli::run(schedule)`, with the feature `cli` | a program that is the command line of its schedule |
 //! | `Schedule::work_async`, `run_due_async`, with the feature `tokio` | the same as futures, and tasks that are futures |
 //!

@@ -48,6 +48,9 @@ const USAGE: &str = "usage: worker --store URL [options]
                                    (queue-all=N), or the run is told to stop (replace); it goes with --without-overlapping
   --catch-up SECONDS               an occurrence that nobody ran is made up for within so long, 60 at least; it goes with
                                    --on-one-server or --once-per
+  --catch-up-all SECONDS           each occurrence that nobody ran is made up for within so long, the latest 1000; it goes with
+                                   --on-one-server
+  --from RFC3339                   it is not due before this
   --filtered                       it has a filter, which allows each occurrence
   --work-ms N                      how long the task takes (0)
   --until FOLDER                   the task takes until this folder has a file that is called as its event is, or is gone
@@ -65,6 +68,9 @@ const USAGE: &str = "usage: worker --store URL [options]
                                    and --every-ms
   --named NAME                     the name of its schedule, by which example `pause` pauses it
   --run-log N                      the store keeps a log of the last N runs of each event";
+
+/// The most occurrences that are made up for in one tick.
+const MOST_MADE_UP: usize = 1000;
 
 fn main() -> ExitCode {
     let options = match Options::parse() {
@@ -121,6 +127,8 @@ struct Options {
     once_per: Option<Period>,
     on_overlap: Overlap,
     catch_up: Option<Duration>,
+    catch_up_all: Option<Duration>,
+    from: Option<DateTime<Utc>>,
     filtered: bool,
     work: Duration,
     until: Option<PathBuf>,
@@ -164,6 +172,8 @@ impl Options {
             once_per: None,
             on_overlap: Overlap::Skip,
             catch_up: None,
+            catch_up_all: None,
+            from: None,
             filtered: false,
             work: Duration::ZERO,
             until: None,
@@ -204,6 +214,8 @@ impl Options {
                 Long("once-per") => options.once_per = Some(period(&arguments.value()?.string()?)?),
                 Long("on-overlap") => options.on_overlap = overlap(&arguments.value()?.string()?)?,
                 Long("catch-up") => options.catch_up = Some(seconds(&arguments.value()?)?),
+                Long("catch-up-all") => options.catch_up_all = Some(seconds(&arguments.value()?)?),
+                Long("from") => options.from = Some(arguments.value()?.parse()?),
                 Long("filtered") => options.filtered = true,
                 Long("work-ms") => options.work = Duration::from_millis(arguments.value()?.parse()?),
                 Long("until") => options.until = Some(arguments.value()?.into()),
@@ -339,6 +351,12 @@ fn event(options: &Options, name: String) -> Event {
     }
     if let Some(window) = options.catch_up {
         event = event.catch_up(window);
+    }
+    if let Some(window) = options.catch_up_all {
+        event = event.catch_up_all(window, MOST_MADE_UP);
+    }
+    if let Some(from) = options.from {
+        event = event.from(from);
     }
     if options.filtered {
         event = event.when(|_| true);

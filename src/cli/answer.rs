@@ -11,6 +11,7 @@ use crate::base::error::MutexError;
 use crate::base::escape::Chain;
 use crate::base::standard_error::print_line;
 use crate::schedule::pause::pause_error::PauseError;
+use crate::schedule::run_due::backfill::BackfillError;
 use crate::schedule::schedule::registry::UnknownEvent;
 
 /// A run failed, or the command could not do its work.
@@ -88,6 +89,12 @@ impl From<PauseError> for CommandFailure {
     }
 }
 
+impl From<BackfillError> for CommandFailure {
+    fn from(error: BackfillError) -> Self {
+        Self::new(&error).with_code(if matches!(error, BackfillError::Store(_)) { STORE } else { USAGE })
+    }
+}
+
 impl From<UnknownEvent> for CommandFailure {
     fn from(error: UnknownEvent) -> Self {
         Self::usage(&error)
@@ -149,7 +156,7 @@ const OF_A_SCHEDULE: &str = "That is a command of a program with a schedule of i
 const WAITS: &str = "With --every, a scheduled time waits for the run before it with --on-overlap queue-one.";
 
 /// Parts of the parser's errors, each with a hint.
-const HINTS: [(&str, &str); 11] = [
+const HINTS: [(&str, &str); 12] = [
     (
         "soloist run",
         "Write: soloist run --name NAME --store URL -- COMMAND. docs/guide/from_flock.md has the options of `flock`.",
@@ -161,6 +168,7 @@ const HINTS: [(&str, &str); 11] = [
     ("unrecognized subcommand 'list'", OF_A_SCHEDULE),
     ("unrecognized subcommand 'next'", OF_A_SCHEDULE),
     ("unrecognized subcommand 'run-one'", OF_A_SCHEDULE),
+    ("unrecognized subcommand 'backfill'", OF_A_SCHEDULE),
     ("unrecognized subcommand 'status'", OF_A_SCHEDULE),
     ("unrecognized subcommand 'work'", OF_A_SCHEDULE),
     ("unrecognized subcommand 'create-table'", "Write: soloist create-table --store URL."),

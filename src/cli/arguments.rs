@@ -41,6 +41,29 @@ pub(super) fn of_schedule(name: String) -> Command {
                 )
                 .arg(duration("wait").short('w').help("If the event is running elsewhere, wait this long for its end")),
         )
+        .subcommand(
+            about("backfill", "Run the past occurrences of an event again, oldest first, whether or not they ran")
+                .arg(event())
+                .arg(option("from", "TIME").required(true).help(
+                    "The begin of the range: 2026-03-01, or 2026-03-01 12:00, on the clocks of the event's zone, or \
+                     2026-03-01T12:00:00Z",
+                ))
+                .arg(option("to", "TIME").help("The end of the range, which is not part of it [default: now]"))
+                .arg(
+                    option("most", "N")
+                        .value_parser(number::<u16>(1, 10_000))
+                        .default_value("10000")
+                        .help("Run the latest N of the range at most"),
+                )
+                .arg(
+                    option("again", "LABEL").help(
+                        "Run also what a backfill has run in the last 30 days, unless it was under this label, too",
+                    ),
+                )
+                .arg(flag("ignore-filters").help("Run it whatever `when`, `skip` and `between` say now"))
+                .arg(flag("dry-run").help("Only list what it would run"))
+                .arg(flag("yes").short('y').help("Do not ask before it runs")),
+        )
         .subcommand(about("status", "Show what runs, who holds it, what ran, and what is next").arg(json()))
         .subcommand(about("log", "Show the last runs of an event in the whole fleet").arg(event()).arg(json()))
         .subcommands(of_operators())

@@ -1,4 +1,4 @@
-//! The output of `work`: a line for each step. On a terminal, a picture at the bottom shows the current runs.
+//! The output of `work` and `backfill`: a line for each step. On a terminal, a picture at the bottom shows the current runs.
 //!
 //! A thread prints it, so that neither a slow terminal nor an unavailable store delays a run. The output of tasks scrolls above
 //! the picture.
@@ -44,22 +44,23 @@ impl LiveView {
         (Self(told), lines)
     }
 
-    /// Runs `work`, and prints the lines meanwhile.
-    pub(super) fn print_during(
+    /// Runs `work`, and prints the lines meanwhile, after the line `first`.
+    pub(super) fn print_during<T>(
         &self,
         told: Receiver<ToPrint>,
         schedule: &Schedule,
         shutdown: &Shutdown,
-        work: impl FnOnce(),
-    ) {
-        let events = schedule.names().count();
-        print(&format!("{events} {}; Ctrl-C ends this\n", if events == 1 { "event" } else { "events" }));
+        first: &str,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        print(&format!("{first}\n"));
         thread::scope(|scope| {
             scope.spawn(move || print_told(&told, schedule, shutdown));
-            work();
+            let worked = work();
             // An error means that the thread prints no more.
             let _ = self.0.send(ToPrint::End);
-        });
+            worked
+        })
     }
 }
 
@@ -153,6 +154,7 @@ impl Observer for LiveView {
             Step::LeaseLost { .. } => "lost its lease".to_owned(),
             Step::HookFailed(failure) => failure.to_string(),
             Step::LeftBehind => "left behind: still running".to_owned(),
+            Step::Queued { .. } if notice.is_backfill() => "waits for a run of the event".to_owned(),
             Step::Queued { place } => format!("waits in place {place} of its queue"),
             Step::Unprotected(error) => format!("runs without protection: {}", Chain(*error)),
             Step::StoreUnavailable(error) => format!("no answer from the store: {}", Chain(*error)),
@@ -160,7 +162,10 @@ impl Observer for LiveView {
             Step::TickLate(late) => format!("this tick is {} late", HumanDuration(*late)),
             _ => return,
         };
-        let about = notice.event().map_or_else(String::new, |event| format!("{}: ", Named(event)));
+        let backfilled = notice.occurrence().filter(|_| notice.is_backfill());
+        let backfilled =
+            backfilled.map_or_else(String::new, |occurrence| format!(" for {}", to_the_second(occurrence)));
+        let about = notice.event().map_or_else(String::new, |event| format!("{}{backfilled}: ", Named(event)));
         // A stopped terminal must not delay a run.
         let _ = self.0.try_send(ToPrint::Line(format!("{} {about}{told}", to_the_second(notice.at()))));
     }

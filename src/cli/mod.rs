@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `arguments` | the commands, their arguments and options |
 //! | `schedule_commands` | the commands that need events: run, work, list, next, run-one, status |
+//! | `backfill_command` | the command that runs a past range again: its plan, its question, its end |
 //! | `store_commands` | the commands that need a store only: log, locks, pause, resume, check |
 //! | `unlock` | the request to a holder to stop, and the break of its lease |
 //! | `supervise` | `soloist run`: a command under a lease |
@@ -21,6 +22,7 @@ use clap::{ArgMatches, Command};
 
 mod answer;
 mod arguments;
+mod backfill_command;
 mod live_view;
 mod manual;
 mod schedule_commands;
@@ -37,8 +39,8 @@ use crate::schedule::schedule::Schedule;
 use crate::schedule::service::as_futures::on_a_thread::on_a_thread;
 
 /// Runs the command line of a schedule, for a program whose `main` does nothing else, and returns the exit code. `myapp run` is
-/// for cron, `myapp work` for a service. Operators use `list`, `next`, `run-one`, `status`, `log`, `locks`, `unlock`, `pause`,
-/// `paused`, `resume`, `check`, `completions` and `man`.
+/// for cron, `myapp work` for a service. Operators use `list`, `next`, `run-one`, `backfill`, `status`, `log`, `locks`,
+/// `unlock`, `pause`, `paused`, `resume`, `check`, `completions` and `man`.
 /// [The guide](https://docs.rs/crate/soloist/latest/source/docs/guide/operators.md) describes each command, its JSON, and the
 /// exit codes.
 ///

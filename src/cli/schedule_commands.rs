@@ -10,6 +10,7 @@ use comfy_table::Cell;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, USAGE, print_text};
 use super::arguments::{duration_of, text};
+use super::backfill_command::backfill;
 use super::live_view::LiveView;
 use super::store_commands;
 use super::tables::{holding, how_it_ended, lines, marked, pause_in_words, table_or, time};
@@ -70,6 +71,7 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: Schedule) 
             },
             duration_of(arguments, "wait").unwrap_or_default(),
         ),
+        "backfill" => backfill(schedule, arguments, on_signals),
         "status" => status(&schedule.status(), is_json()),
         _ => store_commands::carry_out(name, arguments, &schedule),
     }
@@ -94,7 +96,9 @@ fn work(schedule: Schedule) -> Answered {
     let shutdown = on_signals()?;
     let (view, told) = LiveView::new();
     let schedule = schedule.observe(view.clone()).told_of_failures();
-    view.print_during(told, &schedule, &shutdown, || schedule.work(&shutdown));
+    let events = schedule.names().count();
+    let first = format!("{events} {}; Ctrl-C ends this", if events == 1 { "event" } else { "events" });
+    view.print_during(told, &schedule, &shutdown, &first, || schedule.work(&shutdown));
     shutdown.finish();
     Ok(CommandAnswer::nothing())
 }
@@ -272,7 +276,7 @@ fn last_run(event: &EventStatus, status: &Status) -> Cell {
     };
     let Some(run) = log.iter().find(|run| run.state() != RunState::Running) else { return "none yet".into() };
     let record = run.record();
-    let (ended, is_well) = how_it_ended(run);
+    let (ended, is_well) = how_it_ended(run, &event.zone, status.at);
     marked(
         format!(
             "{ended} on {}, {}",

@@ -126,7 +126,7 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
     let (now, zone) = (Clock::system().now(), definition.zone());
     let row = |run: &LoggedRun| {
         let record = run.record();
-        let (ended, is_well) = how_it_ended(run);
+        let (ended, is_well) = how_it_ended(run, zone, now);
         let took = record.end().map(|end| end.at() - record.started_at()).and_then(|took| took.to_std().ok());
         vec![
             time(record.started_at(), zone, now).into(),

@@ -67,8 +67,14 @@ pub(super) fn table_or(heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>
     if rows.peek().is_none() { empty.to_owned() } else { table(heads, rows) }
 }
 
-/// Returns the result of a logged run, or its state before its end; and whether that is good.
-pub(super) fn how_it_ended(run: &LoggedRun) -> (String, Option<bool>) {
+/// Returns the result of a logged run, or its state before its end; and whether that is good. `zone` is the event's.
+pub(super) fn how_it_ended(run: &LoggedRun, zone: &Zone, now: DateTime<Utc>) -> (String, Option<bool>) {
+    let (ended, is_well) = result_or_state(run);
+    let occurrence = time_of(run.record().occurrence(), zone, now);
+    (if run.record().is_backfill() { format!("{ended}, backfill of {occurrence}") } else { ended }, is_well)
+}
+
+fn result_or_state(run: &LoggedRun) -> (String, Option<bool>) {
     if let Some(end) = run.record().end() {
         return (end.result().to_string(), Some(run.record().is_success()));
     }

@@ -300,7 +300,7 @@ mod tests {
         let timer = TimerThread::new(Plan::default());
         let clock = Clock::system();
         let held = Arc::new(HeldLease::new(clock.clone(), None, clock.moment(), None, Duration::ZERO));
-        let id = RunId { event: "reports".into(), occurrence: chrono::DateTime::UNIX_EPOCH };
+        let id = RunId { event: "reports".into(), occurrence: chrono::DateTime::UNIX_EPOCH, is_backfill: false };
         let due =
             |plan: &mut Plan| (plan.add_timeout(&held, &id, Moment::BEGINNING, Moment::NEVER), Some(Moment::BEGINNING));
         assert_eq!(timer.change(due).1, Need::Thread);

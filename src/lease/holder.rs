@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::label::{self, Label, ProcessInWords, this_host};
+use super::label::{self, BACKFILL, Label, ProcessInWords, this_host};
 use super::name::MutexName;
 use super::owner::Owner;
 use super::request::Lease;
@@ -23,6 +23,7 @@ use crate::time::{clock::moment::Moment, clock::shown::Reading, clock::shown::to
 /// | any | `web-1, pid 4242, since 2026-03-01T12:00:00Z` |
 /// | an [instance](Self::instance) of an [application](Self::application) | `worker, pid 1, instance web-1, application shop, since 2026-03-01T12:00:00Z` |
 /// | the run of an occurrence | `web-1, pid 4242, since 2026-03-01T12:00:07Z, for 2026-03-01T12:00:00Z` |
+/// | the run of a backfill | `web-1, pid 4242, in a backfill, since 2026-03-02T09:00:07Z, for 2026-03-01T12:00:00Z` |
 /// | a killed process whose command still runs | `web-1, pid 4242, since 2026-03-01T12:00:00Z, which has ended; its command still runs as process group 4243` |
 ///
 /// ```
@@ -270,10 +271,11 @@ impl Holder {
         ProcessInWords { host: self.host(), pid: self.pid(), instance: self.instance() }
     }
 
-    /// Returns the process and the application in words.
+    /// Returns the process and the application in words, and whether the process runs a backfill.
     pub(crate) fn process_and_application(&self) -> String {
         let application = self.application().map(|application| format!(", application {}", Named(application)));
-        format!("{}{}", self.process(), application.unwrap_or_default())
+        let backfill = if self.reason() == Some(BACKFILL) { ", in a backfill" } else { "" };
+        format!("{}{}{backfill}", self.process(), application.unwrap_or_default())
     }
 
     /// Notes whether the holder is of another application than this one. A holder or a schedule without a name is of none.

@@ -22,6 +22,9 @@ const INSTANCE: &str = " instance=";
 const APPLICATION: &str = " app=";
 const REASON: &str = " (";
 
+/// The reason of a run that a backfill started.
+pub(crate) const BACKFILL: &str = "backfill";
+
 /// The words of a request or of a holder that are for people, without the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label {

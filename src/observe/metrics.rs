@@ -62,6 +62,7 @@ struct OfEvent {
     leases_lost: Counter,
     missed: Counter,
     caught_up: Counter,
+    backfilled: Counter,
 }
 
 /// A gauge that is absent until it gets its first value.
@@ -163,6 +164,7 @@ impl OfEvent {
             leases_lost: counted(counter!("soloist_leases_lost_total", "event" => event.to_owned())),
             missed: counted(counter!("soloist_missed_total", "event" => event.to_owned())),
             caught_up: counted(counter!("soloist_caught_up_total", "event" => event.to_owned())),
+            backfilled: counted(counter!("soloist_backfilled_total", "event" => event.to_owned())),
         };
         this.running.increment(0);
         this.consecutive_failures.increment(0);
@@ -178,6 +180,7 @@ impl OfEvent {
             Step::Started { .. } => {
                 self.running.increment(1);
                 self.last_start.set(timestamp(notice.at()));
+                self.backfilled.increment(notice.is_backfill().into());
             }
             Step::LeaseLost { .. } => self.leases_lost.increment(1),
             Step::Ended(outcome) => {
@@ -229,6 +232,7 @@ fn describe() {
     describe_counter!("soloist_leases_lost_total", count, "Leases that were lost while their run was running.");
     describe_counter!("soloist_missed_total", count, "Occurrences that were found to have run on no server.");
     describe_counter!("soloist_caught_up_total", count, "Runs that caught up a missed occurrence.");
+    describe_counter!("soloist_backfilled_total", count, "Runs that a backfill started.");
     describe_counter!("soloist_late_renewals_total", count, "Renewals that left less than half of the term.");
     describe_counter!("soloist_store_errors_total", count, "Decisions and renewals that failed because of the store.");
     describe_gauge!("soloist_running", count, "Runs that are running in this process.");

@@ -6,6 +6,7 @@
 //! | notices | [`Observer`], [`Notice`], [`Step`], `Metrics` with the feature `metrics` |
 //! | the log of runs | [`LoggedRun`], [`RunState`], [`RunRecord`], [`RunEnd`], [`SkipCount`], [`RunLogError`] |
 //! | the status | [`Status`], [`EventStatus`], [`RunningNow`], [`LastRun`], [`LastSkip`] |
+//! | runs of a past range once more | [`Backfill`], [`BackfillError`] |
 //! | an event of a schedule | [`Definition`], [`UnknownEvent`] |
 //! | pauses | [`Pause`], [`PauseError`]; as futures: `Operator`, with the feature `tokio` |
 
@@ -29,6 +30,7 @@ pub use crate::schedule::history::logged_run::{LoggedRun, RunLogError, RunState}
 pub use crate::schedule::history::status::{EventStatus, Status};
 pub use crate::schedule::history::{LastRun, LastSkip, RunningNow};
 pub use crate::schedule::pause::pause_error::PauseError;
+pub use crate::schedule::run_due::backfill::{Backfill, BackfillError};
 pub use crate::schedule::schedule::registry::UnknownEvent;
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]

@@ -56,6 +56,11 @@ impl<'a> Notice<'a> {
         self.about.occurrence
     }
 
+    /// Returns whether a [backfill](crate::Schedule::backfill) runs the occurrence.
+    pub fn is_backfill(&self) -> bool {
+        self.about.is_backfill
+    }
+
     /// Returns the id of the run, from `Admitted` on. All notices of the run have this id. It is the owner of the lease or the
     /// claim, and the id in the [log of runs](crate::Schedule::with_run_log).
     pub fn run(&self) -> Option<Owner> {
@@ -114,7 +119,8 @@ pub enum Step<'a> {
     },
     /// The occurrence does not run.
     Skipped(&'a SkipReason),
-    /// The occurrence waits in the queue, behind a run of its event or behind other occurrences.
+    /// The occurrence waits in the queue, behind a run of its event or behind other occurrences. Of a backfill: it waits for a run
+    /// of its event.
     #[non_exhaustive]
     Queued {
         /// The first place of the occurrence in the queue, from 1.
@@ -215,17 +221,12 @@ pub enum Step<'a> {
 pub(crate) struct About<'a> {
     pub(crate) event: Option<&'a str>,
     pub(crate) occurrence: Option<DateTime<Utc>>,
+    pub(crate) is_backfill: bool,
     pub(crate) run: Option<Owner>,
 }
 
-impl<'a> About<'a> {
-    pub(crate) fn occurrence(event: &'a str, occurrence: DateTime<Utc>) -> Self {
-        Self { event: Some(event), occurrence: Some(occurrence), run: None }
-    }
-}
-
 impl<'a> From<&'a RunId> for About<'a> {
-    fn from(RunId { event, occurrence }: &'a RunId) -> Self {
-        Self::occurrence(event, *occurrence)
+    fn from(RunId { event, occurrence, is_backfill }: &'a RunId) -> Self {
+        Self { event: Some(event), occurrence: Some(*occurrence), is_backfill: *is_backfill, run: None }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::base::{escape::OneLine, process_id};
-use crate::lease::label::{self, LONGEST, Label, ProcessInWords, this_host, this_instance};
+use crate::lease::label::{self, BACKFILL, LONGEST, Label, ProcessInWords, this_host, this_instance};
 use crate::lease::{owner::Owner, token::FencingToken};
 use crate::time::clock::shown::{HumanDuration, to_the_second};
 
@@ -22,6 +22,7 @@ use outcome_kind::OutcomeKind;
 pub(crate) struct RunId {
     pub(crate) event: Arc<str>,
     pub(crate) occurrence: DateTime<Utc>,
+    pub(crate) is_backfill: bool,
 }
 
 /// The most runs of an event that a schedule keeps.
@@ -32,7 +33,8 @@ const ERROR_MAX: usize = 200;
 const HOST_MAX: usize = 64;
 
 /// The record of a run in the [log of a store](crate::store::RunLog). `Display`:
-/// `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`, which begins with the occurrence.
+/// `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`, which begins with the occurrence; of a backfill,
+/// `2026-03-01T12:00:00Z (backfill) succeeded in 1.2 s on web-1, pid 4242`.
 ///
 /// A record is written when the run starts, and again when it has ended. If a record has no [`end`](Self::end), its run is
 /// still running, or the process of the run was killed.
@@ -57,6 +59,7 @@ pub struct RunRecord {
     event: Arc<str>,
     id: Owner,
     occurrence: DateTime<Utc>,
+    is_backfill: bool,
     host: Arc<str>,
     instance: Option<Arc<str>>,
     pid: u32,
@@ -77,7 +80,8 @@ impl RunRecord {
     ) -> Self {
         let (occurrence, started) = (kept_time(occurrence), kept_time(started_at));
         let (host, pid) = (one_line(&this_host(), HOST_MAX), process_id::current());
-        let record = Self { event: event.into(), id, occurrence, host, instance: None, pid, token, started, end: None };
+        let (event, instance, is_backfill, end) = (event.into(), None, false, None);
+        let record = Self { event, id, occurrence, is_backfill, host, instance, pid, token, started, end };
         record.of_instance(this_instance())
     }
 
@@ -85,6 +89,11 @@ impl RunRecord {
     pub(crate) fn of_instance(self, instance: Option<Arc<str>>) -> Self {
         let instance = instance.map(|instance| one_line(&instance, LONGEST));
         Self { instance: instance.filter(|instance| !instance.is_empty()), ..self }
+    }
+
+    /// Returns this record of a run that a backfill started, or not.
+    pub(crate) fn of_backfill(self, is_backfill: bool) -> Self {
+        Self { is_backfill, ..self }
     }
 
     /// Returns this record for a run on another host, as a store reads it back. `host` is the text that [`host_text`](Self::host_text)
@@ -104,7 +113,8 @@ impl RunRecord {
     #[must_use = "the record itself stays as it is"]
     pub fn on(self, host: &str, pid: u32) -> Self {
         let (host, label) = label::parse(host.into());
-        Self { host: one_line(&host, HOST_MAX), pid, ..self }.of_instance(label.instance)
+        let is_backfill = label.reason.as_deref() == Some(BACKFILL);
+        Self { host: one_line(&host, HOST_MAX), pid, is_backfill, ..self }.of_instance(label.instance)
     }
 
     /// Returns this record with the end of the run. The error becomes one line of at most 200 characters: control characters
@@ -130,6 +140,11 @@ impl RunRecord {
         self.occurrence
     }
 
+    /// Returns whether a [backfill](crate::Schedule::backfill) ran the occurrence.
+    pub fn is_backfill(&self) -> bool {
+        self.is_backfill
+    }
+
     /// Returns the name of the run's host.
     pub fn host(&self) -> &str {
         &self.host
@@ -140,9 +155,11 @@ impl RunRecord {
         self.instance.as_deref()
     }
 
-    /// Returns the host and the instance as a store keeps them, for [`on`](Self::on): `web-1`, or `worker instance=web-1`.
+    /// Returns the host, the instance and whether a backfill ran it, as a store keeps them, for [`on`](Self::on): `web-1`,
+    /// `worker instance=web-1`, or `web-1 (backfill)`.
     pub fn host_text(&self) -> String {
-        label::text(&self.host, &Label { instance: self.instance.clone(), ..Label::default() })
+        let reason = self.is_backfill.then(|| BACKFILL.into());
+        label::text(&self.host, &Label { instance: self.instance.clone(), reason, ..Label::default() })
     }
 
     /// Returns the process in words, as in `web-1, pid 4242`.
@@ -179,7 +196,8 @@ impl RunRecord {
 
 impl fmt::Display for RunRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", to_the_second(self.occurrence))?;
+        let backfilled = if self.is_backfill { " (backfill)" } else { "" };
+        write!(f, "{}{backfilled} ", to_the_second(self.occurrence))?;
         let process = self.process();
         let Some(RunEnd { at, result, error }) = &self.end else {
             return write!(f, "started at {} on {process}", to_the_second(self.started));

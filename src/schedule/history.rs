@@ -45,6 +45,8 @@ struct SeenRuns {
 pub struct RunningNow {
     /// The instant it was scheduled for.
     pub occurrence: DateTime<Utc>,
+    /// Whether a [backfill](crate::Schedule::backfill) runs it.
+    pub is_backfill: bool,
     /// Since when its task is running.
     pub since: DateTime<Utc>,
     /// The token under which it runs.
@@ -67,6 +69,8 @@ pub struct RunningNow {
 pub struct LastRun {
     /// The instant it was scheduled for.
     pub occurrence: DateTime<Utc>,
+    /// Whether a [backfill](crate::Schedule::backfill) ran it.
+    pub is_backfill: bool,
     /// When its task started.
     pub started: DateTime<Utc>,
     /// How long that took.
@@ -97,6 +101,8 @@ pub struct LastRun {
 pub struct LastSkip {
     /// The instant it was scheduled for.
     pub occurrence: DateTime<Utc>,
+    /// Whether a [backfill](crate::Schedule::backfill) was to run it.
+    pub is_backfill: bool,
     /// Why.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub reason: SkipReason,
@@ -126,8 +132,8 @@ impl EventHistory {
         // Not while this is locked, because an error is shown by its own code.
         let error = if result == OutcomeKind::Succeeded { None } else { outcome.error() };
         let error = error.map(|error| OneLine(error).to_string().into());
-        let RunningNow { occurrence, since: started, token } = *run;
-        let ended = LastRun { occurrence, started, took: outcome.took, result, error, token };
+        let RunningNow { occurrence, is_backfill, since: started, token } = *run;
+        let ended = LastRun { occurrence, is_backfill, started, took: outcome.took, result, error, token };
         let mut seen = self.seen();
         if let Some(at) = seen.running.iter().position(|running| running == run) {
             seen.running.swap_remove(at);
@@ -145,8 +151,8 @@ impl EventHistory {
         }
     }
 
-    pub(crate) fn skipped(&self, occurrence: DateTime<Utc>, reason: &SkipReason) {
-        self.seen().last_skip = Some(LastSkip { occurrence, reason: reason.clone() });
+    pub(crate) fn skipped(&self, skip: LastSkip) {
+        self.seen().last_skip = Some(skip);
     }
 
     fn now(&self) -> SeenRuns {

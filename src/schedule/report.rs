@@ -223,17 +223,10 @@ impl Entry {
         self.verdict.is_failure()
     }
 
-    /// Returns an instant as the event's own zone writes it: `2026-03-01 12:00 UTC`, with seconds where it has any.
-    fn time(&self, instant: DateTime<Utc>) -> String {
-        let seconds = if instant.timestamp() % 60 == 0 { "" } else { ":%S" };
-        let local = self.zone.at(instant);
-        format!("{} {}", local.format(&format!("%F %H:%M{seconds}")), self.zone.abbreviation_at(instant))
-    }
-
     /// Returns the verdict in words, with all times in the event's zone.
     fn verdict_in_zone(&self) -> String {
         let late = self.missed_by.map_or_else(String::new, |late| format!("{} late: ", HumanDuration(late)));
-        late + &Reading(&self.verdict, &|at| self.time(at)).to_string()
+        late + &Reading(&self.verdict, &|at| time_in(&self.zone, at)).to_string()
     }
 
     /// Returns the verdict in words, even if formatting an error of a user panics.
@@ -250,9 +243,16 @@ impl fmt::Display for Entry {
     }
 }
 
+/// Returns an instant as this zone writes it: `2026-03-01 12:00 UTC`, with seconds where it has any.
+pub(super) fn time_in(zone: &Zone, instant: DateTime<Utc>) -> String {
+    let seconds = if instant.timestamp() % 60 == 0 { "" } else { ":%S" };
+    format!("{} {}", zone.at(instant).format(&format!("%F %H:%M{seconds}")), zone.abbreviation_at(instant))
+}
+
 /// Returns the lines of entries in columns that are as wide as their widest cell.
 fn table_lines<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> impl Iterator<Item = String> {
-    let row = |entry: &Entry| [Named(&entry.event).to_string(), entry.time(entry.occurrence), entry.verdict_cell()];
+    let row =
+        |entry: &Entry| [Named(&entry.event).to_string(), time_in(&entry.zone, entry.occurrence), entry.verdict_cell()];
     let rows: Vec<[String; 3]> = entries.into_iter().map(row).collect();
     let width = |cell: usize| rows.iter().map(|row| row[cell].chars().count()).max().unwrap_or(0);
     let (names, times) = (width(0), width(1));

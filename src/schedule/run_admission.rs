@@ -43,7 +43,7 @@ pub(crate) fn check_before_store(planned: &PlannedRun<'_>) -> Result<(), SkipRea
 pub(crate) fn ask_filters(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
     let filters = &planned.event.filters;
     for (at, filter) in filters.iter().enumerate() {
-        let is_ignored = planned.context.ignores_filters() && !matches!(filter, Filter::OtherEnvironment(_));
+        let is_ignored = planned.context.past_filters && !matches!(filter, Filter::OtherEnvironment(_));
         if !is_ignored && !contain(|| filter.allows(&planned.tick)).map_err(SkipReason::FilterPanicked)? {
             return Err(SkipReason::Filtered(named(filters, at).into()));
         }
@@ -55,8 +55,7 @@ pub(crate) fn ask_filters(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
 /// that waits in the queue.
 #[inline]
 pub(crate) fn add_admissions(planned: &PlannedRun<'_>, batch: &mut Batch) -> Result<(), SkipReason> {
-    let places = planned.queue().map_or(&[][..], |queue| &queue.places);
-    add_admissions_unless(planned, places, batch)
+    add_admissions_unless(planned, planned.places_before_it(), batch)
 }
 
 /// Adds the admissions of a run, to be refused while one of these names is held.
@@ -69,8 +68,9 @@ pub(super) fn add_admissions_unless(
     refuse_without_store(planned)?;
     let now = planned.clock.moment();
     refuse_late_claims(planned, now)?;
-    let label = planned.context.schedule.label.as_ref();
-    planned.event.protection.each_admission(planned.claimant(), label, now, |admission| {
+    let occurrence = (!planned.is_by_hand()).then(|| planned.occurrence());
+    let label = planned.context.label.as_ref();
+    planned.event.protection.each_admission(occurrence, planned.claim(), label, now, |admission| {
         batch.admit(names.iter().cloned().fold(planned.unless_paused(admission), Admission::unless));
     });
     Ok(())
@@ -106,7 +106,7 @@ pub(super) fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipR
 /// Refuses a claim after its window: the claim of the server that ran this occurrence or period may have expired, and the store
 /// would grant it twice.
 fn refuse_late_claims(planned: &PlannedRun<'_>, now: Moment) -> Result<(), SkipReason> {
-    if !planned.claims() {
+    if !planned.claims_for_timetable() {
         return Ok(());
     }
     let window = planned.claim_window().saturating_sub(planned.missed_by());
@@ -134,7 +134,8 @@ pub(crate) fn decide(
 
 /// Decides by the event's outage policy whether it runs although the store gave no decision.
 fn apply_outage_policy(planned: &PlannedRun<'_>, error: MutexError) -> Result<AdmittedRun, SkipReason> {
-    if planned.event.protection.on_outage != OutagePolicy::RunUnprotected {
+    // A backfill can wait for the store.
+    if planned.event.protection.on_outage != OutagePolicy::RunUnprotected || planned.is_backfill() {
         return Err(SkipReason::StoreUnavailable(error));
     }
     planned.look_for_each_pause()?;
@@ -196,7 +197,7 @@ pub(crate) fn begin_run(planned: &PlannedRun<'_>, grant: Option<Grant>, now: Mom
         let owner = held.owner().unwrap_or_else(Owner::unique);
         held.observe_by(planned.observers(owner));
     }
-    let run = Run::new(Arc::clone(&planned.event.name), planned.occurrence(), planned.lateness(), held);
+    let run = Run::new(planned.run_id(), planned.lateness(), held);
     let held = ReleaseOnDrop::new(Arc::clone(&planned.store.mutex), Arc::clone(run.held()));
     AdmittedRun { run, held, unprotected: None, decided_in: Duration::ZERO }
 }

@@ -29,6 +29,8 @@ use crate::observe::{tell::log, tell::trace::TraceSpan};
 use crate::outcome::skip_reason::SkipReason;
 use crate::time::{tick::Tick, zone::Zone};
 
+pub(crate) mod backfill;
+
 /// The most missed occurrences that are counted for the log.
 const MOST_COUNTED: usize = 1_000_000;
 
@@ -129,19 +131,19 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run_event(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
-        self.run_by_hand(name, now, StartedBy::Caller)
+        self.run_by_hand(name, now, false)
     }
 
     /// Runs one event by hand without asking its filters, but not in another environment.
     #[cfg(feature = "cli")]
     pub(crate) fn run_event_past_filters(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
-        self.run_by_hand(name, now, StartedBy::CallerPastFilters)
+        self.run_by_hand(name, now, true)
     }
 
-    fn run_by_hand(&self, name: &str, now: DateTime<Utc>, started_by: StartedBy) -> Result<Entry, UnknownEvent> {
+    fn run_by_hand(&self, name: &str, now: DateTime<Utc>, past_filters: bool) -> Result<Entry, UnknownEvent> {
         let event = self.index_of(name)?;
         let tick = Tick::at(now, &self.events[event].timetable.zone);
-        let context = TickContext::new(self, started_by);
+        let context = TickContext { past_filters, ..TickContext::new(self, StartedBy::Caller) };
         Ok(self.run_alone(PlannedRun::new(event, tick, &context)))
     }
 
@@ -186,9 +188,15 @@ impl Schedule {
     /// Runs one event on the caller's thread, outside of a tick.
     fn run_alone(&self, planned: PlannedRun<'_>) -> Entry {
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
+        let entry = Self::run_one(planned);
+        self.finish_run_log();
+        entry
+    }
+
+    /// Runs one event on the caller's thread, and returns its entry.
+    fn run_one(planned: PlannedRun<'_>) -> Entry {
         let planned = [planned];
         run_planned(&planned);
-        self.finish_run_log();
         let [planned] = planned;
         planned.into_entry()
     }

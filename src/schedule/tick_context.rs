@@ -5,7 +5,9 @@ use std::sync::{Arc, OnceLock};
 use super::pause::pause_check::PauseCheck;
 use super::schedule::Schedule;
 use super::shutdown::Shutdown;
+use crate::event::protection::claim::BackfillClaims;
 use crate::hold::renewal_thread::RenewalThreads;
+use crate::lease::label::{BACKFILL, Label};
 use crate::task::future_task::RuntimeId;
 use crate::time::clock::moment::Moment;
 
@@ -16,52 +18,54 @@ use outages::Outages;
 /// The values that the runs of one tick share.
 pub(crate) struct TickContext<'a> {
     pub(crate) schedule: &'a Schedule,
-    pub(crate) started_by: StartedBy,
+    pub(crate) started_by: StartedBy<'a>,
+    /// Whether its events run whatever their filters say, but not in another environment.
+    pub(crate) past_filters: bool,
     /// When the tick began.
     pub(crate) began: Moment,
     pub(crate) outages: Outages<'a>,
     pub(crate) renewal_threads: RenewalThreads,
     /// The check for pauses; `None` if the schedule has no name, or the run was started by hand.
     pub(crate) pauses: Option<PauseCheck<'a>>,
+    /// The words for people in its requests.
+    pub(crate) label: Option<Arc<Label>>,
     /// The name of the process.
     pub(crate) instance: Option<Arc<str>>,
     /// The runtime that this tick blocks: it polls no task before the tick ends.
     pub(crate) blocked: OnceLock<RuntimeId>,
 }
 
-/// The starter of the runs: the timetables in a tick, or a caller of `Schedule::run_event`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StartedBy {
+/// The starter of the runs: the timetables in a tick, a caller of `Schedule::run_event`, or a backfill with its claims.
+#[derive(Clone, Copy)]
+pub(crate) enum StartedBy<'a> {
     Timetable,
     Caller,
-    /// The caller wants it to run whatever its filters say, but not in another environment.
-    #[cfg(feature = "cli")]
-    CallerPastFilters,
+    Backfill(&'a BackfillClaims),
 }
 
 impl<'a> TickContext<'a> {
     /// Begins a tick.
-    pub(super) fn new(schedule: &'a Schedule, started_by: StartedBy) -> Self {
-        let pause_marker = schedule.pause_marker.as_ref().filter(|_| started_by == StartedBy::Timetable);
+    pub(super) fn new(schedule: &'a Schedule, started_by: StartedBy<'a>) -> Self {
+        let pause_marker = schedule.pause_marker.as_ref().filter(|_| !matches!(started_by, StartedBy::Caller));
+        let label = match started_by {
+            StartedBy::Timetable | StartedBy::Caller => schedule.label.clone(),
+            StartedBy::Backfill(_) => {
+                let label = schedule.label.as_deref().cloned().unwrap_or_default();
+                Some(Arc::new(Label { reason: Some(BACKFILL.into()), ..label }))
+            }
+        };
         Self {
             schedule,
             started_by,
+            past_filters: false,
             began: schedule.clock.moment(),
             outages: Outages::new(&schedule.stores_out, &schedule.observers),
             renewal_threads: RenewalThreads::default(),
             pauses: pause_marker.map(|mark| PauseCheck::new(&schedule.store, mark.clone())),
+            label,
             instance: schedule.instance(),
             blocked: OnceLock::new(),
         }
-    }
-
-    /// Returns whether the filters of its events are not asked.
-    pub(crate) fn ignores_filters(&self) -> bool {
-        #[cfg(feature = "cli")]
-        let ignores = self.started_by == StartedBy::CallerPastFilters;
-        #[cfg(not(feature = "cli"))]
-        let ignores = false;
-        ignores
     }
 
     /// Returns whether nothing new may start.

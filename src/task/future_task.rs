@@ -282,7 +282,7 @@ mod tests {
     use super::*;
     use crate::hold::held_lease::HeldLease;
     use crate::lease::{name::MutexName, request::LeaseRequest, term::Term};
-    use crate::outcome::cancel::CancelReason;
+    use crate::outcome::{cancel::CancelReason, run_record::RunId};
     use crate::store::event_mutex::{EventMutex, admission::Grant};
     use crate::store::memory::MemoryMutex;
     use crate::time::clock::manual::ManualClock;
@@ -308,7 +308,8 @@ mod tests {
         task.runtime = Some(Runtime::new(RuntimeId(1), spawn));
         let began = clock.moment();
         let held = HeldLease::new(clock, Some(Grant::of(lease)), began, None, task.stopping());
-        let run = Run::new("reports".into(), DateTime::UNIX_EPOCH, Duration::ZERO, held);
+        let id = RunId { event: "reports".into(), occurrence: DateTime::UNIX_EPOCH, is_backfill: false };
+        let run = Run::new(id, Duration::ZERO, held);
         let (ended, end) = channel();
         let on_end = move |end| ended.send(end).expect("the receiver is there");
         task.prepare(&run, &TraceSpan::current()).start(Waker::noop(), on_end);

@@ -35,8 +35,8 @@ pub struct Run {
 
 impl Run {
     #[inline]
-    pub(crate) fn new(event: Arc<str>, occurrence: DateTime<Utc>, lateness: Duration, held: HeldLease) -> Self {
-        Self { id: RunId { event, occurrence }, lateness, held: Arc::new(held) }
+    pub(crate) fn new(id: RunId, lateness: Duration, held: HeldLease) -> Self {
+        Self { id, lateness, held: Arc::new(held) }
     }
 
     pub(crate) fn id(&self) -> &RunId {

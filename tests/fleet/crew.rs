@@ -96,6 +96,9 @@ impl<'a> Crew<'a> {
         if round.protection != Protection::Lease {
             command.arg("--on-one-server");
         }
+        if round.makes_up {
+            command.args(["--catch-up-all", "3600", "--from", &occurrence(0).to_rfc3339()]);
+        }
         if round.slots > 1 {
             command.args(["--at-most", &round.slots.to_string()]);
         }

@@ -113,6 +113,7 @@ fn round(kind: Kind, number: u64) -> Round {
         assaults: Vec::new(),
         outages: vec![Trouble { pause, kind, way: 0, lasts: minute }],
         pauses: Vec::new(),
+        makes_up: false,
         is_filtered: false,
         logged_runs: ALL_RUNS,
     }

@@ -19,6 +19,7 @@ mod failovers;
 mod fire;
 mod history;
 mod lateness;
+mod made_up;
 mod operators;
 mod plan;
 mod site;

@@ -57,6 +57,8 @@ pub(crate) struct Round {
     pub(crate) outages: Vec<Trouble>,
     /// The pauses of the first two events, one pair after another. Without any the schedules have no name.
     pub(crate) pauses: Vec<Pauses>,
+    /// Whether each event makes up for all that it missed.
+    pub(crate) makes_up: bool,
     /// Whether each event has a filter. The store does not refuse such an event during a pause: the tick reads the
     /// pauses.
     pub(crate) is_filtered: bool,
@@ -290,6 +292,7 @@ impl Round {
             outages: until_the_end(rng, |rng| Trouble::any(rng, pause), |trouble| trouble.pause + trouble.lasts),
             shares_mutex: false,
             pauses: Vec::new(),
+            makes_up: false,
             is_filtered: false,
             logged_runs: if seed % 3 == 2 { 10 } else { ALL_RUNS },
         };
@@ -349,6 +352,16 @@ impl Round {
 }
 
 impl Round {
+    /// Makes a round whose events make up for all that they missed. The store loses no data, and no run overlaps.
+    pub(crate) fn that_makes_up(seed: u64) -> Self {
+        let mut round = Self::of(seed);
+        round.outages.retain(|trouble| trouble.kind != Kind::ServerEmptied);
+        let task = Task::Callback(round.task.lasts().min(Duration::from_millis(100)));
+        let (protection, on_overlap, slots, shares_mutex) = (Protection::Claim, OnOverlap::Skip, 1, false);
+        let (lasts, minute) = (ROUND, ROUND / 48);
+        Self { protection, on_overlap, slots, shares_mutex, task, lasts, minute, makes_up: true, ..round }
+    }
+
     /// Makes a long round: two pauses begin together, and one is much longer than the other. The store loses no
     /// data.
     fn with_a_long_pause(mut self) -> Self {

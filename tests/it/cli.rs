@@ -13,6 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use crate::servers::redis::Redis;
 use crate::support::{example, until};
 
+mod backfill;
 mod beside_flock;
 mod cron_lines;
 mod embedded;

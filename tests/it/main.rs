@@ -5,6 +5,7 @@ mod support;
 mod allocations;
 mod applications;
 mod auto_traits;
+mod backfill;
 mod background;
 mod catch_up;
 #[cfg(feature = "tzdata")]

@@ -89,6 +89,7 @@ fn a_scrape_has_what_the_guide_lists_and_counts_what_happened() {
             r#"soloist_skips_total{event="never",reason="overlapping"}"#,
             r#"soloist_leases_lost_total{event="fails"}"#,
             r#"soloist_missed_total{event="never"}"#,
+            r#"soloist_backfilled_total{event="fails"}"#,
             r#"soloist_running{event="fails"}"#,
             "soloist_store_unavailable",
             "soloist_store_errors_total",
@@ -115,6 +116,9 @@ fn a_scrape_has_what_the_guide_lists_and_counts_what_happened() {
         let _ = schedule.run_due(noon());
         assert_eq!(Scrape::of(&handle).get(r#"soloist_consecutive_failures{event="fails"}"#), 2.0);
         clock.advance(Duration::from_secs(180));
+        let backfill = schedule.backfill("fails", noon()..noon() + TimeDelta::minutes(2), 10).unwrap();
+        assert_eq!(backfill.run().failures().count(), 2);
+        assert_eq!(Scrape::of(&handle).get(r#"soloist_backfilled_total{event="fails"}"#), 2.0);
         let _ = schedule.run_due(noon() + TimeDelta::minutes(3));
         let scrape = Scrape::of(&handle);
         assert_eq!(scrape.get("soloist_store_unavailable"), 0.0);

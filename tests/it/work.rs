@@ -242,6 +242,31 @@ fn a_suspend_of_ten_minutes_loses_only_what_does_not_catch_up() {
 }
 
 #[test]
+fn a_suspend_of_an_hour_is_made_up_for_as_each_event_says() {
+    let it = Loop::start(|diary, _| {
+        let every = |name| Event::call(name, notes(diary)).every_ten_minutes().on_one_server();
+        vec![
+            every("all").catch_up_all(2 * HOUR, 12),
+            every("two").catch_up_all(2 * HOUR, 2),
+            every("last").catch_up(2 * HOUR),
+        ]
+    });
+    it.pass_until("12:10");
+    let wait_for_each =
+        |time: &str| ["all", "two", "last"].iter().for_each(|name| it.wait_for(&format!("{name} {time}")));
+    wait_for_each("12:10");
+    it.clock.jump(HOUR);
+    wait_for_each("13:10");
+    it.pass_until("13:11");
+    let lines = it.end();
+    let times = |name: &str| lines.iter().filter_map(|line| line.strip_prefix(name)).collect::<Vec<_>>().join("");
+    assert_eq!(times("all"), " 12:00 12:10 12:20 12:30 12:40 12:50 13:00 13:10");
+    assert_eq!(times("two"), " 12:00 12:10 13:00 13:10");
+    assert_eq!(times("last"), " 12:00 12:10 13:10");
+    assert!(times("minute").ends_with(" 12:10 13:10 13:11"), "{lines:?}");
+}
+
+#[test]
 fn a_callback_of_five_minutes_delays_none_of_the_ticks_meanwhile() {
     let it = Loop::start(|diary, clock| {
         let (notes, begins, clock) = (notes(diary), diary.task("slow begins"), Clock::from(clock));

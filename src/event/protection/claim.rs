@@ -1,8 +1,10 @@
-//! The claims of an event: on each occurrence, or on a period, which is a permit (`once_per`).
+//! The claims of an event: on each occurrence, or on a period, which is a permit (`once_per`); and those of a backfill.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+
+use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::lease::name::MutexName;
 use crate::lease::term::Term;
@@ -58,5 +60,31 @@ impl Claim {
             }
         };
         (name, Term::new(rest + window + CLAIM_MARGIN).unwrap_or(Term::MAX))
+    }
+}
+
+/// The claims of a backfill, a marker for each occurrence. They are apart from the claims of the timetable: a backfill also runs
+/// occurrences that ran before.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BackfillClaims {
+    /// The label of a set of claims. Another label is another set.
+    pub(crate) again: Option<Arc<str>>,
+}
+
+/// How long a claim of a backfill lasts.
+pub(crate) const BACKFILL_CLAIM_LASTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+impl BackfillClaims {
+    /// Returns the name of the claim on one occurrence, and its term.
+    pub(crate) fn name_and_term(
+        &self,
+        mutex: &MutexName,
+        event: &Arc<str>,
+        occurrence: DateTime<Utc>,
+    ) -> (MutexName, Term) {
+        let again = self.again.as_ref().map_or_else(String::new, |label| format!(" {label}"));
+        let occurrence = occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true);
+        let name = mutex.mark(Arc::clone(event), format!("backfill {occurrence}{again}"));
+        (name, Term::new(BACKFILL_CLAIM_LASTS).unwrap_or(Term::MAX))
     }
 }

@@ -5,8 +5,9 @@ use std::ops::RangeInclusive;
 use std::slice;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
 use super::Protection;
-use super::claim::Claimant;
 use crate::lease::{label::Label, name::MutexName, owner::Owner, request::LeaseRequest, term::Term};
 use crate::store::event_mutex::admission::Admission;
 use crate::time::clock::moment::Moment;
@@ -34,21 +35,20 @@ impl Protection {
     }
 
     /// Calls `ask` with each admission of one run at `now`, labelled with `label`. The run needs only one of them.
-    /// `claimant`: `None` for a run by hand.
+    /// `occurrence` and `claim`: `None` for a run by hand.
     #[inline]
     pub(crate) fn each_admission(
         &self,
-        claimant: Option<Claimant<'_>>,
+        occurrence: Option<DateTime<Utc>>,
+        claim: Option<(MutexName, Term)>,
         label: Option<&Arc<Label>>,
         now: Moment,
         mut ask: impl FnMut(Admission),
     ) {
-        let occurrence = claimant.map(|claimant| claimant.tick.occurrence());
         let request = |name, term| {
             let request = LeaseRequest::asked_at(name, term, now).labelled(label);
             if let Some(occurrence) = occurrence { request.for_occurrence(occurrence) } else { request }
         };
-        let claim = claimant.and_then(|claimant| self.claim(claimant));
         if self.slots.is_empty() {
             return self.admission(&self.mutex, claim, request).into_iter().for_each(ask);
         }

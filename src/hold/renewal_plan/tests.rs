@@ -227,7 +227,8 @@ impl World {
             held.allow_replacement();
         }
         let run = Arc::new(held);
-        let id = RunId { event: lease.owner().to_string().into(), occurrence: DateTime::UNIX_EPOCH };
+        let id =
+            RunId { event: lease.owner().to_string().into(), occurrence: DateTime::UNIX_EPOCH, is_backfill: false };
         let due = self.plan.keep(&run, no_store(), renewal).expect("it has a lease");
         self.alarm = Some(self.alarm.map_or(due, |alarm| alarm.min(due)));
         // The earlier holders do not know yet that they have lost it in the store.

@@ -36,12 +36,13 @@ impl TraceSpan {
 
     /// Makes the span of a run. Its level is `error`, so that a filter that passes failures passes the name of their event, too.
     #[inline]
-    pub(crate) fn of_run(event: &str, occurrence: DateTime<Utc>, instance: Option<&str>) -> Self {
+    pub(crate) fn of_run(about: About<'_>, instance: Option<&str>) -> Self {
         Self(tracing::error_span!(
             target: "soloist",
             "run",
-            event,
-            occurrence = %Rfc3339(occurrence),
+            event = about.event,
+            occurrence = about.occurrence.map(|occurrence| display(Rfc3339(occurrence))),
+            backfill = about.is_backfill.then_some(true),
             host = &*this_host(),
             pid = process_id::current(),
             instance,

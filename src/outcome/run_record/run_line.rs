@@ -1,7 +1,8 @@
 //! A record as a line of text, for the stores that keep it so.
 //!
-//! `occurrence=T started=T token=N pid=N ended=T result=WORD host=NAME instance=NAME error=TEXT`. A run that has not ended has neither
-//! `ended` nor `result`, and a run without a token, an instance or an error has none of these. The error is the rest of the line.
+//! `occurrence=T started=T token=N pid=N ended=T result=WORD host=NAME instance=NAME (backfill) error=TEXT`. A run that has not ended has
+//! neither `ended` nor `result`, and a run without a token, an instance or an error has none of these. `(backfill)` is in the line of a
+//! run that a backfill started. The error is the rest of the line.
 
 use std::fmt::Write;
 
@@ -77,7 +78,8 @@ mod tests {
         let failed = |error| started().ended(noon(), OutcomeKind::Failed, Some(error));
         let unprotected = RunRecord::started("reports", Owner::unique(), noon(), None, noon());
         let confusing = failed("it said host=a error=b ended=c");
-        for record in [started(), unprotected, failed("it broke"), failed("%20 50 % é"), confusing] {
+        let backfilled = started().of_backfill(true);
+        for record in [started(), unprotected, backfilled, failed("it broke"), failed("%20 50 % é"), confusing] {
             assert_eq!(read(&record, &record.to_line()), Some(record));
         }
         assert_eq!(

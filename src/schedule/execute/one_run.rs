@@ -17,7 +17,7 @@ use crate::outcome::fault::{Fault, attempt};
 use crate::outcome::hook_failure::{Hook, HookFailure};
 use crate::outcome::run_outcome::{Ended, RunOutcome};
 use crate::outcome::{command_exit::CommandExit, release::Release, skip_reason::SkipReason};
-use crate::schedule::history::RunningNow;
+use crate::schedule::history::{LastSkip, RunningNow};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::run_admission::{self, AdmittedRun};
 use crate::schedule::shutdown::shutdown_state::RunGuard;
@@ -70,7 +70,7 @@ impl<'a> PendingRun<'a> {
     #[inline]
     pub(super) fn new(planned: &'a PlannedRun<'a>) -> Self {
         let instance = planned.context.instance.as_deref();
-        Self { planned, span: TraceSpan::of_run(&planned.event.name, planned.occurrence(), instance) }
+        Self { planned, span: TraceSpan::of_run(planned.about(), instance) }
     }
 
     /// Enters that it did not run.
@@ -198,11 +198,15 @@ impl<'a> PlannedRun<'a> {
         self.settle_occurrence(&entry.verdict);
         match &entry.verdict {
             Verdict::Skipped(reason) => {
-                self.history.skipped(entry.occurrence, reason);
+                self.history.skipped(LastSkip {
+                    occurrence: entry.occurrence,
+                    is_backfill: self.is_backfill(),
+                    reason: reason.clone(),
+                });
                 self.tell(&Step::Skipped(reason));
             }
             Verdict::Ran(outcome @ RunOutcome { release: Some(release), token, .. }) => {
-                let about = About { run, ..About::occurrence(&self.event.name, entry.occurrence) };
+                let about = About { run, ..self.about() };
                 let tell = |step: &Step<'_>| self.context.schedule.observers.tell(about, step);
                 // The renewal thread has notified of a loss that it noticed.
                 if outcome.lease_lost_at().is_none() && matches!(release, Release::Lost) {
@@ -232,7 +236,8 @@ impl<'a> PlannedRun<'a> {
         }
         let started = self.clock.moment();
         let (occurrence, token) = (run.occurrence(), run.fencing_token());
-        let running = RunningNow { occurrence, since: self.clock.now().round_subsecs(3), token };
+        let (since, is_backfill) = (self.clock.now().round_subsecs(3), self.is_backfill());
+        let running = RunningNow { occurrence, is_backfill, since, token };
         // Observers, hooks and the wait for a thread may have taken longer than the lease lasted.
         if !is_prepared || run.held().gone_by(started).is_some() {
             self.note_loss(started, run, &mut outcome);
@@ -240,7 +245,7 @@ impl<'a> PlannedRun<'a> {
         }
         if self.missed.is_some() {
             run.tell(&Step::CatchesUp(run.lateness()));
-        } else {
+        } else if !self.is_backfill() {
             let late = self.lateness() + started.since(self.context.began);
             if late >= MINUTE {
                 outcome.rest_mut().started_late = Some(late);

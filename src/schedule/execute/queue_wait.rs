@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::lease_wait::{ask_once, wait_for_lease};
 use super::one_run::{ActiveRun, PendingRun};
 use super::store_request::StoreRequest;
 use super::workers::start_thread;
@@ -48,7 +49,6 @@ use crate::schedule::run_admission::{self, AdmittedRun};
 use crate::schedule::shutdown::Shutdown;
 use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
-use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::{about_a_second, moment::Moment};
 
@@ -59,24 +59,29 @@ const MARGIN: Duration = Duration::from_secs(5 * 60);
 /// places are held.
 const MOST_RACES: usize = 20;
 
-/// Enters why a run did not start, or lets it wait in the queue of its event, on a thread of its own, so that it delays no other.
+/// Enters why a run did not start, or lets it wait in the queue of its event, on a thread of its own, so that it delays no other. A
+/// run of a backfill waits here, because its occurrences run one after another.
 pub(super) fn refuse_or_queue<'scope, 'a: 'scope>(
     pending: PendingRun<'a>,
     reason: SkipReason,
     scope: &'scope Scope<'scope, '_>,
 ) {
     let planned = pending.planned;
-    if !matches!(reason, SkipReason::Overlapping(_)) || planned.queue().is_none() {
+    if !matches!(reason, SkipReason::Overlapping(_)) {
         pending.skip(reason);
-    } else if !start_thread(scope, "soloist-queue", move || run_from_queue(pending)) {
+    } else if planned.is_backfill() {
+        run_when_admitted(pending, || wait_for_lease(planned, reason));
+    } else if planned.queue().is_none() {
+        pending.skip(reason);
+    } else if !start_thread(scope, "soloist-queue", move || run_when_admitted(pending, || QueuedRun::take(planned))) {
         PendingRun::new(planned).skip(SkipReason::Overlapping(None));
     }
 }
 
 /// Waits until the run may start, performs it, and releases its lease and claim; or enters why it does not run.
-fn run_from_queue(pending: PendingRun<'_>) {
+fn run_when_admitted(pending: PendingRun<'_>, wait: impl FnOnce() -> Result<AdmittedRun, SkipReason>) {
     // The store's panics are contained where it is asked, so this one is of a subscriber of `tracing`. The other runs go on.
-    let admitted = contain(|| pending.span.in_scope(|| QueuedRun::take(pending.planned)));
+    let admitted = contain(|| pending.span.in_scope(wait));
     let panicked =
         |message: Arc<str>| Err(SkipReason::StoreUnavailable(MutexError::panicked("wait in a queue", &message)));
     match admitted.unwrap_or_else(panicked) {
@@ -272,31 +277,16 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         self.ask_for_the_run(place, &others)?.ok_or(SkipReason::Overlapping(None))
     }
 
-    /// Asks for lease and claim. `None`: one of these places is held. Without an answer it does not run, despite its outage
-    /// policy, because the run that it waits for may still be running.
+    /// Asks for lease and claim, and asks a run that is in the way to stop, if it is to be replaced. `None`: one of these places is
+    /// held.
     fn ask_for_the_run(&self, place: &mut QueuePlace, unless: &[MutexName]) -> Result<Option<AdmittedRun>, SkipReason> {
-        let PlannedRun { store, context, clock, .. } = self.planned;
-        let (mut batch, mut unused) = (Batch::new(), Batch::new());
-        run_admission::add_admissions_unless(self.planned, unless, &mut batch)?;
-        let asked = clock.moment();
-        batch.ask(&*store.mutex);
-        let answered = clock.moment();
-        let decided_in = answered.since(asked);
-        let answer = run_admission::take_answer(self.planned, &mut batch, 0).map_err(SkipReason::StoreUnavailable)?;
-        if matches!(&answer, Admitted::Excluded(by) if unless.contains(by.name())) {
-            return Ok(None);
-        }
-        let decision = run_admission::decide(self.planned, Ok(answer), answered, &mut unused);
-        if !unused.is_empty() {
-            context.outages.carry_out(store, clock, &mut unused);
-            unused.log_releases();
-        }
+        let decision = ask_once(self.planned, unless);
         if let Err(SkipReason::Overlapping(run)) = &decision
             && self.queue.replaces
         {
             self.cancel_run(run.as_ref(), place)?;
         }
-        decision.map(|admitted| Some(AdmittedRun { decided_in, ..admitted }))
+        decision
     }
 
     /// Asks the run that is in the way to stop, once. If that is the run of a later occurrence, it leaves.

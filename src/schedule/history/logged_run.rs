@@ -95,7 +95,7 @@ impl fmt::Display for LoggedRun {
     }
 }
 
-/// As `{"occurrence": "…", "host": "web-1", "pid": 4242, "instance": null, "token": 7, "started": "…", "state": "ended", "ended": "…",
+/// As `{"occurrence": "…", "is_backfill": false, "host": "web-1", "pid": 4242, "instance": null, "token": 7, "started": "…", "state": "ended", "ended": "…",
 /// "result": "succeeded", "error": null}`.
 #[cfg(feature = "serde")]
 impl serde::Serialize for LoggedRun {
@@ -104,8 +104,9 @@ impl serde::Serialize for LoggedRun {
 
         let Self { record, state } = self;
         let end = record.end();
-        let mut fields = serializer.serialize_struct("LoggedRun", 10)?;
+        let mut fields = serializer.serialize_struct("LoggedRun", 11)?;
         fields.serialize_field("occurrence", &record.occurrence())?;
+        fields.serialize_field("is_backfill", &record.is_backfill())?;
         fields.serialize_field("host", record.host())?;
         fields.serialize_field("pid", &record.pid())?;
         fields.serialize_field("instance", &record.instance())?;

@@ -352,7 +352,10 @@ impl Observer for Arc<RunLogger> {
         if let (Step::Skipped(reason), Some(event), Some(occurrence)) =
             (notice.step(), notice.event(), notice.occurrence())
         {
-            if let Some(skip) = SkipCount::new(reason.keyword(), 1, occurrence) {
+            // What a backfill skips is no occurrence that is due.
+            if !notice.is_backfill()
+                && let Some(skip) = SkipCount::new(reason.keyword(), 1, occurrence)
+            {
                 self.skipped(event, skip);
             }
             return;
@@ -360,8 +363,11 @@ impl Observer for Arc<RunLogger> {
         let (Some(id), Some(event), Some(occurrence)) = (notice.run(), notice.event(), notice.occurrence()) else {
             return;
         };
-        let started =
-            |token| RunRecord::started(event, id, occurrence, token, notice.at()).of_instance(notice.instance.cloned());
+        let started = |token| {
+            RunRecord::started(event, id, occurrence, token, notice.at())
+                .of_instance(notice.instance.cloned())
+                .of_backfill(notice.is_backfill())
+        };
         match notice.step() {
             Step::Started { token } => {
                 let record = started(*token);

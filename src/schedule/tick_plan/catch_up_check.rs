@@ -127,7 +127,7 @@ impl PlannedRun<'_> {
     /// Claims a due occurrence that met a run of its event, where all missed occurrences are made up for: it was refused, not missed.
     /// That run may itself make up for an earlier occurrence; then this one counts as missed.
     pub(crate) fn settle_overlapped(&self, run: Option<&Holder>) {
-        let is_due = self.missed.is_none() && !self.is_backlog && self.claims();
+        let is_due = self.missed.is_none() && !self.is_backlog && self.claims_for_timetable();
         let all = self.event.catch_up.as_ref().filter(|catch_up| is_due && catch_up.most > 1);
         let lateness = |run: &Holder| run.occurrence().and_then(|occurrence| (run.since() - occurrence).to_std().ok());
         if let Some(catch_up) = all
@@ -141,7 +141,7 @@ impl PlannedRun<'_> {
     /// Remembers that its occurrence was run, or waits elsewhere. The claim of another server does not settle it: a claim is given back if its
     /// lease is lost before the task starts.
     pub(crate) fn settle_occurrence(&self, verdict: &Verdict) {
-        let Some(catch_up) = self.event.catch_up.as_ref().filter(|_| self.claims()) else { return };
+        let Some(catch_up) = self.event.catch_up.as_ref().filter(|_| self.claims_for_timetable()) else { return };
         if matches!(verdict, Verdict::Skipped(SkipReason::Queued(_))) {
             catch_up.note_queued(self.tick.occurrence());
         }

@@ -21,7 +21,7 @@ use crate::store::event_mutex::admission::Admission;
 use crate::store::handle::Store;
 use crate::time::{clock::Clock, tick::Tick};
 
-/// An event that a tick, or a caller by hand, has planned to run, with all that the run needs.
+/// An event that a tick, a backfill, or a caller by hand has planned to run, with all that the run needs.
 pub(crate) struct PlannedRun<'a> {
     pub(crate) event: &'a Definition,
     pub(crate) history: &'a EventHistory,
@@ -59,18 +59,33 @@ impl<'a> PlannedRun<'a> {
     /// Notifies the observers of a step.
     #[inline]
     pub(crate) fn tell(&self, step: &Step<'_>) {
-        self.context.schedule.observers.tell(About::occurrence(&self.event.name, self.occurrence()), step);
+        self.context.schedule.observers.tell(self.about(), step);
+    }
+
+    /// Returns the event and the occurrence of its notices.
+    #[inline]
+    pub(crate) fn about(&self) -> About<'_> {
+        About {
+            event: Some(&self.event.name),
+            occurrence: Some(self.occurrence()),
+            is_backfill: self.is_backfill(),
+            run: None,
+        }
+    }
+
+    pub(crate) fn run_id(&self) -> RunId {
+        let (event, occurrence) = (Arc::clone(&self.event.name), self.occurrence());
+        RunId { event, occurrence, is_backfill: self.is_backfill() }
     }
 
     /// Returns the observers of the run with this owner.
     pub(crate) fn observers(&self, owner: Owner) -> RunObservers {
-        let run = RunId { event: Arc::clone(&self.event.name), occurrence: self.occurrence() };
-        RunObservers { observers: self.context.schedule.observers.clone(), run, owner }
+        RunObservers { observers: self.context.schedule.observers.clone(), run: self.run_id(), owner }
     }
 
     /// Returns a request for its store.
     pub(crate) fn request(&self, name: MutexName, term: Term) -> LeaseRequest {
-        LeaseRequest::new(name, term, self.clock).labelled(self.context.schedule.label.as_ref())
+        LeaseRequest::new(name, term, self.clock).labelled(self.context.label.as_ref())
     }
 
     /// Returns this reason to skip it, which notes whether another application has the name. Leases of a mutex that events share on
@@ -82,11 +97,30 @@ impl<'a> PlannedRun<'a> {
         reason.met_by(application.filter(|_| is_its_own))
     }
 
-    /// Returns the details that name its claim; `None` by hand, because such a run makes no claim.
-    pub(crate) fn claimant(&self) -> Option<Claimant<'_>> {
-        let (event, zone) = (&self.event.name, &self.event.timetable.zone);
-        let window = self.claim_window();
-        (self.context.started_by == StartedBy::Timetable).then_some(Claimant { event, tick: &self.tick, zone, window })
+    /// Returns whether a caller runs it by hand.
+    #[inline]
+    pub(crate) fn is_by_hand(&self) -> bool {
+        matches!(self.context.started_by, StartedBy::Caller)
+    }
+
+    /// Returns whether a backfill runs it.
+    #[inline]
+    pub(crate) fn is_backfill(&self) -> bool {
+        matches!(self.context.started_by, StartedBy::Backfill(_))
+    }
+
+    /// Returns the claim that the run makes, and its term; `None` by hand, because such a run makes no claim.
+    #[inline]
+    pub(crate) fn claim(&self) -> Option<(MutexName, Term)> {
+        let Definition { name: event, protection, timetable, .. } = self.event;
+        match self.context.started_by {
+            StartedBy::Timetable => {
+                let (zone, window) = (&timetable.zone, self.claim_window());
+                protection.claim(Claimant { event, tick: &self.tick, zone, window })
+            }
+            StartedBy::Caller => None,
+            StartedBy::Backfill(claims) => Some(claims.name_and_term(&protection.mutex, event, self.tick.occurrence())),
+        }
     }
 
     /// Returns for how long after its tick began it may ask for its claim: while no server's claim on it can have expired.
@@ -156,7 +190,14 @@ impl<'a> PlannedRun<'a> {
     /// Returns the queue in which it waits if it meets a run of its event. By hand, it does not wait.
     #[inline]
     pub(crate) fn queue(&self) -> Option<&Queue> {
-        self.event.protection.queue.as_ref().filter(|_| self.context.started_by == StartedBy::Timetable)
+        self.event.protection.queue.as_ref().filter(|_| matches!(self.context.started_by, StartedBy::Timetable))
+    }
+
+    /// Returns the places in the queue of its event. While an occurrence waits in one of them, it is not admitted.
+    #[inline]
+    pub(crate) fn places_before_it(&self) -> &[MutexName] {
+        let queue = self.event.protection.queue.as_ref();
+        queue.filter(|_| !self.is_by_hand()).map_or(&[], |queue| &queue.places)
     }
 
     /// Returns whether the store decides before anything else is asked: no filter, and no check for a pause.
@@ -166,21 +207,29 @@ impl<'a> PlannedRun<'a> {
         self.asks_store() && self.event.filters.is_empty() && needs_no_look()
     }
 
-    /// Returns whether the run claims its occurrence or period.
+    /// Returns whether the run makes a claim: on its occurrence or period, or that of a backfill.
     pub(crate) fn claims(&self) -> bool {
-        self.event.protection.claim.is_some() && self.context.started_by == StartedBy::Timetable
+        match self.context.started_by {
+            StartedBy::Timetable => self.event.protection.claim.is_some(),
+            StartedBy::Caller => false,
+            StartedBy::Backfill(_) => true,
+        }
+    }
+
+    /// Returns whether the run makes a claim that tells other servers that its occurrence was run by the timetable.
+    pub(crate) fn claims_for_timetable(&self) -> bool {
+        self.claims() && !self.is_backfill()
     }
 
     /// Returns the name of the claim that the run makes.
     pub(crate) fn claim_name(&self) -> Option<MutexName> {
-        self.claimant().and_then(|claimant| self.event.protection.claim(claimant)).map(|(name, _)| name)
+        self.claim().map(|(name, _)| name)
     }
 
     /// Claims its occurrence, which does not run. Should that fail, a server that comes late may still run it. A period is left to a
     /// later occurrence.
     pub(crate) fn claim_without_running(&self) {
-        let claim = self.claimant().and_then(|claimant| self.event.protection.claim(claimant));
-        if let Some((claim, term)) = claim.filter(|(claim, _)| claim.occurrence().is_some()) {
+        if let Some((claim, term)) = self.claim().filter(|(claim, _)| claim.occurrence().is_some()) {
             let admission = Admission::claim_only(self.request(claim, term));
             let attempted = || format!("claim the occurrence of {}", self.event.name);
             let _ = self.context.outages.ask(self.store, self.clock, attempted, |mutex| admission.ask(mutex));
@@ -200,8 +249,8 @@ impl<'a> PlannedRun<'a> {
 
     pub(crate) fn occurrence(&self) -> DateTime<Utc> {
         match self.context.started_by {
-            StartedBy::Timetable => self.tick.occurrence(),
-            _ => self.tick.now(),
+            StartedBy::Timetable | StartedBy::Backfill(_) => self.tick.occurrence(),
+            StartedBy::Caller => self.tick.now(),
         }
     }
 }

@@ -77,7 +77,7 @@ fn a_verbose_run_tells_of_everything_on_standard_output() {
 }
 
 /// Puts a program in the place of the `sleep` of `carts:remind`.
-fn instead_of_sleep(place: &Place, script: &str) -> impl Fn(&mut Command) -> &mut Command + use<> {
+pub(super) fn instead_of_sleep(place: &Place, script: &str) -> impl Fn(&mut Command) -> &mut Command + use<> {
     use std::os::unix::fs::PermissionsExt;
 
     let (folder, file) = (place.path("bin"), place.path("bin/sleep"));

@@ -44,6 +44,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
         "run",
         &[
             ("occurrence", "time"),
+            ("is_backfill", "flag"),
             ("host", "text"),
             ("pid", "number"),
             ("instance", "text?"),

@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     event VARCHAR(500) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     run VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'the owner of its lease, if it had one',
     occurrence DATETIME(6) NOT NULL COMMENT 'UTC, like all times here, and by the clock of the host',
-    host VARCHAR(2000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'and instance=, if known',
+    host VARCHAR(2000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'and instance=, if known, and (backfill) of a backfill',
     pid BIGINT NOT NULL,
     token BIGINT NULL COMMENT 'the fencing token',
     started_at DATETIME(6) NOT NULL,

@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     run text COLLATE "C" NOT NULL,
     -- Times are by the clock of the host.
     occurrence timestamptz NOT NULL,
-    -- And instance=, if known.
+    -- And instance=, if known, and (backfill) of a run that a backfill started.
     host text NOT NULL,
     pid bigint NOT NULL,
     -- The fencing token.

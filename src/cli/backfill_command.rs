@@ -1,0 +1,171 @@
+//! The command `backfill`: shows which occurrences it would run, asks, and runs them.
+
+use std::io::{self, IsTerminal, Write};
+use std::ops::Range;
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Utc};
+use clap::ArgMatches;
+
+use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, USAGE, print_text};
+use super::arguments::text;
+use super::live_view::LiveView;
+use crate::base::escape::Quoted;
+use crate::outcome::skip_reason::SkipReason;
+use crate::schedule::report::{Entry, Report, Verdict};
+use crate::schedule::run_due::backfill::Backfill;
+use crate::schedule::{schedule::Schedule, shutdown::Shutdown};
+use crate::time::clock::Clock;
+use crate::time::zone::Zone;
+
+/// Carries out the command. `listen` begins to listen to signals.
+pub(super) fn backfill(
+    schedule: Schedule,
+    arguments: &ArgMatches,
+    listen: impl FnOnce() -> Result<Shutdown, CommandFailure>,
+) -> Answered {
+    let range = range(&schedule, arguments)?;
+    let shown = plan(&schedule, range.clone(), arguments)?;
+    let is_nothing = shown.occurrences().is_empty();
+    if is_nothing || arguments.get_flag("dry-run") {
+        return Ok(CommandAnswer::text(shown.to_string()));
+    }
+    let cant_write = |error| CommandFailure::saying(format_args!("can't write what it would run: {error}"));
+    print_text(&shown.to_string()).map_err(cant_write)?;
+    if !arguments.get_flag("yes") && !is_confirmed()? {
+        return Ok(CommandAnswer::text("nothing was run").with_code(FAILED));
+    }
+    // Not before the question, which a signal must end.
+    let shutdown = listen()?;
+    let (view, told) = LiveView::new();
+    let schedule = schedule.with_shutdown(&shutdown).observe(view.clone());
+    // The question may have waited for long: another backfill may have run some of them.
+    let plan = plan(&schedule, range, arguments)?;
+    let planned = plan.occurrences().len();
+    let report = view.print_during(told, &schedule, &shutdown, "Ctrl-C ends this after the present run", || plan.run());
+    let (summary, code) = summary(&report, planned);
+    let printed = print_text(&summary);
+    shutdown.finish();
+    printed.map_err(|error| CommandFailure::saying(format_args!("can't write how it ended: {error}")))?;
+    Ok(CommandAnswer::nothing().with_code(code))
+}
+
+fn plan<'a>(
+    schedule: &'a Schedule,
+    range: Range<DateTime<Utc>>,
+    arguments: &ArgMatches,
+) -> Result<Backfill<'a>, CommandFailure> {
+    let most = arguments.get_one::<u16>("most").copied().unwrap_or_default();
+    let plan = schedule.backfill(text(arguments, "event"), range, most.into())?;
+    let plan = plan.past_filters(arguments.get_flag("ignore-filters"));
+    match arguments.get_one::<String>("again") {
+        None => Ok(plan),
+        Some(label) => Ok(plan.again(label.as_str())?),
+    }
+}
+
+/// Asks on the terminal whether to run the occurrences.
+fn is_confirmed() -> Result<bool, CommandFailure> {
+    if !io::stdin().is_terminal() {
+        let message = "nothing was run: `--yes` runs them without a question, `--dry-run` only lists them";
+        return Err(CommandFailure::saying(message).with_code(USAGE));
+    }
+    let mut answer = String::new();
+    let mut output = io::stderr();
+    let asked = output.write_all(b"run them? [y/N] ").and_then(|()| output.flush());
+    let answered = asked.and_then(|()| io::stdin().read_line(&mut answer));
+    answered.map_err(|error| CommandFailure::saying(format_args!("can't ask whether to run them: {error}")))?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Describes what became of the planned occurrences, and returns the exit code: 0 if each has run well here, or another backfill has
+/// taken it.
+fn summary(report: &Report, planned: usize) -> (String, u8) {
+    let count = |is: fn(&Verdict) -> bool| report.entries().iter().map(Entry::verdict).filter(|it| is(it)).count();
+    let ran = count(|verdict| matches!(verdict, Verdict::Ran(_)));
+    let failed = count(|verdict| matches!(verdict, Verdict::Ran(outcome) if outcome.is_failure()));
+    let elsewhere = count(|verdict| matches!(verdict, Verdict::Skipped(SkipReason::RanElsewhere(_))));
+    let not_run = planned - ran - elsewhere;
+    let mut summary = format!("{ran} of {planned} ran");
+    for (count, what) in
+        [(failed, "of them failed"), (elsewhere, "were taken by another backfill"), (not_run, "did not run")]
+    {
+        if count > 0 {
+            summary.push_str(&format!(", {count} {what}"));
+        }
+    }
+    (summary, if report.is_failure() || not_run > 0 { FAILED } else { 0 })
+}
+
+/// Returns the range that the arguments say, on the clocks of the event's zone.
+fn range(schedule: &Schedule, arguments: &ArgMatches) -> Result<Range<DateTime<Utc>>, CommandFailure> {
+    let zone = schedule.event(text(arguments, "event"))?.zone();
+    let from = instant(text(arguments, "from"), zone)?;
+    let until = arguments.get_one::<String>("to").map(|to| instant(to, zone));
+    Ok(from..until.unwrap_or_else(|| Ok(Clock::system().now()))?)
+}
+
+/// Parses an instant: in RFC 3339, or as the clocks of `zone` show it, without seconds or without a time of the day if that is zero.
+fn instant(text: &str, zone: &Zone) -> Result<DateTime<Utc>, CommandFailure> {
+    if let Ok(instant) = DateTime::parse_from_rfc3339(text) {
+        return Ok(instant.to_utc());
+    }
+    let forms = ["%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"];
+    let time = || forms.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok());
+    let civil = NaiveDate::parse_from_str(text, "%Y-%m-%d").map(|day| day.and_time(NaiveTime::MIN)).ok().or_else(time);
+    let read = civil.filter(|civil| (1970..2100).contains(&chrono::Datelike::year(civil)));
+    read.map(|civil| first_showing(civil, zone)).ok_or_else(|| {
+        let message = format!(
+            "{} is no time: write `2026-03-01`, `2026-03-01 12:00`, which are times on the clocks of {zone}, or \
+             `2026-03-01T12:00:00Z`",
+            Quoted::new(text)
+        );
+        CommandFailure::saying(message).with_code(USAGE)
+    })
+}
+
+/// Returns the first instant at which the clocks of `zone` show this time. If they leave the time out, the instant at which it would
+/// have come.
+fn first_showing(civil: NaiveDateTime, zone: &Zone) -> DateTime<Utc> {
+    let as_utc = civil.and_utc();
+    let offsets = [-1, 1].map(|days| zone.offset_at(as_utc + TimeDelta::days(days)));
+    let instants = offsets.map(|offset| as_utc - TimeDelta::seconds(offset.local_minus_utc().into()));
+    let shows = |instant: &&DateTime<Utc>| zone.at(**instant).naive_local() == civil;
+    *instants.iter().filter(shows).min().unwrap_or(&instants[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_read_on_the_clocks_of_the_zone_unless_it_says_its_offset() {
+        for (text, zone, expected) in [
+            ("2026-03-01", "UTC", "2026-03-01T00:00:00Z"),
+            ("2026-03-01 12:30", "+02:00", "2026-03-01T10:30:00Z"),
+            ("2026-03-01T12:30:05", "-03:30", "2026-03-01T16:00:05Z"),
+            ("2026-03-01T12:30:05+01:00", "-03:30", "2026-03-01T11:30:05Z"),
+        ] {
+            let read = instant(text, &zone.parse().unwrap()).ok().unwrap();
+            assert_eq!(read, expected.parse::<DateTime<Utc>>().unwrap(), "{text}");
+        }
+        for wrong in ["", "yesterday", "2026-13-01", "2026-03-01 25:00", "12:00", "+12345-01-01"] {
+            let failure = instant(wrong, &Zone::UTC).unwrap_err();
+            assert!(failure.is_usage() && failure.message.contains("is no time: write `2026-03-01`"), "{wrong}");
+        }
+    }
+
+    #[cfg(feature = "tzdata")]
+    #[test]
+    fn a_time_that_comes_twice_is_the_first_and_one_that_is_left_out_comes_as_if_it_were_not() {
+        let berlin = "Europe/Berlin".parse().unwrap();
+        for (text, expected) in [
+            ("2026-10-25 02:30", "2026-10-25T00:30:00Z"),
+            ("2026-10-25 03:30", "2026-10-25T02:30:00Z"),
+            ("2026-03-29 02:30", "2026-03-29T01:30:00Z"),
+            ("2026-03-29 03:30", "2026-03-29T01:30:00Z"),
+            ("2026-07-01", "2026-06-30T22:00:00Z"),
+        ] {
+            assert_eq!(instant(text, &berlin).ok().unwrap(), expected.parse::<DateTime<Utc>>().unwrap(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! A backfill: an operator lets the occurrences of an event in a range of the past run again, whether or not they ran.
+//!
+//! Its occurrences run one after another, each like a run by hand, with a claim that no other backfill has made.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::base::error::{MutexError, debug_as_display};
+use crate::base::escape::Named;
+use crate::event::definition::Definition;
+use crate::event::protection::claim::BackfillClaims;
+use crate::lease::label::LONGEST;
+use crate::lease::name::{InvalidName, MutexName};
+use crate::outcome::skip_reason::SkipReason;
+use crate::schedule::report::{Entry, Report, Verdict, time_in};
+use crate::schedule::run_admission::BATCH_SIZE;
+use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
+use crate::schedule::shutdown::Shutdown;
+use crate::schedule::tick_context::{StartedBy, TickContext};
+use crate::schedule::tick_plan::planned_run::PlannedRun;
+use crate::store::event_mutex::{description::Scope, held::Names};
+use crate::time::{clock::shown::to_the_second, tick::Tick};
+
+/// The numbers of occurrences that one backfill may run.
+const MOST: RangeInclusive<usize> = 1..=10_000;
+
+/// The most occurrences of a range.
+const MOST_IN_RANGE: usize = 1_000_000;
+
+/// How many occurrences are shown one by one at each end of a long list.
+const SHOWN: usize = 5;
+
+/// The occurrences that a backfill would run, see [`Schedule::backfill`]. `Display` lists them. [`run`](Self::run) runs them.
+///
+/// ```
+/// use soloist::observe::Backfill;
+///
+/// fn run_if_short(backfill: Backfill<'_>) {
+///     println!("{backfill}");
+///     if backfill.occurrences().len() <= 100 {
+///         println!("{}", backfill.run());
+///     }
+/// }
+/// ```
+#[derive(Clone)]
+#[must_use = "a backfill runs nothing before `run()`"]
+pub struct Backfill<'a> {
+    schedule: &'a Schedule,
+    /// The index of the event.
+    event: usize,
+    range: Range<DateTime<Utc>>,
+    /// The occurrences of the range, oldest first, without the earliest ones of too many.
+    in_range: Vec<DateTime<Utc>>,
+    /// How many of the range are left out, because they are too many.
+    too_many: usize,
+    claims: BackfillClaims,
+    /// Those of `in_range` that no backfill has claimed.
+    open: Vec<DateTime<Utc>>,
+    past_filters: bool,
+}
+
+impl Schedule {
+    /// Plans to run the occurrences of one event in this range of the past again, whether or not they ran: from the begin of the range
+    /// on and before its end, `most` of them at most, from 1 to 10,000. If there are more, the latest are planned. The plan lists
+    /// them; nothing runs before [`Backfill::run`].
+    ///
+    /// Each occurrence runs as by [`run_event`](Self::run_event), oldest first, one after another, also those of an event that is
+    /// [in the background](crate::Event::in_background). The task reads from [`Run::occurrence`](crate::Run::occurrence) what it
+    /// runs for.
+    ///
+    /// - **Two operators do not double it.** Each occurrence has a claim in the store of the event, also without
+    ///   [`on_one_server`](crate::Event::on_one_server). No other backfill runs a claimed occurrence for 30 days, unless it runs
+    ///   [`again`](Backfill::again). A store in memory knows the backfills of its own process only.
+    /// - **It is apart from the timetable.** The promise of one start per occurrence is about timetables: a backfill runs an
+    ///   occurrence although its timetable ran it. What is due meanwhile, and what [`catch_up`](crate::Event::catch_up) makes up
+    ///   for, does not read the claims of a backfill, nor makes them.
+    /// - **It waits for a run of its event**, and never runs beside it, if the event is
+    ///   [`without_overlapping`](crate::Event::without_overlapping). It lets occurrences go first that wait in the
+    ///   [queue](crate::Event::on_overlap). Without a queue, what is due while it has the lease overlaps, as with any run.
+    /// - **Filters and pauses count.** A refused occurrence is skipped, and makes no claim. An outage of the store never lets it run
+    ///   [unprotected](crate::OutagePolicy::RunUnprotected).
+    ///
+    /// # Errors
+    ///
+    /// There is no event of this name, `most` or the range is wrong, or the store did not say which claims it has. If nothing is due
+    /// in the range, the plan is empty, and says so.
+    ///
+    /// ```
+    /// use chrono::{DateTime, Utc};
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |run| println!("the report of {}", run.occurrence())).hourly())?;
+    /// let day: [DateTime<Utc>; 2] = ["2026-03-01T00:00:00Z".parse()?, "2026-03-02T00:00:00Z".parse()?];
+    /// let backfill = schedule.backfill("reports", day[0]..day[1], 100)?;
+    /// println!("{backfill}");
+    /// assert_eq!(backfill.occurrences().len(), 24);
+    /// assert!(!backfill.run().is_failure());
+    /// // All of them are claimed now.
+    /// assert!(schedule.backfill("reports", day[0]..day[1], 100)?.occurrences().is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn backfill(
+        &self,
+        event: &str,
+        range: Range<DateTime<Utc>>,
+        most: usize,
+    ) -> Result<Backfill<'_>, BackfillError> {
+        let event = self.index_of(event).map_err(BackfillError::UnknownEvent)?;
+        let (from, until, now) = (range.start, range.end, self.clock.now());
+        if !MOST.contains(&most) {
+            return Err(BackfillError::Most { most });
+        }
+        if until <= from {
+            return Err(BackfillError::EmptyRange { from, until });
+        }
+        if until > now {
+            return Err(BackfillError::Future { until, now });
+        }
+        let before = from.checked_sub_signed(TimeDelta::nanoseconds(1)).unwrap_or(from);
+        let (mut in_range, mut too_many) = (VecDeque::new(), 0);
+        for occurrence in self.events[event].upcoming(before).take_while(|occurrence| *occurrence < until) {
+            in_range.push_back(occurrence);
+            if in_range.len() > most {
+                in_range.pop_front();
+                too_many += 1;
+            }
+            if in_range.len() + too_many > MOST_IN_RANGE {
+                return Err(BackfillError::TooManyInRange { from, until });
+            }
+        }
+        let (in_range, claims) = (Vec::from(in_range), BackfillClaims::default());
+        let (open, past_filters) = (Vec::new(), false);
+        Backfill { schedule: self, event, range, in_range, too_many, claims, open, past_filters }.with_open()
+    }
+}
+
+impl Backfill<'_> {
+    /// Returns the plan for another set of claims, under this label: it has all occurrences of the range that no backfill has run
+    /// again under the label. So two operators who say one label share the work, and do not double it.
+    ///
+    /// # Errors
+    ///
+    /// The label is no line that people can read, or has more than 100 characters; or the store did not say which claims it has.
+    ///
+    /// ```
+    /// # use chrono::{DateTime, TimeDelta, Utc};
+    /// # use soloist::{Event, Schedule};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut schedule = Schedule::in_process();
+    /// # schedule.add(Event::call("reports", |_| {}).hourly())?;
+    /// # let range = DateTime::UNIX_EPOCH..DateTime::UNIX_EPOCH + TimeDelta::hours(3);
+    /// assert!(!schedule.backfill("reports", range.clone(), 100)?.run().is_failure());
+    /// let again = schedule.backfill("reports", range, 100)?.again("the prices were wrong")?;
+    /// assert_eq!(again.occurrences().len(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn again(self, label: impl Into<Arc<str>>) -> Result<Self, BackfillError> {
+        let label = label.into();
+        MutexName::readable_up_to(Arc::clone(&label), LONGEST).map_err(BackfillError::Label)?;
+        Self { claims: BackfillClaims { again: Some(label) }, ..self }.with_open()
+    }
+
+    /// Returns the plan, which runs whatever the event's filters say.
+    #[cfg(feature = "cli")]
+    pub(crate) fn past_filters(self, past_filters: bool) -> Self {
+        Self { past_filters, ..self }
+    }
+
+    /// Returns the occurrences that it would run, oldest first.
+    pub fn occurrences(&self) -> &[DateTime<Utc>] {
+        &self.open
+    }
+
+    /// Runs the occurrences, and returns when the last of them has ended. The report has an entry for each.
+    ///
+    /// After a failed run the next one follows. The report ends with the first occurrence that is skipped because the process shuts
+    /// down, the event is paused, its store is unavailable, or a run of it is [stuck](crate::Event::stuck_after): those after it
+    /// would be skipped, too. A later backfill runs them, because they are not claimed.
+    pub fn run(self) -> Report {
+        let Self { schedule, event, .. } = self;
+        let _ticking = schedule.shutdown.as_ref().map(Shutdown::tick);
+        schedule.tell_begin();
+        let (began, mut entries) = (schedule.clock.now(), Vec::new());
+        for occurrence in &self.open {
+            let zone = &self.event().timetable.zone;
+            let tick = Tick::at(schedule.clock.now(), zone).with_occurrence(*occurrence, zone);
+            let context = TickContext::new(schedule, StartedBy::Backfill(&self.claims));
+            let context = TickContext { past_filters: self.past_filters, ..context };
+            entries.push(Schedule::run_one(PlannedRun::new(event, tick, &context)));
+            if entries.last().is_some_and(ends_backfill) {
+                break;
+            }
+        }
+        schedule.finish_run_log();
+        Report::new(began, entries, schedule.shutdown.as_ref())
+    }
+
+    /// Reads which occurrences no backfill has claimed.
+    fn with_open(mut self) -> Result<Self, BackfillError> {
+        let Definition { name, protection, .. } = self.event();
+        let store = &*self.schedule.store_of(self.event()).mutex;
+        let claim = |occurrence: &DateTime<Utc>| self.claims.name_and_term(&protection.mutex, name, *occurrence).0;
+        let mut open = Vec::new();
+        for batch in self.in_range.chunks(BATCH_SIZE) {
+            let claims: Vec<MutexName> = batch.iter().map(claim).collect();
+            let held = match store.held(Names::Each(&claims)) {
+                Err(error) if error.is_unsupported() => Vec::new(),
+                held => held.map_err(BackfillError::Store)?,
+            };
+            let is_open = |claim: &MutexName| held.iter().all(|held| held.name() != claim);
+            open.extend(
+                batch.iter().zip(&claims).filter(|(_, claim)| is_open(claim)).map(|(occurrence, _)| occurrence),
+            );
+        }
+        self.open = open;
+        Ok(self)
+    }
+
+    fn event(&self) -> &Definition {
+        &self.schedule.events[self.event]
+    }
+
+    /// Returns why nothing is due in the range.
+    fn why_none(&self) -> String {
+        let Definition { name, timetable, runs_here, .. } = self.event();
+        let [from, until] = [self.range.start, self.range.end].map(|at| time_in(&timetable.zone, at));
+        let name = Named(name);
+        if !runs_here {
+            return format!("{name} is never due in this environment");
+        }
+        let next = self.event().upcoming(self.range.end - TimeDelta::nanoseconds(1)).next();
+        let next = next.map_or_else(String::new, |next| format!(", and next at {}", time_in(&timetable.zone, next)));
+        format!("{name} is not due from {from} until {until}; it is due {}{next}", timetable.in_words())
+    }
+}
+
+/// Returns whether the occurrences that follow would be skipped for the reason of this one.
+fn ends_backfill(entry: &Entry) -> bool {
+    match entry.verdict() {
+        Verdict::Ran(_) => false,
+        Verdict::Skipped(reason) => {
+            !matches!(reason, SkipReason::Filtered(_) | SkipReason::FilterPanicked(_) | SkipReason::RanElsewhere(_))
+        }
+    }
+}
+
+impl fmt::Display for Backfill<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Definition { name, timetable, .. } = self.event();
+        if self.in_range.is_empty() {
+            return f.write_str(&self.why_none());
+        }
+        let (count, claimed) = (self.open.len(), self.in_range.len() - self.open.len());
+        let s = if count == 1 { "" } else { "s" };
+        write!(f, "{}: {count} occurrence{s} to run, oldest first", Named(name))?;
+        let hidden = if count > 2 * SHOWN + 1 { SHOWN..count - SHOWN } else { 0..0 };
+        for (at, occurrence) in self.open.iter().enumerate() {
+            if at == hidden.start && !hidden.is_empty() {
+                write!(f, "\n  ({} more)", hidden.len())?;
+            } else if !hidden.contains(&at) {
+                write!(f, "\n  {}", time_in(&timetable.zone, *occurrence))?;
+            }
+        }
+        if self.too_many > 0 {
+            let first = time_in(&timetable.zone, self.in_range[0]);
+            write!(f, "\nleft out, because they are too many for one backfill: {} before {first}", self.too_many)?;
+        }
+        if claimed > 0 {
+            write!(
+                f,
+                "\nleft out, because a backfill of the last 30 days has run them: {claimed}; `again` with a label runs them"
+            )?;
+        }
+        if self.schedule.store_of(self.event()).scope == Scope::Process {
+            f.write_str("\nits store is in memory: backfills of other processes do not know of this one")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Backfill<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backfill")
+            .field("event", &self.event().name)
+            .field("range", &self.range)
+            .field("again", &self.claims.again)
+            .field("occurrences", &self.open.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The reason why a [backfill](Schedule::backfill) can't be planned.
+///
+/// ```
+/// use chrono::DateTime;
+/// use soloist::{Event, Schedule};
+///
+/// # fn main() -> Result<(), soloist::AddError> {
+/// let mut schedule = Schedule::in_process();
+/// schedule.add(Event::call("reports", |_| {}).hourly())?;
+/// let error = schedule.backfill("reports", DateTime::UNIX_EPOCH..DateTime::UNIX_EPOCH, 100).unwrap_err();
+/// assert!(error.to_string().starts_with("the range from 1970-01-01T00:00:00Z until 1970-01-01T00:00:00Z is empty"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackfillError {
+    /// The schedule has no event of this name.
+    #[error(transparent)]
+    UnknownEvent(UnknownEvent),
+    /// It is to run too few or too many occurrences.
+    #[error("a backfill of {most} occurrences at most: use 1 to 10,000")]
+    #[non_exhaustive]
+    Most {
+        /// How many it was to run at most.
+        most: usize,
+    },
+    /// The range has no time.
+    #[error(
+        "the range from {} until {} is empty: write the earlier time first; the end is not part of the range",
+        to_the_second(*from), to_the_second(*until)
+    )]
+    #[non_exhaustive]
+    EmptyRange {
+        /// The begin of the range.
+        from: DateTime<Utc>,
+        /// Its end.
+        until: DateTime<Utc>,
+    },
+    /// The range ends in the future.
+    #[error(
+        "the range ends at {}, and it is {}: let it end now or earlier, because the timetable runs what is due later",
+        to_the_second(*until), to_the_second(*now)
+    )]
+    #[non_exhaustive]
+    Future {
+        /// The end of the range.
+        until: DateTime<Utc>,
+        /// The time on the clock of the schedule.
+        now: DateTime<Utc>,
+    },
+    /// The range is too large.
+    #[error(
+        "more than 1,000,000 occurrences are due from {} until {}: use a shorter range",
+        to_the_second(*from), to_the_second(*until)
+    )]
+    #[non_exhaustive]
+    TooManyInRange {
+        /// The begin of the range.
+        from: DateTime<Utc>,
+        /// Its end.
+        until: DateTime<Utc>,
+    },
+    /// The label is no line that people can read, or is too long.
+    #[error("the label of `again` can't be used: {0}")]
+    Label(InvalidName),
+    /// The store gave no answer.
+    #[error(transparent)]
+    Store(MutexError),
+}
+
+debug_as_display!(BackfillError);
