@@ -13,7 +13,7 @@ use soloist::{
 };
 
 use crate::scripted::Scripted;
-use crate::support::{Diary, HOUR, at, holder, until};
+use crate::support::{Diary, HOUR, PATIENCE, at, holder, until};
 
 #[cfg(all(unix, feature = "redis", feature = "mysql", feature = "postgres"))]
 mod two_operators;
@@ -222,21 +222,27 @@ fn a_wrong_order_is_refused_with_what_to_do() {
     }
 }
 
+/// Returns the schedule, and a receiver of the occurrences that wait.
+fn told_of_waits(schedule: Schedule) -> (Schedule, mpsc::Receiver<Option<DateTime<Utc>>>) {
+    let (waits, waiting) = mpsc::channel();
+    let schedule = schedule.observe(move |notice: &Notice<'_>| {
+        if let Step::Queued { .. } = notice.step() {
+            let _ = waits.send(notice.occurrence());
+        }
+    });
+    (schedule, waiting)
+}
+
 #[test]
 fn it_waits_for_a_run_of_its_event_and_never_runs_beside_it() {
     let place = Place::new();
     let schedule = place.schedule(place.event().without_overlapping());
-    let (waits, waiting) = mpsc::channel();
-    let schedule = schedule.observe(move |notice: &Notice<'_>| {
-        if let Step::Queued { .. } = notice.step() {
-            waits.send(notice.occurrence()).unwrap();
-        }
-    });
+    let (schedule, waiting) = told_of_waits(schedule);
     let request = LeaseRequest::new(MutexName::lease("e").unwrap(), Term::MAX, &(&place.clock).into());
     let run = place.store.create(&request).unwrap().expect("it is free");
     let report = std::thread::scope(|scope| {
         let operator = scope.spawn(|| plan(&schedule, "10:00", "12:00").run());
-        assert_eq!(waiting.recv().unwrap(), Some(on_the_day("10:00")));
+        assert_eq!(waiting.recv_timeout(PATIENCE).unwrap(), Some(on_the_day("10:00")));
         for _ in 0..10 {
             place.clock.advance(Duration::from_secs(1));
         }
@@ -262,7 +268,14 @@ fn it_does_not_wait_for_a_run_that_is_stuck() {
     let request = LeaseRequest::new(MutexName::lease("e").unwrap(), Term::MAX, &(&place.clock).into());
     let _run = place.store.create(&request).unwrap().expect("it is free");
     place.clock.advance(2 * HOUR);
-    let report = plan(&schedule, "10:00", "12:00").run();
+    let shutdown = Shutdown::new();
+    let schedule = schedule.with_shutdown(&shutdown);
+    let report = std::thread::scope(|scope| {
+        let operator = scope.spawn(|| plan(&schedule, "10:00", "12:00").run());
+        let _ = until(|| operator.is_finished());
+        shutdown.trigger();
+        operator.join().unwrap()
+    });
     assert_eq!(skips(&report), ["10:00 stuck"]);
     assert!(report.is_failure() && place.ran().is_empty());
     assert_eq!(plan(&schedule, "10:00", "12:00").occurrences().len(), 2, "none is claimed");
@@ -272,15 +285,13 @@ fn it_does_not_wait_for_a_run_that_is_stuck() {
 fn an_occurrence_that_waits_in_the_queue_goes_first() {
     let place = Place::new();
     let schedule = place.schedule(place.event().on_one_server().without_overlapping().on_overlap(Overlap::QueueOne));
+    let (schedule, waiting) = told_of_waits(schedule);
     let mark = MutexName::lease("e").unwrap().mark("e", "queue 1");
     let request = LeaseRequest::new(mark, Term::MAX, &(&place.clock).into());
     let waiter = place.store.create(&request).unwrap().expect("it is free");
     std::thread::scope(|scope| {
         let operator = scope.spawn(|| plan(&schedule, "11:00", "12:00").run());
-        for _ in 0..10 {
-            place.clock.advance(Duration::from_secs(1));
-        }
-        assert_eq!(place.ran(), [] as [&str; 0]);
+        waiting.recv_timeout(PATIENCE).expect("it waits");
         place.store.forget(&waiter).unwrap();
         until(|| {
             place.clock.advance(Duration::from_secs(1));
@@ -349,7 +360,9 @@ fn an_outage_ends_it_and_nothing_runs_unprotected() {
     let store = Scripted::over(place.store.clone())
         .before(move |call| if out.load(Ordering::SeqCst) { call.times_out() } else { Ok(()) });
     let event = place.event().without_overlapping().on_outage(OutagePolicy::RunUnprotected);
-    let schedule = place.on(store, event);
+    // A schedule without a name can't be paused, so that nothing else keeps it from running.
+    let mut schedule = Schedule::new(store).with_clock(&place.clock);
+    schedule.add(event).unwrap();
     let planned = plan(&schedule, "09:00", "12:00");
     is_out.store(true, Ordering::SeqCst);
     let report = planned.run();

@@ -1,6 +1,6 @@
 //! Two operators backfill a day of minutes at once, on each store: each occurrence runs once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -44,10 +44,11 @@ fn operate(protection: &str, schedule: &Schedule, begin: impl FnOnce()) {
     let mut planned = plan().expect("the store answers");
     assert_eq!(planned.occurrences().len(), minutes(protection) as usize);
     begin();
+    let mut ran = BTreeSet::new();
     loop {
         for entry in planned.run().entries() {
             let is_fine = match entry.verdict() {
-                Verdict::Ran(outcome) => !outcome.is_failure(),
+                Verdict::Ran(outcome) => !outcome.is_failure() && ran.insert(entry.occurrence()),
                 Verdict::Skipped(reason) => {
                     matches!(reason, SkipReason::RanElsewhere(_) | SkipReason::StoreUnavailable(_))
                 }
