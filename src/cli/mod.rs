@@ -154,7 +154,7 @@ pub async fn run_matches_async<E: Into<Box<dyn Error>>>(
     let matches = matches.clone();
     let answered = on_a_thread(move || {
         let Some((name, arguments)) = matches.subcommand() else {
-            return Ok(CommandAnswer::nothing().with_code(USAGE));
+            return Ok(answer::CommandAnswer::nothing().with_code(USAGE));
         };
         made.and_then(|schedule| schedule_commands::carry_out(name, arguments, schedule))
     });
