@@ -85,15 +85,10 @@ fn summary(report: &Report, planned: usize) -> (String, u8) {
     let failed = count(|verdict| matches!(verdict, Verdict::Ran(outcome) if outcome.is_failure()));
     let elsewhere = count(|verdict| matches!(verdict, Verdict::Skipped(SkipReason::RanElsewhere(_))));
     let not_run = planned - ran - elsewhere;
-    let mut summary = format!("{ran} of {planned} ran");
-    for (count, what) in
-        [(failed, "of them failed"), (elsewhere, "were taken by another backfill"), (not_run, "did not run")]
-    {
-        if count > 0 {
-            summary.push_str(&format!(", {count} {what}"));
-        }
-    }
-    (summary, if report.is_failure() || not_run > 0 { FAILED } else { 0 })
+    let counts = [(failed, "of them failed"), (elsewhere, "were taken by another backfill"), (not_run, "did not run")];
+    let others = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+    let parts: Vec<String> = std::iter::once(format!("{ran} of {planned} ran")).chain(others).collect();
+    (parts.join(", "), if report.is_failure() || not_run > 0 { FAILED } else { 0 })
 }
 
 /// Returns the range that the arguments say, on the clocks of the event's zone.

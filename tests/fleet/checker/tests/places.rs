@@ -33,7 +33,7 @@ const ONE_WAITS: &str = "
 #[test]
 fn a_queue_that_is_full_while_a_place_is_free_is_found() {
     full(1, ONE_WAITS).passes();
-    full(2, ONE_WAITS).fails_with("of 2026-03-01T00:02:00Z between 1.001 and 1.002 s, where at most 1 of 2 places");
+    full(2, ONE_WAITS).fails_with("of 2096-03-01T00:02:00Z between 1.001 and 1.002 s, where at most 1 of 2 places");
     // The queue had room until the second came.
     let late = ONE_WAITS.replace("2     5 skipped 0 ran_elsewhere", "2  1100 skipped 0 queued");
     full(1, &late).fails_with("at most 0 of 1 places");
