@@ -208,7 +208,7 @@ mod book {
 
     pages! {
         README alerts another_scheduler async_service choosing_a_store commands comparison costs frequencies from_flock glossary
-        logs measured migration observing operators promises protections queues scenarios service stores testing timetables
+        jitter logs measured migration observing operators promises protections queues scenarios service stores testing timetables
         troubleshooting under_fire ways_out
     }
 }

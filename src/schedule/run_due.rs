@@ -1,5 +1,6 @@
 //! One tick, `run_due`: plans which events run, runs them, and reports. And one run by hand, `run_event`.
 
+use std::ptr;
 use std::sync::atomic::Ordering;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -22,15 +23,12 @@ use crate::event::catch_up::Missed;
 use crate::event::definition::Definition;
 use crate::event::protection::claim::CLAIM_MARGIN;
 use crate::observe::{
-    notice::incident::Incident,
+    notice::incident::{Incident, MOST_COUNTED},
     notice::{About, Step},
 };
 use crate::observe::{tell::log, tell::trace::TraceSpan};
 use crate::outcome::skip_reason::SkipReason;
 use crate::time::{tick::Tick, zone::Zone};
-
-/// The most missed occurrences that are counted for the log.
-const MOST_COUNTED: usize = 1_000_000;
 
 impl Schedule {
     /// Runs one tick: every event that is due in the minute of `now`. Returns when all have ended.
@@ -91,8 +89,7 @@ impl Schedule {
             let until = now.min(Tick::at(next, &Zone::UTC).next_minute() - instant).max(next);
             let mut plan = self.plan_tick(until, since);
             for (event, tick) in plan.due.iter_mut().chain(&mut plan.maybe_missed) {
-                let zone = &self.events[*event].timetable.zone;
-                *tick = Tick::at(now, zone).with_occurrence(tick.occurrence(), zone);
+                *tick = self.events[*event].timetable.tick(now, tick.occurrence());
             }
             entries.extend(self.tick(&plan).into_entries());
             since = until;
@@ -150,7 +147,7 @@ impl Schedule {
     #[cfg(feature = "cli")]
     pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
         let (event, due) = (self.index_of(name)?, self.last_due(name, now)?);
-        let report = due.map(|due| self.tick(&self.plan_tick(due, DateTime::<Utc>::MIN_UTC).only(event)));
+        let report = due.map(|due| self.tick(&self.plan_one(event, due)));
         self.finish_run_log();
         Ok(report.and_then(|report| report.into_entries().pop()))
     }
@@ -164,7 +161,7 @@ impl Schedule {
         let window =
             protection.claim.as_ref().and_then(|_| TimeDelta::from_std(claim_window.0).ok()).unwrap_or_default();
         let Some(due) = self.last_due_within(name, now, window)? else { return Ok(None) };
-        let tick = Tick::at(now, &timetable.zone).with_occurrence(due, &timetable.zone);
+        let tick = timetable.tick(now, due);
         let context = TickContext::new(self, StartedBy::Timetable);
         let planned = PlannedRun { missed: Some(Missed::Confirmed), ..PlannedRun::new(event, tick, &context) };
         Ok(Some(self.run_alone(planned)))
@@ -179,7 +176,7 @@ impl Schedule {
         let first = zone.first_showing(now);
         let Some(due) = first.and_then(|first| self.last_due(name, first).ok().flatten()) else { return Ok(false) };
         let context = TickContext::new(self, StartedBy::Timetable);
-        let planned = PlannedRun::new(event, Tick::at(now, zone).with_occurrence(due, zone), &context);
+        let planned = PlannedRun::new(event, self.events[event].timetable.tick(now, due), &context);
         planned.claim_name().map_or(Ok(false), |claim| planned.store.mutex.exists(&claim))
     }
 
@@ -232,12 +229,16 @@ impl Schedule {
         let context = TickContext::new(self, StartedBy::Timetable);
         let planned_runs = due.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, &context));
         let mut planned_runs: Vec<_> = planned_runs.collect();
+        let is_one_event = |run: &PlannedRun<'_>, next: &PlannedRun<'_>| ptr::eq(run.event, next.event);
         if refusal.is_some() {
             for (event, tick) in maybe_missed {
                 self.events[*event].catch_up.iter().for_each(|catch_up| catch_up.end(tick.occurrence()));
             }
         } else if !self.catch_up_events.is_empty() {
             planned_runs = Self::with_missed(plan, planned_runs, &context);
+        }
+        for of_event in planned_runs.chunk_by_mut(is_one_event).filter(|runs| runs.len() > 1) {
+            of_event.iter_mut().for_each(|planned| planned.is_backlog = true);
         }
         if let Some(pauses) = &context.pauses {
             pauses.watch(planned_runs.iter().filter_map(PlannedRun::own_pause_to_read).cloned().collect());
@@ -266,11 +267,6 @@ impl Schedule {
             planned_runs.extend(check_missed(of_event).into_iter().map(|missed| (candidates[0].0, missed)));
         }
         planned_runs.sort_by_key(|(event, planned)| (*event, planned.occurrence()));
-        for of_event in planned_runs.chunk_by_mut(|(event, _), (next, _)| event == next).filter(|runs| runs.len() > 1) {
-            for (_, planned) in of_event {
-                planned.is_backlog = true;
-            }
-        }
         planned_runs.into_iter().map(|(_, planned)| planned).collect()
     }
 }

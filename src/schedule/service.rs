@@ -20,7 +20,7 @@ use super::tick_plan::planned_run::PlannedRun;
 use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::{About, Step};
 use crate::outcome::skip_reason::SkipReason;
-use crate::time::clock::{random_below, wall_plus};
+use crate::time::clock::wall_plus;
 use crate::time::{tick::Tick, zone::Zone};
 
 #[cfg(feature = "tokio")]
@@ -91,7 +91,7 @@ impl Schedule {
             let notices = LoopNotices::start(scope);
             let threads = TickThreads { scope, schedule: &schedule, report: &drop, notices };
             threads.notices.tell(|| schedule.write_all_markers());
-            let plan = schedule.plan_tick(now, DateTime::<Utc>::MIN_UTC).only_claimed(&schedule);
+            let plan = schedule.plan_tick(now, now - TimeDelta::minutes(1)).only_claimed(&schedule);
             threads.tick(plan, Duration::ZERO);
             while !shutdown.is_triggered() {
                 // In this order, so that a delay between the two readings makes the loop wake up early, and not late.
@@ -100,7 +100,7 @@ impl Schedule {
                 threads.notices.tell_alive(&schedule.observers);
                 if let Some(since) = progress.tick(now, |after, until| schedule.log_missed_minutes(after, until)) {
                     let plan = schedule.plan_tick(now, since);
-                    let late = plan.lateness().saturating_sub(schedule.jitter);
+                    let late = plan.lateness();
                     threads.tick(plan, late);
                 }
                 shutdown.sleep_until(moment.plus(schedule.rest(&progress, now)), &waiting);
@@ -130,9 +130,13 @@ impl Schedule {
     /// ```
     pub fn run_minute(&self, now: DateTime<Utc>) -> Report {
         let end = Tick::at(now, &Zone::UTC).next_minute();
+        // The call in the minute before has run the occurrences of that minute.
+        let before_it = Tick::at(now, &Zone::UTC).occurrence() - TimeDelta::seconds(1);
         let next_after = |now| self.due_index.next_look(now).filter(|next| *next < end);
         if next_after(now).is_none() {
-            return self.run_due(now);
+            let report = self.tick(&self.plan_tick(now, before_it));
+            self.finish_run_log();
+            return report;
         }
         let (first, began) = (now, self.clock.moment());
         let shutdown = self.shutdown.clone().unwrap_or_default();
@@ -142,8 +146,7 @@ impl Schedule {
         thread::scope(|scope| {
             let waiting = shutdown.waiting(&self.clock);
             let threads = TickThreads { scope, schedule: self, report: &report, notices: LoopNotices::default() };
-            // The call in the minute before has run the occurrences of that minute.
-            let (mut now, mut since) = (first, Tick::at(first, &Zone::UTC).occurrence() - TimeDelta::seconds(1));
+            let (mut now, mut since) = (first, before_it);
             while now < end {
                 threads.tick(self.plan_tick(now, since), Duration::ZERO);
                 let Some(next) = next_after(now) else { break };
@@ -162,20 +165,11 @@ impl Schedule {
         Report::new(first, entries, self.shutdown.as_ref())
     }
 
-    /// Returns the random delay of the tick at `next`.
-    fn delay_of(&self, next: DateTime<Utc>) -> Duration {
-        let after = self.due_index.next_look(next).and_then(|after| (after - next).to_std().ok()).unwrap_or_default();
-        random_below(self.jitter.min(after * 9 / 10))
-    }
-
     /// Returns how long the loop sleeps at `now`: until the next tick, a minute at most.
     fn rest(&self, progress: &TickProgress, now: DateTime<Utc>) -> Duration {
         let next = self.due_index.next_look(progress.ticked_until(now));
-        let rest = next.and_then(|next| (next - now).to_std().ok()).filter(|rest| *rest < LONGEST_SLEEP);
-        match (rest, next) {
-            (Some(rest), Some(next)) => (rest + self.delay_of(next)).min(LONGEST_SLEEP),
-            _ => LONGEST_SLEEP,
-        }
+        let rest = next.and_then(|next| (next - now).to_std().ok());
+        rest.map_or(LONGEST_SLEEP, |rest| rest.min(LONGEST_SLEEP))
     }
 
     /// Tells the stores since when they know the events that make up for missed occurrences.
@@ -226,7 +220,7 @@ mod tests {
 
     #[test]
     fn an_hour_in_which_none_of_ten_thousand_events_is_due_has_sixty_wake_ups() {
-        let mut schedule = Schedule::in_process().with_jitter(Duration::from_secs(2));
+        let mut schedule = Schedule::in_process();
         for number in 0..10_000 {
             let event = Event::call(format!("event {number}"), |_| {});
             // Half of them would need every second, at a time that is not in this hour.

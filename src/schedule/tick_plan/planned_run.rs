@@ -84,9 +84,8 @@ impl<'a> PlannedRun<'a> {
 
     /// Returns the details that name its claim; `None` by hand, because such a run makes no claim.
     pub(crate) fn claimant(&self) -> Option<Claimant<'_>> {
-        let (event, zone) = (&self.event.name, &self.event.timetable.zone);
-        let window = self.claim_window();
-        (self.context.started_by == StartedBy::Timetable).then_some(Claimant { event, tick: &self.tick, zone, window })
+        let claimant = self.event.claimant(&self.tick, self.claim_window());
+        (self.context.started_by == StartedBy::Timetable).then_some(claimant)
     }
 
     /// Returns for how long after its tick began it may ask for its claim: while no server's claim on it can have expired.
@@ -187,7 +186,7 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns how long after its occurrence the tick came.
+    /// Returns how long after the start of its occurrence the tick came.
     #[inline]
     pub(crate) fn lateness(&self) -> Duration {
         (self.tick.now() - self.occurrence()).to_std().unwrap_or_default()
@@ -196,6 +195,11 @@ impl<'a> PlannedRun<'a> {
     /// Returns the lateness of a missed occurrence; zero for a due one.
     pub(crate) fn missed_by(&self) -> Duration {
         if self.missed.is_some() { self.lateness() } else { Duration::ZERO }
+    }
+
+    /// Returns when its occurrence starts by the timetable.
+    pub(crate) fn start(&self) -> DateTime<Utc> {
+        self.event.start_of(self.tick.occurrence())
     }
 
     pub(crate) fn occurrence(&self) -> DateTime<Utc> {
