@@ -1,5 +1,5 @@
 //! Ticks in memory whose report is kept: what metrics add to a hundred due events, and a thousand in the background beside one
-//! after another. And ticks in which nothing is due: of crontabs, and of intervals.
+//! after another. And ticks in which nothing is due, of each kind of timetable.
 //!
 //! On the system's clock, as in life, and in turns, tick by tick: a machine's speed changes within a second.
 
@@ -110,7 +110,7 @@ fn background(criterion: &mut Criterion) {
     );
 }
 
-/// Measures ticks in which nothing is due, of crontabs and of intervals.
+/// Measures ticks in which nothing is due: of crontabs, of schedules with seconds, of intervals, and of crontabs with a jitter.
 fn idle(criterion: &mut Criterion) {
     const EVENTS: u32 = 10_000;
     // The 1st of January 2026, a Thursday, at 12:00.
@@ -118,15 +118,23 @@ fn idle(criterion: &mut Criterion) {
     let mut random = fastrand::Rng::with_seed(3);
     let mut group = criterion.benchmark_group("idle");
     group.throughput(Throughput::Elements(EVENTS.into()));
-    for (name, is_of_intervals) in [("crontabs", false), ("intervals", true)] {
+    for name in ["crontabs", "seconds", "intervals", "jitter"] {
         let schedule = Schedule::in_process();
         for number in 0..EVENTS {
             let event = Event::call(format!("event {number}"), |_| {});
-            let event = if is_of_intervals {
-                let interval = Duration::from_secs(60 * random.u64(2..100_000));
-                event.every(interval).anchored_at(now - TimeDelta::minutes(1))
-            } else {
-                event.cron(&format!("{} {} * * *", random.u32(1..60), random.u32(0..24)))
+            // None is due from 11:00 to 14:00.
+            let (minute, hour) = (random.u32(1..60), random.u32(14..35) % 24);
+            let event = match name {
+                "intervals" => {
+                    let interval = Duration::from_secs(60 * random.u64(2..100_000));
+                    event.every(interval).anchored_at(now - TimeDelta::minutes(1))
+                }
+                "seconds" => {
+                    let schedule = format!("{} {minute} {hour} * * *", random.u32(1..60));
+                    event.on(schedule.parse::<cron::Schedule>().expect("it is in order"))
+                }
+                "jitter" => event.cron(&format!("{minute} {hour} * * *")).jitter(Duration::from_secs(300)),
+                _ => event.cron(&format!("{minute} {hour} * * *")),
             };
             schedule.add(event).expect("the event is in order");
         }

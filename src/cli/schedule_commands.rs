@@ -14,9 +14,9 @@ use super::arguments::{duration_of, text};
 use super::backfill_command::backfill;
 use super::live_view::LiveView;
 use super::store_commands;
-use super::tables::{holding, how_it_ended, lines, marked, pause_in_words, table_or, time};
+use super::tables::{holding, how_it_ended, lines, marked, pause_in_words, start_time, table_or, time};
 use crate::base::escape::{Chain, Named, OneLine};
-use crate::event::definition::Definition;
+use crate::event::definition::{Definition, Start};
 use crate::event::protection::claim::CLAIM_MARGIN;
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::history::logged_run::RunState;
@@ -41,15 +41,17 @@ struct EventForm {
     timetable: String,
     zone: String,
     next_due: Vec<DateTime<Utc>>,
+    next_occurrences: Vec<DateTime<Utc>>,
     is_over: bool,
     protections: Vec<String>,
     conditions: Vec<String>,
 }
 
-/// A due time, as `next --json` shows it.
+/// A start, as `next --json` shows it.
 #[derive(serde::Serialize)]
 struct DueForm {
     due: DateTime<Utc>,
+    occurrence: DateTime<Utc>,
     event: String,
     zone: String,
 }
@@ -186,24 +188,26 @@ pub(super) fn run_when_free<E>(
 fn list(schedule: &Schedule, count: u16, is_json: bool) -> Answered {
     let now = Clock::system().now();
     let events = schedule.definitions().into_iter().map(|event| {
-        let times: Vec<DateTime<Utc>> = event.upcoming(now).take(count.into()).collect();
-        (event, times)
+        let starts: Vec<Start> = event.starts(now).take(count.into()).collect();
+        (event, starts)
     });
     if is_json {
-        let form = |(event, next_due): (Arc<Definition>, _)| EventForm {
+        let form = |(event, starts): (Arc<Definition>, Vec<Start>)| EventForm {
             name: event.name().to_owned(),
             timetable: event.timetable(),
             zone: event.zone().to_string(),
-            next_due,
-            is_over: event.is_over(now),
+            next_due: starts.iter().map(|start| start.at).collect(),
+            next_occurrences: starts.iter().map(|start| start.occurrence).collect(),
+            is_over: event.is_over(starts.first()),
             protections: event.protections(),
             conditions: event.conditions(),
         };
         return CommandAnswer::json(&events.map(form).collect::<Vec<_>>());
     }
-    let rows = events.map(|(event, times)| {
-        let times: Vec<String> = times.iter().map(|due| time(*due, event.zone(), now)).collect();
-        let times = if times.is_empty() { never(event.is_over(now)) } else { lines(&times) };
+    let rows = events.map(|(event, starts)| {
+        let time = |start: &Start| start_time(start.at, start.occurrence, event.zone(), now);
+        let times: Vec<String> = starts.iter().map(time).collect();
+        let times = if times.is_empty() { never(event.is_over(None)) } else { lines(&times) };
         // Only the name of the protection; details follow a comma.
         let words = event.protections().into_iter().map(|it| it.split(',').next().unwrap_or_default().to_owned());
         let protections = lines(&words.collect::<Vec<_>>());
@@ -221,8 +225,7 @@ fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
     }
     let now = Clock::system().now();
     let end = TimeDelta::from_std(within).ok().and_then(|within| now.checked_add_signed(within));
-    let due = schedule.due_between(now..end.unwrap_or(DateTime::<Utc>::MAX_UTC));
-    let due = due.filter_map(|(at, name)| Some((at, schedule.event(&name).ok()?)));
+    let due = schedule.starts_between(now..end.unwrap_or(DateTime::<Utc>::MAX_UTC));
     let due: Vec<_> = due.take(MOST_LISTED + 1).collect();
     if due.len() > MOST_LISTED {
         let within = HumanDuration(within);
@@ -230,14 +233,16 @@ fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
         return Err(CommandFailure::saying(what).with_code(USAGE));
     }
     if is_json {
-        let form = |(due, event): &(_, Arc<Definition>)| DueForm {
-            due: *due,
+        let form = |(start, event): &(Start, Arc<Definition>)| DueForm {
+            due: start.at,
+            occurrence: start.occurrence,
             event: event.name().to_owned(),
             zone: event.zone().to_string(),
         };
         return CommandAnswer::json(&due.iter().map(form).collect::<Vec<_>>());
     }
-    let rows = due.iter().map(|(at, event)| vec![time(*at, event.zone(), now).into(), Named(event.name()).into()]);
+    let time = |(start, event): &(Start, &Definition)| start_time(start.at, start.occurrence, event.zone(), now);
+    let rows = due.iter().map(|due| vec![time(due).into(), Named(due.1.name()).into()]);
     let nothing = format!("nothing is due within {}", ExactDuration(within));
     Ok(CommandAnswer::text(table_or(&["due", "event"], rows, &nothing)))
 }
@@ -250,7 +255,9 @@ fn status(status: &Status, is_json: bool) -> Answered {
     let mut lines: Vec<String> = status.store_errors.iter().map(|error| format!("store: {}", Chain(error))).collect();
     lines.extend(status.paused.as_ref().map(|pause| format!("the schedule is {}", pause_in_words(pause, status.at))));
     let rows = status.events.iter().map(|event| {
-        let next = event.next_due.map_or_else(|| never(event.is_over), |due| time(due, &event.zone, status.at));
+        let next = event.next_due.zip(event.next_occurrence);
+        let next = next.map(|(at, occurrence)| start_time(at, occurrence, &event.zone, status.at));
+        let next = next.unwrap_or_else(|| never(event.is_over));
         vec![Named(&event.name).into(), state(event, status.at), last_run(event, status), next.into()]
     });
     lines.push(table_or(&["event", "now", "last run", "next due"], rows, NO_EVENTS));

@@ -9,7 +9,6 @@
 //! earlier claims say nothing any more, and the event counts as new.
 
 use std::collections::BTreeSet;
-use std::iter;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,11 +42,12 @@ struct KnownRuns {
     marker_confirmed: Option<Moment>,
 }
 
-/// The latest occurrence, and the one after it.
+/// The latest occurrence that has started, its start, and the start of the one after it.
 #[derive(Clone, Copy)]
 struct Latest {
     occurrence: DateTime<Utc>,
-    next: Option<DateTime<Utc>>,
+    start: DateTime<Utc>,
+    next_start: Option<DateTime<Utc>>,
 }
 
 /// How long to rely on the marker in a store before writing it again: the store may lose its data.
@@ -74,16 +74,16 @@ impl CatchUp {
         Self { window: queue.within, most: 1, marker: None, known: Mutex::default() }
     }
 
-    /// Returns the occurrences that may have been missed, as of this `minute` and before the one that is `due`, oldest first. They are
-    /// in progress from now on. Asks no store.
+    /// Returns the occurrences that may have been missed, as of this `minute` and before the first that is `due`, oldest first. They
+    /// are in progress from now on. An occurrence that has not started was not missed. Asks no store.
     pub(crate) fn begin_candidates(
         &self,
         timetable: &Timetable,
         minute: DateTime<Utc>,
         due: Option<DateTime<Utc>>,
     ) -> Vec<DateTime<Utc>> {
-        if self.marker.is_some() && !timetable.span.includes(minute.timestamp()) {
-            return Vec::new(); // `until` is over.
+        if self.marker.is_some() && !timetable.makes_up_at(minute) {
+            return Vec::new();
         }
         let mut known = self.known();
         let (latest, count) = match due {
@@ -91,15 +91,21 @@ impl CatchUp {
             Some(due) => (timetable.previous(due), self.most - 1),
             None => (known.latest(timetable, minute), self.most),
         };
-        let latest_first = iter::successors(latest, |occurrence| timetable.previous(*occurrence)).take(count);
-        let is_open =
-            |occurrence: &DateTime<Utc>| (minute - *occurrence).to_std().is_ok_and(|lateness| lateness <= self.window);
-        let may_be_missed = |occurrence: &DateTime<Utc>| {
-            (self.marker.is_some() || known.queued == Some(*occurrence))
-                && !known.settled.contains(occurrence)
-                && !known.in_progress.contains(occurrence)
+        let may_be_missed = |occurrence: DateTime<Utc>| {
+            (self.marker.is_some() || known.queued == Some(occurrence))
+                && timetable.start_of(occurrence) <= minute
+                && !known.settled.contains(&occurrence)
+                && !known.in_progress.contains(&occurrence)
         };
-        let mut missed: Vec<_> = latest_first.take_while(is_open).filter(may_be_missed).collect();
+        let is_open = |occurrence: DateTime<Utc>| {
+            (minute - timetable.start_of(occurrence)).to_std().unwrap_or_default() <= self.window
+        };
+        let (mut missed, mut latest) = (Vec::new(), latest);
+        for looked_at in 1..=count {
+            let Some(occurrence) = latest.filter(|latest| is_open(*latest)) else { break };
+            missed.extend(may_be_missed(occurrence).then_some(occurrence));
+            latest = if looked_at < count { timetable.previous(occurrence) } else { None };
+        }
         missed.reverse();
         known.in_progress.extend(&missed);
         missed
@@ -128,12 +134,12 @@ impl CatchUp {
         }
     }
 
-    /// Returns for how long after this occurrence a tick may read its claim: until the next occurrence or the end of the window.
-    /// A minute is added, because ticks check once a minute.
+    /// Returns for how long after the start of this occurrence a tick may read its claim: until the next one starts or the window
+    /// ends. A minute is added, because ticks check once a minute.
     pub(crate) fn claim_lookup_time(&self, timetable: &Timetable, occurrence: DateTime<Utc>) -> Duration {
         let latest = self.known().latest.filter(|latest| latest.occurrence == occurrence);
-        let next = latest.map_or_else(|| timetable.next(occurrence), |latest| latest.next);
-        let until_next = next.and_then(|next| (next - occurrence).to_std().ok());
+        let latest = latest.unwrap_or_else(|| Latest::of(occurrence, timetable));
+        let until_next = latest.next_start.and_then(|next| (next - latest.start).to_std().ok());
         until_next.map_or(self.window, |until_next| until_next.min(self.window)) + MINUTE
     }
 
@@ -152,13 +158,19 @@ impl CatchUp {
     }
 }
 
+impl Latest {
+    fn of(occurrence: DateTime<Utc>, timetable: &Timetable) -> Self {
+        let next_start = timetable.next(occurrence).map(|next| timetable.start_of(next));
+        Self { occurrence, start: timetable.start_of(occurrence), next_start }
+    }
+}
+
 impl KnownRuns {
-    /// Returns the latest occurrence, as of this `minute`.
+    /// Returns the latest occurrence that has started, as of this `minute`.
     fn latest(&mut self, timetable: &Timetable, minute: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let is_over = |latest: Latest| minute < latest.occurrence || latest.next.is_some_and(|next| next <= minute);
+        let is_over = |latest: Latest| minute < latest.start || latest.next_start.is_some_and(|next| next <= minute);
         if self.latest.is_none_or(is_over) {
-            let (occurrence, next) = (timetable.latest(minute)?, timetable.next(minute));
-            self.latest = Some(Latest { occurrence, next });
+            self.latest = Some(Latest::of(timetable.latest_started(minute)?, timetable));
         }
         self.latest.map(|latest| latest.occurrence)
     }

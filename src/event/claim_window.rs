@@ -18,6 +18,22 @@ pub(crate) fn usual_claim_window(period: Duration) -> Duration {
     (period * 10).clamp(MINUTE, 60 * MINUTE)
 }
 
+/// Checks that a jitter is whole seconds, and shorter than the time between two occurrences and than the usual claim window: so
+/// each occurrence starts before the next one, and while no claim on it can have expired.
+pub(super) fn checked_jitter(longest: Duration, period: Duration) -> Result<u32, Refusal> {
+    let window = usual_claim_window(period);
+    let seconds = u32::try_from(longest.as_secs()).ok().filter(|seconds| *seconds > 0 && longest.subsec_nanos() == 0);
+    seconds.filter(|_| longest < period.min(window)).ok_or_else(|| {
+        let [longest, least] = [longest, Duration::from_secs(1)].map(ExactDuration);
+        let [shown, window] = [period, window].map(ExactDuration);
+        let or_more = if period < 60 * MINUTE { "" } else { " or more" };
+        AddErrorKind::OutOfRange.because(format_args!(
+            "`jitter({longest})`: use whole seconds, from {least} on and less than both the {shown}{or_more} between two of its \
+             occurrences and its claim window of {window}"
+        ))
+    })
+}
+
 /// The claim window of an event, without `catch_up`: longer than usual for an event that may wait in a queue, or that makes up for
 /// all missed occurrences.
 #[derive(Clone, Copy)]
@@ -34,7 +50,7 @@ impl ClaimWindow {
     }
 
     /// Refuses an event that would have too many claims at a time: one for each of its occurrences until the claim expires.
-    pub(crate) fn check_live_claims(self, claim: Option<Claim>, period: Duration) -> Result<(), Refusal> {
+    pub(super) fn check_live_claims(self, claim: Option<Claim>, period: Duration) -> Result<(), Refusal> {
         let Self(window) = self;
         let live = (window + CLAIM_MARGIN).as_nanos() / period.as_nanos().max(1);
         match claim {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::add_error::{AddError, AddErrorKind, Refusal, checked_term, out_of_range};
 use super::catch_up::CatchUp;
@@ -12,15 +12,14 @@ use super::claim_label::ClaimLabel;
 use super::claim_window::{ClaimWindow, usual_claim_window};
 use super::event_builder::{AfterHook, Event};
 use super::filter::{Environments, Filter, named, windows_of};
-use super::protection::{LeaseTerms, Protection, claim::MINUTE};
+use super::protection::{LeaseTerms, Protection, claim::Claimant, claim::MINUTE};
 use crate::lease::{name::MutexName, term::Renewal, term::Term};
 use crate::outcome::run_record::MOST_KEPT;
 use crate::store::handle::Store;
 use crate::task::command::{LONGEST_GRACE, stopping::KILLING_TAKES};
 use crate::task::work::{Task, Work};
 use crate::time::clock::shown::{ExactDuration, HumanDuration};
-use crate::time::timetable::Timetable;
-use crate::time::zone::Zone;
+use crate::time::{tick::Tick, timetable::Timetable, zone::Zone};
 
 /// An event as a schedule has it: [`Schedule::event`](crate::Schedule::event) gives it to read.
 ///
@@ -115,21 +114,62 @@ impl Definition {
         self.claim_window.of(occurrence, self.catch_up.as_ref(), &self.timetable)
     }
 
+    /// Returns what the claim of a run in this tick is named after.
+    pub(crate) fn claimant<'a>(&'a self, tick: &'a Tick, window: Duration) -> Claimant<'a> {
+        let Timetable { zone, jitter, .. } = &self.timetable;
+        Claimant { event: &self.name, tick, zone, window, jitter: jitter.longest() }
+    }
+
     pub(crate) fn has_windows(&self) -> bool {
         self.filters.iter().any(|filter| matches!(filter, Filter::Window(_)))
     }
 
-    /// Returns the event's due times after `after`, within its windows; none if the event does not run in this
+    /// Returns when this occurrence starts: after its part of the [`jitter`](Event::jitter), if the event has one.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// schedule.add(Event::call("backup", |_| {}).daily_at("02:30").jitter(Duration::from_secs(600)))?;
+    /// let occurrence = "2026-03-01T02:30:00Z".parse()?;
+    /// assert_eq!(schedule.event("backup")?.start_of(occurrence).to_string(), "2026-03-01 02:37:49 UTC");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start_of(&self, occurrence: DateTime<Utc>) -> DateTime<Utc> {
+        self.timetable.start_of(occurrence)
+    }
+
+    /// Returns the event's occurrences that start after `after`, and their starts: within its windows; none if the event does not
+    /// run in this environment.
+    pub(crate) fn starts(&self, after: DateTime<Utc>) -> impl Iterator<Item = Start> + use<> {
+        let longest = TimeDelta::from_std(self.timetable.jitter.longest()).unwrap_or_default();
+        let earliest = after.checked_sub_signed(longest).unwrap_or(after);
+        let (occurrences, timetable) = (self.upcoming(earliest), self.timetable.clone());
+        let starts = occurrences.map(move |occurrence| Start { at: timetable.start_of(occurrence), occurrence });
+        starts.filter(move |start| start.at > after)
+    }
+
+    /// Returns the event's occurrences after `after`, within its windows; none if the event does not run in this
     /// environment.
     pub(crate) fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
         let times = self.runs_here.then(|| self.timetable.clone().upcoming(after, windows_of(&self.filters)));
         times.into_iter().flatten()
     }
 
-    /// Returns whether its last occurrence was at `now` or before.
-    pub(crate) fn is_over(&self, now: DateTime<Utc>) -> bool {
-        self.upcoming(now).next().is_none() && self.upcoming(DateTime::<Utc>::MIN_UTC).next().is_some()
+    /// Returns whether it had its last occurrence, if this is its `next` start.
+    pub(crate) fn is_over(&self, next: Option<&Start>) -> bool {
+        next.is_none() && self.upcoming(DateTime::<Utc>::MIN_UTC).next().is_some()
     }
+}
+
+/// The start of an occurrence. The two differ for an event with a jitter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Start {
+    pub(crate) at: DateTime<Utc>,
+    pub(crate) occurrence: DateTime<Utc>,
 }
 
 impl fmt::Debug for Definition {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::add_error::{AddError, AddErrorKind, Refusal};
+use super::claim_window::checked_jitter;
 use super::filter::{Environments, Filter, windows_of};
 use super::protection::protection_request::ProtectionRequest;
 use crate::outcome::{hook_failure::Hook, run_outcome::RunOutcome};
@@ -17,8 +18,8 @@ use crate::task::runtime;
 use crate::task::task_result::{IntoTaskResult, TaskResult};
 use crate::task::work::{Task, Work, callback};
 use crate::time::frequency::timetable_spec::TimetableSpec;
+use crate::time::timetable::{Timetable, clock_change::ClockChange, jitter::Jitter};
 use crate::time::zone::Zone;
-use crate::time::{timetable::Timetable, timetable::clock_change::ClockChange};
 
 mod claims_and_permits;
 mod commands;
@@ -61,6 +62,7 @@ pub struct Event {
     /// `None`: that of the schedule.
     pub(super) zone: Option<Zone>,
     clock_change: Option<ClockChange>,
+    jitter: Option<Duration>,
     pub(super) environments: Option<Environments>,
     pub(super) filters: Vec<Filter>,
     pub(super) before: Vec<Task>,
@@ -204,6 +206,7 @@ impl Event {
             due: TimetableSpec::default(),
             zone: None,
             clock_change: None,
+            jitter: None,
             environments: None,
             filters: Vec::new(),
             before: Vec::new(),
@@ -285,6 +288,11 @@ impl Event {
                  `cron(\"*/5 * * * *\")` …",
             )
         })?;
+        let jitter = match self.jitter {
+            Some(longest) => Jitter::new(&self.name, checked_jitter(longest, timetable.period())?),
+            None => Jitter::NONE,
+        };
+        let timetable = Timetable { jitter, ..timetable };
         let windows = windows_of(&self.filters);
         if !windows.0.is_empty() && timetable.next_in(&windows, DateTime::<Utc>::MIN_UTC).is_none() {
             let windows: Vec<String> = windows.0.iter().map(|window| format!("`{window}`")).collect();
@@ -356,6 +364,7 @@ impl fmt::Debug for Event {
             .field("due", &self.due)
             .field("zone", &self.zone)
             .field("clock_change", &self.clock_change)
+            .field("jitter", &self.jitter)
             .field("environments", &self.environments)
             .field("filters", &self.filters.len())
             .field("timeout", &self.timeout)

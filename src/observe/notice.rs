@@ -208,8 +208,8 @@ pub enum Step<'a> {
         /// The name of the schedule.
         schedule: &'a str,
     },
-    /// A tick of the loop begins this long after its time, without its [jitter](crate::Schedule::with_jitter): five seconds or
-    /// more.
+    /// A tick of the loop begins this long after its time: five seconds or more. The [jitter](crate::Event::jitter) of an event is not
+    /// late.
     TickLate(Duration),
     /// The loop is awake. The step is sent in each tick and at least once a minute, by a separate thread, because the loop waits
     /// for no observer. If observers are still busy with the last one, it is left out.

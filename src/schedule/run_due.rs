@@ -1,5 +1,6 @@
 //! One tick, `run_due`: plans which events run, runs them, and reports. And one run by hand, `run_event`.
 
+use std::ptr;
 use std::sync::atomic::Ordering;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -22,7 +23,7 @@ use crate::event::catch_up::Missed;
 use crate::event::definition::Definition;
 use crate::event::protection::claim::CLAIM_MARGIN;
 use crate::observe::{
-    notice::incident::Incident,
+    notice::incident::{Incident, MOST_COUNTED},
     notice::{About, Step},
 };
 use crate::observe::{tell::log, tell::trace::TraceSpan};
@@ -30,9 +31,6 @@ use crate::outcome::skip_reason::SkipReason;
 use crate::time::{tick::Tick, zone::Zone};
 
 pub(crate) mod backfill;
-
-/// The most missed occurrences that are counted for the log.
-const MOST_COUNTED: usize = 1_000_000;
 
 impl Schedule {
     /// Runs one tick: every event that is due in the minute of `now`. Returns when all have ended.
@@ -151,7 +149,7 @@ impl Schedule {
     pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
         let (registry, due) = (self.registry(), self.last_due(name, now)?);
         let event = registry.index_of(name)?;
-        let report = due.map(|due| self.tick(&registry.plan_tick(due, DateTime::<Utc>::MIN_UTC).only(event)));
+        let report = due.map(|due| self.tick(&registry.plan_one(event, due)));
         self.finish_run_log();
         Ok(report.and_then(|report| report.into_entries().pop()))
     }
@@ -166,7 +164,7 @@ impl Schedule {
         let window =
             protection.claim.as_ref().and_then(|_| TimeDelta::from_std(claim_window.0).ok()).unwrap_or_default();
         let Some(due) = self.last_due_within(name, now, window)? else { return Ok(None) };
-        let tick = Tick::at(now, &timetable.zone).with_occurrence(due, &timetable.zone);
+        let tick = timetable.tick(now, due);
         let context = TickContext::new(self, &registry, StartedBy::Timetable);
         let planned = PlannedRun { missed: Some(Missed::Confirmed), ..PlannedRun::new(event, tick, &context) };
         Ok(Some(self.run_alone(planned)))
@@ -182,7 +180,7 @@ impl Schedule {
         let first = zone.first_showing(now);
         let Some(due) = first.and_then(|first| self.last_due(name, first).ok().flatten()) else { return Ok(false) };
         let context = TickContext::new(self, &registry, StartedBy::Timetable);
-        let planned = PlannedRun::new(event, Tick::at(now, zone).with_occurrence(due, zone), &context);
+        let planned = PlannedRun::new(event, registry.events[event].timetable.tick(now, due), &context);
         planned.claim_name().map_or(Ok(false), |claim| planned.store.mutex.exists(&claim))
     }
 
@@ -245,12 +243,16 @@ impl Schedule {
         let context = TickContext::new(self, registry, StartedBy::Timetable);
         let planned_runs = due.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, &context));
         let mut planned_runs: Vec<_> = planned_runs.collect();
+        let is_one_event = |run: &PlannedRun<'_>, next: &PlannedRun<'_>| ptr::eq(run.event, next.event);
         if refusal.is_some() {
             for (event, tick) in maybe_missed {
                 registry.events[*event].catch_up.iter().for_each(|catch_up| catch_up.end(tick.occurrence()));
             }
         } else if !registry.catch_up_events.is_empty() {
             planned_runs = Self::with_missed(plan, planned_runs, &context);
+        }
+        for of_event in planned_runs.chunk_by_mut(is_one_event).filter(|runs| runs.len() > 1) {
+            of_event.iter_mut().for_each(|planned| planned.is_backlog = true);
         }
         if let Some(pauses) = &context.pauses {
             pauses.watch(planned_runs.iter().filter_map(PlannedRun::own_pause_to_read).cloned().collect());
@@ -279,11 +281,6 @@ impl Schedule {
             planned_runs.extend(check_missed(of_event).into_iter().map(|missed| (candidates[0].0, missed)));
         }
         planned_runs.sort_by_key(|(event, planned)| (*event, planned.occurrence()));
-        for of_event in planned_runs.chunk_by_mut(|(event, _), (next, _)| event == next).filter(|runs| runs.len() > 1) {
-            for (_, planned) in of_event {
-                planned.is_backlog = true;
-            }
-        }
         planned_runs.into_iter().map(|(_, planned)| planned).collect()
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 #[cfg(feature = "tokio")]
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
 
 use super::history::run_logger::RunLogger;
 use super::report::Report;
@@ -75,7 +74,6 @@ pub struct Schedule {
     pub(super) zone: Zone,
     pub(super) environment: Option<Arc<str>>,
     pub(super) shutdown: Option<Shutdown>,
-    pub(super) jitter: Duration,
     pub(super) on_report: Option<OnReport>,
     /// Whether its reports have no reader, so that failures go to standard error.
     pub(super) drops_reports: bool,
@@ -110,7 +108,6 @@ impl Schedule {
             zone: Zone::UTC,
             environment: None,
             shutdown: None,
-            jitter: Duration::ZERO,
             on_report: None,
             drops_reports: false,
             runtime: None,
@@ -168,14 +165,6 @@ impl Schedule {
     #[must_use = "the shutdown is that of the schedule which is returned"]
     pub fn with_shutdown(self, shutdown: &Shutdown) -> Self {
         Self { shutdown: Some(shutdown.clone()), ..self }
-    }
-
-    /// Returns the same schedule, whose ticks in [`work`](Self::work) are delayed by a random time up to `jitter`, so that the
-    /// servers of a fleet do not all ask their store at the same moment, and not always the same one is first. The
-    /// default is no delay. A tick is delayed by nine tenths of the time to the next tick at most.
-    #[must_use = "the jitter is that of the schedule which is returned"]
-    pub fn with_jitter(self, jitter: Duration) -> Self {
-        Self { jitter, ..self }
     }
 
     /// Returns the same schedule, which calls `call` with the report of each tick with a due event, when all of its

@@ -20,7 +20,7 @@ use super::tick_plan::planned_run::PlannedRun;
 use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::{About, Step};
 use crate::outcome::skip_reason::SkipReason;
-use crate::time::clock::{random_below, wall_plus};
+use crate::time::clock::wall_plus;
 use crate::time::{tick::Tick, zone::Zone};
 
 #[cfg(feature = "tokio")]
@@ -96,7 +96,7 @@ impl Schedule {
             let notices = LoopNotices::start(scope);
             let threads = TickThreads { scope, schedule: &schedule, report: &drop, notices };
             threads.write_markers(&begin);
-            let plan = begin.present.plan_tick(begin.now, DateTime::<Utc>::MIN_UTC).only_claimed();
+            let plan = begin.present.plan_tick(begin.now, begin.now - TimeDelta::minutes(1)).only_claimed();
             threads.tick(plan, Duration::ZERO);
             drop(begin);
             while !shutdown.is_triggered() {
@@ -109,11 +109,11 @@ impl Schedule {
                 }
                 if let Some(since) = progress.tick(seen.now, |after, until| schedule.log_missed_minutes(after, until)) {
                     for plan in seen.plan_ticks(since) {
-                        let late = plan.lateness().saturating_sub(schedule.jitter);
+                        let late = plan.lateness();
                         threads.tick(plan, late);
                     }
                 }
-                let rest = schedule.rest(&seen.present, &progress, seen.now);
+                let rest = Self::rest(&seen.present, &progress, seen.now);
                 drop(seen);
                 shutdown.sleep_unless(|| watch.has_changes(), moment.plus(rest), &waiting);
             }
@@ -143,9 +143,13 @@ impl Schedule {
     pub fn run_minute(&self, now: DateTime<Utc>) -> Report {
         let end = Tick::at(now, &Zone::UTC).next_minute();
         let registry = self.registry();
+        // The call in the minute before has run the occurrences of that minute.
+        let before_it = Tick::at(now, &Zone::UTC).occurrence() - TimeDelta::seconds(1);
         let next_after = |now| registry.due_index.next_look(now).filter(|next| *next < end);
         if next_after(now).is_none() {
-            return self.run_due(now);
+            let report = self.tick(&registry.plan_tick(now, before_it));
+            self.finish_run_log();
+            return report;
         }
         let (first, began) = (now, self.clock.moment());
         let shutdown = self.shutdown.clone().unwrap_or_default();
@@ -155,8 +159,7 @@ impl Schedule {
         thread::scope(|scope| {
             let waiting = shutdown.waiting(&self.clock);
             let threads = TickThreads { scope, schedule: self, report: &report, notices: LoopNotices::default() };
-            // The call in the minute before has run the occurrences of that minute.
-            let (mut now, mut since) = (first, Tick::at(first, &Zone::UTC).occurrence() - TimeDelta::seconds(1));
+            let (mut now, mut since) = (first, before_it);
             while now < end {
                 threads.tick(registry.plan_tick(now, since), Duration::ZERO);
                 let Some(next) = next_after(now) else { break };
@@ -175,21 +178,11 @@ impl Schedule {
         Report::new(first, entries, self.shutdown.as_ref())
     }
 
-    /// Returns the random delay of the tick at `next`.
-    fn delay_of(&self, registry: &Registry, next: DateTime<Utc>) -> Duration {
-        let after =
-            registry.due_index.next_look(next).and_then(|after| (after - next).to_std().ok()).unwrap_or_default();
-        random_below(self.jitter.min(after * 9 / 10))
-    }
-
     /// Returns how long the loop sleeps at `now`: until the next tick, a minute at most.
-    fn rest(&self, registry: &Registry, progress: &TickProgress, now: DateTime<Utc>) -> Duration {
+    fn rest(registry: &Registry, progress: &TickProgress, now: DateTime<Utc>) -> Duration {
         let next = registry.due_index.next_look(progress.ticked_until(now));
-        let rest = next.and_then(|next| (next - now).to_std().ok()).filter(|rest| *rest < LONGEST_SLEEP);
-        match (rest, next) {
-            (Some(rest), Some(next)) => (rest + self.delay_of(registry, next)).min(LONGEST_SLEEP),
-            _ => LONGEST_SLEEP,
-        }
+        let rest = next.and_then(|next| (next - now).to_std().ok());
+        rest.map_or(LONGEST_SLEEP, |rest| rest.min(LONGEST_SLEEP))
     }
 
     /// Tells the stores since when they know the events that make up for missed occurrences.
@@ -264,7 +257,7 @@ mod tests {
 
     #[test]
     fn an_hour_in_which_none_of_ten_thousand_events_is_due_has_sixty_wake_ups() {
-        let schedule = Schedule::in_process().with_jitter(Duration::from_secs(2));
+        let schedule = Schedule::in_process();
         for number in 0..10_000 {
             let event = Event::call(format!("event {number}"), |_| {});
             // Half of them would need every second, at a time that is not in this hour.

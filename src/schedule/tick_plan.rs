@@ -31,16 +31,8 @@ impl TickPlan {
 
     /// Returns the lateness of its latest occurrence.
     pub(super) fn lateness(&self) -> Duration {
-        let late = self.due.iter().map(|(_, tick)| self.now - tick.occurrence()).min();
+        let late = self.due.iter().map(|(_, tick)| tick.now() - tick.occurrence()).min();
         late.and_then(|late| late.to_std().ok()).unwrap_or_default()
-    }
-
-    /// Returns the plan with this event only.
-    #[cfg(feature = "cli")]
-    pub(super) fn only(mut self, event: usize) -> Self {
-        self.due.retain(|(due, _)| *due == event);
-        self.maybe_missed.clear();
-        self
     }
 
     /// Returns the plan with the due events that make claims only: a claim tells whether an occurrence ran already.
@@ -53,30 +45,36 @@ impl TickPlan {
     pub(super) fn carried_out_at(mut self, now: DateTime<Utc>) -> Self {
         self.now = now;
         for (event, tick) in self.due.iter_mut().chain(&mut self.maybe_missed) {
-            let zone = &self.registry.events[*event].timetable.zone;
-            *tick = Tick::at(now, zone).with_occurrence(tick.occurrence(), zone);
+            *tick = self.registry.events[*event].timetable.tick(now, tick.occurrence());
         }
         self
     }
 }
 
 impl Registry {
-    /// Plans the tick at `now`, for occurrences later than `since`. No I/O.
+    /// Plans the run of one event for this occurrence alone, at its time.
+    #[cfg(feature = "cli")]
+    pub(super) fn plan_one(self: &Arc<Self>, event: usize, occurrence: DateTime<Utc>) -> TickPlan {
+        let Definition { timetable, catch_up, .. } = &*self.events[event];
+        catch_up.iter().for_each(|catch_up| catch_up.begin(occurrence));
+        let tick = timetable.tick(occurrence, occurrence);
+        TickPlan { registry: Arc::clone(self), now: occurrence, due: vec![(event, tick)], maybe_missed: Vec::new() }
+    }
+
+    /// Plans the tick at `now`, for starts later than `since`. No I/O.
     pub(super) fn plan_tick(self: &Arc<Self>, now: DateTime<Utc>, since: DateTime<Utc>) -> TickPlan {
         let due = self.due_index.due(now, since);
         let mut maybe_missed = Vec::new();
         for at in &self.catch_up_events {
             let Definition { timetable, catch_up: Some(catch_up), .. } = &*self.events[*at] else { continue };
-            let due = due.binary_search_by_key(at, |(event, _)| *event).ok().map(|found| due[found].1.occurrence());
-            if let Some(due) = due {
-                catch_up.begin(due);
-            }
-            let tick = Tick::at(now, &timetable.zone);
-            let minute = tick.occurrence();
+            let first = due.partition_point(|(event, _)| event < at);
+            let its_own = due[first..].iter().take_while(|(event, _)| event == at).map(|(_, tick)| tick.occurrence());
+            its_own.clone().for_each(|due| catch_up.begin(due));
+            let minute = Tick::at(now, &timetable.zone).occurrence();
             // Check once a minute only.
             if since < minute {
-                let missed = catch_up.begin_candidates(timetable, minute, due).into_iter();
-                maybe_missed.extend(missed.map(|missed| (*at, tick.with_occurrence(missed, &timetable.zone))));
+                let missed = catch_up.begin_candidates(timetable, minute, its_own.min()).into_iter();
+                maybe_missed.extend(missed.map(|missed| (*at, timetable.tick(now, missed))));
             }
         }
         TickPlan { registry: Arc::clone(self), now, due, maybe_missed }

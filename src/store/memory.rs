@@ -276,10 +276,6 @@ impl EventMutex for MemoryMutex {
     fn run_log(&self) -> Option<&dyn RunLog> {
         Some(&*self.runs)
     }
-
-    fn events(&self) -> Result<Vec<String>, MutexError> {
-        Ok(self.runs.names())
-    }
 }
 
 impl fmt::Debug for MemoryMutex {

@@ -67,8 +67,8 @@ impl Run {
         self.id.occurrence
     }
 
-    /// Returns how long after the occurrence the tick of this run came: seconds, or, if the occurrence was missed in its own tick, as
-    /// much as [`catch_up`](crate::Event::catch_up) allows. Zero for a run by hand. The wait for earlier events in the tick does not
+    /// Returns how long after the start of the occurrence the tick of this run came: seconds, or, if the occurrence was missed in its
+    /// own tick, as much as [`catch_up`](crate::Event::catch_up) allows. A [jitter](crate::Event::jitter) does not count. Zero for a run by hand. The wait for earlier events in the tick does not
     /// count.
     pub fn lateness(&self) -> Duration {
         self.lateness

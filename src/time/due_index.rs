@@ -1,6 +1,7 @@
 //! Which events are due at an instant, and when the next one is: the timetables of a schedule, side by side in memory.
 
 use std::slice;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -9,14 +10,16 @@ use super::tick::Tick;
 use super::timetable::Timetable;
 use super::zone::{Zone, changes::Change};
 use crate::time::timetable::civil_times::{CivilMinute, CivilTimes};
-use crate::time::timetable::{interval::Interval, occurrences::Occurrences, occurrences::Seconds, span::Span};
+use crate::time::timetable::occurrences::{Occurrences, Seconds, is_repeated};
+use crate::time::timetable::{interval::Interval, jitter::Jitter, span::Span};
 
 /// The timetables of a schedule's events, by the index of the event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DueIndex {
     groups: Vec<Group>,
     intervals: Intervals,
-    /// The events with windows, a span or an interval: their next occurrences are searched one by one.
+    jittered: JitteredEvents,
+    /// The events with windows, a span, an interval or a jitter: their next occurrences are searched one by one.
     one_by_one: Vec<usize>,
 }
 
@@ -52,10 +55,28 @@ struct Intervals {
     events: Vec<(usize, Timetable)>,
 }
 
+/// The events that start some time after their occurrences.
+#[derive(Clone, Debug, Default)]
+struct JitteredEvents(Vec<JitteredEvent>);
+
+#[derive(Clone, Debug)]
+struct JitteredEvent {
+    event: usize,
+    timetable: Timetable,
+    /// Whether it may be due several times in a minute.
+    has_seconds: bool,
+}
+
 impl DueIndex {
     pub(crate) fn push(&mut self, event: usize, timetable: &Timetable, has_windows: bool) {
-        let one_by_one = has_windows || timetable.interval.is_some() || timetable.span != Span::ALWAYS;
+        let has_jitter = timetable.jitter != Jitter::NONE;
+        let one_by_one = has_windows || has_jitter || timetable.interval.is_some() || timetable.span != Span::ALWAYS;
         self.one_by_one.extend(one_by_one.then_some(event));
+        if has_jitter {
+            let has_seconds = timetable.period() < Duration::from_secs(60);
+            self.jittered.0.push(JitteredEvent { event, timetable: timetable.clone(), has_seconds });
+            return;
+        }
         if let Some(interval) = timetable.interval {
             self.intervals.intervals.push(interval);
             self.intervals.events.push((event, timetable.clone()));
@@ -96,16 +117,18 @@ impl DueIndex {
         self.one_by_one.iter().copied()
     }
 
-    /// Returns the events that are due at `now` with an occurrence later than `since`, and the tick as each of them sees it, in
-    /// the order in which they were added. Allocates nothing when there are none.
+    /// Returns the events that start in the tick at `now` and not at `since` or before, and the tick as each of them sees it, in the
+    /// order in which they were added. An event with a jitter may be there several times, with its oldest occurrence first.
+    /// Allocates nothing when there are none.
     pub(crate) fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> Vec<(usize, Tick)> {
         let mut due = Vec::new();
         for group in &self.groups {
             group.due(now, since, |event, tick| due.push((event, tick)));
         }
         self.intervals.due(now, since, |event, tick| due.push((event, tick)));
+        self.jittered.due(now, since, |event, tick| due.push((event, tick)));
         if due.windows(2).any(|pair| pair[0].0 > pair[1].0) {
-            due.sort_unstable_by_key(|(event, _)| *event);
+            due.sort_by_key(|(event, _)| *event);
         }
         due
     }
@@ -114,7 +137,7 @@ impl DueIndex {
     /// than to the next minute.
     pub(crate) fn next_look(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let groups = self.groups.iter().map(|group| group.next_look(now));
-        groups.chain(self.intervals.next_look(now)).min()
+        groups.chain(self.intervals.next_look(now)).chain(self.jittered.next_look(now)).min()
     }
 }
 
@@ -135,7 +158,7 @@ impl Group {
         }
         let civil = CivilMinute::of(&tick.local());
         let change = self.minutes().small_change(now.timestamp());
-        if change.is_some_and(|change| minute.timestamp() < change.first_new_minute()) {
+        if change.is_some_and(|change| is_repeated(minute.timestamp(), change)) {
             return;
         }
         let found = |at: usize| {
@@ -162,8 +185,10 @@ impl Group {
         let minutes = [second, second - 60].map(|second| CivilMinute::of(&zone.at(instant_of(second))));
         // What a change left out may come in a minute that is not among the times.
         let is_near_change = self.minutes().small_change(second).is_some();
+        let either = minutes[0].minute() | minutes[1].minute();
         for (at, times) in self.times.iter().enumerate() {
-            if !is_near_change && !minutes.iter().any(|minute| times.include(minute)) {
+            let may_be_due = || self.minutes[at] & either != 0 && minutes.iter().any(|minute| times.include(minute));
+            if !is_near_change && !may_be_due() {
                 continue;
             }
             let its_own = Occurrences { times: slice::from_ref(times), ..self.minutes() };
@@ -212,10 +237,9 @@ impl Group {
     /// Calls `found` with the place of each of `times` that is not due at `now` and was at a time that the clocks left out.
     #[cold]
     fn made_up(&self, change: Change, now: &CivilMinute, mut found: impl FnMut(usize)) {
-        let Some(left_out) = change.skipped() else { return };
         for (at, times) in self.times.iter().enumerate() {
             let its_own = Occurrences { times: slice::from_ref(times), ..self.minutes() };
-            if !times.include(now) && its_own.has_civil_time_in(&left_out) {
+            if !times.include(now) && its_own.make_up_for(change) {
                 found(at);
             }
         }
@@ -249,10 +273,45 @@ impl Intervals {
         let mut next = (!self.events.is_empty()).then_some(next_minute)?.timestamp();
         for (interval, (_, timetable)) in within {
             let first = timetable.span.not_before(now.timestamp() + 1);
-            let instant = interval.at_or_after(first).filter(|instant| *instant < next);
-            next = instant.filter(|instant| timetable.includes(*instant)).unwrap_or(next);
+            let instant = interval.at_or_after(first);
+            if instant < next && timetable.includes(instant) {
+                next = instant;
+            }
         }
         Some(instant_of(next))
+    }
+}
+
+impl JitteredEvents {
+    /// Calls `found` with each occurrence that starts after `since`, up to `now`; of an event that is due more often than every
+    /// minute, with the latest of them.
+    ///
+    /// Without `since`, these are the starts in the minute that ends with the beginning of that of `now`. So ticks that come once in
+    /// each minute, at whichever of its seconds, find each start once.
+    fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(usize, Tick)) {
+        let is_first = since == DateTime::<Utc>::MIN_UTC;
+        let (second, minute) = (now.timestamp(), Tick::at(now, &Zone::UTC).occurrence().timestamp());
+        for JitteredEvent { event, timetable, has_seconds } in &self.0 {
+            let starts = match (is_first, *has_seconds) {
+                (true, true) => second - 59..=second,
+                (true, false) => minute - 59..=minute,
+                (false, _) => since.timestamp() + 1..=second,
+            };
+            let started = timetable.starting_in(starts);
+            let from = if *has_seconds { started.len().saturating_sub(1) } else { 0 };
+            for occurrence in &started[from..] {
+                found(*event, timetable.tick(now, *occurrence));
+            }
+        }
+    }
+
+    fn next_look(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let next_minute = Tick::at(now, &Zone::UTC).next_minute();
+        let starts = self.0.iter().flat_map(|JitteredEvent { timetable, .. }| {
+            let occurrences = timetable.starting_in(now.timestamp() + 1..=next_minute.timestamp());
+            occurrences.into_iter().map(|occurrence| timetable.start_of(occurrence)).chain([next_minute])
+        });
+        starts.min()
     }
 }
 

@@ -50,7 +50,8 @@ impl Tick {
         Self { now, local, occurrence: start_of_minute(now, offset), offset_then: offset }
     }
 
-    /// Returns the captured instant, which all events of the tick share.
+    /// Returns the captured instant, which all events of the tick share. For an event with a [jitter](crate::Event::jitter) it is
+    /// earlier by the delay of the occurrence, so that a filter decides as it would without the jitter.
     ///
     /// ```
     /// # use soloist::time::Tick;

@@ -2,22 +2,26 @@
 //!
 //! An event is due at its [`Seconds`] of each minute that its [`CivilTimes`] name, on the clocks of its zone. Of a time that a change of
 //! the clocks leaves out or repeats, its [`ClockChange`] says whether it comes. Where the event has an [`Interval`], it is due at
-//! the instants of that instead, as far as they lie in such minutes.
+//! the instants of that instead, as far as they lie in such minutes. Those are its occurrences; each starts after its delay by the
+//! event's [`Jitter`].
 
 use std::fmt::{self, Write as _};
 use std::iter;
+use std::ops::RangeInclusive;
 use std::slice;
 use std::time::Duration;
 
-use chrono::{DateTime, Timelike, Utc};
+use chrono::{DateTime, TimeDelta, Timelike, Utc};
 
-use super::clock::instant_of;
+use super::clock::{instant_of, shown::ExactDuration};
 use super::crontab::Crontab;
+use super::tick::Tick;
 use super::zone::Zone;
 
 pub(crate) mod civil_times;
 pub(crate) mod clock_change;
 pub(crate) mod interval;
+pub(crate) mod jitter;
 pub(crate) mod occurrences;
 mod search;
 pub(crate) mod span;
@@ -26,6 +30,7 @@ pub(crate) mod windows;
 use civil_times::{CivilMinute, CivilTimes, Cycle, Years};
 use clock_change::ClockChange;
 use interval::Interval;
+use jitter::Jitter;
 use occurrences::{Occurrences, Seconds};
 use span::Span;
 use windows::Windows;
@@ -42,6 +47,7 @@ pub(crate) struct Timetable {
     pub(crate) zone: Zone,
     pub(crate) clock_change: ClockChange,
     pub(crate) span: Span,
+    pub(crate) jitter: Jitter,
 }
 
 impl Timetable {
@@ -55,6 +61,7 @@ impl Timetable {
             zone: Zone::UTC,
             clock_change: ClockChange::AsCron,
             span: Span::ALWAYS,
+            jitter: Jitter::NONE,
         }
     }
 
@@ -86,7 +93,7 @@ impl Timetable {
     fn at_or_after(&self, mut from: i64) -> Option<i64> {
         let Some(interval) = self.interval else { return self.minutes().at_or_after(from) };
         loop {
-            let at = interval.at_or_after(from.max(KNOWN.start)).filter(|at| KNOWN.contains(at))?;
+            let at = Some(interval.at_or_after(from.max(KNOWN.start))).filter(|at| KNOWN.contains(at))?;
             if self.is_in_its_minutes(at) {
                 return Some(at);
             }
@@ -97,11 +104,6 @@ impl Timetable {
     /// Returns the last occurrence before `before`, between the years 1970 and 2100.
     pub(crate) fn previous(&self, before: DateTime<Utc>) -> Option<DateTime<Utc>> {
         self.last_up_to(before.timestamp() - i64::from(before.timestamp_subsec_nanos() == 0))
-    }
-
-    /// Returns the last occurrence at `now` or before, between the years 1970 and 2100.
-    pub(crate) fn latest(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        self.last_up_to(now.timestamp())
     }
 
     fn last_up_to(&self, until: i64) -> Option<DateTime<Utc>> {
@@ -119,6 +121,42 @@ impl Timetable {
             // The last second of the last of its minutes.
             until = self.minutes().at_or_before(at)? + 59;
         }
+    }
+
+    /// Returns when this occurrence starts.
+    pub(crate) fn start_of(&self, occurrence: DateTime<Utc>) -> DateTime<Utc> {
+        let delay = TimeDelta::seconds(self.jitter.of(occurrence.timestamp()));
+        occurrence.checked_add_signed(delay).unwrap_or(occurrence)
+    }
+
+    /// Returns the occurrences that start in these seconds, oldest first.
+    pub(crate) fn starting_in(&self, seconds: RangeInclusive<i64>) -> Vec<DateTime<Utc>> {
+        let earliest = seconds.start().saturating_sub(self.jitter.longest_seconds());
+        let mut found = Vec::new();
+        let mut last = self.last_up_to(*seconds.end());
+        while let Some(occurrence) = last.filter(|last| last.timestamp() >= earliest) {
+            let is_in = seconds.contains(&self.start_of(occurrence).timestamp());
+            found.extend(is_in.then_some(occurrence));
+            last = self.previous(occurrence);
+        }
+        found.reverse();
+        found
+    }
+
+    /// Returns the last occurrence that has started at `now`.
+    pub(crate) fn latest_started(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let mut latest = self.last_up_to(now.timestamp());
+        while let Some(occurrence) = latest.filter(|latest| self.start_of(*latest) > now) {
+            latest = self.previous(occurrence);
+        }
+        latest
+    }
+
+    /// Returns the tick at `now` for this occurrence, earlier by the delay of the occurrence: filters decide as they would without
+    /// it, and the tick is as late as it comes after the start.
+    pub(crate) fn tick(&self, now: DateTime<Utc>, occurrence: DateTime<Utc>) -> Tick {
+        let delay = self.start_of(occurrence) - occurrence;
+        Tick::at(now.checked_sub_signed(delay).unwrap_or(now), &self.zone).with_occurrence(occurrence, &self.zone)
     }
 
     /// Returns the first occurrence after `after` at which these windows are open, between the years 1970 and 2100.
@@ -155,6 +193,11 @@ impl Timetable {
         })
     }
 
+    /// Returns whether missed occurrences are still made up for: until its span is over, except that of `at`.
+    pub(crate) fn makes_up_at(&self, now: DateTime<Utc>) -> bool {
+        self.span.only().is_some() || self.span.includes(now.timestamp())
+    }
+
     /// Returns whether an instant of its interval is an occurrence.
     pub(crate) fn includes(&self, second: i64) -> bool {
         self.span.includes(second) && self.is_in_its_minutes(second)
@@ -176,11 +219,15 @@ impl Timetable {
 
     /// Returns in plain English when it is due on the clocks of its zone.
     pub(crate) fn in_words(&self) -> String {
-        let shown = |at: DateTime<Utc>| self.zone.at(at).format("%Y-%m-%d %H:%M").to_string();
-        let mut words = if let Some(at) = self.interval.and_then(Interval::only) {
+        let shown = |at: DateTime<Utc>| {
+            let seconds = if at.timestamp() % 60 == 0 { "" } else { ":%S" };
+            self.zone.at(at).format(&format!("%Y-%m-%d %H:%M{seconds}")).to_string()
+        };
+        let only = self.span.only().filter(|_| self.interval.is_some());
+        let mut words = if let Some(at) = only {
             format!("once, at {}", shown(instant_of(at)))
         } else {
-            let every = self.interval.map(|interval| format!("every {interval}"));
+            let every = self.interval.map(|interval| interval.in_words(shown));
             let mut words = self.times.crontab.in_words(every, &self.times.cycle.to_string());
             if self.seconds != Seconds::START {
                 let _ = write!(words, ", at the seconds {}", self.seconds);
@@ -190,9 +237,11 @@ impl Timetable {
             }
             words
         };
-        for end in self.span.in_words(shown) {
-            words.push_str(", ");
-            words.push_str(&end);
+        for end in self.span.in_words(shown).filter(|_| only.is_none()) {
+            let _ = write!(words, ", {end}");
+        }
+        if self.jitter != Jitter::NONE {
+            let _ = write!(words, ", plus a jitter of {} at most", ExactDuration(self.jitter.longest()));
         }
         words
     }
@@ -200,7 +249,8 @@ impl Timetable {
 
 impl fmt::Display for Timetable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { times: CivilTimes { crontab, cycle, years }, seconds, interval, zone, clock_change, span } = self;
+        let Self { times: CivilTimes { crontab, cycle, years }, seconds, interval, zone, clock_change, span, jitter } =
+            self;
         write!(f, "{crontab} {zone}")?;
         if *cycle != Cycle::EVERY_DAY {
             write!(f, " {cycle}")?;
@@ -215,6 +265,9 @@ impl fmt::Display for Timetable {
             write!(f, " {}", interval.in_seconds())?;
         }
         write!(f, "{span}")?;
+        if *jitter != Jitter::NONE {
+            write!(f, " +{}s", jitter.longest_seconds())?;
+        }
         match clock_change {
             ClockChange::AsCron => Ok(()),
             ClockChange::Once => f.write_str(" once"),

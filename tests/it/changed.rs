@@ -90,9 +90,7 @@ fn a_thousand_changes_of_a_running_schedule_lose_no_occurrence_and_repeat_none()
     let seed = fastrand::u64(..);
     let mut random = Rng::with_seed(seed);
     let clock = ManualClock::at(noon());
-    // A tick comes up to 20 seconds after its time, so that many changes come between the two.
-    let schedule =
-        Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock).with_jitter(Duration::from_secs(20));
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     let (shutdown, done) = (Shutdown::new(), Ran::default());
     let running = start(&schedule, &shutdown);
     let mut lived: Vec<Lived> = Vec::new();

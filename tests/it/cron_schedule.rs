@@ -1,12 +1,16 @@
 //! Schedules of the crate `cron`: compared with its own iterator, and run by ticks.
 
+use std::thread;
+use std::time::Duration;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use chrono_tz::{OffsetComponents, Tz};
 use cron::Schedule as CronSchedule;
 use fastrand::Rng;
-use soloist::{Event, Schedule};
+use soloist::time::ManualClock;
+use soloist::{Entry, Event, MemoryMutex, Report, Run, Schedule, Shutdown};
 
-use crate::support::at;
+use crate::support::{Diary, HOUR, at, until};
 
 const ZONES: [Tz; 6] = [
     Tz::UTC,
@@ -106,11 +110,101 @@ fn equal_sets_are_one_timetable_and_others_are_refused() {
     let twice = event("0 0/30 9 * * Mon-Fri").on(parsed("0 0,30 9 * * 2-6 *"));
     assert_eq!(twice.next(at("2026-03-01T12:00:00Z")), Some(at("2026-03-02T09:00:00Z")));
     for (event, part) in [
-        (event("0 0 9 * * *").on(parsed("1 0 9 * * *")), "two crontabs say when it is due"),
-        (event("0 0 9 * * *").weekdays(), "both the crontab"),
+        (
+            event("0 0 9 * * Mon").on(parsed("1 0 9 * * 2 2026")),
+            "two crontabs say when it is due, `0 0 9 * * Mon` and `1 0 9 * * 2 2026`: leave one of them out",
+        ),
+        (event("0 0 9 * * *").cron("0 9 * * mon"), "`0 0 9 * * *` and `0 9 * * 1`"),
+        (event("5 0 9 * * * 2027").weekdays(), "both the crontab `5 0 9 * * * 2027` and other methods"),
         (event("0 0 9 30 2 *"), "is never due"),
     ] {
         let error = Schedule::in_process().add(event).expect_err("it is refused").to_string();
         assert!(error.contains(part), "{error}");
     }
+}
+
+fn schedule_at(clock: &ManualClock) -> Schedule {
+    Schedule::new(MemoryMutex::with_clock(clock)).with_clock(clock)
+}
+
+/// Lets time pass up to this, and ticks.
+fn tick(schedule: &Schedule, clock: &ManualClock, now: &str) -> Report {
+    clock.advance((at(now) - clock.now()).to_std().expect("time goes forward"));
+    schedule.run_due(at(now))
+}
+
+#[test]
+fn a_missed_second_of_the_last_year_is_made_up_for() {
+    let clock = ManualClock::at(at("2026-12-30T09:30:00Z"));
+    let mut schedule = schedule_at(&clock);
+    let named = |name: &str| Event::call(name, |_| {}).on_one_server();
+    schedule
+        .add(named("latest").on(parsed("20,40 30 9 * * * 2026")).catch_up(HOUR))
+        .expect("it is in order")
+        .add(named("all").on(parsed("20,40 30 9 * * * 2026")).catch_up_all(HOUR, 10))
+        .expect("it is in order");
+    assert_eq!(tick(&schedule, &clock, "2026-12-30T09:30:40Z").entries().len(), 2); // the store knows them
+    let entry = |entry: &Entry| {
+        let missed_by = entry.missed_by().expect("it was missed").as_secs();
+        format!("{} {} +{missed_by}s", entry.event(), entry.occurrence().format("%T"))
+    };
+    let report = tick(&schedule, &clock, "2026-12-31T10:00:00Z");
+    let entries: Vec<String> = report.entries().iter().map(entry).collect();
+    assert_eq!(entries, ["latest 09:30:40 +1760s", "all 09:30:20 +1780s", "all 09:30:40 +1760s"]);
+    for later in ["2026-12-31T10:01:00Z", "2027-01-01T09:30:40Z", "2027-01-01T10:00:00Z"] {
+        let report = tick(&schedule, &clock, later);
+        assert!(report.entries().is_empty(), "{later}: {report}");
+    }
+}
+
+#[test]
+fn a_service_runs_each_of_its_seconds_until_its_last_year_is_over() {
+    let clock = ManualClock::at(at("2026-12-31T23:59:10Z"));
+    let (diary, shutdown) = (Diary::default(), Shutdown::new());
+    let noted = diary.clone();
+    let note = move |run: &Run| noted.note(format!("{} {}", run.name(), run.occurrence().format("%T")));
+    let mut schedule = schedule_at(&clock);
+    schedule.add(Event::call("year", note.clone()).on(parsed("15,45 * * * * * 2026"))).expect("it is in order");
+    schedule.add(Event::call("next", note).on(parsed("5 * * * * * 2027"))).expect("it is in order");
+    thread::scope(|scope| {
+        scope.spawn(|| schedule.work(&shutdown));
+        let ticked = ["year 23:59:15", "year 23:59:45", "next 00:00:05", "next 00:01:05"].iter().try_for_each(|line| {
+            until(|| {
+                clock.advance(Duration::from_secs(1));
+                thread::sleep(Duration::from_millis(5)); // the loop reads the clock
+                diary.lines().iter().any(|noted| noted == line)
+            })
+        });
+        shutdown.trigger();
+        ticked.unwrap_or_else(|why| panic!("{why}: {:?}", diary.lines()));
+    });
+    assert_eq!(diary.lines(), ["year 23:59:15", "year 23:59:45", "next 00:00:05", "next 00:01:05"]);
+}
+
+#[test]
+fn a_minute_repeats_no_second_of_the_minute_before() {
+    let clock = ManualClock::at(at("2026-03-01T12:13:00Z"));
+    let mut schedule = schedule_at(&clock);
+    schedule.add(event("30 12 * * * *")).expect("it is in order");
+    let report = schedule.run_minute(clock.now());
+    assert!(report.entries().is_empty(), "the minute before ran it: {report}");
+    assert_eq!(schedule.run_due(clock.now()).entries().len(), 1, "a tick alone comes after it");
+}
+
+#[test]
+fn the_status_knows_its_last_second() {
+    let clock = ManualClock::at(at("2026-12-31T23:59:58Z"));
+    let mut schedule = schedule_at(&clock);
+    schedule.add(event("29,59 59 23 31 12 * 2026")).expect("it is in order");
+    let status = || {
+        let status = schedule.status();
+        let event = status.event("e").expect("it was added").clone();
+        (event.next_due, event.is_over, event.timetable)
+    };
+    let words = "at 23:59, on day 31 of the month, in December, at the seconds 29,59, in 2026".to_owned();
+    let last = at("2026-12-31T23:59:59Z");
+    assert_eq!(schedule.next_due(clock.now()), Some(last));
+    assert_eq!(status(), (Some(last), false, words.clone()));
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(status(), (None, true, words));
 }

@@ -46,6 +46,7 @@ mod idle;
 #[cfg(feature = "chrono-tz")]
 mod interval;
 mod links;
+mod jitter;
 #[cfg(unix)]
 mod local_zone;
 mod moved_clock;

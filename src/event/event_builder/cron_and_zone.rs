@@ -1,4 +1,6 @@
-//! The builder's methods for a crontab, a zone and clock changes, and the due times that follow.
+//! The builder's methods for a crontab, a zone, clock changes and a jitter, and the occurrences that follow.
+
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -31,7 +33,7 @@ impl Event {
     /// ```
     pub fn cron(self, expression: &str) -> Self {
         match expression.parse::<Crontab>() {
-            Ok(crontab) => self.timed(|due| due.set_expression(crontab)),
+            Ok(crontab) => self.timed(|due| due.set_expression(crontab, crontab.to_string())),
             Err(error) => self.refused(AddErrorKind::Timetable.because(error)),
         }
     }
@@ -63,7 +65,8 @@ impl Event {
     /// ```
     #[cfg(feature = "cron")]
     pub fn on(self, schedule: impl std::borrow::Borrow<cron::Schedule>) -> Self {
-        self.timed(|due| due.set_expression(Expression::try_from(schedule.borrow())?))
+        let schedule = schedule.borrow();
+        self.timed(|due| due.set_expression(Expression::try_from(schedule)?, schedule.to_string()))
     }
 
     /// The zone of the timetable. The default is UTC, or the zone that the schedule sets for its events with
@@ -97,6 +100,41 @@ impl Event {
     /// see [`ClockChange`].
     pub fn on_clock_change(self, rule: ClockChange) -> Self {
         self.say("on_clock_change", rule, |event| &mut event.clock_change)
+    }
+
+    /// Delays each start by some seconds, from none to `longest`, so that events of one timetable do not all start at once. The
+    /// default is no delay. A delay depends on the name of the event and on the occurrence alone. So it differs from one occurrence
+    /// to the next, and all servers agree on it, after each restart and in each version of this library.
+    ///
+    /// The occurrence stays what it was: claims are made for it, and [`between`](Self::between) and filters see the
+    /// [tick](crate::time::Tick) as they would without the delay. [`next`](Self::next) and [`upcoming`](Self::upcoming) return
+    /// occurrences; [`start_of`](crate::observe::Definition::start_of) tells when one of them starts, and the commands `list`, `next` and
+    /// `status` show both. Before its start an occurrence is neither late nor missed: the window of [`catch_up`](Self::catch_up)
+    /// begins with the start.
+    ///
+    /// [`work`](crate::Schedule::work) and [`run_minute`](crate::Schedule::run_minute) start it at the second.
+    /// [`run_due`](crate::Schedule::run_due), which does not wait, starts it in the tick of the first minute that begins at the start
+    /// or after it. So each start is found once by ticks that come once a minute, and an event is never early. Of an event that is due
+    /// more often than every minute, a tick runs the latest occurrence that has started.
+    ///
+    /// `longest` is whole seconds. It has to be shorter than the time between two occurrences, and than the [claim
+    /// window](Self::on_one_server), which is an hour at most. [`add`](crate::Schedule::add) refuses other values.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut schedule = Schedule::in_process();
+    /// for customer in ["ada", "brunel", "curie"] {
+    ///     let import = Event::call(format!("import:{customer}"), |_| {});
+    ///     schedule.add(import.daily_at("02:30").jitter(Duration::from_secs(15 * 60)))?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn jitter(self, longest: Duration) -> Self {
+        self.say("jitter", longest, |event| &mut event.jitter)
     }
 
     /// Its first occurrence after `after`, between the years 1970 and 2100. `None`: there is none until then, or the

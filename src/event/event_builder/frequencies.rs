@@ -145,7 +145,8 @@ impl Event {
     }
 
     /// Makes it due on every `n`th day, counted from this date to both sides of it, at midnight unless another word says the
-    /// time. The days are civil days in the event's zone; [`on_clock_change`](Self::on_clock_change) applies. Other words for days leave out those of these days that they don't name.
+    /// time. The days are civil days in the event's zone; [`on_clock_change`](Self::on_clock_change) applies. Other words for days leave out those of these days that
+    /// they don't name. `add` refuses [`every`](Self::every) beside it: both say how often the event is due.
     ///
     /// ```
     /// use chrono::NaiveDate;
@@ -159,7 +160,8 @@ impl Event {
     }
 
     /// Makes it due in every `n`th week, counted from the week of this date to both sides of it. The day is the date's day of
-    /// the week and the time midnight, unless other words say them. A week begins on Monday.
+    /// the week and the time midnight, unless other words say them. A week begins on Monday. `add` refuses days of the month and
+    /// [`every`](Self::every) beside it.
     ///
     /// ```
     /// use chrono::{NaiveDate, Weekday};

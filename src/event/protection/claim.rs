@@ -35,6 +35,8 @@ pub(crate) struct Claimant<'a> {
     pub(crate) zone: &'a Zone,
     /// For how long after its tick began the claim may be asked for.
     pub(crate) window: Duration,
+    /// The longest jitter. Two starts of one occurrence are no further apart, if an operator claims it or a definition was changed.
+    pub(crate) jitter: Duration,
 }
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
@@ -45,12 +47,12 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
 
 impl Claim {
-    /// Returns the name of the claim of one run, and its term: to the end of the occurrence or period, then the window and its
-    /// margin.
+    /// Returns the name of the claim of one run, and its term: to the end of the occurrence or period, then the longest jitter,
+    /// the window and its margin.
     pub(super) fn name_and_term(
         self,
         mutex: &MutexName,
-        Claimant { event, tick, zone, window }: Claimant<'_>,
+        Claimant { event, tick, zone, window, jitter }: Claimant<'_>,
     ) -> (MutexName, Term) {
         let (event, occurrence) = (Arc::clone(event), tick.occurrence());
         let (name, rest) = match self {
@@ -61,7 +63,7 @@ impl Claim {
                 (mutex.permit(event, permit.period), rest)
             }
         };
-        (name, Term::new(rest + window + CLAIM_MARGIN).unwrap_or(Term::MAX))
+        (name, Term::new(rest + jitter + window + CLAIM_MARGIN).unwrap_or(Term::MAX))
     }
 }
 

@@ -9,6 +9,9 @@ use chrono::{DateTime, Utc};
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
 
+/// The most missed occurrences that are counted.
+pub(crate) const MOST_COUNTED: usize = 1_000_000;
+
 /// An incident is logged, and sent to no observer.
 #[cfg_attr(not(all(unix, feature = "signals")), expect(dead_code, reason = "one of them is that of signals"))]
 pub(crate) enum Incident<'a> {
@@ -31,7 +34,7 @@ pub(crate) enum Incident<'a> {
     /// The wall clock was set back by so many seconds. After a larger step the schedule begins anew.
     ClockSetBack { by_s: i64, begins_anew: bool },
     /// There was no tick between these two times, because the clock was set, or the loop or the machine stood still. So many
-    /// occurrences were due.
+    /// occurrences were due: [`MOST_COUNTED`] means that many, or more.
     MinutesMissed { after: DateTime<Utc>, until: DateTime<Utc>, occurrences: usize },
     /// The shutdown begins, while so many runs are running. None of them is cancelled yet.
     ShutsDown { signal: Option<i32>, runs: usize, drain: Duration, grace: Duration },

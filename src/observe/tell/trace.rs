@@ -16,7 +16,7 @@ use crate::base::escape::{Chain, Named, OneLine};
 use crate::base::{catch_panic::contain, process_id, standard_error::print_line};
 use crate::lease::label::{this_host, this_instance};
 use crate::lease::{holder::Holder, token::FencingToken};
-use crate::observe::notice::incident::{Incident, ThreadFor};
+use crate::observe::notice::incident::{Incident, MOST_COUNTED, ThreadFor};
 use crate::observe::notice::{About, Step};
 use crate::outcome::{cancel::CancelReason, fault::Fault, release::Release, skip_reason::SkipReason};
 use crate::outcome::{
@@ -245,10 +245,11 @@ pub(super) fn trace_incident(incident: &Incident<'_>) {
             line!("the clock was set back by {by_s} s: occurrences that have run do not run again");
         }
         Incident::MinutesMissed { after, until, occurrences } => {
+            let at_least = if occurrences < MOST_COUNTED { "" } else { "at least " };
             event!(warn, after = %Rfc3339(after), until = %Rfc3339(until), occurrences, "minutes missed");
             line!(
-                "no tick after {after}, until {until}, with {occurrences} occurrences: the clock was set, or the machine was \
-                 suspended"
+                "no tick after {after}, until {until}, with {at_least}{occurrences} occurrences: the clock was set, or the machine \
+                 was suspended"
             );
         }
         Incident::ShutsDown { signal, runs, drain, grace } => {

@@ -84,8 +84,10 @@ pub struct EventStatus {
     /// The zone of that.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_text"))]
     pub zone: Zone,
-    /// When it is due next; `None`: never, in this environment, or never again.
+    /// When it starts next; `None`: never, in this environment, or never again.
     pub next_due: Option<DateTime<Utc>>,
+    /// The occurrence that starts then: earlier by its [`jitter`](crate::Event::jitter), if the event has one.
+    pub next_occurrence: Option<DateTime<Utc>>,
     /// Whether it had its last occurrence, as its [`until`](crate::Event::until) or [`at`](crate::Event::at) says.
     pub is_over: bool,
     /// Its protections, in the words that ask for them.
@@ -276,14 +278,15 @@ impl Schedule {
 
 impl EventStatus {
     fn new(event: &Definition, seen: SeenRuns, at: DateTime<Utc>) -> Self {
-        let last_success = seen.last_success().cloned();
+        let (last_success, next) = (seen.last_success().cloned(), event.starts(at).next());
         let SeenRuns { running, last, failures, last_skip, difference, .. } = seen;
         Self {
             name: Arc::clone(&event.name),
             timetable: event.timetable(),
             zone: event.zone().clone(),
-            next_due: event.upcoming(at).next(),
-            is_over: event.is_over(at),
+            next_due: next.map(|start| start.at),
+            next_occurrence: next.map(|start| start.occurrence),
+            is_over: event.is_over(next.as_ref()),
             protections: event.protections(),
             mutex: event.mutex_name().cloned(),
             running,

@@ -9,7 +9,7 @@ use super::Schedule;
 use crate::base::error::MutexError;
 use crate::event::claim_window::ClaimWindow;
 use crate::event::definition::Definition;
-use crate::event::protection::claim::{CLAIM_MARGIN, Claimant};
+use crate::event::protection::claim::CLAIM_MARGIN;
 use crate::lease::label::{LONGEST, Label};
 use crate::lease::name::{InvalidName, MutexName};
 use crate::outcome::paused::PAUSED;
@@ -17,7 +17,6 @@ use crate::schedule::pause::pause_error::PauseError;
 use crate::store::event_mutex::held::Names;
 use crate::store::event_mutex::{EventMutex, warning::StoreWarning};
 use crate::store::handle::Store;
-use crate::time::tick::Tick;
 
 impl Schedule {
     /// Names the schedule: by the application that it belongs to, and with one name on all servers. The name is for people, and for
@@ -168,11 +167,10 @@ fn own_names(event: &Definition, now: DateTime<Utc>) -> impl Iterator<Item = Mut
     let ClaimWindow(window) = event.claim_window;
     let oldest = TimeDelta::from_std(window + CLAIM_MARGIN).ok().and_then(|age| now.checked_sub_signed(age));
     let latest = oldest.filter(|_| protection.claim.is_some());
-    let latest = latest.and_then(|oldest| event.upcoming(oldest).take_while(|due| *due <= now).last());
-    let claim = latest.and_then(|due| {
-        let zone = event.zone();
-        let tick = Tick::at(now, zone).with_occurrence(due, zone);
-        protection.claim(Claimant { event: &event.name, tick: &tick, zone, window })
+    let latest = latest.and_then(|oldest| event.starts(oldest).take_while(|start| start.at <= now).last());
+    let claim = latest.and_then(|start| {
+        let tick = event.timetable.tick(now, start.occurrence);
+        protection.claim(event.claimant(&tick, window))
     });
     leases.into_iter().chain(claim.map(|(name, _)| name))
 }

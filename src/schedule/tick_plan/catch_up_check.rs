@@ -90,7 +90,7 @@ fn find_missed(candidates: &[PlannedRun<'_>]) -> Result<Vec<Finding>, MutexError
     {
         let known_since = first.known_since(marker)?;
         for (planned, finding) in candidates.iter().zip(&mut findings) {
-            if matches!(finding, Finding::Missed) && planned.tick.occurrence() < known_since {
+            if matches!(finding, Finding::Missed) && planned.start() < known_since {
                 *finding = Finding::NotMissed;
             }
         }
@@ -109,7 +109,7 @@ impl PlannedRun<'_> {
         match self.context.outages.ask(self.store, self.clock, note, |mutex| self.marker(marker).ask(mutex))? {
             Admitted::ClaimTaken(Some(holder)) => match holder.clock_set_back_by() {
                 // Its time says nothing: the store's clock was ahead when the marker was written.
-                Some(by) if holder.since() > self.tick.occurrence() => {
+                Some(by) if holder.since() > self.start() => {
                     log(&Incident::MarkFromTheFuture { event: &self.event.name, by });
                     Ok(DateTime::<Utc>::MIN_UTC)
                 }
@@ -129,7 +129,8 @@ impl PlannedRun<'_> {
     pub(crate) fn settle_overlapped(&self, run: Option<&Holder>) {
         let is_due = self.missed.is_none() && !self.is_backlog && self.claims_for_timetable();
         let all = self.event.catch_up.as_ref().filter(|catch_up| is_due && catch_up.most > 1);
-        let lateness = |run: &Holder| run.occurrence().and_then(|occurrence| (run.since() - occurrence).to_std().ok());
+        let start = |run: &Holder| run.occurrence().map(|occurrence| self.event.start_of(occurrence));
+        let lateness = |run: &Holder| start(run).and_then(|start| (run.since() - start).to_std().ok());
         if let Some(catch_up) = all
             && run.and_then(lateness).is_none_or(|lateness| lateness <= MINUTE)
         {

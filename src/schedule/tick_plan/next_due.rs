@@ -7,30 +7,33 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use crate::event::definition::{Definition, Start};
 use crate::schedule::schedule::Schedule;
 use crate::schedule::schedule::registry::{Registry, UnknownEvent};
 
 impl Schedule {
-    /// Returns the names of the events that are due at `now`, in the order of their registration. Asks neither filters
-    /// nor stores.
+    /// Returns the names of the events that [`run_due`](Self::run_due) starts at `now`, in the order of their registration. Asks
+    /// neither filters nor stores.
     pub fn due(&self, now: DateTime<Utc>) -> impl Iterator<Item = Arc<str>> + use<> {
         let registry = self.registry();
-        let due = registry.due_index.due(now, DateTime::<Utc>::MIN_UTC).into_iter();
-        due.map(move |(event, _)| Arc::clone(&registry.events[event].name))
+        let mut due = registry.due_index.due(now, DateTime::<Utc>::MIN_UTC);
+        due.dedup_by_key(|(event, _)| *event);
+        due.into_iter().map(move |(event, _)| Arc::clone(&registry.events[event].name))
     }
 
-    /// Returns when the first event is due after `after`, within its windows and in this environment: see [`Event::next`](crate::Event::next). `None`:
-    /// none of them is, until the year 2100.
+    /// Returns when the first event starts after `after`, within its windows and in this environment: at its
+    /// [next](crate::Event::next) occurrence, or after its [`jitter`](crate::Event::jitter). `None`: none of them does, until the year 2100.
     ///
     /// Nothing is kept between calls: it searches the timetables of all events, some nanoseconds each.
     pub fn next_due(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let registry = self.registry();
         let Registry { due_index, events, .. } = &*registry;
-        let one_by_one = due_index.one_by_one().filter_map(|event| events[event].upcoming(after).next());
+        let one_by_one = due_index.one_by_one().filter_map(|event| events[event].starts(after).next());
+        let one_by_one = one_by_one.map(|start| start.at);
         one_by_one.chain(due_index.next_of_all(after)).min()
     }
 
-    /// Returns the due times of one event after `after`: see [`Event::upcoming`](crate::Event::upcoming). There are none for an event that is not for
+    /// Returns the occurrences of one event after `after`: see [`Event::upcoming`](crate::Event::upcoming). There are none for an event that is not for
     /// this [environment](Self::with_environment).
     ///
     /// # Errors
@@ -44,8 +47,9 @@ impl Schedule {
         Ok(self.event(name)?.upcoming(after))
     }
 
-    /// Returns when events are due in this time, from its begin on and before its end, in the order of time; events that are due at
-    /// one time in the order of their registration. Windows count, filters and stores are not asked.
+    /// Returns which events start in this time, from its begin on and before its end, and when, in the order of time; events that
+    /// start at one time in the order of their registration. Windows count, filters and stores are not asked. An event starts at its
+    /// occurrences, or after its [`jitter`](crate::Event::jitter).
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -61,15 +65,23 @@ impl Schedule {
     /// # }
     /// ```
     pub fn due_between(&self, time: Range<DateTime<Utc>>) -> impl Iterator<Item = (DateTime<Utc>, Arc<str>)> + use<> {
+        self.starts_between(time).map(|(start, event)| (start.at, Arc::clone(&event.name)))
+    }
+
+    /// Returns the starts in this time, in the order of time, and the event of each.
+    pub(crate) fn starts_between(
+        &self,
+        time: Range<DateTime<Utc>>,
+    ) -> impl Iterator<Item = (Start, Arc<Definition>)> + use<> {
         let registry = self.registry();
         let before = time.start.checked_sub_signed(TimeDelta::nanoseconds(1)).unwrap_or(time.start);
-        let mut times: Vec<_> = registry.events.iter().map(|event| event.upcoming(before)).collect();
-        let mut next: BinaryHeap<_> =
-            times.iter_mut().enumerate().filter_map(|(event, times)| Some(Reverse((times.next()?, event)))).collect();
+        let mut starts: Vec<_> = registry.events.iter().map(|event| event.starts(before)).collect();
+        let first = |(event, starts): (usize, &mut _)| Some(Reverse((Iterator::next(starts)?, event)));
+        let mut next: BinaryHeap<Reverse<(Start, usize)>> = starts.iter_mut().enumerate().filter_map(first).collect();
         std::iter::from_fn(move || {
-            let Reverse((at, event)) = next.pop().filter(|Reverse((at, _))| *at < time.end)?;
-            next.extend(times[event].next().map(|later| Reverse((later, event))));
-            Some((at, Arc::clone(&registry.events[event].name)))
+            let Reverse((start, event)) = next.pop().filter(|Reverse((start, _))| start.at < time.end)?;
+            next.extend(starts[event].next().map(|later| Reverse((later, event))));
+            Some((start, Arc::clone(&registry.events[event])))
         })
     }
 }

@@ -135,12 +135,9 @@ impl<'a> PlannedRun<'a> {
     /// Returns the claim that the run makes, and its term; `None` by hand, because such a run makes no claim.
     #[inline]
     pub(crate) fn claim(&self) -> Option<(MutexName, Term)> {
-        let Definition { name: event, protection, timetable, .. } = self.event;
+        let Definition { name: event, protection, .. } = self.event;
         match self.context.started_by {
-            StartedBy::Timetable => {
-                let (zone, window) = (&timetable.zone, self.claim_window());
-                protection.claim(Claimant { event, tick: &self.tick, zone, window })
-            }
+            StartedBy::Timetable => protection.claim(self.event.claimant(&self.tick, self.claim_window())),
             StartedBy::Caller => None,
             StartedBy::Backfill(claims) => Some(claims.name_and_term(&protection.mutex, event, self.tick.occurrence())),
         }
@@ -259,7 +256,7 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns how long after its occurrence the tick came.
+    /// Returns how long after the start of its occurrence the tick came.
     #[inline]
     pub(crate) fn lateness(&self) -> Duration {
         (self.tick.now() - self.occurrence()).to_std().unwrap_or_default()
@@ -268,6 +265,11 @@ impl<'a> PlannedRun<'a> {
     /// Returns the lateness of a missed occurrence; zero for a due one.
     pub(crate) fn missed_by(&self) -> Duration {
         if self.missed.is_some() { self.lateness() } else { Duration::ZERO }
+    }
+
+    /// Returns when its occurrence starts by the timetable.
+    pub(crate) fn start(&self) -> DateTime<Utc> {
+        self.event.start_of(self.tick.occurrence())
     }
 
     pub(crate) fn occurrence(&self) -> DateTime<Utc> {

@@ -10,13 +10,14 @@ use crate::time::clock::shown::ExactDuration;
 use crate::time::crontab::field_set::{Field, FieldSet, InField};
 use crate::time::timetable::civil_times::{CivilTimes, Cycle, Years};
 use crate::time::timetable::occurrences::Seconds;
-use crate::time::timetable::{clock_change::ClockChange, interval::Interval, span::Span};
+use crate::time::timetable::{clock_change::ClockChange, interval::Interval, jitter::Jitter, span::Span};
 use crate::time::{crontab::Crontab, timetable::Timetable, zone::Zone};
 
 /// When an event is due, as far as it was said: by an expression, or field by field.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TimetableSpec {
-    expression: Option<Expression>,
+    /// With its text, for messages.
+    expression: Option<(Expression, String)>,
     /// Fields of a crontab that were set one by one. All others are `*`.
     fields: [Option<FieldSet>; Field::ALL.len()],
     /// What holds unless the field is set, such as midnight.
@@ -82,12 +83,12 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl TimetableSpec {
-    pub(crate) fn set_expression(&mut self, expression: impl Into<Expression>) -> Result<(), String> {
+    /// Sets all of it. `text` is for messages: expressions whose sets are equal are one.
+    pub(crate) fn set_expression(&mut self, expression: impl Into<Expression>, text: String) -> Result<(), String> {
         let expression = expression.into();
-        match self.expression.replace(expression) {
-            Some(before) if before != expression => {
-                let [before, after] = [before, expression].map(|expression| expression.times.crontab);
-                Err(format!("two crontabs say when it is due, `{before}` and `{after}`: leave one of them out"))
+        match self.expression.replace((expression, text.clone())) {
+            Some((before, text_before)) if before != expression => {
+                Err(format!("two crontabs say when it is due, `{text_before}` and `{text}`: leave one of them out"))
             }
             _ => Ok(()),
         }
@@ -95,23 +96,21 @@ impl TimetableSpec {
 
     /// Returns the timetable in this zone, which has an occurrence. `None`: nothing was said.
     pub(crate) fn timetable(&self, zone: &Zone, clock_change: ClockChange) -> Result<Option<Timetable>, String> {
-        let span = self.span()?;
-        let expression = match self.expression {
-            Some(expression) if self.has_words() => {
+        let expression = match &self.expression {
+            Some((_, text)) if self.has_words() => {
                 return Err(format!(
-                    "both the crontab `{}` and other methods, such as `daily()`, say when it is due: say all of it in one of the \
-                     two ways",
-                    expression.times.crontab
+                    "both the crontab `{text}` and other methods, such as `daily()`, say when it is due: say all of it in \
+                     one of the two ways"
                 ));
             }
-            Some(expression) => expression,
+            Some((expression, _)) => *expression,
             None if self.has_words() => self.crontab_of_words()?.into(),
             None => return Ok(None),
         };
-        let Expression { times, seconds } = expression;
+        let (Expression { times, seconds }, span) = (expression, self.span()?);
         let times = CivilTimes { cycle: self.cycle.unwrap_or(Cycle::EVERY_DAY), ..times };
-        let timetable =
-            Timetable { times, seconds, interval: self.interval()?, zone: zone.clone(), clock_change, span };
+        let (interval, zone, jitter) = (self.interval()?, zone.clone(), Jitter::NONE);
+        let timetable = Timetable { times, seconds, interval, zone, clock_change, span, jitter };
         if (self.is_limited() || times.years != Years::ALL) && timetable.next(DateTime::<Utc>::MIN_UTC).is_none() {
             return Err(format!(
                 "it says `{}`, which is never due between the years 1970 and 2100: leave one part of it out, or change it",
@@ -127,6 +126,9 @@ impl TimetableSpec {
     }
 
     fn span(&self) -> Result<Span, String> {
+        if let Some(at) = self.at {
+            return Ok(Span::second(at.timestamp()));
+        }
         match (self.from, self.until) {
             (Some(from), Some(until)) if until <= from => Err(format!(
                 "`until({})` is not after `from({})`, so that it would never be due: exchange them, or leave one out",
@@ -139,7 +141,8 @@ impl TimetableSpec {
 
     fn interval(&self) -> Result<Option<Interval>, String> {
         if let Some(at) = self.at {
-            return whole_minute("at", at).map(|at| Some(Interval::once(at)));
+            // Its span leaves one instant of the interval.
+            return whole_minute("at", at).map(|at| Some(Interval::new(at, HOUR.as_secs().cast_signed())));
         }
         let anchor = self.anchor.unwrap_or(DateTime::UNIX_EPOCH);
         match self.every {
@@ -162,7 +165,8 @@ impl TimetableSpec {
     /// What was said, complete or not.
     #[cfg(test)]
     pub(crate) fn spelt_out(&self) -> (Crontab, Option<Duration>) {
-        (self.expression.map_or_else(|| self.fields_of_words(), |expression| expression.times.crontab), self.every)
+        let of_expression = self.expression.as_ref().map(|(expression, _)| expression.times.crontab);
+        (of_expression.unwrap_or_else(|| self.fields_of_words()), self.every)
     }
 
     #[cfg(test)]
@@ -202,20 +206,23 @@ impl TimetableSpec {
 
     /// Refuses words for fields that belong to the interval: either they or the interval would be lost.
     fn check_interval(&self) -> Result<(), String> {
-        let (whole, others) = match (self.at, self.every) {
-            (Some(at), every) => (format!("at({})", written(at)), every.is_some() || self.anchor.is_some()),
-            (None, Some(every)) => (format!("every({})", ExactDuration(every)), false),
+        let whole = match (self.at, self.every) {
+            (Some(at), _) => format!("at({})", written(at)),
+            (None, Some(every)) => format!("every({})", ExactDuration(every)),
             (None, None) => return Ok(()),
         };
         let lost = Field::ALL.into_iter().find_map(|field| {
             let set = self.fields[field as usize].filter(|_| self.is_of_interval(field))?;
             Some(format!("the {} `{}`", field.name(), InField(field, set)))
         });
+        let lost = lost.or_else(|| self.cycle.map(|cycle| cycle.to_string()));
         let lost = lost.or_else(|| {
-            let cycle = self.cycle.filter(|_| self.is_of_interval(Field::DayOfMonth));
-            cycle.map(|cycle| cycle.to_string())
+            self.at?;
+            let ends = [("from", self.from), ("until", self.until)];
+            let end = ends.into_iter().find_map(|(method, end)| Some(format!("`{method}({})`", written(end?))));
+            end.or_else(|| (self.every.is_some() || self.anchor.is_some()).then(|| "an interval".to_owned()))
         });
-        match lost.or_else(|| others.then(|| "an interval".to_owned())) {
+        match lost {
             Some(lost) => {
                 Err(format!("`{whole}` does not go with {lost}, which another method sets: leave one of the two out"))
             }
@@ -404,6 +411,15 @@ impl TimetableSpec {
     fn crontab_of_words(&self) -> Result<Crontab, String> {
         self.check_interval()?;
         let crontab = self.fields_of_words();
+        if let (Some(cycle), Some(days)) = (self.cycle, self.fields[Field::DayOfMonth as usize])
+            && cycle.is_of_weeks()
+        {
+            let days = InField(Field::DayOfMonth, days);
+            return Err(format!(
+                "`every_weeks(..)` counts weeks, {cycle}, and another method sets the day of month `{days}`: name days of the \
+                 week, or leave one of the two out"
+            ));
+        }
         let has_time = self.get(Field::Hour).is_some() || self.get(Field::Minute).is_some();
         // To an anchor alone belongs an interval, which is asked for elsewhere.
         if !has_time && self.at.is_none() && self.every.is_none() && self.anchor.is_none() {

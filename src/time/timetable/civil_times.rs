@@ -77,6 +77,10 @@ impl Cycle {
         Self { first: monday, length: 7, period: 7 * i32::from(n) }
     }
 
+    pub(crate) fn is_of_weeks(self) -> bool {
+        self.length > 1
+    }
+
     fn includes(self, day: i32) -> bool {
         self.period == self.length || (day - self.first).rem_euclid(self.period) < self.length
     }
@@ -89,7 +93,7 @@ impl fmt::Display for Cycle {
         if period == length {
             return Ok(());
         }
-        let unit = if length == 1 { "days" } else { "weeks" };
+        let unit = if self.is_of_weeks() { "weeks" } else { "days" };
         let first = NaiveDate::from_num_days_from_ce_opt(first).unwrap_or_default();
         write!(f, "every {} {unit} from {first}", period / length)
     }

@@ -1,7 +1,11 @@
-//! Instants of real time, which no clock change moves: at one distance from each other, or one alone.
+//! Instants of real time at one distance from each other, which no clock change moves.
 
 use std::fmt;
 use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use crate::time::clock::instant_of;
 
 const MINUTE: i64 = 60;
 
@@ -13,22 +17,9 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    /// So far from each other that no second instant comes, and still whole minutes.
-    const ALONE: i64 = i64::MAX / MINUTE * MINUTE;
-
     /// `every` is at least a second.
     pub(crate) const fn new(anchor: i64, every: i64) -> Self {
         Self { anchor, every }
-    }
-
-    /// Makes the anchor the one instant.
-    pub(crate) const fn once(anchor: i64) -> Self {
-        Self { anchor, every: Self::ALONE }
-    }
-
-    /// Returns the one instant, if there is only one.
-    pub(crate) fn only(self) -> Option<i64> {
-        (self.every == Self::ALONE).then_some(self.anchor)
     }
 
     /// Returns how long ago the last of its instants was at this second.
@@ -41,7 +32,7 @@ impl Interval {
     pub(crate) fn since_last(self, second: i64) -> i64 {
         let since_anchor = second - self.anchor;
         // Each tick divides for each event, and processors divide such numbers several times faster than integers. The quotient
-        // is exact, because both numbers are below 2^53, or the divisor is the larger one.
+        // is exact, because both numbers are below 2^53.
         let rest = since_anchor - (since_anchor as f64 / self.every as f64) as i64 * self.every;
         if rest < 0 { rest + self.every } else { rest }
     }
@@ -52,8 +43,8 @@ impl Interval {
     }
 
     /// Returns the first of its instants at this second or after.
-    pub(crate) fn at_or_after(self, second: i64) -> Option<i64> {
-        self.at_or_before(second - 1).checked_add(self.every)
+    pub(crate) fn at_or_after(self, second: i64) -> i64 {
+        self.at_or_before(second - 1) + self.every
     }
 
     /// Returns anchor and length, in seconds.
@@ -64,6 +55,14 @@ impl Interval {
     /// Returns whether a look at the start of each minute would miss some of its instants.
     pub(crate) const fn needs_seconds(self) -> bool {
         self.every % MINUTE != 0
+    }
+
+    /// Returns `every 90 minutes`, and the instant that they are counted from, unless that is the usual one.
+    pub(crate) fn in_words(self, written: impl Fn(DateTime<Utc>) -> String) -> String {
+        match self.anchor {
+            0 => format!("every {self}"),
+            anchor => format!("every {self} counted from {}", written(instant_of(anchor))),
+        }
     }
 
     /// Returns the time from one instant to the next, an hour at most.
@@ -95,10 +94,10 @@ mod tests {
     #[test]
     fn instants_are_as_far_from_the_anchor_as_they_should_be() {
         let interval = Interval::new(100, 7);
-        assert_eq!((interval.at_or_before(99), interval.at_or_after(99)), (93, Some(100)));
-        assert_eq!((interval.at_or_before(100), interval.at_or_after(100)), (100, Some(100)));
-        assert_eq!((interval.at_or_before(101), interval.at_or_after(101)), (100, Some(107)));
-        assert_eq!((interval.at_or_before(-1), interval.at_or_after(-1)), (-5, Some(2)));
+        assert_eq!((interval.at_or_before(99), interval.at_or_after(99)), (93, 100));
+        assert_eq!((interval.at_or_before(100), interval.at_or_after(100)), (100, 100));
+        assert_eq!((interval.at_or_before(101), interval.at_or_after(101)), (100, 107));
+        assert_eq!((interval.at_or_before(-1), interval.at_or_after(-1)), (-5, 2));
     }
 
     #[test]
@@ -112,14 +111,5 @@ mod tests {
                 assert_eq!(Interval::new(anchor, every).since_last(second), expected, "{second} {anchor} {every}");
             }
         }
-    }
-
-    #[test]
-    fn one_instant_comes_once() {
-        let once = Interval::once(1_000_000);
-        assert_eq!((once.at_or_after(0), once.at_or_after(1_000_000)), (Some(1_000_000), Some(1_000_000)));
-        assert_eq!(once.at_or_after(1_000_001), None);
-        assert!(once.at_or_before(999_999) < 0 && once.at_or_before(i64::from(u32::MAX)) == 1_000_000);
-        assert!(!once.needs_seconds());
     }
 }

@@ -89,7 +89,7 @@ impl Occurrences<'_> {
         loop {
             if let Some(change) = self.small_change(from) {
                 let resumed = change.first_new_minute();
-                if from <= resumed && change.skipped().is_some_and(|times| self.has_civil_time_in(&times)) {
+                if from <= resumed && self.make_up_for(change) {
                     return Some(resumed);
                 }
                 from = from.max(resumed);
@@ -118,7 +118,7 @@ impl Occurrences<'_> {
             let found = self.civil_at_or_before(until + offset)? - offset;
             if let Some(change) = self.small_change(until).filter(|change| found < change.first_new_minute()) {
                 let resumed = change.first_new_minute();
-                if resumed <= until && change.skipped().is_some_and(|times| self.has_civil_time_in(&times)) {
+                if resumed <= until && self.make_up_for(change) {
                     return Some(resumed);
                 }
                 until = change.at - 1;
@@ -129,7 +129,7 @@ impl Occurrences<'_> {
                 until = self.small_change(change).map_or(change - 1, Change::first_new_minute).min(until);
             } else if !near {
                 until = found + REACH;
-            } else if self.small_change(found).is_some_and(|change| found < change.first_new_minute()) {
+            } else if self.small_change(found).is_some_and(|change| is_repeated(found, change)) {
                 until = found;
             } else {
                 return Some(found);
@@ -137,16 +137,21 @@ impl Occurrences<'_> {
         }
     }
 
+    // The rule for times that come once, for these searches and for ticks. Minutes that the clocks show again are not due. In the
+    // first minute that they have not shown before, what the change left out is due, too.
+
     /// Returns the change around this second, if it decides what is due.
     pub(crate) fn small_change(self, second: i64) -> Option<Change> {
         if self.once { self.zone.small_change(second) } else { None }
     }
 
-    // From here on seconds are civil: of a place whose clocks show UTC and never change.
-
-    pub(crate) fn has_civil_time_in(self, seconds: &Range<i64>) -> bool {
-        self.civil_at_or_after(seconds.start).is_some_and(|time| time < seconds.end)
+    /// Returns whether the change left out a time of theirs.
+    pub(crate) fn make_up_for(self, change: Change) -> bool {
+        let has_time_in = |times: Range<i64>| self.civil_at_or_after(times.start).is_some_and(|time| time < times.end);
+        change.skipped().is_some_and(has_time_in)
     }
+
+    // From here on seconds are civil: of a place whose clocks show UTC and never change.
 
     fn civil_at_or_after(self, second: i64) -> Option<i64> {
         Some(nearest_due::<true>(self.times, second.div_euclid(60) + i64::from(second.rem_euclid(60) != 0))? * 60)
@@ -155,4 +160,9 @@ impl Occurrences<'_> {
     fn civil_at_or_before(self, second: i64) -> Option<i64> {
         Some(nearest_due::<false>(self.times, second.div_euclid(60))? * 60)
     }
+}
+
+/// Returns whether the clocks have shown the minute that begins at this second already, before they were set back.
+pub(crate) fn is_repeated(minute: i64, change: Change) -> bool {
+    minute < change.first_new_minute()
 }

@@ -22,6 +22,16 @@ impl Span {
         Self { from: from.map_or(i64::MIN, whole), until: until.map_or(i64::MAX, whole) }
     }
 
+    /// Makes the span of one second.
+    pub(crate) const fn second(second: i64) -> Self {
+        Self { from: second, until: second + 1 }
+    }
+
+    /// Returns its only second, if it has one.
+    pub(crate) fn only(self) -> Option<i64> {
+        (self.from.checked_add(1) == Some(self.until)).then_some(self.from)
+    }
+
     pub(crate) fn includes(self, second: i64) -> bool {
         self.from <= second && second < self.until
     }

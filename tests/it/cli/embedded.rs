@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 use std::thread;
+use std::time::Duration;
 
-use chrono::{TimeDelta, Timelike, Utc};
+use chrono::{DateTime, TimeDelta, Timelike, Utc};
 use soloist::{AddError, Event, Schedule};
 
 use super::*;
@@ -11,7 +12,7 @@ use super::*;
 /// The words that the program below was given.
 const WORDS: &str = "SOLOIST_TEST_WORDS";
 
-/// Whether its events are due each minute or each second.
+/// When its events are due.
 const EVERY: &str = "SOLOIST_TEST_EVERY";
 
 /// Runs a program with another schedule: this test, in a process of its own.
@@ -23,6 +24,11 @@ fn a_program_with_events_of_its_own() {
     let code = soloist::cli::run_matches(&matches, || {
         let every = |event: Event| match std::env::var(EVERY).as_deref() {
             Ok("second") => event.every_second(),
+            Ok("jitter") => event.every_minute().jitter(Duration::from_secs(59)),
+            #[cfg(feature = "cron")]
+            Ok("20 seconds") => event.on("5/20 * * * * *".parse::<cron::Schedule>().expect("a schedule")),
+            #[cfg(feature = "cron")]
+            Ok("2098") => event.on("30 15 9 * * Wed 2098".parse::<cron::Schedule>().expect("a schedule")),
             _ => event.every_minute(),
         };
         let store = std::env::var("SOLOIST_STORE").expect("it is said");
@@ -274,5 +280,61 @@ fn a_schedule_that_is_not_made_is_told_but_for_its_help() {
     }
     for words in ["--help", "run --help", "--version", "completions bash"] {
         succeeds(&mut place.schedule(words));
+    }
+}
+
+/// Returns the JSON that the program prints for these words.
+fn json_of(place: &Place, words: &str, every: &str) -> Value {
+    let answer = answer(&mut app(place, &format!("{words} --json"), every)).exits_with(0);
+    serde_json::from_str(printed(&answer)).unwrap_or_else(|error| panic!("{error}: {answer:?}"))
+}
+
+fn times(value: &Value) -> Vec<DateTime<Utc>> {
+    let time = |value: &Value| value.as_str().and_then(|text| text.parse().ok()).expect("a time");
+    value.as_array().map_or_else(|| vec![time(value)], |values| values.iter().map(time).collect())
+}
+
+#[test]
+fn starts_and_their_occurrences_are_shown_where_they_differ() {
+    let place = Place::new();
+    let list = json_of(&place, "list --next 5", "jitter");
+    let next = json_of(&place, "next --for 10m", "jitter");
+    let status = json_of(&place, "status", "jitter");
+    let of_next = |key: &str| {
+        let due = next.as_array().expect("a list").iter().filter(|due| due["event"] == "fine");
+        due.flat_map(|due| times(&due[key])).collect::<Vec<_>>()
+    };
+    let pairs = [
+        (times(&list[0]["next_due"]), times(&list[0]["next_occurrences"])),
+        (of_next("due"), of_next("occurrence")),
+        (times(&status["events"][0]["next_due"]), times(&status["events"][0]["next_occurrence"])),
+    ];
+    for (starts, occurrences) in &pairs {
+        assert!(!starts.is_empty() && starts.len() == occurrences.len(), "{pairs:?}");
+        assert!(occurrences.iter().all(|occurrence| occurrence.second() == 0), "{pairs:?}");
+        let delays = starts.iter().zip(occurrences).map(|(start, occurrence)| (*start - *occurrence).num_seconds());
+        assert!(delays.clone().all(|delay| (0..60).contains(&delay)) && starts.is_sorted(), "{pairs:?}");
+    }
+    assert!(pairs[0].0 != pairs[0].1, "one of five is delayed");
+    let text = answer(&mut app(&place, "list --next 5", "jitter")).exits_with(0);
+    assert!(printed(&text).contains("every minute, plus a jitter of 59s at most"), "{text:?}");
+    assert!(printed(&text).contains(" s, for "), "{text:?}");
+}
+
+#[test]
+#[cfg(feature = "cron")]
+fn the_seconds_and_years_of_a_schedule_are_shown() {
+    let place = Place::new();
+    let next = json_of(&place, "next --for 2m", "20 seconds");
+    let due = next.as_array().expect("a list").iter().filter(|due| due["event"] == "fine");
+    let seconds: Vec<u32> = due.flat_map(|due| times(&due["due"])).map(|due| due.second()).collect();
+    assert!(seconds.len() == 6 && seconds.iter().all(|second| [5, 25, 45].contains(second)), "{next:#}");
+
+    let list = answer(&mut app(&place, "list", "2098")).exits_with(0);
+    let status = answer(&mut app(&place, "status", "2098")).exits_with(0);
+    let words = "at 09:15, on Wednesdays, at the seconds 30, in 2098";
+    assert!(printed(&list).contains(words), "{list:?}");
+    for answer in [&list, &status] {
+        assert!(printed(answer).contains("2098-01-01 09:15:30 UTC, in "), "{answer:?}");
     }
 }

@@ -18,12 +18,13 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("timetable", "text"),
             ("zone", "text"),
             ("next_due", "[time]"),
+            ("next_occurrences", "[time]"),
             ("is_over", "flag"),
             ("protections", "[text]"),
             ("conditions", "[text]"),
         ],
     ),
-    ("due time", &[("due", "time"), ("event", "text"), ("zone", "text")]),
+    ("due time", &[("due", "time"), ("occurrence", "time"), ("event", "text"), ("zone", "text")]),
     ("lock", &[("name", "text"), ("held_by", "holder?")]),
     (
         "holder",
@@ -80,6 +81,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("timetable", "text"),
             ("zone", "text"),
             ("next_due", "time?"),
+            ("next_occurrence", "time?"),
             ("is_over", "flag"),
             ("protections", "[text]"),
             ("mutex", "text?"),
@@ -214,7 +216,7 @@ fn a_store_that_is_out_is_told_in_the_json_and_by_the_exit_code() {
 
 #[test]
 fn the_check_of_a_form_finds_what_is_wrong() {
-    let due = serde_json::json!([{"due": "2026-03-01T12:00:00Z", "event": "a", "zone": "UTC"}]);
+    let due = serde_json::json!([{"due": "2026-03-01T12:00:00Z", "occurrence": "2026-03-01T12:00:00Z", "event": "a", "zone": "UTC"}]);
     assert_eq!(wrong(&due, "[due time]", "it"), "");
     let other = serde_json::json!([{"due": "noon", "event": 1, "more": true}, {}]);
     let found = wrong(&other, "[due time]", "it");

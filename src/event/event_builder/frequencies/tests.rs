@@ -374,6 +374,20 @@ fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
             "`every(1d)` does not go with every 2 days from 2026-01-05, which another method sets: leave one of the two out",
         ),
         (
+            event().every(seconds(600)).every_days(3, date("2026-01-05")),
+            "`every(10m)` does not go with every 3 days from 2026-01-05, which another method sets: leave one of the two out",
+        ),
+        (
+            event().every_weeks(2, date("2026-01-05")).days_of_month([1, 15]),
+            "`every_weeks(..)` counts weeks, every 2 weeks from 2026-01-05, and another method sets the day of month `1,15`: name \
+             days of the week, or leave one of the two out",
+        ),
+        (
+            event().at(instant("2026-01-05T00:00:00Z")).until(instant("2026-01-06T00:00:00Z")),
+            "`at(2026-01-05T00:00:00Z)` does not go with `until(2026-01-06T00:00:00Z)`, which another method sets: leave one of \
+             the two out",
+        ),
+        (
             event().at(instant("2026-01-05T00:00:00Z")).every(seconds(30)),
             "`at(2026-01-05T00:00:00Z)` does not go with an interval, which another method sets: leave one of the two out",
         ),
@@ -430,6 +444,14 @@ fn what_an_event_says_of_its_days_and_its_span_is_told_in_words() {
     for (event, words) in [
         (event().every(seconds(90 * 60)), "every 90 minutes"),
         (event().every(seconds(90 * 60)).weekdays(), "every 90 minutes, on weekdays"),
+        (
+            event().every(seconds(90 * 60)).anchored_at(instant("2026-03-01T09:00:00Z")).timezone("+01:00"),
+            "every 90 minutes counted from 2026-03-01 10:00",
+        ),
+        (
+            event().every(seconds(90)).anchored_at(instant("2026-03-01T09:00:30Z")),
+            "every 90 seconds counted from 2026-03-01 09:00:30",
+        ),
         (event().every(seconds(7 * 24 * 60 * 60)), "every 168 hours"),
         (event().every_days(3, date("2026-01-05")).daily_at("02:30"), "at 02:30, every 3 days from 2026-01-05"),
         (event().every_weeks(2, date("2026-01-07")), "at 00:00, on Wednesdays, every 2 weeks from 2026-01-05"),
