@@ -241,7 +241,7 @@ fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
         };
         return CommandAnswer::json(&due.iter().map(form).collect::<Vec<_>>());
     }
-    let time = |(start, event): &(Start, &Definition)| start_time(start.at, start.occurrence, event.zone(), now);
+    let time = |(start, event): &(Start, Arc<Definition>)| start_time(start.at, start.occurrence, event.zone(), now);
     let rows = due.iter().map(|due| vec![time(due).into(), Named(due.1.name()).into()]);
     let nothing = format!("nothing is due within {}", ExactDuration(within));
     Ok(CommandAnswer::text(table_or(&["due", "event"], rows, &nothing)))

@@ -246,7 +246,7 @@ impl RunLog for TestStore {
 
     fn events(&self) -> Result<Vec<String>, MutexError> {
         self.log_answers("list the events in the log of runs")?;
-        RunLog::events(&self.memory)
+        self.memory.runs.events()
     }
 }
 

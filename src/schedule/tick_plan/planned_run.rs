@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::event::protection::claim::Claimant;
 use crate::event::protection::queue_markers::Queue;
 use crate::event::{catch_up::Missed, definition::Definition};
 use crate::lease::{label::Label, name::MutexName, owner::Owner, request::LeaseRequest, term::Term};

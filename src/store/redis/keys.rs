@@ -8,7 +8,7 @@
 
 use std::fmt::{self, Write};
 
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use crate::base::error::InvalidOptions;
 use crate::lease::name::MutexName;

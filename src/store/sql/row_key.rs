@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use uuid::Uuid;
 
 use crate::lease::name::MutexName;
