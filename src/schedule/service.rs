@@ -270,7 +270,7 @@ mod tests {
         while now < start + TimeDelta::hours(1) {
             let since = progress.tick(now, |_, _| {});
             assert!(since.is_none_or(|since| registry.plan_tick(now, since).is_empty()));
-            now = wall_plus(now, schedule.rest(&registry, &progress, now));
+            now = wall_plus(now, Schedule::rest(&registry, &progress, now));
             wakes += 1;
         }
         // The first wake-up is the start.

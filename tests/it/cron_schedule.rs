@@ -136,7 +136,7 @@ fn tick(schedule: &Schedule, clock: &ManualClock, now: &str) -> Report {
 #[test]
 fn a_missed_second_of_the_last_year_is_made_up_for() {
     let clock = ManualClock::at(at("2026-12-30T09:30:00Z"));
-    let mut schedule = schedule_at(&clock);
+    let schedule = schedule_at(&clock);
     let named = |name: &str| Event::call(name, |_| {}).on_one_server();
     schedule
         .add(named("latest").on(parsed("20,40 30 9 * * * 2026")).catch_up(HOUR))
@@ -163,7 +163,7 @@ fn a_service_runs_each_of_its_seconds_until_its_last_year_is_over() {
     let (diary, shutdown) = (Diary::default(), Shutdown::new());
     let noted = diary.clone();
     let note = move |run: &Run| noted.note(format!("{} {}", run.name(), run.occurrence().format("%T")));
-    let mut schedule = schedule_at(&clock);
+    let schedule = schedule_at(&clock);
     schedule.add(Event::call("year", note.clone()).on(parsed("15,45 * * * * * 2026"))).expect("it is in order");
     schedule.add(Event::call("next", note).on(parsed("5 * * * * * 2027"))).expect("it is in order");
     thread::scope(|scope| {
@@ -184,7 +184,7 @@ fn a_service_runs_each_of_its_seconds_until_its_last_year_is_over() {
 #[test]
 fn a_minute_repeats_no_second_of_the_minute_before() {
     let clock = ManualClock::at(at("2026-03-01T12:13:00Z"));
-    let mut schedule = schedule_at(&clock);
+    let schedule = schedule_at(&clock);
     schedule.add(event("30 12 * * * *")).expect("it is in order");
     let report = schedule.run_minute(clock.now());
     assert!(report.entries().is_empty(), "the minute before ran it: {report}");
@@ -194,7 +194,7 @@ fn a_minute_repeats_no_second_of_the_minute_before() {
 #[test]
 fn the_status_knows_its_last_second() {
     let clock = ManualClock::at(at("2026-12-31T23:59:58Z"));
-    let mut schedule = schedule_at(&clock);
+    let schedule = schedule_at(&clock);
     schedule.add(event("29,59 59 23 31 12 * 2026")).expect("it is in order");
     let status = || {
         let status = schedule.status();

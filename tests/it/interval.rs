@@ -265,7 +265,7 @@ fn what_an_interval_leaves_to_other_words_is_theirs() {
 #[test]
 fn the_one_occurrence_of_an_event_is_made_up_for_and_none_after_its_end() {
     let clock = ManualClock::at(noon() - TimeDelta::minutes(1));
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     let protected = |name: &str| Event::call(name, |_| {}).on_one_server().catch_up(Duration::from_secs(3_600));
     schedule.add(protected("once").at(noon())).expect("it is in order");
     schedule.add(protected("until").every_minute().until(noon() + TimeDelta::minutes(1))).expect("it is in order");

@@ -19,7 +19,7 @@ fn seconds(seconds: u64) -> Duration {
 
 /// Returns a schedule of one event, whose task notes its name, occurrence and lateness.
 fn schedule(clock: &ManualClock, diary: &Diary, build: impl FnOnce(Event) -> Event) -> Schedule {
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(clock)).with_clock(clock);
+    let schedule = Schedule::new(MemoryMutex::with_clock(clock)).with_clock(clock);
     schedule.add(build(Event::call("e", noting(diary)))).expect("it is in order");
     schedule
 }
@@ -51,7 +51,7 @@ fn the_starts_are_those_of_each_version() {
         ("Sicherung für Köln", "2026-03-01T02:30:00Z", 3_599, 1_071),
         ("reports", "1970-01-01T00:00:00Z", 3_599, 2_702),
     ] {
-        let mut schedule = Schedule::in_process();
+        let schedule = Schedule::in_process();
         let event = Event::call(name, |_| {});
         let event = if longest < 60 { event.every_minute() } else { event.hourly() };
         schedule.add(event.jitter(seconds(longest))).expect("it is in order");
@@ -140,7 +140,7 @@ fn each_occurrence_starts_once_in_a_fleet_and_not_before_its_start() {
         let build = random_event(&mut random).on_one_server();
         let (name, expected) = (format!("{build:?}"), build.upcoming(begin - TimeDelta::minutes(30)));
         let clock = ManualClock::at(begin);
-        let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+        let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
         schedule.add(build).expect("it is in order");
         let event = schedule.names().next().expect("it was added").to_owned();
 
@@ -200,7 +200,7 @@ fn a_tick_in_each_minute_finds_each_start_once_without_claims() {
         let mut schedule = Schedule::in_process();
         let mut expected: Vec<_> = event.upcoming(begin - TimeDelta::minutes(60)).take(500).collect();
         schedule.add(event).expect("it is in order");
-        let definition = schedule.event(schedule.names().next().expect("its name")).expect("it was added");
+        let definition = schedule.event(&schedule.names().next().expect("its name")).expect("it was added");
         let end = begin + TimeDelta::minutes(239);
         expected.retain(|occurrence| {
             let start = definition.start_of(*occurrence);
@@ -236,7 +236,7 @@ fn two_occurrences_of_one_tick_run_one_after_another() {
         let report = schedule.run_due(next + TimeDelta::seconds(1));
         assert_eq!(occurrences(&report), [one, next], "{report}");
         assert!(report.entries().iter().all(|entry| matches!(entry.verdict(), Verdict::Ran(_))), "{report}");
-        assert!(schedule.due(next).eq(["e"]), "its name once");
+        assert!(schedule.due(next).map(|name| name.to_string()).eq(["e"]), "its name once");
     }
 }
 
@@ -257,7 +257,7 @@ fn a_service_starts_each_occurrence_at_its_second() {
     let (clock, diary, shutdown) =
         (ManualClock::at(noon() - TimeDelta::seconds(30)), Diary::default(), Shutdown::new());
     let (noted, wall) = (diary.clone(), Clock::from(&clock));
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     let task = move |run: &Run| noted.note(format!("{} at {}", run.occurrence().format("%T"), wall.now().format("%T")));
     schedule.add(Event::call("e", task).every_minute().jitter(seconds(59))).expect("it is in order");
     let minutes = (0..10).map(|minute| noon() + TimeDelta::minutes(minute));
@@ -406,7 +406,7 @@ fn all_missed_starts_are_made_up_for_and_none_that_is_to_come() {
 #[test]
 fn the_status_has_the_start_and_its_occurrence() {
     let clock = ManualClock::at(noon());
-    let mut schedule = schedule(&clock, &Diary::default(), |event| event.hourly().jitter(seconds(1_800)));
+    let schedule = schedule(&clock, &Diary::default(), |event| event.hourly().jitter(seconds(1_800)));
     schedule.add(Event::call("once", |_| {}).at(noon()).jitter(seconds(1_800))).expect("it is in order");
     let starts = ["e", "once"].map(|name| schedule.event(name).expect("it was added").start_of(noon()));
     let status = |now: DateTime<Utc>| {
@@ -429,7 +429,7 @@ fn the_status_has_the_start_and_its_occurrence() {
 
 #[test]
 fn a_tests_due_times_are_occurrences() {
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(Event::call("e", |_| {}).hourly().jitter(seconds(3_000))).expect("it is in order");
     let due = soloist::testing::due_times(&schedule, "e", "2026-03-01 10:00".."2026-03-01 12:00");
     assert_eq!(due, ["2026-03-01 10:00", "2026-03-01 11:00"]);

@@ -42,7 +42,7 @@ mod tests {
         let clock = ManualClock::at(noon - TimeDelta::minutes(1));
         let store = MemoryMutex::with_clock(&clock);
         let [schedule, another] = [(); 2].map(|()| {
-            let mut schedule = Schedule::new(store.clone()).with_clock(&clock);
+            let schedule = Schedule::new(store.clone()).with_clock(&clock);
             let event = Event::call("e", |_| {}).hourly().jitter(59 * MINUTE);
             schedule.add(event.on_one_server().catch_up(180 * MINUTE)).unwrap();
             schedule
