@@ -17,7 +17,7 @@ impl Harness for AtUrl {
         soloist::connect(&self.0).expect("the url was tried before the suite began")
     }
 
-    /// The cases with several processes start this program again, and give it the address.
+    /// Returns the address, with which the cases of several processes start this program again.
     fn address(&self) -> Option<String> {
         Some(self.0.clone())
     }

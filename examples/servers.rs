@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let usual = format!("file:{}", env::temp_dir().join("soloist-servers").display());
     let url = arguments.first().unwrap_or(&usual);
-    let start = |server| Command::new(env::current_exe()?).args([server, url]).spawn();
+    let start = |server: &str| Command::new(env::current_exe()?).args([server, url]).spawn();
     let servers: Vec<_> = ["web-1", "web-2", "web-3"].into_iter().map(start).collect::<Result<_, _>>()?;
     for mut server in servers {
         if !server.wait()?.success() {

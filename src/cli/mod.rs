@@ -29,7 +29,7 @@ mod supervise;
 mod tables;
 mod unlock;
 
-use answer::{CommandFailure, USAGE};
+use answer::{CommandAnswer, CommandFailure, USAGE};
 
 use crate::event::event_builder::Event;
 use crate::schedule::schedule::Schedule;

@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use super::add_error::{AddError, AddErrorKind, Refusal};
 use super::filter::{Environments, Filter, windows_of};
 use super::protection::protection_request::ProtectionRequest;
+use super::retry::Retry;
 use crate::outcome::{hook_failure::Hook, run_outcome::RunOutcome};
 use crate::store::handle::Store;
 use crate::task::future_task::Runtime;
@@ -28,6 +29,7 @@ mod frequencies;
 mod hooks;
 mod leases;
 mod limits;
+mod retrying;
 
 /// A named task, its timetable and its protections; [`Schedule::add`](crate::Schedule::add) takes it.
 ///
@@ -66,6 +68,7 @@ pub struct Event {
     pub(super) before: Vec<Task>,
     pub(super) after: Vec<AfterHook>,
     pub(super) timeout: Option<Duration>,
+    pub(super) retry: Option<Retry>,
     pub(super) protections: ProtectionRequest,
     pub(super) store: Option<Store>,
     pub(super) background: bool,
@@ -208,6 +211,7 @@ impl Event {
             before: Vec::new(),
             after: Vec::new(),
             timeout: None,
+            retry: None,
             protections: ProtectionRequest::default(),
             store: None,
             background: false,
@@ -347,6 +351,7 @@ impl fmt::Debug for Event {
             .field("environments", &self.environments)
             .field("filters", &self.filters.len())
             .field("timeout", &self.timeout)
+            .field("retry", &self.retry)
             .field("protections", &self.protections)
             .field("background", &self.background)
             .field("even_when_paused", &self.even_when_paused)

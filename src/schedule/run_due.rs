@@ -150,7 +150,8 @@ impl Schedule {
     #[cfg(feature = "cli")]
     pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
         let (event, due) = (self.index_of(name)?, self.last_due(name, now)?);
-        let report = due.map(|due| self.tick(&self.plan_tick(due, DateTime::<Utc>::MIN_UTC).only(event)));
+        let plan = |due| TickPlan { now, ..self.plan_tick(due, DateTime::<Utc>::MIN_UTC).only(event) };
+        let report = due.map(|due| self.tick(&plan(due)));
         self.finish_run_log();
         Ok(report.and_then(|report| report.into_entries().pop()))
     }
@@ -229,7 +230,7 @@ impl Schedule {
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
         let span = TraceSpan::of_tick(*now, due.len());
         let _in_span = span.enter();
-        let context = TickContext::new(self, StartedBy::Timetable);
+        let context = TickContext { now: *now, ..TickContext::new(self, StartedBy::Timetable) };
         let planned_runs = due.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, &context));
         let mut planned_runs: Vec<_> = planned_runs.collect();
         if refusal.is_some() {

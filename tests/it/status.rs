@@ -273,12 +273,12 @@ fn the_status_as_json_has_the_documented_form() {
         "until",
     ];
     assert_eq!(keys(&event["held_by"][0]), holder);
-    assert_eq!(keys(&event["last_run"]), ["error", "occurrence", "result", "started", "token", "took_ms"]);
+    assert_eq!(keys(&event["last_run"]), ["attempts", "error", "occurrence", "result", "started", "token", "took_ms"]);
     assert_eq!((&event["last_run"]["result"], &event["last_run"]["took_ms"]), (&"succeeded".into(), &0.into()));
     assert!(event["last_run"]["token"].is_u64());
     assert_eq!(
         keys(run),
-        ["ended", "error", "host", "instance", "occurrence", "pid", "result", "started", "state", "token"],
+        ["attempts", "ended", "error", "host", "instance", "occurrence", "pid", "result", "started", "state", "token"],
         "{run}"
     );
     assert_eq!((&run["state"], &run["result"]), (&"ended".into(), &"succeeded".into()));

@@ -96,7 +96,7 @@ impl fmt::Display for LoggedRun {
 }
 
 /// As `{"occurrence": "…", "host": "web-1", "pid": 4242, "instance": null, "token": 7, "started": "…", "state": "ended", "ended": "…",
-/// "result": "succeeded", "error": null}`.
+/// "attempts": 1, "result": "succeeded", "error": null}`.
 #[cfg(feature = "serde")]
 impl serde::Serialize for LoggedRun {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -104,7 +104,7 @@ impl serde::Serialize for LoggedRun {
 
         let Self { record, state } = self;
         let end = record.end();
-        let mut fields = serializer.serialize_struct("LoggedRun", 10)?;
+        let mut fields = serializer.serialize_struct("LoggedRun", 11)?;
         fields.serialize_field("occurrence", &record.occurrence())?;
         fields.serialize_field("host", record.host())?;
         fields.serialize_field("pid", &record.pid())?;
@@ -113,6 +113,7 @@ impl serde::Serialize for LoggedRun {
         fields.serialize_field("started", &record.started_at())?;
         fields.serialize_field("state", state.keyword())?;
         fields.serialize_field("ended", &end.map(RunEnd::at))?;
+        fields.serialize_field("attempts", &record.attempts())?;
         fields.serialize_field("result", &end.map(RunEnd::result))?;
         fields.serialize_field("error", &end.and_then(RunEnd::error))?;
         fields.end()

@@ -25,7 +25,7 @@ use crate::store::event_mutex::held::Names;
 use crate::store::server::engine::{
     Answers, Attempt, DroppedRuns, End, EndRequest, Engine, FoundEntry, Health, Request,
 };
-use crate::store::server::failure::{Failure, Retry};
+use crate::store::server::failure::{AskAgain, Failure};
 use crate::store::server::{server_builder::Target, server_clock::instant};
 use crate::time::clock::{Clock, moment::Moment};
 
@@ -129,7 +129,7 @@ impl RedisEngine {
         let count: u32 = read(&answers[1])?;
         if count < self.replicas {
             let what = format!("{count} of {} replicas confirmed it in time", self.replicas);
-            return Err(Failure::unavailable(what, Retry::Never));
+            return Err(Failure::unavailable(what, AskAgain::Never));
         }
         Ok(())
     }
@@ -259,7 +259,7 @@ impl Engine for RedisEngine {
         answers[2..].iter().try_for_each(script::unless_refused)?;
         match script::unless_refused(&answers[1]) {
             // It was the primary, when the connection was made.
-            Err(failure) if self.fails_over && failure.retry == Retry::Now => return Err(failure),
+            Err(failure) if self.fails_over && failure.retry == AskAgain::Now => return Err(failure),
             _ => {}
         }
         let (time, mut warnings) =

@@ -51,6 +51,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("started", "time"),
             ("state", "text"),
             ("ended", "time?"),
+            ("attempts", "number"),
             ("result", "text?"),
             ("error", "text?"),
         ],
