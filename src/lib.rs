@@ -55,7 +55,7 @@
 //!
 //! | for | names |
 //! | --- | --- |
-//! | a schedule | [`Schedule`], [`Event`], [`Period`], [`Zone`], [`Overlap`], [`OutagePolicy`], [`Output`], [`Shutdown`], [`AddError`], [`AddErrorKind`] |
+//! | a schedule | [`Schedule`], [`Event`], [`Period`], [`Zone`], [`Overlap`], [`Retry`], [`OutagePolicy`], [`Output`], [`Shutdown`], [`AddError`], [`AddErrorKind`] |
 //! | a task | [`Run`], [`CancelReason`], [`TaskResult`], [`IntoTaskResult`], [`BoxError`] |
 //! | a report | [`Report`], [`Entry`], [`Verdict`], [`RunOutcome`], [`SkipReason`] |
 //! | a store | [`EventMutex`], [`connect`], [`MemoryMutex`], [`FileMutex`], `RedisMutex`, `MysqlMutex`, `PostgresMutex`, [`MutexError`] |
@@ -148,6 +148,7 @@ pub use event::add_error::{AddError, AddErrorKind};
 pub use event::event_builder::Event;
 pub use event::protection::OutagePolicy;
 pub use event::protection::overlap::Overlap;
+pub use event::retry::Retry;
 pub use schedule::schedule::Schedule;
 pub use schedule::shutdown::Shutdown;
 pub use task::output::Output;
@@ -209,7 +210,7 @@ mod book {
 
     pages! {
         README alerts another_scheduler async_service backfill changes_while_running choosing_a_store commands comparison costs five_minutes frequencies
-        from_flock glossary jitter logs measured migration observing operators promises protections queues scenarios service stores testing
+        from_flock glossary jitter logs measured migration observing operators promises protections queues retries scenarios service stores testing
         timetables troubleshooting under_fire ways_out
     }
 }

@@ -168,7 +168,15 @@ fn supervised(command: Command) -> Command {
                 .conflicts_with("every")
                 .help("Wait this long for the lease [default: not at all]"),
         )
-        .arg(duration("timeout").help("End the command after this long [default: never]"))
+        .arg(duration("timeout").help("End the command after this long, with its retries [default: never]"))
+        .arg(
+            option("retry", "N")
+                .value_parser(number::<u16>(1, 1000))
+                .requires("retry-after")
+                .help("Run the command up to N times more if it fails, under the same lease [default: never]"),
+        )
+        .arg(duration("retry-after").requires("retry").help("How long to wait before the command runs again"))
+        .arg(flag("retry-doubling").requires("retry").help("Double this time before each further retry"))
         .arg(
             duration("grace").help(
                 "How long the command may take to stop before it is killed [default: 5s, less with a short term]",

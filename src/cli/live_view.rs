@@ -149,6 +149,10 @@ impl Observer for LiveView {
             Step::Skipped(reason @ SkipReason::RanElsewhere(_)) if reason.other_application().is_none() => return,
             Step::Skipped(reason) => format!("skipped, {reason}"),
             Step::Ended(outcome) => outcome.to_string(),
+            Step::AttemptFailed { attempt, fault, retry_in } => {
+                format!("attempt {attempt} {fault}; the next one in {}", HumanDuration(*retry_in))
+            }
+            Step::AttemptStarted { attempt } => format!("attempt {attempt} started"),
             Step::Cancelled(reason) => format!("asked to stop, because {reason}"),
             Step::DoesNotStop => "does not stop".to_owned(),
             Step::LeaseLost { .. } => "lost its lease".to_owned(),

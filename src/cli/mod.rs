@@ -31,7 +31,7 @@ mod supervise;
 mod tables;
 mod unlock;
 
-use answer::{CommandFailure, USAGE};
+use answer::{CommandAnswer, CommandFailure, USAGE};
 
 use crate::schedule::schedule::Schedule;
 #[cfg(feature = "tokio")]

@@ -18,6 +18,7 @@ use crate::base::escape::{Chain, Named, Quoted};
 use crate::event::event_builder::Event;
 use crate::event::protection::OutagePolicy;
 use crate::event::protection::overlap::Overlap;
+use crate::event::retry::Retry;
 use crate::lease::term::Term;
 use crate::outcome::run_outcome::{Ended, RunOutcome};
 use crate::outcome::skip_reason::SkipReason;
@@ -30,7 +31,7 @@ use crate::time::clock::{
     Clock,
     shown::{ExactDuration, HumanDuration},
 };
-use crate::time::{crontab::Crontab, zone::Zone};
+use crate::time::{tick::Tick, zone::Zone};
 
 /// The arguments are wrong: `EX_USAGE` of `sysexits.h`, as in `flock`.
 pub(super) const USAGE: u8 = 64;
@@ -91,9 +92,9 @@ fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
     }
     check_times(arguments)?;
     check_term(arguments)?;
-    schedule.add(event(arguments)).map_err(|error| usage(&error))?;
-    let named = named(schedule.clone(), arguments).map_err(|error| usage(&error))?;
     let now = now()?;
+    schedule.add(event(arguments, now)).map_err(|error| usage(&error))?;
+    let named = named(schedule.clone(), arguments).map_err(|error| usage(&error))?;
     if interval(arguments).is_some() && named.last_due(text(arguments, "name"), now).is_ok_and(|due| due.is_none()) {
         if arguments.get_flag("verbose") || io::stderr().is_terminal() {
             let next = named.next_due(now).map(|next| next.to_rfc3339_opts(SecondsFormat::Secs, true));
@@ -155,6 +156,7 @@ const OPTIONS: [(&str, &str); 12] = [
     ("on_one_server", "on-one-server"),
     ("on_overlap", "on-overlap"),
     ("timeout", "timeout"),
+    ("after", "retry-after"),
     ("grace", "grace"),
     ("hold_at_least", "hold-at-least"),
     ("stuck_after", "stuck-after"),
@@ -182,7 +184,7 @@ fn with_options(message: &str) -> String {
     })
 }
 
-fn event(arguments: &ArgMatches) -> Event {
+fn event(arguments: &ArgMatches, now: DateTime<Utc>) -> Event {
     let mut words = arguments.get_many::<OsString>("command").into_iter().flatten().cloned();
     let event = Event::command(text(arguments, "name"), words.next().unwrap_or_default(), words);
     let mut event = event.in_place_of_this_process().without_overlapping();
@@ -196,11 +198,15 @@ fn event(arguments: &ArgMatches) -> Event {
                 None => event.cron(every),
             }
         }
-        // Due at each call of this program.
-        None => event.every_minute(),
+        // Due at each call of this program, and not again: no next occurrence ends its retries.
+        None => event.at(Tick::at(now, &Zone::UTC).occurrence()),
     };
     let duration = |name| duration_of(arguments, name);
     event = duration("timeout").into_iter().fold(event, Event::timeout);
+    if let (Some(times), Some(delay)) = (arguments.get_one::<u16>("retry"), duration("retry-after")) {
+        let retry = Retry::times((*times).into()).after(delay);
+        event = event.retry(if arguments.get_flag("retry-doubling") { retry.doubling() } else { retry });
+    }
     event = event.grace(grace(arguments));
     event = duration("hold-at-least").into_iter().fold(event, Event::hold_at_least);
     event = duration("stuck-after").into_iter().fold(event, Event::stuck_after);
@@ -319,7 +325,8 @@ fn code_of(outcome: &RunOutcome) -> u8 {
         }
         Some(reason) if reason.is_for_the_lease() => return GAVE_WAY,
         _ if matches!(outcome.ended(), Ended::TimedOut { .. }) => return TIMED_OUT,
-        _ if outcome.lease_lost_at().is_some() => return LEASE_LOST,
+        // A command that had failed before, and waited for a retry, was not ended.
+        _ if outcome.lease_lost_at().is_some() && outcome.no_retry().is_none() => return LEASE_LOST,
         _ => {}
     }
     let Some(status) = outcome.exit_status() else { return NOT_STARTED };
@@ -363,7 +370,7 @@ fn is_worth_telling(entry: &Entry) -> bool {
             let is_released = !outcome.release().is_some_and(Release::is_failure);
             let is_its_own = outcome.exit_status().is_some() && outcome.unprotected().is_none() && is_released;
             match outcome.cancel_reason() {
-                None => entry.is_failure() && !is_its_own,
+                None => entry.is_failure() && (!is_its_own || outcome.lease_lost_at().is_some()),
                 // The sender of the signal knows.
                 Some(CancelReason::ShuttingDown) => false,
                 Some(_) => true,

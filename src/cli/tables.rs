@@ -76,7 +76,11 @@ pub(super) fn how_it_ended(run: &LoggedRun, zone: &Zone, now: DateTime<Utc>) -> 
 
 fn result_or_state(run: &LoggedRun) -> (String, Option<bool>) {
     if let Some(end) = run.record().end() {
-        return (end.result().to_string(), Some(run.record().is_success()));
+        let attempts = match run.record().attempts() {
+            0 | 1 => String::new(),
+            attempts => format!(" in {attempts} attempts"),
+        };
+        return (format!("{}{attempts}", end.result()), Some(run.record().is_success()));
     }
     let is_well = match run.state() {
         RunState::Running => Some(true),

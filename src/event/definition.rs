@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+mod attempt_check;
+
 use super::add_error::{AddError, AddErrorKind, Refusal, checked_term, out_of_range};
 use super::catch_up::CatchUp;
 use super::claim_label::ClaimLabel;
@@ -13,6 +15,7 @@ use super::claim_window::{ClaimWindow, usual_claim_window};
 use super::event_builder::{AfterHook, Event};
 use super::filter::{Environments, Filter, named, windows_of};
 use super::protection::{LeaseTerms, Protection, claim::Claimant, claim::MINUTE};
+use super::retry::Retry;
 use crate::lease::{name::MutexName, term::Renewal, term::Term};
 use crate::outcome::run_record::MOST_KEPT;
 use crate::store::handle::Store;
@@ -46,6 +49,7 @@ pub struct Definition {
     pub(crate) protection: Protection,
     pub(crate) claim_window: ClaimWindow,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) retry: Option<Retry>,
     /// The environments that it is for; `None`: all.
     environments: Option<Environments>,
     /// Whether it is due at all, in this environment.
@@ -94,6 +98,7 @@ impl Definition {
             most => format!("catch_up_all {}, {most} at most", HumanDuration(*window)),
         }));
         words.extend(self.timeout.map(|limit| format!("timeout {}", HumanDuration(limit))));
+        words.extend(self.retry.map(|retry| retry.to_string()));
         words.extend(self.stuck_after.map(|time| format!("stuck_after {}", HumanDuration(time))));
         words.extend(self.even_when_paused.then(|| "even_when_paused".to_owned()));
         words.extend(self.failure_limit.map(|limit| format!("pause_on_failure {limit}")));
@@ -179,6 +184,7 @@ impl fmt::Debug for Definition {
             .field("timetable", &self.timetable)
             .field("protection", &self.protection)
             .field("timeout", &self.timeout)
+            .field("retry", &self.retry)
             .field("background", &self.background)
             .finish_non_exhaustive()
     }
@@ -250,7 +256,7 @@ impl Event {
         let catch_up =
             catch_up.and_then(|(window, most)| CatchUp::new(window, most, &self.name, &protection, &timetable));
         let catch_up = catch_up.or_else(|| protection.queue.as_ref().map(CatchUp::of_queue));
-        Ok(Definition {
+        let definition = Definition {
             name: self.name,
             work: self.work,
             claim_window,
@@ -261,6 +267,7 @@ impl Event {
             after: self.after,
             protection,
             timeout: self.timeout,
+            retry: self.retry,
             environments: self.environments,
             runs_here,
             catch_up,
@@ -269,7 +276,9 @@ impl Event {
             even_when_paused: self.even_when_paused,
             failure_limit: self.failure_limit,
             stuck_after: self.stuck_after,
-        })
+        };
+        definition.check_retry().map_err(|refusal| AddError::new(&definition.name, refusal))?;
+        Ok(definition)
     }
 }
 

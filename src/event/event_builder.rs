@@ -10,6 +10,7 @@ use super::add_error::{AddError, AddErrorKind, Refusal};
 use super::claim_window::checked_jitter;
 use super::filter::{Environments, Filter, windows_of};
 use super::protection::protection_request::ProtectionRequest;
+use super::retry::Retry;
 use crate::outcome::{hook_failure::Hook, run_outcome::RunOutcome};
 use crate::store::handle::Store;
 use crate::task::future_task::Runtime;
@@ -29,6 +30,7 @@ mod frequencies;
 mod hooks;
 mod leases;
 mod limits;
+mod retrying;
 
 /// A named task, its timetable and its protections; [`Schedule::add`](crate::Schedule::add) takes it.
 ///
@@ -69,6 +71,7 @@ pub struct Event {
     pub(super) after: Vec<AfterHook>,
     pub(super) timeout: Option<Duration>,
     pub(super) grace: Option<Duration>,
+    pub(super) retry: Option<Retry>,
     pub(super) protections: ProtectionRequest,
     pub(super) store: Option<Store>,
     pub(super) background: bool,
@@ -213,6 +216,7 @@ impl Event {
             after: Vec::new(),
             timeout: None,
             grace: None,
+            retry: None,
             protections: ProtectionRequest::default(),
             store: None,
             background: false,
@@ -368,6 +372,7 @@ impl fmt::Debug for Event {
             .field("environments", &self.environments)
             .field("filters", &self.filters.len())
             .field("timeout", &self.timeout)
+            .field("retry", &self.retry)
             .field("protections", &self.protections)
             .field("background", &self.background)
             .field("even_when_paused", &self.even_when_paused)

@@ -8,3 +8,4 @@ pub(crate) mod claim_window;
 pub(crate) mod definition;
 pub(crate) mod filter;
 pub(crate) mod protection;
+pub(crate) mod retry;

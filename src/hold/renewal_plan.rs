@@ -1,8 +1,9 @@
 //! The plan of a renewal thread: when each lease is renewed, when the store is asked for requests to stop, when tasks time out,
 //! and what becomes of the leases when the process exits. It knows no thread and no clock, and asks no store.
 //!
-//! For a run that another one may replace, the store is asked for a request to stop about once a second. For any other run it is
-//! asked after each renewal of its lease, for operators: a run that ends before its first renewal costs no request.
+//! For a run that another one may replace, or that waits for a retry, the store is asked for a request to stop about once a
+//! second. For any other run it is asked after each renewal of its lease, for operators: a run that ends before its first renewal
+//! costs no request.
 
 use std::mem;
 use std::sync::{Arc, Weak};
@@ -49,6 +50,8 @@ struct PlannedLease {
     look: Option<Moment>,
     /// Whether a thread asks the store for that.
     is_looked_for: bool,
+    /// Whether its run waits for a retry: no task is running.
+    waits: bool,
     /// Whether the store was asked to shorten the lease because the process exits.
     is_shortened: bool,
 }
@@ -138,7 +141,8 @@ impl Plan {
         let look = (held.by() == HeldBy::ReplaceableRun).then(|| held.granted_at().plus(about_a_second()));
         let due = look.map_or(due, |look| look.min(due));
         let held = Arc::clone(held);
-        let planned = PlannedLease { held, store, renewal, look, is_looked_for: false, is_shortened: false };
+        let planned =
+            PlannedLease { held, store, renewal, look, is_looked_for: false, waits: false, is_shortened: false };
         match self.leases.last_mut() {
             // One run after another needs one place.
             Some(last) if last.held.was_released() => *last = planned,
@@ -186,6 +190,28 @@ impl Plan {
         self.timeouts.retain(|timeout| !Arc::ptr_eq(&timeout.held, held));
     }
 
+    /// Notes that no task is running under this lease: its run waits for a retry. Returns when the store is asked whether the run
+    /// is asked to stop, which is about once a second from now on.
+    pub(super) fn begin_wait(&mut self, held: &Arc<HeldLease>, now: Moment) -> Option<Moment> {
+        let is_exiting = self.exits_on.is_some();
+        let planned = self.leases.iter_mut().find(|planned| Arc::ptr_eq(&planned.held, held))?;
+        planned.waits = true;
+        if planned.is_looked_for || held.is_asked_to_stop() {
+            return is_exiting.then_some(now);
+        }
+        let look = now.plus(about_a_second());
+        let look = *planned.look.insert(planned.look.map_or(look, |known| known.min(look)));
+        Some(if is_exiting { Moment::BEGINNING } else { look })
+    }
+
+    /// Notes that a task is about to run again under this lease. `false`: it may not, because the process exits.
+    pub(super) fn end_wait(&mut self, held: &Arc<HeldLease>) -> bool {
+        if let Some(planned) = self.leases.iter_mut().find(|planned| Arc::ptr_eq(&planned.held, held)) {
+            planned.waits = false;
+        }
+        self.exits_on.is_none()
+    }
+
     /// Begins the exit of the process on this thread, or on an unknown one. The job of the next step is for that.
     pub(super) fn begin_exit(&mut self, thread: usize) {
         self.exits_on = Some(thread);
@@ -208,13 +234,13 @@ impl Plan {
     }
 
     /// Returns what the store is asked for because the process exits: it shortens each lease once, and releases those of the
-    /// thread that exits, as often as there are any.
+    /// thread that exits, as often as there are any, and those of runs that wait for a retry.
     fn release_at_exit(&mut self, now: Moment) -> Option<ExitRelease> {
         let exits_on = self.exits_on?;
         let mut release = ExitRelease::default();
-        for PlannedLease { held, is_shortened, .. } in &mut self.leases {
+        for PlannedLease { held, waits, is_shortened, .. } in &mut self.leases {
             let Some(deadline) = held.deadline_at(now) else { continue };
-            if held.is_running_on(exits_on) {
+            if *waits || held.is_running_on(exits_on) {
                 release.release(held);
             } else if !mem::replace(is_shortened, true) {
                 release.shorten(held, deadline, now);
@@ -308,8 +334,8 @@ impl Plan {
     /// Notes that the store was asked for requests to stop, and returns when to ask it again, if ever.
     pub(super) fn looked(&mut self, is_answered: bool, now: Moment) -> Option<Moment> {
         self.is_looking = false;
-        for PlannedLease { held, look, is_looked_for, .. } in &mut self.leases {
-            let again = !is_answered || held.by() == HeldBy::ReplaceableRun;
+        for PlannedLease { held, look, is_looked_for, waits, .. } in &mut self.leases {
+            let again = !is_answered || *waits || held.by() == HeldBy::ReplaceableRun;
             if mem::take(is_looked_for) && again && !held.is_asked_to_stop() {
                 *look = Some(now.plus(about_a_second()));
             }

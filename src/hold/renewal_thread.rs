@@ -118,6 +118,17 @@ impl RenewalThread {
         self.change(|plan| (plan.remove_timeout(held), None));
     }
 
+    /// Notes that the run waits for a retry: the exit of the process releases its lease, and requests to stop are looked for about
+    /// once a second.
+    pub(crate) fn begin_wait(self: &Arc<Self>, held: &Arc<HeldLease>) {
+        self.change(|plan| ((), plan.begin_wait(held, self.clock.moment())));
+    }
+
+    /// Notes that the task of the run is about to start again. `false`: it may not, because the process exits.
+    pub(crate) fn end_wait(self: &Arc<Self>, held: &Arc<HeldLease>) -> bool {
+        self.change(|plan| (plan.end_wait(held), None))
+    }
+
     fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut Plan) -> (T, Option<Moment>)) -> T {
         let (changed, need) = self.timer.change(change);
         if need == Need::Thread {

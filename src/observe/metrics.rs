@@ -55,6 +55,7 @@ struct OfAll {
 struct OfEvent {
     runs: [Counter; OutcomeKind::ALL.len()],
     skips: [Counter; SkipReason::KEYWORDS.len()],
+    retries: Counter,
     duration: Histogram,
     running: Gauge,
     last_start: LateGauge,
@@ -157,6 +158,7 @@ impl OfEvent {
             skips: SkipReason::KEYWORDS.map(|reason| {
                 counted(counter!("soloist_skips_total", "event" => event.to_owned(), "reason" => reason))
             }),
+            retries: counted(counter!("soloist_retries_total", "event" => event.to_owned())),
             duration: histogram!("soloist_run_duration_seconds", "event" => event.to_owned()),
             running: gauge!("soloist_running", "event" => event.to_owned()),
             last_start: LateGauge::new("soloist_last_start_timestamp_seconds", Some(event)),
@@ -184,6 +186,7 @@ impl OfEvent {
                 self.last_start.set(timestamp(notice.at()));
                 self.backfilled.increment(notice.is_backfill().into());
             }
+            Step::AttemptStarted { .. } => self.retries.increment(1),
             Step::LeaseLost { .. } => self.leases_lost.increment(1),
             Step::Ended(outcome) => {
                 let result = outcome.kind();
@@ -231,6 +234,7 @@ fn describe() {
     let count = Unit::Count;
     describe_counter!("soloist_runs_total", count, "Runs that have ended, by how they ended.");
     describe_counter!("soloist_skips_total", count, "Due occurrences that did not run in this process, by the reason.");
+    describe_counter!("soloist_retries_total", count, "Attempts after the first of their run.");
     describe_counter!("soloist_leases_lost_total", count, "Leases that were lost while their run was running.");
     describe_counter!("soloist_missed_total", count, "Occurrences that were found to have run on no server.");
     describe_counter!("soloist_caught_up_total", count, "Runs that caught up a missed occurrence.");
@@ -245,7 +249,7 @@ fn describe() {
     );
     describe_gauge!("soloist_store_unavailable", count, "Stores that were unavailable when they were last asked.");
     let seconds = Unit::Seconds;
-    describe_histogram!("soloist_run_duration_seconds", seconds, "How long the tasks took.");
+    describe_histogram!("soloist_run_duration_seconds", seconds, "How long the tasks took, with their retries.");
     describe_histogram!("soloist_admission_duration_seconds", seconds, "How long the store took to admit a run.");
     describe_gauge!(
         "soloist_lease_lowest_remaining_seconds",

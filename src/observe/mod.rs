@@ -2,7 +2,7 @@
 //!
 //! | for | names |
 //! | --- | --- |
-//! | the details of an outcome | [`OutcomeKind`], [`Ended`], [`Fault`], [`Cancelled`], [`Hook`], [`HookFailure`], [`KeptOutput`], [`Release`] |
+//! | the details of an outcome | [`OutcomeKind`], [`Ended`], [`Fault`], [`NoRetry`], [`Cancelled`], [`Hook`], [`HookFailure`], [`KeptOutput`], [`Release`] |
 //! | notices | [`Observer`], [`Notice`], [`Step`], `Metrics` with the feature `metrics` |
 //! | the log of runs | [`LoggedRun`], [`RunState`], [`RunRecord`], [`RunEnd`], [`SkipCount`], [`RunLogError`] |
 //! | the status | [`Status`], [`EventStatus`], [`RunningNow`], [`LastRun`], [`LastSkip`], [`OtherTimetable`] |
@@ -20,6 +20,7 @@ pub use crate::outcome::cancel::Cancelled;
 pub use crate::outcome::command_exit::KeptOutput;
 pub use crate::outcome::fault::Fault;
 pub use crate::outcome::hook_failure::{Hook, HookFailure};
+pub use crate::outcome::no_retry::NoRetry;
 pub use crate::outcome::paused::Pause;
 pub use crate::outcome::release::Release;
 pub use crate::outcome::run_outcome::Ended;

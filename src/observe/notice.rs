@@ -10,6 +10,7 @@ use super::tell::delivery::Posted;
 use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, owner::Owner, token::FencingToken};
 use crate::outcome::cancel::CancelReason;
+use crate::outcome::fault::Fault;
 use crate::outcome::release::Release;
 use crate::outcome::run_record::RunId;
 use crate::outcome::skip_reason::SkipReason;
@@ -83,8 +84,8 @@ impl<'a> Notice<'a> {
 
 /// A step of a schedule; see [`Notice`].
 ///
-/// The steps of a run come in this order: `Due`, `Queued`, `Unprotected`, `Admitted`, `CatchesUp`, `Started`, `Ended`,
-/// `HookFailed`, `Released`. A skipped occurrence has `Due`, perhaps `Queued`, and `Skipped`. Steps about the lease may come at
+/// The steps of a run come in this order: `Due`, `Queued`, `Unprotected`, `Admitted`, `CatchesUp`, `Started`,
+/// `AttemptFailed` and `AttemptStarted` for each retry, `Ended`, `HookFailed`, `Released`. A skipped occurrence has `Due`, perhaps `Queued`, and `Skipped`. Steps about the lease may come at
 /// any time in between.
 ///
 /// ```
@@ -145,7 +146,24 @@ pub enum Step<'a> {
         /// See [`Run::fencing_token`](crate::Run::fencing_token).
         token: Option<FencingToken>,
     },
-    /// The run was cancelled while its task was running. The step is sent once, when the first thread notices the reason.
+    /// An attempt failed, and the run waits for its next one; see [`Event::retry`](crate::Event::retry). The failure of the
+    /// last attempt is that of the run, in [`Ended`](Self::Ended).
+    #[non_exhaustive]
+    AttemptFailed {
+        /// The number of the attempt, from 1.
+        attempt: u32,
+        /// The fault of the task.
+        fault: &'a Fault,
+        /// The time until the next attempt.
+        retry_in: Duration,
+    },
+    /// Another attempt of the run begins. The first one is [`Started`](Self::Started).
+    #[non_exhaustive]
+    AttemptStarted {
+        /// The number of the attempt, from 2.
+        attempt: u32,
+    },
+    /// The run was cancelled while its task was running, or waited for a retry. The step is sent once, when the first thread notices the reason.
     Cancelled(CancelReason),
     /// The task is still running, five seconds after its timeout.
     DoesNotStop,

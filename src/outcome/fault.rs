@@ -36,6 +36,13 @@ impl Fault {
         error.downcast_ref::<Cancelled>().map(Cancelled::reason)
     }
 
+    /// Returns whether the task has ended by itself: it was started, and did not stop because the run was cancelled or its runtime
+    /// ended.
+    pub(crate) fn is_of_the_task(&self) -> bool {
+        let was_dropped = matches!(self, Self::Failed(error) if error.is::<TaskDropped>());
+        !was_dropped && !self.is_not_started() && self.cancellation().is_none()
+    }
+
     /// Returns the fault of a task that could not be started because of this error.
     pub(crate) fn not_started(error: impl Into<BoxError>) -> Self {
         Self::Failed(Arc::new(NotStarted(error.into())))
@@ -88,6 +95,11 @@ impl fmt::Debug for Fault {
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 struct NotStarted(BoxError);
+
+/// The error of a future that was dropped before its end.
+#[derive(Debug, thiserror::Error)]
+#[error("the runtime of the event ended, or dropped the task")]
+pub(crate) struct TaskDropped;
 
 /// Runs a task or a hook. An error or a panic becomes a fault of this code alone.
 pub(crate) fn attempt(code: impl FnOnce() -> Result<(), BoxError>) -> Result<(), Fault> {

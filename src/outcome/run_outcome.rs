@@ -11,6 +11,7 @@ use super::cancel::CancelReason;
 use super::command_exit::{CommandExit, Exited, KeptOutput};
 use super::fault::Fault;
 use super::hook_failure::{Hook, HookFailure};
+use super::no_retry::NoRetry;
 use super::release::Release;
 use super::run_record::outcome_kind::OutcomeKind;
 use crate::base::escape::{Chain, Lines, OneLine};
@@ -57,6 +58,9 @@ pub(crate) struct RestOfOutcome {
     pub(crate) exit: Option<CommandExit>,
     pub(crate) started_late: Option<Duration>,
     pub(crate) waited: Option<Duration>,
+    /// How often the task was retried.
+    pub(crate) retries: u32,
+    pub(crate) no_retry: Option<NoRetry>,
 }
 
 impl RunOutcome {
@@ -105,7 +109,22 @@ impl RunOutcome {
             || self.release.as_ref().is_some_and(Release::is_failure)
     }
 
-    /// Returns how long the task took, without its hooks.
+    /// Returns how often the task was started: once, or more if it [was retried](crate::Event::retry). Zero: it was not called.
+    pub fn attempts(&self) -> u32 {
+        match self.ended {
+            Ended::NotStarted => 0,
+            _ => 1 + self.rest.as_ref().map_or(0, |rest| rest.retries),
+        }
+    }
+
+    /// Returns why the task was not started again after its failure, although the event has a [retry](crate::Event::retry) and
+    /// attempts were left.
+    pub fn no_retry(&self) -> Option<NoRetry> {
+        self.rest.as_ref()?.no_retry
+    }
+
+    /// Returns how long the task took, without its hooks; with [retries](crate::Event::retry), from the start of the first
+    /// attempt to the end of the last.
     pub fn took(&self) -> Duration {
         self.took
     }
@@ -128,7 +147,7 @@ impl RunOutcome {
         self.cancelled
     }
 
-    /// Returns the process that asked the run to stop. It waited with a later occurrence, see
+    /// Returns the process that asked the run to stop, or ended its wait for a retry. It waited with a later occurrence, see
     /// [`Overlap::Replace`](crate::Overlap::Replace), or it is the operator's process that [frees](CancelReason::Unlocked) the
     /// lease.
     pub fn asked_to_stop_by(&self) -> Option<&Holder> {
@@ -212,7 +231,9 @@ impl RunOutcome {
         match &self.ended {
             Ended::NotStarted => self.lease_lost_at().is_some() && is_prepared(),
             Ended::Faulted(fault) | Ended::TimedOut { fault: Some(fault), .. } => {
-                fault.is_not_started() && !fault.cancellation().is_some_and(CancelReason::is_for_the_lease)
+                self.attempts() == 1
+                    && fault.is_not_started()
+                    && !fault.cancellation().is_some_and(CancelReason::is_for_the_lease)
             }
             Ended::Succeeded | Ended::TimedOut { fault: None, .. } => false,
         }
@@ -234,37 +255,38 @@ impl fmt::Display for RunOutcome {
 impl fmt::Display for Reading<'_, RunOutcome> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(outcome, time) = self;
+        let took = &Took(outcome);
         let write_requester = |f: &mut fmt::Formatter<'_>| match outcome.asked_to_stop_by() {
             Some(holder) => write!(f, ": {}", Reading(holder, *time)),
             None => Ok(()),
         };
         match &outcome.ended {
             Ended::Succeeded => {
-                write!(f, "succeeded in {}", HumanDuration(outcome.took))?;
+                write!(f, "succeeded in {took}")?;
                 if let Some(reason) = outcome.cancelled.filter(|reason| reason.is_request()) {
                     write!(f, ", after it was cancelled, because {reason}")?;
                     write_requester(f)?;
                 }
             }
             Ended::Faulted(fault @ Fault::Failed(error)) => match fault.cancellation() {
-                None => write!(f, "failed after {}: {}", HumanDuration(outcome.took), Chain(&**error))?,
+                None => write!(f, "failed after {took}: {}", Chain(&**error))?,
                 // The reason and its time follow below.
                 Some(CancelReason::LeaseLost) if outcome.lease_lost_at().is_some() => {
-                    write!(f, "cancelled after {}", HumanDuration(outcome.took))?;
+                    write!(f, "cancelled after {took}")?;
                 }
                 Some(reason) => {
-                    write!(f, "cancelled after {}, because {reason}", HumanDuration(outcome.took))?;
+                    write!(f, "cancelled after {took}, because {reason}")?;
                     write_requester(f)?;
                 }
             },
             Ended::Faulted(Fault::Panicked(message)) => {
-                write!(f, "panicked after {}: {}", HumanDuration(outcome.took), Lines(message))?;
+                write!(f, "panicked after {took}: {}", Lines(message))?;
             }
             Ended::Faulted(Fault::Exited(status)) => {
-                write!(f, "{} after {}", Exited(*status), HumanDuration(outcome.took))?;
+                write!(f, "{} after {took}", Exited(*status))?;
             }
             Ended::TimedOut { limit, fault } => {
-                write!(f, "timed out after {}", HumanDuration(*limit))?;
+                write!(f, "timed out after {}{}", HumanDuration(*limit), Attempts(outcome.attempts()))?;
                 let late = outcome.took.saturating_sub(*limit);
                 if late >= STOPPED_AT_ONCE {
                     write!(f, ", and stopped {} later", HumanDuration(late))?;
@@ -276,6 +298,10 @@ impl fmt::Display for Reading<'_, RunOutcome> {
                 }
             }
             Ended::NotStarted => write!(f, "not started")?,
+        }
+        if let Some(reason) = outcome.no_retry() {
+            write!(f, "; not retried, because {reason}")?;
+            write_requester(f)?;
         }
         let mut link = if outcome.is_success() { ", but " } else { "; " };
         let mut add = |what: &dyn fmt::Display| {
@@ -320,6 +346,24 @@ impl fmt::Display for Reading<'_, RunOutcome> {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// The time that a run took, and its attempts if there were several: `12.3 s and 2 attempts`.
+struct Took<'a>(&'a RunOutcome);
+
+impl fmt::Display for Took<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", HumanDuration(self.0.took), Attempts(self.0.attempts()))
+    }
+}
+
+/// The number of attempts after a time, if there were several: ` and 2 attempts`.
+pub(super) struct Attempts(pub(super) u32);
+
+impl fmt::Display for Attempts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 > 1 { write!(f, " and {} attempts", self.0) } else { Ok(()) }
     }
 }
 

@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use crate::base::{escape::OneLine, process_id};
 use crate::lease::label::{self, BACKFILL, LONGEST, Label, ProcessInWords, this_host, this_instance};
 use crate::lease::{owner::Owner, token::FencingToken};
+use crate::outcome::run_outcome::Attempts;
 use crate::time::clock::shown::{HumanDuration, to_the_second};
 
 pub(crate) mod numbered_record;
@@ -65,6 +66,7 @@ pub struct RunRecord {
     pid: u32,
     token: Option<FencingToken>,
     started: DateTime<Utc>,
+    attempts: u32,
     end: Option<RunEnd>,
 }
 
@@ -80,8 +82,8 @@ impl RunRecord {
     ) -> Self {
         let (occurrence, started) = (kept_time(occurrence), kept_time(started_at));
         let (host, pid) = (one_line(&this_host(), HOST_MAX), process_id::current());
-        let (event, instance, is_backfill, end) = (event.into(), None, false, None);
-        let record = Self { event, id, occurrence, is_backfill, host, instance, pid, token, started, end };
+        let (event, instance, is_backfill, attempts, end) = (event.into(), None, false, 1, None);
+        let record = Self { event, id, occurrence, is_backfill, host, instance, pid, token, started, attempts, end };
         record.of_instance(this_instance())
     }
 
@@ -123,6 +125,23 @@ impl RunRecord {
     pub fn ended(self, at: DateTime<Utc>, result: OutcomeKind, error: Option<&str>) -> Self {
         let error = error.map(|error| one_line(error, ERROR_MAX)).filter(|error| !error.is_empty());
         Self { end: Some(RunEnd { at: kept_time(at), result, error }), ..self }
+    }
+
+    /// Returns this record with the number of attempts, if it is another than 1.
+    ///
+    /// ```
+    /// use chrono::DateTime;
+    /// use soloist::observe::{OutcomeKind, RunRecord};
+    /// use soloist::store::Owner;
+    ///
+    /// let noon = DateTime::UNIX_EPOCH;
+    /// let record = RunRecord::started("reports", Owner::unique(), noon, None, noon).on("web-1", 4242);
+    /// let record = record.ended(noon, OutcomeKind::Succeeded, None).with_attempts(3);
+    /// assert_eq!(record.to_string(), "1970-01-01T00:00:00Z succeeded in 0 µs and 3 attempts on web-1, pid 4242");
+    /// ```
+    #[must_use = "the record itself stays as it is"]
+    pub fn with_attempts(self, attempts: u32) -> Self {
+        Self { attempts, ..self }
     }
 
     /// Returns the name of the event.
@@ -183,6 +202,12 @@ impl RunRecord {
         self.started
     }
 
+    /// Returns how often the task was started: more than once if it [was retried](crate::Event::retry). 1 while the run is
+    /// running. Zero: the task was not called.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
     /// Returns the end of the run. `None`: the run is still running, or its process was killed.
     pub fn end(&self) -> Option<&RunEnd> {
         self.end.as_ref()
@@ -206,8 +231,8 @@ impl fmt::Display for RunRecord {
         let took = HumanDuration((*at - self.started).to_std().unwrap_or_default());
         match result {
             OutcomeKind::NotStarted => write!(f, "{result}")?,
-            OutcomeKind::Succeeded => write!(f, "{result} in {took}")?,
-            _ => write!(f, "{result} after {took}")?,
+            OutcomeKind::Succeeded => write!(f, "{result} in {took}{}", Attempts(self.attempts))?,
+            _ => write!(f, "{result} after {took}{}", Attempts(self.attempts))?,
         }
         write!(f, " on {process}")?;
         error.as_ref().map_or(Ok(()), |error| write!(f, ": {error}"))

@@ -2,7 +2,8 @@
 //!
 //! Foreground events run [in order](in_order) on the caller's thread. Background events run [side by side](in_background), with a
 //! loop for each store, so that a store that is unavailable delays no release of another one, and with [worker threads](workers).
-//! A task that is a future takes no thread: its loop looks after it, in [`awaited_runs`], until it ends. An occurrence that meets
+//! A task that is a future takes no thread: its loop looks after it, in [`awaited_runs`], until it ends. Neither does a run that
+//! waits for its [next attempt](retry_wait). An occurrence that meets
 //! a run of its event may wait in a [queue](queue_wait), on a thread of its own.
 //!
 //! The way of a protected foreground event on Redis, from the tick to the driver. The answer comes back the same way.
@@ -37,6 +38,7 @@ mod in_order;
 mod lease_wait;
 mod one_run;
 mod queue_wait;
+mod retry_wait;
 mod store_request;
 mod workers;
 

@@ -53,6 +53,8 @@ pub struct RunningNow {
     pub is_backfill: bool,
     /// Since when its task is running.
     pub since: DateTime<Utc>,
+    /// Its attempt, from 1: see [`Event::retry`](crate::Event::retry). Between two attempts it is that of the last.
+    pub attempt: u32,
     /// The token under which it runs.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_number"))]
     pub token: Option<FencingToken>,
@@ -80,6 +82,8 @@ pub struct LastRun {
     /// How long that took.
     #[cfg_attr(feature = "serde", serde(rename = "took_ms", serialize_with = "as_millis"))]
     pub took: Duration,
+    /// How often its task was started: see [`RunOutcome::attempts`].
+    pub attempts: u32,
     /// How it ended, in one word.
     pub result: OutcomeKind,
     /// What went wrong, on one line; `None` if it succeeded.
@@ -130,14 +134,24 @@ impl EventHistory {
         self.seen().running.push(run);
     }
 
+    /// Notes that the next attempt of a run begins.
+    pub(crate) fn retried(&self, run: &mut RunningNow) {
+        let next = RunningNow { attempt: run.attempt + 1, ..run.clone() };
+        if let Some(known) = self.seen().running.iter_mut().find(|running| *running == run) {
+            *known = next.clone();
+        }
+        *run = next;
+    }
+
     #[inline]
     pub(crate) fn ended(&self, run: &RunningNow, outcome: &RunOutcome) {
         let result = outcome.kind();
         // Not while this is locked, because an error is shown by its own code.
         let error = if result == OutcomeKind::Succeeded { None } else { outcome.error() };
         let error = error.map(|error| OneLine(error).to_string().into());
-        let RunningNow { occurrence, is_backfill, since: started, token } = *run;
-        let ended = LastRun { occurrence, is_backfill, started, took: outcome.took, result, error, token };
+        let RunningNow { occurrence, is_backfill, since: started, token, .. } = *run;
+        let (took, attempts) = (outcome.took, outcome.attempts());
+        let ended = LastRun { occurrence, is_backfill, started, took, attempts, result, error, token };
         let mut seen = self.seen();
         if let Some(at) = seen.running.iter().position(|running| running == run) {
             seen.running.swap_remove(at);

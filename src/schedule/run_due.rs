@@ -149,7 +149,7 @@ impl Schedule {
     pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
         let (registry, due) = (self.registry(), self.last_due(name, now)?);
         let event = registry.index_of(name)?;
-        let report = due.map(|due| self.tick(&registry.plan_one(event, due)));
+        let report = due.map(|due| self.tick(&TickPlan { now, ..registry.plan_one(event, due) }));
         self.finish_run_log();
         Ok(report.and_then(|report| report.into_entries().pop()))
     }
@@ -240,7 +240,7 @@ impl Schedule {
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
         let span = TraceSpan::of_tick(*now, due.len());
         let _in_span = span.enter();
-        let context = TickContext::new(self, registry, StartedBy::Timetable);
+        let context = TickContext { now: *now, ..TickContext::new(self, registry, StartedBy::Timetable) };
         let planned_runs = due.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, &context));
         let mut planned_runs: Vec<_> = planned_runs.collect();
         let is_one_event = |run: &PlannedRun<'_>, next: &PlannedRun<'_>| ptr::eq(run.event, next.event);

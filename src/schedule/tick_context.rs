@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use chrono::{DateTime, Utc};
+
 use super::pause::pause_check::PauseCheck;
 use super::schedule::{Schedule, registry::Registry};
 use super::shutdown::Shutdown;
@@ -24,6 +26,8 @@ pub(crate) struct TickContext<'a> {
     pub(crate) past_filters: bool,
     /// When the tick began.
     pub(crate) began: Moment,
+    /// The instant of the tick, if it is later than that of a run: a tick may run an occurrence that was due minutes ago.
+    pub(crate) now: DateTime<Utc>,
     pub(crate) outages: Outages<'a>,
     pub(crate) renewal_threads: RenewalThreads,
     /// The check for pauses; `None` if the schedule has no name, or the run was started by hand.
@@ -61,6 +65,7 @@ impl<'a> TickContext<'a> {
             started_by,
             past_filters: false,
             began: schedule.clock.moment(),
+            now: DateTime::<Utc>::MIN_UTC,
             outages: Outages::new(&schedule.stores_out, &schedule.observers),
             renewal_threads: RenewalThreads::default(),
             pauses: pause_marker.map(|mark| PauseCheck::new(&schedule.store, mark.clone())),

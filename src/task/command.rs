@@ -44,7 +44,8 @@ pub(crate) struct Command {
 }
 
 /// The environment variables that describe the run.
-const OURS: [&str; 5] = [EVENT, "SOLOIST_OCCURRENCE", "SOLOIST_OWNER", "SOLOIST_TOKEN", "SOLOIST_SLOT"];
+const OURS: [&str; 6] =
+    [EVENT, "SOLOIST_OCCURRENCE", "SOLOIST_ATTEMPT", "SOLOIST_OWNER", "SOLOIST_TOKEN", "SOLOIST_SLOT"];
 
 /// The default grace of a command.
 pub(crate) const USUAL_GRACE: Duration = Duration::from_secs(5);
@@ -168,6 +169,7 @@ impl Command {
         let values = [
             Some(run.name().to_owned()),
             Some(run.occurrence().to_rfc3339_opts(SecondsFormat::AutoSi, true)),
+            Some(run.attempt().to_string()),
             run.held().owner().map(|owner| owner.to_string()),
             run.fencing_token().map(|token| token.to_string()),
             run.slot().map(|slot| slot.to_string()),

@@ -13,7 +13,7 @@ use crate::base::error::BoxError;
 use crate::hold::change_signal::TaskWaiter;
 use crate::observe::tell::trace::TraceSpan;
 use crate::outcome::cancel::Cancelled;
-use crate::outcome::fault::Fault;
+use crate::outcome::fault::{Fault, TaskDropped};
 use crate::time::clock::moment::Moment;
 
 /// The time before the lease's deadline at which a future is dropped, for any grace. A poll that has begun has this time to end.
@@ -264,12 +264,10 @@ impl Drop for LeasedFuture {
     fn drop(&mut self) {
         if self.work.is_some() {
             let cancelled = self.control.cancelled(self.control.run.held().now());
-            let _ = self.end(cancelled.or_else(|| Some(self.control.failed(DROPPED))));
+            let _ = self.end(cancelled.or_else(|| Some(self.control.failed(TaskDropped))));
         }
     }
 }
-
-const DROPPED: &str = "the runtime of the event ended, or dropped the task";
 
 #[cfg(test)]
 mod tests {

@@ -30,17 +30,23 @@ use crate::outcome::run_record::RunId;
 pub struct Run {
     id: RunId,
     lateness: Duration,
+    attempt: u32,
     held: Arc<HeldLease>,
 }
 
 impl Run {
     #[inline]
     pub(crate) fn new(id: RunId, lateness: Duration, held: HeldLease) -> Self {
-        Self { id, lateness, held: Arc::new(held) }
+        Self { id, lateness, attempt: 1, held: Arc::new(held) }
     }
 
     pub(crate) fn id(&self) -> &RunId {
         &self.id
+    }
+
+    /// Begins to count the next attempt.
+    pub(crate) fn count_attempt(&mut self) {
+        self.attempt += 1;
     }
 
     /// Returns the lease of the run, with the reasons that cancel the run.
@@ -72,6 +78,22 @@ impl Run {
     /// count.
     pub fn lateness(&self) -> Duration {
         self.lateness
+    }
+
+    /// Returns the number of the attempt, from 1: how often the task of this run was started, with the
+    /// [retries](crate::Event::retry). A hook after the task sees that of the last attempt. A clone keeps the number that it
+    /// was made with.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use soloist::{Event, Retry};
+    ///
+    /// let event = Event::call("import", |run| println!("attempt {} of 4", run.attempt()))
+    ///     .hourly()
+    ///     .retry(Retry::times(3).after(Duration::from_secs(10)));
+    /// ```
+    pub fn attempt(&self) -> u32 {
+        self.attempt
     }
 
     /// Returns the lease of the run, as it was granted. `None`: the event is not `without_overlapping`, or the run is

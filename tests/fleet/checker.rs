@@ -15,10 +15,13 @@
 //!   before the start, if the event was paused, or if the store replied to no request;
 //! - a paused event starts if the store lost its data meanwhile, or if its run was admitted before the pause was
 //!   confirmed;
+//! - an attempt after the first begins under the token of its run, and before any other run, unless the store lost the
+//!   lease meanwhile; the report and the log have the number of attempts;
 //! - a queue is full with fewer waiters than may wait if a waiter was killed, stopped or cut off: for a term.
 
 mod accounts;
 mod answers;
+mod attempts;
 mod logged;
 mod occurrences;
 mod overlaps;
@@ -52,6 +55,7 @@ pub(crate) fn judge(history: &History) -> Verdict {
     accounts::every_process_accounts_for_every_tick(&case, &mut verdict);
     answers::every_answer_has_its_cause(&case, &mut verdict);
     overlaps::one_at_a_time(&case, &mut verdict);
+    attempts::each_is_a_part_of_its_run(&case, &mut verdict);
     occurrences::each_starts_once(&case, &mut verdict);
     occurrences::none_is_lost(&case, &mut verdict);
     queues::what_waited_starts_soon(&case, &mut verdict);
@@ -104,6 +108,10 @@ struct Run<'a> {
     gave_way_to: Option<u32>,
     /// Since when, as its report says.
     lost_at: Option<At>,
+    /// The attempts after the first: when each began, and its token.
+    retries: Vec<(At, Option<u64>)>,
+    /// The text of the report, where it has one.
+    told: Option<&'a str>,
     /// Whether the run has ended, and not with its process.
     ended: bool,
     /// The time and the text of the report's failure.
@@ -166,6 +174,8 @@ impl<'a> Case<'a> {
                     replaced_at: None,
                     gave_way_to: None,
                     lost_at: None,
+                    retries: Vec::new(),
+                    told: None,
                     ended: false,
                     failed: None,
                 }),
@@ -186,10 +196,16 @@ impl<'a> Case<'a> {
                         self.skips.push(Skip { life, event, occurrence, reason, holder, since, at: line.at });
                         continue;
                     };
-                    if ["end", "cancelled", "beat"].contains(&what) {
+                    if ["end", "cancelled", "beat", "fails", "attempt"].contains(&what) {
                         run.last = line.at;
                     }
-                    run.ended |= what != "beat";
+                    run.ended |= !["beat", "fails", "attempt"].contains(&what);
+                    if what == "attempt" {
+                        run.retries.push((line.at, line.token));
+                    }
+                    if ["ran", "failed"].contains(&what) {
+                        run.told = line.text.as_deref();
+                    }
                     if line.reason.as_deref() == Some("replaced") {
                         run.replaced_at = Some(line.at);
                     }

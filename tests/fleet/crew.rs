@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::history::{At, End, Life, nanoseconds, now, occurrence};
-use crate::plan::{BEAT, OnOverlap, Protection, Round, TERM, Task, Victim};
+use crate::plan::{BEAT, OnOverlap, Protection, Retries, Round, TERM, Task, Victim};
 use crate::servers::clock::{WallClock, settable};
 use crate::site::{Site, worker_program};
 use crate::support::worker_at;
@@ -116,14 +116,20 @@ impl<'a> Crew<'a> {
             OnOverlap::Queue(places) => _ = command.args(["--on-overlap", &format!("queue-all={places}")]),
             OnOverlap::Replace => _ = command.args(["--on-overlap", "replace"]),
         }
+        if let Some(Retries { times, after, .. }) = round.retries {
+            command.args(["--retry", &times.to_string(), "--retry-after-ms", &after.as_millis().to_string()]);
+        }
+        let fails = round.retries.map_or(0, |retries| retries.fails);
         match round.task {
             Task::Callback(takes) => {
                 if number % 2 == 1 {
                     command.args(["--async", "--grace-ms", "300"]);
                 }
-                command.args(["--work-ms", &takes.as_millis().to_string()])
+                command.args(["--work-ms", &takes.as_millis().to_string(), "--fails", &fails.to_string()])
             }
-            Task::Command(beats) => command.args(["--exec", &line_of_the_shell(log, beats), "--grace-ms", "300"]),
+            Task::Command(beats) => {
+                command.args(["--exec", &line_of_the_shell(log, beats, fails), "--grace-ms", "300"])
+            }
         };
     }
 
@@ -209,9 +215,9 @@ impl Worker {
 
     fn has_a_task_at_work(&self, directory: &Path) -> bool {
         let log = fs::read_to_string(directory.join(&self.name)).unwrap_or_default();
-        log.lines()
-            .last()
-            .is_some_and(|last| ["start", "beat"].iter().any(|what| last.contains(&format!("\"what\":\"{what}\""))))
+        log.lines().last().is_some_and(|last| {
+            ["start", "beat", "fails", "attempt"].iter().any(|what| last.contains(&format!("\"what\":\"{what}\"")))
+        })
     }
 }
 
@@ -251,15 +257,17 @@ fn until_we_end(command: &Command, words: &[String]) -> Command {
     bound
 }
 
-/// Returns the command that logs `start`, then so many `beat`s and `end`, as the callback of `worker` does. Every
-/// second event beats several times as often.
-fn line_of_the_shell(log: &Path, beats: u32) -> String {
+/// Returns the command that logs `start`, then so many `beat`s and `end`, as the callback of `worker` does; so many attempts of a
+/// run fail. Every second event beats several times as often.
+fn line_of_the_shell(log: &Path, beats: u32, fails: u32) -> String {
     let line = r#"{"at":%s,"event":"%s","what":"%s","occurrence":"%s","token":%s,"slot":%s}\n"#;
     let values = r#""$(date +%s%N)" "$SOLOIST_EVENT" "$1" "$SOLOIST_OCCURRENCE" "${SOLOIST_TOKEN:-null}" "${SOLOIST_SLOT:-null}""#;
     let say = format!("say() {{ printf '{line}' {values} >> '{}'; }}", log.display());
     let beat = BEAT.as_secs_f64();
     let beats = format!("case $SOLOIST_EVENT in *-2 | *-4) beats={};; *) beats={beats};; esac", 7 * beats);
-    format!("{say}; {beats}; say start; for beat in $(seq $beats); do sleep {beat}; say beat; done; say end")
+    let begin = "case $SOLOIST_ATTEMPT in 1) say start;; *) say attempt;; esac";
+    let end = format!("if [ $SOLOIST_ATTEMPT -le {fails} ]; then say fails; exit 3; fi; say end");
+    format!("{say}; {beats}; {begin}; for beat in $(seq $beats); do sleep {beat}; say beat; done; {end}")
 }
 
 /// Returns the lines of a worker's log. Their times are shifted to the clock of this machine; the worker's was

@@ -105,6 +105,7 @@ fn round(kind: Kind, number: u64) -> Round {
         slots: 1,
         shares_mutex: false,
         task: Task::Callback(Duration::from_millis(if is_long { 900 } else { 50 })),
+        retries: None,
         minute,
         events: 4,
         latency: Duration::ZERO,

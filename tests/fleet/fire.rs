@@ -69,6 +69,8 @@ fn as_a_part_of_all_tests_each_kind_of_round_is_played() {
     any(&|round| round.on_overlap == OnOverlap::Replace);
     any(&|round| matches!(round.on_overlap, OnOverlap::Queue(2..)) && round.shares_mutex);
     any(&|round| matches!(round.task, Task::Command(_)));
+    any(&|round| round.retries.is_some() && matches!(round.task, Task::Command(_)));
+    any(&|round| round.retries.is_some() && matches!(round.task, Task::Callback(_)));
     for is_filtered in [false, true] {
         any(&|round| !round.pauses.is_empty() && round.is_filtered == is_filtered);
     }
@@ -194,6 +196,7 @@ pub(crate) fn perform(round: &Round, site: &Site) -> History {
         term: TERM,
         frees_at_once: site.frees_at_once(),
         outlives: matches!(round.task, Task::Command(_)),
+        retries: round.retries,
         is_slow: !round.latency.is_zero(),
         late: watch.end(),
         lives,

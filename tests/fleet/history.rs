@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use soloist::EventMutex;
 
-use crate::plan::{Kind, OnOverlap, Protection};
+use crate::plan::{Kind, OnOverlap, Protection, Retries};
 use crate::worker_log::Line;
 
 /// In nanoseconds since 1970, on the one clock of this machine.
@@ -42,6 +42,8 @@ pub(crate) struct History {
     pub(crate) frees_at_once: bool,
     /// Whether the task is a command, which can live longer than its scheduler.
     pub(crate) outlives: bool,
+    /// How often a failed task was to be started again.
+    pub(crate) retries: Option<Retries>,
     /// Whether each answer of the store is under way for a while.
     pub(crate) is_slow: bool,
     /// How late the machine was at most.
@@ -60,6 +62,7 @@ pub(crate) struct Logged {
     pub(crate) occurrence: String,
     pub(crate) pid: u32,
     pub(crate) token: Option<u64>,
+    pub(crate) attempts: u32,
     pub(crate) has_ended: bool,
 }
 
@@ -148,6 +151,7 @@ pub(crate) fn logged(store: &impl EventMutex, events: &[String]) -> Vec<Logged> 
         occurrence: run.occurrence().to_rfc3339_opts(SecondsFormat::AutoSi, true),
         pid: run.pid(),
         token: run.fencing_token().map(soloist::FencingToken::get),
+        attempts: run.attempts(),
         has_ended: run.end().is_some(),
     });
     logged.collect()

@@ -39,6 +39,8 @@ pub(crate) struct Round {
     /// Whether its events share one mutex: their lease, its slots, and its queue.
     pub(crate) shares_mutex: bool,
     pub(crate) task: Task,
+    /// Whether its tasks fail at first, and are started again.
+    pub(crate) retries: Option<Retries>,
     /// How long a minute of the schedule takes. Longer with a long task, because a late worker catches up on every
     /// minute.
     pub(crate) minute: Duration,
@@ -91,6 +93,16 @@ pub(crate) enum Task {
     Callback(Duration),
     /// A line of the shell, which shows that it is alive so often, and of every second event several times as often.
     Command(u32),
+}
+
+/// The retries of each run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Retries {
+    /// How many attempts of each run fail, from the first on.
+    pub(crate) fails: u32,
+    /// How often a failed task is started again.
+    pub(crate) times: u32,
+    pub(crate) after: Duration,
 }
 
 /// The start of the workers: over the same few milliseconds, or over one minute of the schedule.
@@ -283,6 +295,7 @@ impl Round {
             on_overlap: OnOverlap::Skip,
             slots: 1,
             task,
+            retries: None,
             minute: if is_long(task) { ROUND / 12 } else { ROUND / 48 },
             events: rng.u32(1..5),
             latency: if rng.u32(..4) == 0 { milliseconds(rng, 10..50) } else { Duration::ZERO },
@@ -298,7 +311,7 @@ impl Round {
         };
         let kind = rng.u32(..10);
         let round = if protection == Protection::Both { round.with_overlaps(kind, rng) } else { round };
-        let round = round.with_a_shared_mutex(rng).with_pauses(rng);
+        let round = round.with_a_shared_mutex(rng).with_pauses(rng).with_retries();
         let (every, rest) = LONG_ROUNDS;
         if seed % every == rest { round.with_a_long_pause() } else { round }
     }
@@ -341,6 +354,19 @@ impl Round {
         // With this policy, the events exclude each other.
         let often = if self.on_overlap == OnOverlap::Skip { 1 } else { 2 };
         Self { shares_mutex: may_share && rng.u32(..3) < often, ..self }
+    }
+
+    /// Lets the tasks of two rounds in three fail at first, of one of these for good. The other dice of the round stay as they are.
+    fn with_retries(self) -> Self {
+        let rng = &mut Rng::with_seed(!self.seed);
+        if self.on_overlap == OnOverlap::Queue(PLACES_FOR_ALL) || rng.u32(..3) == 0 {
+            return self; // Where all of them run, there is no time for more.
+        }
+        let times = rng.u32(1..3);
+        let fails = if rng.u32(..4) == 0 { times + 1 } else { rng.u32(1..=times) };
+        // Under a lease alone each worker runs each minute, one after another.
+        let longest = if self.protection == Protection::Lease { 40 } else { 600 };
+        Self { retries: Some(Retries { fails, times, after: milliseconds(rng, 5..longest) }), ..self }
     }
 
     fn with_pauses(self, rng: &mut Rng) -> Self {
@@ -485,6 +511,11 @@ fn a_hundred_rounds_do_everything_to_a_fleet() {
         assert!(rounds.iter().any(|round| round.on_overlap == queue && round.shares_mutex), "{queue:?}");
     }
     any(|round| round.lasts == LONG_ROUND);
+    let retry = |round: &Round, is: fn(&Retries) -> bool| round.retries.as_ref().is_some_and(is);
+    assert!(rounds.iter().any(|round| retry(round, |retries| retries.fails > retries.times)));
+    assert!(rounds.iter().any(|round| retry(round, |_| true) && matches!(round.task, Task::Command(_))));
+    assert!(rounds.iter().any(|round| retry(round, |_| true) && round.on_overlap == OnOverlap::Replace));
+    assert!(rounds.iter().any(|round| retry(round, |_| true) && !round.pauses.is_empty()));
     any(|round| round.shares_mutex && round.on_overlap == OnOverlap::Skip);
     any(|round| round.shares_mutex && round.slots > 1);
     for is_filtered in [false, true] {

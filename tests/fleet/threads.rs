@@ -11,7 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use soloist::{CancelReason, Event, EventMutex, MemoryMutex, MutexName, Overlap, Run, Schedule, TaskResult, Verdict};
+use soloist::{
+    CancelReason, Event, EventMutex, MemoryMutex, MutexName, Overlap, Retry, Run, Schedule, TaskResult, Verdict,
+};
 use tokio::runtime::Runtime;
 
 use crate::crew::{events, first_minute, mutex as shared, schedule_name};
@@ -19,7 +21,7 @@ use crate::fire::campaign;
 use crate::history::{End, Fault, History, Life, logged, now, occurrence};
 use crate::lateness::Watch;
 use crate::operators::pause_events;
-use crate::plan::{Deed, Kind, OnOverlap, Protection, Round, Start, TERM, Victim, WORKERS};
+use crate::plan::{Deed, Kind, OnOverlap, Protection, Retries, Round, Start, TERM, Victim, WORKERS};
 use crate::watched::Watched;
 use crate::worker_log::Line;
 
@@ -89,9 +91,13 @@ impl Member {
                 Event::call(name, move |run| task.perform(run))
             };
             let event = event.every_minute().in_background();
+            let leased = |event: Event| {
+                let event = if round.slots > 1 { event.at_most(round.slots) } else { event.without_overlapping() };
+                event.lease_term(TERM)
+            };
             let event = match round.protection {
-                Protection::Both => event.at_most(round.slots).lease_term(TERM).on_one_server(),
-                Protection::Lease => event.at_most(round.slots).lease_term(TERM),
+                Protection::Both => leased(event).on_one_server(),
+                Protection::Lease => leased(event),
                 Protection::Claim => event.on_one_server(),
             };
             let event = if round.shares_mutex { event.mutex_name(shared(round)) } else { event };
@@ -100,6 +106,10 @@ impl Member {
                 OnOverlap::Skip => event,
                 OnOverlap::Queue(places) => event.on_overlap(Overlap::QueueAll(places)),
                 OnOverlap::Replace => event.on_overlap(Overlap::Replace),
+            };
+            let event = match round.retries {
+                Some(Retries { times, after, .. }) => event.retry(Retry::times(times).after(after)),
+                None => event,
             };
             schedule.add(event).expect("the store can do all of this");
         }
@@ -129,6 +139,8 @@ impl Member {
                     Verdict::Ran(outcome) => {
                         if let Some(by) = outcome.asked_to_stop_by() {
                             self.log.write(Line { holder: Some(by.to_string()), ..of("gave_way") });
+                        } else if outcome.attempts() > 1 {
+                            self.log.write(Line { text: Some(outcome.to_string()), ..of("ran") });
                         }
                     }
                 }
@@ -145,16 +157,19 @@ impl Member {
 struct Job {
     log: Log,
     takes: Duration,
+    /// How many attempts of each run fail.
+    fails: u32,
     panics: Arc<AtomicUsize>,
 }
 
 impl Job {
     fn of(round: &Round) -> Self {
-        Self { log: Log::default(), takes: round.task.lasts(), panics: Arc::default() }
+        let fails = round.retries.map_or(0, |retries| retries.fails);
+        Self { log: Log::default(), takes: round.task.lasts(), fails, panics: Arc::default() }
     }
 
     fn perform(&self, run: &Run) -> TaskResult {
-        self.say(run, "start", None);
+        self.say(run, begin(run), None);
         let cancelled = run.wait_cancelled(self.takes);
         self.end(run, cancelled)
     }
@@ -164,7 +179,7 @@ impl Job {
         let future = {
             let run = run.clone();
             async move {
-                job.say(&run, "start", Some("future"));
+                job.say(&run, begin(&run), Some("future"));
                 let until = Instant::now() + job.takes;
                 let mut cancelled = None;
                 while let (None, Some(left)) = (cancelled, until.checked_duration_since(Instant::now())) {
@@ -187,6 +202,10 @@ impl Job {
             self.say(run, "cancelled", Some(reason.keyword()));
             run.check()?;
         }
+        if run.attempt() <= self.fails {
+            self.say(run, "fails", None);
+            return Err("it was told to fail".into());
+        }
         self.say(run, "end", None);
         Ok(())
     }
@@ -200,6 +219,11 @@ impl Job {
             ..line(run.name(), run.occurrence(), what)
         });
     }
+}
+
+/// Returns the word for the begin of an attempt.
+fn begin(run: &Run) -> &'static str {
+    if run.attempt() == 1 { "start" } else { "attempt" }
 }
 
 fn perform(round: &Round) -> History {
@@ -245,6 +269,7 @@ fn perform(round: &Round) -> History {
         term: TERM,
         frees_at_once: true,
         outlives: false,
+        retries: round.retries,
         is_slow: false,
         late: watch.end(),
         lives,

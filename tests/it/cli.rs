@@ -23,6 +23,7 @@ mod late_starts;
 mod live_view;
 mod namespaces;
 mod pauses;
+mod retries;
 mod shapes;
 mod signals;
 mod terminal;

@@ -65,6 +65,7 @@ mod recovery;
 #[cfg(feature = "redis")]
 mod redis;
 mod report;
+mod retry;
 mod run_log;
 mod scenarios;
 mod schedule;

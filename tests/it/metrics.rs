@@ -14,7 +14,7 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, Prometheu
 use soloist::observe::{Metrics, Notice, Step};
 use soloist::testing::TestStore;
 use soloist::time::ManualClock;
-use soloist::{Event, Run, Schedule, Shutdown};
+use soloist::{Event, Retry, Run, Schedule, Shutdown};
 
 use crate::support::{noon, run_alone, until};
 
@@ -87,6 +87,7 @@ fn a_scrape_has_what_the_guide_lists_and_counts_what_happened() {
             r#"soloist_runs_total{event="fails",result="succeeded"}"#,
             r#"soloist_runs_total{event="never",result="failed"}"#,
             r#"soloist_skips_total{event="never",reason="overlapping"}"#,
+            r#"soloist_retries_total{event="fails"}"#,
             r#"soloist_leases_lost_total{event="fails"}"#,
             r#"soloist_missed_total{event="never"}"#,
             r#"soloist_backfilled_total{event="fails"}"#,
@@ -124,6 +125,20 @@ fn a_scrape_has_what_the_guide_lists_and_counts_what_happened() {
         assert_eq!(scrape.get("soloist_store_unavailable"), 0.0);
         assert_eq!(scrape.get(r#"soloist_consecutive_failures{event="fails"}"#), 0.0);
         assert_eq!(scrape.get(r#"soloist_last_success_timestamp_seconds{event="fails"}"#), 1_772_366_580.0);
+    });
+}
+
+#[test]
+fn each_attempt_after_the_first_of_a_run_is_a_retry() {
+    let (recorder, handle) = recorder();
+    metrics::with_local_recorder(&recorder, || {
+        let mut schedule = Schedule::in_process().observe(Metrics::new());
+        schedule.add(fails("import").retry(Retry::times(2).after(Duration::from_millis(1)))).unwrap();
+        assert!(schedule.run_due(noon()).is_failure());
+        let scrape = Scrape::of(&handle);
+        assert_eq!(scrape.get(r#"soloist_retries_total{event="import"}"#), 2.0);
+        assert_eq!(scrape.get(r#"soloist_runs_total{event="import",result="failed"}"#), 1.0);
+        assert_eq!(scrape.get(r#"soloist_running{event="import"}"#), 0.0);
     });
 }
 

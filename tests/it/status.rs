@@ -276,13 +276,14 @@ fn the_status_as_json_has_the_documented_form() {
     assert_eq!(keys(&event["held_by"][0]), holder);
     assert_eq!(
         keys(&event["last_run"]),
-        ["error", "is_backfill", "occurrence", "result", "started", "token", "took_ms"]
+        ["attempts", "error", "is_backfill", "occurrence", "result", "started", "token", "took_ms"]
     );
     assert_eq!((&event["last_run"]["result"], &event["last_run"]["took_ms"]), (&"succeeded".into(), &0.into()));
     assert!(event["last_run"]["token"].is_u64());
     assert_eq!(
         keys(run),
         [
+            "attempts",
             "ended",
             "error",
             "host",

@@ -13,8 +13,8 @@ use soloist::store::LeaseRequest;
 use soloist::testing::TestStore;
 use soloist::time::{Clock, ManualClock};
 use soloist::{
-    Event, EventMutex, FileMutex, LeaseGuard, MemoryMutex, MutexName, OutagePolicy, Overlap, Period, Run, Schedule,
-    Shutdown, Term,
+    Event, EventMutex, FileMutex, LeaseGuard, MemoryMutex, MutexName, OutagePolicy, Overlap, Period, Retry, Run,
+    Schedule, Shutdown, Term,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::Attributes;
@@ -194,6 +194,7 @@ fn tell_what_needs_no_thread() {
     tell_of_a_stuck_run();
     tell_of_applications();
     tell_of_timetables();
+    tell_of_retries();
     let shutdown = Shutdown::new();
     let schedule = Schedule::in_process();
     let ends = shutdown.clone();
@@ -273,6 +274,23 @@ fn tell_of_applications() {
         schedule.add(event("cleanup").on_one_server()).unwrap();
         assert!(!schedule.run_due(noon()).is_failure());
     }
+}
+
+/// Tells of a run that succeeds in its second attempt, and of one that is not retried again because of a shutdown.
+fn tell_of_retries() {
+    let shutdown = Shutdown::new();
+    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    let retry = |event: Event| event.every_minute().retry(Retry::times(3).after(Duration::from_millis(1)));
+    let fails = |run: &Run| if run.attempt() == 1 { Err("no paper".into()) } else { Ok(()) };
+    schedule.add(retry(Event::call("succeeds in the end", fails))).unwrap();
+    let is_not_retried = move |run: &Run| -> soloist::TaskResult {
+        if run.attempt() == 2 {
+            shutdown.trigger();
+        }
+        Err("no paper".into())
+    };
+    schedule.add(retry(Event::call("is not retried", is_not_retried))).unwrap();
+    assert_eq!(schedule.run_due(noon()).failures().count(), 1);
 }
 
 /// Skips an occurrence, and runs it an hour and ten minutes later.

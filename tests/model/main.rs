@@ -12,17 +12,23 @@ use soloist_model::{Admit, Broken, Variant, breaks, holds, promises};
 
 #[test]
 fn the_promises_hold_where_the_store_admits_at_once() {
-    holds(Variant { admit: Admit::AtOnce, broken: None, faults: 1 });
+    holds(Variant { admit: Admit::AtOnce, broken: None, faults: 1, retries: false });
 }
 
 #[test]
 fn the_promises_hold_where_the_store_admits_in_steps() {
-    holds(Variant { admit: Admit::InSteps, broken: None, faults: 1 });
+    holds(Variant { admit: Admit::InSteps, broken: None, faults: 1, retries: false });
+}
+
+#[test]
+fn the_promises_hold_for_each_attempt_of_a_run_that_is_retried() {
+    holds(Variant { admit: Admit::AtOnce, broken: None, faults: 1, retries: true });
 }
 
 #[track_caller]
 fn is_found(admit: Admit, broken: Broken, faults: u8, promise: &'static str) {
-    breaks(Variant { admit, broken: Some(broken), faults }, promise);
+    let retries = matches!(broken, Broken::RetriesPastItsDeadline | Broken::ReleasesToWait);
+    breaks(Variant { admit, broken: Some(broken), faults, retries }, promise);
 }
 
 #[test]
@@ -76,6 +82,17 @@ fn an_owner_who_is_not_known_again_is_found() {
 #[test]
 fn a_claim_that_a_late_copy_takes_back_is_found() {
     is_found(Admit::AtOnce, Broken::LateCopyTakesClaimBack, 1, promises::STARTS_ONCE);
+}
+
+#[test]
+fn a_retry_that_begins_when_its_deadline_has_passed_is_found() {
+    is_found(Admit::AtOnce, Broken::RetriesPastItsDeadline, 0, promises::UNDER_A_LEASE);
+}
+
+#[test]
+fn a_run_that_releases_its_lease_while_it_waits_for_a_retry_is_found() {
+    is_found(Admit::AtOnce, Broken::ReleasesToWait, 0, promises::UNDER_A_LEASE);
+    is_found(Admit::AtOnce, Broken::ReleasesToWait, 0, promises::ONE_AT_A_TIME);
 }
 
 #[test]

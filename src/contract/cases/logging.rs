@@ -65,6 +65,11 @@ pub(super) fn a_record_is_read_back_as_it_was_written<H: Harness>(subject: &Subj
     records.push(ended(&started(&event, 1_000), OutcomeKind::Failed, Some(&"\u{1f600} ".repeat(300))));
     let longest = format!("{} instance={}", "é".repeat(300), "\u{1f600}".repeat(300));
     records.push(ended(&started(&event, 1_001).on(&longest, 0), OutcomeKind::Succeeded, None));
+    let retried = ended(&started(&event, 1_002), OutcomeKind::Failed, None);
+    records.extend([
+        retried.with_attempts(1_001),
+        ended(&started(&event, 1_003), OutcomeKind::NotStarted, None).with_attempts(0),
+    ]);
     log.write(&records, 1_000);
     log.is(
         &event,
@@ -81,7 +86,7 @@ pub(super) fn an_end_takes_the_place_of_its_start_and_no_start_that_of_an_end<H:
     let name = subject.name("once");
     let event = name.mutex();
     let start = started(event, 0);
-    let end = ended(&start, OutcomeKind::Succeeded, None);
+    let end = ended(&start, OutcomeKind::Succeeded, None).with_attempts(3);
     log.is(event, &[], "an event of which nothing was written has no runs");
     log.write(std::slice::from_ref(&start), 5);
     log.is(event, &[&start], "a start is on record");

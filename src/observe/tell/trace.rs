@@ -18,7 +18,9 @@ use crate::lease::label::{this_host, this_instance};
 use crate::lease::{holder::Holder, token::FencingToken};
 use crate::observe::notice::incident::{Incident, MOST_COUNTED, ThreadFor};
 use crate::observe::notice::{About, Step};
-use crate::outcome::{cancel::CancelReason, fault::Fault, release::Release, skip_reason::SkipReason};
+use crate::outcome::{
+    cancel::CancelReason, fault::Fault, no_retry::NoRetry, release::Release, skip_reason::SkipReason,
+};
 use crate::outcome::{
     hook_failure::HookFailure,
     run_outcome::{Ended, RunOutcome},
@@ -129,6 +131,10 @@ fn trace_rest(step: &Step<'_>, about: About<'_>) {
         | Step::Ended(_)
         | Step::Released(_)
         | Step::Skipped(_) => {}
+        Step::AttemptFailed { attempt, fault, retry_in } => {
+            event!(warn, attempt, error = %OneLine(fault), retry_in_ms = millis(retry_in), "attempt failed");
+        }
+        Step::AttemptStarted { attempt } => event!(info, attempt, "attempt started"),
         Step::Queued { place } => event!(info, place, "queued"),
         Step::CatchesUp(late) => event!(info, late_ms = millis(late), "catching up a missed occurrence"),
         Step::Unprotected(error) => event!(warn, error = %OneLine(Chain(error)), "running unprotected"),
@@ -327,8 +333,11 @@ fn trace_skip(reason: &SkipReason) {
 
 fn trace_run(outcome: &RunOutcome) {
     let (token, took_ms) = (outcome.token.map(FencingToken::get), millis(outcome.took));
+    // A run of one attempt does not name it.
+    let attempts = Some(outcome.attempts()).filter(|attempts| *attempts > 1);
+    let no_retry = outcome.no_retry().map(NoRetry::keyword);
     match &outcome.ended {
-        Ended::Succeeded => event!(info, token, took_ms, "succeeded"),
+        Ended::Succeeded => event!(info, token, took_ms, attempts, "succeeded"),
         // A task that was asked to stop may return an error. Only a panic is a failure then.
         Ended::Faulted(fault @ (Fault::Failed(_) | Fault::Exited(_)))
             if outcome.cancelled.is_some_and(CancelReason::is_request) =>
@@ -337,7 +346,7 @@ fn trace_run(outcome: &RunOutcome) {
             let error = fault.cancellation().is_none().then(|| display(OneLine(fault)));
             event!(warn, token, took_ms, reason, error, "cancelled");
         }
-        Ended::Faulted(fault) => event!(error, token, took_ms, error = %OneLine(fault), "failed"),
+        Ended::Faulted(fault) => event!(error, token, took_ms, attempts, no_retry, error = %OneLine(fault), "failed"),
         Ended::TimedOut { limit, fault } => {
             let error = fault.as_ref().map(|fault| display(OneLine(fault)));
             event!(error, token, took_ms, limit_ms = millis(*limit), error, "timed out");

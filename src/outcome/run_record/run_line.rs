@@ -1,8 +1,8 @@
 //! A record as a line of text, for the stores that keep it so.
 //!
-//! `occurrence=T started=T token=N pid=N ended=T result=WORD host=NAME instance=NAME (backfill) error=TEXT`. A run that has not ended has
-//! neither `ended` nor `result`, and a run without a token, an instance or an error has none of these. `(backfill)` is in the line of a
-//! run that a backfill started. The error is the rest of the line.
+//! `occurrence=T started=T token=N pid=N ended=T result=WORD attempts=N host=NAME instance=NAME (backfill) error=TEXT`. A run that has
+//! not ended has neither `ended` nor `result`, and a run without a token, an instance or an error has none of these. One attempt is not
+//! written. `(backfill)` is in the line of a run that a backfill started. The error is the rest of the line.
 
 use std::fmt::Write;
 
@@ -21,6 +21,9 @@ impl RunRecord {
         if let Some(RunEnd { at, result, .. }) = &self.end {
             let _ = write!(line, " ended={} result={}", stamp(*at), result.keyword());
         }
+        if self.attempts != 1 {
+            let _ = write!(line, " attempts={}", self.attempts);
+        }
         let _ = write!(line, " host={}", self.host_text());
         if let Some(error) = self.end.as_ref().and_then(RunEnd::error) {
             let _ = write!(line, " error={error}");
@@ -38,8 +41,10 @@ impl RunRecord {
             Some(token) => Some(FencingToken::new(token.parse().ok()?)),
             None => None,
         };
+        let attempts = field("attempts").map_or(Ok(1), str::parse).ok()?;
         let record = Self::started(event, id, time("occurrence")??, token, time("started")??)
-            .on(host, field("pid")?.parse().ok()?);
+            .on(host, field("pid")?.parse().ok()?)
+            .with_attempts(attempts);
         match (time("ended"), field("result")) {
             (None, None) => Some(record),
             (Some(at), Some(result)) => Some(record.ended(at?, OutcomeKind::of_keyword(result)?, error)),
@@ -78,8 +83,9 @@ mod tests {
         let failed = |error| started().ended(noon(), OutcomeKind::Failed, Some(error));
         let unprotected = RunRecord::started("reports", Owner::unique(), noon(), None, noon());
         let confusing = failed("it said host=a error=b ended=c");
-        let backfilled = started().of_backfill(true);
-        for record in [started(), unprotected, backfilled, failed("it broke"), failed("%20 50 % é"), confusing] {
+        let (backfilled, retried) = (started().of_backfill(true), failed("it broke").with_attempts(3));
+        let odd = failed("%20 50 % é");
+        for record in [started(), unprotected, backfilled, retried, failed("it broke"), odd, confusing] {
             assert_eq!(read(&record, &record.to_line()), Some(record));
         }
         assert_eq!(
@@ -102,6 +108,7 @@ mod tests {
             line.replace("started=2026", "started=x"),
             line.replace("pid=", "pid=-"),
             line.replace("token=", "token=x"),
+            line.replace(" host=", " attempts=x host="),
             line.replace(" host=", " where="),
         ] {
             assert_eq!(read(&record, &wrong), None, "{wrong}");

@@ -1,11 +1,13 @@
-//! One run from its admission to its result: `before` hooks, task, hooks after it, and what a release is asked for. The store is asked
-//! in `store_request`.
+//! One run from its admission to its result: `before` hooks, the attempts of its task, hooks after it, and what a release is asked
+//! for. The store is asked in `store_request`.
 
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::SubsecRound;
 
+use super::retry_wait::{AttemptDecision, Awaited, FailedAttempt, PartEnd, RetryWait, RunBegin};
 use crate::base::catch_panic::contain;
 use crate::event::definition::Definition;
 use crate::event::protection::claim::MINUTE;
@@ -15,6 +17,7 @@ use crate::observe::tell::trace::{TraceSpan, print_unless_logged};
 use crate::outcome::cancel::CancelReason;
 use crate::outcome::fault::{Fault, attempt};
 use crate::outcome::hook_failure::{Hook, HookFailure};
+use crate::outcome::no_retry::NoRetry;
 use crate::outcome::run_outcome::{Ended, RunOutcome};
 use crate::outcome::{command_exit::CommandExit, release::Release, skip_reason::SkipReason};
 use crate::schedule::history::{LastSkip, RunningNow};
@@ -22,7 +25,7 @@ use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::run_admission::{self, AdmittedRun};
 use crate::schedule::shutdown::shutdown_state::RunGuard;
 use crate::schedule::tick_plan::planned_run::PlannedRun;
-use crate::task::future_task::{FutureTask, PreparedTask, TaskEnd};
+use crate::task::future_task::{FutureTask, TaskEnd};
 use crate::task::work::{Task, Work};
 use crate::task::{command::Command, orphan_policy::OrphanPolicy, run::Run};
 use crate::time::clock::moment::Moment;
@@ -50,20 +53,30 @@ pub(super) struct ActiveRun<'a> {
 enum RunProgress<'a> {
     /// Nothing of it has run.
     Admitted,
-    /// Its task, a future, is running elsewhere.
-    Begun(Box<BegunTask<'a>>),
+    /// Its task, a future, is running elsewhere, or it waits for its next attempt.
+    Begun(Box<BegunRun<'a>>),
     /// Its task has ended so, and its hooks have run.
     Over(RunOutcome),
 }
 
-/// A task, a future, that has begun, and perhaps ended.
-struct BegunTask<'a> {
+/// A run whose task has begun, with its attempts so far.
+struct BegunRun<'a> {
     running: RunningNow,
-    started: Moment,
+    /// When the first attempt began.
+    began: RunBegin,
     watched: Option<RunGuard<'a>>,
     outcome: RunOutcome,
-    /// How the task ended.
+    /// How the task, a future, ended.
     end: Option<TaskEnd>,
+    /// The attempt that failed, if the run waits for the next one; and the wait, once it is over.
+    failed: Option<FailedAttempt>,
+    waited: Option<RetryWait<'a>>,
+}
+
+/// The next part of a run, which takes no thread.
+enum NextPart<'a> {
+    Task(&'a FutureTask),
+    Wait(RetryWait<'a>),
 }
 
 impl<'a> PendingRun<'a> {
@@ -102,10 +115,10 @@ impl<'a> ActiveRun<'a> {
         Self::new(pending, admitted)
     }
 
-    /// Performs it, unless the process has begun to shut down since it was admitted. If its task is a future, that is
-    /// returned: the run is performed further once [it has ended](Self::task_has_ended).
+    /// Performs it, unless the process has begun to shut down since it was admitted. If its task is a future, or it waits for a
+    /// retry, that is returned: the run is performed further once [it has ended](Self::go_on_after).
     #[inline]
-    pub(super) fn perform(&mut self) -> Option<PreparedTask> {
+    pub(super) fn perform(&mut self) -> Option<Awaited<'a>> {
         let Self { planned, span, admitted, progress, .. } = self;
         let begun = match mem::replace(progress, RunProgress::Admitted) {
             RunProgress::Begun(begun) => Some(*begun),
@@ -115,12 +128,15 @@ impl<'a> ActiveRun<'a> {
         // Tasks and hooks contain their panics, so this one is of a subscriber of `tracing`. The other runs go on.
         let performed = contain(|| {
             let _in_span = span.enter();
-            let (performed, task) = match begun {
-                Some(begun) => (RunProgress::Over(planned.conclude_task(&admitted.run, begun)), None),
+            let (performed, next) = match begun {
+                Some(begun) => planned.go_on(&mut admitted.run, begun),
                 None => planned.perform(admitted),
             };
             *progress = performed;
-            task.map(|task| task.prepare(&admitted.run, span))
+            next.map(|next| match next {
+                NextPart::Task(task) => Awaited::Task(task.prepare(&admitted.run, span)),
+                NextPart::Wait(wait) => Awaited::Retry(wait),
+            })
         });
         performed.unwrap_or_else(|message| {
             let ended = Ended::Faulted(Fault::Panicked(message));
@@ -131,19 +147,26 @@ impl<'a> ActiveRun<'a> {
         })
     }
 
-    /// Returns whether the next part takes no time: to start a future, or to enter how it ended.
+    /// Returns whether the next part takes no time: to start a future, or to enter how it ended. Before a retry, the store may have
+    /// to be asked whether the event is paused.
     pub(super) fn needs_no_thread(&self) -> bool {
         let event = self.planned.event;
         let has_begun = matches!(self.progress, RunProgress::Begun(_));
         let hooks_are_none = if has_begun { event.after.is_empty() } else { event.before.is_empty() };
-        matches!(event.work, Work::Future(_)) && hooks_are_none
+        let asks_no_store = !has_begun || event.retry.is_none() || !self.planned.can_be_paused();
+        matches!(event.work, Work::Future(_)) && hooks_are_none && asks_no_store
     }
 
-    /// Notes how the task, a future, has ended.
-    pub(super) fn task_has_ended(&mut self, end: TaskEnd) {
+    /// Notes the end of the task, a future, or of the wait for a retry.
+    pub(super) fn go_on_after(&mut self, end: PartEnd<'a>) {
         if let RunProgress::Begun(begun) = &mut self.progress {
-            self.is_abandoned = end.is_abandoned;
-            begun.end = Some(end);
+            match end {
+                PartEnd::Task(end) => {
+                    self.is_abandoned = end.is_abandoned;
+                    begun.end = Some(end);
+                }
+                PartEnd::Retry(wait) => begun.waited = Some(wait),
+            }
         }
     }
 
@@ -223,10 +246,10 @@ impl<'a> PlannedRun<'a> {
         let _ = self.result.set(entry); // Each run is entered once.
     }
 
-    /// Runs `before` hooks, task and hooks after it; the caller holds the lease. A task that is a future is returned and not
-    /// performed here, and neither are the hooks that follow it.
-    fn perform(&self, admitted_run: &AdmittedRun) -> (RunProgress<'a>, Option<&'a FutureTask>) {
-        let run = &admitted_run.run;
+    /// Runs `before` hooks, task and hooks after it; the caller holds the lease. A task that is a future and the wait for a retry
+    /// are returned and not performed here, and neither are the hooks that follow.
+    fn perform(&'a self, admitted_run: &mut AdmittedRun) -> (RunProgress<'a>, Option<NextPart<'a>>) {
+        let run = &mut admitted_run.run;
         let mut outcome = RunOutcome::new(Ended::NotStarted, run.fencing_token());
         run.tell(&Step::Admitted { token: run.fencing_token(), took: admitted_run.decided_in });
         let watched = self.context.schedule.shutdown.as_ref().map(|shutdown| shutdown.watch(run));
@@ -241,7 +264,7 @@ impl<'a> PlannedRun<'a> {
         let started = self.clock.moment();
         let (occurrence, token) = (run.occurrence(), run.fencing_token());
         let (since, is_backfill) = (self.clock.now().round_subsecs(3), self.is_backfill());
-        let running = RunningNow { occurrence, is_backfill, since, token };
+        let running = RunningNow { occurrence, is_backfill, since, attempt: 1, token };
         // Observers, hooks and the wait for a thread may have taken longer than the lease lasted.
         if !is_prepared || run.held().gone_by(started).is_some() {
             self.note_loss(started, run, &mut outcome);
@@ -259,12 +282,34 @@ impl<'a> PlannedRun<'a> {
         run.tell(&Step::Started { token });
         self.context.schedule.pause_if_exited(self.event);
         self.begin_timeout(run, started);
+        let began = RunBegin { at: started, shown: running.since };
+        self.attempt(run, BegunRun { running, began, watched, outcome, end: None, failed: None, waited: None })
+    }
+
+    /// Performs a run further, after the end of its task, a future, or of its wait for a retry.
+    fn go_on(&'a self, run: &mut Run, mut begun: BegunRun<'a>) -> (RunProgress<'a>, Option<NextPart<'a>>) {
+        run.held().enter_thread();
+        match (begun.failed.take(), begun.end.take()) {
+            (Some(failed), _) => self.retry(run, begun, failed),
+            (None, end) => {
+                let TaskEnd { fault, is_abandoned } = end.expect("it is performed further when that is known");
+                if is_abandoned {
+                    run.tell(&Step::LeftBehind);
+                }
+                self.end_attempt(run, begun, fault, is_abandoned)
+            }
+        }
+    }
+
+    /// Runs the task once.
+    #[inline]
+    fn attempt(&'a self, run: &mut Run, mut begun: BegunRun<'a>) -> (RunProgress<'a>, Option<NextPart<'a>>) {
         let fault = match &self.event.work {
             Work::Callback(task) => attempt(|| task(run)).err(),
             Work::Command(command) => {
                 let (fault, exit) = self.run_command(command, run);
-                if exit.is_some() {
-                    outcome.rest_mut().exit = exit;
+                if exit.is_some() || run.attempt() > 1 {
+                    begun.outcome.rest_mut().exit = exit;
                 }
                 fault
             }
@@ -273,49 +318,84 @@ impl<'a> PlannedRun<'a> {
             }
             Work::Future(task) => {
                 run.held().leave_thread();
-                return (
-                    RunProgress::Begun(Box::new(BegunTask { running, started, watched, outcome, end: None })),
-                    Some(task),
-                );
+                return (RunProgress::Begun(Box::new(begun)), Some(NextPart::Task(task)));
             }
         };
-        (RunProgress::Over(self.end_task(run, &running, started, fault, outcome, watched)), None)
+        self.end_attempt(run, begun, fault, false)
     }
 
-    /// Ends a run whose task was a future.
-    fn conclude_task(&self, run: &Run, begun: BegunTask<'_>) -> RunOutcome {
-        let BegunTask { running, started, watched, outcome, end } = begun;
-        run.held().enter_thread();
-        let TaskEnd { fault, is_abandoned, .. } = end.expect("it is performed further when that is known");
-        if is_abandoned {
-            run.tell(&Step::LeftBehind);
+    /// Ends the run, or lets it wait for its next attempt.
+    #[inline]
+    fn end_attempt(
+        &'a self,
+        run: &mut Run,
+        begun: BegunRun<'a>,
+        fault: Option<Fault>,
+        is_abandoned: bool,
+    ) -> (RunProgress<'a>, Option<NextPart<'a>>) {
+        let ended = self.clock.moment();
+        let failed = fault.as_ref().filter(|_| !is_abandoned);
+        match failed.and_then(|fault| self.failed_attempt(run, fault, ended)) {
+            Some(failed) => self.retry(run, begun, failed),
+            None => (RunProgress::Over(self.end_task(run, begun, fault, ended)), None),
         }
-        self.end_task(run, &running, started, fault, outcome, watched)
+    }
+
+    /// Begins the next attempt, lets the run wait for it, or ends the run because there will be none.
+    #[cold]
+    fn retry(
+        &'a self,
+        run: &mut Run,
+        mut begun: BegunRun<'a>,
+        mut failed: FailedAttempt,
+    ) -> (RunProgress<'a>, Option<NextPart<'a>>) {
+        let attempt = run.attempt();
+        let decision = self.decide_on_attempt(run, begun.began, &failed);
+        begun.waited = None;
+        if !matches!(decision, AttemptDecision::Never(_)) && !mem::replace(&mut failed.is_told, true) {
+            let retry_in = failed.retry_at.since(failed.ended);
+            run.tell(&Step::AttemptFailed { attempt, fault: &failed.fault, retry_in });
+        }
+        match decision {
+            AttemptDecision::Begin => {
+                run.count_attempt();
+                begun.outcome.rest_mut().retries = attempt;
+                self.history.retried(&mut begun.running);
+                run.tell(&Step::AttemptStarted { attempt: run.attempt() });
+                self.attempt(run, begun)
+            }
+            AttemptDecision::Wait(wait) => {
+                run.held().leave_thread();
+                begun.failed = Some(failed);
+                (RunProgress::Begun(Box::new(begun)), Some(NextPart::Wait(wait)))
+            }
+            AttemptDecision::Never(reason) => {
+                begun.outcome.rest_mut().no_retry = Some(reason);
+                (RunProgress::Over(self.end_task(run, begun, Some(failed.fault), failed.ended)), None)
+            }
+        }
     }
 
     /// Notes how the task ended, and runs the hooks after it.
     #[inline]
-    fn end_task(
-        &self,
-        run: &Run,
-        running: &RunningNow,
-        started: Moment,
-        fault: Option<Fault>,
-        mut outcome: RunOutcome,
-        watched: Option<RunGuard<'_>>,
-    ) -> RunOutcome {
-        outcome.ended = self.end_timeout(run, started, fault);
-        let ended = self.clock.moment();
-        outcome.took = ended.since(started);
-        outcome.cancelled = run.held().reason_at_end(ended);
-        if outcome.cancelled.is_some_and(CancelReason::is_for_the_lease) {
+    fn end_task(&self, run: &Run, begun: BegunRun<'_>, fault: Option<Fault>, ended: Moment) -> RunOutcome {
+        let BegunRun { running, began, watched, mut outcome, .. } = begun;
+        outcome.took = ended.since(began.at);
+        outcome.ended = self.end_timeout(run, outcome.took, fault);
+        let (cancelled, no_retry) = (run.held().reason_at_end(ended), outcome.no_retry());
+        // A task that failed by itself was not cancelled, whatever has ended the wait after it.
+        outcome.cancelled = cancelled.filter(|_| no_retry.is_none());
+        if outcome.cancelled.is_some_and(CancelReason::is_for_the_lease)
+            || matches!(no_retry, Some(NoRetry::Replaced | NoRetry::Unlocked))
+        {
             outcome.rest_mut().asked_to_stop_by = run.held().asked_by().cloned();
         }
-        self.note_loss(ended, run, &mut outcome);
-        self.follow_up(run, running, outcome, watched)
+        let seen = if no_retry.is_none() { ended } else { self.clock.moment() };
+        self.note_loss(seen, run, &mut outcome);
+        self.follow_up(run, &running, outcome, watched)
     }
 
-    /// Begins the timeout of the task: it is cancelled then, has failed however it ends, and a warning is logged if it does not
+    /// Begins the timeout of the task, for all of its attempts: it is cancelled then, has failed however it ends, and a warning is logged if it does not
     /// end. The hooks after it have none.
     #[inline]
     fn begin_timeout(&self, run: &Run, began: Moment) {
@@ -328,14 +408,14 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns how the task, which began then, has ended with this fault.
+    /// Returns how the task, which took so long, has ended with this fault.
     #[inline]
-    fn end_timeout(&self, run: &Run, began: Moment, fault: Option<Fault>) -> Ended {
+    fn end_timeout(&self, run: &Run, took: Duration, fault: Option<Fault>) -> Ended {
         if let Some(limit) = self.event.timeout {
             self.context
                 .renewal_threads
                 .with(self.store, self.clock, |renewal_thread| renewal_thread.has_ended(run.held()));
-            if limit <= self.clock.moment().since(began) {
+            if limit <= took {
                 return Ended::TimedOut { limit, fault };
             }
             run.held().limit_task_until(Moment::NEVER);

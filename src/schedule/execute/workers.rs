@@ -8,11 +8,11 @@ use crossbeam_channel::{Receiver, Select, Sender, unbounded};
 
 use super::awaited_runs::AwaitedRuns;
 use super::one_run::ActiveRun;
+use super::retry_wait::Awaited;
 use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::incident::{Incident, ThreadFor};
 use crate::observe::{tell::log, tell::trace::TraceSpan};
 use crate::schedule::run_admission::BATCH_SIZE;
-use crate::task::future_task::PreparedTask;
 use crate::time::clock::Clock;
 
 /// The most worker threads of one loop.
@@ -31,13 +31,13 @@ pub(super) struct Workers<'scope, 'env, 'a> {
     performed: Receiver<Performed<'a>>,
     /// The number of runs that are in the queue or with a worker.
     unfinished: usize,
-    /// The runs whose tasks are futures.
+    /// The runs whose tasks are futures, and those that wait for a retry.
     awaited: AwaitedRuns<'a>,
     ended: Vec<ActiveRun<'a>>,
 }
 
-/// A run that was performed up to its end, or until its task, a future, is to be started.
-type Performed<'a> = (ActiveRun<'a>, Option<PreparedTask>);
+/// A run that was performed up to its end, or until its task, a future, is to be started, or it has to wait for a retry.
+type Performed<'a> = (ActiveRun<'a>, Option<Awaited<'a>>);
 
 /// Calls `drive` with worker threads, which end when it returns.
 pub(super) fn with_workers<'a>(drive: impl FnOnce(Workers<'_, '_, 'a>)) {
@@ -99,8 +99,8 @@ impl<'a> Workers<'_, '_, 'a> {
     /// Performs the next part of a run: on this thread if that takes no time, otherwise on that of a worker.
     fn perform(&mut self, mut run: ActiveRun<'a>) {
         if run.needs_no_thread() {
-            let task = run.perform();
-            self.take_back((run, task));
+            let awaited = run.perform();
+            self.take_back((run, awaited));
         } else {
             self.unfinished += 1;
             let _ = self.queue.send(run); // The pool has a receiver.
@@ -111,20 +111,21 @@ impl<'a> Workers<'_, '_, 'a> {
     fn perform_here(&mut self) -> bool {
         let Ok(mut run) = self.pool.queued.try_recv() else { return false };
         self.unfinished -= 1;
-        let task = run.perform();
-        self.take_back((run, task));
+        let awaited = run.perform();
+        self.take_back((run, awaited));
         true
     }
 
-    /// Takes a run that has ended, or starts its task.
-    fn take_back(&mut self, (run, task): Performed<'a>) {
-        match task {
-            Some(task) => self.awaited.start(run, task),
+    /// Takes a run that has ended, or starts its task or its wait.
+    fn take_back(&mut self, (run, awaited): Performed<'a>) {
+        match awaited {
+            Some(awaited) => self.awaited.start(run, awaited),
             None => self.ended.push(run),
         }
     }
 
-    /// Takes back the runs that workers have performed, and those whose tasks have ended: some need a thread for their hooks.
+    /// Takes back the runs that workers have performed, and those whose tasks or waits have ended: some need a
+    /// thread for their hooks, or for the next attempt.
     fn hear(&mut self) {
         while let Ok(performed) = self.performed.try_recv() {
             self.unfinished -= 1;
@@ -178,10 +179,10 @@ impl Pool<'_> {
             self.idle.fetch_sub(1, Ordering::SeqCst);
             // Only a subscriber of `tracing` can panic here.
             let _ = contain(|| self.grow(scope));
-            let task = run.perform();
+            let awaited = run.perform();
             // Before the loop hears of it, so that it starts no further worker.
             self.idle.fetch_add(1, Ordering::SeqCst);
-            let _ = self.performed.send((run, task)); // The loop has the receiver, unless it panicked.
+            let _ = self.performed.send((run, awaited)); // The loop has the receiver, unless it panicked.
         }
     }
 }

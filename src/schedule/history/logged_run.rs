@@ -95,8 +95,8 @@ impl fmt::Display for LoggedRun {
     }
 }
 
-/// As `{"occurrence": "…", "is_backfill": false, "host": "web-1", "pid": 4242, "instance": null, "token": 7, "started": "…", "state": "ended", "ended": "…",
-/// "result": "succeeded", "error": null}`.
+/// As `{"occurrence": "…", "is_backfill": false, "host": "web-1", "pid": 4242, "instance": null, "token": 7, "started": "…",
+/// "state": "ended", "ended": "…", "attempts": 1, "result": "succeeded", "error": null}`.
 #[cfg(feature = "serde")]
 impl serde::Serialize for LoggedRun {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -114,6 +114,7 @@ impl serde::Serialize for LoggedRun {
         fields.serialize_field("started", &record.started_at())?;
         fields.serialize_field("state", state.keyword())?;
         fields.serialize_field("ended", &end.map(RunEnd::at))?;
+        fields.serialize_field("attempts", &record.attempts())?;
         fields.serialize_field("result", &end.map(RunEnd::result))?;
         fields.serialize_field("error", &end.and_then(RunEnd::error))?;
         fields.end()

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::base::{catch_panic::contain, error::MutexError, process_id};
-use crate::hold::held_lease::this_thread;
+use crate::hold::held_lease::{NO_THREAD, this_thread};
 #[cfg(unix)]
 use crate::hold::process_exit::{self, EndsWithProcess};
 use crate::lease::owner::Owner;
@@ -142,6 +142,13 @@ impl WaitingRecords {
             self.waiting.pop_front();
         }
         self.waiting.push_back(record);
+    }
+
+    /// Notes the thread of the run's next attempt.
+    fn run_on(&mut self, run: Owner, thread: usize) {
+        if let Some((_, on)) = self.started.get_mut(&run) {
+            *on = thread;
+        }
     }
 
     /// Adds the ends of the runs of the thread that ends the process.
@@ -375,6 +382,8 @@ impl Observer for Arc<RunLogger> {
                 records.started.insert(id, (record.clone(), this_thread()));
                 self.post(records, record);
             }
+            Step::AttemptFailed { .. } => self.records().run_on(id, NO_THREAD),
+            Step::AttemptStarted { .. } => self.records().run_on(id, this_thread()),
             Step::Ended(outcome) => {
                 let (at, error) = (notice.at(), outcome.error());
                 let mut records = self.records();
@@ -384,7 +393,8 @@ impl Observer for Arc<RunLogger> {
                     records.once_exited.remove(event);
                 }
                 let record = known.unwrap_or_else(|| started(outcome.fencing_token()));
-                self.post(records, record.ended(at, outcome.kind(), error.as_deref()));
+                let record = record.ended(at, outcome.kind(), error.as_deref()).with_attempts(outcome.attempts());
+                self.post(records, record);
             }
             _ => {}
         }

@@ -5,7 +5,7 @@ use std::slice;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::base::error::MutexError;
+use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::name::MutexName;
 use crate::outcome::{paused::Pause, skip_reason::SkipReason};
 use crate::schedule::tick_context::outages::Outages;
@@ -59,10 +59,26 @@ impl<'a> PauseCheck<'a> {
         outages: &Outages<'_>,
         clock: &Clock,
     ) -> Result<(), SkipReason> {
-        // `outages.ask` contains panics of the store, so the value is never half-changed.
+        self.allows(mark, RECHECK_AFTER, Some(outages), clock)
+    }
+
+    /// Returns whether a run that this marker pauses may begin another attempt, by an answer of the store that is no older than
+    /// `max_age`. A store that was unavailable a moment ago is asked again, because the run waits for its answer.
+    pub(crate) fn allows_attempt(&self, mark: &MutexName, max_age: Duration, clock: &Clock) -> Result<(), SkipReason> {
+        self.allows(mark, max_age, None, clock)
+    }
+
+    fn allows(
+        &self,
+        mark: &MutexName,
+        max_age: Duration,
+        outages: Option<&Outages<'_>>,
+        clock: &Clock,
+    ) -> Result<(), SkipReason> {
+        // `ask_store` contains panics of the store, so the value is never half-changed.
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let tells = |(at, found): &&(Moment, Found)| {
-            let is_fresh = clock.moment().since(*at) < RECHECK_AFTER;
+            let is_fresh = clock.moment().since(*at) < max_age;
             is_fresh && found.as_ref().map_or(true, |found| found.contains_key(mark))
         };
         let found = match read.as_ref().filter(tells) {
@@ -77,15 +93,20 @@ impl<'a> PauseCheck<'a> {
     }
 
     /// Reads all markers, and this one.
-    fn ask_store(&self, mark: &MutexName, outages: &Outages<'_>, clock: &Clock) -> Found {
+    fn ask_store(&self, mark: &MutexName, outages: Option<&Outages<'_>>, clock: &Clock) -> Found {
         let Self { store, of_schedule, of_events, .. } = self;
         let mut marks = vec![of_schedule.clone()];
         marks.extend(of_events.get().into_iter().flatten().cloned());
         if !marks.contains(mark) {
             marks.push(mark.clone());
         }
-        let found =
-            outages.ask(store, clock, || format!("look at {of_schedule}"), |mutex| find_pauses(mutex, &marks))?;
+        let attempted = || format!("look at {of_schedule}");
+        let found = match outages {
+            Some(outages) => outages.ask(store, clock, attempted, |mutex| find_pauses(mutex, &marks)),
+            None => contain(|| find_pauses(&*store.mutex, &marks))
+                .unwrap_or_else(|message| Err(MutexError::panicked(attempted(), &message))),
+        };
+        let found = found?;
         let mut known: HashMap<_, _> = marks.into_iter().map(|mark| (mark, None)).collect();
         known.extend(found.map(|(mark, pause)| (mark, Some(pause))));
         Ok(known)

@@ -20,6 +20,9 @@ use crate::store::event_mutex::admission::Admission;
 use crate::store::handle::Store;
 use crate::time::{clock::Clock, tick::Tick};
 
+/// How long the runs of a tick that wait for their next attempts share one answer about pauses.
+const SHARED_FOR: Duration = Duration::from_millis(500);
+
 /// An event that a tick, a backfill, or a caller by hand has planned to run, with all that the run needs.
 pub(crate) struct PlannedRun<'a> {
     pub(crate) event: &'a Definition,
@@ -170,9 +173,9 @@ impl<'a> PlannedRun<'a> {
             && self.context.pauses.as_ref().is_some_and(is_store_of_pauses)
     }
 
-    /// Returns the marker that pauses it alone, if the admission does not check it.
+    /// Returns the marker that pauses it alone, if the admission does not check it, or a retry checks it again.
     pub(crate) fn own_pause_to_read(&self) -> Option<&MutexName> {
-        self.own_pause.as_ref().filter(|_| !self.is_refused_while_paused())
+        self.own_pause.as_ref().filter(|_| self.event.retry.is_some() || !self.is_refused_while_paused())
     }
 
     /// Returns the admission, which the store refuses while one of these pauses lasts.
@@ -204,6 +207,18 @@ impl<'a> PlannedRun<'a> {
     pub(crate) fn look_for_each_pause(&self) -> Result<(), SkipReason> {
         let TickContext { outages, pauses: Some(pauses), .. } = self.context else { return Ok(()) };
         self.pause_markers().try_for_each(|mark| pauses.allows_start(mark, outages, self.clock))
+    }
+
+    /// Returns whether a pause stops it.
+    pub(crate) fn can_be_paused(&self) -> bool {
+        self.pause_markers().next().is_some()
+    }
+
+    /// Checks for all pauses, for a run that waits for its next attempt. `is_due`: no pause may have begun before this call.
+    pub(crate) fn look_for_pauses_again(&self, is_due: bool) -> Result<(), SkipReason> {
+        let Some(pauses) = &self.context.pauses else { return Ok(()) };
+        let max_age = if is_due { Duration::ZERO } else { SHARED_FOR };
+        self.pause_markers().try_for_each(|mark| pauses.allows_attempt(mark, max_age, self.clock))
     }
 
     /// Returns the queue in which it waits if it meets a run of its event. By hand, it does not wait.

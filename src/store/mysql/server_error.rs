@@ -4,7 +4,7 @@ use std::io;
 
 use mysql_async::{Error, IoError, ServerError};
 
-use crate::store::server::failure::{Failure, Retry, understood};
+use crate::store::server::failure::{AskAgain, Failure, understood};
 
 /// The code for a row that another transaction has locked.
 const LOCK_TIMEOUT: u16 = 1205;
@@ -37,8 +37,8 @@ fn refused(error: &ServerError) -> Failure {
 }
 
 /// Returns when to retry, and advice, if there is any.
-fn meaning(code: u16, message: &str) -> (Retry, &'static str) {
-    use Retry::{Later, Never, Now};
+fn meaning(code: u16, message: &str) -> (AskAgain, &'static str) {
+    use AskAgain::{Later, Never, Now};
 
     let many_of_this_user = "raise the user's connection limit, or let fewer clients connect as that user";
     match code {

@@ -5,7 +5,7 @@ use std::io;
 
 use tokio_postgres::error::DbError;
 
-use crate::store::server::failure::{Failure, Retry, understood};
+use crate::store::server::failure::{AskAgain, Failure, understood};
 
 /// The code for a row that another transaction has locked.
 const LOCK_TIMEOUT: &str = "55P03";
@@ -38,8 +38,8 @@ fn refused(error: &DbError) -> Failure {
 }
 
 /// Returns when to retry, and advice, if there is any.
-fn meaning(code: &str) -> (Retry, &'static str) {
-    use Retry::{Later, Never, Now};
+fn meaning(code: &str) -> (AskAgain, &'static str) {
+    use AskAgain::{Later, Never, Now};
 
     let wrong_login = "the user or the password in the url is wrong, or pg_hba.conf lets no client in from here, or not \
                        without TLS";

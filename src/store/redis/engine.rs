@@ -25,7 +25,7 @@ use crate::store::event_mutex::held::Names;
 use crate::store::server::engine::{
     Answers, Attempt, DroppedRuns, End, EndRequest, Engine, FoundEntry, Health, Request,
 };
-use crate::store::server::failure::{Failure, Retry};
+use crate::store::server::failure::{AskAgain, Failure};
 use crate::store::server::{server_builder::Target, server_clock::instant};
 use crate::time::clock::{Clock, moment::Moment};
 
@@ -129,7 +129,7 @@ impl RedisEngine {
         let count: u32 = read(&answers[1])?;
         if count < needed {
             let what = format!("{count} of {needed} replicas confirmed it in time");
-            return Err(Failure::unavailable(what, Retry::Never));
+            return Err(Failure::unavailable(what, AskAgain::Never));
         }
         Ok(())
     }
@@ -279,7 +279,7 @@ impl Engine for RedisEngine {
         let address = &self.target.address;
         match script::unless_refused(&answers[1]) {
             // It was the primary, when the connection was made.
-            Err(failure) if address.fails_over() && failure.retry == Retry::Now => return Err(failure),
+            Err(failure) if address.fails_over() && failure.retry == AskAgain::Now => return Err(failure),
             _ => {}
         }
         let time = script::time(&answers[2])?;

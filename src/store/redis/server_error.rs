@@ -5,7 +5,7 @@ use std::fmt;
 use redis::{ServerError, Value};
 
 use crate::base::error::{MutexError, MutexErrorKind};
-use crate::store::server::failure::{Failure, Retry};
+use crate::store::server::failure::{AskAgain, Failure};
 
 /// The codes of errors that the server gives before a script starts, or at the first of its writes; and the user's next
 /// step, where the server's own words don't say it.
@@ -50,10 +50,10 @@ pub(super) fn refused(error: &ServerError) -> Failure {
     let details = error.details().and_then(|details| details.split(", with args beginning").next()).unwrap_or_default();
     let retry = match error.code() {
         "LATE" => return Failure::too_late(),
-        "ASK" | "BUSY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "TRYAGAIN" => Retry::Later,
-        "MOVED" | "READONLY" | "UNBLOCKED" => Retry::Now, // After a failover, another connection leads to another server.
-        _ if details.starts_with(NO_ROOM) => Retry::Later,
-        _ => Retry::Never,
+        "ASK" | "BUSY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "TRYAGAIN" => AskAgain::Later,
+        "MOVED" | "READONLY" | "UNBLOCKED" => AskAgain::Now, // After a failover, another connection leads to another server.
+        _ if details.starts_with(NO_ROOM) => AskAgain::Later,
+        _ => AskAgain::Never,
     };
     let failure = Failure::refused(error.code(), details, advice(error.code(), details), retry);
     if BEFORE_ANY_WRITE.iter().any(|(code, _)| *code == error.code()) { failure.undone() } else { failure }

@@ -10,7 +10,7 @@ use super::keys::Prefix;
 use super::script::{read, unless_refused};
 use super::server_error::is_unknown;
 use super::stream::shares;
-use crate::store::server::failure::{Failure, Retry};
+use crate::store::server::failure::{AskAgain, Failure};
 use crate::store::server::server_builder::Target;
 use crate::time::clock::moment::Moment;
 
@@ -53,9 +53,10 @@ pub(super) fn connect(
 
 /// Returns the failure that says more: what a server answered. It is worth another attempt, if one of them is.
 fn more_telling(before: Option<Failure>, failure: Failure) -> Failure {
-    let is_away = [before.as_ref(), Some(&failure)].into_iter().flatten().any(|failure| failure.retry == Retry::Later);
+    let is_away =
+        [before.as_ref(), Some(&failure)].into_iter().flatten().any(|failure| failure.retry == AskAgain::Later);
     let mut said = before.filter(|before| before.code().is_some()).unwrap_or(failure);
-    said.retry = if is_away { Retry::Later } else { said.retry };
+    said.retry = if is_away { AskAgain::Later } else { said.retry };
     said
 }
 
@@ -82,7 +83,7 @@ fn connect_to_slot(
         }
     }
     let what = "the nodes of the cluster disagree about the slot of the keys: a failover may be under way";
-    Err(Failure::unavailable(what, Retry::Later))
+    Err(Failure::unavailable(what, AskAgain::Later))
 }
 
 /// Returns the node that a redirection names, as in `MOVED 866 10.0.0.7:6379`. No host means that of the node that was asked.
@@ -134,7 +135,7 @@ fn connect_to_primary(target: &Target<Address>, server: &ConnectionAddr, until: 
         Some([Value::BulkString(role), ..]) if role == b"master" => Ok(connection),
         _ => {
             let what = "a Sentinel names this server as the primary, and it is none: a failover may be under way";
-            Err(Failure::unavailable(what, Retry::Later))
+            Err(Failure::unavailable(what, AskAgain::Later))
         }
     }
 }

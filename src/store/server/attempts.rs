@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::engine::{Answers, Attempt, EndRequest, Engine, Request};
-use super::failure::{Failure, Retry};
+use super::failure::{AskAgain, Failure};
 use super::idle_connections::IdleConnections;
 use crate::base::{per_process::PerProcess, progress};
 use crate::store::event_mutex::admission::Admitted;
@@ -117,9 +117,9 @@ impl<E: Engine> Server<E> {
     ///
     /// | the failure says | on a connection that was idle | on a new one |
     /// | --- | --- | --- |
-    /// | `Retry::Never` | once more, unless it concerns one name | that is the answer |
-    /// | `Retry::Now` | once more | once more |
-    /// | `Retry::Later` | after a pause, until the deadline | after a pause, until the deadline |
+    /// | `AskAgain::Never` | once more, unless it concerns one name | that is the answer |
+    /// | `AskAgain::Now` | once more | once more |
+    /// | `AskAgain::Later` | after a pause, until the deadline | after a pause, until the deadline |
     fn attempts<T>(
         &self,
         until: Moment,
@@ -150,18 +150,18 @@ impl<E: Engine> Server<E> {
                 self.idle.get().expire(); // What ended one connection has ended the others.
             }
             let goes_on = match failure.retry {
-                Retry::Later => {
+                AskAgain::Later => {
                     // A server without room says why, or closes the connection without a word.
                     no_room = no_room.filter(|before| before.code().is_some()).or_else(|| Some(failure.clone()));
                     pauses(&mut pause, until)
                 }
-                Retry::Now => may_retry && now() < until,
-                Retry::Never => may_retry && is_stale && now() < until,
+                AskAgain::Now => may_retry && now() < until,
+                AskAgain::Never => may_retry && is_stale && now() < until,
             };
-            may_retry &= failure.retry == Retry::Later;
+            may_retry &= failure.retry == AskAgain::Later;
             if !goes_on {
                 // The words of a server without room say more than a last attempt that had no time left.
-                let is_away = failure.is_timeout() || failure.retry == Retry::Later;
+                let is_away = failure.is_timeout() || failure.retry == AskAgain::Later;
                 let why = no_room.filter(|_| is_away).unwrap_or(failure);
                 return Err(why.perhaps_done(may_have_happened).within(target.timeout));
             }

@@ -16,7 +16,7 @@ const NO_ANSWER: &str = "no answer in time";
 pub(crate) struct Failure {
     pub(crate) kind: MutexErrorKind,
     pub(crate) about: Concerns,
-    pub(crate) retry: Retry,
+    pub(crate) retry: AskAgain,
     /// Whether the server may have carried out the request, or a part of it.
     pub(crate) may_have_happened: bool,
     said: Cow<'static, str>,
@@ -30,7 +30,7 @@ pub(crate) struct Failure {
 
 /// The time to ask again, after a failure on a connection that was just made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Retry {
+pub(crate) enum AskAgain {
     Never,
     /// At once: once on another connection, or, after a conflict of two transactions, up to ten times.
     Now,
@@ -40,7 +40,7 @@ pub(crate) enum Retry {
 
 impl Failure {
     /// Returns a failure of the store as a whole, which leaves no doubt that nothing happened.
-    fn new(kind: MutexErrorKind, retry: Retry, said: impl Into<Cow<'static, str>>) -> Self {
+    fn new(kind: MutexErrorKind, retry: AskAgain, said: impl Into<Cow<'static, str>>) -> Self {
         let (about, may_have_happened, said) = (Concerns::TheStore, false, said.into());
         Self { kind, about, retry, may_have_happened, said, code: None, advice: None, io: None }
     }
@@ -59,7 +59,7 @@ impl Failure {
             UnexpectedEof if error.get_ref().is_none() => "the server closed the connection before it answered".into(),
             _ => error.to_string(),
         };
-        Self { may_have_happened: true, io: Some(error.kind()), ..Self::new(kind, Retry::Now, said) }
+        Self { may_have_happened: true, io: Some(error.kind()), ..Self::new(kind, AskAgain::Now, said) }
     }
 
     /// Returns the failure of an attempt to connect: nothing was asked. A server that starts, stops, or has too many clients
@@ -69,19 +69,19 @@ impl Failure {
 
         let is_away = matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | NotFound)
             || is_hung_up(error.kind());
-        let retry = if is_away { Retry::Later } else { Retry::Never };
+        let retry = if is_away { AskAgain::Later } else { AskAgain::Never };
         Self { retry, may_have_happened: false, ..Self::unanswered(error) }
     }
 
     /// Returns the failure of an answer that makes no sense; `kind` is the kind of server that was expected, as in "redis".
     pub(crate) fn not_understood(answer: impl fmt::Debug, kind: &str) -> Self {
         let said = makes_no_sense(&on_one_line(&format!("{answer:?}"), 80), kind);
-        Self { may_have_happened: true, ..Self::new(MutexErrorKind::Unusable, Retry::Now, said) }
+        Self { may_have_happened: true, ..Self::new(MutexErrorKind::Unusable, AskAgain::Now, said) }
     }
 
     /// Returns the failure of a store whose contents can't be used or trusted.
     pub(crate) fn unusable(what: &str) -> Self {
-        Self::new(MutexErrorKind::Unusable, Retry::Never, on_one_line(what, 1_000))
+        Self::new(MutexErrorKind::Unusable, AskAgain::Never, on_one_line(what, 1_000))
     }
 
     /// Returns the failure of one name whose entry can't be read.
@@ -90,7 +90,7 @@ impl Failure {
     }
 
     /// Returns the failure of a request that the server answered with an error. A part of it may have been carried out.
-    pub(crate) fn refused(code: &str, details: &str, advice: Option<&'static str>, retry: Retry) -> Self {
+    pub(crate) fn refused(code: &str, details: &str, advice: Option<&'static str>, retry: AskAgain) -> Self {
         let (code, details) = (on_one_line(code, 80), on_one_line(details, 1_000));
         let said = format!("the server answered {code} {details}").trim_end().to_owned();
         let (code, advice) = (Some(code.into()), advice.filter(|advice| !advice.is_empty()).map(Cow::Borrowed));
@@ -101,19 +101,19 @@ impl Failure {
     pub(crate) fn too_late() -> Self {
         let what = "the server did nothing, because by its clock the request was sent in the future, or came after its \
                     deadline: if that happens again, find out what sets that clock";
-        Self::new(MutexErrorKind::Unavailable, Retry::Now, what)
+        Self::new(MutexErrorKind::Unavailable, AskAgain::Now, what)
     }
 
     /// Returns the failure of servers that together do not do what was asked.
     #[cfg(feature = "redis")]
-    pub(crate) fn unavailable(what: impl Into<Cow<'static, str>>, retry: Retry) -> Self {
+    pub(crate) fn unavailable(what: impl Into<Cow<'static, str>>, retry: AskAgain) -> Self {
         Self::new(MutexErrorKind::Unavailable, retry, what)
     }
 
     /// Returns the failure of an admission that lost each race to another process.
     #[cfg(feature = "sql")]
     pub(crate) fn beaten(why: &'static str) -> Self {
-        Self::new(MutexErrorKind::Unusable, Retry::Now, why).of_one_name()
+        Self::new(MutexErrorKind::Unusable, AskAgain::Now, why).of_one_name()
     }
 
     /// Returns this failure of a request that changed nothing.
@@ -171,7 +171,7 @@ impl Failure {
     /// Returns whether two transactions were in each other's way: the request changed nothing, and may succeed at once.
     #[cfg(feature = "sql")]
     pub(crate) fn is_conflict(&self) -> bool {
-        self.retry == Retry::Now && self.code.is_some()
+        self.retry == AskAgain::Now && self.code.is_some()
     }
 
     /// Returns the server's own name for its refusal.

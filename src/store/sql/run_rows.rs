@@ -21,11 +21,14 @@ const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b'%').add(b'\'').add(b'\\');
 
 /// Returns the record of a row of this event, unless the row is damaged.
 pub(super) fn record(event: &str, row: &[String]) -> Option<NumberedRecord> {
-    let [_, run, occurrence, host, pid, token, started, ended, result, error, number, _] = row else { return None };
+    let [_, run, occurrence, host, pid, token, started, ended, result, error, attempts, number, _] = row else {
+        return None;
+    };
     let time = |micros: &str| micros.parse().ok().map(instant);
     let token = if token.is_empty() { None } else { Some(FencingToken::new(token.parse().ok()?)) };
     let started = RunRecord::started(event, run.parse().ok()?, time(occurrence)?, token, time(started)?)
-        .on(&decoded(host)?, pid.parse().ok()?);
+        .on(&decoded(host)?, pid.parse().ok()?)
+        .with_attempts(attempts.parse().ok()?);
     let record = if ended.is_empty() {
         started
     } else {
@@ -87,7 +90,10 @@ fn row<S: Session>(record: &RunRecord) -> String {
     let (started, ended) = (at(Some(record.started_at())), at(end.map(RunEnd::at)));
     let result = or_null(end.map(|end| quoted(end.result().keyword())));
     let error = or_null(end.and_then(RunEnd::error).map(quoted));
-    format!("('{event}', '{run}', {occurrence}, '{host}', {pid}, {token}, {started}, {ended}, {result}, {error}, TRUE)")
+    let attempts = record.attempts();
+    format!(
+        "('{event}', '{run}', {occurrence}, '{host}', {pid}, {token}, {started}, {ended}, {result}, {error}, {attempts}, TRUE)"
+    )
 }
 
 /// Returns a value as it stands in a statement.

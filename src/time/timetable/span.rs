@@ -36,6 +36,11 @@ impl Span {
         self.from <= second && second < self.until
     }
 
+    /// Returns whether it has ended by this second.
+    pub(crate) fn is_over_at(self, second: i64) -> bool {
+        self.until <= second
+    }
+
     /// Returns the first second at this one or after that may lie in it.
     pub(crate) fn not_before(self, second: i64) -> i64 {
         second.max(self.from)

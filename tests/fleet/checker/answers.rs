@@ -60,7 +60,8 @@ fn may_fail(case: &Case<'_>, run: &Run<'_>) -> bool {
         let was_told_to = |fault: &Fault| fault.kind == Kind::Panicked && fault.from <= failed;
         return case.history.faults.iter().any(was_told_to);
     }
-    text.contains("the lease was not released") && case.outages(run.last, failed).next().is_some()
+    super::attempts::may_have_failed(case, run, text)
+        || text.contains("the lease was not released") && case.outages(run.last, failed).next().is_some()
 }
 
 /// Returns whether the named process ran this occurrence, or had no time to start or to say so.

@@ -17,6 +17,7 @@ pub(super) fn the_log_tells_what_ran(case: &Case<'_>, verdict: &mut Verdict) {
     }
     for run in logged {
         verdict.count(Count::Logged);
+        attempts_are_told(case, run, verdict);
         let often = logged.iter().filter(|other| same(run, other)).count();
         if often > case.runs.iter().filter(|other| is_of(run, other)).count() && !never_began(case, run) {
             verdict.violation(format!("the log has a run {often} times that its worker did not tell of: {run:?}"));
@@ -32,6 +33,16 @@ pub(super) fn the_log_tells_what_ran(case: &Case<'_>, verdict: &mut Verdict) {
         verdict.count(Count::LoggedForSure);
         if !logged.iter().any(|logged| is_of(logged, run) && logged.has_ended) {
             verdict.violation(format!("the log lacks the end of {}", describe(run, beginning(case.history))));
+        }
+    }
+}
+
+/// Compares the number of attempts with those that the run has written down. A command that was cancelled may not have written.
+fn attempts_are_told(case: &Case<'_>, logged: &Logged, verdict: &mut Verdict) {
+    for run in case.runs.iter().filter(|run| logged.has_ended && run.failed.is_none() && is_of(logged, run)) {
+        if usize::try_from(logged.attempts) != Ok(run.attempts()) {
+            let run = describe(run, beginning(case.history));
+            verdict.violation(format!("the log has {} attempts of {run}", logged.attempts));
         }
     }
 }

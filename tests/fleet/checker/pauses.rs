@@ -22,6 +22,18 @@ pub(super) fn no_paused_event_starts(case: &Case<'_>, verdict: &mut Verdict) {
     }
 }
 
+/// Returns whether an attempt after the first of its run began in a pause. The store is asked for pauses right before it begins.
+pub(super) fn begins_while_paused(case: &Case<'_>, run: &Run<'_>, attempt: At) -> bool {
+    case.history.pauses.iter().filter(|pause| pause.event == run.event).any(|pause| {
+        let Some(confirmed) = pause.confirmed else { return false };
+        let is_disturbed = || {
+            case.outages(confirmed.saturating_sub(case.slack()), attempt).next().is_some()
+                || case.assaults(run.life.pid, confirmed, attempt).next().is_some()
+        };
+        confirmed + case.slack() < attempt && attempt < until(case, pause) && !is_disturbed()
+    })
+}
+
 /// Returns until when the pause lasts for sure: a store that lost its data knows of no pause.
 fn until(case: &Case<'_>, pause: &Pause) -> At {
     let emptied = case.outages(pause.from, pause.until).filter(|fault| fault.kind == Kind::ServerEmptied);

@@ -1,6 +1,7 @@
 //! Doctored histories: each wrong history is found, and a fault excuses no more than it explains.
 
 mod answers;
+mod attempts;
 mod logged;
 mod occurrences;
 mod overlaps;
@@ -50,6 +51,7 @@ impl Doctored {
             term: Duration::from_secs(3),
             frees_at_once: false,
             outlives: false,
+            retries: None,
             is_slow: false,
             late: Duration::ZERO,
             lives: vec![life(1), life(2)],

@@ -28,6 +28,9 @@ pub(crate) enum Count {
     Futures,
     LatePolls,
     PollsInFlight,
+    /// Attempts after the first of their run; and waits for one that something ended.
+    Retries,
+    WaitsEnded,
     /// Servers that came second with an occurrence that waits; and that found the queue full.
     Queued,
     QueueFull,
@@ -117,7 +120,7 @@ impl Verdict {
 }
 
 impl Count {
-    pub(crate) const ALL: [Self; 33] = [
+    pub(crate) const ALL: [Self; 35] = [
         Self::Runs,
         Self::RunsUnderALease,
         Self::UndisturbedRuns,
@@ -128,6 +131,8 @@ impl Count {
         Self::Futures,
         Self::LatePolls,
         Self::PollsInFlight,
+        Self::Retries,
+        Self::WaitsEnded,
         Self::Queued,
         Self::QueueFull,
         Self::Paused,
@@ -167,6 +172,8 @@ impl fmt::Display for Count {
             Self::Futures => "runs of futures",
             Self::LatePolls => "**polls of futures that began when the lease was over**",
             Self::PollsInFlight => "polls of futures that were under way when the lease ended",
+            Self::Retries => "attempts after the first of their run",
+            Self::WaitsEnded => "runs whose wait for an attempt was ended",
             Self::Queued => "skips: another server waited with the occurrence",
             Self::QueueFull => "skips: the queue was full",
             Self::Paused => "pauses of an event, confirmed",

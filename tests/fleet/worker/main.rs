@@ -25,7 +25,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use lexopt::ValueExt;
 use serde_json::{Value, json};
-use soloist::{CancelReason, Entry, Event, Overlap, Period, Report, Run, Schedule, Shutdown, TaskResult, Verdict};
+use soloist::{
+    CancelReason, Entry, Event, Overlap, Period, Report, Retry, Run, Schedule, Shutdown, TaskResult, Verdict,
+};
 
 const USAGE: &str = "usage: worker --store URL [options]
   --store URL                      memory:, file:/path, or with the feature that is called so redis://host,
@@ -51,6 +53,9 @@ const USAGE: &str = "usage: worker --store URL [options]
   --catch-up-all SECONDS           each occurrence that nobody ran is made up for within so long, the latest 1000; it goes with
                                    --on-one-server
   --from RFC3339                   it is not due before this
+  --retry N                        a failed task is started again, so many times
+  --retry-after-ms N               so long after it failed (1000)
+  --fails N                        so many attempts of each run fail, if it is no --exec
   --filtered                       it has a filter, which allows each occurrence
   --work-ms N                      how long the task takes (0)
   --until FOLDER                   the task takes until this folder has a file that is called as its event is, or is gone
@@ -129,6 +134,9 @@ struct Options {
     catch_up: Option<Duration>,
     catch_up_all: Option<Duration>,
     from: Option<DateTime<Utc>>,
+    retry: Option<u32>,
+    retry_after: Duration,
+    fails: u32,
     filtered: bool,
     work: Duration,
     until: Option<PathBuf>,
@@ -174,6 +182,9 @@ impl Options {
             catch_up: None,
             catch_up_all: None,
             from: None,
+            retry: None,
+            retry_after: Duration::from_secs(1),
+            fails: 0,
             filtered: false,
             work: Duration::ZERO,
             until: None,
@@ -216,6 +227,9 @@ impl Options {
                 Long("catch-up") => options.catch_up = Some(seconds(&arguments.value()?)?),
                 Long("catch-up-all") => options.catch_up_all = Some(seconds(&arguments.value()?)?),
                 Long("from") => options.from = Some(arguments.value()?.parse()?),
+                Long("retry") => options.retry = Some(arguments.value()?.parse()?),
+                Long("retry-after-ms") => options.retry_after = Duration::from_millis(arguments.value()?.parse()?),
+                Long("fails") => options.fails = arguments.value()?.parse()?,
                 Long("filtered") => options.filtered = true,
                 Long("work-ms") => options.work = Duration::from_millis(arguments.value()?.parse()?),
                 Long("until") => options.until = Some(arguments.value()?.into()),
@@ -358,6 +372,9 @@ fn event(options: &Options, name: String) -> Event {
     if let Some(from) = options.from {
         event = event.from(from);
     }
+    if let Some(times) = options.retry {
+        event = event.retry(Retry::times(times).after(options.retry_after));
+    }
     if options.filtered {
         event = event.when(|_| true);
     }
@@ -370,10 +387,11 @@ fn event(options: &Options, name: String) -> Event {
 /// Makes a task that takes some time, and logs its start and its end.
 fn task(options: &Options) -> impl Fn(&Run) -> TaskResult + Send + Sync + 'static {
     let (log, work, stubborn) = (Arc::clone(&options.log), options.work, options.stubborn);
+    let fails = options.fails;
     let until = options.until.clone();
     move |run: &Run| -> TaskResult {
         let say = |what, details| log.write(&line(run.name(), run.occurrence(), what, details));
-        say("start", run_details(run))?;
+        say(begin(run), run_details(run))?;
         let cancelled = match &until {
             Some(folder) => cancelled_before_its_end(folder, run),
             None if stubborn => {
@@ -388,8 +406,23 @@ fn task(options: &Options) -> impl Fn(&Run) -> TaskResult + Send + Sync + 'stati
             say("cancelled", details)?;
             run.check()?;
         }
-        Ok(say("end", run_details(run))?)
+        say(end(run, fails), run_details(run))?;
+        outcome(run, fails)
     }
+}
+
+/// Returns the word for the begin of an attempt.
+fn begin(run: &Run) -> &'static str {
+    if run.attempt() == 1 { "start" } else { "attempt" }
+}
+
+/// Returns the word for the end of an attempt, when so many fail.
+fn end(run: &Run, fails: u32) -> &'static str {
+    if run.attempt() <= fails { "fails" } else { "end" }
+}
+
+fn outcome(run: &Run, fails: u32) -> TaskResult {
+    if run.attempt() <= fails { Err("it was told to fail".into()) } else { Ok(()) }
 }
 
 /// The task as a future.
@@ -398,29 +431,29 @@ mod future {
     use soloist::{Event, Run, TaskResult};
 
     use super::watched::Watched;
-    use super::{Arc, Duration, Instant, Log, Options, complain, line, run_details};
+    use super::{Arc, Duration, Instant, Log, Options, begin, complain, end, line, outcome, run_details};
 
     /// How long it waits between two polls.
     const SLICE: Duration = Duration::from_millis(10);
 
     pub(super) fn event(options: &Options, name: String) -> Event {
-        let (log, work, grace) = (Arc::clone(&options.log), options.work, options.grace);
+        let (log, work, grace, fails) = (Arc::clone(&options.log), options.work, options.grace, options.fails);
         let task = move |run: Run| {
             let said = Arc::clone(&log);
             let say = move |run: &Run, what: &str| {
                 let line = line(run.name(), run.occurrence(), what, run_details(run));
                 said.write(&line).unwrap_or_else(|error| complain(format_args!("could not write the log: {error}")));
             };
-            Watched::new(run.clone(), grace, perform(run, Arc::clone(&log), work), say)
+            Watched::new(run.clone(), grace, perform(run, Arc::clone(&log), work, fails), say)
         };
         Event::spawn(name, task).grace(grace)
     }
 
-    async fn perform(run: Run, log: Arc<Log>, work: Duration) -> TaskResult {
+    async fn perform(run: Run, log: Arc<Log>, work: Duration, fails: u32) -> TaskResult {
         let say = |what, details| log.write(&line(run.name(), run.occurrence(), what, details));
         let mut details = run_details(&run);
         details["reason"] = "future".into();
-        say("start", details)?;
+        say(begin(&run), details)?;
         let until = Instant::now() + work;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
             tokio::select! {
@@ -433,7 +466,8 @@ mod future {
                 () = tokio::time::sleep(left.min(SLICE)) => {}
             }
         }
-        Ok(say("end", run_details(&run))?)
+        say(end(&run, fails), run_details(&run))?;
+        outcome(&run, fails)
     }
 }
 
@@ -504,7 +538,9 @@ fn report_line(entry: &Entry) -> Option<Value> {
             ("gave_way", json!({ "text": outcome.to_string(), "holder": by.to_string() }))
         }
         // A command can't log.
-        Verdict::Ran(outcome) if outcome.exit_status().is_some() => ("ran", json!({ "text": outcome.to_string() })),
+        Verdict::Ran(outcome) if outcome.exit_status().is_some() || outcome.attempts() > 1 => {
+            ("ran", json!({ "text": outcome.to_string() }))
+        }
         Verdict::Ran(_) => return None,
     };
     Some(line(entry.event(), entry.occurrence(), what, details))

@@ -54,6 +54,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("started", "time"),
             ("state", "text"),
             ("ended", "time?"),
+            ("attempts", "number"),
             ("result", "text?"),
             ("error", "text?"),
         ],

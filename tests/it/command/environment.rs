@@ -40,8 +40,8 @@ fn a_command_knows_for_what_it_runs() {
         let run = seen.lock().unwrap().take().expect("it ran");
         let written = text_of(ran(&report, "e"));
         let lines: Vec<&str> = written.lines().collect();
-        assert_eq!(lines[..2], ["SOLOIST_EVENT=e", "SOLOIST_OCCURRENCE=2026-03-01T12:00:00Z"]);
-        let owner = lines[2].strip_prefix("SOLOIST_OWNER=").expect("it is protected");
+        assert_eq!(lines[..3], ["SOLOIST_ATTEMPT=1", "SOLOIST_EVENT=e", "SOLOIST_OCCURRENCE=2026-03-01T12:00:00Z"]);
+        let owner = lines[3].strip_prefix("SOLOIST_OWNER=").expect("it is protected");
         let of_claim = || holder(&store, &MutexName::lease("e").unwrap().claim("e", noon())).map(|claim| claim.owner());
         assert_eq!(
             Some(owner),
@@ -50,7 +50,7 @@ fn a_command_knows_for_what_it_runs() {
         let slot = run.slot().map(|slot| format!("SOLOIST_SLOT={slot}"));
         assert_eq!(slot.is_some(), run.lease().is_some());
         let token = format!("SOLOIST_TOKEN={}", run.fencing_token().expect("it is protected"));
-        assert_eq!(lines[3..], slot.into_iter().chain([token]).collect::<Vec<_>>());
+        assert_eq!(lines[4..], slot.into_iter().chain([token]).collect::<Vec<_>>());
     }
 }
 
@@ -69,6 +69,7 @@ fn a_command_without_a_lease_is_given_none_of_another() {
     let of_another = [
         ("SOLOIST_EVENT", "other"),
         ("SOLOIST_OCCURRENCE", "never"),
+        ("SOLOIST_ATTEMPT", "9"),
         ("SOLOIST_OWNER", "other"),
         ("SOLOIST_TOKEN", "1"),
         ("SOLOIST_SLOT", "1"),
@@ -76,7 +77,7 @@ fn a_command_without_a_lease_is_given_none_of_another() {
     if run_alone(name, &of_another).is_some() {
         return;
     }
-    let which = "SOLOIST_EVENT=e\nSOLOIST_OCCURRENCE=2026-03-01T12:00:00Z\n";
+    let which = "SOLOIST_ATTEMPT=1\nSOLOIST_EVENT=e\nSOLOIST_OCCURRENCE=2026-03-01T12:00:00Z\n";
     assert_eq!(written(line(WHICH_RUN)), which);
     // Also without a lease, because its store is unavailable.
     let event =

@@ -51,7 +51,7 @@ pub(crate) struct Wrongs {
     pub(crate) stopped_needlessly: bool,
     /// A server skipped an occurrence as run elsewhere that it had claimed itself.
     pub(crate) refused_its_own: bool,
-    /// A run began whose lease was not its own.
+    /// A run, or its next attempt, began whose lease was not its own.
     pub(crate) started_without_lease: bool,
 }
 
@@ -74,7 +74,11 @@ pub enum Action {
     /// The task is renewed.
     Renews(u8),
     RenewalFails(u8),
-    /// The task has come to its end.
+    /// The task has failed, and is to start again.
+    Fails(u8),
+    /// The task starts again.
+    Retries(u8),
+    /// The task has come to its end, or the wait for its retry has.
     Ends(u8),
     /// The server reads its clock, and its deadline has passed.
     Notices(u8),
@@ -159,6 +163,12 @@ impl Fleet {
             }
             Phase::Running { deadline, asked, .. } => {
                 actions.push(Action::Ends(me));
+                if variant.retries && server.may_fail() {
+                    actions.push(Action::Fails(me));
+                }
+                if server.may_retry(self.now, variant) {
+                    actions.push(Action::Retries(me));
+                }
                 if deadline <= self.now {
                     actions.push(Action::Notices(me));
                 }
@@ -228,6 +238,8 @@ impl Fleet {
                 }
                 self.step(me, |server| server.lose_renewal(me, now, variant));
             }
+            Action::Fails(me) => self.step(me, |server| server.fail(me, now, variant)),
+            Action::Retries(me) => self.step(me, Server::retry),
             Action::Ends(me) => self.step(me, |server| server.stop_at_its_end(me, now, variant)),
             Action::Notices(me) => self.step(me, |server| server.stop(me, now)),
             Action::Crashes(me) => {
@@ -254,7 +266,7 @@ impl Fleet {
     fn step(&mut self, me: u8, step: impl FnOnce(&mut Server) -> Effects) {
         let now = self.now;
         let before = self.servers[usize::from(me)];
-        let Effects { sent, started, skipped, gave_up } = step(&mut self.servers[usize::from(me)]);
+        let Effects { sent, started, retried, skipped, gave_up } = step(&mut self.servers[usize::from(me)]);
         let held = self.store.holds(before.owner(me), now);
         let occurrence = usize::from(before.occurrence);
         match skipped {
@@ -267,8 +279,8 @@ impl Fleet {
         if started {
             self.starts[occurrence] += 1;
             self.missed[occurrence] = Missed::default();
-            self.wrongs.started_without_lease |= !held && !before.broken;
         }
+        self.wrongs.started_without_lease |= (started || retried) && !held && !before.broken;
         self.wrongs.stopped_needlessly |= gave_up && held && before.believes(now);
         for request in sent {
             self.post(Message::Asked(request));

@@ -4,12 +4,12 @@
 use stateright::Property;
 
 use crate::fleet::{Fleet, Message, Missed, SERVERS};
-use crate::server::{Phase, Server};
+use crate::server::{Attempt, Phase, Server};
 use crate::store::{Asks, Owner, Request, TERM};
 use crate::variant::{Admit, Variant};
 
 pub const ONE_AT_A_TIME: &str = "no two runs both believe that they hold the lease, unless it was broken";
-pub const UNDER_A_LEASE: &str = "a run begins under a lease that is its own";
+pub const UNDER_A_LEASE: &str = "a run and each of its attempts begin under a lease that is its own";
 pub const STARTS_ONCE: &str = "an occurrence starts at most once";
 pub const SOMEBODY_RUNS: &str =
     "an occurrence that nobody started was met by a live lease, or its claimer crashed or was cut off";
@@ -71,6 +71,20 @@ pub(crate) fn all(variant: &Variant) -> Vec<Property<Variant>> {
             }),
         ]);
     }
+    if variant.retries {
+        all.extend([
+            Property::sometimes(
+                "a second attempt is running, and its lease outlasted its first term",
+                |_, fleet: &Fleet| {
+                    fleet.now > TERM && attempts(fleet, Attempt::Second).any(|server| server.believes(fleet.now))
+                },
+            ),
+            Property::sometimes("another has taken over from a run that waits for a retry", |_, fleet: &Fleet| {
+                let has_lost = attempts(fleet, Attempt::Waits).any(|server| !server.believes(fleet.now));
+                has_lost && runs(fleet).any(|server| server.believes(fleet.now))
+            }),
+        ]);
+    }
     match variant.admit {
         Admit::AtOnce if variant.faults > 0 => {
             all.push(Property::sometimes("who asks again is known again", |_, fleet: &Fleet| {
@@ -102,6 +116,11 @@ fn is_answered(fleet: &Fleet, is_it: impl Fn(&Request) -> bool) -> bool {
 
 fn runs(fleet: &Fleet) -> impl Iterator<Item = &Server> {
     fleet.servers.iter().filter(|server| matches!(server.phase, Phase::Running { .. }))
+}
+
+/// Returns the runs in this attempt.
+fn attempts(fleet: &Fleet, is: Attempt) -> impl Iterator<Item = &Server> {
+    runs(fleet).filter(move |server| matches!(server.phase, Phase::Running { attempt, .. } if attempt == is))
 }
 
 fn one_at_a_time(fleet: &Fleet) -> bool {

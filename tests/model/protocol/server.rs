@@ -32,8 +32,18 @@ pub(crate) enum Phase {
         grant: Grant,
         /// When the pending renewal was sent.
         asked: Option<u8>,
+        attempt: Attempt,
     },
     Crashed,
+}
+
+/// The attempts of a run, of which there are two at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Attempt {
+    First,
+    /// The first one failed. The lease is renewed, and the second has not begun.
+    Waits,
+    Second,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +60,8 @@ pub(crate) struct Server {
 pub(crate) struct Effects {
     pub(crate) sent: Vec<Request>,
     pub(crate) started: bool,
+    /// Another attempt of the run began.
+    pub(crate) retried: bool,
     pub(crate) skipped: Option<Skipped>,
     /// The run was cancelled because a renewal got no reply.
     pub(crate) gave_up: bool,
@@ -205,8 +217,38 @@ impl Server {
             self.skip(Skipped::CutOff, effects);
             return;
         }
-        self.phase = Phase::Running { deadline, grant, asked: None };
+        self.phase = Phase::Running { deadline, grant, asked: None, attempt: Attempt::First };
         effects.started = true;
+    }
+
+    /// Returns whether its task is the first attempt, which may fail.
+    pub(crate) fn may_fail(&self) -> bool {
+        matches!(self.phase, Phase::Running { attempt: Attempt::First, .. })
+    }
+
+    /// Ends the first attempt, and waits for the second.
+    pub(crate) fn fail(&mut self, me: u8, now: u8, variant: &Variant) -> Effects {
+        let mut effects = Effects::default();
+        if let Phase::Running { attempt, .. } = &mut self.phase {
+            *attempt = Attempt::Waits;
+        }
+        if variant.is(Broken::ReleasesToWait) {
+            self.release(me, now, &[Asks::ForgetLease], &mut effects);
+        }
+        effects
+    }
+
+    /// Returns whether the second attempt may begin, by the server's own clock.
+    pub(crate) fn may_retry(&self, now: u8, variant: &Variant) -> bool {
+        let waits = matches!(self.phase, Phase::Running { attempt: Attempt::Waits, .. });
+        waits && (self.believes(now) || variant.is(Broken::RetriesPastItsDeadline))
+    }
+
+    pub(crate) fn retry(&mut self) -> Effects {
+        if let Phase::Running { attempt, .. } = &mut self.phase {
+            *attempt = Attempt::Second;
+        }
+        Effects { retried: true, ..Effects::default() }
     }
 
     /// Returns whether to renew now: once per step of time, and only before the deadline.

@@ -34,6 +34,10 @@ pub enum Broken {
     /// A copy of an admission arrives when its run is over and another's has the lease. The store removes the
     /// claim that it finds, as if the copy had taken it.
     LateCopyTakesClaimBack,
+    /// A run that waits for a retry begins it, although its deadline has passed.
+    RetriesPastItsDeadline,
+    /// A run that waits for a retry has released its lease.
+    ReleasesToWait,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +46,8 @@ pub struct Variant {
     pub broken: Option<Broken>,
     /// How many faults there are at most: crashes, losses, copies, connections that break, and leases that are broken.
     pub faults: u8,
+    /// Whether a task may fail once, and start again within its run.
+    pub retries: bool,
 }
 
 impl Variant {

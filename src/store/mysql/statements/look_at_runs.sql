@@ -5,5 +5,5 @@
 -- Returns all columns, with times in microseconds.
 SELECT
     event, run, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', occurrence), host, pid, token,
-    TIMESTAMPDIFF(MICROSECOND, '1970-01-01', started_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ended_at), result, error, number, skipped
+    TIMESTAMPDIFF(MICROSECOND, '1970-01-01', started_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ended_at), result, error, attempts, number, skipped
 FROM {runs} WHERE v1 AND event IN ({events})

@@ -30,6 +30,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     ended_at DATETIME(6) NULL COMMENT 'NULL: it is running, or its process was killed',
     result VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NULL COMMENT 'succeeded, failed, timed_out, ...',
     error TEXT CHARACTER SET ascii COLLATE ascii_bin NULL,
+    attempts BIGINT NOT NULL DEFAULT 1 COMMENT 'how often its task was started',
     number BIGINT NOT NULL AUTO_INCREMENT COMMENT 'later runs have higher ones, whatever the clocks of their hosts say',
     skipped BIGINT NULL COMMENT 'in the row of a reason, which is no run: how many occurrences were skipped',
     v1 BOOLEAN NOT NULL DEFAULT TRUE COMMENT 'the format of this table',

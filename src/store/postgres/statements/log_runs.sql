@@ -3,7 +3,8 @@
 -- rows:  the records, with a value for each of the columns below
 --
 -- A start that comes late undoes no end.
-INSERT INTO {runs} (event, run, occurrence, host, pid, token, started_at, ended_at, result, error, v1)
+INSERT INTO {runs} (event, run, occurrence, host, pid, token, started_at, ended_at, result, error, attempts, v1)
 VALUES {rows}
-ON CONFLICT (event, run) DO UPDATE SET ended_at = excluded.ended_at, result = excluded.result, error = excluded.error
+ON CONFLICT (event, run) DO UPDATE SET
+    ended_at = excluded.ended_at, result = excluded.result, error = excluded.error, attempts = excluded.attempts
 WHERE excluded.ended_at IS NOT NULL;

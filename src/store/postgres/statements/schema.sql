@@ -41,6 +41,8 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     -- succeeded, failed, timed_out, ...
     result text,
     error text,
+    -- How often its task was started.
+    attempts bigint NOT NULL DEFAULT 1,
     -- Later runs have higher ones, whatever the clocks of their hosts say.
     number bigint GENERATED ALWAYS AS IDENTITY,
     -- In the row of a reason, which is no run: how many occurrences were skipped.

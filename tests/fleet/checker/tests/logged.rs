@@ -6,7 +6,7 @@ use crate::plan::{ALL_RUNS, Kind, Protection};
 
 fn run(minute: u32, pid: u32, token: u64) -> Logged {
     let (event, occurrence) = ("report".into(), written(minute));
-    Logged { event, occurrence, pid, token: Some(token), has_ended: true }
+    Logged { event, occurrence, pid, token: Some(token), attempts: 1, has_ended: true }
 }
 
 fn with_log(kept: usize, logged: Vec<Logged>) -> Doctored {

@@ -1,0 +1,66 @@
+//! Checks until when an attempt of a run may begin, and whether a retry ever may.
+
+use std::fmt;
+
+use chrono::{DateTime, Utc};
+
+use super::Definition;
+use crate::event::add_error::{AddErrorKind, Refusal};
+use crate::event::filter::Filter;
+use crate::lease::term::Renewal;
+use crate::outcome::no_retry::NoRetry;
+use crate::time::clock::{shown::ExactDuration, wall_plus};
+
+/// The number of occurrences of which one must leave time for a retry.
+const MOST_TRIED: usize = 1000;
+
+impl Definition {
+    /// Returns why no attempt may begin at this time, in a run whose tick was `since`.
+    pub(crate) fn refuses_attempt(
+        &self,
+        at: DateTime<Utc>,
+        since: DateTime<Utc>,
+        ignores_windows: bool,
+    ) -> Option<NoRetry> {
+        let shown = self.timetable.zone.at(at).time();
+        let is_closed = |filter: &Filter| matches!(filter, Filter::Window(window) if !window.is_open_at(shown));
+        if self.timetable.span.is_over_at(at.timestamp()) {
+            Some(NoRetry::Over)
+        } else if self.upcoming(since).next().is_some_and(|next| next <= at) {
+            Some(NoRetry::NextOccurrence)
+        } else if !ignores_windows && self.filters.iter().any(is_closed) {
+            Some(NoRetry::OutsideWindow)
+        } else {
+            None
+        }
+    }
+
+    /// Checks that a retry may ever begin.
+    pub(super) fn check_retry(&self) -> Result<(), Refusal> {
+        let Some(retry) = self.retry else { return Ok(()) };
+        let delay = retry.checked_delay()?;
+        let conflict = |why: &dyn fmt::Display| {
+            let delay = ExactDuration(delay);
+            Err(AddErrorKind::Conflict.because(format_args!(
+                "`after({delay})`: no retry could ever begin, because {why}: use a shorter time"
+            )))
+        };
+        if let Some(limit) = self.timeout.filter(|limit| *limit <= delay) {
+            let limit = ExactDuration(limit);
+            return conflict(&format_args!(
+                "its `timeout({limit})` counts for all attempts and the waits between them"
+            ));
+        }
+        let fixed = self.protection.lease.filter(|lease| lease.renewal == Renewal::Never);
+        if let Some(term) = fixed.map(|lease| lease.term.get()).filter(|term| *term <= delay) {
+            let term = ExactDuration(term);
+            return conflict(&format_args!("its lease of `without_overlapping_for({term})` is over then"));
+        }
+        let occurrences = self.upcoming(DateTime::UNIX_EPOCH).take(MOST_TRIED);
+        let mut refusals = occurrences.map(|since| self.refuses_attempt(wall_plus(since, delay), since, false));
+        match refusals.next() {
+            Some(Some(first)) if refusals.all(|refusal| refusal.is_some()) => conflict(&first),
+            _ => Ok(()),
+        }
+    }
+}

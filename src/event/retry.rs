@@ -1,0 +1,86 @@
+//! Retries: how often and after which time a failed task is started again.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::add_error::{AddErrorKind, Refusal, checked_term};
+use crate::time::clock::shown::HumanDuration;
+
+/// The retries of a failed task, for [`Event::retry`](crate::Event::retry): their number, the time before the first, and whether that time doubles.
+///
+/// ```
+/// use std::time::Duration;
+/// use soloist::Retry;
+///
+/// // After 10, 20 and 40 seconds.
+/// let retry = Retry::times(3).after(Duration::from_secs(10)).doubling();
+/// assert_eq!(retry.to_string(), "retry 3, after 10.0 s, doubling");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "it does nothing until it is given to `Event::retry`"]
+pub struct Retry {
+    times: u32,
+    after: Option<Duration>,
+    is_set_twice: bool,
+    doubles: bool,
+}
+
+/// The most retries of a run.
+pub(crate) const MOST_RETRIES: u32 = 1000;
+
+impl Retry {
+    /// Makes retries of a number, from 1 to 1,000: a task is started so many times more, as long as it fails. A time
+    /// [`after`](Self::after) which they begin has to be added.
+    pub fn times(times: u32) -> Self {
+        Self { times, after: None, is_set_twice: false, doubles: false }
+    }
+
+    /// Sets the time from the end of a failed attempt to the begin of the next: from 1 millisecond to ten years.
+    pub fn after(mut self, delay: Duration) -> Self {
+        self.is_set_twice |= self.after.is_some_and(|before| before != delay);
+        self.after = Some(delay);
+        self
+    }
+
+    /// Doubles the time before each further retry.
+    pub fn doubling(self) -> Self {
+        Self { doubles: true, ..self }
+    }
+
+    /// Returns the time after the end of this attempt, the first of which is 1. `None`: it is the last.
+    pub(crate) fn delay_after(self, attempt: u32) -> Option<Duration> {
+        let factor = if self.doubles { 2_u32.saturating_pow(attempt.saturating_sub(1)) } else { 1 };
+        self.after.filter(|_| attempt <= self.times).map(|delay| delay.saturating_mul(factor))
+    }
+
+    /// Checks the number and the time, and returns the time before the first retry.
+    pub(super) fn checked_delay(self) -> Result<Duration, Refusal> {
+        if !(1..=MOST_RETRIES).contains(&self.times) {
+            let message = format_args!("`Retry::times({})`: use 1 to {MOST_RETRIES}", self.times);
+            return Err(AddErrorKind::OutOfRange.because(message));
+        }
+        let delay = self.after.ok_or_else(|| {
+            AddErrorKind::Missing.because(
+                "its `retry(..)` says no time between two attempts: add it, as in \
+                 `Retry::times(3).after(Duration::from_secs(10))`",
+            )
+        })?;
+        if self.is_set_twice {
+            return Err(AddErrorKind::Conflict.because(
+                "the `after(..)` of its `retry(..)` is called twice with different values: remove one of the two",
+            ));
+        }
+        checked_term("after", delay).map(|_| delay)
+    }
+}
+
+/// Shows the retries as a list of protections does: `retry 3, after 10.0 s, doubling`.
+impl fmt::Display for Retry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "retry {}", self.times)?;
+        if let Some(delay) = self.after {
+            write!(f, ", after {}", HumanDuration(delay))?;
+        }
+        f.write_str(if self.doubles { ", doubling" } else { "" })
+    }
+}

@@ -1,0 +1,84 @@
+//! The reasons why a failed run was not retried, although it had attempts left.
+
+use std::fmt;
+
+use super::cancel::CancelReason;
+
+/// A reason why a run whose task failed was not [retried](crate::Event::retry), although it had attempts left. `Display`
+/// continues a sentence: `the process is shutting down`.
+///
+/// ```
+/// use soloist::observe::NoRetry;
+///
+/// assert_eq!(NoRetry::NextOccurrence.keyword(), "next_occurrence");
+/// assert_eq!(NoRetry::NextOccurrence.to_string(), "its next occurrence comes first");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NoRetry {
+    /// The next occurrence of the event would have come first.
+    NextOccurrence,
+    /// A window of the event would have been closed, see [`Event::between`](crate::Event::between).
+    OutsideWindow,
+    /// The event's [`until`](crate::Event::until) would have been over.
+    Over,
+    /// The run's [`timeout`](crate::Event::timeout) was over, or would have been.
+    TimedOut,
+    /// The lease was lost during the wait, or its fixed term would have been over.
+    LeaseOver,
+    /// The process began to shut down.
+    ShuttingDown,
+    /// The schedule or the event was paused.
+    Paused,
+    /// A later occurrence replaces the run, see [`Overlap::Replace`](crate::Overlap::Replace).
+    Replaced,
+    /// An operator frees the lease.
+    Unlocked,
+}
+
+impl NoRetry {
+    /// Returns the keyword of the reason, which no version changes: `next_occurrence`, `outside_window`, `over`,
+    /// `timed_out`, `lease_over`, `shutting_down`, `paused`, `replaced` or `unlocked`.
+    pub fn keyword(self) -> &'static str {
+        match self {
+            Self::NextOccurrence => "next_occurrence",
+            Self::OutsideWindow => "outside_window",
+            Self::Over => "over",
+            Self::TimedOut => "timed_out",
+            Self::LeaseOver => "lease_over",
+            Self::ShuttingDown => "shutting_down",
+            Self::Paused => "paused",
+            Self::Replaced => "replaced",
+            Self::Unlocked => "unlocked",
+        }
+    }
+}
+
+/// The run was cancelled during its wait.
+impl From<CancelReason> for NoRetry {
+    fn from(reason: CancelReason) -> Self {
+        match reason {
+            CancelReason::LeaseLost => Self::LeaseOver,
+            CancelReason::TimedOut => Self::TimedOut,
+            CancelReason::ShuttingDown => Self::ShuttingDown,
+            CancelReason::Replaced => Self::Replaced,
+            CancelReason::Unlocked => Self::Unlocked,
+        }
+    }
+}
+
+impl fmt::Display for NoRetry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NextOccurrence => "its next occurrence comes first",
+            Self::OutsideWindow => "its window is closed by then",
+            Self::Over => "its `until` is over by then",
+            Self::TimedOut => "its timeout is over by then",
+            Self::LeaseOver => "its lease is over by then",
+            Self::ShuttingDown => "the process is shutting down",
+            Self::Paused => "it is paused",
+            Self::Replaced => "a later occurrence takes its place",
+            Self::Unlocked => "an operator frees its lease",
+        })
+    }
+}

@@ -1,0 +1,152 @@
+//! The wait of a run between two attempts. It takes no thread of its own: the loop that awaits futures looks after it, and a run in
+//! the foreground waits on the caller's thread.
+//!
+//! Before the wait, when it is over and once a second in between, [`PlannedRun::decide_on_attempt`] says whether the next attempt
+//! may begin. The renewal of the lease goes on. Whatever ends the run changes the run's signal: a shutdown, a request to stop, the
+//! loss of the lease. Only a pause has to be read from the store.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use chrono::{DateTime, Utc};
+
+use crate::hold::change_signal::TaskWaiter;
+use crate::hold::held_lease::HeldLease;
+use crate::lease::term::Renewal;
+use crate::outcome::fault::Fault;
+use crate::outcome::no_retry::NoRetry;
+use crate::outcome::skip_reason::SkipReason;
+use crate::schedule::tick_plan::planned_run::PlannedRun;
+use crate::task::future_task::{PreparedTask, TaskEnd};
+use crate::task::run::Run;
+use crate::time::clock::moment::Moment;
+use crate::time::clock::{Waiting, about_a_second, wall_plus};
+
+/// A part of a run that takes no thread.
+pub(super) enum Awaited<'a> {
+    Task(PreparedTask),
+    Retry(RetryWait<'a>),
+}
+
+/// A part of a run that has ended.
+pub(super) enum PartEnd<'a> {
+    Task(TaskEnd),
+    Retry(RetryWait<'a>),
+}
+
+/// The begin of the first attempt of a run, and the time that the wall clock showed then.
+#[derive(Clone, Copy)]
+pub(super) struct RunBegin {
+    pub(super) at: Moment,
+    pub(super) shown: DateTime<Utc>,
+}
+
+/// An attempt that failed, in a run that waits for its next one.
+pub(super) struct FailedAttempt {
+    pub(super) fault: Fault,
+    pub(super) ended: Moment,
+    /// When the next attempt may begin.
+    pub(super) retry_at: Moment,
+    /// Whether observers were told that it failed, and that another one follows.
+    pub(super) is_told: bool,
+}
+
+/// The answer to whether the next attempt may begin.
+pub(super) enum AttemptDecision<'a> {
+    Begin,
+    Wait(RetryWait<'a>),
+    Never(NoRetry),
+}
+
+/// The wait of a run for its next attempt.
+pub(super) struct RetryWait<'a> {
+    planned: &'a PlannedRun<'a>,
+    held: Arc<HeldLease>,
+    /// When the decision is made anew.
+    until: Moment,
+    /// Wakes the thread that waits at each change of the run.
+    waiter: TaskWaiter,
+    /// The place of this wait among those of a test's clock. Time does not move on before the next decision.
+    waiting: Waiting,
+}
+
+impl RetryWait<'_> {
+    /// Lets each change of the run wake `changed`.
+    pub(super) fn start(&self, changed: &Waker) {
+        self.waiter.set(changed);
+    }
+
+    /// Returns when to look again. `None`: the wait is over.
+    pub(super) fn next_look(&self) -> Option<Moment> {
+        let is_over = self.waiting.sleep_until(self.until).is_zero()
+            || self.planned.context.is_shutting_down()
+            || self.held.reason_at(self.held.now()).is_some();
+        (!is_over).then(|| self.until.min(self.held.end()))
+    }
+}
+
+impl PlannedRun<'_> {
+    /// Returns the failed attempt, if another one is left: the task ended by itself, and its run was not cancelled.
+    pub(super) fn failed_attempt(&self, run: &Run, fault: &Fault, ended: Moment) -> Option<FailedAttempt> {
+        let delay = self.event.retry?.delay_after(run.attempt())?;
+        let ended_by_itself = fault.is_of_the_task() && run.held().reason_at(ended).is_none();
+        ended_by_itself.then(|| FailedAttempt {
+            fault: fault.clone(),
+            ended,
+            retry_at: ended.plus(delay),
+            is_told: false,
+        })
+    }
+
+    /// Decides whether the next attempt of a run may begin, now or later.
+    pub(super) fn decide_on_attempt(&self, run: &Run, began: RunBegin, failed: &FailedAttempt) -> AttemptDecision<'_> {
+        let now = self.clock.moment();
+        let is_due = failed.retry_at <= now;
+        if let Some(reason) = self.refusal_of_attempt(run, began, now.max(failed.retry_at)) {
+            return AttemptDecision::Never(reason);
+        }
+        let is_readable = match self.look_for_pauses_again(is_due) {
+            Err(SkipReason::Paused(_)) => return AttemptDecision::Never(NoRetry::Paused),
+            // Whether it is paused is not known: it waits until the store answers.
+            answer => answer.is_ok(),
+        };
+        let renewals = &self.context.renewal_threads;
+        if is_due && is_readable {
+            // From here on, the exit of the process does not release the lease. It may have done so meanwhile.
+            let goes_on = renewals.with(self.store, self.clock, |renewal_thread| renewal_thread.end_wait(run.held()));
+            return match self.refusal_of_attempt(run, began, self.clock.moment()) {
+                None if goes_on => AttemptDecision::Begin,
+                reason => AttemptDecision::Never(reason.unwrap_or(NoRetry::ShuttingDown)),
+            };
+        }
+        renewals.with(self.store, self.clock, |renewal_thread| renewal_thread.begin_wait(run.held()));
+        let look = if self.can_be_paused() { now.plus(about_a_second()) } else { Moment::NEVER };
+        let until = if is_due { look } else { failed.retry_at.min(look) };
+        let (held, waiter) = (Arc::clone(run.held()), TaskWaiter::new(run.held().signal()));
+        let waiting = self.clock.waiting(run.held().signal());
+        AttemptDecision::Wait(RetryWait { planned: self, held, until, waiter, waiting })
+    }
+
+    /// Returns why no attempt may begin at this moment, as far as this process knows. Reports a lost lease.
+    fn refusal_of_attempt(&self, run: &Run, began: RunBegin, at: Moment) -> Option<NoRetry> {
+        if let Some(reason) = run.held().reason() {
+            return Some(reason.into());
+        }
+        if self.context.is_shutting_down() {
+            return Some(NoRetry::ShuttingDown);
+        }
+        if self.event.timeout.is_some_and(|limit| began.at.plus(limit) <= at) {
+            return Some(NoRetry::TimedOut);
+        }
+        let is_fixed = self.event.protection.lease.is_some_and(|lease| lease.renewal == Renewal::Never);
+        if is_fixed && run.held().end() <= at {
+            return Some(NoRetry::LeaseOver);
+        }
+        // The clock may be set forward during a run, and the next occurrence comes sooner then.
+        let on_the_wall = (self.clock.now() - began.shown).to_std().unwrap_or_default();
+        let since_its_begin = self.clock.moment().since(began.at).max(on_the_wall) + at.since(self.clock.moment());
+        let tick = self.tick.now().max(self.context.now);
+        let at = wall_plus(tick, began.at.since(self.context.began) + since_its_begin);
+        self.event.refuses_attempt(at, tick, self.context.ignores_filters())
+    }
+}
