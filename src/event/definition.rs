@@ -136,7 +136,7 @@ impl Definition {
     /// use soloist::{Event, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
+    /// let schedule = Schedule::in_process();
     /// schedule.add(Event::call("backup", |_| {}).daily_at("02:30").jitter(Duration::from_secs(600)))?;
     /// let occurrence = "2026-03-01T02:30:00Z".parse()?;
     /// assert_eq!(schedule.event("backup")?.start_of(occurrence).to_string(), "2026-03-01 02:37:49 UTC");

@@ -125,7 +125,7 @@ impl Event {
     /// use soloist::{Event, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
+    /// let schedule = Schedule::in_process();
     /// for customer in ["ada", "brunel", "curie"] {
     ///     let import = Event::call(format!("import:{customer}"), |_| {});
     ///     schedule.add(import.daily_at("02:30").jitter(Duration::from_secs(15 * 60)))?;

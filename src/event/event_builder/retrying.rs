@@ -32,7 +32,7 @@ impl Event {
     /// use soloist::{Event, Retry, Schedule};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut schedule = Schedule::in_process();
+    /// let schedule = Schedule::in_process();
     /// schedule.add(
     ///     Event::call("import", |run| if run.attempt() < 3 { Err("the supplier is busy".into()) } else { Ok(()) })
     ///         .hourly()
