@@ -31,7 +31,9 @@ mod supervise;
 mod tables;
 mod unlock;
 
-use answer::{CommandAnswer, CommandFailure, USAGE};
+#[cfg(feature = "tokio")]
+use answer::CommandAnswer;
+use answer::{CommandFailure, USAGE};
 
 use crate::schedule::schedule::Schedule;
 #[cfg(feature = "tokio")]

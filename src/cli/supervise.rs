@@ -31,7 +31,7 @@ use crate::time::clock::{
     Clock,
     shown::{ExactDuration, HumanDuration},
 };
-use crate::time::{tick::Tick, zone::Zone};
+use crate::time::{crontab::Crontab, tick::Tick, zone::Zone};
 
 /// The arguments are wrong: `EX_USAGE` of `sysexits.h`, as in `flock`.
 pub(super) const USAGE: u8 = 64;
@@ -149,7 +149,7 @@ fn usage(error: &(dyn Error + 'static)) -> Refused {
 }
 
 /// The methods of an event, and their options.
-const OPTIONS: [(&str, &str); 12] = [
+const OPTIONS: [(&str, &str); 13] = [
     ("every", "every"),
     ("cron", "every"),
     ("timezone", "timezone"),

@@ -279,7 +279,7 @@ fn tell_of_applications() {
 /// Tells of a run that succeeds in its second attempt, and of one that is not retried again because of a shutdown.
 fn tell_of_retries() {
     let shutdown = Shutdown::new();
-    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    let schedule = Schedule::in_process().with_shutdown(&shutdown);
     let retry = |event: Event| event.every_minute().retry(Retry::times(3).after(Duration::from_millis(1)));
     let fails = |run: &Run| if run.attempt() == 1 { Err("no paper".into()) } else { Ok(()) };
     schedule.add(retry(Event::call("succeeds in the end", fails))).unwrap();
@@ -293,7 +293,6 @@ fn tell_of_retries() {
     assert_eq!(schedule.run_due(noon()).failures().count(), 1);
 }
 
-/// Skips an occurrence, and runs it an hour and ten minutes later.
 /// Tells of two servers whose timetables of an event differ for an hour.
 fn tell_of_timetables() {
     let clock = ManualClock::at(noon());
@@ -310,6 +309,7 @@ fn tell_of_timetables() {
     }
 }
 
+/// Skips an occurrence, and runs it an hour and ten minutes later.
 fn tell_of_what_was_missed() {
     let clock = ManualClock::at(noon());
     let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);

@@ -147,6 +147,6 @@ impl PlannedRun<'_> {
         let since_its_begin = self.clock.moment().since(began.at).max(on_the_wall) + at.since(self.clock.moment());
         let tick = self.tick.now().max(self.context.now);
         let at = wall_plus(tick, began.at.since(self.context.began) + since_its_begin);
-        self.event.refuses_attempt(at, tick, self.context.ignores_filters())
+        self.event.refuses_attempt(at, tick, self.context.past_filters)
     }
 }
