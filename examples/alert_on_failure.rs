@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Starts the command and writes the failure to it. An error is reported as the error of the hook.
 fn send(command: &str, run: &Run, outcome: &RunOutcome) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut child = Command::new("sh").args(["-c", command]).stdin(Stdio::piped()).spawn()?;
-    let output = outcome.output().unwrap_or_default();
+    let output = outcome.output().map(ToString::to_string).unwrap_or_default();
     if let Some(mut stdin) = child.stdin.take() {
         writeln!(stdin, "{} of {}: {outcome}\n\n{output}", run.name(), run.occurrence())?;
     }
