@@ -31,8 +31,6 @@ mod supervise;
 mod tables;
 mod unlock;
 
-#[cfg(feature = "tokio")]
-use answer::CommandAnswer;
 use answer::{CommandFailure, USAGE};
 
 use crate::schedule::schedule::Schedule;

@@ -1,5 +1,6 @@
 //! Two servers with different timetables for one event: that is told when it lasts for an hour, and forgotten when they agree.
 
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ struct Fields(String);
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        self.0 += &format!("{}={value:?} ", field.name());
+        write!(self.0, "{}={value:?} ", field.name()).unwrap();
     }
 }
 
@@ -149,7 +150,7 @@ fn a_difference_is_told_although_other_servers_agree_in_between_and_forgotten_wh
 
 #[test]
 fn a_claim_and_its_lease_carry_the_timetable_and_another_lease_does_not() {
-    let store = Scripted::fleet_by(&ManualClock::at(noon()));
+    let store = Scripted::fleet_by(ManualClock::at(noon()));
     let told = Arc::new(Mutex::new(Vec::new()));
     let look = || {
         let (store, told) = (store.clone(), Arc::clone(&told));

@@ -36,8 +36,8 @@ impl LiveEvents {
             watch.past().push(PastEvents { until, registry: Arc::clone(registry) });
         }
         drop(current);
-        if before.is_some() {
-            watches.iter().for_each(|watch| (watch.wake)());
+        for watch in watches.iter().filter(|_| before.is_some()) {
+            (watch.wake)();
         }
         changed
     }
