@@ -56,7 +56,7 @@ fn on<S: Sql>(race: &mut Race) {
             each(timed(0, || (0..looks).for_each(|_| look())), looks)
         })
         .by("the look of the store, as text, by a raw client", NOTHING, || {
-            let mut look = || raw_look::<S>(&mut *raw.borrow_mut(), &names);
+            let look = || raw_look::<S>(&mut *raw.borrow_mut(), &names);
             each(timed(0, || (0..looks).for_each(|_| look())), looks)
         })
         .by("soloist", BOTH, || {
