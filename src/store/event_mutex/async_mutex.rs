@@ -157,13 +157,13 @@ impl<M: AsyncEventMutex> AsyncMutex<M> {
 
 /// A lease on its way to the caller. If it does not arrive, because the caller has stopped waiting, no run knows of it, and it is
 /// released.
-struct Undelivered<M: AsyncEventMutex> {
+struct LeaseInTransit<M: AsyncEventMutex> {
     lease: Option<Lease>,
     store: Arc<M>,
     runtime: Handle,
 }
 
-impl<M: AsyncEventMutex> Drop for Undelivered<M> {
+impl<M: AsyncEventMutex> Drop for LeaseInTransit<M> {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
             let store = Arc::clone(&self.store);
@@ -177,7 +177,7 @@ impl<M: AsyncEventMutex> EventMutex for AsyncMutex<M> {
         let (store, runtime, asked) = (Arc::clone(&self.store), self.runtime.clone(), request.clone());
         let create = async move {
             let lease = store.create(&asked).await?;
-            Ok(Undelivered { lease, store, runtime })
+            Ok(LeaseInTransit { lease, store, runtime })
         };
         let mut granted = self.ask(|| format!("create {}", request.name()), create)?;
         Ok(granted.lease.take())
