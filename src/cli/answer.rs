@@ -182,7 +182,9 @@ fn hints(error: &clap::Error) -> Vec<&'static str> {
         Wrong::InvalidSubcommand if is_named("create-table") => {
             hints.push("Write: soloist create-table --store URL.");
         }
-        Wrong::InvalidSubcommand if ["backfill", "list", "next", "run-one", "status", "work"].into_iter().any(is_named) => {
+        Wrong::InvalidSubcommand
+            if ["backfill", "list", "next", "run-one", "status", "work"].into_iter().any(is_named) =>
+        {
             hints.push("That is a command of a program with a schedule of its own: see docs/guide/operators.md.");
         }
         _ => {}

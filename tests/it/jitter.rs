@@ -197,7 +197,7 @@ fn a_tick_in_each_minute_finds_each_start_once_without_claims() {
         let begin = at("2026-03-28T23:00:00Z");
         let event = random_event(&mut random);
         let context = format!("case {case}: {event:?}");
-        let mut schedule = Schedule::in_process();
+        let schedule = Schedule::in_process();
         let mut expected: Vec<_> = event.upcoming(begin - TimeDelta::minutes(60)).take(500).collect();
         schedule.add(event).expect("it is in order");
         let definition = schedule.event(&schedule.names().next().expect("its name")).expect("it was added");
@@ -221,7 +221,7 @@ fn two_occurrences_of_one_tick_run_one_after_another() {
     let diary = Diary::default();
     // Its starts fall into one minute of ticks where one occurrence has a delay and the next has none.
     let event = Event::call("e", |_| {}).every_minute().jitter(seconds(2));
-    let mut probe = Schedule::in_process();
+    let probe = Schedule::in_process();
     probe.add(event).expect("it is in order");
     let minutes = (0..100).map(|minute| noon() + TimeDelta::minutes(minute));
     let delay = |occurrence| (start_of(&probe, occurrence) - occurrence).num_seconds();

@@ -132,7 +132,7 @@ fn a_scrape_has_what_the_guide_lists_and_counts_what_happened() {
 fn each_attempt_after_the_first_of_a_run_is_a_retry() {
     let (recorder, handle) = recorder();
     metrics::with_local_recorder(&recorder, || {
-        let mut schedule = Schedule::in_process().observe(Metrics::new());
+        let schedule = Schedule::in_process().observe(Metrics::new());
         schedule.add(fails("import").retry(Retry::times(2).after(Duration::from_millis(1)))).unwrap();
         assert!(schedule.run_due(noon()).is_failure());
         let scrape = Scrape::of(&handle);

@@ -55,7 +55,7 @@ fn tick(clock: &ManualClock, event: Event) -> Report {
     tick_with(clock, Schedule::new(MemoryMutex::with_clock(clock)), event)
 }
 
-fn tick_with(clock: &ManualClock, mut schedule: Schedule, event: Event) -> Report {
+fn tick_with(clock: &ManualClock, schedule: Schedule, event: Event) -> Report {
     schedule.add(event).expect("it is right");
     skipping_waits(clock, schedule, |schedule| schedule.run_due(noon()))
 }
@@ -98,7 +98,7 @@ impl Waiting {
     fn begin_with(schedule: Schedule, event: Event, starts: Arc<AtomicUsize>) -> Self {
         let (waits, waiting) = mpsc::channel();
         let waits = Mutex::new(waits);
-        let mut schedule = schedule.observe(move |notice: &Notice<'_>| {
+        let schedule = schedule.observe(move |notice: &Notice<'_>| {
             if let Step::AttemptFailed { .. } = notice.step() {
                 waits.lock().expect("nothing panics").send(()).expect("the test listens");
             }
@@ -227,7 +227,7 @@ fn runs_that_wait_in_the_background_take_no_thread() {
     const RUNS: usize = 300; // more than a loop has threads
     let waiting = Arc::<AtomicUsize>::default();
     let (waits, all_wait) = (Arc::clone(&waiting), Arc::clone(&waiting));
-    let mut schedule = Schedule::in_process().observe(move |notice: &Notice<'_>| {
+    let schedule = Schedule::in_process().observe(move |notice: &Notice<'_>| {
         if let Step::AttemptFailed { .. } = notice.step() {
             waits.fetch_add(1, Ordering::SeqCst);
         }
@@ -267,7 +267,7 @@ fn threads() -> usize {
 #[test]
 fn a_run_in_the_foreground_delays_those_behind_it() {
     let (clock, diary) = (ManualClock::at(noon()), Diary::default());
-    let mut schedule = Schedule::new(MemoryMutex::with_clock(&clock));
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock));
     let behind = diary.clone();
     let task = move |_: &Run| behind.note("behind");
     schedule.add(succeeds_in(2, &diary).retry(Retry::times(1).after(10 * SECOND))).expect("it is right");
@@ -281,7 +281,7 @@ fn a_run_in_the_foreground_delays_those_behind_it() {
 #[test]
 fn an_event_is_retried_when_it_is_run_by_hand_too() {
     let diary = Diary::default();
-    let mut schedule = Schedule::in_process();
+    let schedule = Schedule::in_process();
     schedule.add(succeeds_in(2, &diary).retry(Retry::times(2).after(MOMENT))).expect("it is right");
     let entry = schedule.run_event("import", Utc::now()).expect("it was added");
     assert!(!entry.is_failure() && entry.to_string().contains("and 2 attempts"), "{entry}");

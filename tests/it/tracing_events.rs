@@ -478,8 +478,7 @@ fn a_claim_on_a_store_that_only_this_process_sees_is_warned_of_when_it_is_added(
     // In a test, whose clock stands still, only this process is meant.
     let (listener, clock) = (Listener::default(), ManualClock::at(noon()));
     with_subscriber(Registry::default().with(listener.clone()), || {
-        for schedule in [Schedule::new(MemoryMutex::with_clock(&clock)), Schedule::in_process().with_clock(&clock)]
-        {
+        for schedule in [Schedule::new(MemoryMutex::with_clock(&clock)), Schedule::in_process().with_clock(&clock)] {
             schedule.add(event("on one server").on_one_server()).unwrap();
         }
     });

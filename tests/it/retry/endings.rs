@@ -25,7 +25,7 @@ fn a_shutdown_ends_the_wait_at_once_and_releases() {
 #[test]
 fn a_task_that_fails_during_the_drain_is_not_retried() {
     let shutdown = Shutdown::new();
-    let mut schedule = Schedule::in_process().with_shutdown(&shutdown);
+    let schedule = Schedule::in_process().with_shutdown(&shutdown);
     let task = move |run: &Run| -> TaskResult {
         shutdown.trigger();
         fails(run)
@@ -46,7 +46,7 @@ fn a_dropped_tick_ends_the_wait_of_a_future() {
     let waits = Mutex::new(waits);
     let told = ended.clone();
     let schedule = Schedule::new(store.clone()).with_runtime(runtime.handle().clone());
-    let mut schedule = schedule.observe(move |notice: &Notice<'_>| match notice.step() {
+    let schedule = schedule.observe(move |notice: &Notice<'_>| match notice.step() {
         Step::AttemptFailed { .. } => waits.lock().expect("nothing panics").send(()).expect("the test listens"),
         Step::Ended(outcome) => told.note(format!("{:?}", outcome.no_retry())),
         _ => {}
@@ -85,7 +85,7 @@ fn a_pause_of_the_schedule_or_of_the_event_ends_the_wait() {
 
 #[test]
 fn a_run_by_hand_is_retried_during_a_pause() {
-    let mut schedule = Schedule::in_process().named("shop").expect("it is a name");
+    let schedule = Schedule::in_process().named("shop").expect("it is a name");
     let diary = Diary::default();
     schedule.add(succeeds_in(2, &diary).retry(Retry::times(1).after(MOMENT))).expect("it is right");
     schedule.pause(Utc::now() + chrono::TimeDelta::hours(1), "").expect("memory answers");
@@ -101,7 +101,7 @@ fn a_pause_that_begins_in_an_attempt_is_found_before_the_next() {
         operator.pause(Utc::now() + chrono::TimeDelta::hours(1), "").map_err(|error| error.to_string())?;
         fails(run)
     };
-    let mut schedule = named();
+    let schedule = named();
     schedule.add(Event::call("import", task).hourly().retry(Retry::times(3).after(MOMENT))).expect("it is right");
     let report = schedule.run_due(noon());
     assert_eq!((ran(&report, "import").attempts(), ran(&report, "import").no_retry()), (1, Some(NoRetry::Paused)));
@@ -130,7 +130,7 @@ fn a_later_occurrence_takes_the_place_of_a_run_that_waits() {
     let store = MemoryMutex::new();
     let replaces = |event: Event| event.without_overlapping().on_one_server().on_overlap(Overlap::Replace);
     let waiting = Waiting::begin(Schedule::new(store.clone()), replaces);
-    let mut other = Schedule::new(store);
+    let other = Schedule::new(store);
     other.add(replaces(Event::call("import", |_| {}).daily_at("12:00"))).expect("it is right");
     let report = other.run_due(noon() + chrono::TimeDelta::days(1));
     assert!(ran(&report, "import").is_success(), "{report}");

@@ -76,11 +76,11 @@ fn a_missed_occurrence_is_retried_until_the_occurrence_after_its_tick() {
     let event = Event::call("import", task).hourly().on_one_server().catch_up(FOREVER);
     let event = event.retry(Retry::times(9).after(20 * 60 * SECOND));
     let store = MemoryMutex::with_clock(&clock);
-    let mut schedule = Schedule::new(store.clone());
+    let schedule = Schedule::new(store.clone());
     schedule.add(Event::call("import", |_| {}).hourly().on_one_server().catch_up(FOREVER)).expect("it is right");
     assert!(!schedule.run_due(noon()).is_failure());
     clock.advance(95 * 60 * SECOND); // nobody ran that of 13:00
-    let mut late = Schedule::new(store);
+    let late = Schedule::new(store);
     late.add(event).expect("it is right");
     let report = skipping_waits(&clock, late, |schedule| schedule.run_due(clock.now()));
     assert_eq!(ran(&report, "import").no_retry(), Some(NoRetry::NextOccurrence), "{report}");
@@ -103,7 +103,7 @@ fn an_attempt_that_could_not_be_started_leaves_its_occurrence_to_nobody() {
     let report = tick_with(&clock, Schedule::new(store.clone()), event);
     let outcome = ran(&report, "import");
     assert!(outcome.attempts() == 2 && outcome.to_string().contains("could not start"), "{report}");
-    let mut other = Schedule::new(store);
+    let other = Schedule::new(store);
     other.add(protected(Event::call("import", |_| {}))).expect("it is right");
     assert_eq!(skipped(&other.run_due(noon()), "import").keyword(), "ran_elsewhere");
 }
@@ -146,7 +146,7 @@ fn a_task_that_did_not_end_by_itself_is_not_retried() {
     let clock = ManualClock::at(noon());
     let event = Event::call("import", late).hourly().timeout(5 * SECOND).retry(Retry::times(3).after(SECOND));
     let store = MemoryMutex::with_clock(&clock);
-    let mut schedule = Schedule::new(store);
+    let schedule = Schedule::new(store);
     schedule.add(event).expect("it is right");
     thread::scope(|scope| {
         let report = scope.spawn(|| schedule.run_due(noon()));

@@ -153,7 +153,7 @@ fn an_outage_between_two_attempts_costs_no_attempt(server: &Server) {
     let (diary, waits) = (Diary::default(), Diary::default());
     let told = waits.clone();
     let schedule = Schedule::new(store(&server.url)).named("shop").expect("it is a name");
-    let mut schedule = schedule.observe(move |notice: &Notice<'_>| {
+    let schedule = schedule.observe(move |notice: &Notice<'_>| {
         if let Step::AttemptFailed { .. } = notice.step() {
             told.note("waits");
         }

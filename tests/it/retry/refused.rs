@@ -63,7 +63,7 @@ fn a_retry_that_some_occurrence_has_time_for_is_right() {
         // There is no next one.
         Event::call("import", fails).at(noon()).retry(Retry::times(1).after(90 * MINUTE)),
     ] {
-        let mut schedule = Schedule::in_process();
+        let schedule = Schedule::in_process();
         schedule.add(event).expect("it is right");
         let protections = schedule.event("import").expect("it was added").protections();
         assert!(protections.iter().any(|words| words.starts_with("retry ")), "{protections:?}");
