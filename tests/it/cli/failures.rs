@@ -97,6 +97,15 @@ const GUIDE: &[(&str, &str, (&str, i32, &str))] = &[
         ),
     ),
     (
+        "66",
+        "the command succeeded without protection, with `--on-outage run`",
+        (
+            "$S run --store $nowhere --on-outage run --name j -- true",
+            66,
+            ", but unprotected, because the store gave no decision: ",
+        ),
+    ),
+    (
         "69",
         "the command could not be started",
         ("$S run --name j -- nosuch", 69, ": could not start `nosuch`: No such file or directory (os error 2)"),
@@ -110,6 +119,11 @@ const GUIDE: &[(&str, &str, (&str, i32, &str))] = &[
         "75",
         "the lease was lost before the command could be started",
         ("slowly $S run --name j --term 2s -- true", 75, "soloist: j: not started; the lease was lost at "),
+    ),
+    (
+        "75",
+        "the lease was lost, and the command succeeded all the same",
+        ("$S run --name j -- $S unlock --force j >log", 75, "soloist: j: succeeded in "),
     ),
     (
         "124",
@@ -275,11 +289,6 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         7,
         "unprotected, because the store gave no decision: ",
     ),
-    (
-        "$S run --store $nowhere --on-outage run --name j -- true",
-        66,
-        ", but unprotected, because the store gave no decision: ",
-    ),
     ("foreign; $S run --name j -- true", 66, ".state"),
     ("full $S run --name j -- true", 66, ".state: File too large"),
     // The command can't be started.
@@ -298,8 +307,6 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         75,
         "; the lease was lost at ",
     ),
-    // The command succeeded all the same.
-    ("$S run --name j -- $S unlock --force j >log", 75, "soloist: j: succeeded in "),
     // The command took too long.
     (
         "$S run --name j --timeout 200ms -- sleep 600",
