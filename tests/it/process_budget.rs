@@ -154,7 +154,7 @@ fn each_feature_is_built_with_no_more_crates_than_it_was() {
         ("serde", 32),
         ("metrics", 32),
         ("tokio", 36),
-        ("cli", 63),
+        ("cli", 65),
         ("redis", 77),
         ("postgres", 77),
         ("mysql", 116),
