@@ -36,9 +36,9 @@ impl Span {
         self.from <= second && second < self.until
     }
 
-    /// Returns whether it has ended by this second.
+    /// Returns whether it has ended by this second. The span of a single instant does not end: nothing was said about its end.
     pub(crate) fn is_over_at(self, second: i64) -> bool {
-        self.until <= second
+        self.only().is_none() && self.until <= second
     }
 
     /// Returns the first second at this one or after that may lie in it.
