@@ -40,8 +40,8 @@ impl CrontabError {
         Self::new(text, part, format_args!("{what} (column {column})"))
     }
 
-    /// Returns the bytes of the text that are wrong: a single item of a list if the fault is in that item, else the
-    /// whole text.
+    /// Returns the bytes of the text that are wrong: a single item or word if the fault is in there, else the whole
+    /// text.
     ///
     /// ```
     /// use soloist::time::Crontab;

@@ -21,7 +21,7 @@ pub(super) const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// A field of the five.
+/// A field of a crontab line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Minute,

@@ -269,14 +269,15 @@ fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, Ba
     })
 }
 
-/// Reads a number. If it is too large for the type, any other number above the limits of all fields does as well.
+/// Reads a number. A number that is too large for the type becomes its maximum, which is above the limits of all
+/// fields, too.
 fn digits(text: &str) -> Option<u32> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(u32::MAX))
 }
 
-/// Returns the error for this fault. With a field too many or too few, the numbers stand in the wrong places, and the
-/// error is about the count.
+/// Returns the error for this fault. With a field too many or too few the numbers stand in the wrong places, and the
+/// error is about the count of the fields.
 #[cold]
 fn refusal(text: &str, fault: &BadPart<'_>) -> CrontabError {
     let is_fault = lists(text).count() == Field::ALL.len() && zone_in(text).is_none();

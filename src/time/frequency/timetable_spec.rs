@@ -13,7 +13,7 @@ use crate::time::timetable::occurrences::Seconds;
 use crate::time::timetable::{clock_change::ClockChange, interval::Interval, jitter::Jitter, span::Span};
 use crate::time::{crontab::Crontab, timetable::Timetable, zone::Zone};
 
-/// The settings that say when an event is due: an expression, or field by field.
+/// The settings that say when an event is due: an expression, or fields that were set one by one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TimetableSpec {
     /// With its text, for messages.

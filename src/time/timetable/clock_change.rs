@@ -45,8 +45,8 @@ pub enum ClockChange {
     /// time, as [`AsShown`](Self::AsShown) says.
     #[default]
     AsCron,
-    /// Each time of the day once: the event runs right after a change that left out times, once however many of its
-    /// times that left out. Times that the clocks show again do not run again.
+    /// Each time of the day once: the event runs right after a change that left out times of it, once however many
+    /// these are. Times that the clocks show again do not run again.
     ///
     /// That holds for changes of up to three hours. A zone that skips more, as Samoa did with the whole 30th of
     /// December 2011 when it crossed the date line, has not lost those hours: nothing is made up for. A zone that goes
