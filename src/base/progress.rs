@@ -18,7 +18,7 @@ impl CallProgress {
         WATCHED.set(Some(self.clone()));
     }
 
-    /// Returns what was told last.
+    /// Returns the last text that was told.
     pub(crate) fn last(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -95,7 +95,7 @@ impl SignalAction {
             Self::Default => libc::SIG_DFL,
             Self::Ignore => libc::SIG_IGN,
         };
-        // SAFETY: no handler is installed, and both structures are there during the call.
+        // SAFETY: no handler is installed, and both structures live during the call.
         let changed = unsafe { libc::sigaction(signal, &raw const action, &raw mut before) };
         (changed == 0).then_some(ChangedSignal { signal, before })
     }

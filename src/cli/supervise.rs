@@ -270,7 +270,7 @@ fn check_times(arguments: &ArgMatches) -> Result<(), Refused> {
     ))
 }
 
-/// Refuses a term in which no command can be ended. With a `--grace`, the error of the event names both.
+/// Refuses a term that is too short to end a command in. With a `--grace`, the error of the event names both.
 fn check_term(arguments: &ArgMatches) -> Result<(), Refused> {
     let least = KILLING_TAKES * 2;
     match duration_of(arguments, "term") {

@@ -97,7 +97,8 @@ pub(super) fn time(at: DateTime<Utc>, zone: &Zone, now: DateTime<Utc>) -> String
     format!("{}, {relative}", time_of(at, zone, now))
 }
 
-/// Returns when an event starts, and for which occurrence if that is another time: `02:35:47 CET, in 5 min 0 s, for 02:30 CET`.
+/// Returns when an event starts, with its occurrence if that is another time: `02:35:47 CET, in 5 min 0 s, for 02:30
+/// CET`.
 pub(super) fn start_time(at: DateTime<Utc>, occurrence: DateTime<Utc>, zone: &Zone, now: DateTime<Utc>) -> String {
     let start = time(at, zone, now);
     if at == occurrence { start } else { format!("{start}, for {}", time_of(occurrence, zone, now)) }

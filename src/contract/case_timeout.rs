@@ -12,7 +12,7 @@ use crate::time::clock::Clock;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls(Arc<AtomicUsize>);
 
-/// The times for which a case is waited for.
+/// The limits of the wait for a case.
 #[derive(Clone, Copy)]
 pub(super) struct Patience {
     /// While the store is asked nothing: a store that never answers fails the suite, and does not hang it.

@@ -95,7 +95,7 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// Returns their names, in the order in which they ran; there is at least one.
+    /// Returns the names of the cases, in the order of their runs; the list is not empty.
     ///
     /// ```
     /// # use soloist::contract::Failed;

@@ -31,7 +31,7 @@ const MARK: &str = "soloist-contract: ";
 const PATIENCE: Duration = Duration::from_secs(40);
 
 impl EntryPoint {
-    /// Returns the test of the module in which `contract_tests!` stands.
+    /// Returns the test of the module that calls `contract_tests!`.
     pub(super) fn test_in(module: &str) -> Self {
         // libtest leaves out the name of the crate.
         let inner = module.split_once("::").map(|(_, inner)| format!("{inner}::"));
@@ -99,7 +99,7 @@ impl Other {
         told.unwrap_or_else(|error| panic!("process {}, started for this case, is gone: {error}", self.pid()));
     }
 
-    /// Waits until it has ended by itself, as it was told to.
+    /// Waits until the child has ended by itself, as asked.
     pub(super) fn leaves(&mut self) {
         self.process.wait().expect("a child of this process can be waited for");
     }
@@ -119,7 +119,7 @@ impl Drop for Other {
     }
 }
 
-/// The part for which a process was started.
+/// The part that a process was started for.
 pub(super) enum Role {
     Here {
         address: String,

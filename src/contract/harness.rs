@@ -48,7 +48,8 @@ pub trait Harness: Sized + Send + Sync + 'static {
     /// Returns a handle on the store under test, the same store each time.
     fn mutex(&self) -> Self::Mutex;
 
-    /// Returns the clock on which requests are made and deadlines measured: the machine's, unless the store has one injected.
+    /// Returns the clock that requests are made and deadlines measured on: the machine's, unless the store has one
+    /// injected.
     fn clock(&self) -> Clock {
         Clock::system()
     }
@@ -75,8 +76,9 @@ pub trait Harness: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Returns the address by which another process finds this store. `None`, the default: only this process sees it, and
-    /// the cases that start processes do not apply. A store with an address is on the clock that its processes share.
+    /// Returns the address that another process finds this store by. `None`, the default: only this process sees it,
+    /// and the cases that start processes do not apply. A store with an address is on the clock that its processes
+    /// share.
     fn address(&self) -> Option<String> {
         None
     }

@@ -11,8 +11,9 @@
 //! ```
 //!
 //! Every case uses names of its own, so the suite runs on a store that others use at the same time, and any number of
-//! cases beside one another. A case that a store can't be asked, because it can't extend a lease, say, prints why it does
-//! not apply; that the store says so each time is tested as well. What it leaves behind expires in ten minutes.
+//! cases beside one another. A case that a store can't be asked, because it can't extend a lease, say, prints why it
+//! does not apply; that the store says so each time is tested as well. Leases and claims that a case leaves behind
+//! expire in ten minutes.
 //!
 //! # How long it takes
 //!

@@ -12,7 +12,7 @@ use super::subject::must;
 use crate::lease::name::MutexName;
 use crate::time::clock::{Clock, moment::Moment};
 
-/// The time for which a case repeats itself. On a slow store it then makes fewer attempts, and takes no longer.
+/// The time that a case repeats itself for. On a slow store it then makes fewer attempts, and takes no longer.
 pub(super) struct TimeToRepeat {
     clock: Clock,
     began: Moment,
@@ -133,8 +133,8 @@ pub(super) fn patiently<T>(promise: &str, name: &MutexName, mut attempt: impl Fn
     }
 }
 
-/// Lets threads go when all are there. They spin at first, so that those that have a core start together; a store that takes
-/// longer than a wake-up gets the cores meanwhile.
+/// Lets threads go when all have arrived. They spin at first, so that those that have a core start together; a store
+/// that takes longer than a wake-up gets the cores meanwhile.
 struct StartLine {
     threads: usize,
     arrived: AtomicUsize,

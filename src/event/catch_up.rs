@@ -19,7 +19,7 @@ use crate::lease::name::MutexName;
 use crate::outcome::skip_reason::SkipReason;
 use crate::time::{clock::Clock, clock::moment::Moment, timetable::Timetable};
 
-/// The rule by which an event makes up for missed occurrences, and the occurrences that this process knows of.
+/// An event's rule for making up for missed occurrences, and the occurrences that this process knows of.
 pub(crate) struct CatchUp {
     pub(crate) window: Duration,
     /// How many of the latest occurrences are made up for.
@@ -111,12 +111,12 @@ impl CatchUp {
         missed
     }
 
-    /// This process is about to run the occurrence, so that no other tick checks whether it was missed.
+    /// Notes that this process is about to run the occurrence, so that no other tick checks whether it was missed.
     pub(crate) fn begin(&self, occurrence: DateTime<Utc>) {
         self.known().in_progress.insert(occurrence);
     }
 
-    /// The run of this occurrence has ended.
+    /// Notes that the run of this occurrence has ended.
     pub(crate) fn end(&self, occurrence: DateTime<Utc>) {
         self.known().in_progress.remove(&occurrence);
     }
@@ -179,7 +179,7 @@ impl KnownRuns {
 /// The reason why an event that is not due runs in a tick.
 #[derive(Clone, Debug)]
 pub(crate) enum Missed {
-    /// Nobody has claimed its latest occurrence.
+    /// No server has claimed its latest occurrence.
     Confirmed,
     /// Whether its latest occurrence was missed is not known, for this reason.
     Unknown(SkipReason),

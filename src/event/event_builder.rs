@@ -146,7 +146,7 @@ impl Event {
     }
 
     /// Makes an event whose task is a future, which a tokio runtime drives. The runtime is that of
-    /// [`with_runtime`](crate::Schedule::with_runtime), or the one that the thread is in when the event is
+    /// [`with_runtime`](crate::Schedule::with_runtime), or the runtime that the thread is in when the event is
     /// [added](crate::Schedule::add). The task gets its run by value. Its name is its identity, as with
     /// [`call`](Self::call). It returns anything that a callback may return.
     ///

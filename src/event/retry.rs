@@ -47,7 +47,7 @@ impl Retry {
         Self { doubles: true, ..self }
     }
 
-    /// Returns the time after the end of this attempt, the first of which is 1. `None`: it is the last.
+    /// Returns the time after the end of this attempt. The first attempt is 1. `None`: no attempt follows.
     pub(crate) fn delay_after(self, attempt: u32) -> Option<Duration> {
         let factor = if self.doubles { 2_u32.saturating_pow(attempt.saturating_sub(1)) } else { 1 };
         self.after.filter(|_| attempt <= self.times).map(|delay| delay.saturating_mul(factor))

@@ -12,7 +12,7 @@ use crate::outcome::cancel::CancelReason;
 use crate::time::{clock::Waiting, clock::moment::Moment};
 
 impl HeldLease {
-    /// Returns the time by which the run is cancelled.
+    /// Returns the present moment on the clock that the run's deadlines are measured on.
     pub(crate) fn now(&self) -> Moment {
         self.clock().moment()
     }

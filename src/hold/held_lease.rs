@@ -1,7 +1,7 @@
 //! The lease of a run or of a lease guard, from its grant to its release.
 //!
-//! One atomic `u64` holds the deadline, or the time of the loss. So a thread that finds the deadline passed and a thread that
-//! moves it after a renewal agree on which of the two happened, and a lost lease never comes back.
+//! One atomic `u64` holds the deadline, or the time of the loss. So a thread that finds the deadline passed and a
+//! thread that moves it after a renewal agree on the outcome, and a lost lease never comes back.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
@@ -39,7 +39,7 @@ pub(crate) struct HeldLease {
     /// `None`: no run holds the lease, or the run is not observed.
     observed: Option<Box<RunObservers>>,
     by: HeldBy,
-    /// The thread on which the task runs, or [`NO_THREAD`].
+    /// The thread that runs the task, or [`NO_THREAD`].
     thread: AtomicUsize,
     /// When the task's timeout is over.
     pub(super) timeout: AtomicU64,
@@ -100,7 +100,7 @@ impl LeaseState {
 }
 
 impl HeldLease {
-    /// Holds for a run what was granted to it.
+    /// Holds the grant of a run.
     #[inline]
     pub(crate) fn new(
         clock: Clock,

@@ -1,9 +1,10 @@
-//! Releases all leases when this process ends by itself: by `exit`, on whatever thread, or by a return from `main` while other
-//! threads run tasks.
+//! Releases all leases when this process ends by itself: by `exit`, on any thread, or by a return from `main` while
+//! other threads run tasks.
 //!
 //! The thread that exits may hold any lock, of ours or of others, and has no thread-locals any more, which logging and
-//! much else needs. So it asks no store. It signals the renewal threads, whose threads are there as long as a lease is held, and waits
-//! until they are done, but not for long: a store may be unavailable, or wait for something that this thread holds.
+//! much else needs. So it asks no store. It signals the renewal threads, which run as long as a lease is held, and
+//! waits until they are done, but not for long: a store may be unavailable, or wait for something that this thread
+//! holds.
 
 use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,5 +1,5 @@
-//! The plan of a renewal thread: when each lease is renewed, when the store is asked for requests to stop, when tasks time out,
-//! and what becomes of the leases when the process exits. It knows no thread and no clock, and asks no store.
+//! The plan of a renewal thread: when each lease is renewed, when the store is asked for requests to stop, when tasks
+//! time out, and how the leases end when the process exits. It knows no thread and no clock, and asks no store.
 //!
 //! For a run that another one may replace, or that waits for a retry, the store is asked for a request to stop about once a
 //! second. For any other run it is asked after each renewal of its lease, for operators: a run that ends before its first renewal
@@ -73,8 +73,8 @@ struct NextRenewal {
 }
 
 impl NextRenewal {
-    /// Plans a renewal for when a third of the time has passed for which the last one lets the run go on, so that two thirds are
-    /// left for failed attempts. The time for stopping does not count.
+    /// Plans a renewal for when a third of the time has passed that the last one gave to the run, so that two thirds
+    /// are left for failed attempts. The time for stopping does not count.
     #[inline]
     fn after(asked: Moment, term: Term, held: &HeldLease) -> Self {
         let useful = term.get().saturating_sub(held.stopping());
@@ -106,7 +106,7 @@ pub(super) enum PlanStep {
 pub(super) enum PlannedJob {
     Renew(DueRenewals),
     ReleaseAtExit(ExitRelease),
-    /// Wakes and reports what was lost, or has timed out.
+    /// Wakes and reports the runs whose lease was lost, or whose timeout is over.
     Cancel(Vec<Arc<HeldLease>>),
     /// Reports tasks that did not stop at their timeout.
     ReportOverdue(Vec<(Arc<HeldLease>, RunId)>),
@@ -249,7 +249,7 @@ impl Plan {
         (!release.is_empty()).then_some(release)
     }
 
-    /// Takes what was lost or has timed out. What was released is removed.
+    /// Takes the runs whose lease was lost, or whose timeout is over. Removes the leases that were released.
     fn take_cancelled(&mut self, now: Moment) -> Vec<Arc<HeldLease>> {
         let gone = self.leases.extract_if(.., |planned| planned.held.deadline_at(now).is_none());
         let mut cancelled: Vec<_> = gone.map(|planned| planned.held).filter(|held| held.is_lost()).collect();
@@ -278,7 +278,7 @@ impl Plan {
         non_empty(leases.collect()).map(|leases| DueRenewals { term: first.term, asked: now, leases })
     }
 
-    /// Takes the runs for which the store is asked for requests to stop, unless it is being asked.
+    /// Takes the runs that the store is asked about, for requests to stop, unless it is being asked.
     fn take_looks(&mut self, now: Moment) -> Vec<Arc<HeldLease>> {
         if self.is_looking || self.exits_on.is_some() {
             return Vec::new();

@@ -261,7 +261,7 @@ fn part(text: &str) -> Cow<'_, str> {
 
 /// The reason why a text can't be a name: of a mutex, an event, a schedule or an instance.
 ///
-/// `Display` says which name it is, what is wrong, and what to write instead.
+/// `Display` says which name it is, why it is wrong, and what to write instead.
 ///
 /// ```
 /// use soloist::store::InvalidNameKind;

@@ -195,7 +195,7 @@ impl RunOutcome {
         self.rest.as_ref()?.exit.as_ref()?.output.as_ref()
     }
 
-    /// Returns the file to which the command wrote.
+    /// Returns the file that the command wrote to.
     pub fn output_file(&self) -> Option<&Path> {
         self.rest.as_ref()?.exit.as_ref()?.file.as_deref()
     }

@@ -89,7 +89,7 @@ enum LoopOf<'a> {
     Backlog(&'a str),
 }
 
-/// Returns the runs of each loop: those of the foreground first, then the others in the order in which they were planned.
+/// Returns the runs of each loop: those of the foreground first, then the others in the order of the plan.
 fn loops_of<'a>(planned: &'a [PlannedRun<'a>]) -> Vec<Vec<&'a PlannedRun<'a>>> {
     let mut loops: Vec<(_, Vec<_>)> = Vec::new();
     for run in planned {

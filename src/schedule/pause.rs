@@ -24,11 +24,11 @@ impl Schedule {
     /// Due events are skipped as [`Paused`](crate::SkipReason::Paused), before their filters are asked. Runs under way go on; runs
     /// [by hand](Self::run_event) and events that are [`even_when_paused`](crate::Event::even_when_paused) start as always.
     ///
-    /// The store refuses a protected event without filters while the pause lasts, if that store is the schedule's: a pause
-    /// takes effect at once. So does the [pause of one event](Self::pause_event). This costs no request of its own on the stores
-    /// of this crate. For other events, a tick of a schedule with a name reads in one request
-    /// whether the schedule or one of them is paused: once, and again for each minute that it takes. A tick in which nothing is
-    /// due asks nothing.
+    /// The store refuses a protected event without filters while the pause lasts, if that store is the schedule's: a
+    /// pause takes effect at once. So does the [pause of one event](Self::pause_event). This costs no request of its
+    /// own on the stores of this crate. For other events, a tick of a schedule with a name reads in one request whether
+    /// the schedule or one of them is paused: once, and again for each minute that it takes. A tick without a due event
+    /// asks nothing.
     ///
     /// If the store does not answer, a schedule with a name may be paused. So all due events are skipped as
     /// [`StoreUnavailable`](crate::SkipReason::StoreUnavailable), and the report fails. That goes for an event without

@@ -37,10 +37,10 @@ impl Schedule {
     ///
     /// Call it once a minute, from cron; the loop of a service is [`work`](Self::work). It has no memory: called twice
     /// within a minute, it runs events twice that neither [`on_one_server`](crate::Event::on_one_server) nor
-    /// [`once_per`](crate::Event::once_per) protects. For an event that is due more often than every minute it runs the latest
-    /// occurrence up to `now`: see [`run_minute`](Self::run_minute). Events run one after another in the order in which
-    /// they were added, those [`in_background`](crate::Event::in_background) at the same time. `now` is used for every event
-    /// of the tick, however long it takes.
+    /// [`once_per`](crate::Event::once_per) protects. For an event that is due more often than every minute it runs the
+    /// latest occurrence up to `now`: see [`run_minute`](Self::run_minute). Events run one after another in insertion
+    /// order, those [`in_background`](crate::Event::in_background) at the same time. `now` is used for every event of
+    /// the tick, however long it takes.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -269,7 +269,7 @@ impl Schedule {
         Report::new(*now, entries, self.shutdown.as_ref())
     }
 
-    /// Returns the due and the missed runs, in the order in which their events were added.
+    /// Returns the due and the missed runs, in the insertion order of their events.
     fn with_missed<'a>(plan: &TickPlan, due: Vec<PlannedRun<'a>>, context: &'a TickContext<'a>) -> Vec<PlannedRun<'a>> {
         if !context.is_shutting_down() {
             write_markers(&due);

@@ -59,9 +59,10 @@ impl Schedule {
     /// that [`catch_up`](crate::Event::catch_up) make up for them. The loop notices such a step within a minute, and
     /// tells subscribers of `tracing`.
     ///
-    /// **It sees changes**: events that are [added](Self::add), [replaced](Self::replace) and [removed](Self::remove) while it runs. An
-    /// occurrence belongs to the event that the schedule had at its time: an event that is added in the middle of a minute runs
-    /// at its next occurrence after that, and one that is removed runs at those before that.
+    /// **It sees changes**: events that are [added](Self::add), [replaced](Self::replace) and [removed](Self::remove)
+    /// while it runs. An occurrence belongs to the event that the schedule had at its time: an event that is added in
+    /// the middle of a minute runs at its next occurrence after that, and an event that is removed runs at those before
+    /// that.
     ///
     /// Its reports go to subscribers of `tracing` and to [`on_report`](Self::on_report). If there is neither, each
     /// failure is written to standard error when its run ends, in a line that begins with `soloist: `. The `shutdown`

@@ -22,7 +22,7 @@ pub(crate) struct TickContext<'a> {
     pub(crate) schedule: &'a Schedule,
     pub(crate) registry: &'a Registry,
     pub(crate) started_by: StartedBy<'a>,
-    /// Whether its events run whatever their filters say, but not in another environment.
+    /// Whether its events run also if their filters refuse, but not in another environment.
     pub(crate) past_filters: bool,
     /// When the tick began.
     pub(crate) began: Moment,

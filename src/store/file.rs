@@ -89,9 +89,9 @@ const LOG: &str = "the log of runs";
 
 /// A store in a directory, for the processes of one host. It can do all that an [`EventMutex`] can.
 ///
-/// A killed process frees its leases at once, before the end of their terms. A lease whose [`lifeline`](EventMutex::lifeline) a
-/// command has is free when the command has ended, and all processes that inherited the lifeline from it; no sooner and no
-/// later, whatever the term.
+/// A killed process frees its leases at once, before the end of their terms. A lease whose
+/// [`lifeline`](EventMutex::lifeline) a command has is free when the command has ended, and all processes that
+/// inherited the lifeline from it; no sooner and no later, regardless of the term.
 ///
 /// [`held`](EventMutex::held) lists leases by prefix. It leaves out files that the store refuses (see below), and copies under
 /// another file's name.
@@ -142,7 +142,7 @@ const LOG: &str = "the log of runs";
 /// - **back**, released leases stay free, and the leases of a dead process are free at once. Claims and the minimum hold of
 ///   [`hold_at_least`](crate::Event::hold_at_least) last longer by that much. If a live holder refuses an admission, the
 ///   report says that its `since` lies in the future, and [the process fails](crate::SkipReason::is_failure).
-/// - **forward** by more than what is left of a term, a lease ends early, unless it has a lifeline.
+/// - **forward** by more than the rest of a term, a lease ends early, unless it has a lifeline.
 ///
 /// ```
 /// use std::time::Duration;

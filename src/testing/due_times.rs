@@ -8,7 +8,7 @@ use chrono::{NaiveDate, NaiveDateTime, TimeDelta};
 use crate::schedule::schedule::Schedule;
 use crate::time::zone::Zone;
 
-/// The time by which a wall clock can differ from UTC, and a margin.
+/// The largest difference between a wall clock and UTC, and a margin.
 const MOST_AHEAD: TimeDelta = TimeDelta::hours(26);
 
 /// A time on the wall clock of a zone, as a test writes it: `2026-03-01 02:30`, `2026-03-01 02:30:15`, or `2026-03-01` for its

@@ -1,10 +1,10 @@
 //! The only file that reads a clock.
 //!
-//! Two clocks are read: the wall clock, which people and timetables mean and which may step, and one that only
-//! moves forward and counts the time the machine was suspended, which every deadline is measured on.
+//! Two clocks are read. The wall clock, which people and timetables mean, may step. The other clock only moves forward,
+//! counts the time the machine was suspended, and measures every deadline.
 //!
-//! Whoever waits for a time asks a [`Waiting`] for how long to sleep. So a clock that a test moves knows who waits for what,
-//! stops at each of these moments, and lets the one whose moment it is have its turn.
+//! A thread that waits for a time asks a [`Waiting`] how long to sleep. So a clock that a test moves knows the moment
+//! that each thread waits for. It stops at each of these moments, and lets its thread have its turn.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use moment::Moment;
 /// steps.
 pub(crate) const LITTLE_STEP: Duration = Duration::from_secs(1);
 
-/// Where the time comes from: the machine, or, in tests, a [`ManualClock`](crate::time::ManualClock).
+/// The source of the time: the machine, or, in tests, a [`ManualClock`](crate::time::ManualClock).
 ///
 /// A cheap handle. Everything that reads a clock takes one, and takes the machine's unless told otherwise.
 ///
@@ -99,8 +99,8 @@ impl Clock {
         Waiting { clock: self.clone(), place }
     }
 
-    /// For as long as this is there, time does not move on but by this thread: what was asked for at one moment is granted
-    /// at the same.
+    /// Keeps time from moving on, except by this thread, until the result is dropped: a request is granted at the
+    /// moment of the request.
     #[inline]
     pub(crate) fn stand_still(&self) -> Waiting {
         let place = self.0.as_ref().map(|time| (Arc::clone(time), time.take_turn()));
@@ -126,7 +126,7 @@ impl From<ManualClock> for Clock {
     }
 }
 
-/// A thread that waits for moments of a clock, for as long as this is there.
+/// A thread that waits for moments of a clock, until this value is dropped.
 #[must_use = "time may move on without whoever drops it"]
 pub(crate) struct Waiting {
     clock: Clock,
@@ -144,13 +144,13 @@ impl Waiting {
         &self.clock
     }
 
-    /// For how long this thread may sleep before it looks at the clock again: not for long, because a thread's sleep does
-    /// not count the time the machine is suspended.
+    /// Returns how long this thread may sleep before it reads the clock again. That is not long, because a thread's
+    /// sleep does not count the time the machine is suspended.
     pub(crate) fn patience(&self, until: Moment) -> Duration {
         self.sleep_until(until).min(LONGEST_SLEEP)
     }
 
-    /// The same for a thread that rather finds out later than wake up for nothing.
+    /// Returns how long a thread may sleep that would rather notice a suspend later than wake up for nothing.
     pub(crate) fn sleep_until(&self, until: Moment) -> Duration {
         match &self.place {
             None => until.since(self.clock.moment()),
@@ -159,7 +159,7 @@ impl Waiting {
         }
     }
 
-    /// It was given something to do, and has its turn before time moves on.
+    /// Notes that the thread was given something to do: it has its turn before time moves on.
     pub(crate) fn is_needed(&self) {
         if let Some((time, place)) = &self.place {
             time.is_needed(*place);
@@ -176,7 +176,7 @@ impl Drop for Waiting {
     }
 }
 
-/// After a suspend, whoever waits finds out this much later at most.
+/// After a suspend, a thread that waits reads the clock this much later at most.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
 /// Returns a random length, less than `limit` unless that is zero.
@@ -186,7 +186,8 @@ pub(crate) fn random_below(limit: Duration) -> Duration {
     limit.mul_f64(fraction)
 }
 
-/// How long somebody rests between two looks at what others change: about a second, and not all at the same moment.
+/// Returns the pause between two reads of a state that others change: about a second, and random, so that not all read
+/// at once.
 pub(crate) fn about_a_second() -> Duration {
     Duration::from_millis(900) + random_below(Duration::from_millis(200))
 }

@@ -15,7 +15,7 @@ use calendar_day::Date;
 use error::CrontabError;
 use field_set::{Field, FieldSet, InField};
 
-/// When an event is due: the five fields of a crontab line, read as cronie reads them.
+/// The times at which an event is due: the five fields of a crontab line, read as cronie reads them.
 ///
 /// `minute hour day-of-month month day-of-week`, separated by spaces or tabs. A field is a list of items, separated
 /// by commas; an item is a number, a range such as `8-18`, `*` for the whole range, and either of the latter two with
@@ -38,16 +38,17 @@ use field_set::{Field, FieldSet, InField};
 /// `0 9 13 * fri` is every Friday and every 13th, and `0 9 1 * fri#3` the 1st and the third Friday. Where the text of one of
 /// them starts with `*`, as in `*/2`, a day is due only when *both* are met.
 ///
-/// **Clock changes.** It names times as clocks on the wall show them, in the zone of its event. What becomes of a time
-/// that a change to daylight saving leaves out, or that the change back repeats, says [`ClockChange`](crate::time::ClockChange).
+/// **Clock changes.** It names times as clocks on the wall show them, in the zone of its event.
+/// [`ClockChange`](crate::time::ClockChange) has the rules for a time that a change to daylight saving leaves out, or
+/// that the change back repeats.
 ///
-/// **Where cronie is not followed**, since it would do something that nobody means, or that differs between servers:
-/// a range that runs backwards, which it reads as no time at all, or up to 7 when it ends with 0, is refused, except
-/// that a range of days of the week may end with Sunday, also before a step, as in `fri-sun`; `~`, a time picked at
-/// random, and `@reboot` are refused; a date that never comes (`0 0 30 2 *`) is refused; so is a text of more than
-/// 1,000 bytes. A step that is larger than its range, as in `*/90`, is refused, because cronie takes it for the first number
-/// alone. For an interval there is [`every`](crate::Event::every). What other schedulers write is in a table of the page
-/// [`frequencies`](https://docs.rs/crate/soloist/latest/source/docs/guide/frequencies.md).
+/// **Where cronie is not followed**, since it would do something that users do not mean, or that differs between
+/// servers: a range that runs backwards, which it reads as no time at all, or up to 7 when it ends with 0, is refused,
+/// except that a range of days of the week may end with Sunday, also before a step, as in `fri-sun`; `~`, a time picked
+/// at random, and `@reboot` are refused; a date that never comes (`0 0 30 2 *`) is refused; so is a text of more than
+/// 1,000 bytes. A step that is larger than its range, as in `*/90`, is refused, because cronie takes it for the first
+/// number alone. For an interval there is [`every`](crate::Event::every). What other schedulers write is in a table of
+/// the page [`frequencies`](https://docs.rs/crate/soloist/latest/source/docs/guide/frequencies.md).
 ///
 /// `Display` gives the same value in a normalised spelling.
 ///
@@ -86,8 +87,8 @@ impl Crontab {
         stars: 0b1_0111,
     };
 
-    /// The minute, hour, day and month of a civil time, one number in each field: taken apart once per zone and tick, and
-    /// compared with every crontab of that zone.
+    /// Returns the minute, hour, day and month of a civil time, one number in each field. They are taken apart once per
+    /// zone and tick, and compared with every crontab of that zone.
     pub(crate) fn naming(civil: &(impl Datelike + Timelike)) -> Self {
         let date = Date {
             day: civil.day(),

@@ -36,11 +36,11 @@ struct Group {
     events: Vec<usize>,
 }
 
-/// What the events of a group have in common.
+/// The properties that the events of a group share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct GroupKey {
     zone: Zone,
-    /// Whether each of their times of the day comes once, whatever the clocks show.
+    /// Whether each of their times of the day comes once, also if the clocks leave it out or repeat it.
     once: bool,
     seconds: Seconds,
     /// Whether the next occurrence is searched one by one.
@@ -117,9 +117,9 @@ impl DueIndex {
         self.one_by_one.iter().copied()
     }
 
-    /// Returns the events that start in the tick at `now` and not at `since` or before, and the tick as each of them sees it, in the
-    /// order in which they were added. An event with a jitter may be there several times, with its oldest occurrence first.
-    /// Allocates nothing when there are none.
+    /// Returns the events that start in the tick at `now` and not at `since` or before, and the tick as each of them
+    /// sees it, in insertion order. An event with a jitter may be there several times, with its oldest occurrence
+    /// first. Allocates nothing when there are none.
     pub(crate) fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> Vec<(usize, Tick)> {
         let mut due = Vec::new();
         for group in &self.groups {
@@ -216,8 +216,8 @@ impl Group {
 
     /// Calls `found` with the place of each of `times` that is due, in their order.
     ///
-    /// By blocks, in two passes: the first meets all of them and has no branch that the processor could guess wrong, as
-    /// it would for each one that is due at a busy minute; the second meets those alone.
+    /// Works by blocks, in two passes. The first meets all of them and has no branch that the processor could guess
+    /// wrong, as it would for each time that is due at a busy minute. The second meets the candidates alone.
     fn each_due(&self, now: &CivilMinute, mut found: impl FnMut(usize)) {
         for (block, start) in self.minutes.chunks(64).zip((0..).step_by(64)) {
             let mut candidates = 0_u64;

@@ -13,12 +13,12 @@ const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// A civil period, read in the zone of the event, of which each has one permit to run: see
+/// A civil period, read in the zone of the event. Each period has one permit to run: see
 /// [`Event::once_per`](crate::Event::once_per).
 ///
 /// Where clocks are set back or forward:
 ///
-/// - An hour that a clock shows twice is two hours, as it is for timetables. One that is cut short is one hour.
+/// - An hour that a clock shows twice is two hours, as it is for timetables. An hour that is cut short is one hour.
 /// - A day, a week or a month is one, however long it is, also where its midnight comes twice or not at all.
 ///
 /// ```
@@ -40,7 +40,7 @@ pub enum Period {
 }
 
 impl Period {
-    /// Returns the permit of the period in which `instant` lies.
+    /// Returns the permit of the period that contains `instant`.
     pub(crate) fn at(self, instant: DateTime<Utc>, zone: &Zone) -> Permit {
         let at = instant.timestamp();
         let civil = at + zone.seconds_ahead_at(at);
@@ -60,13 +60,13 @@ impl Period {
 /// The permit of one period.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Permit {
-    /// What it is called, beside its event: the kind of period, and its local start with its offset.
+    /// The name of the permit, beside its event: the kind of period, and its local start with its offset.
     pub(crate) period: Arc<str>,
     /// When the period is over, and the permit is not asked for any more.
     pub(crate) end: DateTime<Utc>,
 }
 
-/// Returns the hour around second `at` in which the clocks are not changed.
+/// Returns the hour around second `at`, cut off where the clocks are changed.
 fn hour(zone: &Zone, at: i64) -> std::ops::Range<i64> {
     let offset = zone.seconds_ahead_at(at);
     let start = (at + offset).div_euclid(HOUR) * HOUR - offset;
@@ -102,7 +102,7 @@ fn month(civil: i64) -> std::ops::Range<i64> {
 /// at second `at`.
 fn instants_of(zone: &Zone, civil: std::ops::Range<i64>, at: i64) -> std::ops::Range<i64> {
     // No clock is a day ahead of UTC or behind it, so that the first second lies after this one, and the last before
-    // the other. In between, each offset is tried as if it went on, up to the one with which that comes true.
+    // the other. In between, each offset is tried as if it went on, until the clocks do not change before the result.
     let mut from = civil.start - DAY;
     let start = loop {
         let first = from.max(civil.start - zone.seconds_ahead_at(from)).min(at);

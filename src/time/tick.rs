@@ -80,8 +80,8 @@ impl Tick {
         self.local
     }
 
-    /// Returns the instant for which the event was scheduled: the start of the tick's minute, or an instant of
-    /// its [interval](crate::Event::every).
+    /// Returns the instant that the event was scheduled for: the start of the tick's minute, or an instant of its
+    /// [interval](crate::Event::every).
     ///
     /// Servers whose ticks come seconds apart agree on it.
     ///

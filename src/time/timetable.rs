@@ -65,7 +65,7 @@ impl Timetable {
         }
     }
 
-    /// Returns whether each of its times of the day comes once, whatever the clocks show.
+    /// Returns whether each of its times of the day comes once, also if the clocks leave it out or repeat it.
     pub(crate) fn comes_once(&self) -> bool {
         let once = match self.clock_change {
             ClockChange::AsCron => self.times.crontab.is_at_fixed_times(),

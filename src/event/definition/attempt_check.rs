@@ -11,7 +11,7 @@ use crate::lease::term::Renewal;
 use crate::outcome::no_retry::NoRetry;
 use crate::time::clock::{shown::ExactDuration, wall_plus};
 
-/// The number of occurrences of which one must leave time for a retry.
+/// The number of occurrences that are tried: one must leave time for a retry.
 const MOST_TRIED: usize = 1000;
 
 impl Definition {

@@ -6,7 +6,7 @@ use super::Event;
 use crate::time::period::Period;
 
 impl Event {
-    /// Each occurrence starts on exactly one of the servers that share the store, the first that asks. It needs a store
+    /// Starts each occurrence on exactly one of the servers that share the store, the first that asks. It needs a store
     /// that all of them see. Their clocks may differ by up to 5 minutes. A long task may still be overlapped by its
     /// next occurrence; use [`without_overlapping`](Self::without_overlapping) against that.
     ///
@@ -29,10 +29,11 @@ impl Event {
         self
     }
 
-    /// Starts at most once in each civil [`Period`], in its [`timezone`](Self::timezone), on whichever server asks first:
-    /// there is one permit for the hour, the day, the week or the month, and it is never released. With [`Period::Hour`]
-    /// an event that is asked for at 15:01 here and at 15:02 there runs once; one at 15:59 and at 16:00 runs twice. The
-    /// period is that of the occurrence, so its timetable says when it may start, and the permit that it does so once.
+    /// Starts at most once in each civil [`Period`], in its [`timezone`](Self::timezone), on the first server that
+    /// asks: there is one permit for the hour, the day, the week or the month, and it is never released. With
+    /// [`Period::Hour`] an event that is asked for at 15:01 here and at 15:02 there runs once; one at 15:59 and at
+    /// 16:00 runs twice. The period is that of the occurrence, so its timetable says when it may start, and the permit
+    /// that it does so once.
     ///
     /// The permit is a claim like that of [`on_one_server`](Self::on_one_server), and replaces it where both are set:
     /// kept in a store that all servers see, taken together with the lease or not at all, and asked for within the same
@@ -71,24 +72,24 @@ impl Event {
     /// An occurrence that was skipped, because it overlapped or because the schedule was
     /// [paused](crate::Schedule::pause), counts as missed, too: it is tried again each minute until it runs, the next
     /// one is due, or the window is over. While its filters refuse, it waits, without an entry in the report; filters
-    /// see the time of the tick, and the time of the occurrence in [`Tick::scheduled`](crate::time::Tick::scheduled). An
-    /// occurrence that [`between`](Self::between) kept from running was not missed. Nor was one that waits behind other
-    /// events in a tick of this process; but another process, such as cron starts each minute, can't know that, and may
-    /// run it at the same time as the events that it waits for.
+    /// see the time of the tick, and the time of the occurrence in [`Tick::scheduled`](crate::time::Tick::scheduled).
+    /// An occurrence that [`between`](Self::between) kept from running was not missed. Nor was an occurrence that waits
+    /// behind other events in a tick of this process; but another process, such as cron starts each minute, can't know
+    /// that, and may run it at the same time as the events that it waits for.
     ///
     /// Only occurrences since its store has known the event count, so that a new event, or one with another timetable,
-    /// window or claim, does not run when it is deployed. The store learns of it in the first tick in which the event
-    /// is due or a window is open, and when [`work`](crate::Schedule::work) begins; a window as long as the time
-    /// between two occurrences is always open. If the store's clock was ahead then, and was set back since, that time says nothing: it is
-    /// ignored, with a warning. A definition that comes back, as after a rollback, has been known since
+    /// window or claim, does not run when it is deployed. The store learns of it in the first tick when the event is
+    /// due or a window is open, and when [`work`](crate::Schedule::work) begins; a window as long as the time between
+    /// two occurrences is always open. If the store's clock was ahead then, and was set back since, that time says
+    /// nothing: it is ignored, with a warning. A definition that comes back, as after a rollback, has been known since
     /// it was first seen, and so has one whose `catch_up` was left out for a while: break its mark, which starts with
     /// `mark/` and the event's name, or deploy it under another name, where that matters. In a store that has lost its
     /// data, as Redis may after a restart, the event is new, and nothing is made up for.
     ///
-    /// While a window is open, each such event costs one request to the store each minute, and two if nobody has
-    /// claimed the occurrence, until this process knows that the occurrence was run. A tick in which such events are
-    /// due asks the store once more for all of them, and again after an hour. The other events of that tick start after
-    /// these requests. The store must be able to tell who [holds](crate::EventMutex::held) a name, as all built-in stores
+    /// While a window is open, each such event costs one request to the store each minute, and two if no server has
+    /// claimed the occurrence, until this process knows that the occurrence was run. A tick with such events due asks
+    /// the store once more for all of them, and again after an hour. The other events of that tick start after these
+    /// requests. The store must be able to tell who [holds](crate::EventMutex::held) a name, as all built-in stores
     /// are; otherwise missed occurrences are skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). A
     /// claim is kept until the next occurrence or the end of the window, and 6 minutes more, and at least for as long
     /// as [without `catch_up`](Self::on_one_server).
@@ -127,19 +128,20 @@ impl Event {
         self.say("catch_up", window, |event| &mut event.protections.catch_up)
     }
 
-    /// Makes up for every missed occurrence: the first tick of a minute after them runs each one that no server has claimed,
-    /// oldest first, one after another. Of more than `most` occurrences, the latest `most` are run. The `window` is from a minute to
-    /// a year, `most` from 2 to 1,000; it needs [`on_one_server`](Self::on_one_server), whose claims tell which occurrences were
-    /// run. [`catch_up`](Self::catch_up), which says more on windows, filters and new events, runs the latest occurrence only.
+    /// Makes up for every missed occurrence: the first tick of a minute after them runs each of them that no server has
+    /// claimed, oldest first, one after another. Of more than `most` occurrences, the latest `most` are run. The
+    /// `window` is from a minute to a year, `most` from 2 to 1,000; it needs [`on_one_server`](Self::on_one_server),
+    /// whose claims tell which occurrences were run. [`catch_up`](Self::catch_up), which says more on windows, filters
+    /// and new events, runs the latest occurrence only.
     ///
-    /// The missed occurrences of an event, and the one that is due in that tick after them, run on a thread of their own: they
-    /// delay no other event. Several servers, or a process that cron starts each minute, share them. Add
-    /// [`without_overlapping`](Self::without_overlapping), so that they run one at a time in the whole fleet.
+    /// The missed occurrences of an event, and the occurrence that is due in that tick after them, run on a thread of
+    /// their own: they delay no other event. Several servers, or a process that cron starts each minute, share them.
+    /// Add [`without_overlapping`](Self::without_overlapping), so that they run one at a time in the whole fleet.
     ///
-    /// An occurrence that met a run of its event, and was therefore skipped, does not count as missed, unless that run made up for
-    /// an earlier occurrence. One that was skipped while the event was paused, or while the store was unavailable, counts as missed.
-    /// An occurrence whose turn comes after the end of the window is skipped as [`TooLate`](crate::SkipReason::TooLate): choose a
-    /// window that is long enough for the runs before it.
+    /// An occurrence that met a run of its event, and was therefore skipped, does not count as missed, unless that run
+    /// made up for an earlier occurrence. An occurrence that was skipped while the event was paused, or while the store
+    /// was unavailable, counts as missed. An occurrence whose turn comes after the end of the window is skipped as
+    /// [`TooLate`](crate::SkipReason::TooLate): choose a window that is long enough for the runs before it.
     ///
     /// Each minute the store is asked in one request which of the occurrences in the window were claimed, until this process knows
     /// it. A claim is kept for the window and 6 minutes more.

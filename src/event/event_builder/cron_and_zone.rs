@@ -14,11 +14,10 @@ use crate::time::timetable::clock_change::ClockChange;
 use crate::time::zone::{UnknownZone, Zone};
 
 impl Event {
-    /// Due at the times of these five fields, read as cronie reads them; see [`Crontab`](crate::time::Crontab). It is a
-    /// complete timetable: `add` refuses an event that also has
-    /// [words](https://docs.rs/crate/soloist/latest/source/docs/guide/frequencies.md)
-    /// for when it is due,
-    /// other than [`from`](Self::from), [`until`](Self::until) and windows.
+    /// Makes it due at the times of these five fields, read as cronie reads them; see
+    /// [`Crontab`](crate::time::Crontab). It is a complete timetable: `add` refuses an event that also has
+    /// [words](https://docs.rs/crate/soloist/latest/source/docs/guide/frequencies.md) for when it is due, other than
+    /// [`from`](Self::from), [`until`](Self::until) and windows.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -42,10 +41,10 @@ impl Event {
     /// are `second minute hour day-of-month month day-of-week [year]`, by the rules of that crate: Sunday is 1, and a day must
     /// match both day fields. [`cron`](Self::cron) takes the five fields of a crontab.
     ///
-    /// Only the sets of the schedule are used. When its times are, and what a change of the clocks does, this library says: a
-    /// schedule in which neither minutes nor hours are all names times of the day, as
-    /// [`ClockChange`](crate::time::ClockChange) has it. A time that clocks leave out is made up for in the first minute after
-    /// the change, at its seconds. It is a complete timetable, as with [`cron`](Self::cron).
+    /// Only the sets of the schedule are used. This library decides when its times are, also where clocks change: a
+    /// schedule that has neither all minutes nor all hours names times of the day, as
+    /// [`ClockChange`](crate::time::ClockChange) has it. A time that clocks leave out is made up for in the first
+    /// minute after the change, at its seconds. It is a complete timetable, as with [`cron`](Self::cron).
     ///
     /// A tick of [`run_due`](crate::Schedule::run_due) runs the latest occurrence in the minute before it, if its
     /// seconds are others than 0; [`run_minute`](crate::Schedule::run_minute) and [`work`](crate::Schedule::work) stay for all of
@@ -69,7 +68,7 @@ impl Event {
         self.timed(|due| due.set_expression(Expression::try_from(schedule)?, schedule.to_string()))
     }
 
-    /// The zone of the timetable. The default is UTC, or the zone that the schedule sets for its events with
+    /// Sets the zone of the timetable. The default is UTC, or the zone that the schedule sets for its events with
     /// [`with_timezone`](crate::Schedule::with_timezone). A name such as `"Europe/Berlin"`, `"local"` or `"+02:00"`, a
     /// fixed offset, [`chrono::Local`], or, with the feature `chrono-tz`, a `chrono_tz::Tz`.
     ///
@@ -106,11 +105,11 @@ impl Event {
     /// default is no delay. A delay depends on the name of the event and on the occurrence alone. So it differs from one occurrence
     /// to the next, and all servers agree on it, after each restart and in each version of this library.
     ///
-    /// The occurrence stays what it was: claims are made for it, and [`between`](Self::between) and filters see the
-    /// [tick](crate::time::Tick) as they would without the delay. [`next`](Self::next) and [`upcoming`](Self::upcoming) return
-    /// occurrences; [`start_of`](crate::observe::Definition::start_of) tells when one of them starts, and the commands `list`, `next` and
-    /// `status` show both. Before its start an occurrence is neither late nor missed: the window of [`catch_up`](Self::catch_up)
-    /// begins with the start.
+    /// The occurrence stays as it was: claims are made for it, and [`between`](Self::between) and filters see the
+    /// [tick](crate::time::Tick) as they would without the delay. [`next`](Self::next) and [`upcoming`](Self::upcoming)
+    /// return occurrences; [`start_of`](crate::observe::Definition::start_of) tells when one of them starts, and the
+    /// commands `list`, `next` and `status` show both. Before its start an occurrence is neither late nor missed: the
+    /// window of [`catch_up`](Self::catch_up) begins with the start.
     ///
     /// [`work`](crate::Schedule::work) and [`run_minute`](crate::Schedule::run_minute) start it at the second.
     /// [`run_due`](crate::Schedule::run_due), which does not wait, starts it in the tick of the first minute that begins at the start
@@ -137,8 +136,8 @@ impl Event {
         self.say("jitter", longest, |event| &mut event.jitter)
     }
 
-    /// Its first occurrence after `after`, between the years 1970 and 2100. `None`: there is none until then, or the
-    /// event has no timetable yet, or [`add`](crate::Schedule::add) would refuse it as defined so far.
+    /// Returns its first occurrence after `after`, between the years 1970 and 2100. `None`: there is none until then,
+    /// or the event has no timetable yet, or [`add`](crate::Schedule::add) would refuse it as defined so far.
     ///
     /// It lies within [`between`](Self::between) and [`unless_between`](Self::unless_between). Other filters,
     /// [environments](Self::environments) and stores are not asked, so that the event may still be skipped then.
@@ -146,7 +145,7 @@ impl Event {
         self.upcoming(after).next()
     }
 
-    /// Its occurrences after `after`, one by one: see [`next`](Self::next).
+    /// Returns its occurrences after `after`, one by one: see [`next`](Self::next).
     ///
     /// ```
     /// use chrono::{DateTime, Utc};

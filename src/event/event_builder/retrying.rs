@@ -25,7 +25,7 @@ impl Event {
     /// A run [in background](Self::in_background) takes no thread while it waits. A run in the foreground delays the
     /// events behind it, and each tick ends when its last run has ended.
     ///
-    /// `add` refuses retries for which no occurrence leaves time.
+    /// `add` refuses retries if no occurrence leaves time for them.
     ///
     /// ```
     /// use std::time::Duration;

@@ -160,7 +160,7 @@ impl ProtectionRequest {
                  killed process blocks the event"
             )));
         }
-        // A fixed term can end while the task runs, so it has to cover the time for which the lease is held at least.
+        // A fixed term can end while the task runs, so it has to cover the minimum hold.
         if renewal == Renewal::Never
             && let Some(at_least) = at_least.filter(|at_least| *at_least > term)
         {

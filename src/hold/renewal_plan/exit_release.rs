@@ -86,7 +86,7 @@ impl ExitRelease {
     }
 }
 
-/// Rounds up, so that one call asks for many.
+/// Rounds up, so that a single call asks for many.
 fn full_seconds(time: Duration) -> Term {
     let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     Term::new(Duration::from_secs(seconds)).unwrap_or(Term::MAX)

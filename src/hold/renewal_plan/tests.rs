@@ -67,7 +67,7 @@ struct World {
     looked_for: Option<Vec<usize>>,
     store: Holders,
     known: Vec<Known>,
-    /// On which thread the process ends, once it does.
+    /// The thread that ends the process, once it does.
     ended_by: Option<usize>,
 }
 
@@ -435,7 +435,8 @@ impl World {
         }
     }
 
-    /// Returns the leases of a batch, and checks that these are all that are held with its term, and that one is due.
+    /// Returns the leases of a batch, and checks that these are all that are held with its term, and that at least one
+    /// is due.
     #[track_caller]
     fn whose(&self, batch: &DueRenewals, now: Moment) -> Vec<usize> {
         let whose: Vec<_> = batch.leases.iter().map(|(held, _)| self.place(held)).collect();
@@ -496,7 +497,7 @@ impl World {
         whose.iter().map(&mut extend).collect()
     }
 
-    /// Passes on the reply of the store, or an error that says nothing of what it did.
+    /// Passes on the reply of the store, or an error that leaves open whether it did anything.
     fn answer(&mut self) {
         let Some(asked) = self.asked.take() else { return };
         let extended = match asked.extended {
@@ -552,7 +553,7 @@ impl World {
     fn end(mut self) {
         (0..self.known.len()).for_each(|which| self.release_one(which));
         self.answer();
-        // What was lost before is reported first.
+        // Leases that were lost before are reported first.
         (0..2).for_each(|_| self.step());
         assert_eq!(self.alarm, None, "there is nothing to watch");
         self.check();

@@ -21,7 +21,7 @@ enum Begun<'a> {
     Retry(RetryWait<'a>),
 }
 
-/// The runs that one loop awaits.
+/// The runs that a loop awaits.
 pub(super) struct AwaitedRuns<'a> {
     /// By the numbers of their parts.
     runs: HashMap<usize, (ActiveRun<'a>, Begun<'a>)>,

@@ -383,7 +383,7 @@ impl<'a> PlannedRun<'a> {
         outcome.took = ended.since(began.at);
         outcome.ended = self.end_timeout(run, outcome.took, fault);
         let (cancelled, no_retry) = (run.held().reason_at_end(ended), outcome.no_retry());
-        // A task that failed by itself was not cancelled, whatever has ended the wait after it.
+        // A task that failed by itself was not cancelled, however the wait after it has ended.
         outcome.cancelled = cancelled.filter(|_| no_retry.is_none());
         if outcome.cancelled.is_some_and(CancelReason::is_for_the_lease)
             || matches!(no_retry, Some(NoRetry::Replaced | NoRetry::Unlocked))

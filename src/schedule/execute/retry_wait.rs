@@ -1,9 +1,9 @@
 //! The wait of a run between two attempts. It takes no thread of its own: the loop that awaits futures looks after it, and a run in
 //! the foreground waits on the caller's thread.
 //!
-//! Before the wait, when it is over and once a second in between, [`PlannedRun::decide_on_attempt`] says whether the next attempt
-//! may begin. The renewal of the lease goes on. Whatever ends the run changes the run's signal: a shutdown, a request to stop, the
-//! loss of the lease. Only a pause has to be read from the store.
+//! Before the wait, when it is over and once a second in between, [`PlannedRun::decide_on_attempt`] says whether the
+//! next attempt may begin. The renewal of the lease goes on. A shutdown, a request to stop and the loss of the lease
+//! end the run, and change the run's signal. Only a pause has to be read from the store.
 
 use std::sync::Arc;
 use std::task::Waker;

@@ -124,7 +124,7 @@ impl<'a> Workers<'_, '_, 'a> {
         }
     }
 
-    /// Takes back the runs that workers have performed, and those whose tasks or waits have ended: some need a
+    /// Takes back the runs that workers have performed, and the runs whose tasks or waits have ended: some need a
     /// thread for their hooks, or for the next attempt.
     fn hear(&mut self) {
         while let Ok(performed) = self.performed.try_recv() {

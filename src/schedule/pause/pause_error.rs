@@ -64,7 +64,7 @@ pub enum PauseError {
         /// When it was to end.
         until: DateTime<Utc>,
     },
-    /// The store can neither break nor shorten what it holds, so that the pause ends by itself alone.
+    /// The store can neither break nor shorten its leases, so that the pause ends by itself alone.
     #[error(
         "the store can't end a pause before its time{}: it has neither a `break_lease` nor an `extend` and a `held`; to start \
          events all the same, run them by hand, or name the schedule anew",

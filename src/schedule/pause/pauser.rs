@@ -70,7 +70,7 @@ impl Pauser {
         find_pause(&*self.store.mutex, &self.mark).map_err(PauseError::Store)
     }
 
-    /// Puts a marker that ends one `term` from now, whether it is there already or not.
+    /// Puts a marker that ends one `term` from now, or moves the end of the marker that exists.
     fn put(&self, mark: &MutexName, term: Term, why: Option<&str>) -> Result<(), MutexError> {
         if self.create(mark, term, why)? {
             return Ok(());

@@ -26,7 +26,7 @@ use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::{description::Scope, held::Names};
 use crate::time::{clock::shown::to_the_second, tick::Tick};
 
-/// The numbers of occurrences that one backfill may run.
+/// The numbers of occurrences that a backfill may run.
 const MOST: RangeInclusive<usize> = 1..=10_000;
 
 /// The most occurrences of a range.
@@ -71,19 +71,20 @@ impl Schedule {
     /// on and before its end, `most` of them at most, from 1 to 10,000. If there are more, the latest are planned. The plan lists
     /// them; nothing runs before [`Backfill::run`].
     ///
-    /// Each occurrence runs as by [`run_event`](Self::run_event), oldest first, one after another, also those of an event that is
-    /// [in the background](crate::Event::in_background). The task reads from [`Run::occurrence`](crate::Run::occurrence) what it
-    /// runs for.
+    /// Each occurrence runs as by [`run_event`](Self::run_event), oldest first, one after another, also those of an
+    /// event that is [in the background](crate::Event::in_background). The task reads the occurrence that it runs for
+    /// from [`Run::occurrence`](crate::Run::occurrence).
     ///
     /// - **Two operators do not double it.** Each occurrence has a claim in the store of the event, also without
     ///   [`on_one_server`](crate::Event::on_one_server). No other backfill runs a claimed occurrence for 30 days, unless it runs
     ///   [`again`](Backfill::again). A store in memory knows the backfills of its own process only.
-    /// - **It is apart from the timetable.** The promise of one start per occurrence is about timetables: a backfill runs an
-    ///   occurrence although its timetable ran it. What is due meanwhile, and what [`catch_up`](crate::Event::catch_up) makes up
-    ///   for, does not read the claims of a backfill, nor makes them.
+    /// - **It is apart from the timetable.** The promise of one start per occurrence is about timetables: a backfill
+    ///   runs an occurrence although its timetable ran it. Occurrences that are due meanwhile, or that
+    ///   [`catch_up`](crate::Event::catch_up) makes up for, neither read nor make the claims of a backfill.
     /// - **It waits for a run of its event**, and never runs beside it, if the event is
     ///   [`without_overlapping`](crate::Event::without_overlapping). It lets occurrences go first that wait in the
-    ///   [queue](crate::Event::on_overlap). Without a queue, what is due while it has the lease overlaps, as with any run.
+    ///   [queue](crate::Event::on_overlap). Without a queue, an occurrence that is due while it has the lease overlaps,
+    ///   as with any run.
     /// - **Filters and pauses count.** A refused occurrence is skipped, and makes no claim. An outage of the store never lets it run
     ///   [unprotected](crate::OutagePolicy::RunUnprotected).
     ///
@@ -172,7 +173,7 @@ impl Backfill<'_> {
         Self { claims: BackfillClaims { again: Some(label) }, ..self }.with_open()
     }
 
-    /// Returns the plan, which runs whatever the event's filters say.
+    /// Returns the plan, which with `past_filters` also runs occurrences that the event's filters refuse.
     #[cfg(feature = "cli")]
     pub(crate) fn past_filters(self, past_filters: bool) -> Self {
         Self { past_filters, ..self }

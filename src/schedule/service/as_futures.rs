@@ -18,8 +18,8 @@ use on_a_thread::on_a_thread;
 /// In a tokio runtime: calls as futures, and what takes place on threads of its own meanwhile.
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 impl Schedule {
-    /// Returns the same schedule, for whose [futures](crate::Event::spawn) that are added from now on this runtime is there, and not
-    /// the one in which they are added.
+    /// Returns the schedule with this runtime for all [futures](crate::Event::spawn) that are added from now on, in
+    /// place of the runtime that the thread is in when they are added.
     #[must_use = "the runtime is that of the schedule which is returned"]
     pub fn with_runtime(self, runtime: tokio::runtime::Handle) -> Self {
         Self { runtime: Some(runtime::of(runtime)), ..self }

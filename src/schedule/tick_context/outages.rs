@@ -11,7 +11,8 @@ use crate::observe::tell::observers::Observers;
 use crate::store::{event_mutex::EventMutex, event_mutex::batch::Batch, handle::Store};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// The time for which an unavailable store is not asked again. A tick may last for hours, and the store may answer again meanwhile.
+/// How long an unavailable store is not asked again. A tick may last for hours, and the store may answer again
+/// meanwhile.
 const NOT_ASKED_FOR: Duration = Duration::from_secs(60);
 
 /// The stores that gave no answer when a tick of the schedule last asked them.
@@ -69,8 +70,8 @@ impl<'a> Outages<'a> {
         }
     }
 
-    /// Asks a store something other than an admission, unless it was out a moment ago. A panic becomes an error that says
-    /// what was `attempted`.
+    /// Asks a store something other than an admission, unless it was out a moment ago. A panic becomes an error with
+    /// the text of `attempted`.
     pub(crate) fn ask<A>(
         &self,
         store: &Store,

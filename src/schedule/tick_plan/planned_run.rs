@@ -221,7 +221,7 @@ impl<'a> PlannedRun<'a> {
         self.pause_markers().try_for_each(|mark| pauses.allows_attempt(mark, max_age, self.clock))
     }
 
-    /// Returns the queue in which it waits if it meets a run of its event. By hand, it does not wait.
+    /// Returns the queue that it waits in if it meets a run of its event. By hand, it does not wait.
     #[inline]
     pub(crate) fn queue(&self) -> Option<&Queue> {
         self.event.protection.queue.as_ref().filter(|_| matches!(self.context.started_by, StartedBy::Timetable))

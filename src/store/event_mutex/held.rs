@@ -26,7 +26,8 @@ pub enum Names<'a> {
     Each(&'a [MutexName]),
     /// The leases of all mutexes whose names begin with this; with an empty text, all leases. No claims, permits or markers.
     LeasesWithPrefix(&'a str),
-    /// All marks that are kept beside this mutex: for a schedule its pauses, and for an event those who wait in its queue.
+    /// All marks that are kept beside this mutex: for a schedule its pauses, and for an event the occurrences that wait
+    /// in its queue.
     MarksOf(&'a str),
 }
 
@@ -63,7 +64,7 @@ impl Names<'_> {
         }
     }
 
-    /// Reads the text of a lease or a mark, in which `%XX` may stand for any byte.
+    /// Reads the text of a lease or a mark. `%XX` in it may stand for any byte.
     #[cfg(feature = "server")]
     pub(crate) fn read(text: &str) -> Option<MutexName> {
         match text.strip_prefix("lease/") {

@@ -42,7 +42,7 @@ fn of_its_group(directory: &Directory) -> Option<StoreWarning> {
 }
 
 fn of_a_directory_above(above: &Path, directory: &Directory) -> Option<StoreWarning> {
-    // In a sticky directory only owners move what is theirs.
+    // In a sticky directory only owners move their files.
     let is_open = above.metadata().is_ok_and(|above| above.mode() & 0o1002 == 0o002);
     let what = || {
         let (store, above) = (directory.path().display(), above.display());

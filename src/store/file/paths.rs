@@ -86,7 +86,8 @@ pub(super) fn files_of(directory: &Path, is_kind: impl Fn(&str) -> bool) -> io::
     Ok(files)
 }
 
-/// Returns the beginning of the names of a mutex's files: a text by which a person recognises the name, and its hash.
+/// Returns the beginning of the names of a mutex's files: a text that a person recognises the name by, and the name's
+/// hash.
 fn stem_of(name: &str) -> String {
     const NAMESPACE: Uuid = Uuid::from_u128(0x2f4a_9f0e_8f0b_4b0c_9a57_0e7a_6f3d_51c8);
     let plain = |char: char| if char.is_ascii_alphanumeric() || matches!(char, '.' | '_') { char } else { '-' };

@@ -16,8 +16,8 @@ use crate::store::sql::session::{AskedRows, Session, TextRow, lock_timeout, stat
 use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
-/// The settings on which the statements rely: a commit begins no transaction, assignments see those before them, errors are not
-/// warnings, and all rows are found.
+/// The settings that the statements rely on: a commit begins no transaction, assignments see those before them, errors
+/// are not warnings, and all rows are found.
 const SESSION: &str = "SET autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES', \
                        sql_select_limit = 18446744073709551615, sql_safe_updates = 0";
 
@@ -56,7 +56,8 @@ impl Session for Connection {
         Ok(Self { conn: Some(conn), tables: Tables::new(&target.namespace, Self::QUOTE, ""), runtime })
     }
 
-    /// A connection that the server has closed is noticed by the next request, which is retried on a new one.
+    /// Returns whether this connection was given up after a failure. If the server has closed it, the next request
+    /// notices that, and is retried on a new connection.
     fn is_closed(&mut self) -> bool {
         self.conn.is_none()
     }
@@ -114,7 +115,7 @@ impl Session for Connection {
         format!(include_str!("statements/health.sql"), mutexes = mutexes, schema = schema, table = table)
     }
 
-    /// A trigger runs with the rights of its maker.
+    /// Returns no statement: a trigger runs with the rights of its maker.
     fn strangers(_: &Tables) -> Option<String> {
         None
     }

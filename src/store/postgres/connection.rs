@@ -26,8 +26,8 @@ pub(super) struct Connection {
     /// Dropped before the transport, which ends then.
     client: Client,
     transport: Transport,
-    /// The settings with which each call begins, for its transaction alone: operators, functions and types are the server's own;
-    /// waits are limited; and each statement sees all that is committed, so that a lost race is no error.
+    /// The settings that each call begins with, for its transaction alone: operators, functions and types are the
+    /// server's own; waits are limited; and each statement sees all committed rows, so that a lost race is no error.
     settings: String,
     tables: Tables,
 }

@@ -1,4 +1,4 @@
-//! Connections without encryption on which no server gets a password in plain text.
+//! Connections without encryption that give no server a password in plain text.
 //!
 //! The driver sends a password to any server that asks for it. Only a connector for TLS can read the server's first message before
 //! the driver does: so this is such a connector, which encrypts nothing. With the negotiation "direct" the driver calls it at once.

@@ -30,7 +30,7 @@ pub(super) struct Connection {
     pub(super) clock: ServerClock,
 }
 
-/// A stream, and the parser of what it reads.
+/// A stream, and the parser of its replies.
 pub(super) struct Pipeline {
     stream: Box<dyn Stream>,
     parser: Parser,

@@ -97,9 +97,9 @@ impl RedisEngine {
         Ok(answers)
     }
 
-    /// Waits until replicas have what was changed. If too few have, the ends fail, what was granted is released, and then all
-    /// admissions fail: one may have been refused because of such a grant. A name that was not held may have been released by an
-    /// earlier request, which no replica confirmed.
+    /// Waits until replicas have the changes. If too few have them, the ends fail, the leases and claims that were
+    /// granted are released, and then all admissions fail: one may have been refused because of such a grant. A name
+    /// that was not held may have been released by an earlier request, which no replica confirmed.
     fn wait_for_replicas(&self, attempt: &mut Attempt<Connection>, admissions: &[&Admission], answers: &mut Answers) {
         let granted = admissions.iter().zip(&answers.admissions).filter(|(_, decided)| is_granted(decided));
         let granted: Vec<&Admission> = granted.map(|(admission, _)| *admission).collect();
@@ -124,7 +124,8 @@ impl RedisEngine {
     fn confirm(&self, attempt: &mut Attempt<Connection>) -> Result<(), Failure> {
         let (left, needed) = (attempt.until.since(Clock::system().moment()), self.target.address.replicas);
         let wait = cmd("WAIT").arg(needed).arg((left.as_millis() / 2).max(1)).take();
-        // The server waits for what this connection wrote, and an earlier attempt may have written the grant on another one.
+        // The server waits for the writes of this connection, and an earlier attempt may have written the grant on
+        // another one.
         let answers = replies(attempt, [self.harmless_write(), wait])?;
         let count: u32 = read(&answers[1])?;
         if count < needed {

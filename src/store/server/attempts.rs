@@ -47,7 +47,7 @@ pub(super) struct PendingRelease {
 /// The answers to one part of a request, its ends or its admissions.
 pub(super) struct Part<T> {
     pub(super) answers: Vec<Result<T, Failure>>,
-    /// Whether the server may have carried out an earlier attempt before the one that it answered.
+    /// Whether the server may have carried out an earlier attempt before the attempt that it answered.
     pub(super) again: bool,
 }
 

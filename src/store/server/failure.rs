@@ -104,7 +104,7 @@ impl Failure {
         Self::new(MutexErrorKind::Unavailable, AskAgain::Now, what)
     }
 
-    /// Returns the failure of servers that together do not do what was asked.
+    /// Returns the failure of servers that together do not do as they were asked.
     #[cfg(feature = "redis")]
     pub(crate) fn unavailable(what: impl Into<Cow<'static, str>>, retry: AskAgain) -> Self {
         Self::new(MutexErrorKind::Unavailable, retry, what)

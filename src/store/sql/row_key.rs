@@ -96,7 +96,7 @@ mod tests {
             let name = MutexName::lease(text).unwrap();
             assert_eq!(RowKey::name_at(&key(&name)), Some(name.clone()), "{text}");
             assert_eq!(RowKey::name_at(&key(&name.claim(text, DateTime::UNIX_EPOCH))), None);
-            // What stands before the wildcard is the key, when nothing is escaped any more.
+            // The text before the wildcard is the key, when nothing is escaped any more.
             let pattern = RowKey::pattern_of(Names::LeasesWithPrefix(text));
             let literally = pattern.strip_suffix('%').unwrap().replace("!%", "%").replace("!_", "_").replace("!!", "!");
             assert_eq!(literally, key(&name));
@@ -137,7 +137,7 @@ mod tests {
         keys.dedup();
         assert_eq!(keys.len(), 5);
         assert!(keys.iter().all(|key| RowKey::name_at(key).is_none()), "what was cut is not known");
-        // Nobody can write such an end into a name that is not cut.
+        // No user can write such an end into a name that is not cut.
         assert!(!key(&MutexName::lease("a%~b").unwrap()).contains("%~"));
     }
 }

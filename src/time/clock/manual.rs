@@ -91,8 +91,8 @@ impl ManualClock {
         self.0.now()
     }
 
-    /// Sets the wall clock, forward or back, for every handle of this one, as somebody does who finds it wrong; the clock
-    /// that never steps goes on from where it is.
+    /// Sets the wall clock, forward or back, for every handle of this one, as an operator does who finds it wrong; the
+    /// clock that never steps goes on from where it is.
     ///
     /// ```
     /// use chrono::{DateTime, TimeDelta};
@@ -110,11 +110,12 @@ impl ManualClock {
 
     /// Lets `by` pass on both clocks, for every handle of this one, and returns when all that was due meanwhile is done.
     ///
-    /// Time stops at each moment that somebody waits for, and goes on when that turn is over: a lease is renewed every
-    /// third of its term, [`Run::wait_cancelled`](crate::Run::wait_cancelled) returns, a [timeout](crate::Event::timeout) sets in,
-    /// [`Schedule::work`](crate::Schedule::work) starts its ticks. What tasks, hooks and ticks do then is not waited for.
-    /// A renewal or an admission that takes longer than five seconds of real time is not waited for either, until it has
-    /// ended; nor is one that calls this itself. A thread that begins to wait after this has returned waits for the next call.
+    /// Time stops at each moment that a thread waits for, and goes on when that turn is over: a lease is renewed every
+    /// third of its term, [`Run::wait_cancelled`](crate::Run::wait_cancelled) returns, a
+    /// [timeout](crate::Event::timeout) sets in, [`Schedule::work`](crate::Schedule::work) starts its ticks. What
+    /// tasks, hooks and ticks do then is not waited for. A renewal or an admission that takes longer than five seconds
+    /// of real time is not waited for either, until it has ended. Nor is a renewal or an admission that calls this
+    /// itself. A thread that begins to wait after this has returned waits for the next call.
     ///
     /// ```
     /// use std::time::Duration;
@@ -130,15 +131,15 @@ impl ManualClock {
         loop {
             left -= self.0.pass(left);
             if left == 0 {
-                // Whoever was woken last has its turn, too.
+                // The thread that was woken last has its turn, too.
                 drop(self.0.settle());
                 return;
             }
         }
     }
 
-    /// Lets `by` pass at once, as for a process that was stopped, or on a machine that was suspended: nobody has a turn
-    /// before all of it has passed. A lease whose term is over by then is lost.
+    /// Lets `by` pass at once, as for a process that was stopped, or on a machine that was suspended: no thread has a
+    /// turn before all of it has passed. A lease whose term is over by then is lost.
     ///
     /// ```
     /// use std::time::Duration;
@@ -172,20 +173,21 @@ impl fmt::Debug for ManualClock {
     }
 }
 
-/// Where threads wait for moments of a clock.
+/// A place where threads wait for moments of a clock.
 pub(crate) trait Wake: Send + Sync {
-    /// Lets those that wait here look at the clock again. One that is about to sleep must not miss it.
+    /// Lets the threads that wait here read the clock again. A thread that is about to sleep must not miss this.
     fn wake(&self);
 }
 
-/// Time passes on both clocks at once: who reads the one and then the other never finds the second behind the first.
+/// The time of a test. It passes on both clocks at once: a thread that reads one and then the other never finds the
+/// second behind the first.
 pub(super) struct ManualTime {
     moment_nanos: AtomicU64,
-    /// What the wall clock would have shown at the first moment, as it is set now.
+    /// The time that the wall clock would have shown at the first moment, as it is set now.
     set_to_nanos: AtomicI64,
     /// Locked while time moves.
     places: Mutex<Places>,
-    /// Somebody's turn is over.
+    /// Notified when a turn may be over.
     settled: Condvar,
 }
 
@@ -196,7 +198,7 @@ struct Places {
     taken: Vec<(u64, Place)>,
 }
 
-/// Of a thread that waits for moments, or that time waits for.
+/// The place of a thread that waits for moments, or that time waits for.
 struct Place {
     /// `None`: it does not sleep.
     here: Option<Arc<dyn Wake>>,
@@ -212,7 +214,7 @@ enum ThreadState {
     Asleep(Moment),
     /// It has its turn.
     Awake,
-    /// It has had its turn for so long that nobody waits for it.
+    /// Its turn has lasted so long that time does not wait for it any more.
     GivenUp,
 }
 
@@ -229,12 +231,12 @@ impl ManualTime {
         i64::try_from(self.moment_nanos.load(Ordering::SeqCst)).unwrap_or(i64::MAX)
     }
 
-    /// A place for a thread that may sleep here.
+    /// Takes a place for a thread that may sleep here.
     pub(super) fn take_place(&self, here: Arc<dyn Wake>) -> u64 {
         self.take(Place { here: Some(here), thread: None, state: ThreadState::Idle })
     }
 
-    /// It is this thread's turn until it leaves the place.
+    /// Takes a place for this thread, whose turn lasts until it leaves the place.
     pub(super) fn take_turn(&self) -> u64 {
         self.take(Place { here: None, thread: Some(thread::current().id()), state: ThreadState::Awake })
     }
@@ -247,7 +249,8 @@ impl ManualTime {
         number
     }
 
-    /// This thread is about to sleep until then. `false`: that has passed, and it has its turn.
+    /// Notes that this thread is about to sleep until then. `false`: the moment has passed, and the thread has its
+    /// turn.
     pub(super) fn sleeps(&self, place: u64, until: Moment) -> bool {
         let mut places = self.places();
         let sleeps = self.moment() < until;
@@ -271,12 +274,12 @@ impl ManualTime {
         let left = at.map(|at| places.taken.remove(at));
         drop(places);
         self.settled.notify_all();
-        // What it leads to may end with it.
+        // Not under the lock: `here` may end with the place.
         drop(left);
     }
 
-    /// Lets time pass up to the next moment that somebody sleeps until, no longer than `at_most`, and wakes who does. How
-    /// long that was.
+    /// Lets time pass up to the next moment that a thread sleeps until, no longer than `at_most`, and wakes the threads
+    /// of that moment. Returns how long that was.
     fn pass(&self, at_most: u64) -> u64 {
         let mut places = self.settle();
         let next = places.taken.iter().filter_map(|(_, place)| place.sleeps_until()).min();
@@ -287,7 +290,8 @@ impl ManualTime {
         by
     }
 
-    /// Lets so much time pass at once. Where those sleep whose moments have come, each of whom has its turn.
+    /// Lets so much time pass at once. Returns the places where threads sleep whose moments have come: each of them has
+    /// its turn.
     fn skip(&self, by: u64, places: &mut Places) -> Vec<Arc<dyn Wake>> {
         let now = Moment(self.moment().0.saturating_add(by));
         self.moment_nanos.store(now.0, Ordering::SeqCst);
@@ -299,7 +303,7 @@ impl ManualTime {
         .collect()
     }
 
-    /// Waits until everybody's turn is over but that of this thread, which goes on with this.
+    /// Waits until all turns are over but that of this thread. No turn begins while the result is held.
     fn settle(&self) -> MutexGuard<'_, Places> {
         let this = Some(thread::current().id());
         let waits_for = |place: &Place| place.state == ThreadState::Awake && place.thread != this;
@@ -321,7 +325,8 @@ impl ManualTime {
     }
 }
 
-/// Nobody has the places locked: who sleeps here asks for them while it holds what this waits for.
+/// Wakes these, without a lock on the places: a thread that sleeps here takes that lock while it holds the lock that
+/// `Wake::wake` waits for.
 fn wake(due: &[Arc<dyn Wake>]) {
     for here in due {
         here.wake();
@@ -344,7 +349,7 @@ impl Place {
     }
 }
 
-/// In nanoseconds since 1970, kept within what can be counted.
+/// Returns the nanoseconds since 1970, or the nearer end of those that can be counted.
 fn nanos(instant: DateTime<Utc>) -> i64 {
     let end = if instant < DateTime::UNIX_EPOCH { i64::MIN } else { i64::MAX };
     instant.timestamp_nanos_opt().unwrap_or(end)

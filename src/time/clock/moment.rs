@@ -14,7 +14,7 @@ use std::time::Duration;
 pub struct Moment(pub(super) u64);
 
 impl Moment {
-    /// In nanoseconds, which last for 584 years.
+    /// Makes the moment at this time since the start. Its nanoseconds last for 584 years.
     pub(super) fn at(since_start: Duration) -> Self {
         Self(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
     }

@@ -19,7 +19,7 @@ pub(crate) fn to_the_second(instant: DateTime<Utc>) -> String {
     instant.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// What it shows a person, with all instants as the function writes them.
+/// A value as a person reads it, with all instants as the function writes them.
 pub(crate) struct Reading<'a, T>(pub(crate) &'a T, pub(crate) &'a dyn Fn(DateTime<Utc>) -> String);
 
 /// A duration as people type it, exactly: `90s`, `5m`, `1500ms`.

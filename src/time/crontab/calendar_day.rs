@@ -84,8 +84,8 @@ impl Date {
         if day_of_week < MONDAY || day_of_week > FRIDAY {
             return 0;
         }
-        // On a Monday, from the Sunday before it, or the Saturday with which the month begins; on a Friday, to the Saturday
-        // after it, or the Sunday with which the month ends.
+        // On a Monday, from the Sunday before it, or the Saturday that begins the month; on a Friday, to the Saturday
+        // after it, or the Sunday that ends the month.
         let first = match (day_of_week, day) {
             (MONDAY, 2 | 3) => 1,
             (MONDAY, 4..) => day - 1,

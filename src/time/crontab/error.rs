@@ -1,11 +1,12 @@
-//! Why a text is no crontab: what is wrong, where, and what to write instead.
+//! The error for a text that is no crontab: the fault, its place, and what to write instead.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::base::{error::debug_as_display, escape::Quoted};
 
-/// A text that is not a [`Crontab`](crate::time::Crontab). `Display` quotes it, names the field and says what is wrong there.
+/// A text that is not a [`Crontab`](crate::time::Crontab). `Display` quotes it, names the field and describes the
+/// fault.
 ///
 /// ```
 /// use soloist::time::Crontab;
@@ -39,8 +40,8 @@ impl CrontabError {
         Self::new(text, part, format_args!("{what} (column {column})"))
     }
 
-    /// Which bytes of the text are wrong: one item of a list where it is one, all of them where it is none in
-    /// particular.
+    /// Returns the bytes of the text that are wrong: a single item or word if the fault is in there, else the whole
+    /// text.
     ///
     /// ```
     /// use soloist::time::Crontab;

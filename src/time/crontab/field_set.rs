@@ -21,7 +21,7 @@ pub(super) const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// One of the five fields.
+/// A field of a crontab line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Minute,
@@ -113,7 +113,7 @@ impl FieldSet {
         }
         let mut bits = 1 << low;
         let mut at = low;
-        // By what is left of the range, so that no step can be too large.
+        // Compares the step with the rest of the range, so that no step can be too large.
         while high - at >= step {
             at += step;
             bits |= 1 << at;

@@ -61,7 +61,7 @@ fn nickname(text: &str) -> Result<[FieldSet; 5], CrontabError> {
     Err(CrontabError::new(text, name, what))
 }
 
-/// What is wrong in a field, and which part of the text that is.
+/// A fault in a field, and the part of the text that has it.
 struct BadPart<'a> {
     part: &'a str,
     what: String,
@@ -222,7 +222,7 @@ fn read_day_of_calendar<'a>(item: &'a str, day: &'a str) -> Result<u32, BadPart<
     Ok(day % 7)
 }
 
-/// For those who know these items from Quartz.
+/// A hint for users who know these items from Quartz.
 const FROM_SUNDAY: &str = "Sunday is 0 or 7 here, Friday 5 (Quartz counts from Sunday 1, so that its Friday is 6)";
 
 /// Returns the parts of a text between ASCII characters. The search in `str::split` is made for long texts, and these have a few
@@ -269,13 +269,15 @@ fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, Ba
     })
 }
 
-/// A number that is larger than any field has is as good as any other such number.
+/// Reads a number. A number that is too large for the type becomes its maximum, which is above the limits of all
+/// fields, too.
 fn digits(text: &str) -> Option<u32> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(u32::MAX))
 }
 
-/// With a field too many or too few the numbers stand in the wrong places, and the fault is not what is wrong.
+/// Returns the error for this fault. With a field too many or too few the numbers stand in the wrong places, and the
+/// error is about the count of the fields.
 #[cold]
 fn refusal(text: &str, fault: &BadPart<'_>) -> CrontabError {
     let is_fault = lists(text).count() == Field::ALL.len() && zone_in(text).is_none();

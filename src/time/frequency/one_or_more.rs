@@ -1,7 +1,7 @@
 //! One of something, or a list of it.
 
-/// What a word of the timetable takes where one is meant most of the time, and sometimes several: a minute or a day of
-/// the week, an array or a [`Vec`] of them.
+/// The argument of a word of the timetable that mostly takes a single value, and sometimes several: a minute or a day
+/// of the week, an array or a [`Vec`] of them.
 ///
 /// ```
 /// use soloist::time::OneOrMore;

@@ -16,7 +16,7 @@ pub(crate) fn time_of_day(text: &str) -> Result<NaiveTime, String> {
     })
 }
 
-/// The minutes of the day from `start` to `end`, or all but these.
+/// Makes the window of the minutes of the day from `start` to `end`, or of all but these.
 pub(crate) fn window(start: &str, end: &str, is_excluded: bool) -> Result<Window, String> {
     Ok(Window { first: minute_of(time_of_day(start)?), last: minute_of(time_of_day(end)?), is_excluded })
 }

@@ -1,4 +1,4 @@
-//! What was said about when an event is due, and whether it makes a timetable.
+//! The settings that say when an event is due, and whether they make a timetable.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::time::timetable::occurrences::Seconds;
 use crate::time::timetable::{clock_change::ClockChange, interval::Interval, jitter::Jitter, span::Span};
 use crate::time::{crontab::Crontab, timetable::Timetable, zone::Zone};
 
-/// When an event is due, as far as it was said: by an expression, or field by field.
+/// The settings that say when an event is due: an expression, or fields that were set one by one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TimetableSpec {
     /// With its text, for messages.
@@ -162,7 +162,7 @@ impl TimetableSpec {
         }
     }
 
-    /// What was said, complete or not.
+    /// Returns the settings, complete or not.
     #[cfg(test)]
     pub(crate) fn spelt_out(&self) -> (Crontab, Option<Duration>) {
         let of_expression = self.expression.as_ref().map(|(expression, _)| expression.times.crontab);

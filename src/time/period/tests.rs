@@ -75,7 +75,7 @@ fn clocks_that_are_set_make_two_hours_of_one_and_leave_days_weeks_and_months_who
         (Day, "America/Havana", "2024-11-03T05:30:00Z", "day@2024-11-03T00:00:00-04:00", "2024-11-04T05:00:00Z"),
         (Day, "America/Sao_Paulo", "2018-02-18T02:30:00Z", "day@2018-02-17T00:00:00-02:00", "2018-02-18T03:00:00Z"),
         (Hour, "America/Sao_Paulo", "2018-02-18T02:30:00Z", "hour@2018-02-17T23:00:00-03:00", "2018-02-18T03:00:00Z"),
-        // A day of which the last hour came again, after a minute of the next: each is one all the same.
+        // A day whose last hour came again, after a minute of the next day: each is one all the same.
         (Day, "America/St_Johns", "2010-11-07T02:29:00Z", "day@2010-11-06T00:00:00-02:30", "2010-11-07T03:30:00Z"),
         (Day, "America/St_Johns", "2010-11-07T02:31:00Z", "day@2010-11-06T00:00:00-02:30", "2010-11-07T03:30:00Z"),
         (Day, "America/St_Johns", "2010-11-07T02:30:59Z", "day@2010-11-07T00:00:00-02:30", "2010-11-08T03:30:00Z"),
@@ -90,7 +90,7 @@ fn clocks_that_are_set_make_two_hours_of_one_and_leave_days_weeks_and_months_who
     }
 }
 
-/// What a person does: writes down the local time of each minute, and looks which of them have the same hour or date.
+/// Does as a person would: writes down the local time of each minute, and finds the minutes of one hour or date.
 #[test]
 #[cfg(feature = "tzdata")]
 fn instants_share_a_permit_exactly_if_they_show_the_same_civil_period() {

@@ -1,6 +1,6 @@
-//! What happens to an event when the clocks of its zone change.
+//! The rules for an event when the clocks of its zone change.
 
-/// What becomes of an event's times when the clocks of its zone are set forward or back; see
+/// The rule for an event's times when the clocks of its zone are set forward or back; see
 /// [`Event::on_clock_change`](crate::Event::on_clock_change).
 ///
 /// The default does as cronie does: times of the day are kept, and what names no time of the day follows real time. In
@@ -18,7 +18,7 @@
 /// first. The second begins with `*`, and so follows the clocks, as they show the hour or not. The third is due each hour of
 /// real time, and the last is not touched.
 ///
-/// Whatever the rule, an occurrence is an instant, the same on all servers, however often clocks show it.
+/// Under every rule, an occurrence is an instant, equal on all servers, however often clocks show it.
 ///
 /// ```
 /// use chrono::{DateTime, Utc};
@@ -45,13 +45,14 @@ pub enum ClockChange {
     /// time, as [`AsShown`](Self::AsShown) says.
     #[default]
     AsCron,
-    /// Each time of the day once: what the clocks left out runs right after the change, once however many of its times
-    /// they left out; what they show again is not run again.
+    /// Each time of the day once: the event runs right after a change that left out times of it, once however many
+    /// these are. Times that the clocks show again do not run again.
     ///
-    /// That holds for changes of up to three hours. A zone that skips more, as Samoa did with the whole 30th of December
-    /// 2011 when it crossed the date line, has not lost those hours: nothing is made up for. One that goes back by more
-    /// begins anew.
+    /// That holds for changes of up to three hours. A zone that skips more, as Samoa did with the whole 30th of
+    /// December 2011 when it crossed the date line, has not lost those hours: nothing is made up for. A zone that goes
+    /// back by more begins anew.
     Once,
-    /// Whenever the clocks show a time of the event: what they leave out does not come, what they show twice comes twice.
+    /// Whenever the clocks show a time of the event: a time that the clocks leave out does not come, a time that they
+    /// show twice comes twice.
     AsShown,
 }

@@ -8,7 +8,7 @@ use super::search::nearest_due;
 use crate::time::crontab::field_set::{Field, FieldSet, InField};
 use crate::time::{zone::Zone, zone::changes::Change};
 
-/// No two offsets that one zone has had, or that tables foresee, are further apart: a day, when it moved to the other
+/// No zone has had two offsets that are further apart, and no table foresees them: a day, when it moved to the other
 /// side of the date line, and an hour or two of daylight saving.
 const REACH: i64 = 26 * 3600;
 
@@ -17,7 +17,7 @@ const REACH: i64 = 26 * 3600;
 pub(crate) struct Occurrences<'a> {
     pub(crate) times: &'a [CivilTimes],
     pub(crate) zone: &'a Zone,
-    /// Whether each time of the day comes once, whatever the clocks show.
+    /// Whether each time of the day comes once, also if the clocks leave it out or repeat it.
     pub(crate) once: bool,
     pub(crate) seconds: Seconds,
 }
@@ -140,7 +140,7 @@ impl Occurrences<'_> {
     // The rule for times that come once, for these searches and for ticks. Minutes that the clocks show again are not due. In the
     // first minute that they have not shown before, what the change left out is due, too.
 
-    /// Returns the change around this second, if it decides what is due.
+    /// Returns the change around this second, if it decides which times are due.
     pub(crate) fn small_change(self, second: i64) -> Option<Change> {
         if self.once { self.zone.small_change(second) } else { None }
     }

@@ -53,7 +53,7 @@ fn a_time_that_comes_twice_is_found_twice_from_far_away_too() {
     assert_around("30 2 25 10 *", berlin, "2025-10-25T00:30:00Z", "2026-01-01T00:00:00Z", "2026-10-25T00:30:00Z");
     assert_around("30 2 25 10 *", berlin, "2026-10-25T00:30:00Z", "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z");
     assert_around("30 2 25 10 *", berlin, "2026-10-25T01:30:00Z", "2027-01-01T00:00:00Z", "2027-10-25T00:30:00Z");
-    // And one that a change leaves out is not found at all.
+    // And a time that a change leaves out is not found at all.
     assert_around("30 2 29 3 *", berlin, "2025-03-29T01:30:00Z", "2026-03-29T01:00:00Z", "2027-03-29T00:30:00Z");
 }
 
@@ -169,7 +169,7 @@ fn before_1970_and_after_2100_nothing_is_known() {
     assert_eq!(last.previous(instant("4000-02-01T00:00:00Z")), Some(instant("2100-12-31T23:59:00Z")));
 }
 
-/// Of three hours exactly, after which nothing is left of it.
+/// Checks a change of three hours exactly: after them nothing is left of it.
 #[test]
 #[cfg(feature = "tzdata")]
 fn the_largest_change_ends_with_its_last_second() {
@@ -275,8 +275,9 @@ fn what_is_next_is_what_ticks_find_and_what_was_previous_too() {
     }
 }
 
-/// The `cron` crate reads the same lists of numbers where clocks never change. It knows only days that both fields name, so
-/// that days that either names are two of its schedules; of `L` it knows nothing, and is not asked.
+/// Compares with the `cron` crate, which reads lists of numbers alike where clocks never change. It knows only days
+/// that both fields name, so that days that either names are two of its schedules. It does not know `L`, and is not
+/// asked for it.
 #[test]
 fn where_clocks_never_change_the_cron_crate_finds_the_same_times() {
     let mut random = fastrand::Rng::with_seed(2101);

@@ -1,4 +1,4 @@
-//! In which minutes of the day an event may run, whatever its timetable says.
+//! The minutes of the day that an event may run in: its timetable is limited to them.
 
 use std::fmt;
 

@@ -57,7 +57,8 @@ impl Zone {
         None
     }
 
-    /// Returns the earlier instant at which its clocks showed what they show at this one, if they were set back between.
+    /// Returns the earlier instant at which its clocks showed the time that they show at this one, if they were set
+    /// back in between.
     #[cfg(feature = "cli")]
     pub(crate) fn first_showing(&self, instant: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let second = instant.timestamp();

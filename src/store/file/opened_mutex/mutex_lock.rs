@@ -16,7 +16,8 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// The end of the wait, in which there are no pauses: other processes may lock the file again and again, and leave it free for moments.
+/// The last part of the wait, without pauses: other processes may lock the file again and again, and leave it free for
+/// moments.
 const WITHOUT_PAUSES: Duration = Duration::from_secs(1);
 
 /// A locked file. It is unlocked when this is dropped.
