@@ -161,7 +161,7 @@ fn what_remains_ends_with_the_lease_or_the_timeout_whichever_is_first() {
     assert_eq!(remaining(|event| event), [None; 3]);
     assert_eq!(remaining(|event| event.without_overlapping_for(15 * SECOND)), [Some(15), Some(5), Some(0)]);
     assert_eq!(remaining(|event| event.timeout(15 * SECOND)), [Some(15), Some(5), Some(0)]);
-    let both = |event: Event| event.without_overlapping_for(25 * SECOND).timeout(35 * SECOND);
+    let both = |event: Event| event.without_overlapping_for(25 * SECOND).timeout(25 * SECOND);
     assert_eq!(remaining(both), [Some(25), Some(15), Some(5)]);
     let both = |event: Event| event.without_overlapping_for(35 * SECOND).timeout(25 * SECOND);
     assert_eq!(remaining(both), [Some(25), Some(15), Some(5)]);

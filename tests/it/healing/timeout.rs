@@ -92,9 +92,8 @@ fn a_task_that_ends_in_time_is_no_failure() {
 #[test]
 fn the_first_reason_to_stop_is_the_one_that_is_told() {
     let clock = ManualClock::at(noon());
-    for (term, limit, expected) in
-        [(20, 30, CancelReason::LeaseLost), (30, 20, CancelReason::TimedOut), (30, 30, CancelReason::LeaseLost)]
-    {
+    // A timeout beyond a fixed term is refused.
+    for (term, limit, expected) in [(30, 20, CancelReason::TimedOut), (30, 30, CancelReason::LeaseLost)] {
         let moved = clock.clone();
         let task = move |run: &Run| {
             moved.advance(HOUR);
