@@ -216,7 +216,8 @@ fn a_run_in_order_costs_one_round_trip_and_few_bytes() {
         assert!(each <= limit, "{each} of {figure} each, where {limit} were enough");
     };
     at_most(1.05, "total_reads_processed:");
-    at_most(540.0, "total_net_input_bytes:");
+    // 34 of them are the timetable, which other servers compare with theirs.
+    at_most(580.0, "total_net_input_bytes:");
     at_most(52.0, "total_net_output_bytes:");
 }
 
@@ -227,6 +228,6 @@ fn a_run_in_the_background_costs_a_tenth_of_a_round_trip_and_few_bytes() {
         assert!(each <= limit, "{each} of {figure} each, where {limit} were enough");
     };
     at_most(0.1, "total_reads_processed:");
-    at_most(260.0, "total_net_input_bytes:");
+    at_most(265.0, "total_net_input_bytes:");
     at_most(2.0, "total_net_output_bytes:");
 }
