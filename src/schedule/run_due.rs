@@ -252,7 +252,9 @@ impl Schedule {
             planned_runs = Self::with_missed(plan, planned_runs, &context);
         }
         for of_event in planned_runs.chunk_by_mut(is_one_event).filter(|runs| runs.len() > 1) {
-            of_event.iter_mut().for_each(|planned| planned.is_backlog = true);
+            for planned in of_event {
+                planned.is_backlog = true;
+            }
         }
         if let Some(pauses) = &context.pauses {
             pauses.watch(planned_runs.iter().filter_map(PlannedRun::own_pause_to_read).cloned().collect());

@@ -56,7 +56,9 @@ impl Registry {
     #[cfg(feature = "cli")]
     pub(super) fn plan_one(self: &Arc<Self>, event: usize, occurrence: DateTime<Utc>) -> TickPlan {
         let Definition { timetable, catch_up, .. } = &*self.events[event];
-        catch_up.iter().for_each(|catch_up| catch_up.begin(occurrence));
+        if let Some(catch_up) = catch_up {
+            catch_up.begin(occurrence);
+        }
         let tick = timetable.tick(occurrence, occurrence);
         TickPlan { registry: Arc::clone(self), now: occurrence, due: vec![(event, tick)], maybe_missed: Vec::new() }
     }

@@ -86,11 +86,14 @@ impl TimetableSpec {
     /// Sets all of it. `text` is for messages: expressions whose sets are equal are one.
     pub(crate) fn set_expression(&mut self, expression: impl Into<Expression>, text: String) -> Result<(), String> {
         let expression = expression.into();
-        match self.expression.replace((expression, text.clone())) {
-            Some((before, text_before)) if before != expression => {
+        match &self.expression {
+            Some((before, text_before)) if *before != expression => {
                 Err(format!("two crontabs say when it is due, `{text_before}` and `{text}`: leave one of them out"))
             }
-            _ => Ok(()),
+            _ => {
+                self.expression = Some((expression, text));
+                Ok(())
+            }
         }
     }
 

@@ -26,7 +26,7 @@ impl Jitter {
     )]
     pub(crate) fn of(self, occurrence: i64) -> i64 {
         let random = split_mix_64(self.seed ^ occurrence.cast_unsigned());
-        let high_half = (u128::from(random) * (u128::from(self.longest) + 1) >> 64) as u32;
+        let high_half = ((u128::from(random) * (u128::from(self.longest) + 1)) >> 64) as u32;
         high_half.into()
     }
 
