@@ -157,12 +157,9 @@ struct Options {
 }
 
 impl Options {
-    /// Reads the arguments. `None`: they ask for help.
-    fn parse() -> Result<Option<Self>, Box<dyn Error>> {
-        use lexopt::prelude::*;
-
-        let mut store = None;
-        let mut options = Self {
+    /// Returns the options that no argument sets.
+    fn without_arguments() -> Result<Self, Box<dyn Error>> {
+        Ok(Self {
             store: String::new(),
             create_table: false,
             event: "report".into(),
@@ -202,7 +199,15 @@ impl Options {
             loops: false,
             named: None,
             run_log: None,
-        };
+        })
+    }
+
+    /// Reads the arguments. `None`: they ask for help.
+    fn parse() -> Result<Option<Self>, Box<dyn Error>> {
+        use lexopt::prelude::*;
+
+        let mut store = None;
+        let mut options = Self::without_arguments()?;
         let mut arguments = lexopt::Parser::from_env();
         while let Some(argument) = arguments.next()? {
             match argument {
