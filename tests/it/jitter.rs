@@ -63,7 +63,7 @@ fn the_starts_are_those_of_each_version() {
 #[test]
 fn a_jitter_that_is_too_long_is_refused_with_the_figures() {
     let event = || Event::call("e", |_| {});
-    for (event, message) in vec![
+    for (event, message) in [
         (
             event().every_five_minutes().jitter(seconds(300)),
             "`jitter(5m)`: use whole seconds, from 1s on and less than both the 5m between two of its occurrences and its claim \
@@ -93,7 +93,7 @@ fn a_jitter_that_is_too_long_is_refused_with_the_figures() {
         let error = Schedule::in_process().add(event).expect_err(message);
         assert_eq!((error.to_string(), error.kind()), (format!("event `e`: {message}"), AddErrorKind::OutOfRange));
     }
-    for event in [event().every_five_minutes().jitter(seconds(299)), event().daily().jitter(HOUR - seconds(1))] {
+    for event in [event().every_five_minutes().jitter(seconds(299)), event().daily().jitter(seconds(3599))] {
         Schedule::in_process().add(event).expect("it is in order");
     }
     let twice = event().daily().jitter(MINUTE).jitter(2 * MINUTE);
@@ -142,7 +142,7 @@ fn each_occurrence_starts_once_in_a_fleet_and_not_before_its_start() {
         let clock = ManualClock::at(begin);
         let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
         schedule.add(build).expect("it is in order");
-        let event = schedule.names().next().expect("it was added").to_owned();
+        let event = schedule.names().next().expect("it was added");
 
         let mut ticks: Vec<(DateTime<Utc>, Tick)> = Vec::new();
         let mut last = begin;

@@ -92,7 +92,9 @@ fn two_processes_share_a_day(store: &str) {
         let told = format!("{protection}\n{store}\n{}", runs.display());
         let test = "backfill::two_operators::an_operator_does_as_it_is_told";
         let mut operators = [(); 2].map(|()| started_again(test, ORDER, &told));
-        operators.iter_mut().for_each(|operator| operator.waits_until_it_says("it has a plan"));
+        for operator in &mut operators {
+            operator.waits_until_it_says("it has a plan");
+        }
         operators.iter_mut().for_each(crate::fork::StartedAgain::send_word);
         for mut operator in operators {
             operator.waits_until_it_says("it has ended");

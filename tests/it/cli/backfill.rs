@@ -24,7 +24,7 @@ fn a_range_is_shown_first_then_run_and_is_on_record_as_a_backfill() {
     assert!(ran.contains("Z carts:remind for 2025-03-02T10:02:00Z: started under token "), "{ran}");
     assert!(ran.ends_with("\n3 of 3 ran\n"), "{ran}");
     let occurrences =
-        |minutes: &[&str]| minutes.iter().map(|it| format!("2025-03-02T10:{it}:00Z\n")).collect::<String>();
+        |minutes: &[&str]| minutes.iter().flat_map(|it| ["2025-03-02T10:", it, ":00Z\n"]).collect::<String>();
     assert_eq!(place.read("log"), occurrences(&["02", "03", "04"]));
 
     succeeds(quick(&mut place.schedule(&words("-y"))));
