@@ -17,7 +17,7 @@ use crate::schedule::{schedule::Schedule, shutdown::Shutdown};
 use crate::time::clock::Clock;
 use crate::time::zone::Zone;
 
-/// Carries out the command. `listen` begins to listen to signals.
+/// Runs the command. `listen` begins to listen to signals.
 pub(super) fn backfill(
     schedule: Schedule,
     arguments: &ArgMatches,
