@@ -37,8 +37,8 @@ fn occurrences(report: &Report) -> Vec<DateTime<Utc>> {
     report.entries().iter().map(Entry::occurrence).collect()
 }
 
-/// Worked out by another program, from the published FNV-1a and `SplitMix64`. These values never change: servers of two versions
-/// would start one occurrence at two times.
+/// Compares the starts with those that another program computed, from the published FNV-1a and `SplitMix64`. They never change:
+/// servers of two versions would start one occurrence at two times.
 #[test]
 fn the_starts_are_those_of_each_version() {
     for (name, occurrence, longest, delay) in [
@@ -128,8 +128,8 @@ fn random_event(random: &mut Rng) -> Event {
     event.jitter(seconds(random.u64(1..shortest)))
 }
 
-/// One server ticks in the way of cron, at any second of each minute, one in the way of a loop, and one every few seconds. Ticks of
-/// the latter two are left out.
+/// Ticks one server as cron does, at any second of each minute, one as a loop does, and one every few seconds. The latter two miss
+/// some ticks.
 #[test]
 fn each_occurrence_starts_once_in_a_fleet_and_not_before_its_start() {
     const MINUTES: i64 = 200;
@@ -189,7 +189,7 @@ fn each_occurrence_starts_once_in_a_fleet_and_not_before_its_start() {
     }
 }
 
-/// Nothing tells these ticks which occurrences have run: only that one comes in each minute.
+/// Ticks once in each minute, without a claim that shows which occurrences have run.
 #[test]
 fn a_tick_in_each_minute_finds_each_start_once_without_claims() {
     let mut random = Rng::with_seed(441);

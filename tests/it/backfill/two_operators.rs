@@ -19,7 +19,7 @@ use crate::sql::SqlServer;
 /// The environment variable of an operator: the event's protection, the store, and the file for its runs.
 const ORDER: &str = "SOLOIST_TEST_BACKFILL";
 
-/// How many minutes the backfill of an event has.
+/// Returns the number of minutes that the backfill of an event has.
 fn minutes(protection: &str) -> u32 {
     if protection == "leased" { 60 } else { 24 * 60 }
 }

@@ -63,7 +63,7 @@ fn a_dropped_tick_ends_the_wait_of_a_future() {
         .expect("it is released");
 }
 
-/// The looks at the store take about a second, so that six hours are not waited for.
+/// Asks the store about once a second, so that the wait of six hours ends early.
 #[test]
 fn a_pause_of_the_schedule_or_of_the_event_ends_the_wait() {
     for (pauses_event, place) in [(false, PLACES[0]), (true, PLACES[1])] {
@@ -107,7 +107,7 @@ fn a_pause_that_begins_in_an_attempt_is_found_before_the_next() {
     assert_eq!((ran(&report, "import").attempts(), ran(&report, "import").no_retry()), (1, Some(NoRetry::Paused)));
 }
 
-/// Its lease is renewed after twenty seconds only; the store is asked for requests to stop every second meanwhile.
+/// Renews the lease after twenty seconds only; the store is asked for requests to stop every second meanwhile.
 #[test]
 fn an_operator_who_unlocks_ends_the_wait() {
     for place in PLACES {

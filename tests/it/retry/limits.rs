@@ -87,7 +87,7 @@ fn a_missed_occurrence_is_retried_until_the_occurrence_after_its_tick() {
     assert_eq!(diary.lines(), ["13:00 13:35:00", "13:00 13:55:00"]);
 }
 
-/// A command that is not there leaves its occurrence to another server, unless an attempt of it was made.
+/// Leaves the occurrence of a command that does not exist to another server, unless an attempt of it was made.
 #[cfg(unix)]
 #[test]
 fn an_attempt_that_could_not_be_started_leaves_its_occurrence_to_nobody() {

@@ -125,7 +125,7 @@ fn a_process_that_shuts_down_between_two_attempts_releases_at_once(server: &Serv
 
 const EXITS: &str = "SOLOIST_TEST_RETRY_EXITS";
 
-/// The child of the next test: its run waits on a worker thread, and its main thread exits.
+/// Plays the child of the next test: its run waits on a worker thread, and its main thread exits.
 #[test]
 fn a_child_exits_while_its_run_waits() {
     let Ok(url) = std::env::var(EXITS) else { return };
