@@ -97,7 +97,7 @@ fn an_occurrence_is_backfilled_once_in_thirty_days_unless_it_is_wanted_again() {
     let place = Place::new();
     let operator = || place.schedule(place.event());
     let (one, other) = (operator(), operator());
-    // Both see what is open, and one of them is quicker.
+    // Both see the open occurrences, and one of them is quicker.
     let (first, second) = (plan(&one, "08:00", "11:00"), plan(&other, "10:00", "12:00"));
     assert_eq!(skips(&first.run()), [] as [&str; 0]);
     assert_eq!(skips(&second.run()), ["10:00 ran_elsewhere"]);

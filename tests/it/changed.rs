@@ -160,7 +160,7 @@ fn change_in_real_time<W: Send + 'static>(
     });
     until(|| !done.times_of("control").is_empty()).unwrap();
     let now = || Clock::system().now();
-    // The times of the guest: just before and just after it was added, and the same of its removal.
+    // The times of the guest: just before and just after it was added, and just before and just after it was removed.
     let mut times: Vec<[DateTime<Utc>; 4]> = Vec::new();
     let mut added: Option<[DateTime<Utc>; 2]> = None;
     for number in 1..=CHANGES {

@@ -75,7 +75,7 @@ mod memory {
     soloist::contract_tests!(Memory::new());
 }
 
-/// A store with the three methods that it must have, which answers one call after another, each late: as one that writes a file anew
+/// A store with the three required methods, which answers one call after another, each late: like a store that writes its file anew
 /// at each call, on a busy machine.
 mod slow {
     use std::sync::{Arc, Mutex};

@@ -276,7 +276,7 @@ fn tell_of_applications() {
     }
 }
 
-/// Tells of a run that succeeds in its second attempt, and of one that is not retried again because of a shutdown.
+/// Tells of a run that succeeds in its second attempt, and of a run that is not retried again because of a shutdown.
 fn tell_of_retries() {
     let shutdown = Shutdown::new();
     let schedule = Schedule::in_process().with_shutdown(&shutdown);

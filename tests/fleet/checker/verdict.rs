@@ -28,7 +28,7 @@ pub(crate) enum Count {
     Futures,
     LatePolls,
     PollsInFlight,
-    /// Attempts after the first of their run; and waits for one that something ended.
+    /// Attempts after the first of their run; and waits for an attempt that something ended.
     Retries,
     WaitsEnded,
     /// Servers that came second with an occurrence that waits; and that found the queue full.

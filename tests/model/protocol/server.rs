@@ -37,7 +37,7 @@ pub(crate) enum Phase {
     Crashed,
 }
 
-/// The attempts of a run, of which there are two at most.
+/// The attempts of a run: two at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Attempt {
     First,
