@@ -23,7 +23,7 @@ impl Event {
     /// schedule
     ///     .add(Event::call("reports:generate", |_| {}).every_minute().environments(["production", "staging"]))?
     ///     .add(Event::call("invoices:send", |_| {}).every_minute().environments(["production"]))?;
-    /// assert!(schedule.due(chrono::Utc::now()).eq(["reports:generate"]));
+    /// assert!(schedule.due(chrono::Utc::now()).eq(["reports:generate".into()]));
     /// let entry = schedule.run_event("invoices:send", chrono::Utc::now())?;
     /// assert!(matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered(_))));
     /// # Ok(())
