@@ -46,7 +46,8 @@ pub enum SkipReason {
     },
     /// Another server, or another tick, waits in the [queue](crate::Event::on_overlap) with this occurrence.
     Queued(Option<Holder>),
-    /// A run of the event is still running, and as many occurrences wait as may wait.
+    /// As many occurrences wait as may wait. The holder is the run that they wait for; between two runs, and while the event
+    /// is paused, there is none.
     QueueFull(Option<Holder>),
     /// The occurrence waited for as long as [`within`](crate::Event::within) allows, and could not start.
     QueuedTooLong(Option<Holder>),
@@ -232,6 +233,7 @@ impl Reading<'_, SkipReason> {
                 write!(f, "still running after {}: {}", HumanDuration(*running_for), Reading(holder, time))
             }
             SkipReason::Queued(holder) => with_holder(f, "queued elsewhere", holder),
+            SkipReason::QueueFull(None) => f.write_str("the queue is full"),
             SkipReason::QueueFull(holder) => with_holder(f, "still running, and the queue is full", holder),
             SkipReason::QueuedTooLong(holder) => {
                 with_holder(f, "waited as long as `within` allows, and the run before it is still running", holder)

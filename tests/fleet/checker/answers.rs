@@ -17,7 +17,12 @@ pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict)
             "overlapping" => {
                 case.has_lease() && case.history.on_overlap == OnOverlap::Skip && meets_a_live_lease(case, skip)
             }
-            "queued" | "queue_full" => case.history.on_overlap != OnOverlap::Skip && meets_a_waiter(case, skip),
+            "queued" => case.history.on_overlap != OnOverlap::Skip && meets_a_waiter(case, skip),
+            // Between two runs it names no holder. Whether the queue was full is another rule.
+            "queue_full" => {
+                matches!(case.history.on_overlap, OnOverlap::Queue(_))
+                    && (skip.holder.is_none() || meets_a_live_lease(case, skip))
+            }
             "replaced" => case.history.on_overlap == OnOverlap::Replace && meets_a_later_one(case, skip),
             "ran_elsewhere" => case.has_claim() && meets_a_claim(case, skip),
             "paused" => meets_a_pause(case, skip),

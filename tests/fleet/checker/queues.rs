@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{At, Case, Count, Run, Skip, Verdict, Why, beginning, describe};
 use crate::history::{Life, nanoseconds};
+use crate::worker_log::Line;
 
 /// How long after the end of the run before it a waiter may start, in addition to a term.
 const SOON: Duration = Duration::from_secs(2);
@@ -73,14 +74,8 @@ fn has_waited(case: &Case<'_>, run: &Run<'_>) -> bool {
 pub(super) fn meets_a_waiter(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let is_it = |life: &&Life| Some(life.pid) == skip.holder;
     let tells = |life: &Life, at: At| {
-        let of_this = |event: &str, occurrence: &str| {
-            if skip.reason == "queue_full" {
-                case.share(event, skip.event)
-            } else {
-                (event, occurrence) == (skip.event, skip.occurrence)
-            }
-        };
-        life.lines.iter().any(|line| of_this(&line.event, &line.occurrence) && at <= line.at)
+        let of_this = |line: &Line| (&*line.event, &*line.occurrence) == (skip.event, skip.occurrence);
+        life.lines.iter().any(|line| of_this(line) && at <= line.at)
     };
     let asked = skip.since.saturating_sub(case.slack() + case.term_of_the_waiting());
     case.history.lives.iter().filter(is_it).any(|life| life.was_killed() || tells(life, asked))

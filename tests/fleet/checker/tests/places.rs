@@ -24,7 +24,7 @@ const ONE_WAITS: &str = "
     2     5 skipped 0 ran_elsewhere by 1
     1  1000 end     0
     1  1001 skipped 1 queued by 2
-    1  1002 skipped 2 queue_full by 2
+    1  1002 skipped 2 queue_full
     2  1500 start   1 token 2
     2  1510 end     1
     2  1600 start   2 token 3
@@ -53,7 +53,7 @@ fn left(when_full: u64, last: &str) -> Doctored {
          2     5 start   0 token 1
          2     6 end     0
          1 {} skipped 1 queued by 2
-         1 {when_full} skipped 2 queue_full by 2
+         1 {when_full} skipped 2 queue_full
          2    10 {last}",
         when_full - 1
     );
@@ -81,7 +81,7 @@ fn the_place_of_a_killed_waiter_is_held_for_a_term() {
             1     0 start   0 token 1
             2     5 skipped 0 ran_elsewhere by 1
             1  1000 end     0
-            1  5200 skipped 1 queue_full by 2";
+            1  5200 skipped 1 queue_full";
         let mut killed = queue(1, text).killed(2, 900);
         killed.0.minute = Duration::from_millis(since);
         killed
@@ -98,7 +98,7 @@ fn a_place_that_was_taken_without_an_answer_is_held_for_a_term() {
         2  1600 skipped 1 store_unavailable
         1  2000 end     0
         1  2001 skipped 1 queued by 2
-        1  2002 skipped 2 queue_full by 2
+        1  2002 skipped 2 queue_full
         2  2100 start   2 token 2
         2  2110 end     2";
     let cut_off = |places, from, until| full(places, text).with(Kind::ReplyDropped, from, until, None);
@@ -114,7 +114,7 @@ fn events_that_share_a_mutex_share_its_places() {
         1     0 skipped 0 ran_elsewhere by 2 of other
         2     5 skipped 0 ran_elsewhere by 1
         1  1100 end     0
-        1  1102 skipped 1 queue_full by 2
+        1  1102 skipped 1 queue_full
         1  1102 skipped 1 queued by 2 of other
         2  1200 start   0 token 2 of other
         2  1210 end     0 of other

@@ -53,7 +53,7 @@ fn what_waits_in_vain_has_its_reason() {
 }
 
 #[test]
-fn whoever_finds_a_queue_has_met_somebody_in_it() {
+fn a_full_queue_names_a_run_or_nobody() {
     let alone = "
         1     0 start   0 token 1
         2     5 skipped 0 ran_elsewhere by 1
@@ -62,6 +62,8 @@ fn whoever_finds_a_queue_has_met_somebody_in_it() {
         1 60100 end     1
         2 60005 skipped 1 queue_full by 7";
     queues(alone).fails_with("skipped report of");
+    queues(&alone.replace("by 7", "by 1")).passes();
+    queues(&alone.replace("by 7", "")).passes();
     Doctored::of(Protection::Both, &alone.replace("by 7", "by 1")).fails_with("skipped report of");
 }
 
