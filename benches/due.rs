@@ -1,5 +1,5 @@
 //! Ticks in memory whose report is kept: what metrics add to a hundred due events, and a thousand in the background beside one
-//! after another. And ticks in which nothing is due, of each kind of timetable.
+//! after another. And ticks without a due event, of each kind of timetable.
 //!
 //! On the system's clock, as in life, and in turns, tick by tick: a machine's speed changes within a second.
 
@@ -110,7 +110,7 @@ fn background(criterion: &mut Criterion) {
     );
 }
 
-/// Measures ticks in which nothing is due: of crontabs, of schedules with seconds, of intervals, and of crontabs with a jitter.
+/// Measures ticks without a due event: of crontabs, of schedules with seconds, of intervals, and of crontabs with a jitter.
 fn idle(criterion: &mut Criterion) {
     const EVENTS: u32 = 10_000;
     // The 1st of January 2026, a Thursday, at 12:00.

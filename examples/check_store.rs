@@ -17,7 +17,7 @@ impl Harness for AtUrl {
         soloist::connect(&self.0).expect("the url was tried before the suite began")
     }
 
-    /// Returns the address, with which the cases with several processes start this program again.
+    /// Returns the address of the store. Cases with several processes start this program again with that address.
     fn address(&self) -> Option<String> {
         Some(self.0.clone())
     }

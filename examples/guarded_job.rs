@@ -7,7 +7,7 @@
 //! ExecStart=/usr/local/bin/guarded_job redis://cache.internal
 //! ```
 //!
-//! Start it twice at once to see that one of the two is refused:
+//! Start it twice at once: the second one is refused.
 //!
 //! ```text
 //! cargo run --example guarded_job & cargo run --example guarded_job; wait

@@ -51,7 +51,7 @@ pub(crate) struct Spread {
 }
 
 impl<'a> Work<'a> {
-    /// Makes a kind of work. The title says to which thing a value belongs: "…, each event".
+    /// Makes a kind of work. The title names the unit that a value is for: "…, each event".
     pub(crate) fn new(title: impl Into<String>, unit: Unit) -> Self {
         Self { title: title.into(), unit, contenders: Vec::new() }
     }

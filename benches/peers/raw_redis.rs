@@ -70,7 +70,7 @@ impl RawRedis {
         self.release(call, &keys[2..3]);
     }
 
-    /// Makes a round trip for each event, in which the server runs a script that does nothing.
+    /// Makes a round trip for each event. The server runs a script that does nothing.
     pub(crate) fn trips(&mut self, call: Call, events: usize, minute: i64) {
         for number in 0..events {
             let keys = names(number, minute);

@@ -80,7 +80,7 @@ impl Ticks {
         took
     }
 
-    /// Ticks in a minute in which others tick, too. Returns how many events succeeded, and how many were lost.
+    /// Ticks in a minute while others tick, too. Returns how many events succeeded, and how many were lost.
     pub(crate) fn compete(&mut self, minute: DateTime<Utc>) -> [usize; 2] {
         self.kept = Some(self.schedule.run_due(minute));
         self.counts()

@@ -60,7 +60,7 @@ impl Pace {
         thread::sleep((self.began + Duration::from_millis(at.0.into())).saturating_sub(since_1970()));
     }
 
-    /// Returns the minute as the schedule sees it. No earlier fleet used it on this store, in which claims live long.
+    /// Returns the minute as the schedule sees it. No earlier fleet used it on this store: its claims live long.
     pub(crate) fn instant(self, minute: u32) -> DateTime<Utc> {
         DateTime::UNIX_EPOCH + TimeDelta::minutes(i64::from(minute) + self.first())
     }

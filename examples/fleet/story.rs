@@ -144,7 +144,7 @@ impl Story {
         self.runs.iter().find(|run| (run.job, run.minute) == (job, minute))
     }
 
-    /// Returns the run in which its worker was killed.
+    /// Returns the run that a kill of its worker ended.
     pub(crate) fn killed_run(&self) -> Option<&Run> {
         self.runs.iter().find(|run| run.job == VICTIM && matches!(run.end, Some((_, End::Killed))))
     }

@@ -159,7 +159,7 @@ impl Picture<'_> {
         self.add(&format!("<path class=\"{class}\" d=\"M{} {} l10 10 m0 -10 l-10 10\"/>", x - 5, y - 5));
     }
 
-    /// Draws the time in which the worker was not there.
+    /// Draws the time when the worker was not there.
     fn kill(&mut self, kill: Kill) {
         let (from, top) = (self.x(kill.at), top(kill.worker));
         let to = kill.restarted.map_or(self.x(At::minute(self.story.minutes)), |back| self.x(back));
