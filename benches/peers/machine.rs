@@ -22,8 +22,8 @@ impl Race {
         let mut models = cpus.lines().filter_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
         let model = models.next().unwrap_or("unknown");
         format!(
-            "Measured on {} at commit {} by `benches/run --peers`, on {} processors ({model}), one half for the servers and one for \
-             the clients: {}.",
+            "Measured on {} at commit {} by `benches/run --peers`, on {} processors ({model}), one half for the servers and the \
+             other half for the clients: {}.",
             Utc::now().format("%Y-%m-%d"),
             said_by("git", &["describe", "--always", "--dirty", "--abbrev=7"]),
             models.count() + 1,

@@ -6,9 +6,9 @@ use crate::alternate::{Measured, Spread, Unit};
 pub(crate) fn page(how: &str, all: &[Measured]) -> String {
     let rows: String = all.iter().map(rows).collect();
     format!(
-        "# Measurements\n\n{how} In each round, each program had a turn, on the system's clock. A cell has the median of all rounds \
-         and, in parentheses, the middle half of them. Compare ratios, not times. A row that protects nothing leaves out the \
-         purpose of `soloist`.\n\n\
+        "# Measurements\n\n{how} In each round, each program took one turn, timed by the system's clock. A cell has the median of all \
+         rounds and, in parentheses, the range of the middle half of the rounds. Compare ratios, not times. A program that \
+         protects nothing does less than `soloist` does.\n\n\
          | work | by | protects | took | times the first |\n| --- | --- | --- | --- | --- |\n{rows}\n![The table as a picture.](measured.svg)\n"
     )
 }

@@ -156,7 +156,7 @@ fn table() -> String {
     let after: DateTime<Utc> = AFTER.parse().expect("an instant");
     let now = after.format("%a %-d %b %Y, %T UTC");
     let mut table = format!(
-        "# Every timetable, with its next five times\n\nThe times are the next five after {now}. `date()` is {}, a Monday, and `midnight()` is its beginning in UTC.\n",
+        "# Every timetable, with its next five times\n\nEach row has the next five times after {now}. `date()` is {}, a Monday. `midnight()` is the beginning of that day in UTC.\n",
         date()
     );
     for (title, rows) in sections() {
