@@ -210,7 +210,7 @@ mod book {
 
     pages! {
         README alerts another_scheduler async_service backfill changes_while_running choosing_a_store commands comparison costs five_minutes frequencies
-        from_flock glossary jitter logs measured migration observing operators promises protections queues retries scenarios service stores testing
+        from_flock glossary jitter laravel logs measured migration observing operators promises protections queues retries scenarios service stores testing
         timetables troubleshooting under_fire ways_out
     }
 }
