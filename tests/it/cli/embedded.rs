@@ -34,7 +34,8 @@ fn a_program_with_events_of_its_own() {
         let store = std::env::var("SOLOIST_STORE").expect("it is said");
         let schedule = Schedule::new(soloist::connect(&store).expect("it is a store"));
         let past = Utc::now() - TimeDelta::hours(2);
-        let months_away = Month::try_from((past + TimeDelta::days(180)).month() as u8).expect("a month");
+        let month = u8::try_from((past + TimeDelta::days(180)).month()).expect("it is from 1 to 12");
+        let months_away = Month::try_from(month).expect("a month");
         schedule
             .add(every(Event::call("fine", |_| {})).without_overlapping())?
             .add(every(Event::call("broken", |_| Err("no paper".into()))))?
