@@ -217,7 +217,7 @@ impl Timeline {
 
     /// Writes a test of the shipped rules with all that was scraped: whether this alert fires at this minute.
     fn rules_test(&self, fires: &[(&str, usize, bool)]) -> String {
-        let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/prometheus/alerts.yml");
+        let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide/prometheus/alerts.yml");
         let mut text =
             format!("rule_files: [{rules}]\nevaluation_interval: 1m\ntests:\n  - interval: 1m\n    input_series:\n");
         let names: BTreeSet<&String> = self.scrapes.iter().flat_map(BTreeMap::keys).collect();
@@ -327,7 +327,7 @@ fn each_alert_that_is_shipped_fires_on_what_is_scraped() {
     go_on_to(&one, &other, 86);
     fires.extend([("SoloistLeaseLost", 17, false), ("SoloistLeaseLost", 19, true), ("SoloistLeaseLost", 40, false)]);
     fires.extend([("SoloistStuck", 70, false), ("SoloistStuck", 82, true), ("SoloistStuck", 84, false)]);
-    let rules = include_str!("../../docs/prometheus/alerts.yml");
+    let rules = include_str!("../../docs/guide/prometheus/alerts.yml");
     for alert in rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
         assert!(fires.iter().any(|(name, _, fires)| *name == alert && *fires), "{alert} has a part in the story");
     }
@@ -382,8 +382,8 @@ fn each_metric_of_the_guide_is_there_with_its_kind_and_no_other() {
 fn the_dashboard_and_the_alerts_use_the_metrics_that_there_are() {
     let documented = documented();
     for (file, text) in [
-        ("alerts.yml", include_str!("../../docs/prometheus/alerts.yml")),
-        ("soloist.json", include_str!("../../docs/grafana/soloist.json")),
+        ("alerts.yml", include_str!("../../docs/guide/prometheus/alerts.yml")),
+        ("soloist.json", include_str!("../../docs/guide/grafana/soloist.json")),
     ] {
         let mut names = BTreeSet::new();
         for (at, _) in text.match_indices("soloist_") {
@@ -400,6 +400,7 @@ fn the_dashboard_and_the_alerts_use_the_metrics_that_there_are() {
         let unknown: Vec<_> = names.iter().filter(|name| !documented.contains_key(*name)).collect();
         assert!(unknown.is_empty(), "{file}: {unknown:?}");
     }
-    let dashboard: serde_json::Value = serde_json::from_str(include_str!("../../docs/grafana/soloist.json")).unwrap();
+    let dashboard: serde_json::Value =
+        serde_json::from_str(include_str!("../../docs/guide/grafana/soloist.json")).unwrap();
     assert!(dashboard["panels"].as_array().is_some_and(|panels| panels.len() >= 8));
 }
