@@ -27,7 +27,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 
     // Renewed while the job is at work. If this process is killed, the next one waits for a minute at most.
     let Some(guard) = LeaseGuard::acquire(&store, name.clone(), Term::DEFAULT)? else {
-        match store.held(Names::Exactly(&name))?.first().and_then(Held::holder) {
+        match store.held(Names::of(&name))?.first().and_then(Held::holder) {
             Some(holder) => println!("report: at work already: {holder}"),
             None => println!("report: was at work a moment ago"),
         }

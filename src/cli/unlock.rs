@@ -74,10 +74,7 @@ fn is_free(name: &MutexName, why: &str) -> CommandAnswer {
 
 /// Returns the holder, if the store shows holders.
 fn holder(store: &dyn EventMutex, name: &MutexName) -> Result<Option<Holder>, MutexError> {
-    match store.held(Names::Exactly(name)) {
-        Err(error) if error.is_unsupported() => Ok(None),
-        held => Ok(held?.into_iter().next().and_then(Held::into_holder)),
-    }
+    Ok(store.held(Names::of(name))?.pop().and_then(Held::into_holder))
 }
 
 /// Writes a request to stop, and waits. The holder reads the request at the next renewal of its lease, and cancels its run.
@@ -119,8 +116,8 @@ fn wait_until_free(
     let clock = Clock::system();
     let enough = clock.moment().plus(wait);
     loop {
-        let mut held = store.held(Names::Exactly(name))?.into_iter().filter_map(Held::into_holder);
-        let Some(now) = held.find(|now| now.owner() == holder.owner()) else { return Ok(None) };
+        let now = self::holder(store, name)?.filter(|now| now.owner() == holder.owner());
+        let Some(now) = now else { return Ok(None) };
         let left = enough.since(clock.moment());
         if left.is_zero() || (now.has_ended() && !holder.has_ended()) {
             return Ok(Some(now));

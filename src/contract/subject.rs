@@ -127,7 +127,7 @@ impl<H: Harness> Subject<H> {
     /// Returns the holder of the name; `None` also where the store never tells holders.
     #[track_caller]
     pub(super) fn holder(&self, name: &MutexName) -> Option<Holder> {
-        let held = self.held(Names::Exactly(name))?;
+        let held = self.held(Names::of(name))?;
         let one = held.len() < 2 && held.iter().all(|held| held.name() == name);
         must(one, "who asks for one name is told of that name", name, format_args!("held answered {held:?}"));
         held.into_iter().next()?.into_holder()

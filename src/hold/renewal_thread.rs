@@ -236,7 +236,7 @@ impl RenewalThread {
             Err(error) if error.is_outage() => return false,
             // A marker that can't be read hides no other.
             Err(_) => {
-                markers.iter().flat_map(|marker| store.held(Names::Exactly(marker)).unwrap_or_default()).collect()
+                markers.iter().flat_map(|marker| store.held(Names::of(marker)).unwrap_or_default()).collect()
             }
             Ok(found) => found,
         };

@@ -35,7 +35,7 @@ use crate::time::{clock::moment::Moment, clock::shown::Reading, clock::shown::to
 /// let mutex = MemoryMutex::new();
 /// let name = MutexName::lease("reports")?;
 /// mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()))?;
-/// let held = mutex.held(Names::Exactly(&name))?;
+/// let held = mutex.held(Names::of(&name))?;
 /// let holder = held[0].holder().expect("a store in memory knows it");
 /// assert_eq!(holder.pid(), std::process::id());
 /// println!("held by {holder}");

@@ -99,7 +99,7 @@ impl LeaseRequest {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("orders")?);
     /// mutex.create(&LeaseRequest::new(name.clone(), Term::MAX, &Clock::system()).because("the table is migrated"))?;
-    /// let held = mutex.held(Names::Exactly(&name))?;
+    /// let held = mutex.held(Names::of(&name))?;
     /// assert_eq!(held[0].holder().and_then(|holder| holder.reason()), Some("the table is migrated"));
     /// # Ok(())
     /// # }
@@ -130,7 +130,7 @@ impl LeaseRequest {
     /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("orders")?);
     /// let request = LeaseRequest::new(name.clone(), Term::MAX, &Clock::system());
     /// mutex.create(&request.for_occurrence(DateTime::UNIX_EPOCH))?;
-    /// let held = mutex.held(Names::Exactly(&name))?;
+    /// let held = mutex.held(Names::of(&name))?;
     /// assert_eq!(held[0].holder().and_then(|holder| holder.occurrence()), Some(DateTime::UNIX_EPOCH));
     /// # Ok(())
     /// # }

@@ -293,12 +293,12 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Whether the names are held is not known. The default is [`MutexError::unsupported`] for the other questions.
+    /// Whether the names are held is not known. The default is [`MutexError::unsupported`] for a list of leases or markers.
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         match (self.inner(), names) {
             (Some(inner), _) => inner.held(names),
             (None, Names::Each(names)) => held_in_steps(self, names),
-            (None, _) => Err(MutexError::unsupported("tell who holds a name")),
+            (None, _) => Err(MutexError::unsupported("list leases or marks")),
         }
     }
 
@@ -414,7 +414,7 @@ fn held_in_steps<M: EventMutex + ?Sized>(mutex: &M, names: &[MutexName]) -> Resu
     let mut held = Vec::new();
     for name in names {
         if mutex.exists(name)? {
-            held.push(Held::new(name.clone(), holder(mutex, name)));
+            held.push(Held::new(name.clone(), None));
         }
     }
     Ok(held)
@@ -422,7 +422,7 @@ fn held_in_steps<M: EventMutex + ?Sized>(mutex: &M, names: &[MutexName]) -> Resu
 
 /// Returns the holder of a name that is held, for people; `None` if it is not known.
 fn holder<M: EventMutex + ?Sized>(mutex: &M, name: &MutexName) -> Option<Holder> {
-    mutex.held(Names::Exactly(name)).ok()?.pop()?.into_holder()
+    mutex.held(Names::of(name)).ok()?.pop()?.into_holder()
 }
 
 /// Acquires the name. After an error the store may have granted it all the same; nothing runs under it, so it is released.

@@ -215,8 +215,8 @@ impl FileMutex {
     }
 
     /// Returns the directory that other processes find now at its path, for the files of a mutex.
-    fn directory_for(&self, name: &MutexName) -> Result<Arc<Directory>, FileError> {
-        self.directory().map_err(FileError::of_directory(&state_in(self.dir(), name.mutex())))
+    fn directory_for(&self, mutex: &str) -> Result<Arc<Directory>, FileError> {
+        self.directory().map_err(FileError::of_directory(&state_in(self.dir(), mutex)))
     }
 
     fn directory(&self) -> io::Result<Arc<Directory>> {
@@ -245,7 +245,7 @@ impl FileMutex {
         let mut names: Vec<&MutexName> = iter::once(name).chain(admission.excluded_by()).collect();
         names.sort_by_key(|name| name.mutex());
         names.dedup_by_key(|name| name.mutex());
-        let (directory, mut locks) = (self.directory_for(name)?, Vec::new());
+        let (directory, mut locks) = (self.directory_for(name.mutex())?, Vec::new());
         for each in names {
             let kind = if each.mutex() == name.mutex() { LockKind::Exclusive } else { LockKind::Shared };
             let paths = MutexPaths::of(Arc::clone(&directory), each.mutex());
@@ -284,68 +284,31 @@ impl FileMutex {
         deadline: Moment,
         action: impl FnOnce(OpenedMutex) -> Result<T, FileError>,
     ) -> Result<T, FileError> {
-        let paths = MutexPaths::of(self.directory_for(name)?, name.mutex());
+        let paths = MutexPaths::of(self.directory_for(name.mutex())?, name.mutex());
         let Some(file) = paths.open_if_there(LOCK)? else { return Ok(absent) };
         let lock = MutexLock::wait_for(file, LockKind::Exclusive, deadline)?;
         action(OpenedMutex::read(paths, Some(lock), self.shared.clock.now())?)
     }
 
-    /// Reads one of several mutexes. After `deadline` it reads without the lock, so that a stuck process does not hide the others.
-    fn read(&self, paths: MutexPaths, deadline: Moment) -> Result<OpenedMutex, FileError> {
-        let file = paths.open_if_there(LOCK)?;
-        let lock = file.and_then(|file| MutexLock::wait_for(file, LockKind::Exclusive, deadline).ok());
-        OpenedMutex::read(paths, lock, self.shared.clock.now())
+    /// Reads which of these names of one mutex are held, as of one moment. After `deadline` it reads without the lock, so that a stuck
+    /// process does not hide the holders.
+    fn held_in(&self, paths: MutexPaths, deadline: Moment, names: Names<'_>) -> Result<Vec<Held>, FileError> {
+        let Some(file) = paths.open_if_there(LOCK)? else { return Ok(Vec::new()) };
+        let lock = MutexLock::wait_for(file, LockKind::Exclusive, deadline).ok();
+        OpenedMutex::read(paths, lock, self.shared.clock.now())?.held(names)
     }
 
-    /// Reads which of these names are held: those of one mutex in a row as of one moment.
-    fn held_of(&self, names: &[MutexName]) -> Result<Vec<Held>, MutexError> {
-        let (deadline, mut held) = (lock_deadline(), Vec::new());
-        for names in names.chunk_by(|one, next| one.mutex() == next.mutex()) {
-            let read = || {
-                let paths = MutexPaths::of(self.directory_for(&names[0])?, names[0].mutex());
-                let mutex = self.read(paths, deadline)?;
-                names.iter().filter_map(|name| mutex.held_by(name).transpose()).collect::<Result<Vec<Held>, _>>()
-            };
-            held.extend(read().map_err(|error| error.while_trying_to("look at", &names[0]))?);
-        }
-        Ok(held)
-    }
-
-    fn look_at(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
-        let held = self.on_mutex(name, None, lock_deadline(), |mutex| mutex.held_by(name));
-        held.map_err(|error| error.while_trying_to("look at", name))
-    }
-
-    /// Reads which of these leases are held, of all states in the directory. A file that can't be used hides no other.
+    /// Reads which leases with a prefix are held, of all states in the directory. A file that can't be used hides no other.
     fn list(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         let failed = |error: FileError| error.while_trying_to("list", "leases");
         let of_directory = |error| failed(FileError::of_directory(self.dir())(error));
         let directory = self.directory().map_err(of_directory)?;
         let (deadline, mut held) = (lock_deadline(), Vec::new());
         for path in files_of(self.dir(), |kind| kind == STATE).map_err(of_directory)? {
-            let read = || {
-                let mutex = self.read(MutexPaths::beside(Arc::clone(&directory), &path), deadline)?;
-                let name = mutex.name().filter(|name| names.contain(name));
-                name.map_or(Ok(None), |name| mutex.held_by(&name))
-            };
-            match read().map_err(failed) {
+            let paths = MutexPaths::beside(Arc::clone(&directory), &path);
+            match self.held_in(paths, deadline, names).map_err(failed) {
                 Err(error) if error.is_outage() => return Err(error),
-                found => held.extend(found.ok().flatten()),
-            }
-        }
-        Ok(held)
-    }
-
-    /// Reads the marks beside a mutex. A mark that can't be read hides no other.
-    fn marks_of(&self, mutex: &str) -> Result<Vec<Held>, MutexError> {
-        let failed = |error: FileError| error.while_trying_to("list", "marks");
-        let directory = self.directory().map_err(|error| failed(FileError::of_directory(self.dir())(error)))?;
-        let mutex = self.read(MutexPaths::of(directory, mutex), lock_deadline()).map_err(failed)?;
-        let mut held = Vec::new();
-        for mark in mutex.marks() {
-            match mutex.held_by(&mark).map_err(failed) {
-                Err(error) if error.is_outage() => return Err(error),
-                found => held.extend(found.ok().flatten()),
+                found => held.extend(found.unwrap_or_default()),
             }
         }
         Ok(held)
@@ -441,7 +404,7 @@ impl EventMutex for FileMutex {
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        Ok(self.look_at(name)?.is_some())
+        Ok(!self.held(Names::of(name))?.is_empty())
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
@@ -483,11 +446,23 @@ impl EventMutex for FileMutex {
     }
 
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
+        let deadline = lock_deadline();
+        let held_beside = |mutex: &str, names| {
+            self.held_in(MutexPaths::of(self.directory_for(mutex)?, mutex), deadline, names)
+        };
         match names {
-            Names::Exactly(name) => self.look_at(name).map(Vec::from_iter),
-            Names::Each(names) => self.held_of(names),
+            Names::Each(names) => {
+                let mut held = Vec::new();
+                for names in names.chunk_by(|one, next| one.mutex() == next.mutex()) {
+                    let found = held_beside(names[0].mutex(), Names::Each(names));
+                    held.extend(found.map_err(|error| error.while_trying_to("look at", &names[0]))?);
+                }
+                Ok(held)
+            }
+            Names::MarksOf(mutex) => {
+                held_beside(mutex, names).map_err(|error| error.while_trying_to("list", "marks"))
+            }
             Names::LeasesWithPrefix(_) => self.list(names),
-            Names::MarksOf(mutex) => self.marks_of(mutex),
         }
     }
 

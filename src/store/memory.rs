@@ -257,7 +257,6 @@ impl EventMutex for MemoryMutex {
                 Some(Held::new(name.clone(), Some(entry.holder(&self.clock, now))))
             };
             Ok(match names {
-                Names::Exactly(name) => held(name).into_iter().collect(),
                 Names::Each(names) => names.iter().filter_map(held).collect(),
                 Names::LeasesWithPrefix(_) | Names::MarksOf(_) => {
                     state.entries.keys().filter(|name| names.contain(name)).filter_map(held).collect()

@@ -126,7 +126,7 @@ fn what_a_decorator_does_not_override_is_asked_of_the_store_in_it() {
     store.extend(&mut leases, Term::MIN);
     answered(leases[0].answer().unwrap().as_ref().unwrap_err(), "extend");
     answered(&store.lifeline(&lease).unwrap_err(), "lifeline");
-    answered(&store.held(Names::Exactly(name)).unwrap_err(), "held");
+    answered(&store.held(Names::of(name)).unwrap_err(), "held");
     answered(&store.break_lease(name).unwrap_err(), "break_lease");
     answered(&store.check().unwrap_err(), "check");
     assert!(store.run_log().is_some());

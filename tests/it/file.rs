@@ -156,7 +156,7 @@ fn rested(mutex: &FileMutex, lease: Lease) -> bool {
 fn assert_no_answer(kind: MutexErrorKind, mutex: &FileMutex, request: &LeaseRequest, path: &Path) -> MutexError {
     let answers = [
         mutex.exists(request.name()).map(|_| ()),
-        mutex.held(Names::Exactly(request.name())).map(|_| ()),
+        mutex.held(Names::of(request.name())).map(|_| ()),
         mutex.break_lease(request.name()).map(|_| ()),
         Admission::lease_only(request.clone()).ask(mutex).map(|_| ()),
         renewed(mutex, &request.granted(FencingToken::new(1)), minute()).map(|_| ()),

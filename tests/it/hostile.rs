@@ -83,11 +83,7 @@ impl EventMutex for HostileStore {
         }
     }
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
-        let names = match &names {
-            Names::Exactly(name) => std::slice::from_ref(*name),
-            Names::Each(names) => names,
-            _ => &[],
-        };
+        let Names::Each(names) = names else { return Ok(Vec::new()) };
         Ok(names.iter().map(|name| Held::new(name.clone(), Some(holder()))).collect())
     }
 }

@@ -397,7 +397,6 @@ impl EventMutex for Scripted {
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         match names {
             _ if self.0.steps == Steps::All => InSteps(self).held(names),
-            Names::Exactly(name) => self.call("held", slice::from_ref(name), |script| script.inner.held(names)),
             Names::Each(asked) => self.call("held", asked, |script| script.inner.held(names)),
             _ => self.0.inner.held(names),
         }

@@ -86,7 +86,7 @@ impl Diary {
 /// Returns the holder of this name.
 #[track_caller]
 pub(crate) fn holder(store: &(impl EventMutex + ?Sized), name: &MutexName) -> Option<Holder> {
-    store.held(Names::Exactly(name)).expect("the store answers").pop().and_then(Held::into_holder)
+    store.held(Names::of(name)).expect("the store answers").pop().and_then(Held::into_holder)
 }
 
 #[track_caller]

@@ -145,7 +145,7 @@ fn a_store_that_is_out_renews_nothing_and_admits_nobody_until_it_is_back() {
     assert!(matches!(schedule.run_due(clock.now()).skip_reason("e"), Some(SkipReason::StoreUnavailable(_))));
     let name = MutexName::lease("e").unwrap();
     assert!(store.exists(&name).unwrap_err().is_unavailable());
-    assert!(store.held(soloist::store::Names::Exactly(&name)).unwrap_err().is_unavailable());
+    assert!(store.held(soloist::store::Names::of(&name)).unwrap_err().is_unavailable());
     assert!(store.break_lease(&name).unwrap_err().is_unavailable());
     store.be_out(false);
     clock.advance(Duration::from_secs(60));

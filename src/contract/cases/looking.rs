@@ -55,7 +55,7 @@ pub(super) fn looking_never_makes_a_create_fail<H: Harness>(subject: &Subject<H>
         let mutex = subject.another_mutex();
         for _ in 0..50 {
             answered("exists", &name, mutex.exists(&name));
-            tells(&mutex, Names::Exactly(&name));
+            tells(&mutex, Names::of(&name));
         }
         tells(&mutex, Names::LeasesWithPrefix(name.mutex()));
     };

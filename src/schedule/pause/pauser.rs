@@ -102,10 +102,7 @@ impl Pauser {
         if !can_extend {
             return Ok(None);
         }
-        let held = match mutex.held(Names::Exactly(mark)) {
-            Err(error) if error.is_unsupported() => return Ok(None),
-            held => held?.pop(),
-        };
+        let held = mutex.held(Names::of(mark))?.pop();
         let Some(holder) = held.and_then(Held::into_holder) else { return Ok(None) };
         let lease = holder.as_lease(mark.clone(), term, self.clock.moment());
         extend_one(&**mutex, &lease, term).map(Some)

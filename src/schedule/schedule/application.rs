@@ -41,7 +41,7 @@ impl Schedule {
     /// let schedule = Schedule::new(store.clone()).named("shop")?;
     /// schedule.add(
     ///     Event::call("reports", move |_| {
-    ///         let held = store.held(Names::Exactly(&MutexName::lease("reports")?))?;
+    ///         let held = store.held(Names::of(&MutexName::lease("reports")?))?;
     ///         assert_eq!(held[0].holder().and_then(|holder| holder.application()), Some("shop"));
     ///         Ok(())
     ///     })

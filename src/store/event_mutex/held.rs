@@ -1,5 +1,7 @@
 //! The question and the answer of `held`: names, and their holders.
 
+use std::slice;
+
 #[cfg(feature = "server")]
 use crate::base::escape::percent_decoded;
 use crate::lease::{holder::Holder, name::MutexName};
@@ -12,7 +14,7 @@ use crate::lease::{holder::Holder, name::MutexName};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (mutex, name) = (MemoryMutex::new(), MutexName::lease("reports")?);
-/// assert!(mutex.held(Names::Exactly(&name))?.is_empty());
+/// assert!(mutex.held(Names::of(&name))?.is_empty());
 /// assert!(mutex.held(Names::LeasesWithPrefix("rep"))?.is_empty());
 /// # Ok(())
 /// # }
@@ -20,9 +22,7 @@ use crate::lease::{holder::Holder, name::MutexName};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Names<'a> {
-    /// A single name, of any kind.
-    Exactly(&'a MutexName),
-    /// Several names, of any kind. If the store can, it reads all of them as of one moment.
+    /// These names, of any kind. If the store can, it reads all of them as of one moment.
     Each(&'a [MutexName]),
     /// The leases of all mutexes whose names begin with this; with an empty text, all leases. No claims, permits or markers.
     LeasesWithPrefix(&'a str),
@@ -31,7 +31,12 @@ pub enum Names<'a> {
     MarksOf(&'a str),
 }
 
-impl Names<'_> {
+impl<'a> Names<'a> {
+    /// Asks about a single name.
+    pub fn of(name: &'a MutexName) -> Self {
+        Self::Each(slice::from_ref(name))
+    }
+
     /// Returns whether this name is among them.
     ///
     /// ```
@@ -47,7 +52,6 @@ impl Names<'_> {
     /// ```
     pub fn contain(&self, name: &MutexName) -> bool {
         match self {
-            Self::Exactly(one) => *one == name,
             Self::Each(names) => names.contains(name),
             Self::LeasesWithPrefix(prefix) => name.is_lease() && name.mutex().starts_with(prefix),
             Self::MarksOf(mutex) => name.marked().is_some() && name.mutex() == *mutex,
@@ -60,7 +64,7 @@ impl Names<'_> {
         match self {
             Self::LeasesWithPrefix(prefix) => format!("lease/{}", encode(prefix)),
             Self::MarksOf(mutex) => format!("mark/{}/", encode(mutex)),
-            Self::Exactly(_) | Self::Each(_) => String::new(),
+            Self::Each(_) => String::new(),
         }
     }
 

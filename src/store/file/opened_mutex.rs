@@ -11,7 +11,7 @@ use super::paths::{MutexPaths, STATE};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{holder::Holder, name::MutexName, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::{broken_lease::Broken, held::Held};
+use crate::store::event_mutex::{broken_lease::Broken, held::Held, held::Names};
 
 pub(super) mod mutex_lock;
 pub(super) mod state;
@@ -52,18 +52,21 @@ impl OpenedMutex {
         Ok(Self { paths, state: state.unwrap_or_default(), file, now, _lock: lock })
     }
 
-    /// Returns the name of the mutex as its state says it.
-    pub(super) fn name(&self) -> Option<MutexName> {
-        MutexName::lease(self.state.mutex()?).ok()
-    }
-
-    /// Returns the marks beside the mutex, held or not.
-    pub(super) fn marks(&self) -> impl Iterator<Item = MutexName> {
-        self.state.marks()
-    }
-
     pub(super) fn is_of(&self, name: &MutexName) -> bool {
         self.paths.belong_to(name.mutex())
+    }
+
+    /// Returns which of these names are held. The names of a list are read from the state.
+    pub(super) fn held(&self, names: Names<'_>) -> Result<Vec<Held>, FileError> {
+        let found: Vec<MutexName> = match names {
+            Names::Each(names) => names.to_vec(),
+            Names::MarksOf(_) => self.state.marks().collect(),
+            Names::LeasesWithPrefix(_) => {
+                let lease = self.state.mutex().and_then(|mutex| MutexName::lease(mutex).ok());
+                lease.filter(|lease| names.contain(lease)).into_iter().collect()
+            }
+        };
+        found.iter().filter_map(|name| self.held_by(name).transpose()).collect()
     }
 
     /// Returns the holder of `name`, if it is held.

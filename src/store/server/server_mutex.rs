@@ -181,7 +181,6 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
 
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         match names {
-            Names::Exactly(name) => self.held_of(slice::from_ref(name)),
             Names::Each(names) => self.held_of(names),
             Names::LeasesWithPrefix(_) | Names::MarksOf(_) => {
                 let found = self.server().call(|attempt| self.engine().list(attempt, names));
@@ -194,7 +193,7 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
     }
 
     fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
-        let holder = self.held(Names::Exactly(name))?.pop().and_then(Held::into_holder);
+        let holder = self.held(Names::of(name))?.pop().and_then(Held::into_holder);
         // Only this holder is broken, however late the request arrives and however often. A name that is not held is asked for, too:
         // replicas may have to confirm that it is not.
         let owner = holder.map_or_else(Owner::unique, |holder| holder.owner());

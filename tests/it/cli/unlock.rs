@@ -106,7 +106,7 @@ fn a_guard_cannot_be_asked_and_learns_of_force(place: &Place) {
 /// Returns the marker that asks the run of `name` with this token to stop.
 fn request(store: &dyn EventMutex, name: &MutexName, token: u64) -> Option<Holder> {
     let mark = name.mark(name.mutex(), format!("cancel {token}"));
-    store.held(Names::Exactly(&mark)).unwrap().pop()?.holder().cloned()
+    store.held(Names::of(&mark)).unwrap().pop()?.holder().cloned()
 }
 
 #[track_caller]
@@ -116,7 +116,7 @@ fn a_request_lives_ten_seconds_longer_than_its_lease_whatever_was_asked_before(p
     for (name, seconds) in [("first", 20), ("second", 3600), ("third", 60)] {
         let lease = MutexName::lease(name).unwrap();
         let _guard = LeaseGuard::acquire_for(&store, lease.clone(), term(seconds)).unwrap().expect("it is free");
-        let holder = store.held(Names::Exactly(&lease)).unwrap()[0].holder().cloned().expect("it is known");
+        let holder = store.held(Names::of(&lease)).unwrap()[0].holder().cloned().expect("it is known");
         let asking = Instant::now();
         answer(&mut place.soloist(&format!("unlock {name} --wait 0"))).exits_with(1).says(" is still held, ");
         let at_most = 11_000 + i64::try_from(asking.elapsed().as_millis()).unwrap();

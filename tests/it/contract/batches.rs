@@ -182,7 +182,7 @@ impl Flawed {
         };
         let mut listed = Vec::new();
         for lease in created.iter().filter(wanted) {
-            let held = self.memory.held(Names::Exactly(lease.name()))?;
+            let held = self.memory.held(Names::of(lease.name()))?;
             let current = held.iter().find(|held| held.holder().is_some_and(|holder| holder.owner() == lease.owner()));
             match (current, self.flaw) {
                 (Some(_), _) if !lease.name().is_lease() && self.flaw != Flaw::ListsClaims => {}
@@ -277,12 +277,12 @@ impl EventMutex for Flawed {
                 }
                 Ok(listed)
             }
-            Names::Exactly(name) if self.flaw == Flaw::TellsOfAnother => {
+            Names::Each([name]) if self.flaw == Flaw::TellsOfAnother => {
                 let another = name.mark("another", "name");
                 let told = self.memory.held(names)?;
                 Ok(told.into_iter().map(|held| Held::new(another.clone(), held.into_holder())).collect())
             }
-            Names::Exactly(_) if self.flaw == Flaw::TellsNoOccurrence => {
+            Names::Each([_]) if self.flaw == Flaw::TellsNoOccurrence => {
                 let told = self.memory.held(names)?.into_iter();
                 let without = |held: Held| {
                     let name = held.name().clone();
@@ -290,7 +290,7 @@ impl EventMutex for Flawed {
                 };
                 Ok(told.map(without).collect())
             }
-            Names::Exactly(_) if self.flaw == Flaw::TellsAnotherApplication => {
+            Names::Each([_]) if self.flaw == Flaw::TellsAnotherApplication => {
                 let told = self.memory.held(names)?.into_iter();
                 let another = |held: Held| {
                     let holder = held.holder().map(|holder| {
@@ -301,9 +301,9 @@ impl EventMutex for Flawed {
                 Ok(told.map(another).collect())
             }
             Names::Each(names) if self.flaw == Flaw::TellsOfTheFirst => {
-                Ok(names.first().map_or(Ok(Vec::new()), |name| self.memory.held(Names::Exactly(name)))?)
+                Ok(names.first().map_or(Ok(Vec::new()), |name| self.memory.held(Names::of(name)))?)
             }
-            Names::Each(_) if self.flaw == Flaw::TellsOfOneOnly => Err(MutexError::unsupported("tell of several")),
+            Names::Each([_, _, ..]) if self.flaw == Flaw::TellsOfOneOnly => Err(MutexError::unsupported("tell of several")),
             names => self.memory.held(names),
         }
     }

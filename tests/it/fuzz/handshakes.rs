@@ -196,7 +196,7 @@ fn judge(hostile: &Hostile, play: &Play, acts: &[Act]) {
             Act::Admit => Admission::lease_only(request.clone()).ask(&*mutex).map(|admitted| {
                 assert!(!matches!(admitted, Admitted::Granted(_)), "it was granted by nonsense: {admitted:?}");
             }),
-            Act::Holder => mutex.held(Names::Exactly(&name)).map(drop),
+            Act::Holder => mutex.held(Names::of(&name)).map(drop),
             Act::List => mutex.held(Names::LeasesWithPrefix("")).map(drop),
             Act::Extend => {
                 let mut slot = Slot::new(lease.clone());

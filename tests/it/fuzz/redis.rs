@@ -165,7 +165,7 @@ impl Grants {
                 batch.release_after(lease(), minute());
                 self.carried_out(mutex, batch);
             }
-            Act::Holder => Self::listed(mutex.held(Names::Exactly(&name(0)))),
+            Act::Holder => Self::listed(mutex.held(Names::of(&name(0)))),
             Act::List => Self::listed(mutex.held(Names::LeasesWithPrefix("fuzzed"))),
             Act::Break => _ = Self::answer(mutex.break_lease(&name(0))),
             Act::Nothing => hostile.grant_unasked(),

@@ -209,7 +209,7 @@ impl Facts<'_> {
                 assert!(!self.is_held || exists != Some(false), "a held lease was taken for free");
             }
             Act::Holder => {
-                let held = self.answer(asker.held(Names::Exactly(&name())));
+                let held = self.answer(asker.held(Names::of(&name())));
                 if let Some(known) = held.iter().flatten().find_map(Held::holder) {
                     assert!(!self.is_held || known.owner() == lease.owner(), "{known:?} does not hold it");
                 }

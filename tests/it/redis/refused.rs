@@ -135,7 +135,7 @@ fn an_entry_of_another_format_is_an_error_that_names_both_formats_and_is_left_as
         server.ask(&["SET", key, &foreign, "PX", "600000"]);
         let other = LeaseRequest::new(report.name().clone(), minute, &Clock::system());
         assert_says_formats(&mutex.create(&other).unwrap_err(), &foreign[..20]);
-        assert_says_formats(&mutex.held(Names::Exactly(report.name())).unwrap_err(), &foreign[..20]);
+        assert_says_formats(&mutex.held(Names::of(report.name())).unwrap_err(), &foreign[..20]);
         assert!(mutex.exists(report.name()).unwrap(), "nobody may take it");
         assert!(!extend(&mutex, &lease, minute).unwrap() && !mutex.forget(&lease).unwrap());
         let excluded = Admission::lease_only(request("other")).unless(report.name().clone());

@@ -108,10 +108,12 @@ impl MutexState {
         line.map(|(at, line)| StateEntry::of_line(at, line).ok_or(line)).transpose()
     }
 
-    /// Returns the marks that have an entry. They may not be held any more.
+    /// Returns the marks that have an entry, without those whose line is damaged. They may not be held any more.
     pub(crate) fn marks(&self) -> impl Iterator<Item = MutexName> {
-        let name = |(_, line): (usize, &str)| MutexName::read_mark(&unescaped(line.split('\t').nth(1)?)?);
-        self.lines().filter_map(name)
+        self.lines().filter_map(|(at, line)| {
+            StateEntry::of_line(at, line)?;
+            MutexName::read_mark(&unescaped(line.split('\t').nth(1)?)?)
+        })
     }
 
     /// Returns the lines of the entries, and where they begin.
