@@ -14,7 +14,7 @@ use crate::lease::label::this_host;
 use crate::lease::name::{MutexName, UNLOCK};
 use crate::lease::{request::LeaseRequest, term::Term};
 use crate::schedule::schedule::registry::UnknownEvent;
-use crate::store::event_mutex::{EventMutex, admission::Admission, broken_lease::Broken, held::Held, held::Names};
+use crate::store::event_mutex::{EventMutex, admission::Admission, held::Held, held::Names};
 #[cfg(unix)]
 use crate::task::process_group::orphans::end_orphans;
 use crate::time::clock::{Clock, shown::HumanDuration};
@@ -128,8 +128,8 @@ fn wait_until_free(
 
 fn force(store: &dyn EventMutex, name: &MutexName) -> Answered {
     Ok(match store.break_lease(name)? {
-        Broken::NotHeld => is_free(name, "nobody held it any more").with_code(FAILED),
-        _ => is_free(name, "whoever held it learns of that when it next renews its lease"),
+        None => is_free(name, "nobody held it any more").with_code(FAILED),
+        Some(_) => is_free(name, "whoever held it learns of that when it next renews its lease"),
     })
 }
 

@@ -187,7 +187,7 @@ impl<H: Harness> Subject<H> {
 
     #[track_caller]
     pub(super) fn break_lease(&self, name: &MutexName) -> bool {
-        answered("break_lease", name, self.mutex.break_lease(name)).is_freed()
+        answered("break_lease", name, self.mutex.break_lease(name)).is_some()
     }
 
     #[track_caller]
@@ -286,8 +286,8 @@ impl<H: Harness> Subject<H> {
     /// Returns why a case does not apply; `None` where the store can break. If it can't, it has to say so each time.
     pub(super) fn can_not_break(&self) -> Option<CaseResult> {
         let lease = self.create(&self.name("whether leases are broken"));
-        let held = self.mutex.break_lease(lease.name()).map(|broken| broken.is_freed());
-        let free = self.mutex.break_lease(lease.name()).map(|broken| broken.is_freed());
+        let held = self.mutex.break_lease(lease.name()).map(|held| held.is_some());
+        let free = self.mutex.break_lease(lease.name()).map(|held| held.is_some());
         let promise = "a store breaks, or says each time that it can't";
         match (&held, &free) {
             (Ok(true), Ok(false)) => None,

@@ -15,7 +15,6 @@ pub(crate) mod admission;
 #[cfg(feature = "tokio")]
 pub(crate) mod async_mutex;
 pub(crate) mod batch;
-pub(crate) mod broken_lease;
 pub(crate) mod delegate;
 pub(crate) mod description;
 pub(crate) mod held;
@@ -26,7 +25,6 @@ pub(crate) mod warning;
 
 use admission::{Admission, Admitted, Grant};
 use batch::{Batch, LeaseRelease, attempted_release, no_answer, released};
-use broken_lease::Broken;
 use delegate::delegate;
 use description::Description;
 use held::{Held, Names};
@@ -302,15 +300,30 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Frees the name of any owner: an operator's tool. The old run may still be running; it is cancelled at its next renewal. A
-    /// command that has outlived its scheduler is not cancelled and runs on; the answer names it. Other processes are admitted at
-    /// once. If the process of the old run is granted the name again, this proves to it that the lease was lost. It releases that
-    /// grant, cancels the old run, and is admitted at the next attempt.
+    /// Frees the name of any owner: an operator's tool. Returns how the name was held; `None`: it was not. The old run may still be
+    /// running; it is cancelled at its next renewal. Other processes are admitted at once. If the process of the old run is granted
+    /// the name again, this proves to it that the lease was lost. It releases that grant, cancels the old run, and is admitted at
+    /// the next attempt.
+    ///
+    /// If the process of the holder [has ended](Holder::has_ended), a command still runs under the lease, and nothing stops it: end
+    /// its [process group](Holder::process_group) now, or the next run overlaps with it.
+    ///
+    /// ```
+    /// use soloist::{EventMutex, MemoryMutex, MutexName};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// match MemoryMutex::new().break_lease(&MutexName::lease("reports")?)? {
+    ///     Some(held) => println!("it is free now: {:?}", held.holder()),
+    ///     None => println!("it was not held"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
     /// The default is [`MutexError::unsupported`].
-    fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
+    fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
         match self.inner() {
             Some(inner) => inner.break_lease(name),
             None => Err(MutexError::unsupported("break a lease")),

@@ -54,10 +54,9 @@ use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 #[cfg(unix)]
 use crate::store::event_mutex::lifeline::Lifeline;
-use crate::store::event_mutex::slot::answer_each;
+use crate::store::event_mutex::slot::{Slot, answer_each};
 #[cfg(unix)]
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::{event_mutex::broken_lease::Broken, event_mutex::slot::Slot};
 use crate::time::clock::{Clock, moment::Moment, wall_plus};
 
 pub(crate) mod builder;
@@ -108,8 +107,7 @@ const LOG: &str = "the log of runs";
 ///
 /// The state of a process that was killed stays as it was: ignore a line with `alive` once its pid has gone. The number behind
 /// `group` is the process group of its command, and `fuser DIR/*.life` finds processes that left the group. The
-/// [holder](EventMutex::held) and the report say so as well, and [`break_lease`](EventMutex::break_lease) answers
-/// [`FreedWhileRunning`](crate::store::Broken::FreedWhileRunning).
+/// [holder](EventMutex::held) and the report say so as well, and so does the answer of [`break_lease`](EventMutex::break_lease).
 ///
 /// The files are small and stay: three for each name that was ever asked for, a lock file for each name that ever excluded
 /// another, and for each event with a [log of runs](crate::Schedule::with_run_log) a file that ends in `.runs`, which may be
@@ -466,8 +464,8 @@ impl EventMutex for FileMutex {
         }
     }
 
-    fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
-        self.on_mutex(name, Broken::NotHeld, lock_deadline(), |mutex| mutex.break_lease(name))
+    fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
+        self.on_mutex(name, None, lock_deadline(), |mutex| mutex.break_lease(name))
             .map_err(|error| error.while_trying_to("break", name))
     }
 

@@ -22,7 +22,7 @@ use crate::lease::{name::MutexName, owner::Owner, term::Term, token::FencingToke
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
-use crate::store::event_mutex::{batch::Batch, broken_lease::Broken, run_log::RunLog, slot::Slot};
+use crate::store::event_mutex::{batch::Batch, run_log::RunLog, slot::Slot};
 use crate::time::clock::{Clock, moment::Moment, wall_plus};
 
 /// Mutexes within one process; the store of [`Schedule::in_process`](crate::Schedule::in_process).
@@ -117,12 +117,12 @@ impl MemoryState {
 
     /// Grants both the lease and the claim, or neither.
     fn admit(&mut self, admission: &Admission, clock: &Clock, now: Moment) -> Admitted {
-        let holder = |name: &MutexName| Some(self.live(name, now)?.holder(clock, now));
         for name in admission.excluded_by() {
-            if let Some(holder) = holder(name) {
-                return Admitted::Excluded(Held::new(name.clone(), Some(holder)));
+            if let Some(entry) = self.live(name, now) {
+                return Admitted::Excluded(entry.held(name, clock, now));
             }
         }
+        let holder = |name: &MutexName| Some(self.live(name, now)?.holder(clock, now));
         if let Some(holder) = admission.claim().and_then(|claim| holder(claim.name())) {
             return Admitted::ClaimTaken(Some(holder));
         }
@@ -197,6 +197,10 @@ impl MemoryEntry {
         let holder = Holder::of_this_process(self.owner, self.token, self.label.as_deref(), since, until);
         holder.with_occurrence(self.occurrence)
     }
+
+    fn held(&self, name: &MutexName, clock: &Clock, now: Moment) -> Held {
+        Held::new(name.clone(), Some(self.holder(clock, now)))
+    }
 }
 
 impl EventMutex for MemoryMutex {
@@ -252,10 +256,7 @@ impl EventMutex for MemoryMutex {
 
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         self.decide(|state, now| {
-            let held = |name: &MutexName| {
-                let entry = state.live(name, now)?;
-                Some(Held::new(name.clone(), Some(entry.holder(&self.clock, now))))
-            };
+            let held = |name: &MutexName| Some(state.live(name, now)?.held(name, &self.clock, now));
             Ok(match names {
                 Names::Each(names) => names.iter().filter_map(held).collect(),
                 Names::LeasesWithPrefix(_) | Names::MarksOf(_) => {
@@ -265,10 +266,10 @@ impl EventMutex for MemoryMutex {
         })
     }
 
-    fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
+    fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
         self.decide(|state, now| {
-            let entry = state.entries.remove(name);
-            Ok(Broken::if_held(entry.is_some_and(|entry| entry.is_live(now))))
+            let entry = state.entries.remove(name).filter(|entry| entry.is_live(now));
+            Ok(entry.map(|entry| entry.held(name, &self.clock, now)))
         })
     }
 

@@ -5,7 +5,7 @@
 //! | a request and its answer | [`LeaseRequest`], [`Lease`], [`Holder`], [`Owner`] |
 //! | an admission | [`Admission`], [`Admitted`], [`Grant`]; several in one request: [`Batch`], [`Slot`], [`LeaseRelease`] |
 //! | the description of a store | [`Description`], [`Scope`], [`StoreId`], [`StoreWarning`], [`MutexErrorKind`] |
-//! | questions of operators | [`Names`], [`Held`], [`Broken`] |
+//! | questions of operators | [`Names`], [`Held`] |
 //! | optional parts of a store | [`RunLog`], [`Lifeline`], `AsyncEventMutex` and `AsyncMutex` with the feature `tokio` |
 //! | opening a store | [`FileMutexBuilder`], [`Sharing`], [`NetworkFilesystem`], and a builder for each server; [`ConnectError`], [`InvalidOptions`] |
 
@@ -38,7 +38,6 @@ pub use event_mutex::admission::{Admission, Admitted, Grant};
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use event_mutex::async_mutex::{AsyncEventMutex, AsyncMutex};
 pub use event_mutex::batch::{Batch, LeaseRelease};
-pub use event_mutex::broken_lease::Broken;
 pub use event_mutex::description::{Description, Scope};
 pub use event_mutex::held::{Held, Names};
 pub use event_mutex::lifeline::Lifeline;

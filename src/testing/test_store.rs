@@ -14,7 +14,6 @@ use crate::outcome::{run_record::RunRecord, run_record::skip_count::SkipCount};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::Admission;
 use crate::store::event_mutex::batch::{Batch, LeaseRelease};
-use crate::store::event_mutex::broken_lease::Broken;
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::run_log::RunLog;
@@ -213,7 +212,7 @@ impl EventMutex for TestStore {
         self.answer(|| "look at what is held".to_owned(), |memory| memory.held(names))
     }
 
-    fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
+    fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
         self.answer(|| format!("break {name}"), |memory| memory.break_lease(name))
     }
 

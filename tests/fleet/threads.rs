@@ -295,7 +295,7 @@ fn attack(victim: Victim, deed: Deed, members: &[Member], mutex: &MemoryMutex, r
                 MutexName::lease(name).expect("it is a name")
             };
             let a_run =
-                || names.iter().find(|name| mutex.break_lease(&lease(name)).expect("memory answers").is_freed());
+                || names.iter().find(|name| mutex.break_lease(&lease(name)).expect("memory answers").is_some());
             let began = Instant::now();
             let mut broken = a_run();
             while broken.is_none() && began.elapsed() < patience {

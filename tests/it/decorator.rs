@@ -83,7 +83,7 @@ impl EventMutex for Asked {
     fn held(&self, _: Names<'_>) -> Result<Vec<Held>, MutexError> {
         Err(self.error("held"))
     }
-    fn break_lease(&self, _: &MutexName) -> Result<soloist::store::Broken, MutexError> {
+    fn break_lease(&self, _: &MutexName) -> Result<Option<Held>, MutexError> {
         Err(self.error("break_lease"))
     }
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {

@@ -186,7 +186,7 @@ fn what_was_never_asked_for_is_free_and_looking_makes_no_file() {
     for name in [&name, &claim] {
         assert!(!store.mutex.exists(name).unwrap());
         assert_eq!(holder(&store.mutex, name), None);
-        assert!(!store.mutex.break_lease(name).unwrap().is_freed());
+        assert!(store.mutex.break_lease(name).unwrap().is_none());
         assert!(!store.mutex.forget(&store.request(name).granted(FencingToken::new(1))).unwrap());
     }
     assert!(files(store.path()).is_empty());
@@ -281,8 +281,8 @@ fn a_holder_that_outlived_its_term_is_taken_over_and_leaves_the_next_one_alone()
 fn a_holder_whose_lease_was_broken_is_told_and_leaves_the_next_one_alone() {
     let store = Store::new();
     let old = store.take(&reports());
-    assert!(store.other().break_lease(&reports()).unwrap().is_freed());
-    assert!(!store.other().break_lease(&reports()).unwrap().is_freed());
+    assert!(store.other().break_lease(&reports()).unwrap().is_some());
+    assert!(store.other().break_lease(&reports()).unwrap().is_none());
     assert!(!store.mutex.exists(&reports()).unwrap());
     let new = store.take(&reports());
     assert!(new.token() > old.token());
@@ -407,7 +407,7 @@ fn only_the_owner_gives_a_claim_back() {
     assert!(store.other().forget(&new).unwrap());
     assert!(!store.mutex.exists(&claim).unwrap());
     store.take(&claim);
-    assert!(store.mutex.break_lease(&claim).unwrap().is_freed());
+    assert!(store.mutex.break_lease(&claim).unwrap().is_some());
     assert!(!store.mutex.exists(&claim).unwrap());
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use soloist::observe::{RunRecord, SkipCount};
 use soloist::store::{
-    Admission, Admitted, Batch, Broken, Description, Held, Lease, LeaseRelease, LeaseRequest, Names, RunLog, Scope,
+    Admission, Admitted, Batch, Description, Held, Lease, LeaseRelease, LeaseRequest, Names, RunLog, Scope,
     Slot,
 };
 use soloist::time::Clock;
@@ -402,7 +402,7 @@ impl EventMutex for Scripted {
         }
     }
 
-    fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
+    fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
         if self.0.steps == Steps::All {
             return InSteps(self).break_lease(name);
         }

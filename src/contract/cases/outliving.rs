@@ -88,7 +88,7 @@ pub(super) fn a_break_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject:
     let lease = subject.create(&subject.name("broken"));
     let _lifeline = lifeline_of(subject, &lease);
     let freed = subject.break_lease(lease.name());
-    must(freed, "breaking frees a name whoever holds it", lease.name(), "break_lease answered NotHeld");
+    must(freed, "breaking frees a name whoever holds it", lease.name(), "break_lease answered that nobody held it");
     subject.is_free(lease.name(), "a broken name is free, whoever has its lifeline");
     let holder = subject.create(lease.name());
     must(!subject.forget(&lease), "the broken holder's forget answers false", lease.name(), "it answered true");

@@ -182,7 +182,7 @@ pub(super) fn a_broken_name_is_free_and_its_holder_can_not_come_back<H: Harness>
     let name = subject.name("broken");
     let old = subject.create(&name);
     let freed = subject.break_lease(&name);
-    must(freed, "breaking frees a name whoever holds it", &name, "break_lease answered NotHeld");
+    must(freed, "breaking frees a name whoever holds it", &name, "break_lease answered that nobody held it");
     subject.is_free(&name, "a broken name is free");
     is_lost(subject, &old);
     subject.is_free(&name, "the holder of a broken name does not get it back");
@@ -226,5 +226,5 @@ fn is_lost<H: Harness>(subject: &Subject<H>, lease: &Lease) {
 #[track_caller]
 fn is_not_broken<H: Harness>(subject: &Subject<H>, name: &MutexName) {
     let freed = subject.break_lease(name);
-    must(!freed, "breaking a free name answers NotHeld", name, "break_lease answered that it was freed");
+    must(!freed, "breaking a free name answers that nobody held it", name, "break_lease answered that it was held");
 }

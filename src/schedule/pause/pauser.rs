@@ -46,7 +46,7 @@ impl Pauser {
         let Self { store, observers, mark, .. } = self;
         let was_paused = match store.mutex.break_lease(mark) {
             Err(error) if error.is_unsupported() => self.end_soon()?,
-            broken => broken?.is_freed(),
+            held => held?.is_some(),
         };
         if was_paused {
             observers.tell(self.about(), &Step::Resumed { schedule: mark.mutex() });

@@ -11,7 +11,7 @@ use super::paths::{MutexPaths, STATE};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{holder::Holder, name::MutexName, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::{broken_lease::Broken, held::Held, held::Names};
+use crate::store::event_mutex::held::{Held, Names};
 
 pub(super) mod mutex_lock;
 pub(super) mod state;
@@ -149,11 +149,11 @@ impl OpenedMutex {
     }
 
     /// Frees `name` of any owner.
-    pub(super) fn break_lease(&self, name: &MutexName) -> Result<Broken, FileError> {
-        let Some(entry) = self.entry(name)? else { return Ok(Broken::NotHeld) };
-        let holder = self.holder_now(&entry);
+    pub(super) fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, FileError> {
+        let Some(entry) = self.entry(name)? else { return Ok(None) };
+        let held = Held::new(name.clone(), Some(self.holder_now(&entry)));
         self.write(&entry.lasting(Lasts::Ended))?;
-        Ok(if holder.has_ended() { Broken::FreedWhileRunning(holder) } else { Broken::Freed })
+        Ok(Some(held))
     }
 
     /// Writes the whole state. A text that fits fills one block, which is written in place: a replacement takes fifty times as long.

@@ -12,14 +12,14 @@ use super::server_clock::difference_warning;
 use super::server_url::ServerAddress;
 use crate::base::error::MutexError;
 use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::{name::MutexName, owner::Owner, term::Term};
+use crate::lease::{holder::Holder, name::MutexName, owner::Owner, term::Term};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::{Batch, LeaseRelease};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::run_log::RunLog;
-use crate::store::event_mutex::{broken_lease::Broken, slot::Slot, warning::StoreWarning};
+use crate::store::event_mutex::{slot::Slot, warning::StoreWarning};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// A store on a server. Its clones are handles of one server; the last one says goodbye.
@@ -192,15 +192,16 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
         }
     }
 
-    fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
-        let holder = self.held(Names::of(name))?.pop().and_then(Held::into_holder);
+    fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
+        let held = self.held(Names::of(name))?.pop();
         // Only this holder is broken, however late the request arrives and however often. A name that is not held is asked for, too:
         // replicas may have to confirm that it is not.
-        let owner = holder.map_or_else(Owner::unique, |holder| holder.owner());
+        let holder = held.as_ref().and_then(Held::holder);
+        let owner = holder.map_or_else(Owner::unique, Holder::owner);
         let end = EndRequest { name: name.clone(), owner, end: End::Now };
         let (mut ended, _) = self.server().decide(Request::to_end(&[end]));
-        let was_held = ended.answers.remove(0);
-        Ok(Broken::if_held(was_held.map_err(|failure| self.failed(format_args!("break {name}"), failure))?))
+        let ended = ended.answers.remove(0).map_err(|failure| self.failed(format_args!("break {name}"), failure))?;
+        Ok(held.filter(|_| ended))
     }
 
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {

@@ -114,7 +114,7 @@ fn a_command_whose_lease_somebody_broke_is_killed_at_once() {
         let event = place.exec(text).without_overlapping().grace(grace);
         let observed = observe(&place, event, |clock, store| {
             until(|| text == DEAF || !is_alive(place.pid("pid"))).unwrap();
-            assert!(store.store.break_lease(&MutexName::lease("e").unwrap()).unwrap().is_freed());
+            assert!(store.store.break_lease(&MutexName::lease("e").unwrap()).unwrap().is_some());
             // A third of the lease without its grace.
             clock.advance(10 * SECOND);
         });
@@ -139,7 +139,7 @@ fn a_command_that_uses_up_its_grace_is_killed_when_its_lease_is_broken() {
     let observed = observe(&place, event, |clock, store| {
         clock.advance(SECOND);
         until(|| place.has("told")).unwrap();
-        assert!(store.store.break_lease(&MutexName::lease("e").unwrap()).unwrap().is_freed());
+        assert!(store.store.break_lease(&MutexName::lease("e").unwrap()).unwrap().is_some());
         clock.advance(9 * SECOND);
     });
     let said = "timed out after 1.0 s, and stopped 9.0 s later; ended by signal 9 (SIGKILL); the lease was lost at \

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use soloist::contract::Harness;
-use soloist::store::{Admission, Admitted, Batch, Broken, Description, Held, Holder, Lease, LeaseRequest, Names, Slot};
+use soloist::store::{Admission, Admitted, Batch, Description, Held, Holder, Lease, LeaseRequest, Names, Slot};
 use soloist::time::{Clock, ManualClock};
 use soloist::{EventMutex, MemoryMutex, MutexError, MutexName, Term};
 
@@ -308,7 +308,7 @@ impl EventMutex for Flawed {
         }
     }
 
-    fn break_lease(&self, name: &MutexName) -> Result<Broken, MutexError> {
+    fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
         self.memory.break_lease(name)
     }
 }

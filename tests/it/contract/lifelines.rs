@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use soloist::contract::{Harness, run_as_child};
-use soloist::store::{Batch, Description, Lease, LeaseRequest, Lifeline, Slot};
+use soloist::store::{Batch, Description, Held, Lease, LeaseRequest, Lifeline, Slot};
 use soloist::{EventMutex, FileMutex, MutexError, MutexName, Term};
 
 /// A flaw of a store.
@@ -187,9 +187,9 @@ impl EventMutex for Flawed {
         Ok(lifeline)
     }
 
-    fn break_lease(&self, name: &MutexName) -> Result<soloist::store::Broken, MutexError> {
+    fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
         if self.flaw == Flaw::BreaksNothing && self.has_lifeline(name) {
-            return Ok(soloist::store::Broken::Freed);
+            return Ok(Some(Held::new(name.clone(), None)));
         }
         self.file.break_lease(name)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use soloist::store::MutexErrorKind::Unusable;
-use soloist::store::{Broken, Holder, Lease};
+use soloist::store::{Held, Holder, Lease};
 use soloist::{Event, EventMutex, FileMutex, MutexName, Schedule};
 
 use super::child::{Doing, Order, child_command};
@@ -164,7 +164,7 @@ fn a_broken_lease_is_free_whoever_has_its_lifeline_and_leaves_the_next_one_alone
     let old = store.take(&reports());
     let _lifeline = lifeline(&store.mutex, &old);
     store.clock.advance(HOUR);
-    assert!(store.other().break_lease(&reports()).unwrap().is_freed());
+    assert!(store.other().break_lease(&reports()).unwrap().is_some());
     let new = store.take(&reports());
     assert!(store.file(".life-1").exists(), "the old command still has its life file");
     assert!(!extended(&store.mutex, &old));
@@ -195,7 +195,7 @@ fn what_is_not_in_hand_any_more_gets_no_lifeline_and_a_claim_never() {
     store.assert_free(&reports());
 
     let lease = store.take(&reports());
-    assert!(store.other().break_lease(&reports()).unwrap().is_freed());
+    assert!(store.other().break_lease(&reports()).unwrap().is_some());
     let other = store.other();
     let holder = take(&other, &store.request(&reports()));
     refused(&store.mutex, &lease, lost);
@@ -391,12 +391,9 @@ fn a_command_that_outlives_its_scheduler_is_named_by_its_process_group() {
     assert!(report.contains(&format!("still running: {}, pid {pid}, since ", holder.host())), "{report}");
     assert!(report.contains(&said), "{report}");
 
-    let broken = store.mutex.break_lease(&reports()).unwrap();
-    assert!(
-        matches!(&broken, Broken::FreedWhileRunning(holder) if holder.process_group() == Some(group)),
-        "{broken:?}"
-    );
-    assert_eq!(store.mutex.break_lease(&reports()).unwrap(), Broken::NotHeld);
+    let broken = store.mutex.break_lease(&reports()).unwrap().and_then(Held::into_holder).expect("it is held");
+    assert_eq!((broken.has_ended(), broken.process_group()), (true, Some(group)));
+    assert_eq!(store.mutex.break_lease(&reports()).unwrap(), None);
     store.assert_free(&reports());
     fs::write(store.path().join("end"), "").unwrap();
 }
@@ -407,7 +404,8 @@ fn a_lease_whose_scheduler_lives_is_broken_without_a_word_of_its_command() {
     let (scheduler, group) = run_a_command(&store);
     let holder = until_known(&store, group);
     assert!(!holder.to_string().contains("ended"), "{holder}");
-    assert_eq!(store.mutex.break_lease(&reports()).unwrap(), Broken::Freed);
+    let broken = store.mutex.break_lease(&reports()).unwrap().and_then(Held::into_holder);
+    assert!(!broken.expect("it is held").has_ended());
     fs::write(store.path().join("end"), "").unwrap();
     scheduler.finish();
 }

@@ -39,7 +39,7 @@ fn a_guard_whose_lease_was_broken_knows_within_a_term() {
     let clock = ManualClock::at(noon());
     let store = MemoryMutex::with_clock(&clock);
     let guard = acquired(&store, Term::DEFAULT);
-    assert!(store.break_lease(&lease("g")).unwrap().is_freed());
+    assert!(store.break_lease(&lease("g")).unwrap().is_some());
     assert!(!guard.is_lost(), "nobody knows yet");
     clock.advance(THIRD);
     until(|| guard.is_lost()).expect("it is told at its next renewal");
@@ -51,7 +51,7 @@ fn a_guard_knows_within_a_term_that_another_one_of_its_process_was_granted_its_n
     let clock = ManualClock::at(noon());
     let store = MemoryMutex::with_clock(&clock);
     let guard = acquired(&store, Term::DEFAULT);
-    assert!(store.break_lease(&lease("g")).unwrap().is_freed());
+    assert!(store.break_lease(&lease("g")).unwrap().is_some());
     let other = acquired(&store, Term::DEFAULT);
     clock.advance(THIRD);
     until(|| guard.is_lost()).expect("it is told at its next renewal");
@@ -115,7 +115,7 @@ fn a_store_of_a_fleet_that_forgot_gives_no_second_guard_beside_one_of_this_proce
     let inner = MemoryMutex::new();
     let store = Arc::new(Scripted::over(inner.clone()).scope(Scope::Fleet));
     let guard = LeaseGuard::acquire(&store, lease("g"), Term::MAX).unwrap().expect("nobody holds it");
-    assert!(inner.break_lease(&lease("g")).unwrap().is_freed(), "the server has lost its memory");
+    assert!(inner.break_lease(&lease("g")).unwrap().is_some(), "the server has lost its memory");
     assert!(LeaseGuard::acquire(&store, lease("g"), Term::MAX).unwrap().is_none());
     assert!(!inner.exists(&lease("g")).unwrap(), "what it granted was given back");
     drop(guard);
@@ -128,7 +128,7 @@ fn a_fixed_guard_whose_lease_was_broken_stands_in_nobodys_way() {
     let store = Arc::new(Scripted::over(inner.clone()).scope(Scope::Fleet));
     let broken = LeaseGuard::acquire_for(&store, lease("g"), Term::MAX).unwrap().expect("nobody holds it");
     for acquire in [LeaseGuard::acquire_for, LeaseGuard::acquire] {
-        assert!(inner.break_lease(&lease("g")).unwrap().is_freed());
+        assert!(inner.break_lease(&lease("g")).unwrap().is_some());
         let next = acquire(&store, lease("g"), Term::MAX).unwrap().expect("an operator has freed it");
         assert!(!next.is_lost());
         // The next one finds it as the first did.

@@ -76,7 +76,7 @@ fn a_lease_that_was_lost_is_told_of_though_its_release_is_asked_for_twice<S: Tro
     let proxy = Proxy::of(&server);
     let theirs = server.mutex();
     let forgotten = |name: &str| _ = server.ask(&format!("DELETE FROM soloist_mutexes WHERE name = 'lease/{name}'"));
-    let broken = |name: &str| assert!(theirs.break_lease(request(name).name()).unwrap().is_freed());
+    let broken = |name: &str| assert!(theirs.break_lease(request(name).name()).unwrap().is_some());
     let losses: [&dyn Fn(&str); 2] = [&forgotten, &broken];
     let mut lost = Vec::new();
     for (number, lose) in losses.iter().enumerate() {
@@ -133,7 +133,7 @@ fn a_claim_whose_lease_went_before_it_was_asked_for_again_is_given_back<S: Troub
     let held = thread::scope(|scope| {
         let tick = scope.spawn(|| ours.run_due(noon()));
         wait_until("the server has granted it", || server.held().contains(&"lease/report".to_owned()));
-        assert!(theirs.break_lease(&name).unwrap().is_freed());
+        assert!(theirs.break_lease(&name).unwrap().is_some());
         let held = theirs.create(&request("report")).unwrap().expect("nobody holds it");
         assert_eq!(skipped(&tick.join().unwrap(), "report").keyword(), "overlapping");
         held
