@@ -232,16 +232,6 @@ impl Grant {
         Self { token: lease.token(), lease: Some(lease), claim: None }
     }
 
-    /// Returns whether this grant answers this admission.
-    pub(crate) fn is_for(&self, admission: &Admission) -> bool {
-        let same = |granted: Option<&Lease>, asked: Option<&LeaseRequest>| match (granted, asked) {
-            (None, None) => true,
-            (Some(granted), Some(asked)) => granted.owner() == asked.owner() && granted.name() == asked.name(),
-            _ => false,
-        };
-        same(self.lease(), admission.lease()) && same(self.claim(), admission.claim())
-    }
-
     /// Returns the token of the run: the lease's, or the claim's if there is no lease.
     pub fn token(&self) -> FencingToken {
         self.token
