@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Schedule;
-use crate::base::error::MutexError;
+use crate::base::{error::MutexError, escape::Named};
 use crate::event::claim_window::ClaimWindow;
 use crate::event::definition::Definition;
 use crate::event::protection::claim::CLAIM_MARGIN;
@@ -151,9 +151,13 @@ impl Schedule {
             let other = held.holder().and_then(|holder| holder.application()).filter(|other| *other != &**application);
             others.extend(other.map(|other| (event, other)));
         }
-        let warning = |(event, application): (&str, &str)| StoreWarning::SharedName {
-            event: event.to_owned(),
-            application: application.to_owned(),
+        let warning = |(event, application): (&str, &str)| {
+            StoreWarning::new(format_args!(
+                "the application {} has the event {}, too, so that each takes occurrences of the other: give each application a \
+                 prefix, a table or a folder of its own",
+                Named(application),
+                Named(event)
+            ))
         };
         Ok(others.into_iter().map(warning).collect())
     }

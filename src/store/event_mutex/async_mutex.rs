@@ -223,7 +223,10 @@ impl<M: AsyncEventMutex> EventMutex for AsyncMutex<M> {
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         let nothing = MutexName::lease("soloist: does the store answer?").expect("it is a name");
         self.exists(&nothing)?;
-        Ok(vec![StoreWarning::SharesRuntime])
+        Ok(vec![StoreWarning::new(
+            "its calls, renewals among them, are tasks of the application's runtime: while that stalls for longer than a term, leases \
+             are lost; give it a runtime of its own, or leases a longer term",
+        )])
     }
 }
 

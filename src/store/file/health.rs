@@ -11,53 +11,55 @@ use crate::store::event_mutex::warning::StoreWarning;
 
 /// Opens all files, so that those of ours get the mode that they should have.
 pub(super) fn warnings(directory: &Directory) -> io::Result<Vec<StoreWarning>> {
+    let path = directory.path();
     let mut warnings = Vec::from_iter(of_its_group(directory));
     warnings.extend(directory.try_write().err().map(|error| {
-        let why = format!("could not write a file to {}: {error}", directory.path().display());
-        StoreWarning::TakesNoWrites { why }
+        StoreWarning::takes_no_writes(format_args!("could not write a file to {}: {error}", path.display()))
     }));
-    if is_overlay(directory.path())? {
-        warnings.push(StoreWarning::Overlay { path: directory.path().to_owned() });
+    if is_overlay(path)? {
+        warnings.push(StoreWarning::new(format_args!(
+            "the directory {} is on overlayfs: other containers do not see it, and it is lost when this container is created \
+             again; put it on a volume that all containers mount",
+            path.display()
+        )));
     }
-    let above = directory.path().canonicalize()?;
-    warnings.extend(above.ancestors().skip(1).filter_map(|above| of_a_directory_above(above, directory)));
+    let above = path.canonicalize()?;
+    warnings.extend(above.ancestors().skip(1).filter_map(|above| of_a_directory_above(above, path)));
     let is_ours = |kind: &str| [LOCK, STATE, LIFE, RUNS, RUNS_LOCK].contains(&kind) || kind.starts_with("life-");
-    for path in files_of(directory.path(), is_ours)? {
-        warnings.extend(of_file(directory, &path)?.map(|what| StoreWarning::WrongFile { path, what }));
+    for file in files_of(path, is_ours)? {
+        warnings.extend(of_file(directory, &file)?);
     }
     Ok(warnings)
 }
 
 fn of_its_group(directory: &Directory) -> Option<StoreWarning> {
-    let path = directory.path();
-    let excluded = directory.is_writable_by_group() && !directory.access().is_shared();
-    let what = || {
-        format!(
-            "its group can write to it, and free what is held by removing files: run `chmod g+rwxs {0}` if its group \
-             shares the store, else `chmod g-w {0}`",
-            path.display()
-        )
-    };
-    excluded.then(|| StoreWarning::WrongDirectory { path: path.to_owned(), what: what() })
+    let text = format_args!(
+        "the directory {0} is not safe: its group can write to it, and free what is held by removing files: run `chmod g+rwxs {0}` \
+         if its group shares the store, else `chmod g-w {0}`",
+        directory.path().display()
+    );
+    (directory.is_writable_by_group() && !directory.access().is_shared()).then(|| StoreWarning::new(text))
 }
 
-fn of_a_directory_above(above: &Path, directory: &Directory) -> Option<StoreWarning> {
+fn of_a_directory_above(above: &Path, store: &Path) -> Option<StoreWarning> {
     // In a sticky directory only owners move their files.
     let is_open = above.metadata().is_ok_and(|above| above.mode() & 0o1002 == 0o002);
-    let what = || {
-        let (store, above) = (directory.path().display(), above.display());
-        format!(
-            "all users can write to it, and can put another directory in place of {store}: run `chmod +t {above}`, so \
-             that only owners can rename and remove what is in it"
-        )
-    };
-    is_open.then(|| StoreWarning::WrongDirectory { path: above.to_owned(), what: what() })
+    let text = format_args!(
+        "the directory {0} is not safe: all users can write to it, and can put another directory in place of {1}: run `chmod +t {0}`, \
+         so that only owners can rename and remove what is in it",
+        above.display(),
+        store.display()
+    );
+    is_open.then(|| StoreWarning::new(text))
 }
 
-fn of_file(directory: &Directory, path: &Path) -> io::Result<Option<String>> {
-    match directory.file(path) {
-        Ok(None) => Ok(None),
-        Ok(Some(file)) => Ok(directory.access().exposure(&file.file.metadata()?)),
-        Err(refusal) => Ok(Some(refusal.to_string())),
-    }
+/// Returns the warning about a file that can't be used, or that other users can lock to block its event.
+fn of_file(directory: &Directory, path: &Path) -> io::Result<Option<StoreWarning>> {
+    let fault = match directory.file(path) {
+        Ok(None) => None,
+        Ok(Some(file)) => directory.access().exposure(&file.file.metadata()?),
+        Err(refusal) => Some(refusal.to_string()),
+    };
+    let warning = |fault| StoreWarning::new(format_args!("the file {} is not safe: {fault}", path.display()));
+    Ok(fault.map(warning))
 }

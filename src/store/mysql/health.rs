@@ -1,7 +1,7 @@
 //! The warnings about a MySQL server and its table.
 
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::sql::session::{TextRow, values_of};
+use crate::store::sql::session::{TextRow, values_of, wrong_table};
 
 /// The reason why a server takes no writes, and the next step.
 const READ_ONLY: &str = "read_only is on: connect to the primary if this is a replica, or set it to 0";
@@ -9,18 +9,17 @@ const READ_ONLY: &str = "read_only is on: connect to the primary if this is a re
 /// Returns the warnings about a server and a table with this `health`.
 pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let values_of = |field: &str| values_of(health, field);
-    let wrong_table = |what: &str| StoreWarning::WrongTable { what: what.to_owned() };
     // Newer servers call it by three states and more.
     let takes_no_writes = values_of("read_only").iter().any(|state| !["0", "OFF"].contains(state));
     let engine = values_of("engine").into_iter().find(|engine| *engine != "InnoDB");
-    let engine = engine.map(|engine| {
-        format!("its engine is {engine}, and only InnoDB is known to grant all of an admission or nothing")
-    });
+    let wrong_engine = |engine: &str| {
+        wrong_table(&format!("its engine is {engine}, and only InnoDB is known to grant all of an admission or nothing"))
+    };
     let is_compared_by_bytes = values_of("collation").iter().all(|collation| collation.ends_with("_bin"));
     let warnings = [
-        takes_no_writes.then(|| StoreWarning::TakesNoWrites { why: READ_ONLY.to_owned() }),
+        takes_no_writes.then(|| StoreWarning::takes_no_writes(READ_ONLY)),
         values_of("version").into_iter().find_map(|version| StoreWarning::if_older(version, oldest(version))),
-        engine.map(|what| StoreWarning::WrongTable { what }),
+        engine.map(wrong_engine),
         (values_of("key") != ["name"]).then(|| wrong_table("its primary key is not the name alone")),
         (!is_compared_by_bytes).then(|| wrong_table("names are not compared byte by byte")),
     ];

@@ -1,26 +1,36 @@
 //! The warnings about a PostgreSQL server and its table.
 
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::sql::session::{TextRow, values_of};
+use crate::store::server::engine::IS_REPLICA;
+use crate::store::sql::session::{TextRow, values_of, wrong_table};
 
 /// The number of old versions of rows that makes an admission several times as slow.
 const MANY_DEAD_ROWS: u64 = 50_000;
 
+/// The reason why a server takes no writes, and the next step.
+const READ_ONLY: &str = "default_transaction_read_only is on: set it to off for this user and database";
+
 /// Returns the warnings about a server and a table with this `health`.
 pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let values_of = |field: &str| values_of(health, field);
-    let wrong_table = |what: &str| StoreWarning::WrongTable { what: what.to_owned() };
     let version: u32 = values_of("version").first().and_then(|version| version.parse().ok()).unwrap_or(0);
-    let forgets = |how: &str| StoreWarning::Forgets { how: how.to_owned() };
-    let is_replica = values_of("replica") == ["true"];
-    let takes_no_writes = || StoreWarning::TakesNoWrites {
-        why: "default_transaction_read_only is on: set it to off for this user and database".to_owned(),
+    let forgets = |how: &str| {
+        StoreWarning::new(format_args!(
+            "the table forgets leases when the server ends, because {how}: make it a durable one"
+        ))
     };
+    let is_replica = values_of("replica") == ["true"];
     let dead = values_of("dead").first().and_then(|dead| dead.parse().ok()).unwrap_or(0);
+    let has_dead_rows = || {
+        StoreWarning::new(format_args!(
+            "{dead} old versions of rows make each admission slow: end the transaction that keeps the server from cleaning them \
+             away (the oldest backend_xmin in pg_stat_activity, pg_prepared_xacts or pg_replication_slots), then VACUUM the table"
+        ))
+    };
     let warnings = [
-        is_replica.then_some(StoreWarning::Replica),
-        (!is_replica && values_of("read_only") == ["on"]).then(takes_no_writes),
-        (dead >= MANY_DEAD_ROWS).then_some(StoreWarning::DeadRows { count: dead }),
+        is_replica.then(|| StoreWarning::new(IS_REPLICA)),
+        (!is_replica && values_of("read_only") == ["on"]).then(|| StoreWarning::takes_no_writes(READ_ONLY)),
+        (dead >= MANY_DEAD_ROWS).then(has_dead_rows),
         StoreWarning::if_older(&(version / 10_000).to_string(), "12"),
         (values_of("persistence") == ["u"]).then(|| forgets("it is UNLOGGED")),
         (values_of("persistence") == ["t"]).then(|| forgets("it is TEMPORARY")),

@@ -3,7 +3,11 @@
 use redis::Value;
 
 use super::server_error::{not_understood, refused};
-use crate::store::{event_mutex::warning::StoreWarning, server::failure::Failure};
+use crate::store::event_mutex::warning::StoreWarning;
+use crate::store::server::{engine::IS_REPLICA, failure::Failure};
+
+const CLUSTER_NODE: &str = "the server is a node of a Redis Cluster, and no event runs while another node has the slot of the keys: \
+                            write redis+cluster:// in the url";
 
 /// Returns the warnings about a server whose `INFO` this is. A grant needs so many replicas; `fails_over` says that the URL names
 /// Sentinels, or nodes of a cluster.
@@ -14,13 +18,29 @@ pub(super) fn warnings(info: &Value, needed: u32, fails_over: bool) -> Result<Ve
     // Every key of ours but the logs of runs expires, so that a policy for those that do (`volatile-…`) is about them too.
     let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction");
     let replicas = field("connected_slaves").and_then(|count| count.parse().ok()).unwrap_or(0);
-    let why = || format!("the store waits for {needed} replicas, and {replicas} are connected");
+    let evicts = |policy: &str| {
+        StoreWarning::new(format_args!(
+            "the server evicts keys when its memory is full (maxmemory-policy {policy}), also those of live leases: set it to \
+             noeviction, or use a server of its own"
+        ))
+    };
+    let is_ahead_of_replicas = || {
+        StoreWarning::new(format_args!(
+            "the server answers before its replicas ({replicas}) have the write: a failover can lose the last grants, and an \
+             occurrence then runs twice; with wait=1 in the url, a grant counts when a replica has it"
+        ))
+    };
+    let lacks_replicas = || {
+        StoreWarning::takes_no_writes(format_args!(
+            "the store waits for {needed} replicas, and {replicas} are connected"
+        ))
+    };
     let warnings = [
-        policy.map(|policy| StoreWarning::Evicts { policy: policy.to_owned() }),
-        (field("role") == Some("slave")).then_some(StoreWarning::Replica),
-        (field("cluster_enabled") == Some("1") && !fails_over).then_some(StoreWarning::ClusterNode),
-        (replicas > 0 && needed == 0).then_some(StoreWarning::AsyncReplicas { replicas }),
-        (replicas < needed).then(|| StoreWarning::TakesNoWrites { why: why() }),
+        policy.map(evicts),
+        (field("role") == Some("slave")).then(|| StoreWarning::new(IS_REPLICA)),
+        (field("cluster_enabled") == Some("1") && !fails_over).then(|| StoreWarning::new(CLUSTER_NODE)),
+        (replicas > 0 && needed == 0).then(is_ahead_of_replicas),
+        (replicas < needed).then(lacks_replicas),
         StoreWarning::if_older(field("redis_version").unwrap_or("unknown"), "6.2"),
     ];
     Ok(warnings.into_iter().flatten().collect())
@@ -29,9 +49,8 @@ pub(super) fn warnings(info: &Value, needed: u32, fails_over: bool) -> Result<Ve
 /// Returns the warning about a server that answers a write with an error, unless another warning says why.
 pub(super) fn of_write(answer: &Value, warnings: &[StoreWarning]) -> Option<StoreWarning> {
     let Value::ServerError(error) = answer else { return None };
-    let says_why = |warning: &StoreWarning| matches!(warning, StoreWarning::Replica | StoreWarning::ClusterNode);
-    let why = || refused(error).to_string();
-    (!warnings.iter().any(says_why)).then(|| StoreWarning::TakesNoWrites { why: why() })
+    let says_why = [IS_REPLICA, CLUSTER_NODE].map(StoreWarning::new);
+    (!warnings.iter().any(|warning| says_why.contains(warning))).then(|| StoreWarning::takes_no_writes(refused(error)))
 }
 
 #[cfg(test)]
@@ -73,9 +92,9 @@ mod tests {
             b"redis_version:7.2.0\r\nrole:master\r\nconnected_slaves:1\r\ncluster_enabled:1\r\n".into(),
         );
         let told = |needed| warnings(&info, needed, true).unwrap();
-        assert_eq!(told(0), [StoreWarning::AsyncReplicas { replicas: 1 }]);
+        assert!(told(0)[0].to_string().starts_with("the server answers before its replicas (1) have the write: "));
         assert_eq!(told(1), []);
-        let why = "the store waits for 2 replicas, and 1 are connected".to_owned();
-        assert_eq!(told(2), [StoreWarning::TakesNoWrites { why }]);
+        let lacks_one = StoreWarning::takes_no_writes("the store waits for 2 replicas, and 1 are connected");
+        assert_eq!(told(2), [lacks_one]);
     }
 }

@@ -178,6 +178,10 @@ pub(crate) struct DroppedRuns<'a> {
     pub(crate) not_ended: Vec<String>,
 }
 
+/// The warning of a server that is a replica.
+#[cfg(any(feature = "redis", feature = "postgres"))]
+pub(crate) const IS_REPLICA: &str = "the server is a replica and can't be written to: connect to its primary";
+
 /// The state of a server.
 pub(crate) struct Health {
     /// The time of its clock.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::time::{clock::Clock, clock::moment::Moment};
+use crate::time::clock::{Clock, LITTLE_STEP, moment::Moment, shown::HumanDuration};
 
 /// The last known time of a server's clock, and the moment of its arrival here. That is later than the reading, so that the server's
 /// time is never overestimated.
@@ -46,7 +46,21 @@ pub(crate) fn difference_warning(
     heard: DateTime<Utc>,
 ) -> Option<StoreWarning> {
     let by = (asked - time).max(time - heard).to_std().unwrap_or_default();
-    (by > CLOCKS_DIFFER).then_some(StoreWarning::ClocksDiffer { by })
+    let text = format_args!(
+        "the clocks of the server and of this host differ by {:.1} s: synchronise both with NTP",
+        by.as_secs_f64()
+    );
+    (by > CLOCKS_DIFFER).then(|| StoreWarning::new(text))
+}
+
+/// Returns the warning, if grants of live leases, or the last grant, lie more than a little step in the future of the server's clock.
+pub(crate) fn set_back_warning(ahead: Duration) -> Option<StoreWarning> {
+    let text = format_args!(
+        "the server's clock was set back by {} or more: a lease that a dead process left blocks its event for one more term, from \
+         the next tick that asks for it; find out what set the clock, and if it is wrong now, set it right while nothing runs",
+        HumanDuration(ahead)
+    );
+    (ahead > LITTLE_STEP).then(|| StoreWarning::new(text))
 }
 
 pub(crate) fn instant(micros: i64) -> DateTime<Utc> {
@@ -56,6 +70,17 @@ pub(crate) fn instant(micros: i64) -> DateTime<Utc> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_grant_that_is_a_little_ahead_is_no_warning() {
+        assert_eq!(set_back_warning(Duration::from_secs(1)), None);
+        assert_eq!(
+            set_back_warning(Duration::from_secs(23 * 3600)).unwrap().to_string(),
+            "the server's clock was set back by 23 h 0 min or more: a lease that a dead process left blocks its event for one more \
+             term, from the next tick that asks for it; find out what set the clock, and if it is wrong now, set it right while \
+             nothing runs"
+        );
+    }
 
     #[test]
     fn a_clock_that_differs_by_more_than_ten_seconds_is_warned_of() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::attempts::{PendingRelease, Server};
 use super::engine::{End, EndRequest, Engine, FoundEntry, Health, Request};
 use super::failure::Failure;
-use super::server_clock::difference_warning;
+use super::server_clock::{difference_warning, set_back_warning};
 use super::server_url::ServerAddress;
 use crate::base::error::MutexError;
 use crate::lease::request::{Lease, LeaseRequest};
@@ -211,10 +211,16 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
         let heard = Clock::system().now();
         let failed = |failure| engine.error(format!("check {}", self.address()), failure);
         let Health { time, ahead, mut warnings } = health.map_err(failed)?;
-        let instead = E::Address::TLS;
-        warnings.extend(self.address().is_overheard().then_some(StoreWarning::Plaintext { instead }));
+        let is_overheard = || {
+            StoreWarning::new(format_args!(
+                "the connection to another host is not encrypted: others on the network can read the password and change answers; \
+                 use TLS, with {} in the url",
+                E::Address::TLS
+            ))
+        };
+        warnings.extend(self.address().is_overheard().then(is_overheard));
         warnings.extend(time.and_then(|time| difference_warning(asked, time, heard)));
-        warnings.extend(ahead.and_then(StoreWarning::of_grants_ahead));
+        warnings.extend(ahead.and_then(set_back_warning));
         Ok(warnings)
     }
 

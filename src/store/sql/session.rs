@@ -86,6 +86,13 @@ pub(crate) fn values_of<'a>(health: &'a [TextRow], what: &str) -> Vec<&'a str> {
     rows.filter_map(|row| row.get(1).map(String::as_str)).collect()
 }
 
+/// Warns of a table that is not as it should be, so that names may be mixed up or granted twice.
+pub(crate) fn wrong_table(what: &str) -> StoreWarning {
+    StoreWarning::new(format_args!(
+        "the table is wrong: {what}; drop it while nothing runs, and create it with create_table() or `soloist create-table`"
+    ))
+}
+
 /// Returns plain texts between quotes, with commas between them; or `NULL` for none, which contains nothing.
 pub(super) fn list(texts: impl IntoIterator<Item = impl std::fmt::Display>) -> String {
     let texts: Vec<String> = texts.into_iter().map(|text| format!("'{text}'")).collect();

@@ -690,23 +690,27 @@ fn a_token_that_is_none_is_an_error_that_names_its_key_and_stays() {
 
 #[test]
 fn a_look_at_a_server_warns_of_what_it_can_not_be_trusted_with() {
+    const IS_REPLICA: &str = "the server is a replica and can't be written to: connect to its primary";
     let server = Redis::start();
     let check = |server: &Redis| RedisMutex::new(&server.url()).unwrap().check().expect("it answers");
     assert_eq!(check(&server), []);
     server.ask(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
-    assert_eq!(check(&server), [StoreWarning::Evicts { policy: "allkeys-lru".to_owned() }]);
+    let evicts = "the server evicts keys when its memory is full (maxmemory-policy allkeys-lru), also those of live leases: set it to \
+                  noeviction, or use a server of its own";
+    assert_eq!(check(&server), [StoreWarning::new(evicts)]);
     server.ask(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     // Of another server, which saves for it and would do nothing else meanwhile.
-    assert_eq!(check(&Redis::replica_of(&Redis::start())), [StoreWarning::Replica]);
+    assert_eq!(check(&Redis::replica_of(&Redis::start())), [StoreWarning::new(IS_REPLICA)]);
 
     // The server cannot write its dump in the place of a directory.
     fs::create_dir_all(server.directory().join("dump.rdb/taken")).unwrap();
     server.ask(&["CONFIG", "SET", "save", "3600 1"]);
     server.ask(&["BGSAVE"]);
     wait_until("it can't save", || server.ask(&["INFO"]).text().contains("rdb_last_bgsave_status:err"));
-    let warnings = check(&server);
-    let [StoreWarning::TakesNoWrites { why }] = &warnings[..] else { panic!("{warnings:?}") };
-    assert!(why.starts_with("the server answered MISCONF ") && why.ends_with("until it can"), "{why}");
+    let [warning] = &check(&server)[..] else { panic!("{:?}", check(&server)) };
+    let text = warning.to_string();
+    let why = "the store takes no writes, so that no protected event runs: the server answered MISCONF ";
+    assert!(text.starts_with(why) && text.ends_with("until it can"), "{text}");
     server.ask(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]);
     assert_eq!(check(&server), []);
 }

@@ -216,7 +216,9 @@ fn cluster() -> (Redis, Redis) {
 fn a_node_of_a_cluster_that_does_not_serve_the_slot_is_out_for_each_event_of_the_prefix() {
     let (here, _there) = cluster();
     let mutex = RedisMutex::new(&here.url()).unwrap();
-    assert_eq!(mutex.check().unwrap(), [StoreWarning::ClusterNode]);
+    let text = "the server is a node of a Redis Cluster, and no event runs while another node has the slot of the keys: write \
+                redis+cluster:// in the url";
+    assert_eq!(mutex.check().unwrap(), [StoreWarning::new(text)]);
     for place in [|event: Event| event, Event::in_background] {
         let run = |mutex: &RedisMutex| {
             let schedule = Schedule::new(mutex.clone());
@@ -244,6 +246,7 @@ fn a_plain_connection_that_leaves_this_host_is_warned_of() {
     // A number that leads here, and is not known to be here.
     let url = server.url().replace("127.0.0.1", "127.1");
     let warnings = RedisMutex::new(&url).unwrap().check().unwrap();
-    assert_eq!(warnings, [StoreWarning::Plaintext { instead: "rediss://" }]);
-    assert!(warnings[0].to_string().ends_with("; use TLS, with rediss:// in the url"));
+    let text = "the connection to another host is not encrypted: others on the network can read the password and change answers; use \
+                TLS, with rediss:// in the url";
+    assert_eq!(warnings, [StoreWarning::new(text)]);
 }

@@ -38,9 +38,12 @@ fn a_plain_connection_that_leaves_this_host_is_warned_of<S: Trouble + Warns>() {
     let server = S::shared();
     assert_eq!(server.mutex().check().unwrap(), []);
     let warnings = S::open(&elsewhere(&server.url()), LONG).check().unwrap();
-    assert_eq!(warnings, [StoreWarning::Plaintext { instead: S::INSTEAD }]);
-    let text = warnings[0].to_string();
-    assert!(text.ends_with(&format!("; use TLS, with {} in the url", S::INSTEAD)), "{text}");
+    let text = format!(
+        "the connection to another host is not encrypted: others on the network can read the password and change answers; use TLS, \
+         with {} in the url",
+        S::INSTEAD
+    );
+    assert_eq!(warnings, [StoreWarning::new(text)]);
 }
 
 /// Starts a server that asks for the password in plain text. Returns its port, and the messages after the first.
