@@ -71,7 +71,6 @@ mod opened_mutex;
 mod open_file;
 mod paths;
 mod runs_file;
-pub(crate) mod sharing;
 
 use builder::FileMutexBuilder;
 use directory::Directory;
@@ -114,8 +113,18 @@ const LOG: &str = "the log of runs";
 /// deleted at any time. Do not delete or replace the others while a process uses the directory: a deleted file no longer
 /// excludes other processes, and its holder is told so when the lease is extended or released.
 ///
-/// On Unix the files can be opened by their owner alone, or also by the group of a directory that services of several
-/// users share: see [`Sharing`](crate::store::Sharing). Files with wider modes are narrowed when their owner opens them.
+/// A user who can open a file of the store can lock it, and so block its event. So on Unix the files are their owner's alone, or also
+/// their group's if services of several users share the directory. The mode of the directory says which, to all who use it:
+///
+/// | the directory | its files | |
+/// | --- | --- | --- |
+/// | all users can write to it | | refused |
+/// | setgid, and its group can read, write and enter it (2770, 2775; `chmod g+rwxs`) | 0660, of the directory's group | shared: all members of the group can block and end its leases |
+/// | as that, and sticky (3770) | | refused |
+/// | its group can write to it (0770, 0775) | 0600 | [`check`](EventMutex::check) warns: the group can remove files |
+/// | any other | 0600 | |
+///
+/// A directory that the store makes gets mode 0700. Files with wider modes are narrowed when their owner opens them.
 /// [`check`](EventMutex::check) narrows all files of this user, and warns of those of others. The store refuses the following,
 /// with an error that names the path and says what to do:
 ///
@@ -184,8 +193,8 @@ impl FileMutex {
     /// - The directory can't be made or opened.
     /// - It lies on a network filesystem, see [`NetworkFilesystem`](crate::store::NetworkFilesystem).
     /// - On Unix, other users could plant or replace files: all users can write to it; or it belongs to another user than
-    ///   this process's or root, and its group does not share it, see [`Sharing`](crate::store::Sharing); or its path is a
-    ///   symbolic link that another user made. Root may use every user's directory.
+    ///   this process's or root, and its group does not share it; or its path is a symbolic link that another user made. Root may
+    ///   use every user's directory.
     ///
     /// ```
     /// use soloist::FileMutex;
@@ -384,8 +393,7 @@ impl FileMutexBuilder {
     ///
     /// # Errors
     ///
-    /// As [`FileMutex::in_dir`] has them; also a directory that is to be [shared](Self::shared_with), and whose owner,
-    /// another user, has not opened it to the group.
+    /// As [`FileMutex::in_dir`] has them.
     pub fn open(self) -> Result<FileMutex, MutexError> {
         let (dir, directory, clock) = self.parts()?;
         let directory = Mutex::new(Arc::new(directory));

@@ -7,7 +7,7 @@
 //! | the description of a store | [`Description`], [`Scope`], [`StoreId`], [`StoreWarning`], [`MutexErrorKind`] |
 //! | questions of operators | [`Names`], [`Held`] |
 //! | optional parts of a store | [`RunLog`], [`Lifeline`], `AsyncEventMutex` and `AsyncMutex` with the feature `tokio` |
-//! | opening a store | [`FileMutexBuilder`], [`Sharing`], [`NetworkFilesystem`], and a builder for each server; [`ConnectError`], [`InvalidOptions`] |
+//! | opening a store | [`FileMutexBuilder`], [`NetworkFilesystem`], and a builder for each server; [`ConnectError`], [`InvalidOptions`] |
 
 pub(crate) mod connect;
 pub(crate) mod event_mutex;
@@ -46,7 +46,6 @@ pub use event_mutex::slot::Slot;
 pub use event_mutex::warning::StoreWarning;
 pub use file::builder::FileMutexBuilder;
 pub use file::filesystem::NetworkFilesystem;
-pub use file::sharing::Sharing;
 #[cfg(feature = "mysql")]
 #[cfg_attr(docsrs, doc(cfg(feature = "mysql")))]
 pub use mysql::MysqlMutexBuilder;

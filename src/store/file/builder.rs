@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use super::directory::Directory;
 use super::error::directory_error;
 use super::filesystem::NetworkFilesystem;
-use super::sharing::Sharing;
 use crate::base::error::MutexError;
 use crate::time::clock::Clock;
 
@@ -25,12 +24,11 @@ pub struct FileMutexBuilder {
     path: PathBuf,
     clock: Clock,
     network: NetworkFilesystem,
-    sharing: Sharing,
 }
 
 impl FileMutexBuilder {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, clock: Clock::system(), network: NetworkFilesystem::Refuse, sharing: Sharing::ByMode }
+        Self { path, clock: Clock::system(), network: NetworkFilesystem::Refuse }
     }
 
     /// Takes the time from `clock`; the default is the machine's.
@@ -62,22 +60,16 @@ impl FileMutexBuilder {
         Self { network, ..self }
     }
 
-    /// Sets who shares the directory; the default is [`Sharing::ByMode`]. A directory that is made for a group belongs to the
-    /// group of this process, or to that of a setgid directory above it.
-    pub fn shared_with(self, sharing: Sharing) -> Self {
-        Self { sharing, ..self }
-    }
-
     /// Returns the absolute path of the directory, the directory, and the clock.
     pub(super) fn parts(self) -> Result<(PathBuf, Directory, Clock), MutexError> {
-        let Self { path, clock, network, sharing } = self;
+        let Self { path, clock, network } = self;
         if path.as_os_str().is_empty() {
             let error = std::io::Error::other("its path is empty: write one such as /var/lib/myapp/locks");
             return Err(directory_error("open the directory of a store".into(), error));
         }
         let open = || {
             let dir = std::path::absolute(&path)?;
-            let directory = Directory::open_or_make(&dir, sharing, network)?;
+            let directory = Directory::open_or_make(&dir, network)?;
             Ok((dir, directory))
         };
         let (dir, directory) =

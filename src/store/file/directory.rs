@@ -20,12 +20,11 @@ use rustix::io::Errno;
 
 use super::filesystem::{NetworkFilesystem, network_of};
 use super::open_file::OpenFile;
-use super::sharing::Sharing;
 use crate::lease::owner::Owner;
 
 mod access;
 
-use access::{Access, Origin, accept_link, our_user, refused, share};
+use access::{Access, Origin, accept_link, our_user, refused};
 
 /// The flags to open a file: for reading and writing, which locks need on some systems; never through a link; without waiting for the
 /// other side of a pipe.
@@ -45,7 +44,6 @@ const PAUSES: [Duration; 4] =
 /// An open directory.
 pub(super) struct Directory {
     path: PathBuf,
-    sharing: Sharing,
     network: NetworkFilesystem,
     opened: File,
     found: Metadata,
@@ -54,38 +52,35 @@ pub(super) struct Directory {
 
 impl Directory {
     /// Opens the directory at this path, and makes it if it is not there.
-    pub(super) fn open_or_make(path: &Path, sharing: Sharing, network: NetworkFilesystem) -> io::Result<Self> {
+    pub(super) fn open_or_make(path: &Path, network: NetworkFilesystem) -> io::Result<Self> {
         let is_settling = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-        match patiently(|| Self::open(path, sharing, network), is_settling) {
+        match patiently(|| Self::open(path, network), is_settling) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 make(path).map_err(|error| {
                     let why =
                         format!("it is not there, and could not be made: {error}; make it, and give it to this user");
                     io::Error::new(error.kind(), why)
                 })?;
-                patiently(|| Self::open(path, sharing, network), is_settling)
+                patiently(|| Self::open(path, network), is_settling)
             }
             opened => opened,
         }
     }
 
-    fn open(path: &Path, sharing: Sharing, network: NetworkFilesystem) -> io::Result<Self> {
+    fn open(path: &Path, network: NetworkFilesystem) -> io::Result<Self> {
         let directory = OFlags::DIRECTORY.bits().cast_signed();
         let opened = File::options().read(true).custom_flags(directory).open(path)?;
-        expect_at(path, &opened.metadata()?)?;
-        if sharing == Sharing::Group {
-            share(&opened)?;
-        }
         let found = opened.metadata()?;
-        let access = Access::in_directory(path, &found, sharing)?;
+        expect_at(path, &found)?;
+        let access = Access::in_directory(path, &found)?;
         network.accept(network_of(path)?)?;
-        Ok(Self { path: path.to_owned(), sharing, network, opened, found, access })
+        Ok(Self { path: path.to_owned(), network, opened, found, access })
     }
 
     /// Opens the directory that is at this path now, if it is another one, or has another owner or mode.
     pub(super) fn renewed(&self) -> io::Result<Option<Self>> {
         let changed = identity(&fs::metadata(&self.path)?) != identity(&self.found);
-        changed.then(|| Self::open(&self.path, self.sharing, self.network)).transpose()
+        changed.then(|| Self::open(&self.path, self.network)).transpose()
     }
 
     pub(super) fn path(&self) -> &Path {

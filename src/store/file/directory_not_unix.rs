@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use super::filesystem::NetworkFilesystem;
 use super::open_file::OpenFile;
-use super::sharing::Sharing;
 
 pub(super) struct Directory {
     path: PathBuf,
@@ -14,7 +13,7 @@ pub(super) struct Directory {
 
 impl Directory {
     /// Opens the directory at this path, and makes it if it is not there.
-    pub(super) fn open_or_make(path: &Path, _: Sharing, _: NetworkFilesystem) -> io::Result<Self> {
+    pub(super) fn open_or_make(path: &Path, _: NetworkFilesystem) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         Ok(Self { path: path.to_owned() })
     }

@@ -101,12 +101,11 @@ fn stem_of(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::file::{filesystem::NetworkFilesystem, sharing::Sharing};
+    use crate::store::file::filesystem::NetworkFilesystem;
 
     impl MutexPaths {
         pub(in crate::store::file) fn in_dir(path: &Path, mutex: &str) -> Self {
-            let (sharing, network) = (Sharing::ByMode, NetworkFilesystem::Refuse);
-            let directory = Directory::open_or_make(path, sharing, network).expect("the directory is ours");
+            let directory = Directory::open_or_make(path, NetworkFilesystem::Refuse).expect("the directory is ours");
             Self::of(Arc::new(directory), mutex)
         }
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use soloist::store::{Admission, Admitted, FileMutexBuilder, LeaseRequest, Names, Sharing};
+use soloist::store::{Admission, Admitted, LeaseRequest, Names};
 use soloist::time::Clock;
 use soloist::{Event, EventMutex, FileMutex, MutexError, MutexName, Run, Schedule, Term};
 
@@ -37,8 +37,6 @@ pub(super) enum Order<'a> {
     Fill(&'a Path),
     /// Opens the directory, acquires a lease of a minute and releases it. Prints `granted`, `held` or the failure.
     Use(&'a Path),
-    /// Like `Use`, with the directory shared with its group.
-    Share(&'a Path),
 }
 
 /// A child process, which ends with this at the latest.
@@ -69,7 +67,6 @@ pub(super) fn copy_command(exe: &Path, order: &Order<'_>, through: &[&str]) -> C
         Order::Ask(dir) => ("ask", dir, ""),
         Order::Fill(dir) => ("fill", dir, ""),
         Order::Use(dir) => ("use", dir, ""),
-        Order::Share(dir) => ("share", dir, ""),
     };
     command.env(ORDER, format!("{word}\n{}\n{more}", path.display()));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -192,8 +189,7 @@ fn a_child_does_as_it_is_told() {
         }
         "ask" => ask(path),
         "fill" => fill(path),
-        "use" => use_once(FileMutex::builder(path)),
-        "share" => use_once(FileMutex::builder(path).shared_with(Sharing::Group)),
+        "use" => use_once(path),
         "start" => start(path, more),
         "churn" => {
             std::thread::spawn(|| {
@@ -280,9 +276,9 @@ fn fill(dir: &Path) {
     say(if held.is_empty() { "free" } else { "held" });
 }
 
-fn use_once(builder: FileMutexBuilder) {
+fn use_once(path: &Path) {
     let told = |error: MutexError| format!("{error:?}");
-    say(&match builder.open().and_then(|mutex| Ok((mutex.create(&request("reports"))?, mutex))) {
+    say(&match FileMutex::in_dir(path).and_then(|mutex| Ok((mutex.create(&request("reports"))?, mutex))) {
         Ok((Some(lease), mutex)) => mutex.forget(&lease).map_or_else(told, |_| "granted".to_owned()),
         Ok((None, _)) => "held".to_owned(),
         Err(error) => told(error),

@@ -119,20 +119,20 @@ fn a_user_who_may_only_look_at_the_directory_cannot_block_an_event() {
 /// Lets two services of the team use the directory by turns, and see each other. Carol, who is not in the team,
 /// cannot.
 #[track_caller]
-fn two_services_share(ground: &Ground, dir: &Path, order: impl Fn(&Path) -> Order<'_>) {
+fn two_services_share(ground: &Ground, dir: &Path) {
     let (alice, bob) = (ground.in_team(ALICE), ground.in_team(BOB));
     for user in [&alice, &bob, &ground.root(), &alice, &bob] {
-        assert_eq!(user.does(&order(dir)), "granted");
+        assert_eq!(user.does(&Order::Use(dir)), "granted");
     }
     for file in files(dir) {
         assert_eq!((access(&file).1, mode(&file)), (TEAM, 0o660), "{}", file.display());
     }
     let mut holder = alice.starts(&Order::Hold(dir, "reports"));
     holder.says().expect("Alice holds it");
-    assert_eq!(bob.does(&order(dir)), "held");
+    assert_eq!(bob.does(&Order::Use(dir)), "held");
     holder.finish();
-    assert_eq!(bob.does(&order(dir)), "granted");
-    let said = ground.user(CAROL).does(&order(dir));
+    assert_eq!(bob.does(&Order::Use(dir)), "granted");
+    let said = ground.user(CAROL).does(&Order::Use(dir));
     assert_eq!(said, format!("could not open the directory {}: Permission denied (os error 13)", dir.display()));
 }
 
@@ -141,30 +141,21 @@ fn two_services_of_one_group_share_a_setgid_directory() {
     let Some(ground) = Ground::as_root("file::modes::two_services_of_one_group_share_a_setgid_directory") else {
         return;
     };
-    two_services_share(&ground, &ground.dir("of-root", 0, TEAM, 0o2770), |dir| Order::Use(dir));
-    two_services_share(&ground, &ground.dir("of-alice", ALICE, TEAM, 0o2770), |dir| Order::Use(dir));
+    two_services_share(&ground, &ground.dir("of-root", 0, TEAM, 0o2770));
+    two_services_share(&ground, &ground.dir("of-alice", ALICE, TEAM, 0o2770));
 }
 
 #[test]
-fn two_services_of_one_group_share_a_directory_that_they_were_told_to_share() {
-    let test = "file::modes::two_services_of_one_group_share_a_directory_that_they_were_told_to_share";
+fn a_directory_that_one_service_has_used_is_shared_after_a_change_of_its_mode() {
+    let test = "file::modes::a_directory_that_one_service_has_used_is_shared_after_a_change_of_its_mode";
     let Some(ground) = Ground::as_root(test) else { return };
-    let there = ground.dir("there", ALICE, TEAM, 0o750);
-    let said = ground.in_team(BOB).does(&Order::Share(&there));
-    let path = there.display();
-    let why = format!(
-        "the directory is to be shared with its group, but its mode does not allow that: if all members of group {TEAM} \
-         may block and end its leases, let its owner, user {ALICE}, run `chmod g+rwxs {path}`"
-    );
-    assert_eq!(said, format!("could not open the directory {path}: {why}"));
-    assert_eq!(ground.in_team(ALICE).does(&Order::Use(&there)), "granted", "these files are hers alone, for now");
-    two_services_share(&ground, &there, |dir| Order::Share(dir));
-    assert_eq!((access(&there).1, mode(&there)), (TEAM, 0o2770));
-
-    let parent = ground.dir("parent", 0, TEAM, 0o2770);
-    let made = parent.join("locks");
-    two_services_share(&ground, &made, |dir| Order::Share(dir));
-    assert_eq!((access(&made).1, mode(&made)), (TEAM, 0o2770));
+    let dir = ground.dir("there", ALICE, TEAM, 0o750);
+    assert_eq!(ground.in_team(ALICE).does(&Order::Use(&dir)), "granted", "these files are hers alone, for now");
+    let said = ground.in_team(BOB).does(&Order::Use(&dir));
+    let advice = format!("let user {ALICE} run `chmod g+rwxs {}`", dir.display());
+    assert!(said.ends_with(&advice), "{said}");
+    ground.in_team(ALICE).succeeds("chmod g+rwxs \"$1\"", &dir);
+    two_services_share(&ground, &dir);
 }
 
 /// Returns the warnings of `mutex` about `dir`, which is written as DIR.

@@ -5,8 +5,6 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
-use crate::store::file::sharing::Sharing;
-
 const ROOT: u32 = 0;
 /// Readable and writable by the owner alone, or by the group, too.
 const PRIVATE: u32 = 0o600;
@@ -33,7 +31,7 @@ pub(super) enum Origin {
 
 impl Access {
     /// Returns the access to the files of this directory. A directory that users can write to who do not share it is refused.
-    pub(super) fn in_directory(path: &Path, directory: &Metadata, sharing: Sharing) -> io::Result<Self> {
+    pub(super) fn in_directory(path: &Path, directory: &Metadata) -> io::Result<Self> {
         let (path, mode, owner, us) = (path.display(), directory.mode(), directory.uid(), our_user());
         let (group, shared) = (directory.gid(), mode & SHARED_DIRECTORY == SHARED_DIRECTORY);
         if mode & WRITABLE_BY_ALL != 0 {
@@ -47,12 +45,6 @@ impl Access {
                  can write to, the same for all processes"
                     .to_owned()
             }));
-        }
-        if sharing == Sharing::Group && !shared {
-            return Err(refused(format!(
-                "the directory is to be shared with its group, but its mode does not allow that: if all members of \
-                 group {group} may block and end its leases, let its owner, user {owner}, run `chmod g+rwxs {path}`"
-            )));
         }
         if shared && mode & STICKY != 0 {
             return Err(refused(format!(
@@ -152,16 +144,6 @@ impl Access {
     fn mode(&self) -> u32 {
         if self.shared { SHARED } else { PRIVATE }
     }
-}
-
-/// Opens a directory of ours to its group. Another user's directory stays as it is, and [`Access::in_directory`] refuses it.
-pub(super) fn share(directory: &File) -> io::Result<()> {
-    let found = directory.metadata()?;
-    let shared = found.mode() & 0o7777 | SHARED_DIRECTORY;
-    if found.uid() == our_user() && found.mode() & 0o7777 != shared {
-        directory.set_permissions(Permissions::from_mode(shared))?;
-    }
-    Ok(())
 }
 
 /// Refuses a link in place of the directory, unless we, root, or the directory's owner made it: it leads where its owner wants.
