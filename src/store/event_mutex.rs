@@ -12,8 +12,6 @@ use crate::outcome::release::Release;
 use crate::time::clock::Clock;
 
 pub(crate) mod admission;
-#[cfg(feature = "tokio")]
-pub(crate) mod async_mutex;
 pub(crate) mod batch;
 pub(crate) mod delegate;
 pub(crate) mod description;

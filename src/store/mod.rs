@@ -6,7 +6,7 @@
 //! | an admission | [`Admission`], [`Admitted`], [`Grant`]; several in one request: [`Batch`], [`Slot`], [`LeaseRelease`] |
 //! | the description of a store | [`Description`], [`Scope`], [`StoreId`], [`StoreWarning`], [`MutexErrorKind`] |
 //! | questions of operators | [`Names`], [`Held`] |
-//! | optional parts of a store | [`RunLog`], [`Lifeline`], `AsyncEventMutex` and `AsyncMutex` with the feature `tokio` |
+//! | optional parts of a store | [`RunLog`], [`Lifeline`] |
 //! | opening a store | [`FileMutexBuilder`], [`NetworkFilesystem`], and a builder for each server; [`ConnectError`], [`InvalidOptions`] |
 
 pub(crate) mod connect;
@@ -34,9 +34,6 @@ pub use crate::lease::store_id::StoreId;
 pub use crate::lease::term::InvalidTerm;
 pub use connect::ConnectError;
 pub use event_mutex::admission::{Admission, Admitted, Grant};
-#[cfg(feature = "tokio")]
-#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
-pub use event_mutex::async_mutex::{AsyncEventMutex, AsyncMutex};
 pub use event_mutex::batch::{Batch, LeaseRelease};
 pub use event_mutex::description::{Description, Scope};
 pub use event_mutex::held::{Held, Names};
