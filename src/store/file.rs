@@ -45,9 +45,6 @@ use super::event_mutex::{EventMutex, run_log::RunLog};
 use crate::base::error::MutexError;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, owner::Owner, term::Term};
-use crate::outcome::run_record::RunRecord;
-use crate::outcome::run_record::numbered_record::{by_event, newest_first};
-use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::{Batch, LeaseRelease};
 use crate::store::event_mutex::description::{Description, Scope};
@@ -79,11 +76,7 @@ use life_file::LifeLock;
 use opened_mutex::OpenedMutex;
 use opened_mutex::mutex_lock::{LockKind, MutexLock, lock_deadline};
 use opened_mutex::state::{Lasts, StateEntry};
-use paths::{LOCK, MutexPaths, RUNS, STATE, files_of, state_in};
-use runs_file::RunsFile;
-
-/// The name of the log of runs in errors.
-const LOG: &str = "the log of runs";
+use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 
 /// A store in a directory, for the processes of one host. It can do all that an [`EventMutex`] can.
 ///
@@ -453,9 +446,8 @@ impl EventMutex for FileMutex {
 
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         let deadline = lock_deadline();
-        let held_beside = |mutex: &str, names| {
-            self.held_in(MutexPaths::of(self.directory_for(mutex)?, mutex), deadline, names)
-        };
+        let held_beside =
+            |mutex: &str, names| self.held_in(MutexPaths::of(self.directory_for(mutex)?, mutex), deadline, names);
         match names {
             Names::Each(names) => {
                 let mut held = Vec::new();
@@ -465,9 +457,7 @@ impl EventMutex for FileMutex {
                 }
                 Ok(held)
             }
-            Names::MarksOf(mutex) => {
-                held_beside(mutex, names).map_err(|error| error.while_trying_to("list", "marks"))
-            }
+            Names::MarksOf(mutex) => held_beside(mutex, names).map_err(|error| error.while_trying_to("list", "marks")),
             Names::LeasesWithPrefix(_) => self.list(names),
         }
     }
@@ -486,49 +476,6 @@ impl EventMutex for FileMutex {
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         let check = || health::warnings(&*self.directory()?);
         check().map_err(|error| error::directory_error(format!("check the directory {}", self.dir().display()), error))
-    }
-}
-
-impl FileMutex {
-    /// Runs `action` on the log of an event.
-    fn on_log<T>(
-        &self,
-        verb: &str,
-        event: &str,
-        action: impl FnOnce(&RunsFile<'_>) -> Result<T, FileError>,
-    ) -> Result<T, MutexError> {
-        let directory = self.directory().map_err(FileError::of_directory(self.dir()));
-        let done = directory.and_then(|directory| action(&RunsFile { event, paths: MutexPaths::of(directory, event) }));
-        done.map_err(|error| error.while_trying_to(verb, LOG))
-    }
-}
-
-impl RunLog for FileMutex {
-    fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
-        by_event(records)
-            .into_iter()
-            .try_for_each(|(event, new)| self.on_log("write", event, |file| file.rewrite(|log| log.add(&new, keep))))
-    }
-
-    fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
-        self.on_log("read", event, |file| Ok(newest_first(file.read()?.runs)))
-    }
-
-    fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
-        self.on_log("write", event, |file| file.rewrite(|log| add_skips(&mut log.skips, skips)))
-    }
-
-    fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
-        self.on_log("read", event, |file| Ok(file.read()?.skips))
-    }
-
-    /// Lists the names in all logs of the directory. A log that can't be used hides no other.
-    fn events(&self) -> Result<Vec<String>, MutexError> {
-        let failed = |error: io::Error| FileError::of_directory(self.dir())(error).while_trying_to("list", LOG);
-        let directory = self.directory().map_err(failed)?;
-        let logs = files_of(self.dir(), |kind| kind == RUNS).map_err(failed)?;
-        let event = |path: &PathBuf| runs_file::event_of(&MutexPaths::beside(Arc::clone(&directory), path)).ok()?;
-        Ok(logs.iter().filter_map(event).collect())
     }
 }
 

@@ -1,28 +1,82 @@
-//! The log of an event's runs: a file of lines, behind a line that names the event.
+//! The log of the runs of each event: a file of lines, behind a line that names the event.
 //!
 //! It is written anew as a whole, under a lock of its own, so that no admission waits for it, and a reader takes no lock.
 
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use chrono::DateTime;
 
+use super::FileMutex;
 use super::error::FileError;
 use super::opened_mutex::mutex_lock::{LockKind, MutexLock, lock_deadline};
 use super::opened_mutex::state::{escaped, unescaped};
-use super::paths::{MutexPaths, RUNS, RUNS_LOCK};
-use crate::outcome::run_record::numbered_record::NumberedRecord;
-use crate::outcome::run_record::skip_count::SkipCount;
-use crate::store::event_mutex::run_log::EventLog;
+use super::paths::{MutexPaths, RUNS, RUNS_LOCK, files_of};
+use crate::base::error::MutexError;
+use crate::outcome::run_record::RunRecord;
+use crate::outcome::run_record::numbered_record::{NumberedRecord, by_event, newest_first};
+use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
+use crate::store::event_mutex::run_log::{EventLog, RunLog};
 
 /// The format: the first line of every log.
 const MAGIC: &str = "soloist-runs v1\n";
 
+/// The name of all logs in errors.
+const LOG: &str = "the log of runs";
+
 /// The log of one event.
-pub(super) struct RunsFile<'a> {
-    pub(super) event: &'a str,
-    pub(super) paths: MutexPaths,
+struct RunsFile<'a> {
+    event: &'a str,
+    paths: MutexPaths,
+}
+
+impl FileMutex {
+    fn runs_file<'a>(&self, event: &'a str) -> Result<RunsFile<'a>, FileError> {
+        let directory = self.directory().map_err(FileError::of_directory(self.dir()))?;
+        Ok(RunsFile { event, paths: MutexPaths::of(directory, event) })
+    }
+
+    fn read_log(&self, event: &str) -> Result<EventLog, MutexError> {
+        let log = self.runs_file(event).and_then(|file| file.read());
+        log.map_err(|error| error.while_trying_to("read", LOG))
+    }
+
+    fn change_log(&self, event: &str, change: impl FnOnce(&mut EventLog)) -> Result<(), MutexError> {
+        let written = self.runs_file(event).and_then(|file| file.rewrite(change));
+        written.map_err(|error| error.while_trying_to("write", LOG))
+    }
+}
+
+impl RunLog for FileMutex {
+    fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
+        by_event(records).into_iter().try_for_each(|(event, new)| self.change_log(event, |log| log.add(&new, keep)))
+    }
+
+    fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
+        Ok(newest_first(self.read_log(event)?.runs))
+    }
+
+    fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
+        self.change_log(event, |log| add_skips(&mut log.skips, skips))
+    }
+
+    fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
+        Ok(self.read_log(event)?.skips)
+    }
+
+    /// Lists the names in all logs of the directory. A log that can't be used hides no other.
+    fn events(&self) -> Result<Vec<String>, MutexError> {
+        let failed = |error: io::Error| FileError::of_directory(self.dir())(error).while_trying_to("list", LOG);
+        let directory = self.directory().map_err(failed)?;
+        let logs = files_of(self.dir(), |kind| kind == RUNS).map_err(failed)?;
+        let event = |path: &PathBuf| event_of(&MutexPaths::beside(Arc::clone(&directory), path)).ok()?;
+        Ok(logs.iter().filter_map(event).collect())
+    }
 }
 
 impl RunsFile<'_> {
-    pub(super) fn read(&self) -> Result<EventLog, FileError> {
+    fn read(&self) -> Result<EventLog, FileError> {
         let Some(file) = self.paths.open_if_there(RUNS)? else { return Ok(EventLog::default()) };
         let bytes = file.read()?;
         let text = String::from_utf8_lossy(&bytes);
@@ -41,7 +95,7 @@ impl RunsFile<'_> {
     }
 
     /// Reads the log, and writes it as `change` leaves it.
-    pub(super) fn rewrite(&self, change: impl FnOnce(&mut EventLog)) -> Result<(), FileError> {
+    fn rewrite(&self, change: impl FnOnce(&mut EventLog)) -> Result<(), FileError> {
         let lock = self.paths.open_or_make(RUNS_LOCK)?;
         let _lock = MutexLock::wait_for(lock, LockKind::Exclusive, lock_deadline())?;
         let mut log = self.read()?;
@@ -57,7 +111,7 @@ impl RunsFile<'_> {
 }
 
 /// Reads the name of the event whose log is at this path. `None`: the file is no log of ours.
-pub(super) fn event_of(paths: &MutexPaths) -> Result<Option<String>, FileError> {
+fn event_of(paths: &MutexPaths) -> Result<Option<String>, FileError> {
     let Some(file) = paths.open_if_there(RUNS)? else { return Ok(None) };
     let bytes = file.read()?;
     let text = String::from_utf8_lossy(&bytes);
