@@ -132,7 +132,10 @@ impl EventMutex for AsyncStore {
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
         let (table, asked) = (Arc::clone(&self.table), lease.clone());
-        self.ask(format!("forget {}", lease.name()), |answer| async move { _ = answer.send(table.forget(&asked).await) })
+        self.ask(
+            format!("forget {}", lease.name()),
+            |answer| async move { _ = answer.send(table.forget(&asked).await) },
+        )
     }
 
     fn describe(&self) -> Description {
@@ -148,8 +151,7 @@ impl EventMutex for AsyncStore {
         let table = Arc::clone(&self.table);
         let asked: Vec<Lease> = leases.iter().map(|slot| slot.asked().clone()).collect();
         let attempted = format!("extend {} leases", asked.len());
-        let answers =
-            self.ask(attempted, |answer| async move { _ = answer.send(table.extend(&asked, term).await) });
+        let answers = self.ask(attempted, |answer| async move { _ = answer.send(table.extend(&asked, term).await) });
         for (at, slot) in leases.iter_mut().enumerate() {
             slot.fill(answers.as_ref().map(|are_ours: &Vec<bool>| are_ours[at]).map_err(MutexError::clone));
         }

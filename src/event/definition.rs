@@ -18,7 +18,7 @@ use super::protection::{LeaseTerms, Protection, claim::Claimant, claim::MINUTE};
 use super::retry::Retry;
 use crate::lease::{name::MutexName, term::Renewal, term::Term};
 use crate::outcome::run_record::MOST_KEPT;
-use crate::store::handle::Store;
+use crate::store::described_store::Store;
 use crate::task::command::{LONGEST_GRACE, stopping::KILLING_TAKES};
 use crate::task::work::{Task, Work};
 use crate::time::clock::shown::{ExactDuration, HumanDuration};

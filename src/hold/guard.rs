@@ -13,7 +13,7 @@ use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
 use crate::outcome::release::Release;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
-use crate::store::{event_mutex::EventMutex, handle::Store};
+use crate::store::{described_store::Store, event_mutex::EventMutex};
 use crate::time::clock::{Clock, about_a_second, moment::Moment};
 
 /// A held lease, for a task that runs under another scheduler. A drop releases it.

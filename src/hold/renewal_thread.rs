@@ -21,9 +21,9 @@ use crate::observe::notice::incident::{Incident, ThreadFor};
 use crate::observe::notice::{About, Step};
 use crate::observe::{tell::delivery::Delivery, tell::log};
 use crate::outcome::run_record::RunId;
+use crate::store::described_store::Store;
 use crate::store::event_mutex::held::Names;
 use crate::store::event_mutex::{batch::no_answer, description::Scope, slot::Slot};
-use crate::store::handle::Store;
 use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
@@ -235,9 +235,7 @@ impl RenewalThread {
             Err(error) if error.is_unsupported() => return true,
             Err(error) if error.is_outage() => return false,
             // A marker that can't be read hides no other.
-            Err(_) => {
-                markers.iter().flat_map(|marker| store.held(Names::of(marker)).unwrap_or_default()).collect()
-            }
+            Err(_) => markers.iter().flat_map(|marker| store.held(Names::of(marker)).unwrap_or_default()).collect(),
             Ok(found) => found,
         };
         for request in found {

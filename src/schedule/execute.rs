@@ -15,7 +15,7 @@
 //! | `schedule/execute/store_request.rs` | the batch: the release of the last run, the admission of the next |
 //! | `schedule/run_admission.rs` | what is refused without the store; the admission to ask for |
 //! | `schedule/tick_context/outages.rs` | whether the store was unavailable a moment ago |
-//! | `store/handle/ask_store.rs` | every slot has an answer |
+//! | `store/ask_store.rs` | every slot has an answer |
 //! | `store/redis.rs` | the public store |
 //! | `store/server/server_mutex.rs` | what an answer means for the caller, and what is released later |
 //! | `store/server/attempts.rs` | pending releases; a connection; another attempt where that helps |

@@ -13,7 +13,7 @@ use super::tick_context::outages::StoresOut;
 use crate::lease::{label::Label, name::MutexName, term::Term};
 use crate::observe::tell::observers::{Observer, Observers};
 use crate::store::event_mutex::EventMutex;
-use crate::store::{handle::Store, memory::MemoryMutex};
+use crate::store::{described_store::Store, memory::MemoryMutex};
 use crate::task::future_task::Runtime;
 use crate::time::{clock::Clock, zone::Zone};
 

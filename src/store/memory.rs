@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, Utc};
 
-mod logged_runs;
+mod memory_run_log;
 
-use logged_runs::LoggedRuns;
+use memory_run_log::MemoryRunLog;
 
 use super::event_mutex::EventMutex;
 use crate::base::error::MutexError;
@@ -42,7 +42,7 @@ use crate::time::clock::{Clock, moment::Moment, wall_plus};
 pub struct MemoryMutex {
     clock: Clock,
     state: Arc<Mutex<MemoryState>>,
-    pub(crate) runs: Arc<LoggedRuns>,
+    pub(crate) runs: Arc<MemoryRunLog>,
 }
 
 #[derive(Default)]

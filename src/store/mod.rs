@@ -9,10 +9,11 @@
 //! | optional parts of a store | [`RunLog`], [`Lifeline`] |
 //! | opening a store | [`FileMutexBuilder`], [`NetworkFilesystem`], and a builder for each server; [`ConnectError`], [`InvalidOptions`] |
 
+mod ask_store;
 pub(crate) mod connect;
+pub(crate) mod described_store;
 pub(crate) mod event_mutex;
 pub(crate) mod file;
-pub(crate) mod handle;
 pub(crate) mod memory;
 #[cfg(feature = "mysql")]
 pub(crate) mod mysql;

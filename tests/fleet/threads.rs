@@ -294,8 +294,7 @@ fn attack(victim: Victim, deed: Deed, members: &[Member], mutex: &MemoryMutex, r
                 let name = if round.shares_mutex { shared(round) } else { name.clone() };
                 MutexName::lease(name).expect("it is a name")
             };
-            let a_run =
-                || names.iter().find(|name| mutex.break_lease(&lease(name)).expect("memory answers").is_some());
+            let a_run = || names.iter().find(|name| mutex.break_lease(&lease(name)).expect("memory answers").is_some());
             let began = Instant::now();
             let mut broken = a_run();
             while broken.is_none() && began.elapsed() < patience {

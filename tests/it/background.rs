@@ -7,9 +7,7 @@ use std::sync::{Arc, Barrier, mpsc};
 use soloist::observe::Release;
 use soloist::store::{LeaseRequest, Scope};
 use soloist::time::Clock;
-use soloist::{
-    Entry, Event, EventMutex, MemoryMutex, MutexError, MutexName, Report, Schedule, SkipReason, Verdict,
-};
+use soloist::{Entry, Event, EventMutex, MemoryMutex, MutexError, MutexName, Report, Schedule, SkipReason, Verdict};
 
 use crate::scripted::{Admissions, Releases, Scripted, forward};
 use crate::support::{Diary, HOUR, NO_THREADS, PATIENCE, entry, noon, ran, run_alone, skipped, until};

@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use soloist::observe::{RunRecord, SkipCount};
 use soloist::store::{
-    Admission, Admitted, Batch, Description, Held, Lease, LeaseRelease, LeaseRequest, Names, RunLog, Scope,
-    Slot,
+    Admission, Admitted, Batch, Description, Held, Lease, LeaseRelease, LeaseRequest, Names, RunLog, Scope, Slot,
 };
 use soloist::time::Clock;
 use soloist::{EventMutex, MemoryMutex, MutexError, MutexName, Term};

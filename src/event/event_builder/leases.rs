@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Event;
 use crate::event::protection::OutagePolicy;
 use crate::event::protection::overlap::Overlap;
-use crate::store::{event_mutex::EventMutex, handle::Store};
+use crate::store::{described_store::Store, event_mutex::EventMutex};
 
 impl Event {
     /// Never starts the event while an earlier run of it is running, however long that takes. A run holds a lease,

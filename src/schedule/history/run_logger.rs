@@ -18,7 +18,7 @@ use crate::observe::{
 use crate::observe::{tell::delivery::spawn_detached, tell::log};
 use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
 use crate::outcome::{run_record::RunRecord, run_record::outcome_kind::OutcomeKind};
-use crate::store::{event_mutex::EventMutex, handle::Store};
+use crate::store::{described_store::Store, event_mutex::EventMutex};
 use crate::time::clock::Clock;
 #[cfg(unix)]
 use crate::time::clock::Waiting;

@@ -9,7 +9,7 @@ use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::name::MutexName;
 use crate::outcome::{paused::Pause, skip_reason::SkipReason};
 use crate::schedule::tick_context::outages::Outages;
-use crate::store::{event_mutex::EventMutex, event_mutex::held::Names, handle::Store};
+use crate::store::{described_store::Store, event_mutex::EventMutex, event_mutex::held::Names};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// A tick that takes longer reads again, so that no event starts later than this after the pause began.

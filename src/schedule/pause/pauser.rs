@@ -12,9 +12,9 @@ use crate::lease::{label::Label, name::MutexName, request::LeaseRequest, term::T
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::observers::Observers;
 use crate::outcome::paused::{EVENT_PAUSED, Pause};
+use crate::store::described_store::Store;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::{EventMutex, extend_one};
-use crate::store::handle::Store;
 use crate::time::clock::Clock;
 
 /// The pause of one marker, with all that begins and ends it.

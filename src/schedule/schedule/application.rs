@@ -14,9 +14,9 @@ use crate::lease::label::{LONGEST, Label};
 use crate::lease::name::{InvalidName, MutexName};
 use crate::outcome::paused::PAUSED;
 use crate::schedule::pause::pause_error::PauseError;
+use crate::store::described_store::Store;
 use crate::store::event_mutex::held::Names;
 use crate::store::event_mutex::{EventMutex, warning::StoreWarning};
-use crate::store::handle::Store;
 
 impl Schedule {
     /// Names the schedule: by the application that it belongs to, and with one name on all servers. The name is for people, and for

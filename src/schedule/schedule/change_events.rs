@@ -10,8 +10,8 @@ use crate::event::event_builder::Event;
 use crate::event::protection::LeaseTerms;
 use crate::observe::notice::{About, Step, incident::Incident};
 use crate::observe::tell::log;
+use crate::store::described_store::Store;
 use crate::store::event_mutex::description::Scope;
-use crate::store::handle::Store;
 
 impl Schedule {
     /// Adds an event at the end, if it is valid. All clones of the schedule have it from now on, also those that

@@ -7,11 +7,11 @@ use super::registry::UnknownEvent;
 #[cfg(feature = "cli")]
 use crate::base::error::MutexError;
 use crate::event::definition::Definition;
+use crate::store::described_store::Store;
 #[cfg(feature = "cli")]
 use crate::store::event_mutex::EventMutex;
 #[cfg(feature = "cli")]
 use crate::store::event_mutex::held::Names;
-use crate::store::handle::Store;
 
 impl Schedule {
     /// Returns the names of its events, in the order of their registration.

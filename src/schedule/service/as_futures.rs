@@ -6,7 +6,7 @@ use crate::hold::renewal_thread::RenewalThread;
 use crate::schedule::report::Report;
 use crate::schedule::schedule::Schedule;
 use crate::schedule::shutdown::Shutdown;
-use crate::store::handle::Store;
+use crate::store::described_store::Store;
 use crate::task::runtime;
 
 mod lease_guard;

@@ -16,8 +16,8 @@ use crate::schedule::history::EventHistory;
 use crate::schedule::pause::pause_check::PauseCheck;
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::tick_context::{StartedBy, TickContext};
+use crate::store::described_store::Store;
 use crate::store::event_mutex::admission::Admission;
-use crate::store::handle::Store;
 use crate::time::{clock::Clock, tick::Tick};
 
 /// How long the runs of a tick that wait for their next attempts share one answer about pauses.

@@ -41,7 +41,9 @@ impl StoreWarning {
     pub(crate) fn if_older(found: &str, needed: &'static str) -> Option<Self> {
         let numbers =
             |version: &str| -> Vec<u32> { version.split('.').take(2).map(|part| part.parse().unwrap_or(0)).collect() };
-        let text = format_args!("the server's version {found} is older than {needed}, the oldest that is supported: update it");
+        let text = format_args!(
+            "the server's version {found} is older than {needed}, the oldest that is supported: update it"
+        );
         (numbers(found) < numbers(needed)).then(|| Self::new(text))
     }
 }

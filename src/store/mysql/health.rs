@@ -13,7 +13,9 @@ pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let takes_no_writes = values_of("read_only").iter().any(|state| !["0", "OFF"].contains(state));
     let engine = values_of("engine").into_iter().find(|engine| *engine != "InnoDB");
     let wrong_engine = |engine: &str| {
-        wrong_table(&format!("its engine is {engine}, and only InnoDB is known to grant all of an admission or nothing"))
+        wrong_table(&format!(
+            "its engine is {engine}, and only InnoDB is known to grant all of an admission or nothing"
+        ))
     };
     let is_compared_by_bytes = values_of("collation").iter().all(|collation| collation.ends_with("_bin"));
     let warnings = [

@@ -303,7 +303,9 @@ impl EventMutex for Flawed {
             Names::Each(names) if self.flaw == Flaw::TellsOfTheFirst => {
                 Ok(names.first().map_or(Ok(Vec::new()), |name| self.memory.held(Names::of(name)))?)
             }
-            Names::Each([_, _, ..]) if self.flaw == Flaw::TellsOfOneOnly => Err(MutexError::unsupported("tell of several")),
+            Names::Each([_, _, ..]) if self.flaw == Flaw::TellsOfOneOnly => {
+                Err(MutexError::unsupported("tell of several"))
+            }
             names => self.memory.held(names),
         }
     }

@@ -224,7 +224,10 @@ fn a_disk_without_any_room_is_an_error_of_the_whole_store() {
     let mut child = on_a_small_disk(&dir, &fill, &Order::Ask(&dir));
     let [lease, claim, held, check] = [(); 4].map(|()| child.says().unwrap());
     child.finish();
-    assert!(check.contains("the store takes no writes, so that no protected event runs: could not write a file to /"), "{check}");
+    assert!(
+        check.contains("the store takes no writes, so that no protected event runs: could not write a file to /"),
+        "{check}"
+    );
     assert!(check.contains(": No space left on device (os error 28)"), "{check}");
     for said in [lease, claim] {
         assert!(said.ends_with(".state: No space left on device (os error 28)"), "{said}");

@@ -179,9 +179,10 @@ fn an_old_snapshot_that_keeps_dead_rows_is_warned_of() {
     server.add_ended(50_001, 300);
     server.ask("DELETE FROM soloist_mutexes WHERE name LIKE 'claim/old/%'");
     server.ask("VACUUM soloist_mutexes");
-    wait_until("it is counted", || {
-        matches!(&warnings(&server.mutex())[..], [slow] if slow.contains(" old versions of rows make each admission slow: "))
-    });
+    wait_until(
+        "it is counted",
+        || matches!(&warnings(&server.mutex())[..], [slow] if slow.contains(" old versions of rows make each admission slow: ")),
+    );
     drop(snapshot);
     wait_until("the snapshot is gone", || {
         server.ask("VACUUM soloist_mutexes");

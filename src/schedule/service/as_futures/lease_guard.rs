@@ -8,7 +8,7 @@ use crate::base::error::MutexError;
 use crate::hold::guard::LeaseGuard;
 use crate::lease::{name::MutexName, term::Term};
 use crate::schedule::shutdown::Shutdown;
-use crate::store::{event_mutex::EventMutex, handle::Store};
+use crate::store::{described_store::Store, event_mutex::EventMutex};
 use crate::time::clock::{Clock, moment::Moment};
 
 impl LeaseGuard {

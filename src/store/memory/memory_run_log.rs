@@ -11,16 +11,16 @@ use crate::store::event_mutex::run_log::{EventLog, RunLog};
 
 /// The log of each event.
 #[derive(Debug, Default)]
-pub(crate) struct LoggedRuns(Mutex<HashMap<Box<str>, EventLog>>);
+pub(crate) struct MemoryRunLog(Mutex<HashMap<Box<str>, EventLog>>);
 
-impl LoggedRuns {
+impl MemoryRunLog {
     fn locked(&self) -> MutexGuard<'_, HashMap<Box<str>, EventLog>> {
         // No code that can panic runs while it is half-changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl RunLog for LoggedRuns {
+impl RunLog for MemoryRunLog {
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
         let mut events = self.locked();
         for (event, new) in by_event(records) {

@@ -6,8 +6,6 @@ use super::event_mutex::EventMutex;
 use super::event_mutex::description::Scope;
 use crate::lease::store_id::StoreId;
 
-mod ask_store;
-
 /// A store and its description.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
