@@ -259,8 +259,8 @@ impl FileMutex {
         let mutex_of =
             |name: &MutexName| locked.iter().find(|mutex| mutex.is_of(name)).expect("all that are named were locked");
         for excluding in admission.excluded_by() {
-            if let Some(held) = mutex_of(excluding).held_by(excluding)? {
-                return Ok(Admitted::Excluded(held));
+            if let Some(holder) = mutex_of(excluding).holder(excluding)? {
+                return Ok(Admitted::Excluded(Held::new(excluding.clone(), Some(holder))));
             }
         }
         let (answer, life) = mutex_of(name).admit(admission)?;

@@ -66,12 +66,13 @@ impl OpenedMutex {
                 lease.filter(|lease| names.contain(lease)).into_iter().collect()
             }
         };
-        found.iter().filter_map(|name| self.held_by(name).transpose()).collect()
+        let held = |name: MutexName| Ok(self.holder(&name)?.map(|holder| Held::new(name, Some(holder))));
+        found.into_iter().filter_map(|name| held(name).transpose()).collect()
     }
 
     /// Returns the holder of `name`, if it is held.
-    pub(super) fn held_by(&self, name: &MutexName) -> Result<Option<Held>, FileError> {
-        Ok(self.entry(name)?.map(|entry| Held::new(name.clone(), Some(self.holder_now(&entry)))))
+    pub(super) fn holder(&self, name: &MutexName) -> Result<Option<Holder>, FileError> {
+        Ok(self.held_entry(name)?.map(|entry| self.holder_now(&entry)))
     }
 
     fn holder_now(&self, entry: &StateEntry) -> Holder {
@@ -80,7 +81,7 @@ impl OpenedMutex {
     }
 
     /// Returns the entry of `name`, if it is held.
-    fn entry(&self, name: &MutexName) -> Result<Option<StateEntry>, FileError> {
+    fn held_entry(&self, name: &MutexName) -> Result<Option<StateEntry>, FileError> {
         // A power loss may have damaged a line.
         let entry = match self.state.find(name) {
             Err(_) if is_any_alive(&self.paths)? => {
@@ -111,14 +112,14 @@ impl OpenedMutex {
     pub(super) fn admit(&self, admission: &Admission) -> Result<(Admitted, Option<LifeLock>), FileError> {
         let refused = |answer| Ok((answer, None));
         if let Some(claim) = admission.claim()
-            && let Some(held) = self.held_by(claim.name())?
+            && let Some(holder) = self.holder(claim.name())?
         {
-            return refused(Admitted::ClaimTaken(held.into_holder()));
+            return refused(Admitted::ClaimTaken(Some(holder)));
         }
         let mut life = None;
         if let Some(lease) = admission.lease() {
-            if let Some(held) = self.held_by(lease.name())? {
-                return refused(Admitted::LeaseTaken(held.into_holder()));
+            if let Some(holder) = self.holder(lease.name())? {
+                return refused(Admitted::LeaseTaken(Some(holder)));
             }
             if lease.name().is_lease() {
                 life = Some(LifeLock::take(&self.paths)?);
@@ -143,14 +144,14 @@ impl OpenedMutex {
         lease: &Lease,
         change: impl FnOnce(StateEntry) -> Option<StateEntry>,
     ) -> Result<bool, FileError> {
-        let own = self.entry(lease.name())?.filter(|entry| entry.holder.owner() == lease.owner());
+        let own = self.held_entry(lease.name())?.filter(|entry| entry.holder.owner() == lease.owner());
         let Some(changed) = own.and_then(change) else { return Ok(false) };
         self.write(&changed).map(|()| true)
     }
 
     /// Frees `name` of any owner.
     pub(super) fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, FileError> {
-        let Some(entry) = self.entry(name)? else { return Ok(None) };
+        let Some(entry) = self.held_entry(name)? else { return Ok(None) };
         let held = Held::new(name.clone(), Some(self.holder_now(&entry)));
         self.write(&entry.lasting(Lasts::Ended))?;
         Ok(Some(held))

@@ -15,6 +15,7 @@
 
 use std::fmt::Write;
 use std::iter;
+use std::ops::Range;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use percent_encoding::percent_decode_str;
@@ -27,15 +28,17 @@ use crate::store::file::life_file::LifeId;
 pub(crate) const MAGIC: &str = "soloist-state v1\n";
 const END: &str = "end\n";
 
-/// No head is longer.
-const HEAD_MAX: usize = 64;
-
 /// The size of a page of memory. One write of a page is whole also when its process is killed.
 pub(crate) const BLOCK: usize = 4096;
 
-/// The places of the time and the word in `until TIME WORD`, the beginning of a head.
-const UNTIL: std::ops::Range<usize> = 6..36;
-const WORD: std::ops::Range<usize> = 37..42;
+// The columns of a head. That of a claim or a marker ends with the word.
+//
+// until 2026-03-01T12:01:07.000000000Z alive group 4242      ⇥lease/reports⇥…
+// 0     6                            36 37 42              59
+const UNTIL: Range<usize> = 6..36;
+const WORD: Range<usize> = 37..42;
+/// No head is longer.
+const HEAD_MAX: usize = 64;
 
 /// The state of a mutex. An empty text says that nothing was ever granted.
 #[derive(Default)]
@@ -50,7 +53,7 @@ pub(crate) struct StateEntry {
     pub(crate) lasts: Lasts,
     /// The life file of a lease.
     pub(crate) life: Option<LifeId>,
-    /// Where the head of its line begins.
+    /// The place of its line in the text, which begins with its head.
     at: usize,
 }
 
