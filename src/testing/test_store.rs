@@ -12,8 +12,7 @@ use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::Term;
 use crate::outcome::{run_record::RunRecord, run_record::skip_count::SkipCount};
 use crate::store::event_mutex::EventMutex;
-use crate::store::event_mutex::admission::Admission;
-use crate::store::event_mutex::batch::{Batch, LeaseRelease};
+use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::run_log::RunLog;
@@ -66,11 +65,8 @@ impl TestStore {
         self.faults.is_out.store(is_out, Ordering::SeqCst);
     }
 
-    fn log_answers(&self, attempted: &str) -> Result<(), MutexError> {
-        if self.faults.is_out.load(Ordering::SeqCst) {
-            return Err(MutexError::unavailable(attempted, OUT));
-        }
-        Ok(())
+    fn is_out(&self) -> bool {
+        self.faults.is_out.load(Ordering::SeqCst)
     }
 
     /// Lets this time pass on its clock before each answer from now on.
@@ -142,10 +138,13 @@ impl TestStore {
         attempted: impl FnOnce() -> String,
         ask: impl FnOnce(&MemoryMutex) -> Result<T, MutexError>,
     ) -> Result<T, MutexError> {
-        let is_out = self.faults.is_out.load(Ordering::SeqCst);
-        let answer = if is_out { Err(MutexError::unavailable(attempted(), OUT)) } else { ask(&self.memory) };
+        let answer = if self.is_out() { Err(unavailable(attempted())) } else { ask(&self.memory) };
         self.pass_time();
         answer
+    }
+
+    fn log(&self, attempted: &str) -> Result<&dyn RunLog, MutexError> {
+        if self.is_out() { Err(unavailable(attempted)) } else { Ok(&*self.memory.runs) }
     }
 
     fn pass_time(&self) {
@@ -156,7 +155,9 @@ impl TestStore {
     }
 }
 
-const OUT: &str = "the test says so";
+fn unavailable(attempted: impl Into<Arc<str>>) -> MutexError {
+    MutexError::unavailable(attempted, "the test says so")
+}
 
 impl EventMutex for TestStore {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
@@ -180,27 +181,24 @@ impl EventMutex for TestStore {
     }
 
     fn carry_out(&self, batch: &mut Batch) {
-        if !self.faults.is_out.load(Ordering::SeqCst) {
+        if self.is_out() {
+            let (releases, admissions) = batch.slots_mut();
+            for slot in releases {
+                slot.fill(Err(unavailable(slot.asked().attempted())));
+            }
+            for slot in admissions {
+                slot.fill(Err(unavailable(slot.asked().attempted())));
+            }
+        } else {
             self.memory.carry_out(batch);
-            return self.pass_time();
-        }
-        let (releases, admissions) = batch.slots_mut();
-        for slot in releases {
-            let error = MutexError::unavailable(LeaseRelease::attempted(slot.asked()), OUT);
-            slot.fill(Err(error));
-        }
-        for slot in admissions {
-            let error = MutexError::unavailable(Admission::attempted(slot.asked()), OUT);
-            slot.fill(Err(error));
         }
         self.pass_time();
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
-        if self.faults.is_out.load(Ordering::SeqCst) {
+        if self.is_out() {
             for slot in leases {
-                let error = MutexError::unavailable(format!("extend {}", slot.asked().name()), OUT);
-                slot.fill(Err(error));
+                slot.fill(Err(unavailable(format!("extend {}", slot.asked().name()))));
             }
         } else {
             self.memory.extend(leases, term);
@@ -224,28 +222,23 @@ impl EventMutex for TestStore {
 /// The log takes no time, because no run waits for it.
 impl RunLog for TestStore {
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
-        self.log_answers("write the log of runs")?;
-        self.memory.runs.write(records, keep)
+        self.log("write the log of runs")?.write(records, keep)
     }
 
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
-        self.log_answers("read the log of runs")?;
-        self.memory.runs.runs(event)
+        self.log("read the log of runs")?.runs(event)
     }
 
     fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
-        self.log_answers("count what is skipped")?;
-        self.memory.runs.count_skips(event, skips)
+        self.log("count what is skipped")?.count_skips(event, skips)
     }
 
     fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
-        self.log_answers("read the log of runs")?;
-        self.memory.runs.skips(event)
+        self.log("read the log of runs")?.skips(event)
     }
 
     fn events(&self) -> Result<Vec<String>, MutexError> {
-        self.log_answers("list the events in the log of runs")?;
-        self.memory.runs.events()
+        self.log("list the events in the log of runs")?.events()
     }
 }
 
