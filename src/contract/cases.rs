@@ -82,7 +82,7 @@ macro_rules! __contract_cases {
                 a_later_release_of_what_is_not_ours_any_more_takes_nothing
                 a_late_later_release_leaves_the_new_holder_alone
                 several_later_releases_are_independent
-                releases_of_one_batch_have_rests_of_their_own
+                releases_of_one_batch_have_minimum_holds_of_their_own
                 a_broken_name_is_free_and_its_holder_can_not_come_back
                 breaking_a_free_name_changes_nothing
             }
@@ -103,8 +103,8 @@ macro_rules! __contract_cases {
                 an_expired_lease_and_claim_are_granted_again
                 several_admissions_are_independent_and_in_order
                 of_two_admissions_of_a_name_in_one_call_the_first_wins
-                a_batch_gives_back_before_it_admits
-                a_batch_does_not_admit_to_what_it_gives_back_later
+                a_batch_releases_before_it_admits
+                a_batch_does_not_admit_to_what_it_releases_later
                 asking_for_nothing_answers_nothing
                 an_admission_is_excluded_while_the_name_is_held
                 an_exclusion_ends_with_the_term_of_its_name
@@ -113,7 +113,7 @@ macro_rules! __contract_cases {
                 admissions_that_share_an_excluding_name_are_decided_one_by_one
                 an_admission_is_excluded_by_what_was_admitted_before_it
                 each_of_several_names_excludes
-                a_mark_is_admitted_with_another_and_given_back
+                a_mark_is_admitted_with_another_and_released
             }
             logging {
                 a_record_is_read_back_as_it_was_written

@@ -149,9 +149,9 @@ impl<H: Harness> Subject<H> {
 
     /// Releases a lease that its owner still has to hold.
     #[track_caller]
-    pub(super) fn gives_back(&self, lease: &Lease) {
+    pub(super) fn releases(&self, lease: &Lease) {
         let ours = self.forget(lease);
-        must(ours, "its holder gives a name back", lease.name(), "forget answered false");
+        must(ours, "its holder releases a name", lease.name(), "forget answered false");
     }
 
     #[track_caller]
@@ -179,9 +179,9 @@ impl<H: Harness> Subject<H> {
     }
 
     #[track_caller]
-    pub(super) fn release_after(&self, lease: &Lease, rest: Term) -> bool {
+    pub(super) fn release_after(&self, lease: &Lease, minimum_hold: Term) -> bool {
         let mut batch = Batch::new();
-        batch.release_after(lease.clone(), rest);
+        batch.release_after(lease.clone(), minimum_hold);
         self.carry_out(batch).0.remove(0)
     }
 
@@ -272,7 +272,7 @@ impl<H: Harness> Subject<H> {
         *self.keeps_holders.get_or_init(|| {
             let lease = self.create(&self.name("whether holders are kept"));
             let kept = self.holder(lease.name()).is_some();
-            self.gives_back(&lease);
+            self.releases(&lease);
             kept
         })
     }
@@ -292,7 +292,7 @@ impl<H: Harness> Subject<H> {
         match (&held, &free) {
             (Ok(true), Ok(false)) => None,
             (Err(held), Err(free)) if held.is_unsupported() && free.is_unsupported() => {
-                self.gives_back(&lease);
+                self.releases(&lease);
                 Some(CaseResult::DoesNotApply("the store can't break a lease, and says so"))
             }
             _ => broken(promise, lease.name(), format_args!("held it answered {held:?}, free {free:?}")),
@@ -308,7 +308,7 @@ impl<H: Harness> Subject<H> {
     pub(super) fn gives_no_lifeline(&self) -> Option<CaseResult> {
         let lease = self.create(&self.name("whether lifelines are given"));
         let lifeline = self.lifeline(&lease);
-        self.gives_back(&lease);
+        self.releases(&lease);
         let none = CaseResult::DoesNotApply("the store gives no lifeline: it can't tell whether a process lives");
         lifeline.is_none().then_some(none)
     }

@@ -16,9 +16,9 @@ pub(super) fn an_admission_is_granted_as_it_was_asked_for<H: Harness>(subject: &
     for lease in &held {
         subject.is_held_by(lease, "what was admitted is held");
     }
-    subject.gives_back(held[0]);
-    subject.is_free(&name, "a lease that was given back is free");
-    subject.is_held_by(held[1], "a claim stays when its lease is given back");
+    subject.releases(held[0]);
+    subject.is_free(&name, "a lease that was released is free");
+    subject.is_held_by(held[1], "a claim stays when its lease is released");
 
     let next = subject.is_admitted(&subject.both(&name, &name.claim("event", occurrence(1))));
     must(next.token() > grant.token(), "tokens rise", &name, format_args!("{next:?} came after {grant:?}"));
@@ -30,7 +30,7 @@ pub(super) fn an_admission_is_granted_as_it_was_asked_for<H: Harness>(subject: &
     claim.claim().iter().for_each(|claim| subject.is_held_by(claim, "what was admitted is held"));
     subject.is_free(&subject.name("claim alone"), "a claim alone leaves the lease free");
     // The process gives a claim back while its task has not started.
-    claim.claim().iter().for_each(|claim| subject.gives_back(claim));
+    claim.claim().iter().for_each(|claim| subject.releases(claim));
 }
 
 pub(super) fn a_taken_lease_leaves_the_claim_free<H: Harness>(subject: &Subject<H>) {
@@ -43,7 +43,7 @@ pub(super) fn a_taken_lease_leaves_the_claim_free<H: Harness>(subject: &Subject<
         subject.is_free(&claim, "an admission that lost the lease leaves the claim free");
     }
     subject.is_held_by(&held, "an admission that was refused leaves the holder alone");
-    subject.gives_back(&held);
+    subject.releases(&held);
     subject.is_admitted(&subject.both(&name, &claim));
 }
 
@@ -84,7 +84,7 @@ pub(super) fn a_permit_is_a_claim_like_any_other<H: Harness>(subject: &Subject<H
         subject.is_held_by(held, "what was admitted is held");
     }
     is_lease_taken(subject, held[0], &of_period(second));
-    subject.gives_back(held[0]);
+    subject.releases(held[0]);
     for _ in 0..2 {
         is_claim_taken(subject, held[1], &of_period(first));
         subject.is_free(&name, "an admission that lost the permit leaves the lease free");
@@ -94,7 +94,7 @@ pub(super) fn a_permit_is_a_claim_like_any_other<H: Harness>(subject: &Subject<H
     let grant = subject.is_admitted(&of_period(second));
     must(grant.token() > granted.token(), "tokens rise", &name, format_args!("{grant:?} came after {granted:?}"));
     // The process gives a permit back while its task has not started.
-    grant.claim().iter().for_each(|claim| subject.gives_back(claim));
+    grant.claim().iter().for_each(|claim| subject.releases(claim));
 
     let short = subject.request_for(&name.permit("event", "short"), subject.short());
     let late = subject.is_admitted(&Admission::claim_only(short));
@@ -190,7 +190,7 @@ pub(super) fn of_two_admissions_of_a_name_in_one_call_the_first_wins<H: Harness>
     }
 }
 
-pub(super) fn a_batch_gives_back_before_it_admits<H: Harness>(subject: &Subject<H>) {
+pub(super) fn a_batch_releases_before_it_admits<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("handed on");
     let (other, excluding) = (subject.name("other"), subject.name("excluding"));
     let (held, excludes) = (subject.create(&name), subject.create(&excluding));
@@ -200,7 +200,7 @@ pub(super) fn a_batch_gives_back_before_it_admits<H: Harness>(subject: &Subject<
     batch.release(held.clone());
     batch.release(excludes);
     let (released, admitted) = subject.carry_out(batch);
-    let promise = "what a batch gives back is free for what it admits";
+    let promise = "what a batch releases is free for what it admits";
     let both = matches!(admitted[..], [Admitted::Granted(_), Admitted::Granted(_)]);
     must(released == [true, true] && both, promise, &name, format_args!("got {released:?} and {admitted:?}"));
     for admitted in &admitted {
@@ -212,17 +212,17 @@ pub(super) fn a_batch_gives_back_before_it_admits<H: Harness>(subject: &Subject<
     subject.is_free(&excluding, promise);
 }
 
-pub(super) fn a_batch_does_not_admit_to_what_it_gives_back_later<H: Harness>(subject: &Subject<H>) -> CaseResult {
+pub(super) fn a_batch_does_not_admit_to_what_it_releases_later<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
-    let lease = subject.create(&subject.name("rests"));
+    let lease = subject.create(&subject.name("under a minimum hold"));
     let mut batch = Batch::new();
     batch.release_after(lease.clone(), long());
     batch.admit(Admission::lease_only(subject.request(lease.name())));
     let (released, admitted) = subject.carry_out(batch);
     let kept = released == [true] && matches!(admitted[..], [Admitted::LeaseTaken(_)]);
-    let promise = "a name that rests is held, also for the batch that gives it back";
+    let promise = "a name under a minimum hold is held, also for the batch that releases it";
     must(kept, promise, lease.name(), format_args!("got {released:?} and {admitted:?}"));
     CaseResult::Passed
 }
@@ -250,9 +250,9 @@ pub(super) fn an_admission_is_excluded_while_the_name_is_held<H: Harness>(subjec
             }
         }
         subject.is_held_by(&held, "an admission that is excluded leaves the holder alone");
-        subject.gives_back(&held);
+        subject.releases(&held);
         let grant = subject.is_admitted(&both);
-        grant.lease().iter().for_each(|lease| subject.gives_back(lease));
+        grant.lease().iter().for_each(|lease| subject.releases(lease));
         subject.is_free(excluding, "an admission does not take the name that would exclude it");
     }
 }
@@ -297,7 +297,7 @@ pub(super) fn an_exclusion_is_looked_at_before_the_claim_and_the_lease<H: Harnes
         for admission in &admissions {
             is_excluded(subject, &held, admission);
         }
-        subject.gives_back(&held);
+        subject.releases(&held);
         is_lease_taken(subject, &lease, &admissions[0]);
         is_claim_taken(subject, &claim, &admissions[1]);
     }
@@ -349,7 +349,7 @@ pub(super) fn admissions_that_share_an_excluding_name_are_decided_one_by_one<H: 
         subject.is_free(admission.name(), "an admission that is excluded leaves the lease free");
     }
     subject.is_held_by(&running, "an admission that was refused leaves the holder alone");
-    subject.gives_back(&held);
+    subject.releases(&held);
     let answers = subject.admit_all(&admissions[..1]);
     must(
         matches!(answers[..], [Admitted::Granted(_)]),
@@ -392,14 +392,14 @@ pub(super) fn each_of_several_names_excludes<H: Harness>(subject: &Subject<H>) {
             must(by.name() == excluding, promise, excluding, format_args!("the store answered {answers:?}"));
             subject.is_told(&held, by.holder(), promise);
         }
-        granted.lease().iter().for_each(|lease| subject.gives_back(lease));
-        subject.gives_back(&held);
+        granted.lease().iter().for_each(|lease| subject.releases(lease));
+        subject.releases(&held);
     }
     subject.is_admitted(&unless(&first, &names));
 }
 
 /// Takes a place in a queue, and the mark of the occurrence that waits there.
-pub(super) fn a_mark_is_admitted_with_another_and_given_back<H: Harness>(subject: &Subject<H>) {
+pub(super) fn a_mark_is_admitted_with_another_and_released<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("queued");
     let [place, first, second] = ["place", "first", "second"].map(|text| name.mark("event", text));
     let queued = |note: &MutexName| subject.both(&place, note);
@@ -416,9 +416,9 @@ pub(super) fn a_mark_is_admitted_with_another_and_given_back<H: Harness>(subject
     if subject.can_not_extend().is_none() {
         must(subject.extend(held[0], long()), "a mark is renewed as a lease is", &place, "extend answered false");
     }
-    subject.gives_back(held[0]);
-    subject.is_free(&place, "a mark that was given back is free");
-    subject.is_held_by(held[1], "a mark stays when the other is given back");
+    subject.releases(held[0]);
+    subject.is_free(&place, "a mark that was released is free");
+    subject.is_held_by(held[1], "a mark stays when the other is released");
     subject.is_admitted(&queued(&second));
 }
 

@@ -13,8 +13,8 @@ use crate::store::event_mutex::admission::{Admission, Admitted};
 
 pub(super) fn of_eight_threads_exactly_one_wins_each_of_a_thousand_rounds<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("contested");
-    let give_back = |won: &Option<Lease>| won.iter().for_each(|lease| subject.gives_back(lease));
-    let won = rounds(8, 1_000, |_, _| subject.try_create(&name), give_back);
+    let release = |won: &Option<Lease>| won.iter().for_each(|lease| subject.releases(lease));
+    let won = rounds(8, 1_000, |_, _| subject.try_create(&name), release);
     let leases = one_in_each_round(&won, |_| &name);
     for pair in leases.windows(2) {
         let happened = format_args!("{:?} came after {:?}", pair[1].token(), pair[0].token());
@@ -56,7 +56,7 @@ pub(super) fn of_many_forgets_at_once_exactly_one_counts<H: Harness>(subject: &S
     for answers in rounds(6, 500, forget_and_take, hand_over) {
         let forgot = answers.iter().filter(|(forgot, _)| *forgot).count();
         let won = answers.iter().filter(|(_, won)| won.is_some()).count();
-        must(forgot == 1, "a lease is given back once", &name, format_args!("{forgot} forgets answered true at once"));
+        must(forgot == 1, "a lease is released once", &name, format_args!("{forgot} forgets answered true at once"));
         let promise = "of two forgets at once neither frees the next holder's name";
         must(won == 1, promise, &name, format_args!("{won} creates were granted at once"));
     }
@@ -68,14 +68,14 @@ pub(super) fn no_update_is_lost_between_threads<H: Harness>(subject: &Subject<H>
     let update = |_| {
         let mutex = subject.another_mutex();
         repeat(5, 100, |_| {
-            let lease = patiently("a name that is given back again and again is granted", &name, || {
+            let lease = patiently("a name that is released again and again is granted", &name, || {
                 answered("create", &name, mutex.create(&subject.request(&name)))
             });
             // Read, think, write: if two threads do it at one time, an update is lost.
             let read = count.load(Ordering::SeqCst);
             thread::yield_now();
             count.store(read + 1, Ordering::SeqCst);
-            subject.gives_back(&lease);
+            subject.releases(&lease);
         })
     };
     let updates: usize = together(8, update).into_iter().sum();
@@ -91,7 +91,7 @@ pub(super) fn of_racing_admissions_of_an_occurrence_exactly_one_is_granted<H: Ha
         let admitted = subject.admit(&subject.both(&name, &claim));
         if let Admitted::Granted(grant) = &admitted {
             // A short task: it has ended before the others have asked.
-            grant.lease().into_iter().for_each(|lease| subject.gives_back(lease));
+            grant.lease().into_iter().for_each(|lease| subject.releases(lease));
         }
         matches!(admitted, Admitted::Granted(_))
     };
@@ -113,7 +113,7 @@ pub(super) fn an_admission_that_loses_the_claim_in_a_race_keeps_no_lease<H: Harn
             _ => Admission::claim_only(subject.request(&claim)),
         });
         if let Admitted::Granted(grant) = &admitted {
-            grant.lease().into_iter().for_each(|lease| subject.gives_back(lease));
+            grant.lease().into_iter().for_each(|lease| subject.releases(lease));
         }
         admitted
     };
@@ -140,7 +140,7 @@ pub(super) fn a_lost_race_consumes_no_occurrence<H: Harness>(subject: &Subject<H
                 match subject.admit(&subject.both(&name, &claim)) {
                     Admitted::Granted(grant) => {
                         runs[number].fetch_add(1, Ordering::SeqCst);
-                        grant.lease().into_iter().for_each(|lease| subject.gives_back(lease));
+                        grant.lease().into_iter().for_each(|lease| subject.releases(lease));
                         Some(())
                     }
                     Admitted::ClaimTaken(_) => Some(()),
@@ -155,7 +155,7 @@ pub(super) fn a_lost_race_consumes_no_occurrence<H: Harness>(subject: &Subject<H
         while servers.load(Ordering::SeqCst) > 0 && !time.is_over() {
             if let Some(lease) = subject.try_create(&name) {
                 thread::yield_now();
-                subject.gives_back(&lease);
+                subject.releases(&lease);
             }
             thread::yield_now();
         }

@@ -16,7 +16,7 @@ pub(super) fn a_store_says_whether_it_can_extend<H: Harness>(subject: &Subject<H
         [("an extension", Some(extend_one(&subject.mutex, &lease, long()))), ("a later release", later)]
     };
     let held = ask();
-    subject.gives_back(&lease);
+    subject.releases(&lease);
     for (state, (verb, answer)) in held.map(|it| ("held", it)).into_iter().chain(ask().map(|it| ("free", it))) {
         let unsupported = matches!(&answer, Some(Err(error)) if error.is_unsupported());
         let happened = format_args!("it is described with {can}, and {verb} of what is {state} answered {answer:?}");
@@ -86,8 +86,8 @@ pub(super) fn an_extension_after_a_forget_is_refused<H: Harness>(subject: &Subje
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
-    let lease = subject.create(&subject.name("given back"));
-    subject.gives_back(&lease);
+    let lease = subject.create(&subject.name("released"));
+    subject.releases(&lease);
     is_not_extended(subject, &lease);
     subject.is_free(lease.name(), "an extension after a forget takes nothing");
     CaseResult::Passed
@@ -123,7 +123,7 @@ pub(super) fn a_late_extension_leaves_the_new_holder_alone<H: Harness>(subject: 
     must(!shortened, "only the owner shortens", &name, "extend answered true");
     subject.let_pass(subject.short());
     subject.is_held_by(&holder, "a late extension leaves the new holder alone");
-    subject.gives_back(&holder);
+    subject.releases(&holder);
 
     let holder = subject.create_for(&name, subject.short());
     is_not_extended(subject, &late);
@@ -136,10 +136,10 @@ pub(super) fn several_extensions_are_independent<H: Harness>(subject: &Subject<H
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
-    let names = ["one", "given back", "another's", "two"].map(|text| subject.name(text));
+    let names = ["one", "released", "another's", "two"].map(|text| subject.name(text));
     let leases = names.each_ref().map(|name| subject.create(name));
-    subject.gives_back(&leases[1]);
-    subject.gives_back(&leases[2]);
+    subject.releases(&leases[1]);
+    subject.releases(&leases[2]);
     let holder = subject.create(&names[2]);
     let answers = subject.extend_all(&leases, subject.short());
     let promise = "each lease of several is extended, or not, by itself";

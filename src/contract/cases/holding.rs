@@ -21,15 +21,15 @@ pub(super) fn a_held_name_is_refused_and_its_holder_left_alone<H: Harness>(subje
         subject.is_refused(lease.name());
     }
     subject.is_held_by(&lease, "a create that was refused leaves the holder alone");
-    subject.gives_back(&lease);
+    subject.releases(&lease);
 }
 
 pub(super) fn a_forgotten_name_is_free_again<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("forgotten");
     for _ in 0..3 {
         let lease = subject.create(&name);
-        subject.gives_back(&lease);
-        subject.is_free(&name, "a name that was given back is free");
+        subject.releases(&lease);
+        subject.is_free(&name, "a name that was released is free");
     }
 }
 

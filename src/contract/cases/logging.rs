@@ -206,7 +206,7 @@ pub(super) fn the_log_of_one_event_has_nothing_to_do_with_anything_else<H: Harne
     names.iter().skip(1).step_by(2).for_each(|name| subject.is_free(name, "a log takes no name"));
     for lease in &leases {
         subject.is_held_by(lease, "a log leaves leases alone");
-        subject.gives_back(lease);
+        subject.releases(lease);
     }
     CaseResult::Passed
 }

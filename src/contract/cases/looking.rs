@@ -20,7 +20,7 @@ pub(super) fn looking_at_a_free_name_leaves_it_free<H: Harness>(subject: &Subjec
         must(holder.is_none(), "nobody holds a free name", &name, format_args!("the holder is told as {holder:?}"));
     }
     let lease = subject.create(&name);
-    subject.gives_back(&lease);
+    subject.releases(&lease);
     subject.is_free(&name, "looking takes nothing");
 }
 
@@ -30,7 +30,7 @@ pub(super) fn looking_at_a_held_name_does_not_end_it<H: Harness>(subject: &Subje
         subject.is_held_by(&lease, "looking ends nothing");
     }
     subject.is_refused(lease.name());
-    subject.gives_back(&lease);
+    subject.releases(&lease);
 }
 
 pub(super) fn looking_at_a_held_name_does_not_prolong_it<H: Harness>(subject: &Subject<H>) {
@@ -63,7 +63,7 @@ pub(super) fn looking_never_makes_a_create_fail<H: Harness>(subject: &Subject<H>
         let promise = "looking makes no create fail";
         let lease = subject.try_create(&name).unwrap_or_else(|| broken(promise, &name, "the only create was refused"));
         subject.is_held(&name, "looking ends nothing");
-        subject.gives_back(&lease);
+        subject.releases(&lease);
     };
     beside(3, look, || repeat(20, 1_000, create));
 }
@@ -82,13 +82,13 @@ pub(super) fn the_holder_is_told_truly_or_not_at_all<H: Harness>(subject: &Subje
     let term = TimeDelta::from_std(long().get()).expect("ten minutes are a time span");
     let off = (told.until() - told.since() - term).abs();
     must(off < TimeDelta::seconds(2), promise, &name, format_args!("told {told:?} for a term of {term}"));
-    subject.gives_back(&lease);
+    subject.releases(&lease);
     let after = subject.holder(&name);
     must(after.is_none(), "nobody holds a free name", &name, format_args!("told {after:?}"));
 
     let next = subject.create(&name);
     subject.is_told(&next, subject.holder(&name).as_ref(), "the holder is told truly, also the next one");
-    subject.gives_back(&next);
+    subject.releases(&next);
     subject.create_for(&name, subject.short());
     subject.let_pass(subject.short());
     let after = subject.holder(&name);
@@ -116,7 +116,7 @@ pub(super) fn the_holder_tells_for_which_occurrence_it_holds<H: Harness>(subject
                     must(subject.extend(&lease, long()), "its owner extends it", &name, "it was not extended");
                 }
             }
-            subject.gives_back(&lease);
+            subject.releases(&lease);
         }
     }
     CaseResult::Passed
@@ -151,12 +151,12 @@ pub(super) fn the_holder_tells_its_application_and_its_instance<H: Harness>(subj
             let expected = [label.application.clone(), label.instance.clone(), label.timetable.clone()];
             must(told == expected, promise, name, format_args!("told {told:?}, it is {expected:?}"));
         }
-        [grant.lease(), grant.claim()].into_iter().flatten().for_each(|lease| subject.gives_back(lease));
+        [grant.lease(), grant.claim()].into_iter().flatten().for_each(|lease| subject.releases(lease));
     }
     let lease = subject.create(&name);
     let told = subject.holder(&name).and_then(|holder| holder.application().map(str::to_owned));
     must(told.is_none(), "a holder without an application tells none", &name, format_args!("told {told:?}"));
-    subject.gives_back(&lease);
+    subject.releases(&lease);
     CaseResult::Passed
 }
 
@@ -181,7 +181,7 @@ pub(super) fn each_of_several_names_is_told_that_is_held<H: Harness>(subject: &S
     subject.create(&one.mark("event", "not asked about"));
     while let Some(lease) = held.pop() {
         are_told(&held.iter().chain([&lease]).collect::<Vec<_>>());
-        subject.gives_back(&lease);
+        subject.releases(&lease);
     }
     are_told(&[]);
     let none = subject.held(Names::Each(&[]));
@@ -206,7 +206,7 @@ pub(super) fn a_store_lists_the_leases_that_are_held_and_nothing_else<H: Harness
     }
     subject.create(&name("claimed alone").claim("event", occurrence(0)));
     subject.create(&name("marked alone").mark("event", "paused"));
-    subject.gives_back(&subject.create(&name("given back")));
+    subject.releases(&subject.create(&name("released")));
     subject.create_for(&name("ended"), subject.short());
     subject.let_pass(subject.short());
 
@@ -220,7 +220,7 @@ pub(super) fn a_store_lists_the_leases_that_are_held_and_nothing_else<H: Harness
     let mut expected: Vec<&Lease> = held.iter().collect();
     are_listed(subject, prefix.mutex(), &expected);
     while let Some(lease) = expected.pop() {
-        subject.gives_back(lease);
+        subject.releases(lease);
         are_listed(subject, prefix.mutex(), &expected);
     }
     CaseResult::Passed
@@ -258,7 +258,7 @@ fn can_not_list<H: Harness>(subject: &Subject<H>) -> Option<CaseResult> {
     let list = || subject.held(Names::LeasesWithPrefix(name.mutex())).map(|held| held.len());
     let lease = subject.create(&name);
     let held = list();
-    subject.gives_back(&lease);
+    subject.releases(&lease);
     match (held, list()) {
         (Some(1), Some(0)) => None,
         (None, None) => Some(CaseResult::DoesNotApply("the store can't list leases by a prefix, and says so")),

@@ -32,12 +32,12 @@ pub(super) fn one_name_has_nothing_to_do_with_another<H: Harness>(subject: &Subj
     let held = subject.create(&one);
     subject.is_free(&other, "a name is free although another is held");
     let other_held = subject.create(&other);
-    subject.gives_back(&held);
-    subject.is_held_by(&other_held, "a name is held although another was given back");
+    subject.releases(&held);
+    subject.is_held_by(&other_held, "a name is held although another was released");
     let held = subject.create(&one);
-    subject.gives_back(&other_held);
-    subject.is_held_by(&held, "a name is held although another was given back");
-    subject.gives_back(&held);
+    subject.releases(&other_held);
+    subject.is_held_by(&held, "a name is held although another was released");
+    subject.releases(&held);
 }
 
 pub(super) fn odd_names_are_all_different_and_all_work<H: Harness>(subject: &Subject<H>) {
@@ -172,11 +172,11 @@ fn all_are_held_at_once<H: Harness>(subject: &Subject<H>, names: &[MutexName]) {
         subject.is_refused(lease.name());
     }
     for (at, lease) in leases.iter().enumerate() {
-        subject.gives_back(lease);
-        subject.is_free(lease.name(), "a name that was given back is free although names like it are held");
+        subject.releases(lease);
+        subject.is_free(lease.name(), "a name that was released is free although names like it are held");
         // The neighbours in the list are the most alike.
         for other in leases[at + 1..].iter().take(8) {
-            subject.is_held_by(other, "a name stays held although one like it was given back");
+            subject.is_held_by(other, "a name stays held although one like it was released");
         }
     }
 }

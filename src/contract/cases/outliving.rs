@@ -19,7 +19,7 @@ pub(super) fn a_lease_with_a_lifeline_outlasts_its_term<H: Harness>(subject: &Su
         drop(lifeline);
         subject.let_pass(lease.term());
         subject.is_held_by(&lease, "a lease with a lifeline lasts while its owner holds it, whoever has the lifeline");
-        subject.gives_back(&lease);
+        subject.releases(&lease);
         Some(())
     });
     CaseResult::Passed
@@ -38,7 +38,7 @@ pub(super) fn an_extension_does_not_end_a_lease_with_a_lifeline<H: Harness>(subj
             subject.let_pass(subject.short());
             subject.is_held_by(&lease, "an extension does not end a lease with a lifeline");
         }
-        subject.gives_back(&lease);
+        subject.releases(&lease);
         Some(())
     });
     CaseResult::Passed
@@ -48,11 +48,11 @@ pub(super) fn a_forget_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject
     if let Some(none) = subject.gives_no_lifeline() {
         return none;
     }
-    let name = subject.name("given back");
+    let name = subject.name("released");
     let lease = subject.create(&name);
     let _lifeline = lifeline_of(subject, &lease);
-    subject.gives_back(&lease);
-    subject.is_free(&name, "a name that was given back is free, whoever has its lifeline");
+    subject.releases(&lease);
+    subject.is_free(&name, "a name that was released is free, whoever has its lifeline");
     let next = subject.create_for(&name, subject.short());
     subject.let_pass(subject.short());
     subject.is_free(&name, "a lifeline has nothing to do with the next lease");
@@ -64,16 +64,16 @@ pub(super) fn a_later_release_frees_a_name_whoever_has_its_lifeline<H: Harness>(
     if let Some(unsupported) = subject.can_not_extend().or_else(|| subject.gives_no_lifeline()) {
         return unsupported;
     }
-    let rest = subject.shorts(4);
+    let minimum_hold = subject.shorts(4);
     subject.in_time(|name| {
         let lease = subject.create(name);
         let _lifeline = lifeline_of(subject, &lease);
-        let end = subject.clock.moment().plus(rest.get());
-        let released = subject.release_after(&lease, rest);
+        let end = subject.clock.moment().plus(minimum_hold.get());
+        let released = subject.release_after(&lease, minimum_hold);
         must(released, "the owner releases later what it holds", name, "it answered false");
         let exists = subject.before(end, subject.exists(name))?;
         must(exists, "a name that is released later is held until then", name, "exists answered false");
-        subject.let_pass(rest);
+        subject.let_pass(minimum_hold);
         subject.is_free(name, "a name that was released later is free then, whoever has its lifeline");
         subject.create(name);
         Some(())
@@ -97,17 +97,17 @@ pub(super) fn a_break_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject:
 }
 
 pub(super) fn what_is_not_ours_any_more_gets_no_lifeline<H: Harness>(subject: &Subject<H>) {
-    let given_back = subject.create(&subject.name("given back"));
-    subject.gives_back(&given_back);
+    let released = subject.create(&subject.name("released"));
+    subject.releases(&released);
     let ended = subject.create_for(&subject.name("ended"), subject.short());
     subject.let_pass(subject.short());
-    for lease in [&given_back, &ended] {
+    for lease in [&released, &ended] {
         gets_none(subject, lease);
         subject.is_free(lease.name(), "to ask for the lifeline of what is not ours takes nothing");
         let holder = subject.create(lease.name());
         gets_none(subject, lease);
         subject.is_held_by(&holder, "to ask for the lifeline of another's lease leaves its holder alone");
-        subject.gives_back(&holder);
+        subject.releases(&holder);
 
         subject.create_for(lease.name(), subject.short());
         gets_none(subject, lease);
@@ -129,7 +129,7 @@ pub(super) fn a_lease_without_a_lifeline_is_as_it_was<H: Harness>(subject: &Subj
     asks(&lease);
     subject.is_held_by(&lease, "a lease without a lifeline is as it was");
     subject.is_refused(lease.name());
-    subject.gives_back(&lease);
+    subject.releases(&lease);
 
     let lease = subject.create_for(lease.name(), subject.short());
     asks(&lease);

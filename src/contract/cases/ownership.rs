@@ -7,13 +7,13 @@ use crate::lease::request::Lease;
 pub(super) fn a_second_forget_changes_nothing<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("forgotten twice");
     let lease = subject.create(&name);
-    subject.gives_back(&lease);
+    subject.releases(&lease);
     is_not_ours(subject, &lease);
     let next = subject.create(&name);
     is_not_ours(subject, &lease);
     subject.is_held_by(&next, "a second forget leaves the next holder alone");
     subject.is_refused(&name);
-    subject.gives_back(&next);
+    subject.releases(&next);
 }
 
 pub(super) fn a_forget_after_the_end_changes_nothing<H: Harness>(subject: &Subject<H>) {
@@ -35,7 +35,7 @@ pub(super) fn a_late_forget_leaves_the_new_holder_alone<H: Harness>(subject: &Su
         subject.is_held_by(&holder, "a late forget leaves the new holder alone");
         subject.is_refused(&name);
     }
-    subject.gives_back(&holder);
+    subject.releases(&holder);
 }
 
 pub(super) fn a_late_release_of_several_leaves_the_new_holder_alone<H: Harness>(subject: &Subject<H>) {
@@ -47,7 +47,7 @@ pub(super) fn a_late_release_of_several_leaves_the_new_holder_alone<H: Harness>(
     must(answers == [false, false], "a late release answers false", &names[0], format_args!("got {answers:?}"));
     for holder in &holders {
         subject.is_held_by(holder, "a late release leaves the new holder alone");
-        subject.gives_back(holder);
+        subject.releases(holder);
     }
 }
 

@@ -93,7 +93,7 @@ pub(super) fn the_name_of_a_killed_process_is_free_when_its_term_is_over<H: Harn
     let happened = format_args!("{} came after {token}", next.token());
     must(next.token().get() > token, "tokens rise over the death of a holder", &name, happened);
     subject.is_held_by(&next, "who takes over from a killed process holds the name");
-    subject.gives_back(&next);
+    subject.releases(&next);
     CaseResult::Passed
 }
 
@@ -114,7 +114,7 @@ pub(super) fn a_process_that_was_late_can_not_come_back<H: Harness>(subject: &Su
         subject.is_held_by(&holder, "a process that was late leaves the new holder alone");
         subject.is_refused(&name);
     }
-    subject.gives_back(&holder);
+    subject.releases(&holder);
     CaseResult::Passed
 }
 
@@ -125,14 +125,14 @@ pub(super) fn a_name_that_is_released_later_outlives_its_process<H: Harness>(sub
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
-    let rest = released_after(subject);
+    let minimum_hold = released_after(subject);
     subject.in_time(|name| {
         let mut other = subject.start(&address, "hold");
         must_hear(&other, "ready");
         let asked = subject.clock.moment();
         other.tell(&format!("hold {}", name.mutex()));
         let token = other.hear();
-        let end = subject.clock.moment().plus(rest.get());
+        let end = subject.clock.moment().plus(minimum_hold.get());
         other.tell("release later");
         let answer = other.hear();
         // Too late to be its own, perhaps.
@@ -151,7 +151,7 @@ pub(super) fn a_name_that_is_released_later_outlives_its_process<H: Harness>(sub
             let same = told.pid() == other.pid() && told.token().to_string() == token;
             must(same, "the holder is told truly, also when it has gone", name, format_args!("told {told:?}"));
         }
-        subject.let_pass(rest);
+        subject.let_pass(minimum_hold);
         subject.is_free(name, "a name that was released later is free then, whoever is there");
         subject.create(name);
         Some(())
@@ -187,7 +187,7 @@ pub(super) fn a_lease_of_a_killed_process_lasts_as_long_as_a_command_has_its_lif
         let next = patiently(promise, name, || subject.try_create(name));
         let happened = format_args!("{} came after {token}", next.token());
         must(next.token().get() > token, "tokens rise over the death of a command", name, happened);
-        subject.gives_back(&next);
+        subject.releases(&next);
         Some(())
     });
     CaseResult::Passed
@@ -281,7 +281,7 @@ fn win<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
             return;
         }
         for (_, lease) in &won {
-            subject.gives_back(lease);
+            subject.releases(lease);
         }
     }
 }
@@ -289,7 +289,7 @@ fn win<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
 fn count<H: Harness>(subject: &Subject<H>) {
     let (name, file) = (guarded(subject), counter(subject));
     for _ in 0..UPDATES {
-        let promise = "a name that is given back again and again is granted";
+        let promise = "a name that is released again and again is granted";
         let lease = patiently(promise, &name, || subject.try_create(&name));
         let (count, last) = read_counter(&file);
         thread::yield_now();
@@ -301,7 +301,7 @@ fn count<H: Harness>(subject: &Subject<H>) {
             format_args!("{token} came after {last}"),
         );
         fs::write(&file, format!("{} {token}", count + 1)).expect("the counter is written by one process at a time");
-        subject.gives_back(&lease);
+        subject.releases(&lease);
     }
     say("done");
 }

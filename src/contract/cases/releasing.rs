@@ -7,10 +7,10 @@ use crate::lease::{name::MutexName, request::Lease, term::Term};
 use crate::store::event_mutex::batch::Batch;
 
 pub(super) fn several_leases_are_released_in_order<H: Harness>(subject: &Subject<H>) {
-    let names = ["one", "given back", "another's", "two"].map(|text| subject.name(text));
+    let names = ["one", "released", "another's", "two"].map(|text| subject.name(text));
     let leases = names.each_ref().map(|name| subject.create(name));
-    subject.gives_back(&leases[1]);
-    subject.gives_back(&leases[2]);
+    subject.releases(&leases[1]);
+    subject.releases(&leases[2]);
     let holder = subject.create(&names[2]);
     let answers = subject.release_all(&leases);
     let promise = "each lease of several is released, or not, by itself";
@@ -26,11 +26,11 @@ pub(super) fn a_name_that_is_released_later_is_held_until_then<H: Harness>(subje
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
-    let rest = subject.shorts(4);
+    let minimum_hold = subject.shorts(4);
     subject.in_time(|name| {
         let lease = subject.create(name);
-        let end = subject.clock.moment().plus(rest.get());
-        is_released_after(subject, &lease, rest);
+        let end = subject.clock.moment().plus(minimum_hold.get());
+        is_released_after(subject, &lease, minimum_hold);
         subject.let_pass(subject.short());
         let promise = "a name that is released later is held until then";
         let exists = subject.before(end, subject.exists(name))?;
@@ -41,7 +41,7 @@ pub(super) fn a_name_that_is_released_later_is_held_until_then<H: Harness>(subje
             let same = told.owner() == lease.owner() && told.token() == lease.token();
             must(same, "who released a name later holds it until then", name, format_args!("told {told:?}"));
         }
-        subject.let_pass(rest);
+        subject.let_pass(minimum_hold);
         subject.is_free(name, "a name that was released later is free then");
         let next = subject.create(name);
         must(next.token() > lease.token(), "tokens rise over a later release", name, format_args!("got {next:?}"));
@@ -59,19 +59,19 @@ pub(super) fn a_later_release_shortens_and_lengthens<H: Harness>(subject: &Subje
     subject.let_pass(subject.short());
     subject.is_free(shortened.name(), "a name is free after its later release, however long its term was");
 
-    let (term, rest) = (subject.shorts(2), subject.shorts(6));
+    let (term, minimum_hold) = (subject.shorts(2), subject.shorts(6));
     subject.in_time(|name| {
         let lease = subject.create_for(name, term);
         subject.before(lease.deadline(), ())?;
-        let end = subject.clock.moment().plus(rest.get());
-        let released = subject.release_after(&lease, rest);
+        let end = subject.clock.moment().plus(minimum_hold.get());
+        let released = subject.release_after(&lease, minimum_hold);
         // Too late to be ours, perhaps.
         subject.before(lease.deadline(), ())?;
         must(released, "the owner releases later what it holds", name, "it answered false");
         subject.let_pass(term);
         let exists = subject.before(end, subject.exists(name))?;
         must(exists, "a name is held until its later release, however short its term was", name, "exists said false");
-        subject.let_pass(rest);
+        subject.let_pass(minimum_hold);
         subject.is_free(name, "a name that was released later is free then");
         Some(())
     });
@@ -84,11 +84,11 @@ pub(super) fn a_later_release_of_what_is_not_ours_any_more_takes_nothing<H: Harn
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
-    let given_back = subject.create(&subject.name("given back"));
-    subject.gives_back(&given_back);
+    let released = subject.create(&subject.name("released"));
+    subject.releases(&released);
     let ended = subject.create_for(&subject.name("ended"), subject.short());
     subject.let_pass(subject.short());
-    for lease in [&given_back, &ended] {
+    for lease in [&released, &ended] {
         is_not_released(subject, lease, long());
         subject.is_free(lease.name(), "a later release of what is not ours takes nothing");
         subject.create(lease.name());
@@ -107,7 +107,7 @@ pub(super) fn a_late_later_release_leaves_the_new_holder_alone<H: Harness>(subje
     is_not_released(subject, &late, subject.short());
     subject.let_pass(subject.short());
     subject.is_held_by(&holder, "a late release leaves the new holder alone, also a later one");
-    subject.gives_back(&holder);
+    subject.releases(&holder);
 
     let holder = subject.create_for(&name, subject.short());
     is_not_released(subject, &late, long());
@@ -120,10 +120,10 @@ pub(super) fn several_later_releases_are_independent<H: Harness>(subject: &Subje
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
-    let names = ["one", "given back", "another's", "two"].map(|text| subject.name(text));
+    let names = ["one", "released", "another's", "two"].map(|text| subject.name(text));
     let leases = names.each_ref().map(|name| subject.create(name));
-    subject.gives_back(&leases[1]);
-    subject.gives_back(&leases[2]);
+    subject.releases(&leases[1]);
+    subject.releases(&leases[2]);
     let holder = subject.create(&names[2]);
     let mut batch = Batch::new();
     for lease in leases {
@@ -141,18 +141,18 @@ pub(super) fn several_later_releases_are_independent<H: Harness>(subject: &Subje
     CaseResult::Passed
 }
 
-pub(super) fn releases_of_one_batch_have_rests_of_their_own<H: Harness>(subject: &Subject<H>) -> CaseResult {
+pub(super) fn releases_of_one_batch_have_minimum_holds_of_their_own<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if let Some(unsupported) = subject.can_not_extend() {
         return unsupported;
     }
     let names = ["a while", "at once", "longer", "also at once"].map(|text| subject.name(text));
-    let rests = [Some(subject.short()), None, Some(long()), None];
+    let minimum_holds = [Some(subject.short()), None, Some(long()), None];
     let mut batch = Batch::new();
-    for (name, rest) in names.iter().zip(rests) {
-        batch.add_release(subject.create(name), rest);
+    for (name, minimum_hold) in names.iter().zip(minimum_holds) {
+        batch.add_release(subject.create(name), minimum_hold);
     }
     let (answers, _) = subject.carry_out(batch);
-    let promise = "each release of a batch has a rest of its own";
+    let promise = "each release of a batch has a minimum hold of its own";
     must(answers == [true; 4], promise, &names[0], format_args!("it answered {answers:?}"));
     subject.is_free(&names[1], promise);
     subject.is_free(&names[3], promise);
@@ -164,14 +164,14 @@ pub(super) fn releases_of_one_batch_have_rests_of_their_own<H: Harness>(subject:
 }
 
 #[track_caller]
-fn is_released_after<H: Harness>(subject: &Subject<H>, lease: &Lease, rest: Term) {
-    let released = subject.release_after(lease, rest);
+fn is_released_after<H: Harness>(subject: &Subject<H>, lease: &Lease, minimum_hold: Term) {
+    let released = subject.release_after(lease, minimum_hold);
     must(released, "the owner releases later what it holds", lease.name(), "it answered false");
 }
 
 #[track_caller]
-fn is_not_released<H: Harness>(subject: &Subject<H>, lease: &Lease, rest: Term) {
-    let released = subject.release_after(lease, rest);
+fn is_not_released<H: Harness>(subject: &Subject<H>, lease: &Lease, minimum_hold: Term) {
+    let released = subject.release_after(lease, minimum_hold);
     must(!released, "only who holds a name releases it, also later", lease.name(), "it answered true");
 }
 
@@ -190,7 +190,7 @@ pub(super) fn a_broken_name_is_free_and_its_holder_can_not_come_back<H: Harness>
     is_lost(subject, &old);
     subject.is_held_by(&holder, "a broken holder leaves the new one alone");
     subject.is_refused(&name);
-    subject.gives_back(&holder);
+    subject.releases(&holder);
     CaseResult::Passed
 }
 
@@ -201,7 +201,7 @@ pub(super) fn breaking_a_free_name_changes_nothing<H: Harness>(subject: &Subject
     let name = subject.name("free");
     is_not_broken(subject, &subject.name("never held"));
     let lease = subject.create(&name);
-    subject.gives_back(&lease);
+    subject.releases(&lease);
     is_not_broken(subject, lease.name());
     subject.create_for(&name, subject.short());
     subject.let_pass(subject.short());

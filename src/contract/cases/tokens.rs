@@ -9,7 +9,7 @@ pub(super) fn tokens_rise_over_forgetting<H: Harness>(subject: &Subject<H>) {
     for _ in 0..50 {
         let lease = subject.create(&tokens.name);
         tokens.rise_to(lease.token());
-        subject.gives_back(&lease);
+        subject.releases(&lease);
     }
 }
 
@@ -41,7 +41,7 @@ pub(super) fn tokens_rise_over_the_lease_and_all_claims_of_a_mutex<H: Harness>(s
         let lease = subject.create(&name);
         tokens.rise_to(lease.token());
         tokens.rise_to(subject.create(&name.claim("one", occurrence(number))).token());
-        subject.gives_back(&lease);
+        subject.releases(&lease);
         tokens.rise_to(subject.create(&name.claim("another", occurrence(number))).token());
 
         let grant = subject.is_admitted(&subject.both(&name, &name.claim("third", occurrence(number))));
@@ -49,7 +49,7 @@ pub(super) fn tokens_rise_over_the_lease_and_all_claims_of_a_mutex<H: Harness>(s
         tokens.rise_to(granted.into_iter().flatten().min().unwrap_or(grant.token()));
         // The two of one admission may have one token; the next token is above both.
         tokens.last = tokens.last.max(granted.into_iter().flatten().max());
-        grant.lease().into_iter().for_each(|lease| subject.gives_back(lease));
+        grant.lease().into_iter().for_each(|lease| subject.releases(lease));
     }
 }
 

@@ -43,9 +43,9 @@ enum Flaw {
     /// The store admits before it releases.
     AdmitsFirst,
     /// All releases of a batch have the minimum hold of the first.
-    RestsAlike,
+    HoldsAlike,
     /// The store ends a minimum hold at once.
-    RestsNothing,
+    HoldsNothing,
     /// The store gives no answer to the last admission.
     LeavesOneOut,
     /// The store releases more than it was asked for.
@@ -230,12 +230,12 @@ impl EventMutex for Flawed {
         }
         let (releases, admissions) = batch.slots_mut();
         let mut asked = Batch::new();
-        let rest_of_first = releases.first().and_then(|slot| slot.asked().minimum_hold());
+        let first_hold = releases.first().and_then(|slot| slot.asked().minimum_hold());
         for slot in &*releases {
             let lease = slot.asked().lease().clone();
-            let rest = if self.flaw == Flaw::RestsAlike { rest_of_first } else { slot.asked().minimum_hold() };
-            match rest.filter(|_| self.flaw != Flaw::RestsNothing) {
-                Some(rest) => asked.release_after(lease, rest),
+            let minimum_hold = if self.flaw == Flaw::HoldsAlike { first_hold } else { slot.asked().minimum_hold() };
+            match minimum_hold.filter(|_| self.flaw != Flaw::HoldsNothing) {
+                Some(minimum_hold) => asked.release_after(lease, minimum_hold),
                 None => asked.release(lease),
             }
         }
@@ -358,19 +358,19 @@ super::finds! { Flawed::with, Flaw;
         ExcludesByTheFirst "an admission is excluded while the name is held",
         ExcludesByAnother "an admission that is excluded says by which name",
         ExcludesAll "a name excludes those admissions of a batch that say so, and no others";
-    a_mark_is_admitted_with_another_and_given_back:
+    a_mark_is_admitted_with_another_and_released:
         GrantsHalf "an admission that lost one of two marks leaves the other free";
     an_admission_is_excluded_by_what_was_admitted_before_it:
         ExcludesAtOnce "of two admissions in one batch that exclude each other the first is granted";
-    a_batch_gives_back_before_it_admits:
-        AdmitsFirst "what a batch gives back is free for what it admits";
-    a_batch_does_not_admit_to_what_it_gives_back_later:
-        RestsNothing "a name that rests is held, also for the batch that gives it back";
+    a_batch_releases_before_it_admits:
+        AdmitsFirst "what a batch releases is free for what it admits";
+    a_batch_does_not_admit_to_what_it_releases_later:
+        HoldsNothing "a name under a minimum hold is held, also for the batch that releases it";
     asking_for_nothing_answers_nothing:
         AsksForMore "a store leaves the questions as they are",
         EndsAllForNothing "an empty batch changes nothing";
-    releases_of_one_batch_have_rests_of_their_own:
-        RestsAlike "each release of a batch has a rest of its own";
+    releases_of_one_batch_have_minimum_holds_of_their_own:
+        HoldsAlike "each release of a batch has a minimum hold of its own";
     the_holder_is_told_truly_or_not_at_all:
         TellsOfAnother "who asks for one name is told of that name";
     the_holder_tells_for_which_occurrence_it_holds:

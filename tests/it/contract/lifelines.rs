@@ -81,9 +81,9 @@ impl Flawed {
         self.released_later(lease, Self::hour()).unwrap();
     }
 
-    fn released_later(&self, lease: &Lease, rest: Term) -> Result<bool, MutexError> {
+    fn released_later(&self, lease: &Lease, minimum_hold: Term) -> Result<bool, MutexError> {
         let mut batch = Batch::new();
-        batch.release_after(lease.clone(), rest);
+        batch.release_after(lease.clone(), minimum_hold);
         self.file.carry_out(&mut batch);
         batch.releases()[0].answer().cloned().unwrap()
     }
@@ -128,8 +128,8 @@ impl EventMutex for Flawed {
             let lease = slot.asked().lease();
             let answer = match (slot.asked().minimum_hold(), self.flaw) {
                 (None, _) | (_, Flaw::ReleasesAtOnce) => self.forget(lease),
-                (Some(rest), Flaw::ReleasesNothingLater) => self.extended(lease, rest),
-                (Some(rest), _) => self.released_later(lease, rest),
+                (Some(minimum_hold), Flaw::ReleasesNothingLater) => self.extended(lease, minimum_hold),
+                (Some(minimum_hold), _) => self.released_later(lease, minimum_hold),
             };
             slot.fill(answer);
         }
@@ -244,7 +244,7 @@ super::finds! { OnFile::with, Flaw;
         ExtendsToAnEnd "an extension does not end a lease with a lifeline",
         RefusesToExtend "the owner extends what it holds, also past its term";
     a_forget_frees_a_name_whoever_has_its_lifeline:
-        ForgetsNothing "a name that was given back is free, whoever has its lifeline",
+        ForgetsNothing "a name that was released is free, whoever has its lifeline",
         KeepsTheNext "a lifeline has nothing to do with the next lease";
     a_later_release_frees_a_name_whoever_has_its_lifeline:
         ReleasesAtOnce "a name that is released later is held until then",
@@ -257,7 +257,7 @@ super::finds! { OnFile::with, Flaw;
         EndsAnothers "to ask for the lifeline of another's lease leaves its holder alone";
     a_lease_without_a_lifeline_is_as_it_was:
         GivesNoneAndProlongs "a lease without a lifeline ends with its term",
-        GivesNoneAndEnds "its holder gives a name back";
+        GivesNoneAndEnds "its holder releases a name";
     a_lease_of_a_killed_process_lasts_as_long_as_a_command_has_its_lifeline:
         LeadsNowhere "a lease lasts, although its process was killed, as long as a command has its lifeline";
     a_lease_of_a_killed_process_ends_when_nobody_has_its_lifeline:
