@@ -234,6 +234,7 @@ impl<'a> PlannedRun<'a> {
         run.tell(&Step::Admitted { token: run.fencing_token(), took: admitted_run.decided_in });
         let watched = self.context.schedule.shutdown.as_ref().map(|shutdown| shutdown.watch(run));
         run.held().enter_thread();
+        self.context.schedule.pause_if_it_fails(self.event);
         let is_prepared = self.prepare(run, &mut outcome);
         if let Some(error) = &admitted_run.unprotected {
             outcome.rest_mut().unprotected = Some(error.clone());
@@ -260,7 +261,6 @@ impl<'a> PlannedRun<'a> {
         }
         self.history.started(running.clone());
         run.tell(&Step::Started { token });
-        self.context.schedule.pause_if_exited(self.event);
         self.begin_timeout(run, started);
         self.attempt(run, BegunRun { running, began: started, watched, outcome })
     }
@@ -460,9 +460,6 @@ impl<'a> PlannedRun<'a> {
         run.held().leave_thread();
         self.history.ended(running, &outcome);
         tell_end(run, &outcome);
-        if !outcome.is_success() {
-            self.context.schedule.pause_if_failing(self.event);
-        }
         drop(watched);
         outcome
     }

@@ -15,30 +15,17 @@ use crate::outcome::{
     run_record::outcome_kind::OutcomeKind,
     run_record::{RunEnd, RunRecord},
 };
-use crate::schedule::history::run_logger::{RunLogger, no_log};
+use crate::schedule::history::run_logger::no_log;
 use crate::schedule::schedule::Schedule;
 use crate::store::event_mutex::EventMutex;
 
 impl Schedule {
-    /// Prepares for a run that ends the process: when the log has that, the event is paused if it was the last of so many.
-    pub(crate) fn pause_if_exited(&self, event: &Definition) {
-        if let Some((logger, pause)) = self.pause_on_failure(event) {
-            logger.once_exited(&event.name, pause);
-        }
-    }
-
-    /// Pauses the event, when the log has the run that has failed, if that was the last of so many.
-    pub(crate) fn pause_if_failing(&self, event: &Definition) {
-        if let Some((logger, pause)) = self.pause_on_failure(event) {
-            logger.once_written(&event.name, pause);
-        }
-    }
-
-    /// Returns what pauses the event, unless nothing is to.
-    fn pause_on_failure(&self, event: &Definition) -> Option<(&Arc<RunLogger>, impl FnOnce() + Send + use<>)> {
-        let (limit, logger) = (event.failure_limit?, self.run_logger.as_ref()?);
-        let (pauser, failing) = (self.pauser(self.event_pause_marker(&event.name).ok()?), Arc::clone(&event.name));
-        let pause = move || {
+    /// Pauses the event if the run that begins now fails, and was the last of so many: when the log has it.
+    pub(crate) fn pause_if_it_fails(&self, event: &Definition) {
+        let (Some(limit), Some(logger)) = (event.failure_limit, &self.run_logger) else { return };
+        let Ok(mark) = self.event_pause_marker(&event.name) else { return };
+        let (pauser, failing) = (self.pauser(mark), Arc::clone(&event.name));
+        logger.after_failure(&event.name, move || {
             let done = contain(|| pauser.pause_if_failing(&failing, limit)).unwrap_or_else(|message| {
                 let error = MutexError::panicked("pause what keeps failing".to_owned(), &message);
                 Err(PauseError::Store(error))
@@ -46,8 +33,7 @@ impl Schedule {
             if let Err(error) = done {
                 log(&Incident::FailingNotPaused { event: &failing, error: &error });
             }
-        };
-        Some((logger, pause))
+        });
     }
 }
 
