@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use super::held_lease::HeldLease;
@@ -50,7 +50,7 @@ pub(crate) struct RenewalThread {
     /// Delivers notices, so that renewals don't wait for subscribers.
     delivery: Arc<Delivery>,
     #[cfg(feature = "tokio")]
-    pub(crate) dropped_futures: Arc<DroppedFutures>,
+    pub(crate) dropped_futures: DroppedFutures,
 }
 
 /// All renewal threads of this process, and those of the process that it was forked from.
@@ -81,7 +81,7 @@ impl RenewalThread {
             timer: TimerThread::new(Plan::default()),
             delivery: Arc::default(),
             #[cfg(feature = "tokio")]
-            dropped_futures: Arc::default(),
+            dropped_futures: DroppedFutures::default(),
         });
         #[cfg(unix)]
         process_exit::register(Arc::downgrade(&renewal_thread) as _);
@@ -274,21 +274,6 @@ impl Wake for RenewalThread {
 impl fmt::Debug for RenewalThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RenewalThread").field("store", &self.store).finish_non_exhaustive()
-    }
-}
-
-/// The renewal threads of one tick. A tick mostly has one store, so the first renewal thread is remembered.
-#[derive(Default)]
-pub(crate) struct RenewalThreads {
-    first: OnceLock<Arc<RenewalThread>>,
-}
-
-impl RenewalThreads {
-    /// Calls `with` with the renewal thread of this store.
-    #[inline]
-    pub(crate) fn with<T>(&self, store: &Store, clock: &Clock, with: impl FnOnce(&Arc<RenewalThread>) -> T) -> T {
-        let first = self.first.get_or_init(|| RenewalThread::of(store, clock));
-        if first.store == store.id { with(first) } else { with(&RenewalThread::of(store, clock)) }
     }
 }
 

@@ -174,10 +174,7 @@ fn accept_grant(
         not_started(admitted_run).filter(|lease| !is_used(lease)).for_each(|lease| unused.release(lease));
         return decision;
     }
-    let kept = planned
-        .context
-        .renewal_threads
-        .with(planned.store, planned.clock, |renewal_thread| renewal_thread.keep(planned.store, held, terms.renewal));
+    let kept = planned.renewal_thread().keep(planned.store, held, terms.renewal);
     match kept {
         Ok(()) => Ok(admitted_run),
         Err(holder) => {

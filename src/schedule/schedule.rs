@@ -3,11 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+
 #[cfg(feature = "tokio")]
-use std::sync::atomic::AtomicUsize;
+use tokio::sync::Semaphore;
 
 use super::history::run_logger::RunLogger;
 use super::report::Report;
+#[cfg(feature = "tokio")]
+use super::service::as_futures::operator::MOST_CALLS;
 use super::shutdown::Shutdown;
 use super::tick_context::outages::StoresOut;
 use crate::lease::{label::Label, name::MutexName, term::Term};
@@ -79,9 +82,9 @@ pub struct Schedule {
     pub(super) drops_reports: bool,
     /// What drives the tasks that are futures.
     pub(super) runtime: Option<Runtime>,
-    /// How many calls of its operators are under way.
+    /// A permit for each call of its operators that may be under way.
     #[cfg(feature = "tokio")]
-    pub(super) calls: Arc<AtomicUsize>,
+    pub(super) calls: Arc<Semaphore>,
     /// Its name and its instance, which stand in its requests.
     pub(super) label: Option<Arc<Label>>,
     /// The marker in its store that pauses it, if it has a name.
@@ -112,7 +115,7 @@ impl Schedule {
             drops_reports: false,
             runtime: None,
             #[cfg(feature = "tokio")]
-            calls: Arc::default(),
+            calls: Arc::new(Semaphore::new(MOST_CALLS)),
             label: None,
             pause_marker: None,
             observers: Observers::default(),

@@ -1,55 +1,45 @@
 //! Calls whose futures were dropped while their threads wait for the store: each has a thread, and mostly a connection.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
-use crate::hold::change_signal::Signal;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How many dropped calls may wait for one store before the next call waits for one of them to end.
 const MOST: usize = 16;
 
-/// The dropped calls that wait for one store.
-#[derive(Default)]
-pub(crate) struct DroppedFutures {
-    count: AtomicUsize,
-    /// Locked for each change of the count, and wakes the calls that wait for a lower one.
-    changed: Arc<Signal>,
+/// The dropped calls that wait for one store: each has a permit.
+pub(crate) struct DroppedFutures(Arc<Semaphore>);
+
+/// The side of the thread that makes a call, which drops this when it ends. It has a permit once the future was dropped.
+type ThreadSide = OnceLock<OwnedSemaphorePermit>;
+
+/// The side of the future that waits for a call.
+pub(crate) struct FutureSide {
+    calls: Arc<Semaphore>,
+    thread: Weak<ThreadSide>,
 }
 
-/// A side of a call that a future waits for and a thread makes: the future drops its side with itself, and the thread when it
-/// ends.
-pub(crate) struct CallSide {
-    calls: Arc<DroppedFutures>,
-    is_future: bool,
-    /// Whether the other side was dropped.
-    is_half_over: Arc<AtomicBool>,
+impl Default for DroppedFutures {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MOST)))
+    }
 }
 
 impl DroppedFutures {
     /// Begins a call as soon as fewer than 16 dropped calls wait for the store. Returns the sides of the future and the thread.
-    pub(crate) async fn begin(self: &Arc<Self>) -> [CallSide; 2] {
-        let calls = Arc::clone(self);
-        self.changed.wait_until(move || (calls.count.load(Ordering::Relaxed) < MOST).then_some(())).await;
-        let is_half_over = Arc::new(AtomicBool::new(false));
-        let side = |is_future| CallSide { calls: Arc::clone(self), is_future, is_half_over: Arc::clone(&is_half_over) };
-        [true, false].map(side)
+    pub(crate) async fn begin(&self) -> (FutureSide, Arc<ThreadSide>) {
+        drop(self.0.acquire().await);
+        let thread = Arc::new(ThreadSide::new());
+        (FutureSide { calls: Arc::clone(&self.0), thread: Arc::downgrade(&thread) }, thread)
     }
 }
 
-impl Drop for CallSide {
+impl Drop for FutureSide {
     fn drop(&mut self) {
-        let Self { calls, is_future, is_half_over } = self;
-        let was_dropped = calls.changed.change_silently(|| {
-            let is_over = is_half_over.swap(true, Ordering::Relaxed);
-            if *is_future && !is_over {
-                calls.count.fetch_add(1, Ordering::Relaxed);
-            }
-            let was_dropped = !*is_future && is_over;
-            calls.count.fetch_sub(usize::from(was_dropped), Ordering::Relaxed);
-            was_dropped
-        });
-        if was_dropped {
-            calls.changed.wake();
+        if let Some(thread) = self.thread.upgrade()
+            && let Ok(permit) = Arc::clone(&self.calls).try_acquire_owned()
+        {
+            let _ = thread.set(permit);
         }
     }
 }

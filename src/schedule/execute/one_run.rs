@@ -376,9 +376,7 @@ impl<'a> PlannedRun<'a> {
         if let Some(limit) = self.event.timeout {
             let end = began.plus(limit);
             run.held().limit_task_until(end);
-            self.context
-                .renewal_threads
-                .with(self.store, self.clock, |renewal_thread| renewal_thread.expect_end(run.held(), run.id(), end));
+            self.renewal_thread().expect_end(run.held(), run.id(), end);
         }
     }
 
@@ -386,9 +384,7 @@ impl<'a> PlannedRun<'a> {
     #[inline]
     fn end_timeout(&self, run: &Run, took: Duration, fault: Option<Fault>) -> Ended {
         if let Some(limit) = self.event.timeout {
-            self.context
-                .renewal_threads
-                .with(self.store, self.clock, |renewal_thread| renewal_thread.has_ended(run.held()));
+            self.renewal_thread().has_ended(run.held());
             if limit <= took {
                 return Ended::TimedOut { limit, fault };
             }

@@ -85,14 +85,14 @@ impl PlannedRun<'_> {
             // Whether it is paused is not known: it waits until the store answers.
             answer => answer.is_ok(),
         };
-        let renewals = &self.context.renewal_threads;
+        let renewals = self.renewal_thread();
         if is_due && is_readable {
             // From here on, the exit of the process does not release the lease. It may have done so meanwhile.
-            let goes_on = renewals.with(self.store, self.clock, |renewal_thread| renewal_thread.end_wait(run.held()));
+            let goes_on = renewals.end_wait(run.held());
             self.check_attempt(run, begun, self.clock.moment())?;
             return if goes_on { Ok(None) } else { Err(NoRetry::ShuttingDown) };
         }
-        renewals.with(self.store, self.clock, |renewal_thread| renewal_thread.begin_wait(run.held()));
+        renewals.begin_wait(run.held());
         let look = if self.can_be_paused() { now.plus(about_a_second()) } else { Moment::NEVER };
         let until = if is_due { look } else { failed.retry_at.min(look) };
         let (held, waiter) = (Arc::clone(run.held()), TaskWaiter::new(run.held().signal()));

@@ -113,7 +113,7 @@ impl Schedule {
 /// the store, it begins no other.
 async fn ask<T: Send + 'static>(store: &Store, call: impl FnOnce() -> T + Send + 'static) -> T {
     let renewal_thread = RenewalThread::of(store, &store.mutex.clock());
-    let [_future, thread] = renewal_thread.dropped_futures.begin().await;
+    let (_future, thread) = renewal_thread.dropped_futures.begin().await;
     on_a_thread(move || {
         let _until_it_ends = (thread, renewal_thread);
         call()

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 
 use crate::event::protection::queue_markers::Queue;
 use crate::event::{catch_up::Missed, definition::Definition};
+use crate::hold::renewal_thread::RenewalThread;
 use crate::lease::{label::Label, name::MutexName, owner::Owner, request::LeaseRequest, term::Term};
 use crate::observe::notice::{About, Step, incident::Incident};
 use crate::observe::tell::{log, observers::RunObservers};
@@ -83,6 +84,11 @@ impl<'a> PlannedRun<'a> {
     /// Returns the observers of the run with this owner.
     pub(crate) fn observers(&self, owner: Owner) -> RunObservers {
         RunObservers { observers: self.context.schedule.observers.clone(), run: self.run_id(), owner }
+    }
+
+    /// Returns the thread that renews the leases of its store.
+    pub(crate) fn renewal_thread(&self) -> Arc<RenewalThread> {
+        RenewalThread::of(self.store, self.clock)
     }
 
     /// Returns a request for its store.
