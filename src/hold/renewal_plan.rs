@@ -25,7 +25,7 @@ use exit_release::ExitRelease;
 /// The leases of one store that this process holds.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// Some were released, and are soon replaced.
+    /// Some were released, and are soon removed.
     leases: Vec<PlannedLease>,
     /// At this many leases, those that were released are removed.
     purge_above: usize,
@@ -68,8 +68,6 @@ struct TaskTimeout {
 struct NextRenewal {
     term: Term,
     due: Moment,
-    /// How long to wait after the next failure, if there was one.
-    pause: Option<Duration>,
 }
 
 impl NextRenewal {
@@ -78,16 +76,13 @@ impl NextRenewal {
     #[inline]
     fn after(asked: Moment, term: Term, held: &HeldLease) -> Self {
         let useful = term.get().saturating_sub(held.stopping());
-        Self { term, due: asked.plus(useful / 3), pause: None }
+        Self { term, due: asked.plus(useful / 3) }
     }
 
     /// Plans the attempt after a failed one: not so soon that it floods a store in trouble, and often enough that the remaining
     /// term has room for a dozen.
     fn retry(&mut self, now: Moment) {
-        let first = || (self.term.get() / 300).clamp(Duration::from_millis(1), Duration::from_millis(200));
-        let pause = self.pause.unwrap_or_else(first);
-        self.due = now.plus(pause);
-        self.pause = Some((pause * 2).min(self.term.get() / 30));
+        self.due = now.plus(self.term.get() / 30);
     }
 }
 
@@ -143,20 +138,12 @@ impl Plan {
         let held = Arc::clone(held);
         let planned =
             PlannedLease { held, store, renewal, look, is_looked_for: false, waits: false, is_shortened: false };
-        match self.leases.last_mut() {
-            // One run after another needs one place.
-            Some(last) if last.held.was_released() => *last = planned,
-            _ => self.add(planned),
-        }
-        Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due })
-    }
-
-    fn add(&mut self, planned: PlannedLease) {
         if self.leases.len() >= self.purge_above {
             self.leases.retain(|planned| !planned.held.was_released());
             self.purge_above = (self.leases.len() * 2).max(PURGE_NEVER_BELOW);
         }
         self.leases.push(planned);
+        Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due })
     }
 
     /// Returns a handle of the store that a holder of a lease still has.
