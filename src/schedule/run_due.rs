@@ -282,7 +282,7 @@ impl Schedule {
             let of_event = candidates.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, context)).collect();
             planned_runs.extend(check_missed(of_event).into_iter().map(|missed| (candidates[0].0, missed)));
         }
-        planned_runs.sort_by_key(|(event, planned)| (*event, planned.occurrence()));
+        planned_runs.sort_by_key(|(event, planned)| (*event, planned.id.occurrence));
         planned_runs.into_iter().map(|(_, planned)| planned).collect()
     }
 }

@@ -2,7 +2,6 @@
 //! for. The store is asked in `store_request`.
 
 use std::mem;
-use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::SubsecRound;
@@ -10,9 +9,8 @@ use chrono::SubsecRound;
 use super::awaited_runs::AwaitedPart;
 use super::retry_wait::{FailedAttempt, RetryWait};
 use crate::base::catch_panic::contain;
-use crate::event::definition::Definition;
 use crate::event::protection::claim::MINUTE;
-use crate::lease::{owner::Owner, request::Lease, term::Renewal, term::Term};
+use crate::lease::{request::Lease, term::Renewal, term::Term};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::trace::{TraceSpan, print_unless_logged};
 use crate::outcome::cancel::CancelReason;
@@ -20,6 +18,7 @@ use crate::outcome::fault::{Fault, attempt};
 use crate::outcome::hook_failure::{Hook, HookFailure};
 use crate::outcome::no_retry::NoRetry;
 use crate::outcome::run_outcome::{Ended, RunOutcome};
+use crate::outcome::run_record::RunId;
 use crate::outcome::{command_exit::CommandExit, release::Release, skip_reason::SkipReason};
 use crate::schedule::history::{LastSkip, RunningNow};
 use crate::schedule::report::{Entry, Verdict};
@@ -73,23 +72,22 @@ impl<'a> PendingRun<'a> {
     #[inline]
     pub(super) fn new(planned: &'a PlannedRun<'a>) -> Self {
         let instance = planned.context.instance.as_deref();
-        Self { planned, span: TraceSpan::of_run(planned.about(), instance) }
+        Self { planned, span: TraceSpan::of_run(About::from(&planned.id), instance) }
     }
 
     /// Enters that it did not run.
     pub(super) fn skip(self, reason: SkipReason) {
         let Self { planned, span } = self;
         let _in_span = span.enter();
-        let Definition { name, stuck_after, .. } = planned.event;
-        let reason = match stuck_after {
-            Some(limit) => reason.or_stuck(*limit, planned.clock.now()),
+        let reason = match planned.event.stuck_after {
+            Some(limit) => reason.or_stuck(limit, planned.clock.now()),
             None => reason,
         };
         if let SkipReason::Overlapping(holder) = &reason {
             planned.settle_overlapped(holder.as_ref());
         }
         let reason = planned.note_other_application(reason);
-        planned.enter(Arc::clone(name), Verdict::Skipped(reason), None);
+        planned.enter(Verdict::Skipped(reason));
     }
 }
 
@@ -182,44 +180,35 @@ impl<'a> ActiveRun<'a> {
         } else {
             held.release()
         };
-        let observed = run.held().observed_run();
         let verdict = match mem::replace(progress, RunProgress::Admitted) {
             RunProgress::Over(outcome) => Verdict::Ran(RunOutcome { release, ..outcome }),
             _ => Verdict::Skipped(SkipReason::ShuttingDown),
         };
-        planned.enter(Arc::clone(&run.id().event), verdict, observed);
+        if let Verdict::Ran(outcome @ RunOutcome { release: Some(release), token, .. }) = &verdict {
+            // The renewal thread has notified of a loss that it noticed.
+            if outcome.lease_lost_at().is_none() && matches!(release, Release::Lost) {
+                run.tell(&Step::LeaseLost { mutex: None, token: *token });
+            }
+            run.tell(&Step::Released(release));
+        }
+        planned.enter(verdict);
     }
 }
 
 impl<'a> PlannedRun<'a> {
     /// Enters and tells the result, and notes it for `catch_up`.
     #[inline]
-    fn enter(&self, event: Arc<str>, verdict: Verdict, run: Option<Owner>) {
+    fn enter(&self, verdict: Verdict) {
+        let RunId { event, occurrence, is_backfill } = self.id.clone();
         let zone = self.event.timetable.zone.clone();
         let missed_by = self.missed.is_some().then(|| self.lateness());
-        let entry = Entry { event, zone, occurrence: self.occurrence(), missed_by, verdict };
-        self.settle_occurrence(&entry.verdict);
-        self.compare_timetables(&entry.verdict);
-        match &entry.verdict {
-            Verdict::Skipped(reason) => {
-                self.history.skipped(LastSkip {
-                    occurrence: entry.occurrence,
-                    is_backfill: self.is_backfill(),
-                    reason: reason.clone(),
-                });
-                self.tell(&Step::Skipped(reason));
-            }
-            Verdict::Ran(outcome @ RunOutcome { release: Some(release), token, .. }) => {
-                let about = About { run, ..self.about() };
-                let tell = |step: &Step<'_>| self.context.schedule.observers.tell(about, step);
-                // The renewal thread has notified of a loss that it noticed.
-                if outcome.lease_lost_at().is_none() && matches!(release, Release::Lost) {
-                    tell(&Step::LeaseLost { mutex: None, token: *token });
-                }
-                tell(&Step::Released(release));
-            }
-            Verdict::Ran(_) => {}
+        self.settle_occurrence(&verdict);
+        self.compare_timetables(&verdict);
+        if let Verdict::Skipped(reason) = &verdict {
+            self.history.skipped(LastSkip { occurrence, is_backfill, reason: reason.clone() });
+            self.tell(&Step::Skipped(reason));
         }
+        let entry = Entry { event, zone, occurrence, missed_by, verdict };
         if self.context.schedule.drops_reports && entry.is_failure() {
             print_unless_logged(&entry);
         }
@@ -230,21 +219,16 @@ impl<'a> PlannedRun<'a> {
     /// are returned and not performed here, and neither are the hooks that follow.
     fn perform(&'a self, admitted_run: &mut AdmittedRun) -> RunProgress<'a> {
         let run = &mut admitted_run.run;
-        let mut outcome = RunOutcome::new(Ended::NotStarted, run.fencing_token());
+        let details = mem::take(&mut admitted_run.details);
+        let mut outcome = RunOutcome { details, ..RunOutcome::new(Ended::NotStarted, run.fencing_token()) };
         run.tell(&Step::Admitted { token: run.fencing_token(), took: admitted_run.decided_in });
         let watched = self.context.schedule.shutdown.as_ref().map(|shutdown| shutdown.watch(run));
         run.held().enter_thread();
         self.context.schedule.pause_if_it_fails(self.event);
         let is_prepared = self.prepare(run, &mut outcome);
-        if let Some(error) = &admitted_run.unprotected {
-            outcome.rest_mut().unprotected = Some(error.clone());
-        }
-        if admitted_run.waited.is_some() {
-            outcome.rest_mut().waited = admitted_run.waited;
-        }
         let started = self.clock.moment();
-        let (occurrence, token) = (run.occurrence(), run.fencing_token());
-        let (since, is_backfill) = (self.clock.now().round_subsecs(3), self.is_backfill());
+        let RunId { occurrence, is_backfill, .. } = self.id;
+        let (since, token) = (self.clock.now().round_subsecs(3), run.fencing_token());
         let running = RunningNow { occurrence, is_backfill, since, attempt: 1, token };
         // Observers, hooks and the wait for a thread may have taken longer than the lease lasted.
         if !is_prepared || run.held().gone_by(started).is_some() {
@@ -253,10 +237,10 @@ impl<'a> PlannedRun<'a> {
         }
         if self.missed.is_some() {
             run.tell(&Step::CatchesUp(run.lateness()));
-        } else if !self.is_backfill() {
+        } else if !is_backfill {
             let late = self.lateness() + started.since(self.context.began);
             if late >= MINUTE {
-                outcome.rest_mut().started_late = Some(late);
+                outcome.details.started_late = Some(late);
             }
         }
         self.history.started(running.clone());
@@ -290,7 +274,7 @@ impl<'a> PlannedRun<'a> {
             Work::Command(command) => {
                 let (fault, exit) = self.run_command(command, run);
                 if exit.is_some() || run.attempt() > 1 {
-                    begun.outcome.rest_mut().exit = exit;
+                    begun.outcome.details.exit = exit;
                 }
                 fault
             }
@@ -334,7 +318,7 @@ impl<'a> PlannedRun<'a> {
         match decision {
             Ok(None) => {
                 run.count_attempt();
-                begun.outcome.rest_mut().retries = attempt;
+                begun.outcome.details.retries = attempt;
                 self.history.retried(&mut begun.running);
                 run.tell(&Step::AttemptStarted { attempt: run.attempt() });
                 self.attempt(run, begun)
@@ -344,7 +328,7 @@ impl<'a> PlannedRun<'a> {
                 RunProgress::Awaits(Box::new(begun), AwaitedPart::Retry(failed, wait))
             }
             Err(reason) => {
-                begun.outcome.rest_mut().no_retry = Some(reason);
+                begun.outcome.details.no_retry = Some(reason);
                 RunProgress::Over(self.end_task(run, begun, Some(failed.fault), failed.ended))
             }
         }
@@ -362,7 +346,7 @@ impl<'a> PlannedRun<'a> {
         if outcome.cancelled.is_some_and(CancelReason::is_for_the_lease)
             || matches!(no_retry, Some(NoRetry::Replaced | NoRetry::Unlocked))
         {
-            outcome.rest_mut().asked_to_stop_by = run.held().asked_by().cloned();
+            outcome.details.asked_to_stop_by = run.held().asked_by().cloned();
         }
         let seen = if no_retry.is_none() { ended } else { self.clock.moment() };
         self.note_loss(seen, run, &mut outcome);
@@ -397,10 +381,9 @@ impl<'a> PlannedRun<'a> {
     #[inline]
     fn note_loss(&self, now: Moment, run: &Run, outcome: &mut RunOutcome) {
         if let Some(moment) = run.held().gone_by(now) {
-            let rest = outcome.rest_mut();
-            rest.lost_at = Some(self.clock.wall_at(moment));
+            outcome.details.lost_at = Some(self.clock.wall_at(moment));
             let fixed = self.event.protection.lease.filter(|lease| lease.renewal == Renewal::Never);
-            rest.fixed_term = fixed.map(|lease| lease.term.get());
+            outcome.details.fixed_term = fixed.map(|lease| lease.term.get());
         }
     }
 
@@ -426,7 +409,7 @@ impl<'a> PlannedRun<'a> {
             Some(HookFailure { hook: Hook::Before, number: at + 1, fault })
         };
         let failure = self.event.before.iter().enumerate().find_map(failed);
-        failure.map(|failure| outcome.rest_mut().hook_failures.push(failure)).is_none()
+        failure.map(|failure| outcome.details.hook_failures.push(failure)).is_none()
     }
 
     /// Runs the hooks after the task: each, even if others fail.
@@ -447,7 +430,7 @@ impl<'a> PlannedRun<'a> {
             if wanted && let Err(fault) = attempt(|| (after.call)(run, &outcome)) {
                 let earlier = self.event.after[..at].iter().filter(|earlier| earlier.hook == after.hook).count();
                 let failure = HookFailure { hook: after.hook, number: earlier + 1, fault };
-                outcome.rest_mut().hook_failures.push(failure);
+                outcome.details.hook_failures.push(failure);
             }
         }
         if !self.event.after.is_empty() {

@@ -66,7 +66,7 @@ pub(super) fn refuse_or_queue<'scope, 'a: 'scope>(
     let planned = pending.planned;
     if !matches!(reason, SkipReason::Overlapping(_)) {
         pending.skip(reason);
-    } else if planned.is_backfill() {
+    } else if planned.id.is_backfill {
         run_when_admitted(pending, || wait_for_lease(planned, reason));
     } else if planned.queue().is_none() {
         pending.skip(reason);
@@ -130,8 +130,9 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let until = planned.context.began.plus(queue.within.saturating_sub(planned.lateness()));
         let shutdown = planned.context.schedule.shutdown.clone().unwrap_or_default();
         let began = planned.clock.moment();
-        let admitted = Self { planned, queue, until, shutdown }.wait()?;
-        Ok(AdmittedRun { waited: Some(planned.clock.moment().since(began)), ..admitted })
+        let mut admitted = Self { planned, queue, until, shutdown }.wait()?;
+        admitted.details.waited = Some(planned.clock.moment().since(began));
+        Ok(admitted)
     }
 
     fn wait(&self) -> Result<AdmittedRun, SkipReason> {
@@ -174,7 +175,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     /// has lost end with their term.
     fn join(&self, lost: Option<Owner>) -> Result<QueuePlace, SkipReason> {
         let PlannedRun { event, .. } = self.planned;
-        let waiter = queue_markers::waiter(&event.protection.mutex, &event.name, self.planned.occurrence());
+        let waiter = queue_markers::waiter(&event.protection.mutex, &event.name, self.planned.id.occurrence);
         let runs = event.protection.leases();
         let mut names = [&self.queue.places, runs].concat();
         names.push(waiter.clone());
@@ -207,7 +208,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     /// Takes this place, and is the waiter of its occurrence. `None`: one of the two is taken.
     fn take_place(&self, place: &MutexName, waiter: &MutexName) -> Result<Option<QueuePlace>, SkipReason> {
         let PlannedRun { clock, store, .. } = self.planned;
-        let place = self.planned.request(place.clone(), self.queue.term).for_occurrence(self.planned.occurrence());
+        let place = self.planned.request(place.clone(), self.queue.term).for_occurrence(self.planned.id.occurrence);
         let waiter = place.with(waiter.clone(), self.queue.term);
         let admission = self.planned.unless_paused(Admission::both(place, waiter));
         let Grant { lease, claim, .. } = match admission.ask(&*store.mutex) {
@@ -237,7 +238,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
 
     /// Returns whether this holder runs a later occurrence, or waits with it.
     fn is_later(&self, holder: &Holder) -> bool {
-        holder.occurrence().is_some_and(|occurrence| occurrence > self.planned.occurrence())
+        holder.occurrence().is_some_and(|occurrence| occurrence > self.planned.id.occurrence)
     }
 
     /// Leaves, if it is to replace a run and a later occurrence waits.

@@ -26,6 +26,7 @@ const SHARED_FOR: Duration = Duration::from_millis(500);
 
 /// An event that a tick, a backfill, or a caller by hand has planned to run, with all that the run needs.
 pub(crate) struct PlannedRun<'a> {
+    pub(crate) id: RunId,
     pub(crate) event: &'a Definition,
     pub(crate) history: &'a EventHistory,
     pub(crate) tick: Tick,
@@ -51,7 +52,13 @@ impl<'a> PlannedRun<'a> {
         let own_pause = pauses.map(|pauses| pauses.of_schedule.mark(Arc::clone(&event.name), EVENT_PAUSED));
         let (store, clock, result) = (schedule.store_of(event), &schedule.clock, OnceLock::new());
         let (missed, is_backlog) = (None, false);
-        Self { event, history, tick, missed, is_backlog, context, store, clock, own_pause, result }
+        let occurrence = match context.started_by {
+            StartedBy::Timetable | StartedBy::Backfill(_) => tick.occurrence(),
+            StartedBy::Caller => tick.now(),
+        };
+        let is_backfill = matches!(context.started_by, StartedBy::Backfill(_));
+        let id = RunId { event: Arc::clone(&event.name), occurrence, is_backfill };
+        Self { id, event, history, tick, missed, is_backlog, context, store, clock, own_pause, result }
     }
 
     /// Returns the entry of a run that is over.
@@ -62,28 +69,12 @@ impl<'a> PlannedRun<'a> {
     /// Notifies the observers of a step.
     #[inline]
     pub(crate) fn tell(&self, step: &Step<'_>) {
-        self.context.schedule.observers.tell(self.about(), step);
-    }
-
-    /// Returns the event and the occurrence of its notices.
-    #[inline]
-    pub(crate) fn about(&self) -> About<'_> {
-        About {
-            event: Some(&self.event.name),
-            occurrence: Some(self.occurrence()),
-            is_backfill: self.is_backfill(),
-            run: None,
-        }
-    }
-
-    pub(crate) fn run_id(&self) -> RunId {
-        let (event, occurrence) = (Arc::clone(&self.event.name), self.occurrence());
-        RunId { event, occurrence, is_backfill: self.is_backfill() }
+        self.context.schedule.observers.tell(About::from(&self.id), step);
     }
 
     /// Returns the observers of the run with this owner.
     pub(crate) fn observers(&self, owner: Owner) -> RunObservers {
-        RunObservers { observers: self.context.schedule.observers.clone(), run: self.run_id(), owner }
+        RunObservers { observers: self.context.schedule.observers.clone(), run: self.id.clone(), owner }
     }
 
     /// Returns the thread that renews the leases of its store.
@@ -132,12 +123,6 @@ impl<'a> PlannedRun<'a> {
     #[inline]
     pub(crate) fn is_by_hand(&self) -> bool {
         matches!(self.context.started_by, StartedBy::Caller)
-    }
-
-    /// Returns whether a backfill runs it.
-    #[inline]
-    pub(crate) fn is_backfill(&self) -> bool {
-        matches!(self.context.started_by, StartedBy::Backfill(_))
     }
 
     /// Returns the claim that the run makes, and its term; `None` by hand, because such a run makes no claim.
@@ -258,7 +243,7 @@ impl<'a> PlannedRun<'a> {
 
     /// Returns whether the run makes a claim that tells other servers that its occurrence was run by the timetable.
     pub(crate) fn claims_for_timetable(&self) -> bool {
-        self.claims() && !self.is_backfill()
+        self.claims() && !self.id.is_backfill
     }
 
     /// Returns the name of the claim that the run makes.
@@ -279,7 +264,7 @@ impl<'a> PlannedRun<'a> {
     /// Returns how long after the start of its occurrence the tick came.
     #[inline]
     pub(crate) fn lateness(&self) -> Duration {
-        (self.tick.now() - self.occurrence()).to_std().unwrap_or_default()
+        (self.tick.now() - self.id.occurrence).to_std().unwrap_or_default()
     }
 
     /// Returns the lateness of a missed occurrence; zero for a due one.
@@ -290,12 +275,5 @@ impl<'a> PlannedRun<'a> {
     /// Returns when its occurrence starts by the timetable.
     pub(crate) fn start(&self) -> DateTime<Utc> {
         self.event.start_of(self.tick.occurrence())
-    }
-
-    pub(crate) fn occurrence(&self) -> DateTime<Utc> {
-        match self.context.started_by {
-            StartedBy::Timetable | StartedBy::Backfill(_) => self.tick.occurrence(),
-            StartedBy::Caller => self.tick.now(),
-        }
     }
 }
