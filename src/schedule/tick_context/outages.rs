@@ -38,9 +38,7 @@ pub(crate) struct Outages<'a> {
 
 enum StoreState {
     /// The first request is under way.
-    Awaited {
-        has_waiters: bool,
-    },
+    Awaited,
     Answers,
     Out {
         first: MutexError,
@@ -91,17 +89,14 @@ impl<'a> Outages<'a> {
     fn may_ask(&self, store: StoreId, clock: &Clock) -> Result<(), MutexError> {
         let mut known = self.known();
         loop {
-            match known.get_mut(&store) {
+            match known.get(&store) {
                 Some(StoreState::Answers) => return Ok(()),
                 Some(StoreState::Out { first, at }) if clock.moment().since(*at) < NOT_ASKED_FOR => {
                     return Err(first.clone());
                 }
-                Some(StoreState::Awaited { has_waiters }) => {
-                    *has_waiters = true;
-                    known = self.heard.wait(known).unwrap_or_else(PoisonError::into_inner);
-                }
+                Some(StoreState::Awaited) => known = self.heard.wait(known).unwrap_or_else(PoisonError::into_inner),
                 Some(StoreState::Out { .. }) | None => {
-                    known.insert(store, StoreState::Awaited { has_waiters: false });
+                    known.insert(store, StoreState::Awaited);
                     return Ok(());
                 }
             }
@@ -117,11 +112,9 @@ impl<'a> Outages<'a> {
             None => StoreState::Answers,
             Some(first) => StoreState::Out { first: first.clone(), at: clock.moment() },
         };
-        let before = known.insert(store, state);
+        known.insert(store, state);
         drop(known);
-        if matches!(before, Some(StoreState::Awaited { has_waiters: true })) {
-            self.heard.notify_all();
-        }
+        self.heard.notify_all();
         if self.stores_out.note(store, outage.is_some()) {
             self.observers.tell(About::default(), &outage.map_or(Step::StoreAvailable, Step::StoreUnavailable));
         }
