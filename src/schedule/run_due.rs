@@ -54,7 +54,7 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run_due(&self, now: DateTime<Utc>) -> Report {
-        let report = self.tick(&self.registry().plan_tick(now, DateTime::<Utc>::MIN_UTC));
+        let report = self.tick(&self.registry().plan_tick(now, DateTime::<Utc>::MIN_UTC), None);
         self.finish_run_log();
         report
     }
@@ -91,7 +91,7 @@ impl Schedule {
             let next = since + instant;
             let until = now.min(Tick::at(next, &Zone::UTC).next_minute() - instant).max(next);
             let plan = registry.plan_tick(until, since).carried_out_at(now);
-            entries.extend(self.tick(&plan).into_entries());
+            entries.extend(self.tick(&plan, None).into_entries());
             since = until;
         }
         self.finish_run_log();
@@ -149,7 +149,7 @@ impl Schedule {
     pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
         let (registry, due) = (self.registry(), self.last_due(name, now)?);
         let event = registry.index_of(name)?;
-        let report = due.map(|due| self.tick(&TickPlan { now, ..registry.plan_one(event, due) }));
+        let report = due.map(|due| self.tick(&TickPlan { now, ..registry.plan_one(event, due) }, None));
         self.finish_run_log();
         Ok(report.and_then(|report| report.into_entries().pop()))
     }
@@ -212,17 +212,8 @@ impl Schedule {
         }
     }
 
-    /// Runs all that is planned, and hands the report to `on_report`.
-    pub(super) fn tick(&self, plan: &TickPlan) -> Report {
-        self.carry_out(plan, None)
-    }
-
-    /// Skips all that is due for one reason, and hands the report to `on_report`.
-    pub(super) fn refuse(&self, plan: &TickPlan, reason: &SkipReason) -> Report {
-        self.carry_out(plan, Some(reason))
-    }
-
-    fn carry_out(&self, plan: &TickPlan, refusal: Option<&SkipReason>) -> Report {
+    /// Runs all that is planned, or skips it for one reason, and hands the report to `on_report`.
+    pub(super) fn tick(&self, plan: &TickPlan, refusal: Option<&SkipReason>) -> Report {
         if plan.is_empty() {
             return Report::new(plan.now, Vec::new(), self.shutdown.as_ref());
         }
