@@ -17,7 +17,7 @@ use super::timer_thread::{Need, TimerThread};
 use crate::base::process_id;
 use crate::base::{catch_panic::contain, threads};
 use crate::lease::{holder::Holder, name::MutexName, request::Lease, store_id::StoreId, term::Renewal};
-use crate::observe::notice::incident::{Incident, ThreadFor};
+use crate::observe::notice::incident::Incident;
 use crate::observe::notice::{About, Step};
 use crate::observe::{tell::delivery::Delivery, tell::log};
 use crate::outcome::run_record::RunId;
@@ -143,9 +143,8 @@ impl RenewalThread {
             renewal_thread.timer.run(waiting, |job| renewal_thread.carry_out(job));
         };
         if let Err(error) = self.start_thread("soloist-renewal", run) {
-            for purpose in [ThreadFor::Renewals, ThreadFor::RequestsToStop] {
-                log(&Incident::NoThread(purpose, &error));
-            }
+            log(&Incident::NoThread { what: "renewals", so: "leases end with their terms", error: &error });
+            log_no_requests(&error);
             self.timer.thread_failed();
         }
     }
@@ -193,8 +192,7 @@ impl RenewalThread {
                     renewal_thread.looked(is_answered);
                 };
                 if let Err(error) = self.start_thread("soloist-stop", look) {
-                    let log_it = move |_| log(&Incident::NoThread(ThreadFor::RequestsToStop, &error));
-                    self.delivery.post(self.clock.now(), log_it);
+                    self.delivery.post(self.clock.now(), move |_| log_no_requests(&error));
                     self.looked(false);
                 }
             }
@@ -252,6 +250,10 @@ impl RenewalThread {
     fn looked(self: &Arc<Self>, is_answered: bool) {
         self.change(|plan| ((), plan.looked(is_answered, self.clock.moment())));
     }
+}
+
+fn log_no_requests(error: &io::Error) {
+    log(&Incident::NoThread { what: "requests to stop", so: "runs are not asked to stop", error });
 }
 
 #[cfg(unix)]

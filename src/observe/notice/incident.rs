@@ -42,22 +42,8 @@ pub(crate) enum Incident<'a> {
     DrainIsOver { runs: usize, grace: Duration },
     /// The process was forked, and could not install the handlers of its signals.
     SignalsNotHandled(&'a io::Error),
-    /// A thread could not be started.
-    NoThread(ThreadFor, &'a io::Error),
+    /// No thread could be started for this purpose, and so this follows.
+    NoThread { what: &'a str, so: &'a str, error: &'a io::Error },
     /// The code of an error or of a subscriber panicked.
     NotShown(&'a str),
-}
-
-/// The purpose of a thread that could not be started.
-#[derive(Clone, Copy)]
-pub(crate) enum ThreadFor {
-    /// The notices of a loop.
-    Notices,
-    BackgroundEvents,
-    Renewals,
-    /// The requests of other processes that a run stops.
-    RequestsToStop,
-    /// A call as a future.
-    #[cfg(feature = "tokio")]
-    Call,
 }

@@ -16,7 +16,7 @@ use crate::base::escape::{Chain, Named, OneLine};
 use crate::base::{catch_panic::contain, process_id, standard_error::print_line};
 use crate::lease::label::{this_host, this_instance};
 use crate::lease::{holder::Holder, token::FencingToken};
-use crate::observe::notice::incident::{Incident, MOST_COUNTED, ThreadFor};
+use crate::observe::notice::incident::{Incident, MOST_COUNTED};
 use crate::observe::notice::{About, Step};
 use crate::outcome::{
     cancel::CancelReason, fault::Fault, no_retry::NoRetry, release::Release, skip_reason::SkipReason,
@@ -83,54 +83,26 @@ pub(super) fn is_subscribed() -> bool {
     LevelFilter::current() != LevelFilter::OFF
 }
 
-/// Returns whether this step may be logged. Only a subscriber receives the steps that each run takes.
-#[inline]
-pub(super) fn may_be_logged(step: &Step<'_>) -> bool {
-    let is_of_each_run = matches!(
-        step,
-        Step::Due { .. }
-            | Step::Admitted { .. }
-            | Step::Started { .. }
-            | Step::Ended(_)
-            | Step::Released(_)
-            | Step::Skipped(_)
-    );
-    !is_of_each_run || is_subscribed()
-}
-
 /// Logs a step.
 /// [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/logs.md)
 /// lists the fields. A message without the field `event` lies within the run's span,
 /// which has this field.
 #[inline]
 pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
-    match step {
+    match *step {
+        // For observers alone.
+        Step::Begins { .. } | Step::Removed => {}
         Step::Due { late, missed } => {
             let (event, occurrence) = shown(about);
-            event!(debug, event, occurrence, late_ms = millis(*late), missed, "due");
+            event!(debug, event, occurrence, late_ms = millis(late), missed, "due");
         }
         Step::Admitted { token, took } => {
-            event!(debug, token = token.map(FencingToken::get), took_us = micros(*took), "admitted");
+            event!(debug, token = token.map(FencingToken::get), took_us = micros(took), "admitted");
         }
         Step::Started { token } => event!(info, token = token.map(FencingToken::get), "started"),
         Step::Ended(outcome) => trace_run(outcome),
         Step::Released(release) => trace_release(release),
         Step::Skipped(reason) => trace_skip(reason),
-        other => trace_rest(other, about),
-    }
-}
-
-fn trace_rest(step: &Step<'_>, about: About<'_>) {
-    match *step {
-        // For observers alone, or logged by the caller.
-        Step::Begins { .. }
-        | Step::Removed
-        | Step::Due { .. }
-        | Step::Admitted { .. }
-        | Step::Started { .. }
-        | Step::Ended(_)
-        | Step::Released(_)
-        | Step::Skipped(_) => {}
         Step::AttemptFailed { attempt, fault, retry_in } => {
             event!(warn, attempt, error = %OneLine(fault), retry_in_ms = millis(retry_in), "attempt failed");
         }
@@ -270,15 +242,7 @@ pub(super) fn trace_incident(incident: &Incident<'_>) {
             event!(warn, %error, "signals do not shut this process down");
             line!("signals do not shut down process {}, which was forked: {error}", process_id::current());
         }
-        Incident::NoThread(purpose, error) => {
-            let (what, so) = match purpose {
-                ThreadFor::Notices => ("notices", "the loop waits for observers"),
-                ThreadFor::BackgroundEvents => ("background events", "they run on fewer"),
-                ThreadFor::Renewals => ("renewals", "leases end with their terms"),
-                ThreadFor::RequestsToStop => ("requests to stop", "runs are not asked to stop"),
-                #[cfg(feature = "tokio")]
-                ThreadFor::Call => ("a call", "the runtime waits for it"),
-            };
+        Incident::NoThread { what, so, error } => {
             event!(warn, %error, "no thread for {what}: {so}");
             line!("no thread for {what}, so that {so}: {error}");
         }

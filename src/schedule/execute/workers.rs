@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use super::awaited_runs::AwaitedRuns;
 use super::one_run::ActiveRun;
 use crate::base::{catch_panic::contain, threads};
-use crate::observe::notice::incident::{Incident, ThreadFor};
+use crate::observe::notice::incident::Incident;
 use crate::observe::{tell::log, tell::trace::TraceSpan};
 use crate::schedule::run_admission::BATCH_SIZE;
 use crate::time::clock::Clock;
@@ -154,7 +154,7 @@ pub(super) fn start_thread<'scope>(
         work();
     });
     if let Err(error) = &started {
-        let _ = contain(|| log(&Incident::NoThread(ThreadFor::BackgroundEvents, error)));
+        let _ = contain(|| log(&Incident::NoThread { what: "background events", so: "they run on fewer", error }));
     }
     started.is_ok()
 }

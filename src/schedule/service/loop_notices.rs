@@ -6,7 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::Scope;
 
 use crate::base::{catch_panic::contain, threads};
-use crate::observe::notice::incident::{Incident, ThreadFor};
+use crate::observe::notice::incident::Incident;
 use crate::observe::notice::{About, Step};
 use crate::observe::{tell::log, tell::observers::Observers};
 
@@ -28,7 +28,7 @@ impl<'env> LoopNotices<'env> {
         match threads::start_in(scope, "soloist-notices", tell) {
             Ok(()) => Self { posted: Some(posted), ..Self::default() },
             Err(error) => {
-                log(&Incident::NoThread(ThreadFor::Notices, &error));
+                log(&Incident::NoThread { what: "notices", so: "the loop waits for observers", error: &error });
                 Self::default()
             }
         }

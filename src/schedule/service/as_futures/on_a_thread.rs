@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
 use crate::base::threads;
-use crate::observe::notice::incident::{Incident, ThreadFor};
+use crate::observe::notice::incident::Incident;
 use crate::observe::tell::log;
 
 /// Makes a call on a thread of its own, or here if the system has none. The call goes on if this is dropped.
@@ -20,7 +20,7 @@ pub(crate) async fn on_a_thread<T: Send + 'static>(call: impl FnOnce() -> T + Se
         move || drop(answer.send(catch_unwind(AssertUnwindSafe(|| take(&call).map(|call| call())))))
     };
     if let Err(error) = threads::start("soloist-call", on_thread) {
-        log(&Incident::NoThread(ThreadFor::Call, &error));
+        log(&Incident::NoThread { what: "a call", so: "the runtime waits for it", error: &error });
         let call = take(&call).expect("no thread has taken it");
         return call();
     }
