@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::task::run::Run;
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting, manual::Wake};
 
@@ -14,7 +13,7 @@ pub(crate) mod signals;
 mod cancellation_token;
 pub(crate) mod shutdown_state;
 
-use shutdown_state::{RunGuard, ShutdownState, TickGuard};
+use shutdown_state::ShutdownState;
 
 /// Ends the work of schedules before the process ends: give it to
 /// [`Schedule::with_shutdown`](crate::Schedule::with_shutdown); a signal or [`trigger`](Self::trigger) starts it.
@@ -216,7 +215,7 @@ impl Shutdown {
         let triggered =
             self.state.wait_until(Clock::system().moment().plus(timeout), |progress| progress.deadlines.is_some());
         if triggered {
-            self.state.mark_seen();
+            self.mark_seen();
         }
         triggered
     }
@@ -236,18 +235,8 @@ impl Shutdown {
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn triggered(&self) -> impl Future<Output = ()> + Send + use<> {
         self.listen_after_fork();
-        self.state.begun()
-    }
-
-    /// Notes that the application has seen that it began, and has the rest of the grace.
-    pub(crate) fn mark_seen(&self) {
-        self.state.mark_seen();
-    }
-
-    /// Returns a part of this, for what a future does: it begins with this, or when that future is dropped.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn part(&self) -> Self {
-        Self { state: self.state.part() }
+        let this = self.clone();
+        self.state.begins.wait_until(move || this.is_triggered().then(|| this.mark_seen()))
     }
 
     /// Begins it without a drain, or ends its drain, and without a word to subscribers: it is a part that is not needed any
@@ -282,17 +271,6 @@ impl Shutdown {
     fn listen_after_fork(&self) {
         #[cfg(all(unix, feature = "signals"))]
         signals::listen_after_fork(&self.state);
-    }
-
-    /// Notes that a tick begins. The process waits for it until the guard is dropped.
-    pub(crate) fn tick(&self) -> TickGuard<'_> {
-        self.listen_after_fork();
-        self.state.tick()
-    }
-
-    /// Tells a run until when it may go on when the shutdown begins, until the guard is dropped.
-    pub(crate) fn watch(&self, run: &Run) -> RunGuard<'_> {
-        self.state.watch(run)
     }
 
     /// Lets a thread sleep until moments of `clock`, or until the shutdown begins.

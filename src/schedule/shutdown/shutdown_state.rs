@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use super::Shutdown;
 use crate::hold::change_signal::Signal;
 use crate::observe::notice::incident::Incident;
 use crate::observe::{tell::delivery::spawn_detached, tell::log};
@@ -22,7 +23,7 @@ pub(super) struct ShutdownState {
     progress: Mutex<Progress>,
     pub(super) changed: Condvar,
     /// Wakes the tasks that wait for it to begin.
-    begins: Arc<Signal>,
+    pub(super) begins: Arc<Signal>,
     /// The shutdown that this is a part of: the runs of this part are also its runs.
     whole: Option<Arc<ShutdownState>>,
     /// The process whose signals trigger it; zero if none does.
@@ -188,21 +189,6 @@ impl ShutdownState {
         });
     }
 
-    /// Returns a part of this: it begins with it, or before. The whole waits for the runs of its parts.
-    #[cfg(feature = "tokio")]
-    pub(super) fn part(self: &Arc<Self>) -> Arc<Self> {
-        let part = Arc::new(Self { whole: Some(Arc::clone(self)), ..Self::default() });
-        let mut progress = self.lock();
-        progress.parts.retain(|part| part.strong_count() > 0);
-        progress.parts.push(Arc::downgrade(&part));
-        let (signal, deadlines) = (progress.signal, progress.deadlines);
-        drop(progress);
-        if let Some(deadlines) = deadlines {
-            part.begin_until(part.lock(), signal, deadlines);
-        }
-        part
-    }
-
     /// Returns this state, and the shutdowns that it is a part of.
     fn and_whole(&self) -> impl Iterator<Item = &Self> {
         iter::successors(Some(self), |state| state.whole.as_deref())
@@ -214,23 +200,10 @@ impl ShutdownState {
         self.and_whole().last().unwrap_or(self)
     }
 
-    /// Waits, as a task, until it begins; then the application has seen that.
-    #[cfg(feature = "tokio")]
-    pub(super) fn begun(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
-        let this = Arc::clone(self);
-        self.begins.wait_until(move || this.has_begun().then(|| this.mark_seen()))
-    }
-
     /// Returns whether it has begun.
     #[inline]
     pub(super) fn has_begun(&self) -> bool {
         self.has_begun.load(Ordering::Acquire)
-    }
-
-    /// Notes that the application has seen that it began: it may have more to do than its ticks.
-    pub(super) fn mark_seen(&self) {
-        self.lock().seen_by_application = true;
-        self.changed.notify_all();
     }
 
     pub(super) fn wait_until(&self, enough: Moment, done: impl Fn(&Progress) -> bool) -> bool {
@@ -263,16 +236,40 @@ impl ShutdownState {
         // No code that can panic runs while it is half-changed.
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Notes that a tick begins.
-    pub(super) fn tick(&self) -> TickGuard<'_> {
-        self.and_whole().for_each(|state| state.lock().ticks += 1);
-        TickGuard(self)
+impl Shutdown {
+    /// Returns a part of this, for what a future does: it begins with this, or before. The whole waits for the runs of its parts.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn part(&self) -> Self {
+        let part = Arc::new(ShutdownState { whole: Some(Arc::clone(&self.state)), ..ShutdownState::default() });
+        let mut progress = self.state.lock();
+        progress.parts.retain(|part| part.strong_count() > 0);
+        progress.parts.push(Arc::downgrade(&part));
+        let (signal, deadlines) = (progress.signal, progress.deadlines);
+        drop(progress);
+        if let Some(deadlines) = deadlines {
+            part.begin_until(part.lock(), signal, deadlines);
+        }
+        Self { state: part }
+    }
+
+    /// Notes that the application has seen that it began: it may have more to do than its ticks, and has the rest of the grace.
+    pub(crate) fn mark_seen(&self) {
+        self.state.lock().seen_by_application = true;
+        self.state.changed.notify_all();
+    }
+
+    /// Notes that a tick begins. The process waits for it until the guard is dropped.
+    pub(crate) fn tick(&self) -> TickGuard<'_> {
+        self.listen_after_fork();
+        self.state.and_whole().for_each(|state| state.lock().ticks += 1);
+        TickGuard(&self.state)
     }
 
     /// Tells a run until when it may go on when the shutdown begins, until the guard is dropped.
-    pub(super) fn watch(&self, run: &Run) -> RunGuard<'_> {
-        for state in self.and_whole() {
+    pub(crate) fn watch(&self, run: &Run) -> RunGuard<'_> {
+        for state in self.state.and_whole() {
             let mut progress = state.lock();
             progress.running.push(run.clone());
             let (deadlines, signal) = (progress.deadlines, progress.signal);
@@ -281,7 +278,7 @@ impl ShutdownState {
                 deadlines.tell(run, signal);
             }
         }
-        RunGuard { shutdown: self, run: run.clone() }
+        RunGuard { shutdown: &self.state, run: run.clone() }
     }
 }
 
