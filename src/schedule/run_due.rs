@@ -1,6 +1,8 @@
 //! One tick, `run_due`: plans which events run, runs them, and reports. And one run by hand, `run_event`.
 
 use std::ptr;
+#[cfg(feature = "cli")]
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -149,7 +151,12 @@ impl Schedule {
     pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
         let (registry, due) = (self.registry(), self.last_due(name, now)?);
         let event = registry.index_of(name)?;
-        let report = due.map(|due| self.tick(&TickPlan { now, ..registry.plan_one(event, due) }, None));
+        let report = due.map(|due| {
+            let Definition { timetable, catch_up, .. } = &*registry.events[event];
+            catch_up.iter().for_each(|catch_up| catch_up.begin(due));
+            let (due, maybe_missed) = (vec![(event, timetable.tick(due, due))], Vec::new());
+            self.tick(&TickPlan { registry: Arc::clone(&registry), now, due, maybe_missed }, None)
+        });
         self.finish_run_log();
         Ok(report.and_then(|report| report.into_entries().pop()))
     }
@@ -251,7 +258,7 @@ impl Schedule {
             pauses.watch(planned_runs.iter().filter_map(PlannedRun::own_pause_to_read).cloned().collect());
         }
         self.tell_begin();
-        for planned in planned_runs.iter().filter(|_| self.observers.receive_all_steps()) {
+        for planned in &planned_runs {
             planned.tell(&Step::Due { late: planned.lateness(), missed: planned.missed.is_some() });
         }
         match refusal {

@@ -111,13 +111,10 @@ impl Pauser {
         extend_one(&**mutex, &lease, term).map(Some)
     }
 
-    /// Returns the event that it pauses, if it is not the schedule.
-    fn event(&self) -> Option<&str> {
-        self.mark.event().filter(|_| self.mark.marked() == Some(EVENT_PAUSED))
-    }
-
+    /// Returns the event that it pauses, unless that is the schedule, for its notices.
     fn about(&self) -> About<'_> {
-        About { event: self.event(), ..About::default() }
+        let event = self.mark.event().filter(|_| self.mark.marked() == Some(EVENT_PAUSED));
+        About { event, ..About::default() }
     }
 }
 

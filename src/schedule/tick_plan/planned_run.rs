@@ -14,7 +14,7 @@ use crate::observe::tell::{log, observers::RunObservers};
 use crate::outcome::paused::EVENT_PAUSED;
 use crate::outcome::{run_record::RunId, skip_reason::SkipReason};
 use crate::schedule::history::EventHistory;
-use crate::schedule::pause::pause_check::PauseCheck;
+use crate::schedule::pause::pause_check::{PauseCheck, RECHECK_AFTER};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::tick_context::{StartedBy, TickContext};
 use crate::store::event_mutex::admission::Admission;
@@ -197,7 +197,7 @@ impl<'a> PlannedRun<'a> {
     /// Checks for all pauses, also because the admission had no answer.
     pub(crate) fn look_for_each_pause(&self) -> Result<(), SkipReason> {
         let TickContext { outages, pauses: Some(pauses), .. } = self.context else { return Ok(()) };
-        self.pause_markers().try_for_each(|mark| pauses.allows_start(mark, outages, self.clock))
+        self.pause_markers().try_for_each(|mark| pauses.allows(mark, RECHECK_AFTER, Some(outages), self.clock))
     }
 
     /// Returns whether a pause stops it.
@@ -205,11 +205,12 @@ impl<'a> PlannedRun<'a> {
         self.pause_markers().next().is_some()
     }
 
-    /// Checks for all pauses, for a run that waits for its next attempt. `is_due`: no pause may have begun before this call.
+    /// Checks for all pauses, for a run that waits for its next attempt. `is_due`: no pause may have begun before this call. A
+    /// store that was unavailable is asked again, because the run waits for its answer.
     pub(crate) fn look_for_pauses_again(&self, is_due: bool) -> Result<(), SkipReason> {
         let Some(pauses) = &self.context.pauses else { return Ok(()) };
         let max_age = if is_due { Duration::ZERO } else { SHARED_FOR };
-        self.pause_markers().try_for_each(|mark| pauses.allows_attempt(mark, max_age, self.clock))
+        self.pause_markers().try_for_each(|mark| pauses.allows(mark, max_age, None, self.clock))
     }
 
     /// Returns the queue that it waits in if it meets a run of its event. By hand, it does not wait.
