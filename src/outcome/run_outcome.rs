@@ -9,8 +9,7 @@ use chrono::{DateTime, Utc};
 
 use super::cancel::CancelReason;
 use super::command_exit::{CommandExit, Exited, KeptOutput};
-use super::fault::Fault;
-use super::hook_failure::{Hook, HookFailure};
+use super::fault::{Fault, Hook, HookFailure};
 use super::no_retry::NoRetry;
 use super::release::Release;
 use super::run_record::outcome_kind::OutcomeKind;

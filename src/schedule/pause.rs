@@ -4,7 +4,6 @@ use chrono::{DateTime, Utc};
 
 pub(crate) mod pause_check;
 pub(crate) mod pause_error;
-mod pause_on_failure;
 mod pauser;
 
 use pause_error::PauseError;

@@ -10,8 +10,6 @@ use crate::event::definition::Definition;
 use crate::time::tick::Tick;
 
 pub(crate) mod catch_up_check;
-#[cfg(feature = "cli")]
-pub(crate) mod last_due;
 pub(crate) mod next_due;
 pub(crate) mod planned_run;
 

@@ -18,13 +18,9 @@ use crate::lease::label::{this_host, this_instance};
 use crate::lease::{holder::Holder, token::FencingToken};
 use crate::observe::notice::incident::{Incident, MOST_COUNTED};
 use crate::observe::notice::{About, Step};
-use crate::outcome::{
-    cancel::CancelReason, fault::Fault, no_retry::NoRetry, release::Release, skip_reason::SkipReason,
-};
-use crate::outcome::{
-    hook_failure::HookFailure,
-    run_outcome::{Ended, RunOutcome},
-};
+use crate::outcome::fault::{Fault, HookFailure};
+use crate::outcome::run_outcome::{Ended, RunOutcome};
+use crate::outcome::{cancel::CancelReason, no_retry::NoRetry, release::Release, skip_reason::SkipReason};
 use crate::time::clock::shown::{HumanDuration, Rfc3339};
 
 /// The span of a tick, or of a run.

@@ -1,3 +1,5 @@
+//! The wait of a run for a run before it: in the queue of its event, or, of a backfill, for the lease alone.
+//!
 //! The queue of an event: an occurrence that meets a run of its event, or another occurrence that waits, waits until it may run.
 //!
 //! The queue needs nothing but a store, and every name in it is a marker of the event's mutex:
@@ -32,7 +34,6 @@ use std::thread::Scope;
 
 use uuid::Uuid;
 
-use super::lease_wait::{ask_once, wait_for_lease};
 use super::one_run::{ActiveRun, PendingRun};
 use super::store_request::StoreRequest;
 use super::workers::start_thread;
@@ -49,6 +50,7 @@ use crate::schedule::run_admission::{self, AdmittedRun};
 use crate::schedule::shutdown::Shutdown;
 use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
+use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::{about_a_second, moment::Moment};
 
@@ -85,6 +87,51 @@ fn run_when_admitted(pending: PendingRun<'_>, wait: impl FnOnce() -> Result<Admi
         Ok(admitted) => StoreRequest::run_alone(ActiveRun::new(pending, admitted)),
         Err(reason) => pending.skip(reason),
     }
+}
+
+/// Waits until a run of a backfill is admitted, for as long as the run lasts that is in its way. A run that is stuck is not waited
+/// for.
+fn wait_for_lease(planned: &PlannedRun<'_>, mut why: SkipReason) -> Result<AdmittedRun, SkipReason> {
+    let shutdown = planned.context.schedule.shutdown.clone().unwrap_or_default();
+    let waiting = shutdown.waiting(planned.clock);
+    planned.tell(&Step::Queued { place: 1 });
+    loop {
+        let or_stuck = |limit| why.clone().or_stuck(limit, planned.clock.now());
+        if let Some(stuck @ SkipReason::Stuck { .. }) = planned.event.stuck_after.map(or_stuck) {
+            return Err(stuck);
+        }
+        if shutdown.sleep_until(planned.clock.moment().plus(about_a_second()), &waiting) {
+            return Err(SkipReason::ShuttingDown);
+        }
+        why = match ask_once(planned, planned.places_before_it()) {
+            Ok(Some(admitted)) => return Ok(admitted),
+            Ok(None) => SkipReason::Overlapping(None),
+            Err(overlapping @ SkipReason::Overlapping(_)) => overlapping,
+            Err(reason) => return Err(reason),
+        };
+    }
+}
+
+/// Asks for lease and claim of a run that waits. `None`: one of these names is held. Without an answer it does not run, despite its
+/// outage policy, because the run that it waits for may still be running.
+fn ask_once(planned: &PlannedRun<'_>, unless: &[MutexName]) -> Result<Option<AdmittedRun>, SkipReason> {
+    let PlannedRun { store, context, clock, .. } = planned;
+    let (mut batch, mut unused) = (Batch::new(), Batch::new());
+    run_admission::add_admissions_unless(planned, unless, &mut batch)?;
+    let asked = clock.moment();
+    batch.ask(&*store.mutex);
+    let answered = clock.moment();
+    let decided_in = answered.since(asked);
+    let answer = run_admission::take_answer(planned, &mut batch, 0).map_err(SkipReason::StoreUnavailable)?;
+    if matches!(&answer, Admitted::Excluded(by) if unless.contains(by.name())) {
+        return Ok(None);
+    }
+    let decision = run_admission::decide(planned, Ok(answer), answered, &mut unused);
+    if !unused.is_empty() {
+        context.outages.carry_out(store, clock, &mut unused);
+        unused.log_releases();
+    }
+    decision.map(|admitted| Some(AdmittedRun { decided_in, ..admitted }))
 }
 
 /// A planned run that waits in the queue of its event.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::on_a_thread::on_a_thread;
+use super::on_a_thread;
 use crate::base::{error::MutexError, progress::CallProgress, threads};
 use crate::schedule::history::status::Status;
 use crate::schedule::schedule::Schedule;
