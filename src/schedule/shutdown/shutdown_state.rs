@@ -121,15 +121,11 @@ impl ShutdownState {
         progress.deadlines = Some(deadlines);
         progress.signal = signal;
         self.has_begun.store(true, Ordering::Release);
-        let (running, parts) = (progress.running.clone(), mem::take(&mut progress.parts));
-        drop(progress);
-        for run in &running {
-            deadlines.tell(run, signal);
-        }
+        let parts = mem::take(&mut progress.parts);
+        self.tell_runs(progress);
         for part in parts.iter().filter_map(Weak::upgrade) {
             part.begin_until(part.lock(), signal, deadlines);
         }
-        self.changed.notify_all();
         self.begins.wake();
         true
     }
@@ -152,9 +148,13 @@ impl ShutdownState {
 
     /// Tells the runs that the drain was ended.
     pub(super) fn cancel_runs(&self) {
-        let progress = self.lock();
-        let (running, Some(deadlines)) = (progress.running.clone(), progress.deadlines) else { return };
-        let signal = progress.signal;
+        self.tell_runs(self.lock());
+    }
+
+    /// Tells the runs until when they may go on, once the shutdown has begun.
+    fn tell_runs(&self, progress: MutexGuard<'_, Progress>) {
+        let Progress { deadlines: Some(deadlines), signal, .. } = *progress else { return };
+        let running = progress.running.clone();
         drop(progress);
         for run in &running {
             deadlines.tell(run, signal);
