@@ -171,7 +171,6 @@ impl Schedule {
     }
 
     fn pauser(&self, mark: MutexName) -> Pauser {
-        let (store, clock, observers) = (self.store.clone(), self.clock.clone(), self.observers.clone());
-        Pauser { store, clock, observers, mark, label: self.label.clone() }
+        Pauser { schedule: self.clone(), mark }
     }
 }

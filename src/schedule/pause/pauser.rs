@@ -10,9 +10,9 @@ use super::pause_check::find_pause;
 use super::pause_error::{LONGEST_REASON, PauseError};
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::event::definition::Definition;
-use crate::lease::{label::Label, name::MutexName, request::LeaseRequest, term::Term};
+use crate::lease::{name::MutexName, request::LeaseRequest, term::Term};
 use crate::observe::notice::{About, Step, incident::Incident};
-use crate::observe::tell::{log, observers::Observers};
+use crate::observe::tell::log;
 use crate::outcome::paused::{EVENT_PAUSED, Pause};
 use crate::outcome::run_record::{RunEnd, RunRecord, outcome_kind::OutcomeKind};
 use crate::schedule::history::run_logger::no_log;
@@ -20,35 +20,31 @@ use crate::schedule::schedule::Schedule;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::{EventMutex, extend_one};
 use crate::store::handle::Store;
-use crate::time::clock::Clock;
 
 /// The pause of one marker, with all that begins and ends it.
 pub(crate) struct Pauser {
-    pub(crate) store: Store,
-    pub(crate) clock: Clock,
-    pub(crate) observers: Observers,
-    pub(crate) mark: MutexName,
-    pub(crate) label: Option<Arc<Label>>,
+    pub(super) schedule: Schedule,
+    pub(super) mark: MutexName,
 }
 
 impl Pauser {
     /// Starts nothing that the marker stops before `until`.
     pub(crate) fn begin(&self, until: DateTime<Utc>, why: &str) -> Result<(), PauseError> {
-        let Self { clock, observers, mark, .. } = self;
+        let Self { schedule: Schedule { store, clock, observers, .. }, mark } = self;
         let why = Some(why).filter(|why| !why.is_empty());
         // What people can read as a name they can read as a reason.
         if let Some(Err(error)) = why.map(|why| MutexName::readable_up_to(why, LONGEST_REASON)) {
             return Err(PauseError::Reason(error.of("the reason for the pause")));
         }
-        self.put(mark, term_until(until, clock.now())?, why)?;
-        let paused = Step::Paused { schedule: mark.mutex(), until, why, scope: &self.store.scope };
+        self.put(term_until(until, clock.now())?, why)?;
+        let paused = Step::Paused { schedule: mark.mutex(), until, why, scope: &store.scope };
         observers.tell(self.about(), &paused);
         Ok(())
     }
 
     /// Lets what the marker stops start again. `false`: it was not paused.
     pub(crate) fn end(&self) -> Result<bool, PauseError> {
-        let Self { store, observers, mark, .. } = self;
+        let Self { schedule: Schedule { store, observers, .. }, mark } = self;
         let was_paused = match store.mutex.break_lease(mark) {
             Err(error) if error.is_unsupported() => self.end_soon()?,
             broken => broken?.is_freed(),
@@ -65,60 +61,61 @@ impl Pauser {
         if paused.is_none() {
             return Ok(false);
         }
-        let moved = self.move_end(&self.mark, Term::MIN).map_err(PauseError::Store)?;
+        let moved = self.move_end(Term::MIN).map_err(PauseError::Store)?;
         let until = paused.and_then(|pause| Some(pause.holder()?.until()));
         moved.ok_or(PauseError::CannotEnd { until })
     }
 
     /// Returns the present pause.
     pub(crate) fn find(&self) -> Result<Option<Pause>, PauseError> {
-        find_pause(&*self.store.mutex, &self.mark).map_err(PauseError::Store)
+        find_pause(&*self.schedule.store.mutex, &self.mark).map_err(PauseError::Store)
     }
 
     /// Puts a marker that ends one `term` from now, or moves the end of the marker that exists.
-    fn put(&self, mark: &MutexName, term: Term, why: Option<&str>) -> Result<(), MutexError> {
-        if self.create(mark, term, why)? {
+    fn put(&self, term: Term, why: Option<&str>) -> Result<(), MutexError> {
+        if self.create(term, why)? {
             return Ok(());
         }
-        match self.move_end(mark, term)? {
+        match self.move_end(term)? {
             Some(true) => return Ok(()),
             // The pause has ended in between.
             Some(false) => {}
             None => {
-                let _ = self.store.mutex.break_lease(mark)?;
+                let _ = self.schedule.store.mutex.break_lease(&self.mark)?;
             }
         }
         // The marker was free a moment ago. If it is taken again, another call came later than this one, and wins.
-        self.create(mark, term, why).map(|_| ())
+        self.create(term, why).map(|_| ())
     }
 
-    fn create(&self, mark: &MutexName, term: Term, why: Option<&str>) -> Result<bool, MutexError> {
-        let request = LeaseRequest::new(mark.clone(), term, &self.clock).labelled(self.label.as_ref());
+    fn create(&self, term: Term, why: Option<&str>) -> Result<bool, MutexError> {
+        let Schedule { store, clock, label, .. } = &self.schedule;
+        let request = LeaseRequest::new(self.mark.clone(), term, clock).labelled(label.as_ref());
         let request = match why {
             Some(why) => request.because(why),
             None => request,
         };
-        self.store.mutex.create(&request).map(|lease| lease.is_some())
+        store.mutex.create(&request).map(|lease| lease.is_some())
     }
 
     /// Moves the end of the present pause to one `term` from now, without a gap. `None`: the store can't.
-    fn move_end(&self, mark: &MutexName, term: Term) -> Result<Option<bool>, MutexError> {
-        let Store { mutex, can_extend, .. } = &self.store;
+    fn move_end(&self, term: Term) -> Result<Option<bool>, MutexError> {
+        let Schedule { store: Store { mutex, can_extend, .. }, clock, .. } = &self.schedule;
         if !can_extend {
             return Ok(None);
         }
-        let held = match mutex.held(Names::Exactly(mark)) {
+        let held = match mutex.held(Names::Exactly(&self.mark)) {
             Err(error) if error.is_unsupported() => return Ok(None),
             held => held?.pop(),
         };
         let Some(holder) = held.and_then(Held::into_holder) else { return Ok(None) };
-        let lease = holder.as_lease(mark.clone(), term, self.clock.moment());
+        let lease = holder.as_lease(self.mark.clone(), term, clock.moment());
         extend_one(&**mutex, &lease, term).map(Some)
     }
 
     /// Pauses an event whose last `limit` runs have all failed, wherever in the fleet they ran.
     fn pause_if_failing(&self, event: &str, limit: usize) -> Result<(), PauseError> {
-        let log = self.store.mutex.run_log().ok_or_else(|| PauseError::Store(no_log()))?;
+        let log = self.schedule.store.mutex.run_log().ok_or_else(|| PauseError::Store(no_log()))?;
         let runs = log.runs(event)?;
         // A pause that exists has its own reason and end.
         if !have_failed(&runs, limit) || self.find()?.is_some() {
@@ -126,7 +123,7 @@ impl Pauser {
         }
         let longest = TimeDelta::from_std(Term::MAX.get()).unwrap_or(TimeDelta::MAX);
         let times = if limit == 1 { "failed".to_owned() } else { format!("failed {limit} times in a row") };
-        self.begin(self.clock.now() + longest, &times)
+        self.begin(self.schedule.clock.now() + longest, &times)
     }
 
     /// Returns the event that it pauses, unless that is the schedule, for its notices.

@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-
 use super::on_a_thread;
 use crate::base::{error::MutexError, progress::CallProgress, threads};
 use crate::schedule::history::status::Status;
@@ -47,14 +45,13 @@ pub(in crate::schedule) const MOST_CALLS: usize = 16;
 pub struct Operator {
     schedule: Arc<Schedule>,
     limit: Duration,
-    calls: Arc<Semaphore>,
 }
 
 impl Schedule {
     /// Returns a handle that calls this schedule for the handlers of a service.
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn operator(&self) -> Operator {
-        Operator { schedule: Arc::new(self.clone()), limit: USUAL_LIMIT, calls: Arc::clone(&self.calls) }
+        Operator { schedule: Arc::new(self.clone()), limit: USUAL_LIMIT }
     }
 }
 
@@ -80,7 +77,7 @@ impl Operator {
     {
         let (schedule, limit) = (Arc::clone(&self.schedule), self.limit);
         let unavailable = |why: String| E::from(MutexError::unavailable("get an answer", why));
-        let Ok(under_way) = Arc::clone(&self.calls).try_acquire_owned() else {
+        let Ok(under_way) = Arc::clone(&self.schedule.calls).try_acquire_owned() else {
             return Err(unavailable(format!("{MOST_CALLS} calls before it are still under way")));
         };
         let within_limit = move || {
