@@ -1,8 +1,9 @@
 //! The type `Schedule`: its settings, and the fields that all of this folder works with.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 
 #[cfg(feature = "tokio")]
 use tokio::sync::Semaphore;
@@ -12,8 +13,7 @@ use super::report::Report;
 #[cfg(feature = "tokio")]
 use super::service::as_futures::operator::MOST_CALLS;
 use super::shutdown::Shutdown;
-use super::tick_context::outages::StoresOut;
-use crate::lease::{label::Label, name::MutexName, term::Term};
+use crate::lease::{label::Label, name::MutexName, store_id::StoreId, term::Term};
 use crate::observe::tell::observers::{Observer, Observers};
 use crate::store::event_mutex::EventMutex;
 use crate::store::{handle::Store, memory::MemoryMutex};
@@ -21,9 +21,8 @@ use crate::task::future_task::Runtime;
 use crate::time::{clock::Clock, zone::Zone};
 
 mod application;
-mod change_events;
+mod events;
 pub(crate) mod live_events;
-mod read_events;
 pub(crate) mod registry;
 
 use live_events::LiveEvents;
@@ -95,7 +94,7 @@ pub struct Schedule {
     /// The version of the events that these observers were notified of; zero: of none.
     pub(super) told_of: Arc<AtomicU64>,
     /// The stores that were unavailable when they were last asked.
-    pub(super) stores_out: Arc<StoresOut>,
+    pub(super) stores_out: Arc<Mutex<BTreeSet<StoreId>>>,
     pub(super) events: Arc<LiveEvents>,
 }
 

@@ -64,7 +64,7 @@ impl<'a> TickContext<'a> {
             past_filters: false,
             began: schedule.clock.moment(),
             now: DateTime::<Utc>::MIN_UTC,
-            outages: Outages::new(&schedule.stores_out, &schedule.observers),
+            outages: Outages::new(schedule),
             pauses: pause_marker.map(|mark| PauseCheck::new(&schedule.store, mark.clone())),
             label,
             instance: schedule.instance(),
