@@ -17,9 +17,8 @@ use super::timer_thread::{Need, TimerThread};
 use crate::base::process_id;
 use crate::base::{catch_panic::contain, threads};
 use crate::lease::{holder::Holder, name::MutexName, request::Lease, store_id::StoreId, term::Renewal};
-use crate::observe::notice::incident::Incident;
 use crate::observe::notice::{About, Step};
-use crate::observe::{tell::delivery::Delivery, tell::log};
+use crate::observe::tell::{delivery::Delivery, trace};
 use crate::outcome::run_record::RunId;
 use crate::store::event_mutex::held::Names;
 use crate::store::event_mutex::{batch::no_answer, description::Scope, slot::Slot};
@@ -143,7 +142,7 @@ impl RenewalThread {
             renewal_thread.timer.run(waiting, |job| renewal_thread.carry_out(job));
         };
         if let Err(error) = self.start_thread("soloist-renewal", run) {
-            log(&Incident::NoThread { what: "renewals", so: "leases end with their terms", error: &error });
+            trace::no_thread("renewals", "leases end with their terms", &error);
             log_no_requests(&error);
             self.timer.thread_failed();
         }
@@ -253,7 +252,7 @@ impl RenewalThread {
 }
 
 fn log_no_requests(error: &io::Error) {
-    log(&Incident::NoThread { what: "requests to stop", so: "runs are not asked to stop", error });
+    trace::no_thread("requests to stop", "runs are not asked to stop", error);
 }
 
 #[cfg(unix)]

@@ -17,8 +17,6 @@ use crate::outcome::run_record::RunId;
 use crate::outcome::skip_reason::SkipReason;
 use crate::time::clock::Clock;
 
-pub(crate) mod incident;
-
 /// A notice of one step of a schedule, which its [observers](crate::Schedule::observe) receive.
 ///
 /// ```

@@ -24,11 +24,8 @@ use crate::event::catch_up::Missed;
 #[cfg(feature = "cli")]
 use crate::event::definition::Definition;
 use crate::event::protection::claim::CLAIM_MARGIN;
-use crate::observe::{
-    notice::incident::{Incident, MOST_COUNTED},
-    notice::{About, Step},
-};
-use crate::observe::{tell::log, tell::trace::TraceSpan};
+use crate::observe::notice::{About, Step};
+use crate::observe::tell::trace;
 use crate::outcome::skip_reason::SkipReason;
 use crate::time::{tick::Tick, zone::Zone};
 
@@ -102,8 +99,8 @@ impl Schedule {
 
     /// Logs that there was no tick between these times, with the number of occurrences.
     pub(super) fn log_missed_minutes(&self, after: DateTime<Utc>, until: DateTime<Utc>) {
-        let occurrences = self.due_between(after + TimeDelta::nanoseconds(1)..until).take(MOST_COUNTED).count();
-        log(&Incident::MinutesMissed { after, until, occurrences });
+        let occurrences = self.due_between(after + TimeDelta::nanoseconds(1)..until).take(trace::MOST_COUNTED).count();
+        trace::minutes_missed(after, until, occurrences);
     }
 
     /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs even if
@@ -228,7 +225,7 @@ impl Schedule {
         if let Some(call) = self.on_report.as_ref().filter(|_| !report.entries().is_empty())
             && let Err(message) = contain(|| call(&report))
         {
-            log(&Incident::ReportNotDelivered(&message));
+            trace::report_not_delivered(&message);
         }
         report
     }
@@ -236,7 +233,7 @@ impl Schedule {
     fn run_plan(&self, plan: &TickPlan, refusal: Option<&SkipReason>) -> Report {
         let TickPlan { registry, now, due, maybe_missed } = plan;
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
-        let span = TraceSpan::of_tick(*now, due.len());
+        let span = trace::TraceSpan::of_tick(*now, due.len());
         let _in_span = span.enter();
         let context = TickContext { now: *now, ..TickContext::new(self, registry, StartedBy::Timetable) };
         let planned_runs = due.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, &context));

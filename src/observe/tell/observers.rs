@@ -3,14 +3,10 @@
 use std::sync::Arc;
 
 use super::delivery::Posted;
-use super::trace::{is_subscribed, trace};
-use super::{log, log_by};
+use super::trace::{is_subscribed, log, observer_panicked, trace};
 use crate::base::catch_panic::contain;
 use crate::lease::owner::Owner;
-use crate::observe::{
-    notice::incident::Incident,
-    notice::{About, Notice, Step},
-};
+use crate::observe::notice::{About, Notice, Step};
 use crate::outcome::run_record::RunId;
 use crate::time::clock::Clock;
 
@@ -119,7 +115,7 @@ impl Observers {
     /// Reports a step. `posted`: another thread took the step and posted its notice to this thread.
     #[inline(never)]
     pub(crate) fn tell_as(&self, about: About<'_>, step: &Step<'_>, posted: Option<Posted>) {
-        log_by(|| trace(step, about));
+        log(|| trace(step, about));
         if let Some(observing) = &self.0 {
             observing.tell(about, step, posted);
         }
@@ -131,7 +127,7 @@ impl Observing {
         let notice = Notice { step, about, clock: &self.clock, instance: self.instance.as_ref(), posted };
         for observer in &self.observers {
             if let Err(message) = contain(|| observer.observe(&notice)) {
-                log(&Incident::ObserverPanicked(&message));
+                observer_panicked(&message);
             }
         }
     }

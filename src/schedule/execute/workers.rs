@@ -8,8 +8,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use super::awaited_runs::AwaitedRuns;
 use super::one_run::ActiveRun;
 use crate::base::{catch_panic::contain, threads};
-use crate::observe::notice::incident::Incident;
-use crate::observe::{tell::log, tell::trace::TraceSpan};
+use crate::observe::tell::trace;
 use crate::schedule::run_admission::BATCH_SIZE;
 use crate::time::clock::Clock;
 
@@ -148,13 +147,13 @@ pub(super) fn start_thread<'scope>(
     name: &str,
     work: impl FnOnce() + Send + 'scope,
 ) -> bool {
-    let tick = TraceSpan::current();
+    let tick = trace::TraceSpan::current();
     let started = threads::start_in(scope, name, move || {
         let _in_span = contain(|| tick.enter());
         work();
     });
     if let Err(error) = &started {
-        let _ = contain(|| log(&Incident::NoThread { what: "background events", so: "they run on fewer", error }));
+        let _ = contain(|| trace::no_thread("background events", "they run on fewer", error));
     }
     started.is_ok()
 }

@@ -10,12 +10,8 @@ use crate::hold::held_lease::{NO_THREAD, this_thread};
 #[cfg(unix)]
 use crate::hold::process_exit::{self, EndsWithProcess};
 use crate::lease::owner::Owner;
-use crate::observe::tell::observers::Observer;
-use crate::observe::{
-    notice::incident::Incident,
-    notice::{Notice, Step},
-};
-use crate::observe::{tell::delivery::spawn_detached, tell::log};
+use crate::observe::notice::{Notice, Step};
+use crate::observe::tell::{delivery::spawn_detached, observers::Observer, trace};
 use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
 use crate::outcome::{run_record::RunRecord, run_record::outcome_kind::OutcomeKind};
 use crate::store::{event_mutex::EventMutex, handle::Store};
@@ -257,7 +253,7 @@ impl RunLogger {
             // A subscriber may wait for a lock of the thread that ends the process.
             if !was_failing && !records.is_last {
                 drop(records);
-                log(&Incident::RunsNotLogged(&error));
+                trace::runs_not_logged(&error);
                 records = self.records();
             }
             if records.is_failing {

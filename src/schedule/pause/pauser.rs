@@ -11,8 +11,8 @@ use super::pause_error::{LONGEST_REASON, PauseError};
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::event::definition::Definition;
 use crate::lease::{name::MutexName, request::LeaseRequest, term::Term};
-use crate::observe::notice::{About, Step, incident::Incident};
-use crate::observe::tell::log;
+use crate::observe::notice::{About, Step};
+use crate::observe::tell::trace;
 use crate::outcome::paused::{EVENT_PAUSED, Pause};
 use crate::outcome::run_record::{RunEnd, RunRecord, outcome_kind::OutcomeKind};
 use crate::schedule::history::run_logger::no_log;
@@ -145,7 +145,7 @@ impl Schedule {
                 Err(PauseError::Store(error))
             });
             if let Err(error) = done {
-                log(&Incident::FailingNotPaused { event: &failing, error: &error });
+                trace::failing_not_paused(&failing, &error);
             }
         });
     }

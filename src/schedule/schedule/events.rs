@@ -10,8 +10,8 @@ use crate::event::add_error::{AddError, AddErrorKind, Refusal};
 use crate::event::definition::Definition;
 use crate::event::event_builder::Event;
 use crate::event::protection::LeaseTerms;
-use crate::observe::notice::{About, Step, incident::Incident};
-use crate::observe::tell::log;
+use crate::observe::notice::{About, Step};
+use crate::observe::tell::trace;
 use crate::store::event_mutex::description::Scope;
 #[cfg(feature = "cli")]
 use crate::store::event_mutex::{EventMutex, held::Names};
@@ -208,7 +208,7 @@ impl Schedule {
         let Store { mutex, scope, .. } = self.store_of(event);
         let is_in_a_test = || self.clock.is_manual() || mutex.clock().is_manual();
         if event.protection.claim.is_some() && *scope == Scope::Process && !is_in_a_test() {
-            log(&Incident::StoreTooNear { event: &event.name, scope });
+            trace::store_too_near(&event.name, scope);
         }
     }
 }

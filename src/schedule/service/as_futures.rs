@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::base::threads;
 use crate::hold::renewal_thread::RenewalThread;
-use crate::observe::{notice::incident::Incident, tell::log};
+use crate::observe::tell::trace;
 use crate::schedule::report::Report;
 use crate::schedule::schedule::Schedule;
 use crate::schedule::shutdown::Shutdown;
@@ -144,7 +144,7 @@ pub(crate) async fn on_a_thread<T: Send + 'static>(call: impl FnOnce() -> T + Se
         move || drop(answer.send(catch_unwind(AssertUnwindSafe(|| take(&call).map(|call| call())))))
     };
     if let Err(error) = threads::start("soloist-call", on_thread) {
-        log(&Incident::NoThread { what: "a call", so: "the runtime waits for it", error: &error });
+        trace::no_thread("a call", "the runtime waits for it", &error);
         let call = take(&call).expect("no thread has taken it");
         return call();
     }

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use super::Shutdown;
 use crate::hold::change_signal::Signal;
-use crate::observe::notice::incident::Incident;
-use crate::observe::{tell::delivery::spawn_detached, tell::log};
+use crate::observe::tell::{delivery::spawn_detached, trace};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::moment::Moment};
 
@@ -98,7 +97,7 @@ impl ShutdownState {
         let mut progress = self.lock();
         let runs = progress.running.len();
         let (drain, grace) = (progress.drain(), progress.grace());
-        let announce = move || log(&Incident::ShutsDown { signal, runs, drain, grace });
+        let announce = move || trace::shuts_down(signal, runs, drain, grace);
         (!mem::replace(&mut progress.announced, true)).then_some(announce)
     }
 
@@ -181,7 +180,7 @@ impl ShutdownState {
                 run.held().signal().wake();
             }
             if !running.is_empty() {
-                log(&Incident::DrainIsOver { runs: running.len(), grace: deadlines.grace() });
+                trace::drain_is_over(running.len(), deadlines.grace());
             }
             for run in &running {
                 run.held().reason();

@@ -9,7 +9,7 @@ use crate::event::catch_up::{CatchUp, Missed};
 use crate::event::protection::claim::MINUTE;
 use crate::event::protection::queue_markers;
 use crate::lease::{holder::Holder, name::MutexName, term::Term};
-use crate::observe::{notice::incident::Incident, tell::log};
+use crate::observe::tell::trace;
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::report::Verdict;
 use crate::schedule::run_admission::{self, BATCH_SIZE};
@@ -97,7 +97,7 @@ impl PlannedRun<'_> {
             Admitted::ClaimTaken(Some(holder)) => match holder.clock_set_back_by() {
                 // Its time says nothing: the store's clock was ahead when the marker was written.
                 Some(by) if holder.since() > self.start() => {
-                    log(&Incident::MarkFromTheFuture { event: &self.event.name, by });
+                    trace::marker_from_the_future(&self.event.name, by);
                     Ok(DateTime::<Utc>::MIN_UTC)
                 }
                 _ => Ok(holder.since()),

@@ -9,8 +9,8 @@ use crate::event::protection::queue_markers::Queue;
 use crate::event::{catch_up::Missed, definition::Definition};
 use crate::hold::renewal_thread::RenewalThread;
 use crate::lease::{label::Label, name::MutexName, owner::Owner, request::LeaseRequest, term::Term};
-use crate::observe::notice::{About, Step, incident::Incident};
-use crate::observe::tell::{log, observers::RunObservers};
+use crate::observe::notice::{About, Step};
+use crate::observe::tell::{observers::RunObservers, trace};
 use crate::outcome::paused::EVENT_PAUSED;
 use crate::outcome::{run_record::RunId, skip_reason::SkipReason};
 use crate::schedule::history::EventHistory;
@@ -115,7 +115,7 @@ impl<'a> PlannedRun<'a> {
         };
         let (event, own) = (&self.event.name, &label.timetable);
         if let Some(other) = self.history.compare_timetables(own, claimed_by, self.clock.now()) {
-            log(&Incident::TimetablesDiffer { event, own, other: &other.timetable, server: &other.server });
+            trace::timetables_differ(event, own, &other.timetable, &other.server);
         }
     }
 
