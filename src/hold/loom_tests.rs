@@ -403,7 +403,7 @@ fn assert_all_are_woken(expected: CancelReason, happens: fn(&HeldLease, Moment))
 fn a_waiter_is_woken_by_the_loss() {
     assert_all_are_woken(CancelReason::LeaseLost, |run, now| {
         run.lose(now);
-        run.signal().wake(); // as the renewal thread does
+        run.signal.wake(); // as the renewal thread does
     });
 }
 
@@ -421,7 +421,7 @@ fn a_waiter_is_woken_by_the_shutdown() {
 fn a_waiter_is_woken_by_the_end_of_the_run() {
     assert_all_are_woken(CancelReason::LeaseLost, |run, _| {
         let _ = run.begin_release();
-        run.signal().wake(); // as the release does
+        run.signal.wake(); // as the release does
     });
 }
 

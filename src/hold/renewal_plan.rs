@@ -75,7 +75,7 @@ impl NextRenewal {
     /// are left for failed attempts. The time for stopping does not count.
     #[inline]
     fn after(asked: Moment, term: Term, held: &HeldLease) -> Self {
-        let useful = term.get().saturating_sub(held.stopping());
+        let useful = term.get().saturating_sub(held.stopping);
         Self { term, due: asked.plus(useful / 3) }
     }
 
@@ -132,8 +132,8 @@ impl Plan {
         let lease = held.lease()?;
         let granted = lease.deadline().minus(lease.term().get());
         let renewal = (renewal == Renewal::WhileItRuns).then(|| NextRenewal::after(granted, lease.term(), held));
-        let due = renewal.as_ref().map_or(lease.deadline().minus(held.stopping()), |renewal| renewal.due);
-        let look = (held.by() == HeldBy::ReplaceableRun).then(|| held.granted_at().plus(about_a_second()));
+        let due = renewal.as_ref().map_or(lease.deadline().minus(held.stopping), |renewal| renewal.due);
+        let look = (held.by == HeldBy::ReplaceableRun).then(|| held.granted_at.plus(about_a_second()));
         let due = look.map_or(due, |look| look.min(due));
         let held = Arc::clone(held);
         let planned =
@@ -302,7 +302,7 @@ impl Plan {
                     held.renewed_until(asked.plus(term.get()), now);
                     if let Some(PlannedLease { renewal, look, is_looked_for, .. }) = planned {
                         *renewal = Some(NextRenewal::after(*asked, *term, held));
-                        if held.by() == HeldBy::Run && !held.is_asked_to_stop() && !*is_looked_for {
+                        if held.by == HeldBy::Run && !held.is_asked_to_stop() && !*is_looked_for {
                             look.get_or_insert(now);
                         }
                     }
@@ -322,7 +322,7 @@ impl Plan {
     pub(super) fn looked(&mut self, is_answered: bool, now: Moment) -> Option<Moment> {
         self.is_looking = false;
         for PlannedLease { held, look, is_looked_for, waits, .. } in &mut self.leases {
-            let again = !is_answered || *waits || held.by() == HeldBy::ReplaceableRun;
+            let again = !is_answered || *waits || held.by == HeldBy::ReplaceableRun;
             if mem::take(is_looked_for) && again && !held.is_asked_to_stop() {
                 *look = Some(now.plus(about_a_second()));
             }

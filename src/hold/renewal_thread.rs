@@ -100,8 +100,8 @@ impl RenewalThread {
         // A store in the memory of this process is lost only with the leases.
         let may_forget = self.scope != Scope::Process && renewal == Renewal::WhileItRuns;
         let name = held.lease().map(Lease::name).filter(|_| may_forget);
-        self.change(|plan| match name.and_then(|name| plan.doubt(name, held.granted_at())) {
-            Some(first) => (Err(first), Some(held.granted_at())),
+        self.change(|plan| match name.and_then(|name| plan.doubt(name, held.granted_at)) {
+            Some(first) => (Err(first), Some(held.granted_at)),
             None => (Ok(()), plan.keep(held, Arc::downgrade(&store.mutex), renewal)),
         })
     }
@@ -170,7 +170,7 @@ impl RenewalThread {
                 }
             }
             PlannedJob::Cancel(cancelled) => cancelled.iter().for_each(|held| {
-                held.signal().wake();
+                held.signal.wake();
                 // A timeout that is not observed is logged by the run's own thread, within its span.
                 if held.is_lost() || held.observers().is_any() {
                     self.post_reason(held);

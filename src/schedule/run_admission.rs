@@ -9,7 +9,7 @@ use crate::base::error::MutexError;
 use crate::event::catch_up::Missed;
 use crate::event::filter::{Filter, named};
 use crate::event::protection::OutagePolicy;
-use crate::hold::held_lease::HeldLease;
+use crate::hold::held_lease::{HeldBy, HeldLease};
 use crate::hold::release_on_drop::ReleaseOnDrop;
 use crate::lease::{name::MutexName, owner::Owner, request::Lease};
 use crate::observe::notice::Step;
@@ -164,7 +164,7 @@ fn accept_grant(
     let admitted_run = begin_run(planned, Some(grant), now);
     let held = admitted_run.run.held();
     let Some(terms) = planned.event.protection.lease else { return Ok(admitted_run) };
-    if held.lease().is_some() && held.deadline_at(held.granted_at()).is_none() {
+    if held.lease().is_some() && held.deadline_at(held.granted_at).is_none() {
         let error = MutexError::granted_too_late(format!("admit {}", planned.event.protection.mutex));
         let decision = apply_outage_policy(planned, error);
         // If it runs without a lease, its claim still counts for the other servers.
@@ -189,11 +189,11 @@ pub(crate) fn begin_run(planned: &PlannedRun<'_>, grant: Option<Grant>, now: Mom
     let stopping = planned.event.work.stopping();
     let mut held = HeldLease::new(planned.clock.clone(), grant, now, at_least, stopping);
     if planned.event.protection.is_replaceable() {
-        held.allow_replacement();
+        held.by = HeldBy::ReplaceableRun;
     }
     if planned.context.schedule.observers.is_any() {
         let owner = held.owner().unwrap_or_else(Owner::unique);
-        held.observe_by(planned.observers(owner));
+        held.observed = Some(Box::new(planned.observers(owner)));
     }
     let run = Run::new(planned.id.clone(), planned.lateness(), held);
     let held = ReleaseOnDrop::new(Arc::clone(&planned.store.mutex), Arc::clone(run.held()));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::time::clock::moment::Moment;
@@ -182,7 +183,7 @@ impl Shutdown {
     /// process from ending too early.
     #[inline]
     pub fn is_triggered(&self) -> bool {
-        self.state.has_begun()
+        self.state.has_begun.load(Ordering::Acquire)
     }
 
     /// Waits until it begins, for `timeout` at most: a sleep between two ticks that ends early. `false`: the time is

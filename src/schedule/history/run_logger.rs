@@ -44,7 +44,8 @@ const EXITED: &str = "the process ended by exit while it was running";
 pub(crate) struct RunLogger {
     store: Store,
     clock: Clock,
-    keep: usize,
+    /// How many runs of each event are kept.
+    pub(crate) keep: usize,
     records: Mutex<WaitingRecords>,
     changed: Condvar,
 }
@@ -216,11 +217,6 @@ impl RunLogger {
     pub(crate) fn after_failure(self: &Arc<Self>, event: &Arc<str>, follow_up: impl Fn() + Send + Sync + 'static) {
         let mut records = self.records_of_this_process();
         records.after_failure.entry(Arc::clone(event)).or_insert_with(|| (Arc::new(follow_up), 0)).1 += 1;
-    }
-
-    /// Returns how many runs of each event are kept.
-    pub(crate) fn keep(&self) -> usize {
-        self.keep
     }
 
     /// Writes until nothing waits and nothing runs any more.

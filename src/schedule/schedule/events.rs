@@ -190,7 +190,7 @@ impl Schedule {
                 "it has a `pause_on_failure(..)`, and the schedule has no name: call `schedule.named(..)` before `add`",
             ));
         }
-        let keep = self.run_logger.as_ref().map_or(0, |logger| logger.keep());
+        let keep = self.run_logger.as_ref().map_or(0, |logger| logger.keep);
         if keep > limit {
             return Ok(());
         }

@@ -18,7 +18,7 @@ use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::mome
 #[derive(Default)]
 pub(super) struct ShutdownState {
     /// Whether it has begun, readable without the lock.
-    has_begun: AtomicBool,
+    pub(super) has_begun: AtomicBool,
     progress: Mutex<Progress>,
     pub(super) changed: Condvar,
     /// Wakes the tasks that wait for it to begin.
@@ -164,7 +164,7 @@ impl ShutdownState {
     /// Lets a thread wait for the end of the drain, and tell of it if runs are still running. They are cancelled by their own
     /// clock, also without that thread; it wakes the tasks that wait for that without a timer.
     fn watch_drain(self: &Arc<Self>, deadlines: Deadlines) {
-        let Some(clock) = self.lock().running.first().map(|run| run.held().clock().clone()) else { return };
+        let Some(clock) = self.lock().running.first().map(|run| run.held().clock.clone()) else { return };
         let drain = deadlines.drained_by.since(Clock::system().moment());
         if drain.is_zero() {
             return;
@@ -177,7 +177,7 @@ impl ShutdownState {
             state.wait_for(done, |_| waiting.patience(end));
             let running = state.lock().running.clone();
             for run in &running {
-                run.held().signal().wake();
+                run.held().signal.wake();
             }
             if !running.is_empty() {
                 trace::drain_is_over(running.len(), deadlines.grace());
@@ -197,12 +197,6 @@ impl ShutdownState {
     #[cfg(all(unix, feature = "signals"))]
     pub(super) fn outermost(&self) -> &Self {
         self.and_whole().last().unwrap_or(self)
-    }
-
-    /// Returns whether it has begun.
-    #[inline]
-    pub(super) fn has_begun(&self) -> bool {
-        self.has_begun.load(Ordering::Acquire)
     }
 
     pub(super) fn wait_until(&self, enough: Moment, done: impl Fn(&Progress) -> bool) -> bool {

@@ -112,9 +112,9 @@ impl ShutdownState {
         for run in &running {
             run.held().shut_down(Duration::ZERO, Duration::ZERO, Some(signal));
         }
-        if running.iter().any(|run| !run.held().stopping().is_zero()) {
+        if running.iter().any(|run| !run.held().stopping.is_zero()) {
             let enough = Clock::system().moment().plus(KILLING);
-            self.wait_until(enough, |progress| progress.running.iter().all(|run| run.held().stopping().is_zero()));
+            self.wait_until(enough, |progress| progress.running.iter().all(|run| run.held().stopping.is_zero()));
         }
         die_of(signal);
     }
