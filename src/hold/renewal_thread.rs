@@ -27,11 +27,11 @@ use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
 #[cfg(feature = "tokio")]
-mod dropped_futures;
+pub(crate) mod call_permits;
 mod renewal_notices;
 
 #[cfg(feature = "tokio")]
-use dropped_futures::DroppedFutures;
+use call_permits::CallPermits;
 use renewal_notices::by_schedule;
 
 /// How long after its timeout a task may take to stop before a warning is logged.
@@ -49,7 +49,7 @@ pub(crate) struct RenewalThread {
     /// Delivers notices, so that renewals don't wait for subscribers.
     delivery: Arc<Delivery>,
     #[cfg(feature = "tokio")]
-    pub(crate) dropped_futures: DroppedFutures,
+    pub(crate) dropped_futures: CallPermits,
 }
 
 /// All renewal threads of this process, and those of the process that it was forked from.
@@ -80,7 +80,7 @@ impl RenewalThread {
             timer: TimerThread::new(Plan::default()),
             delivery: Arc::default(),
             #[cfg(feature = "tokio")]
-            dropped_futures: DroppedFutures::default(),
+            dropped_futures: CallPermits::default(),
         });
         #[cfg(unix)]
         process_exit::register(Arc::downgrade(&renewal_thread) as _);

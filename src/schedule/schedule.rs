@@ -5,14 +5,11 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-#[cfg(feature = "tokio")]
-use tokio::sync::Semaphore;
-
 use super::history::run_logger::RunLogger;
 use super::report::Report;
-#[cfg(feature = "tokio")]
-use super::service::as_futures::operator::MOST_CALLS;
 use super::shutdown::Shutdown;
+#[cfg(feature = "tokio")]
+use crate::hold::renewal_thread::call_permits::CallPermits;
 use crate::lease::{label::Label, name::MutexName, store_id::StoreId, term::Term};
 use crate::observe::tell::observers::{Observer, Observers};
 use crate::store::event_mutex::EventMutex;
@@ -83,7 +80,7 @@ pub struct Schedule {
     pub(super) runtime: Option<Runtime>,
     /// A permit for each call of its operators that may be under way.
     #[cfg(feature = "tokio")]
-    pub(super) calls: Arc<Semaphore>,
+    pub(super) calls: CallPermits,
     /// Its name and its instance, which stand in its requests.
     pub(super) label: Option<Arc<Label>>,
     /// The marker in its store that pauses it, if it has a name.
@@ -114,7 +111,7 @@ impl Schedule {
             drops_reports: false,
             runtime: None,
             #[cfg(feature = "tokio")]
-            calls: Arc::new(Semaphore::new(MOST_CALLS)),
+            calls: CallPermits::default(),
             label: None,
             pause_marker: None,
             observers: Observers::default(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::task::run::Run;
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting, manual::Wake};
 
@@ -14,7 +15,7 @@ pub(crate) mod signals;
 mod cancellation_token;
 pub(crate) mod shutdown_state;
 
-use shutdown_state::ShutdownState;
+use shutdown_state::{RunGuard, ShutdownState, TickGuard};
 
 /// Ends the work of schedules before the process ends: give it to
 /// [`Schedule::with_shutdown`](crate::Schedule::with_shutdown); a signal or [`trigger`](Self::trigger) starts it.
@@ -272,6 +273,48 @@ impl Shutdown {
     fn listen_after_fork(&self) {
         #[cfg(all(unix, feature = "signals"))]
         signals::listen_after_fork(&self.state);
+    }
+
+    /// Returns a part of this, for what a future does: it begins with this, or before. The whole waits for the runs of its parts.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn part(&self) -> Self {
+        let part = Arc::new(ShutdownState { whole: Some(Arc::clone(&self.state)), ..ShutdownState::default() });
+        let mut progress = self.state.lock();
+        progress.parts.retain(|part| part.strong_count() > 0);
+        progress.parts.push(Arc::downgrade(&part));
+        let (signal, deadlines) = (progress.signal, progress.deadlines);
+        drop(progress);
+        if let Some(deadlines) = deadlines {
+            part.begin_until(part.lock(), signal, deadlines);
+        }
+        Self { state: part }
+    }
+
+    /// Notes that the application has seen that it began: it may have more to do than its ticks, and has the rest of the grace.
+    pub(crate) fn mark_seen(&self) {
+        self.state.lock().seen_by_application = true;
+        self.state.changed.notify_all();
+    }
+
+    /// Notes that a tick begins. The process waits for it until the guard is dropped.
+    pub(crate) fn tick(&self) -> TickGuard<'_> {
+        self.listen_after_fork();
+        self.state.and_whole().for_each(|state| state.lock().ticks += 1);
+        TickGuard(&self.state)
+    }
+
+    /// Tells a run until when it may go on when the shutdown begins, until the guard is dropped.
+    pub(crate) fn watch(&self, run: &Run) -> RunGuard<'_> {
+        for state in self.state.and_whole() {
+            let mut progress = state.lock();
+            progress.running.push(run.clone());
+            let (deadlines, signal) = (progress.deadlines, progress.signal);
+            drop(progress);
+            if let Some(deadlines) = deadlines {
+                deadlines.tell(run, signal);
+            }
+        }
+        RunGuard { shutdown: &self.state, run: run.clone() }
     }
 
     /// Lets a thread sleep until moments of `clock`, or until the shutdown begins.

@@ -10,23 +10,12 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Select, Sender, unbounded};
 
 use super::one_run::ActiveRun;
-use super::retry_wait::{FailedAttempt, RetryWait};
+use super::retry_wait::AwaitedPart;
 use crate::base::catch_panic::contain;
 use crate::outcome::fault::Fault;
-use crate::task::future_task::{FutureTask, TaskControl, TaskEnd};
+use crate::task::future_task::TaskEnd;
 use crate::time::clock::Waiting;
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
-
-/// A part of a run that takes no thread.
-pub(super) enum AwaitedPart<'a> {
-    /// The task, a future, comes next.
-    NextTask(&'a FutureTask),
-    /// A runtime has the task.
-    Task(Arc<TaskControl>),
-    TaskEnded(TaskEnd),
-    /// The run waits for its next attempt.
-    Retry(FailedAttempt, RetryWait<'a>),
-}
 
 /// The runs that a loop awaits.
 pub(super) struct AwaitedRuns<'a> {

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use chrono::SubsecRound;
 
-use super::awaited_runs::AwaitedPart;
-use super::retry_wait::{FailedAttempt, RetryWait};
+use super::retry_wait::{AwaitedPart, BegunRun, FailedAttempt, RetryWait};
 use crate::base::catch_panic::contain;
 use crate::event::protection::claim::MINUTE;
 use crate::lease::{request::Lease, term::Renewal, term::Term};
@@ -56,15 +55,6 @@ enum RunProgress<'a> {
     Awaits(Box<BegunRun<'a>>, AwaitedPart<'a>),
     /// Its task has ended so, and its hooks have run.
     Over(RunOutcome),
-}
-
-/// A run whose task has begun.
-pub(super) struct BegunRun<'a> {
-    pub(super) running: RunningNow,
-    /// When the first attempt began.
-    pub(super) began: Moment,
-    watched: Option<RunGuard<'a>>,
-    outcome: RunOutcome,
 }
 
 impl<'a> PendingRun<'a> {

@@ -8,17 +8,40 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::one_run::BegunRun;
 use crate::hold::change_signal::TaskWaiter;
 use crate::hold::held_lease::HeldLease;
 use crate::lease::term::Renewal;
 use crate::outcome::fault::Fault;
 use crate::outcome::no_retry::NoRetry;
+use crate::outcome::run_outcome::RunOutcome;
 use crate::outcome::skip_reason::SkipReason;
+use crate::schedule::history::RunningNow;
+use crate::schedule::shutdown::shutdown_state::RunGuard;
 use crate::schedule::tick_plan::planned_run::PlannedRun;
+use crate::task::future_task::{FutureTask, TaskControl, TaskEnd};
 use crate::task::run::Run;
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Waiting, about_a_second, wall_plus};
+
+/// A part of a run that takes no thread.
+pub(super) enum AwaitedPart<'a> {
+    /// The task, a future, comes next.
+    NextTask(&'a FutureTask),
+    /// A runtime has the task.
+    Task(Arc<TaskControl>),
+    TaskEnded(TaskEnd),
+    /// The run waits for its next attempt.
+    Retry(FailedAttempt, RetryWait<'a>),
+}
+
+/// A run whose task has begun.
+pub(super) struct BegunRun<'a> {
+    pub(super) running: RunningNow,
+    /// When the first attempt began.
+    pub(super) began: Moment,
+    pub(super) watched: Option<RunGuard<'a>>,
+    pub(super) outcome: RunOutcome,
+}
 
 /// An attempt that failed, in a run that waits for its next one.
 pub(super) struct FailedAttempt {

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use super::Shutdown;
 use crate::hold::change_signal::Signal;
 use crate::observe::tell::{delivery::spawn_detached, trace};
 use crate::task::run::Run;
@@ -19,12 +18,12 @@ use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::mome
 pub(super) struct ShutdownState {
     /// Whether it has begun, readable without the lock.
     pub(super) has_begun: AtomicBool,
-    progress: Mutex<Progress>,
+    pub(super) progress: Mutex<Progress>,
     pub(super) changed: Condvar,
     /// Wakes the tasks that wait for it to begin.
     pub(super) begins: Arc<Signal>,
     /// The shutdown that this is a part of: the runs of this part are also its runs.
-    whole: Option<Arc<ShutdownState>>,
+    pub(super) whole: Option<Arc<ShutdownState>>,
     /// The process whose signals trigger it; zero if none does.
     #[cfg(all(unix, feature = "signals"))]
     pub(super) listening_process: AtomicU32,
@@ -45,7 +44,7 @@ pub(super) struct Progress {
     pub(super) ticks: usize,
     pub(super) running: Vec<Run>,
     /// Those that begin when this begins.
-    parts: Vec<Weak<ShutdownState>>,
+    pub(super) parts: Vec<Weak<ShutdownState>>,
     /// Whether the application has seen that it began, and ends by itself.
     pub(super) seen_by_application: bool,
 }
@@ -70,7 +69,7 @@ impl Deadlines {
     }
 
     /// Sets the deadlines of a run, and the signal that ends it.
-    fn tell(self, run: &Run, signal: Option<i32>) {
+    pub(super) fn tell(self, run: &Run, signal: Option<i32>) {
         let now = Clock::system().moment();
         run.held().shut_down(self.drained_by.since(now), self.exit_by.since(now.max(self.drained_by)), signal);
     }
@@ -113,7 +112,12 @@ impl ShutdownState {
         begins
     }
 
-    fn begin_until(&self, mut progress: MutexGuard<'_, Progress>, signal: Option<i32>, deadlines: Deadlines) -> bool {
+    pub(super) fn begin_until(
+        &self,
+        mut progress: MutexGuard<'_, Progress>,
+        signal: Option<i32>,
+        deadlines: Deadlines,
+    ) -> bool {
         if progress.deadlines.is_some() {
             return false;
         }
@@ -189,7 +193,7 @@ impl ShutdownState {
     }
 
     /// Returns this state, and the shutdowns that it is a part of.
-    fn and_whole(&self) -> impl Iterator<Item = &Self> {
+    pub(super) fn and_whole(&self) -> impl Iterator<Item = &Self> {
         iter::successors(Some(self), |state| state.whole.as_deref())
     }
 
@@ -231,50 +235,6 @@ impl ShutdownState {
     }
 }
 
-impl Shutdown {
-    /// Returns a part of this, for what a future does: it begins with this, or before. The whole waits for the runs of its parts.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn part(&self) -> Self {
-        let part = Arc::new(ShutdownState { whole: Some(Arc::clone(&self.state)), ..ShutdownState::default() });
-        let mut progress = self.state.lock();
-        progress.parts.retain(|part| part.strong_count() > 0);
-        progress.parts.push(Arc::downgrade(&part));
-        let (signal, deadlines) = (progress.signal, progress.deadlines);
-        drop(progress);
-        if let Some(deadlines) = deadlines {
-            part.begin_until(part.lock(), signal, deadlines);
-        }
-        Self { state: part }
-    }
-
-    /// Notes that the application has seen that it began: it may have more to do than its ticks, and has the rest of the grace.
-    pub(crate) fn mark_seen(&self) {
-        self.state.lock().seen_by_application = true;
-        self.state.changed.notify_all();
-    }
-
-    /// Notes that a tick begins. The process waits for it until the guard is dropped.
-    pub(crate) fn tick(&self) -> TickGuard<'_> {
-        self.listen_after_fork();
-        self.state.and_whole().for_each(|state| state.lock().ticks += 1);
-        TickGuard(&self.state)
-    }
-
-    /// Tells a run until when it may go on when the shutdown begins, until the guard is dropped.
-    pub(crate) fn watch(&self, run: &Run) -> RunGuard<'_> {
-        for state in self.state.and_whole() {
-            let mut progress = state.lock();
-            progress.running.push(run.clone());
-            let (deadlines, signal) = (progress.deadlines, progress.signal);
-            drop(progress);
-            if let Some(deadlines) = deadlines {
-                deadlines.tell(run, signal);
-            }
-        }
-        RunGuard { shutdown: &self.state, run: run.clone() }
-    }
-}
-
 impl Wake for ShutdownState {
     fn wake(&self) {
         drop(self.lock());
@@ -283,7 +243,7 @@ impl Wake for ShutdownState {
 }
 
 /// A tick under way, which the process waits for.
-pub(crate) struct TickGuard<'a>(&'a ShutdownState);
+pub(crate) struct TickGuard<'a>(pub(super) &'a ShutdownState);
 
 impl Drop for TickGuard<'_> {
     fn drop(&mut self) {
@@ -299,8 +259,8 @@ impl Drop for TickGuard<'_> {
 
 /// A run under way, which is told until when it may go on when the shutdown begins.
 pub(crate) struct RunGuard<'a> {
-    shutdown: &'a ShutdownState,
-    run: Run,
+    pub(super) shutdown: &'a ShutdownState,
+    pub(super) run: Run,
 }
 
 impl Drop for RunGuard<'_> {

@@ -6,15 +6,13 @@ use std::time::Duration;
 
 use super::on_a_thread;
 use crate::base::{error::MutexError, progress::CallProgress, threads};
+use crate::hold::renewal_thread::call_permits::MOST_CALLS;
 use crate::schedule::history::status::Status;
 use crate::schedule::schedule::Schedule;
 use crate::time::clock::shown::ExactDuration;
 
 /// The limit of an answer, unless [`Operator::within`] sets one.
 const USUAL_LIMIT: Duration = Duration::from_secs(2);
-
-/// The most calls of one schedule at once. A call whose limit is over goes on until the store's own timeout.
-pub(in crate::schedule) const MOST_CALLS: usize = 16;
 
 /// A handle that calls a schedule for the handlers of a service: each call is a future with a limit. It stalls no worker of the
 /// runtime, and a store that is unavailable keeps no request waiting for longer than the limit.
@@ -77,7 +75,7 @@ impl Operator {
     {
         let (schedule, limit) = (Arc::clone(&self.schedule), self.limit);
         let unavailable = |why: String| E::from(MutexError::unavailable("get an answer", why));
-        let Ok(under_way) = Arc::clone(&self.schedule.calls).try_acquire_owned() else {
+        let Some(under_way) = self.schedule.calls.try_take() else {
             return Err(unavailable(format!("{MOST_CALLS} calls before it are still under way")));
         };
         let within_limit = move || {
