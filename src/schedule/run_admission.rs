@@ -68,7 +68,7 @@ pub(super) fn add_admissions_unless(
     refuse_without_store(planned)?;
     let now = planned.clock.moment();
     refuse_late_claims(planned, now)?;
-    let occurrence = (!planned.is_by_hand()).then(|| planned.id.occurrence);
+    let occurrence = (!planned.is_by_hand()).then_some(planned.id.occurrence);
     let label = planned.label();
     planned.event.protection.each_admission(occurrence, planned.claim(), label.as_ref(), now, |admission| {
         batch.admit(names.iter().cloned().fold(planned.unless_paused(admission), Admission::unless));

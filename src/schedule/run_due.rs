@@ -150,7 +150,9 @@ impl Schedule {
         let event = registry.index_of(name)?;
         let report = due.map(|due| {
             let Definition { timetable, catch_up, .. } = &*registry.events[event];
-            catch_up.iter().for_each(|catch_up| catch_up.begin(due));
+            if let Some(catch_up) = catch_up {
+                catch_up.begin(due);
+            }
             let (due, maybe_missed) = (vec![(event, timetable.tick(due, due))], Vec::new());
             self.tick(&TickPlan { registry: Arc::clone(&registry), now, due, maybe_missed }, None)
         });

@@ -26,9 +26,9 @@ pub(super) struct Workers<'scope, 'env, 'a> {
     queued: Receiver<ActiveRun<'a>>,
     performed: Sender<ActiveRun<'a>>,
     heard: Receiver<ActiveRun<'a>>,
-    workers: usize,
+    threads: usize,
     /// Less than [`MAX_WORKERS`] once the system had no thread.
-    max_workers: usize,
+    most_threads: usize,
     /// The number of runs that are in the queue or with a worker.
     unfinished: usize,
     /// The runs whose tasks are futures, and those that wait for a retry.
@@ -40,9 +40,9 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
     /// Returns the workers of a loop, none so far.
     pub(super) fn new(scope: &'scope Scope<'scope, 'env>) -> Self {
         let ((queue, queued), (performed, heard)) = (unbounded(), unbounded());
-        let (workers, max_workers, unfinished) = (0, MAX_WORKERS, 0);
+        let (threads, most_threads, unfinished) = (0, MAX_WORKERS, 0);
         let (awaited, ended) = (AwaitedRuns::default(), Vec::new());
-        Self { scope, queue, queued, performed, heard, workers, max_workers, unfinished, awaited, ended }
+        Self { scope, queue, queued, performed, heard, threads, most_threads, unfinished, awaited, ended }
     }
 
     /// Waits until there is room for some of so many `wanted` runs, or until runs have ended; returns the room. Adds the runs that
@@ -54,7 +54,7 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
             self.hear();
             let patience = self.awaited.look_after();
             // All that the workers can ever perform at once, or none yet.
-            let most = self.max_workers.max(1);
+            let most = self.most_threads.max(1);
             let wanted = wanted.min(most);
             let room = if self.unfinished + wanted <= most { wanted } else { 0 };
             let is_idle = self.unfinished == 0 && self.awaited.is_empty();
@@ -63,14 +63,14 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
             }
             if self.ended.is_empty() {
                 // Without any worker, one after another: a run that has ended is released before the next is performed.
-                if self.max_workers > 0 || !self.perform_here() {
+                if self.most_threads > 0 || !self.perform_here() {
                     self.awaited.hears_within(patience, &self.heard);
                 }
                 continue;
             }
             let now = Clock::system().moment();
             let left = enough.get_or_insert(now.plus(LINGER)).since(now);
-            if self.max_workers == 0 || left.is_zero() || !self.awaited.hears_within(left, &self.heard) {
+            if self.most_threads == 0 || left.is_zero() || !self.awaited.hears_within(left, &self.heard) {
                 break 0;
             }
         };
@@ -91,7 +91,7 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
         }
         self.unfinished += 1;
         let _ = self.queue.send(run); // It has a receiver here.
-        if self.workers < self.unfinished.min(self.max_workers) {
+        if self.threads < self.unfinished.min(self.most_threads) {
             self.start_worker();
         }
     }
@@ -106,9 +106,9 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
             }
         };
         if start_thread(self.scope, "soloist-worker", work) {
-            self.workers += 1;
+            self.threads += 1;
         } else {
-            self.max_workers = self.workers;
+            self.most_threads = self.threads;
         }
     }
 
