@@ -259,7 +259,7 @@ impl RunLogger {
         }
     }
 
-    /// Does the work, and removes the parts that are done.
+    /// Performs the work, and removes the parts that are done.
     fn carry_out(&self, work: &mut LogWork) -> Result<(), MutexError> {
         let done = contain(|| {
             let log = || self.store.mutex.run_log().ok_or_else(no_log);
