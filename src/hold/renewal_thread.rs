@@ -39,12 +39,8 @@ const OVERDUE_AFTER: Duration = Duration::from_secs(5);
 
 /// The renewal thread of one store, on one clock, in one process.
 pub(crate) struct RenewalThread {
-    store: StoreId,
-    /// A store that is gone may have had the identity of another, and a renewal thread that is not gone yet.
     scope: Scope,
     clock: Clock,
-    /// The child of a `fork` has no thread, and needs a renewal thread of its own.
-    pid: u32,
     timer: TimerThread,
     /// Delivers notices, so that renewals don't wait for subscribers.
     delivery: Arc<Delivery>,
@@ -52,31 +48,34 @@ pub(crate) struct RenewalThread {
     pub(crate) dropped_futures: CallPermits,
 }
 
+/// A renewal thread, and what tells it from the others.
+struct KnownThread {
+    store: StoreId,
+    /// A store that is gone may have had the identity of another, and a renewal thread that is not gone yet.
+    scope: Scope,
+    clock: Clock,
+    /// The child of a `fork` has no thread, and needs a renewal thread of its own.
+    pid: u32,
+    thread: Weak<RenewalThread>,
+}
+
 /// All renewal threads of this process, and those of the process that it was forked from.
-static RENEWAL_THREADS: Mutex<Vec<Weak<RenewalThread>>> = Mutex::new(Vec::new());
+static RENEWAL_THREADS: Mutex<Vec<KnownThread>> = Mutex::new(Vec::new());
 
 impl RenewalThread {
     /// Returns the renewal thread of this store. It lives as long as it is referred to, or its thread runs.
     pub(crate) fn of(store: &Store, clock: &Clock) -> Arc<Self> {
-        let pid = process_id::current();
-        let is_it = |renewal_thread: &Arc<Self>| {
-            renewal_thread.store == store.id
-                && renewal_thread.scope == store.scope
-                && renewal_thread.clock.is_same(clock)
-                && renewal_thread.pid == pid
+        let (clock, pid) = (clock.clone(), process_id::current());
+        let is_it = |known: &&KnownThread| {
+            known.store == store.id && known.scope == store.scope && known.pid == pid && known.clock.is_same(&clock)
         };
-        // The last reference to one of these may be here. It is dropped after the lock: that runs the code of observers and stores.
-        let mut found = Vec::new();
-        let mut renewal_threads = RENEWAL_THREADS.lock().unwrap_or_else(PoisonError::into_inner);
-        found.extend(renewal_threads.iter().filter_map(Weak::upgrade));
-        if let Some(renewal_thread) = found.iter().find(|renewal_thread| is_it(renewal_thread)) {
-            return Arc::clone(renewal_thread);
+        let mut known = RENEWAL_THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.iter().filter(is_it).find_map(|known| known.thread.upgrade()) {
+            return found;
         }
         let renewal_thread = Arc::new(Self {
-            store: store.id,
             scope: store.scope,
             clock: clock.clone(),
-            pid,
             timer: TimerThread::new(Plan::default()),
             delivery: Arc::default(),
             #[cfg(feature = "tokio")]
@@ -84,8 +83,9 @@ impl RenewalThread {
         });
         #[cfg(unix)]
         process_exit::register(Arc::downgrade(&renewal_thread) as _);
-        renewal_threads.retain(|renewal_thread| renewal_thread.strong_count() > 0);
-        renewal_threads.push(Arc::downgrade(&renewal_thread));
+        known.retain(|known| known.thread.strong_count() > 0);
+        let thread = Arc::downgrade(&renewal_thread);
+        known.push(KnownThread { store: store.id, scope: store.scope, clock, pid, thread });
         renewal_thread
     }
 
@@ -274,7 +274,7 @@ impl Wake for RenewalThread {
 
 impl fmt::Debug for RenewalThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RenewalThread").field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("RenewalThread").finish_non_exhaustive()
     }
 }
 

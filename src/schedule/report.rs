@@ -163,7 +163,6 @@ pub struct Entry {
 /// assert!(!Verdict::Skipped(SkipReason::Filtered("when".into())).is_failure());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "a box would be one more thing to unpack, and most entries are runs")]
 pub enum Verdict {
     /// It ran here, and ended so.
     Ran(RunOutcome),

@@ -26,7 +26,7 @@ pub(crate) struct AdmittedRun {
     /// How long the store took to decide, if that is observed.
     pub(crate) decided_in: Duration,
     /// The details of its outcome that are known: the wait in the queue, and the error of the store, if the run is unprotected.
-    pub(crate) details: OutcomeDetails,
+    pub(crate) details: Option<Box<OutcomeDetails>>,
 }
 
 /// How many admissions a store is asked for at once, at most.
@@ -141,7 +141,7 @@ fn apply_outage_policy(planned: &PlannedRun<'_>, error: MutexError) -> Result<Ad
     planned.look_for_each_pause()?;
     planned.tell(&Step::Unprotected(&error));
     let details = OutcomeDetails { unprotected: Some(error), ..OutcomeDetails::default() };
-    Ok(AdmittedRun { details, ..begin_run(planned, None, planned.clock.moment()) })
+    Ok(AdmittedRun { details: Some(Box::new(details)), ..begin_run(planned, None, planned.clock.moment()) })
 }
 
 /// Returns the lease and the claim of a run that has not started: `hold_at_least` does not apply to them.
@@ -197,5 +197,5 @@ pub(crate) fn begin_run(planned: &PlannedRun<'_>, grant: Option<Grant>, now: Mom
     }
     let run = Run::new(planned.id.clone(), planned.lateness(), held);
     let held = ReleaseOnDrop::new(Arc::clone(&planned.store.mutex), Arc::clone(run.held()));
-    AdmittedRun { run, held, decided_in: Duration::ZERO, details: OutcomeDetails::default() }
+    AdmittedRun { run, held, decided_in: Duration::ZERO, details: None }
 }

@@ -208,7 +208,7 @@ impl<'a> PlannedRun<'a> {
     /// are returned and not performed here, and neither are the hooks that follow.
     fn perform(&'a self, admitted_run: &mut AdmittedRun) -> RunProgress<'a> {
         let run = &mut admitted_run.run;
-        let details = mem::take(&mut admitted_run.details);
+        let details = admitted_run.details.take();
         let mut outcome = RunOutcome { details, ..RunOutcome::new(Ended::NotStarted, run.fencing_token()) };
         run.tell(&Step::Admitted { token: run.fencing_token(), took: admitted_run.decided_in });
         let watched = self.context.schedule.shutdown.as_ref().map(|shutdown| shutdown.watch(run));
@@ -229,7 +229,7 @@ impl<'a> PlannedRun<'a> {
         } else if !is_backfill {
             let late = self.lateness() + started.since(self.context.began);
             if late >= MINUTE {
-                outcome.details.started_late = Some(late);
+                outcome.details_mut().started_late = Some(late);
             }
         }
         self.history.started(running.clone());
@@ -263,7 +263,7 @@ impl<'a> PlannedRun<'a> {
             Work::Command(command) => {
                 let (fault, exit) = self.run_command(command, run);
                 if exit.is_some() || run.attempt() > 1 {
-                    begun.outcome.details.exit = exit;
+                    begun.outcome.details_mut().exit = exit;
                 }
                 fault
             }
@@ -307,7 +307,7 @@ impl<'a> PlannedRun<'a> {
         match decision {
             Ok(None) => {
                 run.count_attempt();
-                begun.outcome.details.retries = attempt;
+                begun.outcome.details_mut().retries = attempt;
                 self.history.retried(&mut begun.running);
                 run.tell(&Step::AttemptStarted { attempt: run.attempt() });
                 self.attempt(run, begun)
@@ -317,7 +317,7 @@ impl<'a> PlannedRun<'a> {
                 RunProgress::Awaits(Box::new(begun), AwaitedPart::Retry(failed, wait))
             }
             Err(reason) => {
-                begun.outcome.details.no_retry = Some(reason);
+                begun.outcome.details_mut().no_retry = Some(reason);
                 RunProgress::Over(self.end_task(run, begun, Some(failed.fault), failed.ended))
             }
         }
@@ -335,7 +335,7 @@ impl<'a> PlannedRun<'a> {
         if outcome.cancelled.is_some_and(CancelReason::is_for_the_lease)
             || matches!(no_retry, Some(NoRetry::Replaced | NoRetry::Unlocked))
         {
-            outcome.details.asked_to_stop_by = run.held().asked_by().cloned();
+            outcome.details_mut().asked_to_stop_by = run.held().asked_by().cloned();
         }
         let seen = if no_retry.is_none() { ended } else { self.clock.moment() };
         self.note_loss(seen, run, &mut outcome);
@@ -370,9 +370,9 @@ impl<'a> PlannedRun<'a> {
     #[inline]
     fn note_loss(&self, now: Moment, run: &Run, outcome: &mut RunOutcome) {
         if let Some(moment) = run.held().gone_by(now) {
-            outcome.details.lost_at = Some(self.clock.wall_at(moment));
+            outcome.details_mut().lost_at = Some(self.clock.wall_at(moment));
             let fixed = self.event.protection.lease.filter(|lease| lease.renewal == Renewal::Never);
-            outcome.details.fixed_term = fixed.map(|lease| lease.term.get());
+            outcome.details_mut().fixed_term = fixed.map(|lease| lease.term.get());
         }
     }
 
@@ -398,7 +398,7 @@ impl<'a> PlannedRun<'a> {
             Some(HookFailure { hook: Hook::Before, number: at + 1, fault })
         };
         let failure = self.event.before.iter().enumerate().find_map(failed);
-        failure.map(|failure| outcome.details.hook_failures.push(failure)).is_none()
+        failure.map(|failure| outcome.details_mut().hook_failures.push(failure)).is_none()
     }
 
     /// Runs the hooks after the task: each, even if others fail.
@@ -419,7 +419,7 @@ impl<'a> PlannedRun<'a> {
             if wanted && let Err(fault) = attempt(|| (after.call)(run, &outcome)) {
                 let earlier = self.event.after[..at].iter().filter(|earlier| earlier.hook == after.hook).count();
                 let failure = HookFailure { hook: after.hook, number: earlier + 1, fault };
-                outcome.details.hook_failures.push(failure);
+                outcome.details_mut().hook_failures.push(failure);
             }
         }
         if !self.event.after.is_empty() {

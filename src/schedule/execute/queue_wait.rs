@@ -178,7 +178,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let shutdown = planned.context.schedule.shutdown.clone().unwrap_or_default();
         let began = planned.clock.moment();
         let mut admitted = Self { planned, queue, until, shutdown }.wait()?;
-        admitted.details.waited = Some(planned.clock.moment().since(began));
+        admitted.details.get_or_insert_default().waited = Some(planned.clock.moment().since(began));
         Ok(admitted)
     }
 
