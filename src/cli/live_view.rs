@@ -92,7 +92,7 @@ fn print_told(told: &Receiver<ToPrint>, schedule: &Schedule, shutdown: &Shutdown
             is_ending = true;
             print("nothing more starts, and what is at work may finish; Ctrl-C again stops it\n");
         }
-        bottom.draw(&schedule.status_of_leases());
+        bottom.draw(&schedule.status_without_log());
     }
     bottom.give_back();
 }

@@ -35,7 +35,7 @@ use answer::{CommandFailure, USAGE};
 
 use crate::schedule::schedule::Schedule;
 #[cfg(feature = "tokio")]
-use crate::schedule::service::as_futures::on_a_thread::on_a_thread;
+use crate::schedule::service::as_futures::on_a_thread;
 
 /// Runs the command line of a schedule, for a program whose `main` does nothing else, and returns the exit code. `myapp run` is
 /// for cron, `myapp work` for a service. Operators use `list`, `next`, `run-one`, `backfill`, `status`, `log`, `locks`,

@@ -163,7 +163,7 @@ pub(super) fn run_when_free<E>(
         if let Verdict::Ran(outcome) = &mut entry.verdict
             && waited.is_some()
         {
-            outcome.rest_mut().waited = waited;
+            outcome.details_mut().waited = waited;
         }
         let is_taken =
             matches!(entry.verdict(), Verdict::Skipped(SkipReason::Overlapping(_) | SkipReason::Stuck { .. }));

@@ -11,7 +11,7 @@ use super::claim_window::checked_jitter;
 use super::filter::{Environments, Filter, windows_of};
 use super::protection::protection_request::ProtectionRequest;
 use super::retry::Retry;
-use crate::outcome::{hook_failure::Hook, run_outcome::RunOutcome};
+use crate::outcome::{fault::Hook, run_outcome::RunOutcome};
 use crate::store::described_store::Store;
 use crate::task::future_task::Runtime;
 use crate::task::run::Run;

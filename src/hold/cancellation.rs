@@ -14,13 +14,13 @@ use crate::time::{clock::Waiting, clock::moment::Moment};
 impl HeldLease {
     /// Returns the present moment on the clock that the run's deadlines are measured on.
     pub(crate) fn now(&self) -> Moment {
-        self.clock().moment()
+        self.clock.moment()
     }
 
     /// Changes something that threads or tasks of the run wait for, and wakes them.
     pub(crate) fn change<T>(&self, change: impl FnOnce() -> T) {
-        self.signal().change_silently(change);
-        self.signal().wake();
+        self.signal.change_silently(change);
+        self.signal.wake();
     }
 
     /// Sets the time of the task's timeout.
@@ -136,13 +136,13 @@ impl HeldLease {
 
     /// Waits as long as `idle`, which is asked at every change, says for how long at most.
     pub(crate) fn wait_while(&self, idle: impl Fn(Moment, &Waiting) -> Option<Duration>) {
-        self.signal().wait_while(&self.clock().waiting(self.signal()), idle);
+        self.signal.wait_while(&self.clock.waiting(&self.signal), idle);
     }
 
     /// Waits, as a task, until there is a reason to stop. The renewal thread wakes it when the lease is lost.
     pub(crate) fn cancelled(self: &Arc<Self>) -> impl Future<Output = CancelReason> + Send + use<> {
         let this = Arc::clone(self);
-        self.signal().wait_until(move || this.reason_at(this.now()))
+        self.signal.wait_until(move || this.reason_at(this.now()))
     }
 
     /// Returns when there will be a reason to stop, as things are.

@@ -20,13 +20,13 @@ use crate::time::{clock::Clock, clock::moment::Moment};
 /// The lease and the claim of a run or a lease guard, or nothing for a run without protection; and all that ends a run early.
 /// `cancellation.rs` has the functions for that.
 pub(crate) struct HeldLease {
-    clock: Clock,
+    pub(crate) clock: Clock,
     grant: Option<Grant>,
-    granted_at: Moment,
+    pub(crate) granted_at: Moment,
     /// How long the lease is held from the grant on, however soon it is released.
     minimum_hold: Option<Term>,
     /// How long the task takes to stop: it is cancelled so long before the lease ends.
-    stopping: Duration,
+    pub(crate) stopping: Duration,
     /// A [`LeaseState`] as one word.
     state: AtomicU64,
     /// Whether the store said before the deadline that another owner holds the name.
@@ -35,10 +35,10 @@ pub(crate) struct HeldLease {
     /// Whether the store is being asked for a renewal. The signal is locked while this changes.
     is_renewing: AtomicBool,
     /// Wakes the threads and tasks that wait for a change.
-    signal: Arc<Signal>,
+    pub(crate) signal: Arc<Signal>,
     /// `None`: no run holds the lease, or the run is not observed.
-    observed: Option<Box<RunObservers>>,
-    by: HeldBy,
+    pub(crate) observed: Option<Box<RunObservers>>,
+    pub(crate) by: HeldBy,
     /// The thread that runs the task, or [`NO_THREAD`].
     thread: AtomicUsize,
     /// When the task's timeout is over.
@@ -141,20 +141,6 @@ impl HeldLease {
         Self { by: HeldBy::Guard, cancel_is_reported: AtomicBool::new(true), ..held }
     }
 
-    /// Lets these observers see the run.
-    pub(crate) fn observe_by(&mut self, observers: RunObservers) {
-        self.observed = Some(Box::new(observers));
-    }
-
-    /// Allows another run to replace the run.
-    pub(crate) fn allow_replacement(&mut self) {
-        self.by = HeldBy::ReplaceableRun;
-    }
-
-    pub(super) fn by(&self) -> HeldBy {
-        self.by
-    }
-
     /// Returns the id of the run, if it is observed.
     pub(crate) fn observed_run(&self) -> Option<Owner> {
         self.observed.as_ref().map(|observed| observed.owner)
@@ -162,14 +148,6 @@ impl HeldLease {
 
     pub(crate) fn observers(&self) -> &Observers {
         self.observed.as_ref().map_or(&Observers::NONE, |observed| &observed.observers)
-    }
-
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    pub(crate) fn signal(&self) -> &Arc<Signal> {
-        &self.signal
     }
 
     /// Returns the lease as it was granted.
@@ -192,15 +170,6 @@ impl HeldLease {
     /// Returns this process as the holder of the lease.
     pub(crate) fn holder(&self) -> Option<Holder> {
         self.lease().map(|lease| Holder::of(lease, self.clock.wall_at(self.granted_at)))
-    }
-
-    pub(crate) fn stopping(&self) -> Duration {
-        self.stopping
-    }
-
-    #[inline]
-    pub(crate) fn granted_at(&self) -> Moment {
-        self.granted_at
     }
 
     /// Notes that the task runs on this thread from here on: `process::exit` on it releases the lease.

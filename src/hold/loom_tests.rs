@@ -20,7 +20,7 @@ use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting};
 use held_lease::{HeldLease, NO_THREAD};
 use renewal_plan::{Plan, PlannedJob, RenewalAnswers};
-use timer_thread::{Need, TimerThread};
+use timer_thread::TimerThread;
 
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -130,7 +130,7 @@ fn run(timer: &TimerThread, clock: &Clock, mut carry_out: impl FnMut(&Moment)) {
     });
 }
 
-fn add(timer: &TimerThread, due: Moment) -> Need {
+fn add(timer: &TimerThread, due: Moment) -> bool {
     timer.change(|plan| (plan.due.push(due), Some(due))).1
 }
 
@@ -147,13 +147,13 @@ fn a_thread_that_waits_is_woken_for_what_is_due_before_that() {
         let (manual, clock) = clock();
         let timer = Arc::new(TimerThread::new(Plan::default()));
         let (soon, late) = (clock.moment(), clock.moment().plus(HOUR));
-        assert_eq!(add(&timer, late), Need::Thread);
+        assert!(add(&timer, late));
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
             // The first job takes so long that the other is due after it.
             move || run(&timer, &clock, |_| manual.advance(HOUR))
         });
-        assert_eq!(add(&timer, soon), Need::Nobody);
+        assert!(!add(&timer, soon));
         runs.join().expect("it ends when all is done");
         assert_done(&timer, &[soon, late]);
     });
@@ -165,8 +165,8 @@ fn what_is_planned_while_a_job_runs_is_seen_after_it() {
         let (manual, clock) = clock();
         let timer = Arc::new(TimerThread::new(Plan::default()));
         let (now, late) = (clock.moment(), clock.moment().plus(HOUR));
-        assert_eq!(add(&timer, now.minus(MILLISECOND)), Need::Thread);
-        assert_eq!(add(&timer, late), Need::Nobody);
+        assert!(add(&timer, now.minus(MILLISECOND)));
+        assert!(!add(&timer, late));
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
             move || {
@@ -177,7 +177,7 @@ fn what_is_planned_while_a_job_runs_is_seen_after_it() {
                 });
             }
         });
-        assert_eq!(add(&timer, now), Need::Nobody);
+        assert!(!add(&timer, now));
         runs.join().expect("it ends when all is done");
         assert_done(&timer, &[now.minus(MILLISECOND), now, late]);
     });
@@ -189,15 +189,15 @@ fn a_thread_that_was_woken_for_nothing_is_woken_again() {
         let (manual, clock) = clock();
         let timer = Arc::new(TimerThread::new(Plan::default()));
         let (soon, late) = (clock.moment(), clock.moment().plus(HOUR));
-        assert_eq!(add(&timer, late), Need::Thread);
+        assert!(add(&timer, late));
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
             move || run(&timer, &clock, |_| manual.advance(HOUR))
         });
         let called_off = soon.plus(MILLISECOND);
-        assert_eq!(add(&timer, called_off), Need::Nobody);
+        assert!(!add(&timer, called_off));
         let ((), _) = timer.change(|plan| (plan.due.retain(|due| *due != called_off), None));
-        assert_eq!(add(&timer, soon), Need::Nobody);
+        assert!(!add(&timer, soon));
         runs.join().expect("it ends when all is done");
         assert_done(&timer, &[soon, late]);
     });
@@ -209,12 +209,12 @@ fn what_is_planned_while_a_thread_is_about_to_end_is_seen_by_it_or_needs_another
         let (_manual, clock) = clock();
         let timer = Arc::new(TimerThread::new(Plan::default()));
         let now = clock.moment();
-        assert_eq!(add(&timer, now.minus(MILLISECOND)), Need::Thread);
+        assert!(add(&timer, now.minus(MILLISECOND)));
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
             move || run(&timer, &clock, |_| ())
         });
-        if add(&timer, now) == Need::Thread {
+        if add(&timer, now) {
             run(&timer, &clock, |_| ());
         }
         runs.join().expect("it ends when all is done");
@@ -233,8 +233,8 @@ fn of_two_that_plan_something_one_needs_a_thread() {
             move || add(&timer, now.minus(MILLISECOND))
         });
         let mut needs = [add(&timer, now), other.join().expect("it hands in")];
-        needs.sort_unstable_by_key(|need| *need == Need::Thread);
-        assert_eq!(needs, [Need::Nobody, Need::Thread]);
+        needs.sort_unstable();
+        assert_eq!(needs, [false, true]);
         run(&timer, &clock, |_| ());
         assert_done(&timer, &[now.minus(MILLISECOND), now]);
     });
@@ -246,9 +246,9 @@ fn after_a_thread_that_could_not_be_had_another_is_needed() {
         let (_manual, clock) = clock();
         let timer = TimerThread::new(Plan::default());
         let now = clock.moment();
-        assert_eq!(add(&timer, now.minus(MILLISECOND)), Need::Thread);
+        assert!(add(&timer, now.minus(MILLISECOND)));
         timer.thread_failed();
-        assert_eq!(add(&timer, now), Need::Thread);
+        assert!(add(&timer, now));
         run(&timer, &clock, |_| ());
         assert_done(&timer, &[now.minus(MILLISECOND), now]);
     });
@@ -266,7 +266,7 @@ fn a_signal_is_handled_by_a_thread_that_starts_or_falls_asleep() {
         let (_manual, clock) = clock();
         let timer = Arc::new(TimerThread::new(Plan::default()));
         let late = clock.moment().plus(HOUR);
-        assert_eq!(add(&timer, late), Need::Thread);
+        assert!(add(&timer, late));
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
             move || run(&timer, &clock, |_| ())
@@ -283,8 +283,8 @@ fn a_signal_while_a_job_runs_is_handled_after_it() {
         let (_manual, clock) = clock();
         let timer = TimerThread::new(Plan::default());
         let (now, late) = (clock.moment(), clock.moment().plus(HOUR));
-        assert_eq!(add(&timer, now), Need::Thread);
-        assert_eq!(add(&timer, late), Need::Nobody);
+        assert!(add(&timer, now));
+        assert!(!add(&timer, late));
         run(&timer, &clock, |job| {
             if *job == now {
                 timer.signal(1);
@@ -302,7 +302,7 @@ fn a_signal_to_a_thread_that_is_about_to_end_is_not_waited_for_for_ever() {
         let timer = Arc::new(TimerThread::new(Plan::default()));
         let now = clock.moment();
         timer.wait_until_handled(&Waiting::on_the_machine(), Moment::NEVER); // there is nothing to handle
-        assert_eq!(add(&timer, now), Need::Thread);
+        assert!(add(&timer, now));
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
             move || run(&timer, &clock, |_| ())
@@ -320,7 +320,7 @@ fn a_signal_to_a_thread_that_has_nothing_to_do_is_not_waited_for() {
         let (_manual, clock) = clock();
         let timer = TimerThread::new(Plan::default());
         let late = clock.moment().plus(HOUR);
-        assert_eq!(timer.change(|_| ((), Some(late))).1, Need::Thread);
+        assert!(timer.change(|_| ((), Some(late))).1);
         signal(&timer, 1);
     });
 }
@@ -331,7 +331,7 @@ fn two_signals_are_both_handled_and_the_thread_of_one_stays() {
         let (_manual, clock) = clock();
         let timer = Arc::new(TimerThread::new(Plan::default()));
         let late = clock.moment().plus(HOUR);
-        assert_eq!(add(&timer, late), Need::Thread);
+        assert!(add(&timer, late));
         let other = thread::spawn({
             let timer = Arc::clone(&timer);
             move || timer.signal(NO_THREAD)
@@ -403,7 +403,7 @@ fn assert_all_are_woken(expected: CancelReason, happens: fn(&HeldLease, Moment))
 fn a_waiter_is_woken_by_the_loss() {
     assert_all_are_woken(CancelReason::LeaseLost, |run, now| {
         run.lose(now);
-        run.signal().wake(); // as the renewal thread does
+        run.signal.wake(); // as the renewal thread does
     });
 }
 
@@ -421,7 +421,7 @@ fn a_waiter_is_woken_by_the_shutdown() {
 fn a_waiter_is_woken_by_the_end_of_the_run() {
     assert_all_are_woken(CancelReason::LeaseLost, |run, _| {
         let _ = run.begin_release();
-        run.signal().wake(); // as the release does
+        run.signal.wake(); // as the release does
     });
 }
 

@@ -52,7 +52,7 @@ impl ReleaseOnDrop {
         }
         let minimum_hold = self.held.minimum_hold_left();
         let renewed = self.held.begin_release();
-        self.held.signal().wake();
+        self.held.signal.wake();
         let lease = renewed.or_else(|| self.held.lease().cloned())?;
         if minimum_hold.is_some() {
             self.held.wait_for_renewal(lease.deadline());

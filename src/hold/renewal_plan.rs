@@ -25,7 +25,7 @@ use exit_release::ExitRelease;
 /// The leases of one store that this process holds.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// Some were released, and are soon replaced.
+    /// Some were released, and are soon removed.
     leases: Vec<PlannedLease>,
     /// At this many leases, those that were released are removed.
     purge_above: usize,
@@ -68,8 +68,6 @@ struct TaskTimeout {
 struct NextRenewal {
     term: Term,
     due: Moment,
-    /// How long to wait after the next failure, if there was one.
-    pause: Option<Duration>,
 }
 
 impl NextRenewal {
@@ -77,17 +75,14 @@ impl NextRenewal {
     /// are left for failed attempts. The time for stopping does not count.
     #[inline]
     fn after(asked: Moment, term: Term, held: &HeldLease) -> Self {
-        let useful = term.get().saturating_sub(held.stopping());
-        Self { term, due: asked.plus(useful / 3), pause: None }
+        let useful = term.get().saturating_sub(held.stopping);
+        Self { term, due: asked.plus(useful / 3) }
     }
 
     /// Plans the attempt after a failed one: not so soon that it floods a store in trouble, and often enough that the remaining
     /// term has room for a dozen.
     fn retry(&mut self, now: Moment) {
-        let first = || (self.term.get() / 300).clamp(Duration::from_millis(1), Duration::from_millis(200));
-        let pause = self.pause.unwrap_or_else(first);
-        self.due = now.plus(pause);
-        self.pause = Some((pause * 2).min(self.term.get() / 30));
+        self.due = now.plus(self.term.get() / 30);
     }
 }
 
@@ -137,26 +132,18 @@ impl Plan {
         let lease = held.lease()?;
         let granted = lease.deadline().minus(lease.term().get());
         let renewal = (renewal == Renewal::WhileItRuns).then(|| NextRenewal::after(granted, lease.term(), held));
-        let due = renewal.as_ref().map_or(lease.deadline().minus(held.stopping()), |renewal| renewal.due);
-        let look = (held.by() == HeldBy::ReplaceableRun).then(|| held.granted_at().plus(about_a_second()));
+        let due = renewal.as_ref().map_or(lease.deadline().minus(held.stopping), |renewal| renewal.due);
+        let look = (held.by == HeldBy::ReplaceableRun).then(|| held.granted_at.plus(about_a_second()));
         let due = look.map_or(due, |look| look.min(due));
         let held = Arc::clone(held);
         let planned =
             PlannedLease { held, store, renewal, look, is_looked_for: false, waits: false, is_shortened: false };
-        match self.leases.last_mut() {
-            // One run after another needs one place.
-            Some(last) if last.held.was_released() => *last = planned,
-            _ => self.add(planned),
-        }
-        Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due })
-    }
-
-    fn add(&mut self, planned: PlannedLease) {
         if self.leases.len() >= self.purge_above {
             self.leases.retain(|planned| !planned.held.was_released());
             self.purge_above = (self.leases.len() * 2).max(PURGE_NEVER_BELOW);
         }
         self.leases.push(planned);
+        Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due })
     }
 
     /// Returns a handle of the store that a holder of a lease still has.
@@ -315,7 +302,7 @@ impl Plan {
                     held.renewed_until(asked.plus(term.get()), now);
                     if let Some(PlannedLease { renewal, look, is_looked_for, .. }) = planned {
                         *renewal = Some(NextRenewal::after(*asked, *term, held));
-                        if held.by() == HeldBy::Run && !held.is_asked_to_stop() && !*is_looked_for {
+                        if held.by == HeldBy::Run && !held.is_asked_to_stop() && !*is_looked_for {
                             look.get_or_insert(now);
                         }
                     }
@@ -335,7 +322,7 @@ impl Plan {
     pub(super) fn looked(&mut self, is_answered: bool, now: Moment) -> Option<Moment> {
         self.is_looking = false;
         for PlannedLease { held, look, is_looked_for, waits, .. } in &mut self.leases {
-            let again = !is_answered || *waits || held.by() == HeldBy::ReplaceableRun;
+            let again = !is_answered || *waits || held.by == HeldBy::ReplaceableRun;
             if mem::take(is_looked_for) && again && !held.is_asked_to_stop() {
                 *look = Some(now.plus(about_a_second()));
             }

@@ -6,20 +6,19 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use super::held_lease::HeldLease;
 #[cfg(unix)]
 use super::process_exit::{self, EndsWithProcess};
 use super::renewal_plan::{DueRenewals, Plan, PlannedJob, RenewalAnswers};
-use super::timer_thread::{Need, TimerThread};
+use super::timer_thread::TimerThread;
 use crate::base::process_id;
 use crate::base::{catch_panic::contain, threads};
 use crate::lease::{holder::Holder, name::MutexName, request::Lease, store_id::StoreId, term::Renewal};
-use crate::observe::notice::incident::{Incident, ThreadFor};
 use crate::observe::notice::{About, Step};
-use crate::observe::{tell::delivery::Delivery, tell::log};
+use crate::observe::tell::{delivery::Delivery, trace};
 use crate::outcome::run_record::RunId;
 use crate::store::described_store::Store;
 use crate::store::event_mutex::held::Names;
@@ -28,11 +27,11 @@ use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
 #[cfg(feature = "tokio")]
-mod dropped_futures;
+pub(crate) mod call_permits;
 mod renewal_notices;
 
 #[cfg(feature = "tokio")]
-use dropped_futures::DroppedFutures;
+use call_permits::CallPermits;
 use renewal_notices::by_schedule;
 
 /// How long after its timeout a task may take to stop before a warning is logged.
@@ -40,53 +39,53 @@ const OVERDUE_AFTER: Duration = Duration::from_secs(5);
 
 /// The renewal thread of one store, on one clock, in one process.
 pub(crate) struct RenewalThread {
+    scope: Scope,
+    clock: Clock,
+    timer: TimerThread,
+    /// Delivers notices, so that renewals don't wait for subscribers.
+    delivery: Arc<Delivery>,
+    #[cfg(feature = "tokio")]
+    pub(crate) dropped_futures: CallPermits,
+}
+
+/// A renewal thread, and what tells it from the others.
+struct KnownThread {
     store: StoreId,
     /// A store that is gone may have had the identity of another, and a renewal thread that is not gone yet.
     scope: Scope,
     clock: Clock,
     /// The child of a `fork` has no thread, and needs a renewal thread of its own.
     pid: u32,
-    timer: TimerThread,
-    /// Delivers notices, so that renewals don't wait for subscribers.
-    delivery: Arc<Delivery>,
-    #[cfg(feature = "tokio")]
-    pub(crate) dropped_futures: Arc<DroppedFutures>,
+    thread: Weak<RenewalThread>,
 }
 
 /// All renewal threads of this process, and those of the process that it was forked from.
-static RENEWAL_THREADS: Mutex<Vec<Weak<RenewalThread>>> = Mutex::new(Vec::new());
+static RENEWAL_THREADS: Mutex<Vec<KnownThread>> = Mutex::new(Vec::new());
 
 impl RenewalThread {
     /// Returns the renewal thread of this store. It lives as long as it is referred to, or its thread runs.
     pub(crate) fn of(store: &Store, clock: &Clock) -> Arc<Self> {
-        let pid = process_id::current();
-        let is_it = |renewal_thread: &Arc<Self>| {
-            renewal_thread.store == store.id
-                && renewal_thread.scope == store.scope
-                && renewal_thread.clock.is_same(clock)
-                && renewal_thread.pid == pid
+        let (clock, pid) = (clock.clone(), process_id::current());
+        let is_it = |known: &&KnownThread| {
+            known.store == store.id && known.scope == store.scope && known.pid == pid && known.clock.is_same(&clock)
         };
-        // The last reference to one of these may be here. It is dropped after the lock: that runs the code of observers and stores.
-        let mut found = Vec::new();
-        let mut renewal_threads = RENEWAL_THREADS.lock().unwrap_or_else(PoisonError::into_inner);
-        found.extend(renewal_threads.iter().filter_map(Weak::upgrade));
-        if let Some(renewal_thread) = found.iter().find(|renewal_thread| is_it(renewal_thread)) {
-            return Arc::clone(renewal_thread);
+        let mut known = RENEWAL_THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.iter().filter(is_it).find_map(|known| known.thread.upgrade()) {
+            return found;
         }
         let renewal_thread = Arc::new(Self {
-            store: store.id,
             scope: store.scope,
             clock: clock.clone(),
-            pid,
             timer: TimerThread::new(Plan::default()),
             delivery: Arc::default(),
             #[cfg(feature = "tokio")]
-            dropped_futures: Arc::default(),
+            dropped_futures: CallPermits::default(),
         });
         #[cfg(unix)]
         process_exit::register(Arc::downgrade(&renewal_thread) as _);
-        renewal_threads.retain(|renewal_thread| renewal_thread.strong_count() > 0);
-        renewal_threads.push(Arc::downgrade(&renewal_thread));
+        known.retain(|known| known.thread.strong_count() > 0);
+        let thread = Arc::downgrade(&renewal_thread);
+        known.push(KnownThread { store: store.id, scope: store.scope, clock, pid, thread });
         renewal_thread
     }
 
@@ -101,8 +100,8 @@ impl RenewalThread {
         // A store in the memory of this process is lost only with the leases.
         let may_forget = self.scope != Scope::Process && renewal == Renewal::WhileItRuns;
         let name = held.lease().map(Lease::name).filter(|_| may_forget);
-        self.change(|plan| match name.and_then(|name| plan.doubt(name, held.granted_at())) {
-            Some(first) => (Err(first), Some(held.granted_at())),
+        self.change(|plan| match name.and_then(|name| plan.doubt(name, held.granted_at)) {
+            Some(first) => (Err(first), Some(held.granted_at)),
             None => (Ok(()), plan.keep(held, Arc::downgrade(&store.mutex), renewal)),
         })
     }
@@ -130,8 +129,8 @@ impl RenewalThread {
     }
 
     fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut Plan) -> (T, Option<Moment>)) -> T {
-        let (changed, need) = self.timer.change(change);
-        if need == Need::Thread {
+        let (changed, needs_thread) = self.timer.change(change);
+        if needs_thread {
             self.start();
         }
         changed
@@ -143,9 +142,8 @@ impl RenewalThread {
             renewal_thread.timer.run(waiting, |job| renewal_thread.carry_out(job));
         };
         if let Err(error) = self.start_thread("soloist-renewal", run) {
-            for purpose in [ThreadFor::Renewals, ThreadFor::RequestsToStop] {
-                log(&Incident::NoThread(purpose, &error));
-            }
+            trace::no_thread("renewals", "leases end with their terms", &error);
+            log_no_requests(&error);
             self.timer.thread_failed();
         }
     }
@@ -172,7 +170,7 @@ impl RenewalThread {
                 }
             }
             PlannedJob::Cancel(cancelled) => cancelled.iter().for_each(|held| {
-                held.signal().wake();
+                held.signal.wake();
                 // A timeout that is not observed is logged by the run's own thread, within its span.
                 if held.is_lost() || held.observers().is_any() {
                     self.post_reason(held);
@@ -193,8 +191,7 @@ impl RenewalThread {
                     renewal_thread.looked(is_answered);
                 };
                 if let Err(error) = self.start_thread("soloist-stop", look) {
-                    let log_it = move |_| log(&Incident::NoThread(ThreadFor::RequestsToStop, &error));
-                    self.delivery.post(self.clock.now(), log_it);
+                    self.delivery.post(self.clock.now(), move |_| log_no_requests(&error));
                     self.looked(false);
                 }
             }
@@ -252,6 +249,10 @@ impl RenewalThread {
     }
 }
 
+fn log_no_requests(error: &io::Error) {
+    trace::no_thread("requests to stop", "runs are not asked to stop", error);
+}
+
 #[cfg(unix)]
 impl EndsWithProcess for RenewalThread {
     fn begin(&self, by: usize) {
@@ -271,22 +272,7 @@ impl Wake for RenewalThread {
 
 impl fmt::Debug for RenewalThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RenewalThread").field("store", &self.store).finish_non_exhaustive()
-    }
-}
-
-/// The renewal threads of one tick. A tick mostly has one store, so the first renewal thread is remembered.
-#[derive(Default)]
-pub(crate) struct RenewalThreads {
-    first: OnceLock<Arc<RenewalThread>>,
-}
-
-impl RenewalThreads {
-    /// Calls `with` with the renewal thread of this store.
-    #[inline]
-    pub(crate) fn with<T>(&self, store: &Store, clock: &Clock, with: impl FnOnce(&Arc<RenewalThread>) -> T) -> T {
-        let first = self.first.get_or_init(|| RenewalThread::of(store, clock));
-        if first.store == store.id { with(first) } else { with(&RenewalThread::of(store, clock)) }
+        f.debug_struct("RenewalThread").finish_non_exhaustive()
     }
 }
 
@@ -312,11 +298,11 @@ mod tests {
         let id = RunId { event: "reports".into(), occurrence: chrono::DateTime::UNIX_EPOCH, is_backfill: false };
         let due =
             |plan: &mut Plan| (plan.add_timeout(&held, &id, Moment::BEGINNING, Moment::NEVER), Some(Moment::BEGINNING));
-        assert_eq!(timer.change(due).1, Need::Thread);
-        assert_eq!(timer.change(due).1, Need::Nobody, "there is one");
+        assert!(timer.change(due).1);
+        assert!(!timer.change(due).1, "there is one");
         let run = || timer.run(Waiting::on_the_machine(), |_| panic!("it can't go on"));
         catch_unwind(AssertUnwindSafe(run)).unwrap_err();
-        assert_eq!(timer.change(due).1, Need::Thread);
+        assert!(timer.change(due).1);
     }
 
     struct Woken(Sender<()>);

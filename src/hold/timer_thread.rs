@@ -44,15 +44,6 @@ struct Signals {
     handled: u64,
 }
 
-/// Says whether a thread has to be started.
-#[must_use = "without a thread no job is done"]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
-    Nobody,
-    /// A thread that calls [`TimerThread::run`].
-    Thread,
-}
-
 impl TimerThread {
     pub(super) fn new(plan: Plan) -> Self {
         Self {
@@ -64,23 +55,25 @@ impl TimerThread {
         }
     }
 
-    /// Changes the plan. `change` says when there is something to do because of it, if ever.
+    /// Changes the plan. `change` says when there is something to do because of it, if ever. Also returns whether a thread has to be
+    /// started, which calls [`run`](Self::run).
     #[inline]
-    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Plan) -> (T, Option<Moment>)) -> (T, Need) {
+    #[must_use = "without a thread no job is done"]
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Plan) -> (T, Option<Moment>)) -> (T, bool) {
         let mut state = self.state();
         let (changed, due) = change(&mut state.plan);
-        let Some(due) = due else { return (changed, Need::Nobody) };
+        let Some(due) = due else { return (changed, false) };
         if !self.has_thread.load(Ordering::Relaxed) {
             self.has_thread.store(true, Ordering::Relaxed);
             state.wakes_at = due;
-            return (changed, Need::Thread);
+            return (changed, true);
         }
         if due < state.wakes_at {
             state.wakes_at = due;
             state.thread.iter().for_each(Waiting::is_needed);
             self.wake();
         }
-        (changed, Need::Nobody)
+        (changed, false)
     }
 
     /// Notes that the thread could not be started, or panics.

@@ -10,14 +10,12 @@ use super::tell::delivery::Posted;
 use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, owner::Owner, token::FencingToken};
 use crate::outcome::cancel::CancelReason;
-use crate::outcome::fault::Fault;
+use crate::outcome::fault::{Fault, HookFailure};
 use crate::outcome::release::Release;
+use crate::outcome::run_outcome::RunOutcome;
 use crate::outcome::run_record::RunId;
 use crate::outcome::skip_reason::SkipReason;
-use crate::outcome::{hook_failure::HookFailure, run_outcome::RunOutcome};
 use crate::time::clock::Clock;
-
-pub(crate) mod incident;
 
 /// A notice of one step of a schedule, which its [observers](crate::Schedule::observe) receive.
 ///

@@ -3,7 +3,6 @@
 pub(crate) mod cancel;
 pub(crate) mod command_exit;
 pub(crate) mod fault;
-pub(crate) mod hook_failure;
 pub(crate) mod no_retry;
 pub(crate) mod paused;
 pub(crate) mod release;

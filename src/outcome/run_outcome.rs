@@ -9,8 +9,7 @@ use chrono::{DateTime, Utc};
 
 use super::cancel::CancelReason;
 use super::command_exit::{CommandExit, Exited, KeptOutput};
-use super::fault::Fault;
-use super::hook_failure::{Hook, HookFailure};
+use super::fault::{Fault, Hook, HookFailure};
 use super::no_retry::NoRetry;
 use super::release::Release;
 use super::run_record::outcome_kind::OutcomeKind;
@@ -43,12 +42,12 @@ pub struct RunOutcome {
     pub(crate) token: Option<FencingToken>,
     pub(crate) release: Option<Release>,
     /// Boxed, because most runs have none of these fields, and a report has many outcomes.
-    pub(crate) rest: Option<Box<RestOfOutcome>>,
+    pub(crate) details: Option<Box<OutcomeDetails>>,
 }
 
 /// The fields that few outcomes have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RestOfOutcome {
+pub(crate) struct OutcomeDetails {
     pub(crate) asked_to_stop_by: Option<Holder>,
     pub(crate) hook_failures: Vec<HookFailure>,
     pub(crate) lost_at: Option<DateTime<Utc>>,
@@ -66,12 +65,12 @@ pub(crate) struct RestOfOutcome {
 impl RunOutcome {
     /// Returns an outcome without details.
     pub(crate) fn new(ended: Ended, token: Option<FencingToken>) -> Self {
-        Self { ended, took: Duration::ZERO, cancelled: None, token, release: None, rest: None }
+        Self { ended, took: Duration::ZERO, cancelled: None, token, release: None, details: None }
     }
 
     /// Returns the fields that few outcomes have, to change them.
-    pub(crate) fn rest_mut(&mut self) -> &mut RestOfOutcome {
-        self.rest.get_or_insert_default()
+    pub(crate) fn details_mut(&mut self) -> &mut OutcomeDetails {
+        self.details.get_or_insert_default()
     }
 
     /// Returns how the task ended.
@@ -105,7 +104,7 @@ impl RunOutcome {
             _ => false,
         };
         !(self.is_success() || stopped_for_the_lease())
-            || self.rest.as_ref().is_some_and(|rest| rest.is_failure())
+            || self.details.as_ref().is_some_and(|details| details.is_failure())
             || self.release.as_ref().is_some_and(Release::is_failure)
     }
 
@@ -113,14 +112,14 @@ impl RunOutcome {
     pub fn attempts(&self) -> u32 {
         match self.ended {
             Ended::NotStarted => 0,
-            _ => 1 + self.rest.as_ref().map_or(0, |rest| rest.retries),
+            _ => 1 + self.details.as_ref().map_or(0, |details| details.retries),
         }
     }
 
     /// Returns why the task was not started again after its failure, although the event has a [retry](crate::Event::retry) and
     /// attempts were left.
     pub fn no_retry(&self) -> Option<NoRetry> {
-        self.rest.as_ref()?.no_retry
+        self.details.as_ref()?.no_retry
     }
 
     /// Returns how long the task took, without its hooks; with [retries](crate::Event::retry), from the start of the first
@@ -132,13 +131,13 @@ impl RunOutcome {
     /// Returns how long after its occurrence the task started, if that was a minute or more: it waited for events before it in the
     /// foreground, for a free thread, or in its queue. `None` for a missed occurrence: see [`Entry::missed_by`](crate::Entry::missed_by).
     pub fn started_late(&self) -> Option<Duration> {
-        self.rest.as_ref()?.started_late
+        self.details.as_ref()?.started_late
     }
 
     /// Returns how long the run waited for the run before it: in the [queue](crate::Event::on_overlap) of its event, or with `--wait`
     /// on the command line. `None`: it did not wait.
     pub fn waited(&self) -> Option<Duration> {
-        self.rest.as_ref()?.waited
+        self.details.as_ref()?.waited
     }
 
     /// Returns why the run was cancelled, if it was cancelled while the task was running. A task that then returned without an
@@ -151,7 +150,7 @@ impl RunOutcome {
     /// [`Overlap::Replace`](crate::Overlap::Replace), or it is the operator's process that [frees](CancelReason::Unlocked) the
     /// lease.
     pub fn asked_to_stop_by(&self) -> Option<&Holder> {
-        self.rest.as_ref()?.asked_to_stop_by.as_ref()
+        self.details.as_ref()?.asked_to_stop_by.as_ref()
     }
 
     /// Returns the fencing token of the run. `None`: the event has no protection, or the run was
@@ -162,7 +161,7 @@ impl RunOutcome {
 
     /// Returns the failures of hooks so far, in the order of their runs.
     pub fn hook_failures(&self) -> &[HookFailure] {
-        self.rest.as_ref().map_or(&[], |rest| &rest.hook_failures)
+        self.details.as_ref().map_or(&[], |details| &details.hook_failures)
     }
 
     /// Returns when the lease was lost, if it was lost while the task or its hooks were running:
@@ -173,31 +172,31 @@ impl RunOutcome {
     /// - The store answered that the run no longer held the lease, because an operator broke it or the store lost its data. The
     ///   time is that of the answer, and another run may have been admitted since the last renewal.
     pub fn lease_lost_at(&self) -> Option<DateTime<Utc>> {
-        self.rest.as_ref()?.lost_at
+        self.details.as_ref()?.lost_at
     }
 
     /// Returns why the run was unprotected, if it was: the store gave no decision, and the event has
     /// [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected).
     pub fn unprotected(&self) -> Option<&MutexError> {
-        self.rest.as_ref()?.unprotected.as_ref()
+        self.details.as_ref()?.unprotected.as_ref()
     }
 
     /// Returns the exit code of the command, or the signal that ended it, also after the command was
     /// [cancelled](crate::CancelReason). `None`: the task is no command, or the command was not started.
     pub fn exit_status(&self) -> Option<ExitStatus> {
-        self.rest.as_ref()?.exit.as_ref().map(|exit| exit.status)
+        self.details.as_ref()?.exit.as_ref().map(|exit| exit.status)
     }
 
     /// Returns the last bytes of the command's output: as many as [`Output::Keep`](crate::Output::Keep) says, or the last 16 KiB that
     /// this run wrote to the file of [`Output::File`](crate::Output::File) or [`Output::Append`](crate::Output::Append). `None`: the
     /// event has another output, or the file is a pipe or a device, or can't be read.
     pub fn output(&self) -> Option<&KeptOutput> {
-        self.rest.as_ref()?.exit.as_ref()?.output.as_ref()
+        self.details.as_ref()?.exit.as_ref()?.output.as_ref()
     }
 
     /// Returns the file that the command wrote to.
     pub fn output_file(&self) -> Option<&Path> {
-        self.rest.as_ref()?.exit.as_ref()?.file.as_deref()
+        self.details.as_ref()?.exit.as_ref()?.file.as_deref()
     }
 
     /// Returns the result of the release. `None`: the run has no lease, or the caller is a hook, which runs before the release.
@@ -240,7 +239,7 @@ impl RunOutcome {
     }
 }
 
-impl RestOfOutcome {
+impl OutcomeDetails {
     fn is_failure(&self) -> bool {
         !self.hook_failures.is_empty() || self.lost_at.is_some() || self.unprotected.is_some()
     }
@@ -319,7 +318,7 @@ impl fmt::Display for Reading<'_, RunOutcome> {
             add(&format_args!("unprotected, because the store gave no decision: {}", Chain(error)))?;
         }
         if let Some(at) = outcome.lease_lost_at() {
-            match outcome.rest.as_ref().and_then(|rest| rest.fixed_term) {
+            match outcome.details.as_ref().and_then(|details| details.fixed_term) {
                 None => add(&format_args!("the lease was lost at {}", time(at)))?,
                 Some(term) => add(&format_args!(
                     "the lease was lost at {}, because `without_overlapping_for({})` is a fixed term: use \
@@ -433,9 +432,9 @@ mod tests {
         let (limit, status) = (Duration::from_secs(30), ExitStatus::from_raw(3 << 8));
         let fault = Some(Fault::Exited(status));
         let outcome = RunOutcome {
-            rest: Some(Box::new(RestOfOutcome {
+            details: Some(Box::new(OutcomeDetails {
                 exit: Some(CommandExit { status, output: None, file: None }),
-                ..RestOfOutcome::default()
+                ..OutcomeDetails::default()
             })),
             took: limit,
             ..RunOutcome::new(Ended::TimedOut { limit, fault }, None)
@@ -450,9 +449,9 @@ mod tests {
             took: Duration::from_millis(12),
             cancelled: None,
             token: None,
-            rest: Some(Box::new(RestOfOutcome {
+            details: Some(Box::new(OutcomeDetails {
                 hook_failures: vec![HookFailure { hook: Hook::Then, number: 2, fault: Fault::Panicked("gone".into()) }],
-                ..RestOfOutcome::default()
+                ..OutcomeDetails::default()
             })),
             release: Some(Release::Failed(MutexError::unavailable("forget lease/reports", "timed out"))),
         };

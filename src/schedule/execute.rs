@@ -35,7 +35,6 @@ use crate::task::{runtime, work::Work};
 mod awaited_runs;
 mod in_background;
 mod in_order;
-mod lease_wait;
 mod one_run;
 mod queue_wait;
 mod retry_wait;

@@ -26,8 +26,7 @@ pub(crate) struct EventHistory(Mutex<SeenRuns>);
 struct SeenRuns {
     running: Vec<RunningNow>,
     last: Option<LastRun>,
-    /// The last successful run, unless that is `last`.
-    success_before: Option<LastRun>,
+    last_success: Option<LastRun>,
     /// How many in a row have failed, up to now. A cancelled run does not count.
     failures: u32,
     last_skip: Option<LastSkip>,
@@ -116,18 +115,6 @@ pub struct LastSkip {
     pub reason: SkipReason,
 }
 
-impl SeenRuns {
-    fn last_success(&self) -> Option<&LastRun> {
-        self.last.as_ref().filter(|run| run.is_success()).or(self.success_before.as_ref())
-    }
-}
-
-impl LastRun {
-    fn is_success(&self) -> bool {
-        self.result == OutcomeKind::Succeeded
-    }
-}
-
 impl EventHistory {
     #[inline]
     pub(crate) fn started(&self, run: RunningNow) {
@@ -157,16 +144,11 @@ impl EventHistory {
             seen.running.swap_remove(at);
         }
         match result {
-            OutcomeKind::Succeeded => seen.failures = 0,
+            OutcomeKind::Succeeded => (seen.failures, seen.last_success) = (0, Some(ended.clone())),
             OutcomeKind::Cancelled => {}
             _ => seen.failures += 1,
         }
-        let before = seen.last.replace(ended);
-        if result != OutcomeKind::Succeeded
-            && let Some(success) = before.filter(LastRun::is_success)
-        {
-            seen.success_before = Some(success);
-        }
+        seen.last = Some(ended);
     }
 
     pub(crate) fn skipped(&self, skip: LastSkip) {

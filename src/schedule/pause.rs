@@ -4,7 +4,6 @@ use chrono::{DateTime, Utc};
 
 pub(crate) mod pause_check;
 pub(crate) mod pause_error;
-mod pause_on_failure;
 mod pauser;
 
 use pause_error::PauseError;
@@ -172,7 +171,6 @@ impl Schedule {
     }
 
     fn pauser(&self, mark: MutexName) -> Pauser {
-        let (store, clock, observers) = (self.store.clone(), self.clock.clone(), self.observers.clone());
-        Pauser { store, clock, observers, mark, label: self.label.clone() }
+        Pauser { schedule: self.clone(), mark }
     }
 }

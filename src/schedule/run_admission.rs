@@ -9,11 +9,11 @@ use crate::base::error::MutexError;
 use crate::event::catch_up::Missed;
 use crate::event::filter::{Filter, named};
 use crate::event::protection::OutagePolicy;
-use crate::hold::held_lease::HeldLease;
+use crate::hold::held_lease::{HeldBy, HeldLease};
 use crate::hold::release_on_drop::ReleaseOnDrop;
 use crate::lease::{name::MutexName, owner::Owner, request::Lease};
 use crate::observe::notice::Step;
-use crate::outcome::skip_reason::SkipReason;
+use crate::outcome::{run_outcome::OutcomeDetails, skip_reason::SkipReason};
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::batch::Batch;
 use crate::task::run::Run;
@@ -23,12 +23,10 @@ use crate::time::clock::moment::Moment;
 pub(crate) struct AdmittedRun {
     pub(crate) run: Run,
     pub(crate) held: ReleaseOnDrop,
-    /// Set if it runs without its protection: the error of the store, which the event's outage policy ignores.
-    pub(crate) unprotected: Option<MutexError>,
     /// How long the store took to decide, if that is observed.
     pub(crate) decided_in: Duration,
-    /// How long the run waited in the queue of its event, if it did.
-    pub(crate) waited: Option<Duration>,
+    /// The details of its outcome that are known: the wait in the queue, and the error of the store, if the run is unprotected.
+    pub(crate) details: Option<Box<OutcomeDetails>>,
 }
 
 /// How many admissions a store is asked for at once, at most.
@@ -70,7 +68,7 @@ pub(super) fn add_admissions_unless(
     refuse_without_store(planned)?;
     let now = planned.clock.moment();
     refuse_late_claims(planned, now)?;
-    let occurrence = (!planned.is_by_hand()).then(|| planned.occurrence());
+    let occurrence = (!planned.is_by_hand()).then_some(planned.id.occurrence);
     let label = planned.label();
     planned.event.protection.each_admission(occurrence, planned.claim(), label.as_ref(), now, |admission| {
         batch.admit(names.iter().cloned().fold(planned.unless_paused(admission), Admission::unless));
@@ -137,12 +135,13 @@ pub(crate) fn decide(
 /// Decides by the event's outage policy whether it runs although the store gave no decision.
 fn apply_outage_policy(planned: &PlannedRun<'_>, error: MutexError) -> Result<AdmittedRun, SkipReason> {
     // A backfill can wait for the store.
-    if planned.event.protection.on_outage != OutagePolicy::RunUnprotected || planned.is_backfill() {
+    if planned.event.protection.on_outage != OutagePolicy::RunUnprotected || planned.id.is_backfill {
         return Err(SkipReason::StoreUnavailable(error));
     }
     planned.look_for_each_pause()?;
     planned.tell(&Step::Unprotected(&error));
-    Ok(AdmittedRun { unprotected: Some(error), ..begin_run(planned, None, planned.clock.moment()) })
+    let details = OutcomeDetails { unprotected: Some(error), ..OutcomeDetails::default() };
+    Ok(AdmittedRun { details: Some(Box::new(details)), ..begin_run(planned, None, planned.clock.moment()) })
 }
 
 /// Returns the lease and the claim of a run that has not started: `hold_at_least` does not apply to them.
@@ -165,7 +164,7 @@ fn accept_grant(
     let admitted_run = begin_run(planned, Some(grant), now);
     let held = admitted_run.run.held();
     let Some(terms) = planned.event.protection.lease else { return Ok(admitted_run) };
-    if held.lease().is_some() && held.deadline_at(held.granted_at()).is_none() {
+    if held.lease().is_some() && held.deadline_at(held.granted_at).is_none() {
         let error = MutexError::granted_too_late(format!("admit {}", planned.event.protection.mutex));
         let decision = apply_outage_policy(planned, error);
         // If it runs without a lease, its claim still counts for the other servers.
@@ -174,10 +173,7 @@ fn accept_grant(
         not_started(admitted_run).filter(|lease| !is_used(lease)).for_each(|lease| unused.release(lease));
         return decision;
     }
-    let kept = planned
-        .context
-        .renewal_threads
-        .with(planned.store, planned.clock, |renewal_thread| renewal_thread.keep(planned.store, held, terms.renewal));
+    let kept = planned.renewal_thread().keep(planned.store, held, terms.renewal);
     match kept {
         Ok(()) => Ok(admitted_run),
         Err(holder) => {
@@ -193,13 +189,13 @@ pub(crate) fn begin_run(planned: &PlannedRun<'_>, grant: Option<Grant>, now: Mom
     let stopping = planned.event.work.stopping();
     let mut held = HeldLease::new(planned.clock.clone(), grant, now, at_least, stopping);
     if planned.event.protection.is_replaceable() {
-        held.allow_replacement();
+        held.by = HeldBy::ReplaceableRun;
     }
     if planned.context.schedule.observers.is_any() {
         let owner = held.owner().unwrap_or_else(Owner::unique);
-        held.observe_by(planned.observers(owner));
+        held.observed = Some(Box::new(planned.observers(owner)));
     }
-    let run = Run::new(planned.run_id(), planned.lateness(), held);
+    let run = Run::new(planned.id.clone(), planned.lateness(), held);
     let held = ReleaseOnDrop::new(Arc::clone(&planned.store.mutex), Arc::clone(run.held()));
-    AdmittedRun { run, held, unprotected: None, decided_in: Duration::ZERO, waited: None }
+    AdmittedRun { run, held, decided_in: Duration::ZERO, details: None }
 }

@@ -1,6 +1,8 @@
 //! One tick, `run_due`: plans which events run, runs them, and reports. And one run by hand, `run_event`.
 
 use std::ptr;
+#[cfg(feature = "cli")]
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -22,11 +24,8 @@ use crate::event::catch_up::Missed;
 #[cfg(feature = "cli")]
 use crate::event::definition::Definition;
 use crate::event::protection::claim::CLAIM_MARGIN;
-use crate::observe::{
-    notice::incident::{Incident, MOST_COUNTED},
-    notice::{About, Step},
-};
-use crate::observe::{tell::log, tell::trace::TraceSpan};
+use crate::observe::notice::{About, Step};
+use crate::observe::tell::trace;
 use crate::outcome::skip_reason::SkipReason;
 use crate::time::{tick::Tick, zone::Zone};
 
@@ -54,7 +53,7 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run_due(&self, now: DateTime<Utc>) -> Report {
-        let report = self.tick(&self.registry().plan_tick(now, DateTime::<Utc>::MIN_UTC));
+        let report = self.tick(&self.registry().plan_tick(now, DateTime::<Utc>::MIN_UTC), None);
         self.finish_run_log();
         report
     }
@@ -91,7 +90,7 @@ impl Schedule {
             let next = since + instant;
             let until = now.min(Tick::at(next, &Zone::UTC).next_minute() - instant).max(next);
             let plan = registry.plan_tick(until, since).carried_out_at(now);
-            entries.extend(self.tick(&plan).into_entries());
+            entries.extend(self.tick(&plan, None).into_entries());
             since = until;
         }
         self.finish_run_log();
@@ -100,8 +99,8 @@ impl Schedule {
 
     /// Logs that there was no tick between these times, with the number of occurrences.
     pub(super) fn log_missed_minutes(&self, after: DateTime<Utc>, until: DateTime<Utc>) {
-        let occurrences = self.due_between(after + TimeDelta::nanoseconds(1)..until).take(MOST_COUNTED).count();
-        log(&Incident::MinutesMissed { after, until, occurrences });
+        let occurrences = self.due_between(after + TimeDelta::nanoseconds(1)..until).take(trace::MOST_COUNTED).count();
+        trace::minutes_missed(after, until, occurrences);
     }
 
     /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs even if
@@ -149,7 +148,14 @@ impl Schedule {
     pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
         let (registry, due) = (self.registry(), self.last_due(name, now)?);
         let event = registry.index_of(name)?;
-        let report = due.map(|due| self.tick(&TickPlan { now, ..registry.plan_one(event, due) }));
+        let report = due.map(|due| {
+            let Definition { timetable, catch_up, .. } = &*registry.events[event];
+            if let Some(catch_up) = catch_up {
+                catch_up.begin(due);
+            }
+            let (due, maybe_missed) = (vec![(event, timetable.tick(due, due))], Vec::new());
+            self.tick(&TickPlan { registry: Arc::clone(&registry), now, due, maybe_missed }, None)
+        });
         self.finish_run_log();
         Ok(report.and_then(|report| report.into_entries().pop()))
     }
@@ -212,17 +218,8 @@ impl Schedule {
         }
     }
 
-    /// Runs all that is planned, and hands the report to `on_report`.
-    pub(super) fn tick(&self, plan: &TickPlan) -> Report {
-        self.carry_out(plan, None)
-    }
-
-    /// Skips all that is due for one reason, and hands the report to `on_report`.
-    pub(super) fn refuse(&self, plan: &TickPlan, reason: &SkipReason) -> Report {
-        self.carry_out(plan, Some(reason))
-    }
-
-    fn carry_out(&self, plan: &TickPlan, refusal: Option<&SkipReason>) -> Report {
+    /// Runs all that is planned, or skips it for one reason, and hands the report to `on_report`.
+    pub(super) fn tick(&self, plan: &TickPlan, refusal: Option<&SkipReason>) -> Report {
         if plan.is_empty() {
             return Report::new(plan.now, Vec::new(), self.shutdown.as_ref());
         }
@@ -230,7 +227,7 @@ impl Schedule {
         if let Some(call) = self.on_report.as_ref().filter(|_| !report.entries().is_empty())
             && let Err(message) = contain(|| call(&report))
         {
-            log(&Incident::ReportNotDelivered(&message));
+            trace::report_not_delivered(&message);
         }
         report
     }
@@ -238,7 +235,7 @@ impl Schedule {
     fn run_plan(&self, plan: &TickPlan, refusal: Option<&SkipReason>) -> Report {
         let TickPlan { registry, now, due, maybe_missed } = plan;
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
-        let span = TraceSpan::of_tick(*now, due.len());
+        let span = trace::TraceSpan::of_tick(*now, due.len());
         let _in_span = span.enter();
         let context = TickContext { now: *now, ..TickContext::new(self, registry, StartedBy::Timetable) };
         let planned_runs = due.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, &context));
@@ -260,7 +257,7 @@ impl Schedule {
             pauses.watch(planned_runs.iter().filter_map(PlannedRun::own_pause_to_read).cloned().collect());
         }
         self.tell_begin();
-        for planned in planned_runs.iter().filter(|_| self.observers.receive_all_steps()) {
+        for planned in &planned_runs {
             planned.tell(&Step::Due { late: planned.lateness(), missed: planned.missed.is_some() });
         }
         match refusal {
@@ -282,7 +279,7 @@ impl Schedule {
             let of_event = candidates.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, context)).collect();
             planned_runs.extend(check_missed(of_event).into_iter().map(|missed| (candidates[0].0, missed)));
         }
-        planned_runs.sort_by_key(|(event, planned)| (*event, planned.occurrence()));
+        planned_runs.sort_by_key(|(event, planned)| (*event, planned.id.occurrence));
         planned_runs.into_iter().map(|(_, planned)| planned).collect()
     }
 }

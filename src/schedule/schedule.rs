@@ -1,16 +1,16 @@
 //! The type `Schedule`: its settings, and the fields that all of this folder works with.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-#[cfg(feature = "tokio")]
-use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
 
 use super::history::run_logger::RunLogger;
 use super::report::Report;
 use super::shutdown::Shutdown;
-use super::tick_context::outages::StoresOut;
-use crate::lease::{label::Label, name::MutexName, term::Term};
+#[cfg(feature = "tokio")]
+use crate::hold::renewal_thread::call_permits::CallPermits;
+use crate::lease::{label::Label, name::MutexName, store_id::StoreId, term::Term};
 use crate::observe::tell::observers::{Observer, Observers};
 use crate::store::event_mutex::EventMutex;
 use crate::store::{described_store::Store, memory::MemoryMutex};
@@ -18,9 +18,8 @@ use crate::task::future_task::Runtime;
 use crate::time::{clock::Clock, zone::Zone};
 
 mod application;
-mod change_events;
+mod events;
 pub(crate) mod live_events;
-mod read_events;
 pub(crate) mod registry;
 
 use live_events::LiveEvents;
@@ -79,9 +78,9 @@ pub struct Schedule {
     pub(super) drops_reports: bool,
     /// What drives the tasks that are futures.
     pub(super) runtime: Option<Runtime>,
-    /// How many calls of its operators are under way.
+    /// A permit for each call of its operators that may be under way.
     #[cfg(feature = "tokio")]
-    pub(super) calls: Arc<AtomicUsize>,
+    pub(super) calls: CallPermits,
     /// Its name and its instance, which stand in its requests.
     pub(super) label: Option<Arc<Label>>,
     /// The marker in its store that pauses it, if it has a name.
@@ -92,7 +91,7 @@ pub struct Schedule {
     /// The version of the events that these observers were notified of; zero: of none.
     pub(super) told_of: Arc<AtomicU64>,
     /// The stores that were unavailable when they were last asked.
-    pub(super) stores_out: Arc<StoresOut>,
+    pub(super) stores_out: Arc<Mutex<BTreeSet<StoreId>>>,
     pub(super) events: Arc<LiveEvents>,
 }
 
@@ -112,7 +111,7 @@ impl Schedule {
             drops_reports: false,
             runtime: None,
             #[cfg(feature = "tokio")]
-            calls: Arc::default(),
+            calls: CallPermits::default(),
             label: None,
             pause_marker: None,
             observers: Observers::default(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::report::Report;
-use super::schedule::{Schedule, live_events::PastEvents, live_events::SeenEvents, registry::Registry};
+use super::schedule::{Schedule, live_events::EventsUntil, registry::Registry};
 use super::shutdown::Shutdown;
 use super::tick_context::{StartedBy, TickContext};
 use super::tick_plan::TickPlan;
@@ -91,31 +91,31 @@ impl Schedule {
         thread::scope(|scope| {
             let waiting = Arc::new(shutdown.waiting(&schedule.clock));
             let watch = schedule.events.watch(&schedule.clock, shutdown.waker(&waiting));
-            let begin = schedule.events.see(&watch);
-            let mut progress = TickProgress::begin(begin.now);
+            let (_, EventsUntil { until: begin, registry }) = schedule.events.see(&watch);
+            let mut progress = TickProgress::begin(begin);
             // `tick` has passed each report to `on_report` already.
             let notices = LoopNotices::start(scope);
             let threads = TickThreads { scope, schedule: &schedule, report: &drop, notices };
-            threads.write_markers(&begin);
-            let plan = begin.present.plan_tick(begin.now, begin.now - TimeDelta::minutes(1)).only_claimed();
+            let plan = registry.plan_tick(begin, begin - TimeDelta::minutes(1)).only_claimed();
+            threads.write_markers(registry);
             threads.tick(plan, Duration::ZERO);
-            drop(begin);
             while !shutdown.is_triggered() {
                 // In this order, so that a delay between the two readings makes the loop wake up early, and not late.
                 let moment = schedule.clock.moment();
-                let seen = schedule.events.see(&watch);
+                let (past, present) = schedule.events.see(&watch);
+                let now = present.until;
                 threads.notices.tell_alive(&schedule.observers);
-                if !seen.past.is_empty() {
-                    threads.write_markers(&seen);
+                if !past.is_empty() {
+                    threads.write_markers(Arc::clone(&present.registry));
                 }
-                if let Some(since) = progress.tick(seen.now, |after, until| schedule.log_missed_minutes(after, until)) {
-                    for plan in seen.plan_ticks(since) {
+                if let Some(since) = progress.tick(now, |after, until| schedule.log_missed_minutes(after, until)) {
+                    for plan in plan_ticks(&past, &present, since) {
                         let late = plan.lateness();
                         threads.tick(plan, late);
                     }
                 }
-                let rest = Self::rest(&seen.present, &progress, seen.now);
-                drop(seen);
+                let rest = Self::rest(&present.registry, &progress, now);
+                drop((past, present));
                 shutdown.sleep_unless(|| watch.has_changes(), moment.plus(rest), &waiting);
             }
             // Marks the shutdown as seen by the application, so that the caller gets the rest of drain and grace.
@@ -148,7 +148,7 @@ impl Schedule {
         let before_it = Tick::at(now, &Zone::UTC).occurrence() - TimeDelta::seconds(1);
         let next_after = |now| registry.due_index.next_look(now).filter(|next| *next < end);
         if next_after(now).is_none() {
-            let report = self.tick(&registry.plan_tick(now, before_it));
+            let report = self.tick(&registry.plan_tick(now, before_it), None);
             self.finish_run_log();
             return report;
         }
@@ -204,27 +204,24 @@ struct TickThreads<'scope, 'env> {
     notices: LoopNotices<'env>,
 }
 
-impl SeenEvents {
-    /// Plans the ticks that come now, for occurrences later than `since`. An occurrence belongs to the event that the schedule had at
-    /// its time.
-    fn plan_ticks(&self, mut since: DateTime<Utc>) -> Vec<TickPlan> {
-        let mut plans = Vec::new();
-        for PastEvents { until, registry } in &self.past {
-            let until = *until.min(&self.now); // The clock may have been set back.
-            if since < until {
-                plans.push(registry.plan_tick(until, since).carried_out_at(self.now));
-                since = until;
-            }
+/// Plans the ticks that come now, for occurrences later than `since`. An occurrence belongs to the event that the schedule had at its
+/// time.
+fn plan_ticks(past: &[EventsUntil], present: &EventsUntil, mut since: DateTime<Utc>) -> Vec<TickPlan> {
+    let (now, mut plans) = (present.until, Vec::new());
+    for EventsUntil { until, registry } in past.iter().chain([present]) {
+        let until = now.min(*until); // The clock may have been set back.
+        if since < until {
+            plans.push(registry.plan_tick(until, since).carried_out_at(now));
+            since = until;
         }
-        plans.push(self.present.plan_tick(self.now, since));
-        plans
     }
+    plans
 }
 
 impl TickThreads<'_, '_> {
     /// Writes the markers of these events, without waiting for the stores.
-    fn write_markers(&self, seen: &SeenEvents) {
-        let (schedule, registry) = (self.schedule, Arc::clone(&seen.present));
+    fn write_markers(&self, registry: Arc<Registry>) {
+        let schedule = self.schedule;
         self.notices.tell(move || schedule.write_all_markers(&registry));
     }
 
@@ -241,11 +238,11 @@ impl TickThreads<'_, '_> {
             if late >= LATE {
                 schedule.observers.tell(About::default(), &Step::TickLate(late));
             }
-            report(schedule.tick(&ticked));
+            report(schedule.tick(&ticked, None));
         };
         if let Err(error) = threads::start_in(self.scope, "soloist-tick", move || _ = contain(tick)) {
             let reason = SkipReason::NoThread(error.to_string().into());
-            self.notices.tell(move || report(schedule.refuse(&plan, &reason)));
+            self.notices.tell(move || report(schedule.tick(&plan, Some(&reason))));
         }
     }
 }
@@ -291,21 +288,22 @@ mod tests {
         schedule.replace(minute("old").every_fifteen_minutes()).unwrap_err();
         schedule.add(minute("new")).unwrap();
         clock.advance(Duration::from_secs(10));
-        let seen = schedule.events.see(&watch);
-        assert_eq!(seen.now, at("12:02:05"));
+        let (past, present) = schedule.events.see(&watch);
+        assert_eq!(present.until, at("12:02:05"));
         let due = |plan: &TickPlan| {
             let name =
                 |(event, tick): &(usize, Tick)| (plan.registry.events[*event].name().to_owned(), tick.occurrence());
             plan.due.iter().map(name).collect::<Vec<_>>()
         };
-        let plans: Vec<_> = seen.plan_ticks(at("12:00:30")).iter().flat_map(due).collect();
+        let plans: Vec<_> = plan_ticks(&past, &present, at("12:00:30")).iter().flat_map(due).collect();
         let expected = [("old", "12:01:00"), ("gone", "12:01:00"), ("old", "12:02:00"), ("new", "12:02:00")];
         assert_eq!(plans, expected.map(|(name, time)| (name.to_owned(), at(time))));
-        assert!(schedule.events.see(&watch).past.is_empty(), "each change is seen once");
+        assert!(schedule.events.see(&watch).0.is_empty(), "each change is seen once");
         // The clock was set back after the change, so that 12:03 is still to come.
         clock.advance(Duration::from_secs(60));
         schedule.remove("new");
         clock.set(at("12:02:30"));
-        assert!(schedule.events.see(&watch).plan_ticks(at("12:02:05")).iter().all(TickPlan::is_empty));
+        let (past, present) = schedule.events.see(&watch);
+        assert!(plan_ticks(&past, &present, at("12:02:05")).iter().all(TickPlan::is_empty));
     }
 }

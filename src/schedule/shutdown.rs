@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::task::run::Run;
@@ -183,7 +184,7 @@ impl Shutdown {
     /// process from ending too early.
     #[inline]
     pub fn is_triggered(&self) -> bool {
-        self.state.has_begun()
+        self.state.has_begun.load(Ordering::Acquire)
     }
 
     /// Waits until it begins, for `timeout` at most: a sleep between two ticks that ends early. `false`: the time is
@@ -216,7 +217,7 @@ impl Shutdown {
         let triggered =
             self.state.wait_until(Clock::system().moment().plus(timeout), |progress| progress.deadlines.is_some());
         if triggered {
-            self.state.mark_seen();
+            self.mark_seen();
         }
         triggered
     }
@@ -236,18 +237,8 @@ impl Shutdown {
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn triggered(&self) -> impl Future<Output = ()> + Send + use<> {
         self.listen_after_fork();
-        self.state.begun()
-    }
-
-    /// Notes that the application has seen that it began, and has the rest of the grace.
-    pub(crate) fn mark_seen(&self) {
-        self.state.mark_seen();
-    }
-
-    /// Returns a part of this, for what a future does: it begins with this, or when that future is dropped.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn part(&self) -> Self {
-        Self { state: self.state.part() }
+        let this = self.clone();
+        self.state.begins.wait_until(move || this.is_triggered().then(|| this.mark_seen()))
     }
 
     /// Begins it without a drain, or ends its drain, and without a word to subscribers: it is a part that is not needed any
@@ -284,15 +275,46 @@ impl Shutdown {
         signals::listen_after_fork(&self.state);
     }
 
+    /// Returns a part of this, for what a future does: it begins with this, or before. The whole waits for the runs of its parts.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn part(&self) -> Self {
+        let part = Arc::new(ShutdownState { whole: Some(Arc::clone(&self.state)), ..ShutdownState::default() });
+        let mut progress = self.state.lock();
+        progress.parts.retain(|part| part.strong_count() > 0);
+        progress.parts.push(Arc::downgrade(&part));
+        let (signal, deadlines) = (progress.signal, progress.deadlines);
+        drop(progress);
+        if let Some(deadlines) = deadlines {
+            part.begin_until(part.lock(), signal, deadlines);
+        }
+        Self { state: part }
+    }
+
+    /// Notes that the application has seen that it began: it may have more to do than its ticks, and has the rest of the grace.
+    pub(crate) fn mark_seen(&self) {
+        self.state.lock().seen_by_application = true;
+        self.state.changed.notify_all();
+    }
+
     /// Notes that a tick begins. The process waits for it until the guard is dropped.
     pub(crate) fn tick(&self) -> TickGuard<'_> {
         self.listen_after_fork();
-        self.state.tick()
+        self.state.and_whole().for_each(|state| state.lock().ticks += 1);
+        TickGuard(&self.state)
     }
 
     /// Tells a run until when it may go on when the shutdown begins, until the guard is dropped.
     pub(crate) fn watch(&self, run: &Run) -> RunGuard<'_> {
-        self.state.watch(run)
+        for state in self.state.and_whole() {
+            let mut progress = state.lock();
+            progress.running.push(run.clone());
+            let (deadlines, signal) = (progress.deadlines, progress.signal);
+            drop(progress);
+            if let Some(deadlines) = deadlines {
+                deadlines.tell(run, signal);
+            }
+        }
+        RunGuard { shutdown: &self.state, run: run.clone() }
     }
 
     /// Lets a thread sleep until moments of `clock`, or until the shutdown begins.

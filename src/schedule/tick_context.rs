@@ -8,7 +8,6 @@ use super::pause::pause_check::PauseCheck;
 use super::schedule::{Schedule, registry::Registry};
 use super::shutdown::Shutdown;
 use crate::event::protection::claim::BackfillClaims;
-use crate::hold::renewal_thread::RenewalThreads;
 use crate::lease::label::{BACKFILL, Label};
 use crate::task::future_task::RuntimeId;
 use crate::time::clock::moment::Moment;
@@ -29,7 +28,6 @@ pub(crate) struct TickContext<'a> {
     /// The instant of the tick, if it is later than that of a run: a tick may run an occurrence that was due minutes ago.
     pub(crate) now: DateTime<Utc>,
     pub(crate) outages: Outages<'a>,
-    pub(crate) renewal_threads: RenewalThreads,
     /// The check for pauses; `None` if the schedule has no name, or the run was started by hand.
     pub(crate) pauses: Option<PauseCheck<'a>>,
     /// The words for people in its requests.
@@ -66,8 +64,7 @@ impl<'a> TickContext<'a> {
             past_filters: false,
             began: schedule.clock.moment(),
             now: DateTime::<Utc>::MIN_UTC,
-            outages: Outages::new(&schedule.stores_out, &schedule.observers),
-            renewal_threads: RenewalThreads::default(),
+            outages: Outages::new(schedule),
             pauses: pause_marker.map(|mark| PauseCheck::new(&schedule.store, mark.clone())),
             label,
             instance: schedule.instance(),

@@ -10,8 +10,6 @@ use crate::event::definition::Definition;
 use crate::time::tick::Tick;
 
 pub(crate) mod catch_up_check;
-#[cfg(feature = "cli")]
-pub(crate) mod last_due;
 pub(crate) mod next_due;
 pub(crate) mod planned_run;
 
@@ -52,17 +50,6 @@ impl TickPlan {
 }
 
 impl Registry {
-    /// Plans the run of one event for this occurrence alone, at its time.
-    #[cfg(feature = "cli")]
-    pub(super) fn plan_one(self: &Arc<Self>, event: usize, occurrence: DateTime<Utc>) -> TickPlan {
-        let Definition { timetable, catch_up, .. } = &*self.events[event];
-        if let Some(catch_up) = catch_up {
-            catch_up.begin(occurrence);
-        }
-        let tick = timetable.tick(occurrence, occurrence);
-        TickPlan { registry: Arc::clone(self), now: occurrence, due: vec![(event, tick)], maybe_missed: Vec::new() }
-    }
-
     /// Plans the tick at `now`, for starts later than `since`. No I/O.
     pub(super) fn plan_tick(self: &Arc<Self>, now: DateTime<Utc>, since: DateTime<Utc>) -> TickPlan {
         let due = self.due_index.due(now, since);

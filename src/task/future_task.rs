@@ -94,10 +94,10 @@ impl PreparedTask {
     /// called once, on the thread where the task ends.
     pub(crate) fn start(self, changed: &Waker, on_end: impl FnOnce(TaskEnd) + Send + 'static) -> Arc<TaskControl> {
         let Self { work, control, span, runtime } = self;
-        let waiter = TaskWaiter::new(control.run.held().signal());
+        let waiter = TaskWaiter::new(&control.run.held().signal);
         waiter.set(changed);
         *control.awaited.lock().unwrap_or_else(PoisonError::into_inner) = Some((Box::new(on_end), waiter));
-        let waiter = TaskWaiter::new(control.run.held().signal());
+        let waiter = TaskWaiter::new(&control.run.held().signal);
         let future = LeasedFuture { work: Some(work), waiter, control: Arc::clone(&control), span };
         if let Err(message) = contain(|| (runtime.drive)(future)) {
             control.end(Some(Fault::Panicked(message)), false);

@@ -1,7 +1,7 @@
 //! The builder's methods for hooks, which are called before and after the task.
 
 use super::{AfterHook, Event};
-use crate::outcome::{hook_failure::Hook, run_outcome::RunOutcome};
+use crate::outcome::{fault::Hook, run_outcome::RunOutcome};
 use crate::task::run::Run;
 use crate::task::task_result::IntoTaskResult;
 use crate::task::work::callback;

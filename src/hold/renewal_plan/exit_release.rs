@@ -36,13 +36,13 @@ impl ExitRelease {
     /// to stop than the process to end.
     pub(super) fn shorten(&mut self, held: &Arc<HeldLease>, deadline: Moment, now: Moment) {
         let Some(lease) = held.lease() else { return };
-        let left = deadline.since(now) + held.stopping();
-        let soon = full_seconds(FEW_SECONDS + held.stopping());
+        let left = deadline.since(now) + held.stopping;
+        let soon = full_seconds(FEW_SECONDS + held.stopping);
         match held.minimum_hold_left() {
             Some(minimum_hold) => {
                 let term = full_seconds(minimum_hold.get().max(left.min(soon.get())));
                 // A command may outlive the process, and its lease with it: it is not released to end then.
-                if held.stopping().is_zero() {
+                if held.stopping.is_zero() {
                     held.shorten_until(now.plus(term.get()));
                     self.released.push((lease.clone(), Some(term)));
                 } else {

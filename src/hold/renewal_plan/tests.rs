@@ -224,7 +224,7 @@ impl World {
         let mut held = HeldLease::new(self.clock.clone(), Some(grant), began, held_for, stopping);
         let is_replaceable = self.random.u8(..3) == 0;
         if is_replaceable {
-            held.allow_replacement();
+            held.by = HeldBy::ReplaceableRun;
         }
         let run = Arc::new(held);
         let id =

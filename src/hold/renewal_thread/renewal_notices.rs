@@ -28,7 +28,7 @@ pub(super) fn by_schedule(due: &DueRenewals, answers: &[Result<bool, MutexError>
             all.len() - 1
         });
         // A third has passed when a renewal is due.
-        all[at].count(answer, *lasted, *lasted < due.term.get().saturating_sub(held.stopping()) / 2);
+        all[at].count(answer, *lasted, *lasted < due.term.get().saturating_sub(held.stopping) / 2);
     }
     all.retain(Renewals::is_reported);
     all

@@ -1,17 +1,12 @@
 //! The observers of a schedule and of its runs.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::delivery::Posted;
-use super::trace::{is_subscribed, may_be_logged, trace};
-use super::{log, log_by};
+use super::trace::{is_subscribed, log, observer_panicked, trace};
 use crate::base::catch_panic::contain;
 use crate::lease::owner::Owner;
-use crate::observe::{
-    notice::incident::Incident,
-    notice::{About, Notice, Step},
-};
+use crate::observe::notice::{About, Notice, Step};
 use crate::outcome::run_record::RunId;
 use crate::time::clock::Clock;
 
@@ -84,12 +79,10 @@ impl Observers {
 
     /// Returns these observers on another clock, or with another instance.
     pub(crate) fn on(&self, clock: &Clock, instance: Option<Arc<str>>) -> Self {
-        let known = self.0.as_ref().filter(|known| !known.observers.is_empty());
-        let observing = |known: &Arc<Observing>| {
-            let (observers, clock) = (known.observers.clone(), clock.clone());
-            Arc::new(Observing { observers, clock, instance })
+        let observing = |Observing { observers, .. }: &Observing| {
+            Arc::new(Observing { observers: observers.clone(), clock: clock.clone(), instance })
         };
-        Self(known.map(observing))
+        Self(self.0.as_deref().map(observing))
     }
 
     /// Returns whether there is an observer.
@@ -116,17 +109,13 @@ impl Observers {
     /// Reports a step, on the thread that took it.
     #[inline]
     pub(crate) fn tell(&self, about: About<'_>, step: &Step<'_>) {
-        if self.is_any() || may_be_logged(step) {
-            self.tell_as(about, step, None);
-        }
+        self.tell_as(about, step, None);
     }
 
     /// Reports a step. `posted`: another thread took the step and posted its notice to this thread.
     #[inline(never)]
     pub(crate) fn tell_as(&self, about: About<'_>, step: &Step<'_>, posted: Option<Posted>) {
-        if may_be_logged(step) {
-            log_by(|| trace(step, about));
-        }
+        log(|| trace(step, about));
         if let Some(observing) = &self.0 {
             observing.tell(about, step, posted);
         }
@@ -138,21 +127,13 @@ impl Observing {
         let notice = Notice { step, about, clock: &self.clock, instance: self.instance.as_ref(), posted };
         for observer in &self.observers {
             if let Err(message) = contain(|| observer.observe(&notice)) {
-                log(&Incident::ObserverPanicked(&message));
+                observer_panicked(&message);
             }
         }
     }
 }
 
-impl fmt::Debug for Observers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.0.as_ref().map_or(0, |known| known.observers.len());
-        f.debug_tuple("Observers").field(&count).finish()
-    }
-}
-
 /// The observers of one run, and the identity of the run. A run without observers has none.
-#[derive(Debug)]
 pub(crate) struct RunObservers {
     pub(crate) observers: Observers,
     pub(crate) run: RunId,

@@ -2,6 +2,7 @@
 //! file names `tracing`.
 
 use std::fmt;
+use std::io;
 use std::sync::Once;
 use std::time::Duration;
 
@@ -12,19 +13,15 @@ use tracing::level_filters::LevelFilter;
 use tracing::subscriber::NoSubscriber;
 use tracing::{Dispatch, Span};
 
+use crate::base::error::MutexError;
 use crate::base::escape::{Chain, Named, OneLine};
 use crate::base::{catch_panic::contain, process_id, standard_error::print_line};
 use crate::lease::label::{this_host, this_instance};
-use crate::lease::{holder::Holder, token::FencingToken};
-use crate::observe::notice::incident::{Incident, MOST_COUNTED, ThreadFor};
+use crate::lease::{holder::Holder, name::MutexName, token::FencingToken};
 use crate::observe::notice::{About, Step};
-use crate::outcome::{
-    cancel::CancelReason, fault::Fault, no_retry::NoRetry, release::Release, skip_reason::SkipReason,
-};
-use crate::outcome::{
-    hook_failure::HookFailure,
-    run_outcome::{Ended, RunOutcome},
-};
+use crate::outcome::fault::{Fault, HookFailure};
+use crate::outcome::run_outcome::{Ended, RunOutcome};
+use crate::outcome::{cancel::CancelReason, no_retry::NoRetry, release::Release, skip_reason::SkipReason};
 use crate::time::clock::shown::{HumanDuration, Rfc3339};
 
 /// The span of a tick, or of a run.
@@ -83,54 +80,26 @@ pub(super) fn is_subscribed() -> bool {
     LevelFilter::current() != LevelFilter::OFF
 }
 
-/// Returns whether this step may be logged. Only a subscriber receives the steps that each run takes.
-#[inline]
-pub(super) fn may_be_logged(step: &Step<'_>) -> bool {
-    let is_of_each_run = matches!(
-        step,
-        Step::Due { .. }
-            | Step::Admitted { .. }
-            | Step::Started { .. }
-            | Step::Ended(_)
-            | Step::Released(_)
-            | Step::Skipped(_)
-    );
-    !is_of_each_run || is_subscribed()
-}
-
 /// Logs a step.
 /// [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/logs.md)
 /// lists the fields. A message without the field `event` lies within the run's span,
 /// which has this field.
 #[inline]
 pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
-    match step {
+    match *step {
+        // For observers alone.
+        Step::Begins { .. } | Step::Removed => {}
         Step::Due { late, missed } => {
             let (event, occurrence) = shown(about);
-            event!(debug, event, occurrence, late_ms = millis(*late), missed, "due");
+            event!(debug, event, occurrence, late_ms = millis(late), missed, "due");
         }
         Step::Admitted { token, took } => {
-            event!(debug, token = token.map(FencingToken::get), took_us = micros(*took), "admitted");
+            event!(debug, token = token.map(FencingToken::get), took_us = micros(took), "admitted");
         }
         Step::Started { token } => event!(info, token = token.map(FencingToken::get), "started"),
         Step::Ended(outcome) => trace_run(outcome),
         Step::Released(release) => trace_release(release),
         Step::Skipped(reason) => trace_skip(reason),
-        other => trace_rest(other, about),
-    }
-}
-
-fn trace_rest(step: &Step<'_>, about: About<'_>) {
-    match *step {
-        // For observers alone, or logged by the caller.
-        Step::Begins { .. }
-        | Step::Removed
-        | Step::Due { .. }
-        | Step::Admitted { .. }
-        | Step::Started { .. }
-        | Step::Ended(_)
-        | Step::Released(_)
-        | Step::Skipped(_) => {}
         Step::AttemptFailed { attempt, fault, retry_in } => {
             event!(warn, attempt, error = %OneLine(fault), retry_in_ms = millis(retry_in), "attempt failed");
         }
@@ -193,97 +162,146 @@ fn trace_release(release: &Release) {
     }
 }
 
-/// Logs an incident.
-pub(super) fn trace_incident(incident: &Incident<'_>) {
-    match *incident {
-        Incident::NotReleased { mutex, error } => {
-            event!(error, mutex = %OneLine(mutex), error = %OneLine(Chain(error)), "lease not released");
-        }
-        Incident::RunsNotLogged(error) => event!(warn, error = %OneLine(Chain(error)), "runs not logged yet"),
-        Incident::FailingNotPaused { event, error } => {
-            event!(error, event, error = %OneLine(Chain(error)), "keeps failing, and was not paused");
-        }
-        Incident::ReportNotDelivered(message) => {
-            event!(error, error = message, "report not delivered");
-            line!("a report was not delivered, because on_report(..) panicked: {}", OneLine(message));
-        }
-        Incident::ObserverPanicked(message) => {
-            event!(error, error = message, "observer panicked");
-            line!("an observer panicked: {}", OneLine(message));
-        }
-        Incident::StoreTooNear { event, scope } => {
-            static PRINTED: Once = Once::new();
-            event!(warn, event, ?scope, "protection reaches further than its store");
-            // Such events mostly share one store: print a line for the first one only.
-            PRINTED.call_once(|| {
-                line!(
-                    "event {}: on_one_server() or once_per(..) keeps no other process from running it, because its store is in \
-                     memory: use file:/… for one host, or a server for several hosts (printed once, for the first such event)",
-                    Named(event)
-                );
-            });
-        }
-        Incident::TimetablesDiffer { event, own, other, server } => {
-            event!(warn, event, timetable = own, other_timetable = other, server, "timetables differ");
+/// Logs, and contains a panic: the code of a subscriber or of an error may panic here.
+#[inline]
+pub(super) fn log(trace: impl FnOnce()) {
+    if let Err(message) = contain(trace) {
+        let _ = contain(|| event!(error, error = &*message, "error that can't be shown"));
+    }
+}
+
+/// Logs that a lease could not be released.
+pub(crate) fn not_released(mutex: &MutexName, error: &MutexError) {
+    log(|| event!(error, mutex = %OneLine(mutex), error = %OneLine(Chain(error)), "lease not released"));
+}
+
+/// Logs that the store did not take the log of runs. The write is retried.
+pub(crate) fn runs_not_logged(error: &MutexError) {
+    log(|| event!(warn, error = %OneLine(Chain(error)), "runs not logged yet"));
+}
+
+/// Logs that the event keeps failing, and could not be paused for that.
+pub(crate) fn failing_not_paused(event: &str, error: &(dyn std::error::Error + 'static)) {
+    log(|| event!(error, event, error = %OneLine(Chain(error)), "keeps failing, and was not paused"));
+}
+
+/// Logs that a callback of `on_report` panicked.
+pub(crate) fn report_not_delivered(message: &str) {
+    log(|| {
+        event!(error, error = message, "report not delivered");
+        line!("a report was not delivered, because on_report(..) panicked: {}", OneLine(message));
+    });
+}
+
+/// Logs that an observer panicked.
+pub(super) fn observer_panicked(message: &str) {
+    log(|| {
+        event!(error, error = message, "observer panicked");
+        line!("an observer panicked: {}", OneLine(message));
+    });
+}
+
+/// Logs that an event was added that is to run on one server only, but that no other process shares its store.
+pub(crate) fn store_too_near(event: &str, scope: &dyn fmt::Debug) {
+    static PRINTED: Once = Once::new();
+    log(|| {
+        event!(warn, event, ?scope, "protection reaches further than its store");
+        // Such events mostly share one store: print a line for the first one only.
+        PRINTED.call_once(|| {
             line!(
-                "event {}: its timetable is {} here, and has been {} on {server} for more than an hour: change one of them, so \
-                 that all servers have one timetable",
-                Named(event),
-                Named(own),
-                Named(other)
+                "event {}: on_one_server() or once_per(..) keeps no other process from running it, because its store is in \
+                 memory: use file:/… for one host, or a server for several hosts (printed once, for the first such event)",
+                Named(event)
             );
-        }
-        Incident::MarkFromTheFuture { event, by } => {
-            event!(warn, event, by_s = by.as_secs(), "catch-up marker from the future ignored");
-            line!(
-                "event {}: the store noted it {} in the future, because a clock was set back: that marker is ignored, and \
-                 `catch_up` makes up for what nobody has run",
-                Named(event),
-                HumanDuration(by)
-            );
-        }
-        Incident::ClockSetBack { by_s, begins_anew: true } => {
+        });
+    });
+}
+
+/// Logs that the timetables of this server and of another one have differed for an hour or longer.
+pub(crate) fn timetables_differ(event: &str, own: &str, other: &str, server: &str) {
+    log(|| {
+        event!(warn, event, timetable = own, other_timetable = other, server, "timetables differ");
+        line!(
+            "event {}: its timetable is {} here, and has been {} on {server} for more than an hour: change one of them, so \
+             that all servers have one timetable",
+            Named(event),
+            Named(own),
+            Named(other)
+        );
+    });
+}
+
+/// Logs that the store has noted the event at a time that is still to come, by its clock. The note is ignored.
+pub(crate) fn marker_from_the_future(event: &str, by: Duration) {
+    log(|| {
+        event!(warn, event, by_s = by.as_secs(), "catch-up marker from the future ignored");
+        line!(
+            "event {}: the store noted it {} in the future, because a clock was set back: that marker is ignored, and \
+             `catch_up` makes up for what nobody has run",
+            Named(event),
+            HumanDuration(by)
+        );
+    });
+}
+
+/// Logs that the wall clock was set back by so many seconds. After a larger step the schedule begins anew.
+pub(crate) fn clock_set_back(by_s: i64, begins_anew: bool) {
+    log(|| {
+        if begins_anew {
             event!(warn, by_s, "clock set back: beginning anew");
             line!("the clock was set back by {by_s} s: the schedule begins anew");
-        }
-        Incident::ClockSetBack { by_s, begins_anew: false } => {
+        } else {
             event!(warn, by_s, "clock set back");
             line!("the clock was set back by {by_s} s: occurrences that have run do not run again");
         }
-        Incident::MinutesMissed { after, until, occurrences } => {
-            let at_least = if occurrences < MOST_COUNTED { "" } else { "at least " };
-            event!(warn, after = %Rfc3339(after), until = %Rfc3339(until), occurrences, "minutes missed");
-            line!(
-                "no tick after {after}, until {until}, with {at_least}{occurrences} occurrences: the clock was set, or the machine \
-                 was suspended"
-            );
-        }
-        Incident::ShutsDown { signal, runs, drain, grace } => {
-            let (drain_ms, grace_ms) = (millis(drain), millis(grace));
-            let (host, pid, instance) = (&*this_host(), process_id::current(), this_instance());
-            event!(info, signal, runs, drain_ms, grace_ms, host, pid, instance = instance.as_deref(), "shutting down");
-        }
-        Incident::DrainIsOver { runs, grace } => {
-            event!(warn, runs, grace_ms = millis(grace), "drain is over: runs are cancelled");
-        }
-        Incident::SignalsNotHandled(error) => {
-            event!(warn, %error, "signals do not shut this process down");
-            line!("signals do not shut down process {}, which was forked: {error}", process_id::current());
-        }
-        Incident::NoThread(purpose, error) => {
-            let (what, so) = match purpose {
-                ThreadFor::Notices => ("notices", "the loop waits for observers"),
-                ThreadFor::BackgroundEvents => ("background events", "they run on fewer"),
-                ThreadFor::Renewals => ("renewals", "leases end with their terms"),
-                ThreadFor::RequestsToStop => ("requests to stop", "runs are not asked to stop"),
-                #[cfg(feature = "tokio")]
-                ThreadFor::Call => ("a call", "the runtime waits for it"),
-            };
-            event!(warn, %error, "no thread for {what}: {so}");
-            line!("no thread for {what}, so that {so}: {error}");
-        }
-        Incident::NotShown(message) => event!(error, error = message, "error that can't be shown"),
-    }
+    });
+}
+
+/// The most missed occurrences that are counted.
+pub(crate) const MOST_COUNTED: usize = 1_000_000;
+
+/// Logs that there was no tick between these two times, because the clock was set, or the loop or the machine stood still. So many
+/// occurrences were due: [`MOST_COUNTED`] means that many, or more.
+pub(crate) fn minutes_missed(after: DateTime<Utc>, until: DateTime<Utc>, occurrences: usize) {
+    log(|| {
+        let at_least = if occurrences < MOST_COUNTED { "" } else { "at least " };
+        event!(warn, after = %Rfc3339(after), until = %Rfc3339(until), occurrences, "minutes missed");
+        line!(
+            "no tick after {after}, until {until}, with {at_least}{occurrences} occurrences: the clock was set, or the machine \
+             was suspended"
+        );
+    });
+}
+
+/// Logs that the shutdown begins, while so many runs are running. None of them is cancelled yet.
+pub(crate) fn shuts_down(signal: Option<i32>, runs: usize, drain: Duration, grace: Duration) {
+    log(|| {
+        let (drain_ms, grace_ms) = (millis(drain), millis(grace));
+        let (host, pid, instance) = (&*this_host(), process_id::current(), this_instance());
+        event!(info, signal, runs, drain_ms, grace_ms, host, pid, instance = instance.as_deref(), "shutting down");
+    });
+}
+
+/// Logs that the drain of the shutdown is over: so many runs that are still running are cancelled.
+pub(crate) fn drain_is_over(runs: usize, grace: Duration) {
+    log(|| event!(warn, runs, grace_ms = millis(grace), "drain is over: runs are cancelled"));
+}
+
+/// Logs that the process was forked, and could not install the handlers of its signals.
+#[cfg(all(unix, feature = "signals"))]
+pub(crate) fn signals_not_handled(error: &io::Error) {
+    log(|| {
+        event!(warn, %error, "signals do not shut this process down");
+        line!("signals do not shut down process {}, which was forked: {error}", process_id::current());
+    });
+}
+
+/// Logs that no thread could be started for this purpose, and so this follows.
+pub(crate) fn no_thread(what: &str, so: &str, error: &io::Error) {
+    log(|| {
+        event!(warn, %error, "no thread for {what}: {so}");
+        line!("no thread for {what}, so that {so}: {error}");
+    });
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -7,24 +7,20 @@ use std::sync::Arc;
 use std::task::{self, Waker};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Select, Sender, unbounded};
 
 use super::one_run::ActiveRun;
-use super::retry_wait::{Awaited, PartEnd, RetryWait};
-use crate::task::future_task::{TaskControl, TaskEnd};
-use crate::time::clock::{Clock, Waiting};
+use super::retry_wait::AwaitedPart;
+use crate::base::catch_panic::contain;
+use crate::outcome::fault::Fault;
+use crate::task::future_task::TaskEnd;
+use crate::time::clock::Waiting;
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
-
-/// A part of a run that has begun.
-enum Begun<'a> {
-    Task(Arc<TaskControl>),
-    Retry(RetryWait<'a>),
-}
 
 /// The runs that a loop awaits.
 pub(super) struct AwaitedRuns<'a> {
     /// By the numbers of their parts.
-    runs: HashMap<usize, (ActiveRun<'a>, Begun<'a>)>,
+    runs: HashMap<usize, ActiveRun<'a>>,
     started: usize,
     sender: Arc<ArrivalSender>,
     arrivals: Receiver<Arrival>,
@@ -37,7 +33,7 @@ pub(super) struct AwaitedRuns<'a> {
 }
 
 /// The end of a task or of a wait, by its number; or a change for one of the runs.
-pub(super) enum Arrival {
+enum Arrival {
     /// `None`: a wait has ended.
     Ended(usize, Option<TaskEnd>),
     Changed,
@@ -48,8 +44,9 @@ struct ArrivalSender(Sender<Arrival>);
 
 impl Default for AwaitedRuns<'_> {
     fn default() -> Self {
-        let (sender, arrivals) = ArrivalSender::new();
+        let (sender, arrivals) = unbounded();
         let (has_changes, next_look) = (false, Moment::NEVER);
+        let sender = Arc::new(ArrivalSender(sender));
         Self { runs: HashMap::new(), started: 0, sender, arrivals, has_changes, next_look, waiting: None }
     }
 }
@@ -59,30 +56,28 @@ impl<'a> AwaitedRuns<'a> {
         self.runs.is_empty()
     }
 
-    pub(super) fn arrivals(&self) -> &Receiver<Arrival> {
-        &self.arrivals
-    }
-
     /// Starts the task or the wait of a run.
-    pub(super) fn start(&mut self, run: ActiveRun<'a>, awaited: Awaited<'a>) {
+    pub(super) fn start(&mut self, mut run: ActiveRun<'a>) {
         self.waiting.get_or_insert_with(|| run.planned.clock.waiting(&self.sender));
         self.started += 1;
-        let begun = self.sender.start(self.started, awaited);
-        self.next_look = self.next_look.min(self.sender.look_after(self.started, &begun));
-        self.runs.insert(self.started, (run, begun));
+        self.sender.start(self.started, &mut run);
+        self.next_look = self.next_look.min(self.sender.look_after(self.started, &mut run));
+        self.runs.insert(self.started, run);
     }
 
     /// Takes out the runs whose tasks or waits have ended.
     pub(super) fn take_ended(&mut self) -> Vec<ActiveRun<'a>> {
         let mut ended = Vec::new();
         for arrival in self.arrivals.try_iter() {
-            match arrival {
-                Arrival::Changed => self.has_changes = true,
-                Arrival::Ended(number, end) => ended.extend(self.runs.remove(&number).map(|(mut run, begun)| {
-                    run.go_on_after(begun.ended(end));
-                    run
-                })),
+            let Arrival::Ended(number, end) = arrival else {
+                self.has_changes = true;
+                continue;
+            };
+            let Some(mut run) = self.runs.remove(&number) else { continue };
+            if let (Some(end), Some((part, ..))) = (end, run.awaited()) {
+                *part = AwaitedPart::TaskEnded(end);
             }
+            ended.push(run);
         }
         if self.runs.is_empty() {
             self.waiting = None;
@@ -94,73 +89,65 @@ impl<'a> AwaitedRuns<'a> {
     pub(super) fn look_after(&mut self) -> Duration {
         let Some(waiting) = &self.waiting else { return Duration::MAX };
         if mem::take(&mut self.has_changes) || self.next_look <= waiting.clock().moment() {
-            let looks = self.runs.iter().map(|(number, (_, begun))| self.sender.look_after(*number, begun));
+            let looks = self.runs.iter_mut().map(|(number, run)| self.sender.look_after(*number, run));
             self.next_look = looks.min().unwrap_or(Moment::NEVER);
         }
         waiting.patience(self.next_look)
+    }
+
+    /// Waits for the end of a task or a wait, or for a change of its run, or for something in this channel. `false`: none of them
+    /// came.
+    pub(super) fn hears_within<T>(&self, patience: Duration, other: &Receiver<T>) -> bool {
+        let mut either = Select::new();
+        either.recv(&self.arrivals);
+        either.recv(other);
+        either.ready_timeout(patience).is_ok()
     }
 }
 
 /// Performs a run on this thread, up to its release.
 pub(super) fn perform_here(mut run: ActiveRun<'_>) -> ActiveRun<'_> {
-    while let Some(awaited) = run.perform() {
-        let end = await_here(awaited, run.planned.clock);
-        run.go_on_after(end);
+    run.perform();
+    while run.awaited().is_some() {
+        let mut awaited = AwaitedRuns::default();
+        awaited.start(run);
+        run = loop {
+            if let Some(ended) = awaited.take_ended().pop() {
+                break ended;
+            }
+            let patience = awaited.look_after();
+            awaited.hears_within(patience, &crossbeam_channel::never::<()>());
+        };
+        run.perform();
     }
     run
 }
 
-/// Starts a task or a wait, and waits here for its end.
-fn await_here<'a>(awaited: Awaited<'a>, clock: &Clock) -> PartEnd<'a> {
-    let (sender, arrivals) = ArrivalSender::new();
-    let waiting = clock.waiting(&sender);
-    let begun = sender.start(0, awaited);
-    loop {
-        let patience = waiting.patience(sender.look_after(0, &begun));
-        if let Ok(Arrival::Ended(_, end)) = arrivals.recv_timeout(patience) {
-            return begun.ended(end);
-        }
-    }
-}
-
-impl<'a> Begun<'a> {
-    /// Returns the end of this part: a task ends with an end of its own.
-    fn ended(self, end: Option<TaskEnd>) -> PartEnd<'a> {
-        match self {
-            Self::Retry(wait) => PartEnd::Retry(wait),
-            Self::Task(_) => PartEnd::Task(end.expect("a task ends with one")),
-        }
-    }
-}
-
 impl ArrivalSender {
-    fn new() -> (Arc<Self>, Receiver<Arrival>) {
-        let (sender, arrivals) = unbounded();
-        (Arc::new(Self(sender)), arrivals)
-    }
-
-    /// Starts a task or a wait, whose end and changes arrive here.
-    fn start<'a>(self: &Arc<Self>, number: usize, awaited: Awaited<'a>) -> Begun<'a> {
+    /// Starts the task or the wait of a run, whose end and changes arrive here.
+    fn start(self: &Arc<Self>, number: usize, run: &mut ActiveRun<'_>) {
+        let Some((part, run, span)) = run.awaited() else { return };
         let (sender, changed) = (Arc::clone(self), Waker::from(Arc::clone(self)));
-        match awaited {
-            Awaited::Task(task) => {
-                Begun::Task(task.start(&changed, move |end| sender.send(Arrival::Ended(number, Some(end)))))
-            }
-            Awaited::Retry(wait) => {
-                wait.start(&changed);
-                Begun::Retry(wait)
-            }
+        let on_end = move |end| sender.send(Arrival::Ended(number, Some(end)));
+        match part {
+            AwaitedPart::NextTask(task) => match contain(|| span.in_scope(|| task.prepare(run, span))) {
+                Ok(task) => *part = AwaitedPart::Task(task.start(&changed, on_end)),
+                Err(message) => on_end(TaskEnd { fault: Some(Fault::Panicked(message)), is_abandoned: false }),
+            },
+            AwaitedPart::Retry(_, wait) => wait.start(&changed),
+            AwaitedPart::Task(_) | AwaitedPart::TaskEnded(_) => {}
         }
     }
 
     /// Ends a task that has to stop, or a wait that is over, and returns when to look again.
-    fn look_after(&self, number: usize, begun: &Begun<'_>) -> Moment {
-        match begun {
-            Begun::Task(control) => control.enforce(),
-            Begun::Retry(wait) => wait.next_look().unwrap_or_else(|| {
+    fn look_after(&self, number: usize, run: &mut ActiveRun<'_>) -> Moment {
+        match run.awaited() {
+            Some((AwaitedPart::Task(control), ..)) => control.enforce(),
+            Some((AwaitedPart::Retry(_, wait), ..)) => wait.next_look().unwrap_or_else(|| {
                 self.send(Arrival::Ended(number, None));
                 Moment::NEVER
             }),
+            _ => Moment::NEVER,
         }
     }
 

@@ -5,7 +5,7 @@ use std::thread::Scope;
 use super::one_run::{ActiveRun, PendingRun};
 use super::queue_wait::refuse_or_queue;
 use super::store_request::StoreRequest;
-use super::workers::with_workers;
+use super::workers::Workers;
 use crate::schedule::run_admission::{self, BATCH_SIZE};
 use crate::schedule::tick_plan::planned_run::PlannedRun;
 
@@ -16,22 +16,21 @@ use crate::schedule::tick_plan::planned_run::PlannedRun;
 pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'scope Scope<'scope, '_>) {
     let mut planned = planned.iter().copied();
     let (mut request, mut ended) = (StoreRequest::default(), Vec::new());
-    with_workers(|mut workers| {
-        while let Some(room) = workers.wait(planned.len().min(BATCH_SIZE), &mut ended) {
-            request.release(&mut ended);
-            while request.admissions() + request.ready.len() < room
-                && let Some(run) = planned.next()
-            {
-                let pending = PendingRun::new(run);
-                match pending.span.in_scope(|| run_admission::check_before_store(run)) {
-                    Err(reason) => request.refused.push((pending, reason)),
-                    Ok(()) if run.asks_store() => request.admit(pending),
-                    Ok(()) => request.ready.push(ActiveRun::unasked(pending)),
-                }
+    let mut workers = Workers::new(scope);
+    while let Some(room) = workers.wait(planned.len().min(BATCH_SIZE), &mut ended) {
+        request.release(&mut ended);
+        while request.admissions() + request.ready.len() < room
+            && let Some(run) = planned.next()
+        {
+            let pending = PendingRun::new(run);
+            match pending.span.in_scope(|| run_admission::check_before_store(run)) {
+                Err(reason) => request.refused.push((pending, reason)),
+                Ok(()) if run.asks_store() => request.admit(pending),
+                Ok(()) => request.ready.push(ActiveRun::unasked(pending)),
             }
-            request.ask();
-            workers.start(&mut request.ready); // Before the observers hear of the others.
-            request.refused.drain(..).for_each(|(pending, reason)| refuse_or_queue(pending, reason, scope));
         }
-    });
+        request.ask();
+        workers.start(&mut request.ready); // Before the observers hear of the others.
+        request.refused.drain(..).for_each(|(pending, reason)| refuse_or_queue(pending, reason, scope));
+    }
 }

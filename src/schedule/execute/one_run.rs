@@ -2,30 +2,28 @@
 //! for. The store is asked in `store_request`.
 
 use std::mem;
-use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::SubsecRound;
 
-use super::retry_wait::{AttemptDecision, Awaited, FailedAttempt, PartEnd, RetryWait, RunBegin};
+use super::retry_wait::{AwaitedPart, BegunRun, FailedAttempt, RetryWait};
 use crate::base::catch_panic::contain;
-use crate::event::definition::Definition;
 use crate::event::protection::claim::MINUTE;
-use crate::lease::{owner::Owner, request::Lease, term::Renewal, term::Term};
+use crate::lease::{request::Lease, term::Renewal, term::Term};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::trace::{TraceSpan, print_unless_logged};
 use crate::outcome::cancel::CancelReason;
-use crate::outcome::fault::{Fault, attempt};
-use crate::outcome::hook_failure::{Hook, HookFailure};
+use crate::outcome::fault::{Fault, Hook, HookFailure, attempt};
 use crate::outcome::no_retry::NoRetry;
 use crate::outcome::run_outcome::{Ended, RunOutcome};
+use crate::outcome::run_record::RunId;
 use crate::outcome::{command_exit::CommandExit, release::Release, skip_reason::SkipReason};
 use crate::schedule::history::{LastSkip, RunningNow};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::run_admission::{self, AdmittedRun};
 use crate::schedule::shutdown::shutdown_state::RunGuard;
 use crate::schedule::tick_plan::planned_run::PlannedRun;
-use crate::task::future_task::{FutureTask, TaskEnd};
+use crate::task::future_task::TaskEnd;
 use crate::task::work::{Task, Work};
 use crate::task::{command::Command, orphan_policy::OrphanPolicy, run::Run};
 use crate::time::clock::moment::Moment;
@@ -53,53 +51,32 @@ pub(super) struct ActiveRun<'a> {
 enum RunProgress<'a> {
     /// Nothing of it has run.
     Admitted,
-    /// Its task, a future, is running elsewhere, or it waits for its next attempt.
-    Begun(Box<BegunRun<'a>>),
+    /// It has begun, and awaits a part that takes no thread.
+    Awaits(Box<BegunRun<'a>>, AwaitedPart<'a>),
     /// Its task has ended so, and its hooks have run.
     Over(RunOutcome),
-}
-
-/// A run whose task has begun, with its attempts so far.
-struct BegunRun<'a> {
-    running: RunningNow,
-    /// When the first attempt began.
-    began: RunBegin,
-    watched: Option<RunGuard<'a>>,
-    outcome: RunOutcome,
-    /// How the task, a future, ended.
-    end: Option<TaskEnd>,
-    /// The attempt that failed, if the run waits for the next one; and the wait, once it is over.
-    failed: Option<FailedAttempt>,
-    waited: Option<RetryWait<'a>>,
-}
-
-/// The next part of a run, which takes no thread.
-enum NextPart<'a> {
-    Task(&'a FutureTask),
-    Wait(RetryWait<'a>),
 }
 
 impl<'a> PendingRun<'a> {
     #[inline]
     pub(super) fn new(planned: &'a PlannedRun<'a>) -> Self {
         let instance = planned.context.instance.as_deref();
-        Self { planned, span: TraceSpan::of_run(planned.about(), instance) }
+        Self { planned, span: TraceSpan::of_run(About::from(&planned.id), instance) }
     }
 
     /// Enters that it did not run.
     pub(super) fn skip(self, reason: SkipReason) {
         let Self { planned, span } = self;
         let _in_span = span.enter();
-        let Definition { name, stuck_after, .. } = planned.event;
-        let reason = match stuck_after {
-            Some(limit) => reason.or_stuck(*limit, planned.clock.now()),
+        let reason = match planned.event.stuck_after {
+            Some(limit) => reason.or_stuck(limit, planned.clock.now()),
             None => reason,
         };
         if let SkipReason::Overlapping(holder) = &reason {
             planned.settle_overlapped(holder.as_ref());
         }
         let reason = planned.note_other_application(reason);
-        planned.enter(Arc::clone(name), Verdict::Skipped(reason), None);
+        planned.enter(Verdict::Skipped(reason));
     }
 }
 
@@ -115,59 +92,49 @@ impl<'a> ActiveRun<'a> {
         Self::new(pending, admitted)
     }
 
-    /// Performs it, unless the process has begun to shut down since it was admitted. If its task is a future, or it waits for a
-    /// retry, that is returned: the run is performed further once [it has ended](Self::go_on_after).
+    /// Performs it, unless the process has begun to shut down since it was admitted. If it then [awaits](Self::awaited) a part, it is
+    /// performed further at the end of that.
     #[inline]
-    pub(super) fn perform(&mut self) -> Option<Awaited<'a>> {
-        let Self { planned, span, admitted, progress, .. } = self;
+    pub(super) fn perform(&mut self) {
+        let Self { planned, span, admitted, progress, is_abandoned } = self;
         let begun = match mem::replace(progress, RunProgress::Admitted) {
-            RunProgress::Begun(begun) => Some(*begun),
-            _ if planned.context.is_shutting_down() => return None,
+            RunProgress::Awaits(begun, part) => {
+                *is_abandoned = matches!(&part, AwaitedPart::TaskEnded(end) if end.is_abandoned);
+                Some((begun, part))
+            }
+            _ if planned.context.is_shutting_down() => return,
             _ => None,
         };
         // Tasks and hooks contain their panics, so this one is of a subscriber of `tracing`. The other runs go on.
         let performed = contain(|| {
             let _in_span = span.enter();
-            let (performed, next) = match begun {
-                Some(begun) => planned.go_on(&mut admitted.run, begun),
+            match begun {
+                Some((begun, part)) => planned.go_on(&mut admitted.run, *begun, part),
                 None => planned.perform(admitted),
-            };
-            *progress = performed;
-            next.map(|next| match next {
-                NextPart::Task(task) => Awaited::Task(task.prepare(&admitted.run, span)),
-                NextPart::Wait(wait) => Awaited::Retry(wait),
-            })
+            }
         });
-        performed.unwrap_or_else(|message| {
+        *progress = performed.unwrap_or_else(|message| {
             let ended = Ended::Faulted(Fault::Panicked(message));
             let outcome = RunOutcome::new(ended, admitted.run.fencing_token());
             tell_end(&admitted.run, &outcome);
-            *progress = RunProgress::Over(outcome);
-            None
-        })
+            RunProgress::Over(outcome)
+        });
+    }
+
+    /// Returns the part that it awaits, if it awaits one, and its run and span.
+    pub(super) fn awaited(&mut self) -> Option<(&mut AwaitedPart<'a>, &Run, &TraceSpan)> {
+        let Self { admitted, span, progress: RunProgress::Awaits(_, part), .. } = self else { return None };
+        Some((part, &admitted.run, span))
     }
 
     /// Returns whether the next part takes no time: to start a future, or to enter how it ended. Before a retry, the store may have
     /// to be asked whether the event is paused.
     pub(super) fn needs_no_thread(&self) -> bool {
         let event = self.planned.event;
-        let has_begun = matches!(self.progress, RunProgress::Begun(_));
+        let has_begun = matches!(self.progress, RunProgress::Awaits(..));
         let hooks_are_none = if has_begun { event.after.is_empty() } else { event.before.is_empty() };
         let asks_no_store = !has_begun || event.retry.is_none() || !self.planned.can_be_paused();
         matches!(event.work, Work::Future(_)) && hooks_are_none && asks_no_store
-    }
-
-    /// Notes the end of the task, a future, or of the wait for a retry.
-    pub(super) fn go_on_after(&mut self, end: PartEnd<'a>) {
-        if let RunProgress::Begun(begun) = &mut self.progress {
-            match end {
-                PartEnd::Task(end) => {
-                    self.is_abandoned = end.is_abandoned;
-                    begun.end = Some(end);
-                }
-                PartEnd::Retry(wait) => begun.waited = Some(wait),
-            }
-        }
     }
 
     /// Returns whether the task did not start, so that another server can run the occurrence.
@@ -202,44 +169,35 @@ impl<'a> ActiveRun<'a> {
         } else {
             held.release()
         };
-        let observed = run.held().observed_run();
         let verdict = match mem::replace(progress, RunProgress::Admitted) {
             RunProgress::Over(outcome) => Verdict::Ran(RunOutcome { release, ..outcome }),
             _ => Verdict::Skipped(SkipReason::ShuttingDown),
         };
-        planned.enter(Arc::clone(&run.id().event), verdict, observed);
+        if let Verdict::Ran(outcome @ RunOutcome { release: Some(release), token, .. }) = &verdict {
+            // The renewal thread has notified of a loss that it noticed.
+            if outcome.lease_lost_at().is_none() && matches!(release, Release::Lost) {
+                run.tell(&Step::LeaseLost { mutex: None, token: *token });
+            }
+            run.tell(&Step::Released(release));
+        }
+        planned.enter(verdict);
     }
 }
 
 impl<'a> PlannedRun<'a> {
     /// Enters and tells the result, and notes it for `catch_up`.
     #[inline]
-    fn enter(&self, event: Arc<str>, verdict: Verdict, run: Option<Owner>) {
+    fn enter(&self, verdict: Verdict) {
+        let RunId { event, occurrence, is_backfill } = self.id.clone();
         let zone = self.event.timetable.zone.clone();
         let missed_by = self.missed.is_some().then(|| self.lateness());
-        let entry = Entry { event, zone, occurrence: self.occurrence(), missed_by, verdict };
-        self.settle_occurrence(&entry.verdict);
-        self.compare_timetables(&entry.verdict);
-        match &entry.verdict {
-            Verdict::Skipped(reason) => {
-                self.history.skipped(LastSkip {
-                    occurrence: entry.occurrence,
-                    is_backfill: self.is_backfill(),
-                    reason: reason.clone(),
-                });
-                self.tell(&Step::Skipped(reason));
-            }
-            Verdict::Ran(outcome @ RunOutcome { release: Some(release), token, .. }) => {
-                let about = About { run, ..self.about() };
-                let tell = |step: &Step<'_>| self.context.schedule.observers.tell(about, step);
-                // The renewal thread has notified of a loss that it noticed.
-                if outcome.lease_lost_at().is_none() && matches!(release, Release::Lost) {
-                    tell(&Step::LeaseLost { mutex: None, token: *token });
-                }
-                tell(&Step::Released(release));
-            }
-            Verdict::Ran(_) => {}
+        self.settle_occurrence(&verdict);
+        self.compare_timetables(&verdict);
+        if let Verdict::Skipped(reason) = &verdict {
+            self.history.skipped(LastSkip { occurrence, is_backfill, reason: reason.clone() });
+            self.tell(&Step::Skipped(reason));
         }
+        let entry = Entry { event, zone, occurrence, missed_by, verdict };
         if self.context.schedule.drops_reports && entry.is_failure() {
             print_unless_logged(&entry);
         }
@@ -248,68 +206,64 @@ impl<'a> PlannedRun<'a> {
 
     /// Runs `before` hooks, task and hooks after it; the caller holds the lease. A task that is a future and the wait for a retry
     /// are returned and not performed here, and neither are the hooks that follow.
-    fn perform(&'a self, admitted_run: &mut AdmittedRun) -> (RunProgress<'a>, Option<NextPart<'a>>) {
+    fn perform(&'a self, admitted_run: &mut AdmittedRun) -> RunProgress<'a> {
         let run = &mut admitted_run.run;
-        let mut outcome = RunOutcome::new(Ended::NotStarted, run.fencing_token());
+        let details = admitted_run.details.take();
+        let mut outcome = RunOutcome { details, ..RunOutcome::new(Ended::NotStarted, run.fencing_token()) };
         run.tell(&Step::Admitted { token: run.fencing_token(), took: admitted_run.decided_in });
         let watched = self.context.schedule.shutdown.as_ref().map(|shutdown| shutdown.watch(run));
         run.held().enter_thread();
+        self.context.schedule.pause_if_it_fails(self.event);
         let is_prepared = self.prepare(run, &mut outcome);
-        if let Some(error) = &admitted_run.unprotected {
-            outcome.rest_mut().unprotected = Some(error.clone());
-        }
-        if admitted_run.waited.is_some() {
-            outcome.rest_mut().waited = admitted_run.waited;
-        }
         let started = self.clock.moment();
-        let (occurrence, token) = (run.occurrence(), run.fencing_token());
-        let (since, is_backfill) = (self.clock.now().round_subsecs(3), self.is_backfill());
+        let RunId { occurrence, is_backfill, .. } = self.id;
+        let (since, token) = (self.clock.now().round_subsecs(3), run.fencing_token());
         let running = RunningNow { occurrence, is_backfill, since, attempt: 1, token };
         // Observers, hooks and the wait for a thread may have taken longer than the lease lasted.
         if !is_prepared || run.held().gone_by(started).is_some() {
             self.note_loss(started, run, &mut outcome);
-            return (RunProgress::Over(self.follow_up(run, &running, outcome, watched)), None);
+            return RunProgress::Over(self.follow_up(run, &running, outcome, watched));
         }
         if self.missed.is_some() {
             run.tell(&Step::CatchesUp(run.lateness()));
-        } else if !self.is_backfill() {
+        } else if !is_backfill {
             let late = self.lateness() + started.since(self.context.began);
             if late >= MINUTE {
-                outcome.rest_mut().started_late = Some(late);
+                outcome.details_mut().started_late = Some(late);
             }
         }
         self.history.started(running.clone());
         run.tell(&Step::Started { token });
-        self.context.schedule.pause_if_exited(self.event);
         self.begin_timeout(run, started);
-        let began = RunBegin { at: started, shown: running.since };
-        self.attempt(run, BegunRun { running, began, watched, outcome, end: None, failed: None, waited: None })
+        self.attempt(run, BegunRun { running, began: started, watched, outcome })
     }
 
     /// Performs a run further, after the end of its task, a future, or of its wait for a retry.
-    fn go_on(&'a self, run: &mut Run, mut begun: BegunRun<'a>) -> (RunProgress<'a>, Option<NextPart<'a>>) {
+    fn go_on(&'a self, run: &mut Run, begun: BegunRun<'a>, part: AwaitedPart<'a>) -> RunProgress<'a> {
         run.held().enter_thread();
-        match (begun.failed.take(), begun.end.take()) {
-            (Some(failed), _) => self.retry(run, begun, failed),
-            (None, end) => {
-                let TaskEnd { fault, is_abandoned } = end.expect("it is performed further when that is known");
+        match part {
+            AwaitedPart::Retry(failed, wait) => self.retry(run, begun, failed, Some(wait)),
+            AwaitedPart::TaskEnded(TaskEnd { fault, is_abandoned }) => {
                 if is_abandoned {
                     run.tell(&Step::LeftBehind);
                 }
-                self.end_attempt(run, begun, fault, is_abandoned)
+                self.end_attempt(run, begun, fault)
+            }
+            AwaitedPart::NextTask(_) | AwaitedPart::Task(_) => {
+                unreachable!("it is performed further when the task has ended")
             }
         }
     }
 
     /// Runs the task once.
     #[inline]
-    fn attempt(&'a self, run: &mut Run, mut begun: BegunRun<'a>) -> (RunProgress<'a>, Option<NextPart<'a>>) {
+    fn attempt(&'a self, run: &mut Run, mut begun: BegunRun<'a>) -> RunProgress<'a> {
         let fault = match &self.event.work {
             Work::Callback(task) => attempt(|| task(run)).err(),
             Work::Command(command) => {
                 let (fault, exit) = self.run_command(command, run);
                 if exit.is_some() || run.attempt() > 1 {
-                    begun.outcome.rest_mut().exit = exit;
+                    begun.outcome.details_mut().exit = exit;
                 }
                 fault
             }
@@ -318,26 +272,19 @@ impl<'a> PlannedRun<'a> {
             }
             Work::Future(task) => {
                 run.held().leave_thread();
-                return (RunProgress::Begun(Box::new(begun)), Some(NextPart::Task(task)));
+                return RunProgress::Awaits(Box::new(begun), AwaitedPart::NextTask(task));
             }
         };
-        self.end_attempt(run, begun, fault, false)
+        self.end_attempt(run, begun, fault)
     }
 
     /// Ends the run, or lets it wait for its next attempt.
     #[inline]
-    fn end_attempt(
-        &'a self,
-        run: &mut Run,
-        begun: BegunRun<'a>,
-        fault: Option<Fault>,
-        is_abandoned: bool,
-    ) -> (RunProgress<'a>, Option<NextPart<'a>>) {
+    fn end_attempt(&'a self, run: &mut Run, begun: BegunRun<'a>, fault: Option<Fault>) -> RunProgress<'a> {
         let ended = self.clock.moment();
-        let failed = fault.as_ref().filter(|_| !is_abandoned);
-        match failed.and_then(|fault| self.failed_attempt(run, fault, ended)) {
-            Some(failed) => self.retry(run, begun, failed),
-            None => (RunProgress::Over(self.end_task(run, begun, fault, ended)), None),
+        match fault.as_ref().and_then(|fault| self.failed_attempt(run, fault, ended)) {
+            Some(failed) => self.retry(run, begun, failed, None),
+            None => RunProgress::Over(self.end_task(run, begun, fault, ended)),
         }
     }
 
@@ -348,30 +295,30 @@ impl<'a> PlannedRun<'a> {
         run: &mut Run,
         mut begun: BegunRun<'a>,
         mut failed: FailedAttempt,
-    ) -> (RunProgress<'a>, Option<NextPart<'a>>) {
+        waited: Option<RetryWait<'a>>,
+    ) -> RunProgress<'a> {
         let attempt = run.attempt();
-        let decision = self.decide_on_attempt(run, begun.began, &failed);
-        begun.waited = None;
-        if !matches!(decision, AttemptDecision::Never(_)) && !mem::replace(&mut failed.is_told, true) {
+        let decision = self.decide_on_attempt(run, &begun, &failed);
+        drop(waited); // From here on time may move on.
+        if decision.is_ok() && !mem::replace(&mut failed.is_told, true) {
             let retry_in = failed.retry_at.since(failed.ended);
             run.tell(&Step::AttemptFailed { attempt, fault: &failed.fault, retry_in });
         }
         match decision {
-            AttemptDecision::Begin => {
+            Ok(None) => {
                 run.count_attempt();
-                begun.outcome.rest_mut().retries = attempt;
+                begun.outcome.details_mut().retries = attempt;
                 self.history.retried(&mut begun.running);
                 run.tell(&Step::AttemptStarted { attempt: run.attempt() });
                 self.attempt(run, begun)
             }
-            AttemptDecision::Wait(wait) => {
+            Ok(Some(wait)) => {
                 run.held().leave_thread();
-                begun.failed = Some(failed);
-                (RunProgress::Begun(Box::new(begun)), Some(NextPart::Wait(wait)))
+                RunProgress::Awaits(Box::new(begun), AwaitedPart::Retry(failed, wait))
             }
-            AttemptDecision::Never(reason) => {
-                begun.outcome.rest_mut().no_retry = Some(reason);
-                (RunProgress::Over(self.end_task(run, begun, Some(failed.fault), failed.ended)), None)
+            Err(reason) => {
+                begun.outcome.details_mut().no_retry = Some(reason);
+                RunProgress::Over(self.end_task(run, begun, Some(failed.fault), failed.ended))
             }
         }
     }
@@ -379,8 +326,8 @@ impl<'a> PlannedRun<'a> {
     /// Notes how the task ended, and runs the hooks after it.
     #[inline]
     fn end_task(&self, run: &Run, begun: BegunRun<'_>, fault: Option<Fault>, ended: Moment) -> RunOutcome {
-        let BegunRun { running, began, watched, mut outcome, .. } = begun;
-        outcome.took = ended.since(began.at);
+        let BegunRun { running, began, watched, mut outcome } = begun;
+        outcome.took = ended.since(began);
         outcome.ended = self.end_timeout(run, outcome.took, fault);
         let (cancelled, no_retry) = (run.held().reason_at_end(ended), outcome.no_retry());
         // A task that failed by itself was not cancelled, however the wait after it has ended.
@@ -388,7 +335,7 @@ impl<'a> PlannedRun<'a> {
         if outcome.cancelled.is_some_and(CancelReason::is_for_the_lease)
             || matches!(no_retry, Some(NoRetry::Replaced | NoRetry::Unlocked))
         {
-            outcome.rest_mut().asked_to_stop_by = run.held().asked_by().cloned();
+            outcome.details_mut().asked_to_stop_by = run.held().asked_by().cloned();
         }
         let seen = if no_retry.is_none() { ended } else { self.clock.moment() };
         self.note_loss(seen, run, &mut outcome);
@@ -402,9 +349,7 @@ impl<'a> PlannedRun<'a> {
         if let Some(limit) = self.event.timeout {
             let end = began.plus(limit);
             run.held().limit_task_until(end);
-            self.context
-                .renewal_threads
-                .with(self.store, self.clock, |renewal_thread| renewal_thread.expect_end(run.held(), run.id(), end));
+            self.renewal_thread().expect_end(run.held(), run.id(), end);
         }
     }
 
@@ -412,9 +357,7 @@ impl<'a> PlannedRun<'a> {
     #[inline]
     fn end_timeout(&self, run: &Run, took: Duration, fault: Option<Fault>) -> Ended {
         if let Some(limit) = self.event.timeout {
-            self.context
-                .renewal_threads
-                .with(self.store, self.clock, |renewal_thread| renewal_thread.has_ended(run.held()));
+            self.renewal_thread().has_ended(run.held());
             if limit <= took {
                 return Ended::TimedOut { limit, fault };
             }
@@ -427,10 +370,9 @@ impl<'a> PlannedRun<'a> {
     #[inline]
     fn note_loss(&self, now: Moment, run: &Run, outcome: &mut RunOutcome) {
         if let Some(moment) = run.held().gone_by(now) {
-            let rest = outcome.rest_mut();
-            rest.lost_at = Some(self.clock.wall_at(moment));
+            outcome.details_mut().lost_at = Some(self.clock.wall_at(moment));
             let fixed = self.event.protection.lease.filter(|lease| lease.renewal == Renewal::Never);
-            rest.fixed_term = fixed.map(|lease| lease.term.get());
+            outcome.details_mut().fixed_term = fixed.map(|lease| lease.term.get());
         }
     }
 
@@ -456,7 +398,7 @@ impl<'a> PlannedRun<'a> {
             Some(HookFailure { hook: Hook::Before, number: at + 1, fault })
         };
         let failure = self.event.before.iter().enumerate().find_map(failed);
-        failure.map(|failure| outcome.rest_mut().hook_failures.push(failure)).is_none()
+        failure.map(|failure| outcome.details_mut().hook_failures.push(failure)).is_none()
     }
 
     /// Runs the hooks after the task: each, even if others fail.
@@ -477,7 +419,7 @@ impl<'a> PlannedRun<'a> {
             if wanted && let Err(fault) = attempt(|| (after.call)(run, &outcome)) {
                 let earlier = self.event.after[..at].iter().filter(|earlier| earlier.hook == after.hook).count();
                 let failure = HookFailure { hook: after.hook, number: earlier + 1, fault };
-                outcome.rest_mut().hook_failures.push(failure);
+                outcome.details_mut().hook_failures.push(failure);
             }
         }
         if !self.event.after.is_empty() {
@@ -486,9 +428,6 @@ impl<'a> PlannedRun<'a> {
         run.held().leave_thread();
         self.history.ended(running, &outcome);
         tell_end(run, &outcome);
-        if !outcome.is_success() {
-            self.context.schedule.pause_if_failing(self.event);
-        }
         drop(watched);
         outcome
     }

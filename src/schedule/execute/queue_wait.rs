@@ -1,3 +1,5 @@
+//! The wait of a run for a run before it: in the queue of its event, or, of a backfill, for the lease alone.
+//!
 //! The queue of an event: an occurrence that meets a run of its event, or another occurrence that waits, waits until it may run.
 //!
 //! The queue needs nothing but a store, and every name in it is a marker of the event's mutex:
@@ -32,7 +34,6 @@ use std::thread::Scope;
 
 use uuid::Uuid;
 
-use super::lease_wait::{ask_once, wait_for_lease};
 use super::one_run::{ActiveRun, PendingRun};
 use super::store_request::StoreRequest;
 use super::workers::start_thread;
@@ -49,6 +50,7 @@ use crate::schedule::run_admission::{self, AdmittedRun};
 use crate::schedule::shutdown::Shutdown;
 use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
+use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::{about_a_second, moment::Moment};
 
@@ -66,7 +68,7 @@ pub(super) fn refuse_or_queue<'scope, 'a: 'scope>(
     let planned = pending.planned;
     if !matches!(reason, SkipReason::Overlapping(_)) {
         pending.skip(reason);
-    } else if planned.is_backfill() {
+    } else if planned.id.is_backfill {
         run_when_admitted(pending, || wait_for_lease(planned, reason));
     } else if planned.queue().is_none() {
         pending.skip(reason);
@@ -85,6 +87,51 @@ fn run_when_admitted(pending: PendingRun<'_>, wait: impl FnOnce() -> Result<Admi
         Ok(admitted) => StoreRequest::run_alone(ActiveRun::new(pending, admitted)),
         Err(reason) => pending.skip(reason),
     }
+}
+
+/// Waits until a run of a backfill is admitted, for as long as the run lasts that is in its way. A run that is stuck is not waited
+/// for.
+fn wait_for_lease(planned: &PlannedRun<'_>, mut why: SkipReason) -> Result<AdmittedRun, SkipReason> {
+    let shutdown = planned.context.schedule.shutdown.clone().unwrap_or_default();
+    let waiting = shutdown.waiting(planned.clock);
+    planned.tell(&Step::Queued { place: 1 });
+    loop {
+        let or_stuck = |limit| why.clone().or_stuck(limit, planned.clock.now());
+        if let Some(stuck @ SkipReason::Stuck { .. }) = planned.event.stuck_after.map(or_stuck) {
+            return Err(stuck);
+        }
+        if shutdown.sleep_until(planned.clock.moment().plus(about_a_second()), &waiting) {
+            return Err(SkipReason::ShuttingDown);
+        }
+        why = match ask_once(planned, planned.places_before_it()) {
+            Ok(Some(admitted)) => return Ok(admitted),
+            Ok(None) => SkipReason::Overlapping(None),
+            Err(overlapping @ SkipReason::Overlapping(_)) => overlapping,
+            Err(reason) => return Err(reason),
+        };
+    }
+}
+
+/// Asks for lease and claim of a run that waits. `None`: one of these names is held. Without an answer it does not run, despite its
+/// outage policy, because the run that it waits for may still be running.
+fn ask_once(planned: &PlannedRun<'_>, unless: &[MutexName]) -> Result<Option<AdmittedRun>, SkipReason> {
+    let PlannedRun { store, context, clock, .. } = planned;
+    let (mut batch, mut unused) = (Batch::new(), Batch::new());
+    run_admission::add_admissions_unless(planned, unless, &mut batch)?;
+    let asked = clock.moment();
+    batch.ask(&*store.mutex);
+    let answered = clock.moment();
+    let decided_in = answered.since(asked);
+    let answer = run_admission::take_answer(planned, &mut batch, 0).map_err(SkipReason::StoreUnavailable)?;
+    if matches!(&answer, Admitted::Excluded(by) if unless.contains(by.name())) {
+        return Ok(None);
+    }
+    let decision = run_admission::decide(planned, Ok(answer), answered, &mut unused);
+    if !unused.is_empty() {
+        context.outages.carry_out(store, clock, &mut unused);
+        unused.log_releases();
+    }
+    decision.map(|admitted| Some(AdmittedRun { decided_in, ..admitted }))
 }
 
 /// A planned run that waits in the queue of its event.
@@ -130,8 +177,9 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let until = planned.context.began.plus(queue.within.saturating_sub(planned.lateness()));
         let shutdown = planned.context.schedule.shutdown.clone().unwrap_or_default();
         let began = planned.clock.moment();
-        let admitted = Self { planned, queue, until, shutdown }.wait()?;
-        Ok(AdmittedRun { waited: Some(planned.clock.moment().since(began)), ..admitted })
+        let mut admitted = Self { planned, queue, until, shutdown }.wait()?;
+        admitted.details.get_or_insert_default().waited = Some(planned.clock.moment().since(began));
+        Ok(admitted)
     }
 
     fn wait(&self) -> Result<AdmittedRun, SkipReason> {
@@ -174,7 +222,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     /// has lost end with their term.
     fn join(&self, lost: Option<Owner>) -> Result<QueuePlace, SkipReason> {
         let PlannedRun { event, .. } = self.planned;
-        let waiter = queue_markers::waiter(&event.protection.mutex, &event.name, self.planned.occurrence());
+        let waiter = queue_markers::waiter(&event.protection.mutex, &event.name, self.planned.id.occurrence);
         let runs = event.protection.leases();
         let mut names = [&self.queue.places, runs].concat();
         names.push(waiter.clone());
@@ -207,7 +255,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     /// Takes this place, and is the waiter of its occurrence. `None`: one of the two is taken.
     fn take_place(&self, place: &MutexName, waiter: &MutexName) -> Result<Option<QueuePlace>, SkipReason> {
         let PlannedRun { clock, store, .. } = self.planned;
-        let place = self.planned.request(place.clone(), self.queue.term).for_occurrence(self.planned.occurrence());
+        let place = self.planned.request(place.clone(), self.queue.term).for_occurrence(self.planned.id.occurrence);
         let waiter = place.with(waiter.clone(), self.queue.term);
         let admission = self.planned.unless_paused(Admission::both(place, waiter));
         let Grant { lease, claim, .. } = match admission.ask(&*store.mutex) {
@@ -237,7 +285,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
 
     /// Returns whether this holder runs a later occurrence, or waits with it.
     fn is_later(&self, holder: &Holder) -> bool {
-        holder.occurrence().is_some_and(|occurrence| occurrence > self.planned.occurrence())
+        holder.occurrence().is_some_and(|occurrence| occurrence > self.planned.id.occurrence)
     }
 
     /// Leaves, if it is to replace a run and a later occurrence waits.

@@ -8,37 +8,39 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use chrono::{DateTime, Utc};
-
 use crate::hold::change_signal::TaskWaiter;
 use crate::hold::held_lease::HeldLease;
 use crate::lease::term::Renewal;
 use crate::outcome::fault::Fault;
 use crate::outcome::no_retry::NoRetry;
+use crate::outcome::run_outcome::RunOutcome;
 use crate::outcome::skip_reason::SkipReason;
+use crate::schedule::history::RunningNow;
+use crate::schedule::shutdown::shutdown_state::RunGuard;
 use crate::schedule::tick_plan::planned_run::PlannedRun;
-use crate::task::future_task::{PreparedTask, TaskEnd};
+use crate::task::future_task::{FutureTask, TaskControl, TaskEnd};
 use crate::task::run::Run;
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Waiting, about_a_second, wall_plus};
 
 /// A part of a run that takes no thread.
-pub(super) enum Awaited<'a> {
-    Task(PreparedTask),
-    Retry(RetryWait<'a>),
+pub(super) enum AwaitedPart<'a> {
+    /// The task, a future, comes next.
+    NextTask(&'a FutureTask),
+    /// A runtime has the task.
+    Task(Arc<TaskControl>),
+    TaskEnded(TaskEnd),
+    /// The run waits for its next attempt.
+    Retry(FailedAttempt, RetryWait<'a>),
 }
 
-/// A part of a run that has ended.
-pub(super) enum PartEnd<'a> {
-    Task(TaskEnd),
-    Retry(RetryWait<'a>),
-}
-
-/// The begin of the first attempt of a run, and the time that the wall clock showed then.
-#[derive(Clone, Copy)]
-pub(super) struct RunBegin {
-    pub(super) at: Moment,
-    pub(super) shown: DateTime<Utc>,
+/// A run whose task has begun.
+pub(super) struct BegunRun<'a> {
+    pub(super) running: RunningNow,
+    /// When the first attempt began.
+    pub(super) began: Moment,
+    pub(super) watched: Option<RunGuard<'a>>,
+    pub(super) outcome: RunOutcome,
 }
 
 /// An attempt that failed, in a run that waits for its next one.
@@ -49,13 +51,6 @@ pub(super) struct FailedAttempt {
     pub(super) retry_at: Moment,
     /// Whether observers were told that it failed, and that another one follows.
     pub(super) is_told: bool,
-}
-
-/// The answer to whether the next attempt may begin.
-pub(super) enum AttemptDecision<'a> {
-    Begin,
-    Wait(RetryWait<'a>),
-    Never(NoRetry),
 }
 
 /// The wait of a run for its next attempt.
@@ -98,55 +93,57 @@ impl PlannedRun<'_> {
         })
     }
 
-    /// Decides whether the next attempt of a run may begin, now or later.
-    pub(super) fn decide_on_attempt(&self, run: &Run, began: RunBegin, failed: &FailedAttempt) -> AttemptDecision<'_> {
+    /// Decides on the next attempt of a run: it begins now, after this wait, or never.
+    pub(super) fn decide_on_attempt(
+        &self,
+        run: &Run,
+        begun: &BegunRun<'_>,
+        failed: &FailedAttempt,
+    ) -> Result<Option<RetryWait<'_>>, NoRetry> {
         let now = self.clock.moment();
         let is_due = failed.retry_at <= now;
-        if let Some(reason) = self.refusal_of_attempt(run, began, now.max(failed.retry_at)) {
-            return AttemptDecision::Never(reason);
-        }
+        self.check_attempt(run, begun, now.max(failed.retry_at))?;
         let is_readable = match self.look_for_pauses_again(is_due) {
-            Err(SkipReason::Paused(_)) => return AttemptDecision::Never(NoRetry::Paused),
+            Err(SkipReason::Paused(_)) => return Err(NoRetry::Paused),
             // Whether it is paused is not known: it waits until the store answers.
             answer => answer.is_ok(),
         };
-        let renewals = &self.context.renewal_threads;
+        let renewals = self.renewal_thread();
         if is_due && is_readable {
             // From here on, the exit of the process does not release the lease. It may have done so meanwhile.
-            let goes_on = renewals.with(self.store, self.clock, |renewal_thread| renewal_thread.end_wait(run.held()));
-            return match self.refusal_of_attempt(run, began, self.clock.moment()) {
-                None if goes_on => AttemptDecision::Begin,
-                reason => AttemptDecision::Never(reason.unwrap_or(NoRetry::ShuttingDown)),
-            };
+            let goes_on = renewals.end_wait(run.held());
+            self.check_attempt(run, begun, self.clock.moment())?;
+            return if goes_on { Ok(None) } else { Err(NoRetry::ShuttingDown) };
         }
-        renewals.with(self.store, self.clock, |renewal_thread| renewal_thread.begin_wait(run.held()));
+        renewals.begin_wait(run.held());
         let look = if self.can_be_paused() { now.plus(about_a_second()) } else { Moment::NEVER };
         let until = if is_due { look } else { failed.retry_at.min(look) };
-        let (held, waiter) = (Arc::clone(run.held()), TaskWaiter::new(run.held().signal()));
-        let waiting = self.clock.waiting(run.held().signal());
-        AttemptDecision::Wait(RetryWait { planned: self, held, until, waiter, waiting })
+        let (held, waiter) = (Arc::clone(run.held()), TaskWaiter::new(&run.held().signal));
+        let waiting = self.clock.waiting(&run.held().signal);
+        Ok(Some(RetryWait { planned: self, held, until, waiter, waiting }))
     }
 
-    /// Returns why no attempt may begin at this moment, as far as this process knows. Reports a lost lease.
-    fn refusal_of_attempt(&self, run: &Run, began: RunBegin, at: Moment) -> Option<NoRetry> {
+    /// Refuses an attempt at this moment, as far as this process knows. Reports a lost lease.
+    fn check_attempt(&self, run: &Run, begun: &BegunRun<'_>, at: Moment) -> Result<(), NoRetry> {
         if let Some(reason) = run.held().reason() {
-            return Some(reason.into());
+            return Err(reason.into());
         }
         if self.context.is_shutting_down() {
-            return Some(NoRetry::ShuttingDown);
+            return Err(NoRetry::ShuttingDown);
         }
-        if self.event.timeout.is_some_and(|limit| began.at.plus(limit) <= at) {
-            return Some(NoRetry::TimedOut);
+        let BegunRun { began, running, .. } = begun;
+        if self.event.timeout.is_some_and(|limit| began.plus(limit) <= at) {
+            return Err(NoRetry::TimedOut);
         }
         let is_fixed = self.event.protection.lease.is_some_and(|lease| lease.renewal == Renewal::Never);
         if is_fixed && run.held().end() <= at {
-            return Some(NoRetry::LeaseOver);
+            return Err(NoRetry::LeaseOver);
         }
         // The clock may be set forward during a run, and the next occurrence comes sooner then.
-        let on_the_wall = (self.clock.now() - began.shown).to_std().unwrap_or_default();
-        let since_its_begin = self.clock.moment().since(began.at).max(on_the_wall) + at.since(self.clock.moment());
+        let on_the_wall = (self.clock.now() - running.since).to_std().unwrap_or_default();
+        let since_its_begin = self.clock.moment().since(*began).max(on_the_wall) + at.since(self.clock.moment());
         let tick = self.tick.now().max(self.context.now);
-        let at = wall_plus(tick, began.at.since(self.context.began) + since_its_begin);
-        self.event.refuses_attempt(at, tick, self.context.past_filters)
+        let at = wall_plus(tick, began.since(self.context.began) + since_its_begin);
+        self.event.refuses_attempt(at, tick, self.context.past_filters).map_or(Ok(()), Err)
     }
 }

@@ -10,12 +10,8 @@ use crate::hold::held_lease::{NO_THREAD, this_thread};
 #[cfg(unix)]
 use crate::hold::process_exit::{self, EndsWithProcess};
 use crate::lease::owner::Owner;
-use crate::observe::tell::observers::Observer;
-use crate::observe::{
-    notice::incident::Incident,
-    notice::{Notice, Step},
-};
-use crate::observe::{tell::delivery::spawn_detached, tell::log};
+use crate::observe::notice::{Notice, Step};
+use crate::observe::tell::{delivery::spawn_detached, observers::Observer, trace};
 use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
 use crate::outcome::{run_record::RunRecord, run_record::outcome_kind::OutcomeKind};
 use crate::store::{described_store::Store, event_mutex::EventMutex};
@@ -48,7 +44,8 @@ const EXITED: &str = "the process ended by exit while it was running";
 pub(crate) struct RunLogger {
     store: Store,
     clock: Clock,
-    keep: usize,
+    /// How many runs of each event are kept.
+    pub(crate) keep: usize,
     records: Mutex<WaitingRecords>,
     changed: Condvar,
 }
@@ -66,10 +63,10 @@ struct WaitingRecords {
     is_failing: bool,
     /// How often it was tried to write.
     attempts: u64,
-    /// What each event waits for, until all this is written.
+    /// The actions for events whose runs have failed, once all this is written.
     once_written: HashMap<Arc<str>, FollowUp>,
-    /// The actions for events whose run ends the process.
-    once_exited: HashMap<Arc<str>, FollowUp>,
+    /// The actions for events one of whose runs may fail yet, and the number of these runs.
+    after_failure: HashMap<Arc<str>, (FollowUp, usize)>,
     /// The skipped occurrences of each event that are not written yet.
     skips: HashMap<Box<str>, WaitingSkips>,
     /// The thread that ends the process, until its runs are among those that wait.
@@ -105,30 +102,32 @@ impl WaitingRecords {
         self.writer == Writer::Writing || (self.writer == Writer::Idle && waits())
     }
 
-    /// Takes out what the writer does next: records, then what waits for them, then numbers of skipped occurrences.
+    /// Takes out what the writer does next: records, and after the last of them what waits for that.
     fn next_work(&mut self) -> Option<LogWork> {
         let count = self.waiting.len().min(BATCH_SIZE);
-        if count > 0 {
-            return Some(LogWork::Write(self.waiting.drain(..count).collect()));
+        let mut work = LogWork { records: self.waiting.drain(..count).collect(), ..LogWork::default() };
+        if self.waiting.is_empty() {
+            work.follow_ups = mem::take(&mut self.once_written);
+            let due = self.skips.iter_mut().filter(|(_, skips)| skips.are_due);
+            work.skips.extend(due.map(|(event, skips)| {
+                skips.are_due = false;
+                (event.clone(), mem::take(&mut skips.counts))
+            }));
         }
-        if !self.once_written.is_empty() {
-            return Some(LogWork::FollowUp(mem::take(&mut self.once_written).into_values().collect()));
-        }
-        let (event, skips) = self.skips.iter_mut().find(|(_, skips)| skips.are_due)?;
-        skips.are_due = false;
-        Some(LogWork::Count(event.clone(), mem::take(&mut skips.counts)))
+        let is_nothing = work.records.is_empty() && work.follow_ups.is_empty() && work.skips.is_empty();
+        (!is_nothing).then_some(work)
     }
 
     /// Puts back what could not be written. Records that came meanwhile are newer; numbers are written with the next one.
     fn put_back(&mut self, work: LogWork) {
-        match work {
-            LogWork::Write(batch) => {
-                batch.into_iter().rev().for_each(|record| self.waiting.push_front(record));
-                let surplus = self.waiting.len().saturating_sub(MOST_WAITING);
-                self.waiting.drain(..surplus);
-            }
-            LogWork::Count(event, skips) => add_skips(&mut self.skips.entry(event).or_default().counts, &skips),
-            LogWork::FollowUp(_) => {}
+        work.records.into_iter().rev().for_each(|record| self.waiting.push_front(record));
+        let surplus = self.waiting.len().saturating_sub(MOST_WAITING);
+        self.waiting.drain(..surplus);
+        for (event, follow_up) in work.follow_ups {
+            self.once_written.entry(event).or_insert(follow_up);
+        }
+        for (event, skips) in work.skips {
+            add_skips(&mut self.skips.entry(event).or_default().counts, &skips);
         }
     }
 
@@ -151,27 +150,33 @@ impl WaitingRecords {
         }
     }
 
+    /// Lets the action for an event follow, when its run that has failed is written.
+    fn let_follow(&mut self, event: &str) {
+        let action = self.after_failure.get_key_value(event);
+        self.once_written.extend(action.map(|(event, (follow_up, _))| (Arc::clone(event), Arc::clone(follow_up))));
+    }
+
     /// Adds the ends of the runs of the thread that ends the process.
     fn end_runs(&mut self, thread: usize, clock: &Clock) {
         let on_it = self.started.extract_if(|_, (_, of)| *of == thread);
         let ended: Vec<RunRecord> = on_it.map(|(_, (record, _))| record).collect();
         for record in ended {
-            let follow_up = self.once_exited.remove_entry(record.event());
-            self.once_written.extend(follow_up);
+            self.let_follow(record.event());
             self.push(record.ended(clock.now(), OutcomeKind::Failed, Some(EXITED)));
         }
     }
 }
 
 /// An action for an event, once its runs are written.
-type FollowUp = Box<dyn FnOnce() + Send>;
+type FollowUp = Arc<dyn Fn() + Send + Sync>;
 
-/// A piece of work for the writer, which it does with nothing locked.
-enum LogWork {
-    Write(Vec<RunRecord>),
-    FollowUp(Vec<FollowUp>),
-    /// Adds to the numbers of skipped occurrences of an event.
-    Count(Box<str>, Vec<SkipCount>),
+/// A piece of work for the writer, which it does with nothing locked, in this order.
+#[derive(Default)]
+struct LogWork {
+    records: Vec<RunRecord>,
+    follow_ups: HashMap<Arc<str>, FollowUp>,
+    /// The numbers of skipped occurrences to add.
+    skips: Vec<(Box<str>, Vec<SkipCount>)>,
 }
 
 impl RunLogger {
@@ -207,22 +212,11 @@ impl RunLogger {
         }
     }
 
-    /// Calls `follow_up` on another thread, when all runs that ended so far are written. It must not panic. Of several for an event, the
-    /// last is called.
-    pub(crate) fn once_written(self: &Arc<Self>, event: &Arc<str>, follow_up: impl FnOnce() + Send + 'static) {
-        let mut records = self.records();
-        records.once_written.insert(Arc::clone(event), Box::new(follow_up));
-        self.begin_to_write(records);
-    }
-
-    /// Calls `follow_up` if a run of the event ends the process, when that is written. It must not panic.
-    pub(crate) fn once_exited(&self, event: &Arc<str>, follow_up: impl FnOnce() + Send + 'static) {
-        self.records().once_exited.insert(Arc::clone(event), Box::new(follow_up));
-    }
-
-    /// Returns how many runs of each event are kept.
-    pub(crate) fn keep(&self) -> usize {
-        self.keep
+    /// Calls `follow_up` on another thread, if a run of the event that begins now fails, or ends the process: when all runs that have
+    /// ended by then are written. It must not panic.
+    pub(crate) fn after_failure(self: &Arc<Self>, event: &Arc<str>, follow_up: impl Fn() + Send + Sync + 'static) {
+        let mut records = self.records_of_this_process();
+        records.after_failure.entry(Arc::clone(event)).or_insert_with(|| (Arc::new(follow_up), 0)).1 += 1;
     }
 
     /// Writes until nothing waits and nothing runs any more.
@@ -247,17 +241,15 @@ impl RunLogger {
             let answer = self.carry_out(&mut work);
             records = self.records();
             records.writer = Writer::Idle;
-            if let LogWork::Write(_) = work {
-                records.is_failing = answer.is_err();
-                records.attempts += 1;
-            }
+            records.is_failing = !work.records.is_empty();
+            records.attempts += 1;
             let Err(error) = answer else { continue };
             records.put_back(work);
             self.changed.notify_all();
             // A subscriber may wait for a lock of the thread that ends the process.
             if !was_failing && !records.is_last {
                 drop(records);
-                log(&Incident::RunsNotLogged(&error));
+                trace::runs_not_logged(&error);
                 records = self.records();
             }
             if records.is_failing {
@@ -267,20 +259,22 @@ impl RunLogger {
         }
     }
 
+    /// Performs the work, and removes the parts that are done.
     fn carry_out(&self, work: &mut LogWork) -> Result<(), MutexError> {
         let done = contain(|| {
             let log = || self.store.mutex.run_log().ok_or_else(no_log);
-            match work {
-                LogWork::Write(batch) => log()?.write(batch, self.keep),
-                LogWork::Count(event, skips) => match log()?.count_skips(event, skips) {
-                    Err(error) if error.is_unsupported() => Ok(()),
-                    answer => answer,
-                },
-                LogWork::FollowUp(follow_ups) => {
-                    follow_ups.drain(..).for_each(|follow_up| follow_up());
-                    Ok(())
+            if !work.records.is_empty() {
+                log()?.write(&work.records, self.keep)?;
+                work.records.clear();
+            }
+            work.follow_ups.drain().for_each(|(_, follow_up)| follow_up());
+            while let Some((event, skips)) = work.skips.last() {
+                match log()?.count_skips(event, skips) {
+                    Err(error) if !error.is_unsupported() => return Err(error),
+                    _ => _ = work.skips.pop(),
                 }
             }
+            Ok(())
         });
         done.unwrap_or_else(|message| Err(MutexError::panicked("write the log of runs".to_owned(), &message)))
     }
@@ -388,9 +382,14 @@ impl Observer for Arc<RunLogger> {
                 let (at, error) = (notice.at(), outcome.error());
                 let mut records = self.records();
                 let known = records.started.remove(&id).map(|(record, _)| record);
-                // It knows the observers, and so this one.
-                if !records.started.values().any(|(record, _)| record.event() == event) {
-                    records.once_exited.remove(event);
+                if !outcome.is_success() {
+                    records.let_follow(event);
+                }
+                if let Some((_, runs)) = records.after_failure.get_mut(event) {
+                    *runs = runs.saturating_sub(1);
+                    if *runs == 0 {
+                        records.after_failure.remove(event); // It knows the observers, and so this one.
+                    }
                 }
                 let record = known.unwrap_or_else(|| started(outcome.fencing_token()));
                 let record = record.ended(at, outcome.kind(), error.as_deref()).with_attempts(outcome.attempts());

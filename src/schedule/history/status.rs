@@ -1,6 +1,7 @@
 //! The status of a schedule: its runs, its last skips with their reasons, the holders of its leases, and its next due times.
 
 use std::collections::HashMap;
+use std::slice;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -14,7 +15,6 @@ use crate::lease::holder::Holder;
 use crate::lease::label::this_host;
 use crate::lease::name::MutexName;
 use crate::outcome::paused::{EVENT_PAUSED, Pause};
-use crate::schedule::pause::pause_check::find_pause;
 use crate::schedule::schedule::{Schedule, registry::Registry};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::zone::Zone;
@@ -127,15 +127,6 @@ impl Status {
     }
 }
 
-/// The subjects of a question to the stores.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum AskedOf {
-    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the picture of the command line asks so"))]
-    Leases,
-    /// Also of pauses and queues.
-    Everything,
-}
-
 impl Schedule {
     /// Returns what the schedule does and did in this process, also during its runs; and what its stores say: who holds each lease,
     /// and who paused what. For a page, a health check, or a test.
@@ -148,17 +139,17 @@ impl Schedule {
     pub fn status(&self) -> Status {
         let registry = self.registry();
         let mut status = self.status_in(&registry);
-        self.ask_who_holds(&registry.events, &mut status, AskedOf::Everything);
+        self.ask_who_holds(&registry.events, &mut status);
         self.read_log(&registry.events, &mut status);
         status
     }
 
-    /// Returns the status with what the stores say of leases, and nothing else: for a picture that is drawn once a second.
+    /// Returns the status without the log of runs: for a picture that is drawn once a second.
     #[cfg(feature = "cli")]
-    pub(crate) fn status_of_leases(&self) -> Status {
+    pub(crate) fn status_without_log(&self) -> Status {
         let registry = self.registry();
         let mut status = self.status_in(&registry);
-        self.ask_who_holds(&registry.events, &mut status, AskedOf::Leases);
+        self.ask_who_holds(&registry.events, &mut status);
         status
     }
 
@@ -178,19 +169,17 @@ impl Schedule {
     }
 
     /// Asks each store in one request.
-    fn ask_who_holds(&self, events: &[Arc<Definition>], status: &mut Status, asked: AskedOf) {
+    fn ask_who_holds(&self, events: &[Arc<Definition>], status: &mut Status) {
         for store in self.stores() {
             let is_here = |event: &Definition| self.store_of(event).id == store.id;
             let events_here: Vec<_> =
                 events.iter().zip(&mut status.events).filter(|(event, _)| is_here(event)).collect();
-            let pause_marker = self.pause_marker.as_ref().filter(|_| store.id == self.store.id);
-            let pause_marker = pause_marker.filter(|_| asked == AskedOf::Everything);
             let mut names: Vec<MutexName> = Vec::new();
             for (event, _) in &events_here {
                 names.extend(event.protection.leases().iter().cloned());
-                let queue = event.protection.queue.iter().filter(|_| asked == AskedOf::Everything);
-                names.extend(queue.flat_map(|queue| queue.places.iter().cloned()));
+                names.extend(event.protection.queue.iter().flat_map(|queue| queue.places.iter().cloned()));
             }
+            let pause_marker = self.pause_marker.as_ref().filter(|_| store.id == self.store.id);
             names.extend(pause_marker.into_iter().flat_map(|mark| {
                 let of_events = events.iter().map(|event| mark.mark(Arc::clone(&event.name), EVENT_PAUSED));
                 of_events.chain([mark.clone()])
@@ -198,45 +187,38 @@ impl Schedule {
             if names.is_empty() {
                 continue;
             }
-            let held = match store.mutex.held(Names::Each(&names)) {
-                Ok(held) => held,
-                Err(error) => {
-                    // A lease that can't be read hides no other.
-                    let is_partial = !error.is_outage() && !error.is_unsupported();
-                    for (event, status) in events_here.into_iter().filter(|_| is_partial) {
-                        status.held_by = self.holders_of(event);
+            let answer = store.mutex.held(Names::Each(&names));
+            let known: HashMap<&MutexName, Option<&Holder>> =
+                answer.iter().flatten().map(|held| (held.name(), held.holder())).collect();
+            // `None`: which of them are held is not known.
+            let find = |names: &[MutexName]| -> Option<Vec<Option<Holder>>> {
+                match &answer {
+                    Ok(_) => {
+                        Some(names.iter().filter_map(|name| known.get(name).map(|holder| holder.cloned())).collect())
                     }
-                    if is_partial && let Some(mark) = pause_marker {
-                        status.paused = self.pauses(mark, &mut status.events);
+                    Err(error) if error.is_outage() || error.is_unsupported() => None,
+                    // A name that can't be read hides no other.
+                    Err(_) => {
+                        Some(store.mutex.held(Names::Each(names)).ok()?.into_iter().map(Held::into_holder).collect())
                     }
-                    if !error.is_unsupported() || pause_marker.is_some() {
-                        status.store_errors.push(error);
-                    }
-                    continue;
                 }
             };
-            let holder = |held: Held| (held.name().clone(), held.into_holder());
-            let holders: HashMap<MutexName, Option<Holder>> = held.into_iter().map(holder).collect();
-            let of = |names: &[MutexName]| names.iter().filter_map(|name| holders.get(name).cloned()).collect();
+            let holders = |names: &[MutexName]| find(names)?.into_iter().collect::<Option<Vec<Holder>>>();
+            let pause = |mark: &MutexName| find(slice::from_ref(mark))?.pop().map(Pause::by);
             for (event, status) in events_here {
                 if event.protection.lease.is_some() {
-                    status.held_by = of(event.protection.leases());
+                    status.held_by = holders(event.protection.leases());
                 }
-                if let Some(queue) = event.protection.queue.as_ref().filter(|_| asked == AskedOf::Everything) {
-                    let waiting: Option<Vec<Holder>> = of(&queue.places);
-                    status.waiting = waiting.map(|mut waiting| {
-                        waiting.sort_by_key(Holder::token);
-                        waiting
-                    });
-                }
+                status.waiting = event.protection.queue.as_ref().and_then(|queue| holders(&queue.places));
+                status.waiting.iter_mut().for_each(|waiting| waiting.sort_by_key(Holder::token));
             }
             if let Some(mark) = pause_marker {
-                let pause = |mark: &MutexName| holders.get(mark).cloned().map(Pause::by);
                 status.paused = pause(mark);
                 for event in &mut status.events {
                     event.paused = pause(&mark.mark(Arc::clone(&event.name), EVENT_PAUSED));
                 }
             }
+            status.store_errors.extend(answer.err().filter(|error| !error.is_unsupported() || pause_marker.is_some()));
         }
     }
 
@@ -251,15 +233,6 @@ impl Schedule {
         let mut waiting: Vec<Holder> = held.into_iter().filter_map(Held::into_holder).collect();
         waiting.sort_by_key(Holder::token);
         Ok(waiting)
-    }
-
-    /// Reads each pause alone, as far as it can be read.
-    fn pauses(&self, mark: &MutexName, events: &mut [EventStatus]) -> Option<Pause> {
-        let pause = |mark: &MutexName| find_pause(&*self.store.mutex, mark).ok().flatten();
-        for event in events {
-            event.paused = pause(&mark.mark(Arc::clone(&event.name), EVENT_PAUSED));
-        }
-        pause(mark)
     }
 
     fn read_log(&self, events: &[Arc<Definition>], status: &mut Status) {
@@ -278,8 +251,8 @@ impl Schedule {
 
 impl EventStatus {
     fn new(event: &Definition, seen: SeenRuns, at: DateTime<Utc>) -> Self {
-        let (last_success, next) = (seen.last_success().cloned(), event.starts(at).next());
-        let SeenRuns { running, last, failures, last_skip, difference, .. } = seen;
+        let next = event.starts(at).next();
+        let SeenRuns { running, last, last_success, failures, last_skip, difference } = seen;
         Self {
             name: Arc::clone(&event.name),
             timetable: event.timetable(),

@@ -13,7 +13,7 @@ use crate::store::{described_store::Store, event_mutex::EventMutex, event_mutex:
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// A tick that takes longer reads again, so that no event starts later than this after the pause began.
-const RECHECK_AFTER: Duration = Duration::from_secs(60);
+pub(crate) const RECHECK_AFTER: Duration = Duration::from_secs(60);
 
 /// Reads which of these markers the store has, in one request. Each is a pause, with its holder if the store keeps that.
 pub(crate) fn find_pauses(
@@ -52,23 +52,9 @@ impl<'a> PauseCheck<'a> {
         _ = self.of_events.set(of_events); // A tick plans its runs once.
     }
 
-    /// Returns whether an event that this marker pauses may start. The first caller asks the store; the others wait for its answer.
-    pub(crate) fn allows_start(
-        &self,
-        mark: &MutexName,
-        outages: &Outages<'_>,
-        clock: &Clock,
-    ) -> Result<(), SkipReason> {
-        self.allows(mark, RECHECK_AFTER, Some(outages), clock)
-    }
-
-    /// Returns whether a run that this marker pauses may begin another attempt, by an answer of the store that is no older than
-    /// `max_age`. A store that was unavailable a moment ago is asked again, because the run waits for its answer.
-    pub(crate) fn allows_attempt(&self, mark: &MutexName, max_age: Duration, clock: &Clock) -> Result<(), SkipReason> {
-        self.allows(mark, max_age, None, clock)
-    }
-
-    fn allows(
+    /// Returns whether what this marker pauses may start, by an answer of the store that is no older than `max_age`. The first caller
+    /// asks the store; the others wait for its answer. Without `outages`, a store that was unavailable a moment ago is asked again.
+    pub(crate) fn allows(
         &self,
         mark: &MutexName,
         max_age: Duration,

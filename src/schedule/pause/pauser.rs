@@ -1,49 +1,50 @@
-//! Begins and ends a pause, of a schedule or of one event: puts its marker into the store, and notifies observers.
+//! Begins and ends a pause, of a schedule or of one event: puts its marker into the store, and notifies observers. Pauses an event
+//! that keeps failing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::pause_check::find_pause;
 use super::pause_error::{LONGEST_REASON, PauseError};
-use crate::base::error::MutexError;
-use crate::lease::{label::Label, name::MutexName, request::LeaseRequest, term::Term};
+use crate::base::{catch_panic::contain, error::MutexError};
+use crate::event::definition::Definition;
+use crate::lease::{name::MutexName, request::LeaseRequest, term::Term};
 use crate::observe::notice::{About, Step};
-use crate::observe::tell::observers::Observers;
+use crate::observe::tell::trace;
 use crate::outcome::paused::{EVENT_PAUSED, Pause};
-use crate::store::described_store::Store;
+use crate::outcome::run_record::{RunEnd, RunRecord, outcome_kind::OutcomeKind};
+use crate::schedule::history::run_logger::no_log;
+use crate::schedule::schedule::Schedule;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::{EventMutex, extend_one};
-use crate::time::clock::Clock;
+use crate::store::described_store::Store;
 
 /// The pause of one marker, with all that begins and ends it.
 pub(crate) struct Pauser {
-    pub(crate) store: Store,
-    pub(crate) clock: Clock,
-    pub(crate) observers: Observers,
-    pub(crate) mark: MutexName,
-    pub(crate) label: Option<Arc<Label>>,
+    pub(super) schedule: Schedule,
+    pub(super) mark: MutexName,
 }
 
 impl Pauser {
     /// Starts nothing that the marker stops before `until`.
     pub(crate) fn begin(&self, until: DateTime<Utc>, why: &str) -> Result<(), PauseError> {
-        let Self { clock, observers, mark, .. } = self;
+        let Self { schedule: Schedule { store, clock, observers, .. }, mark } = self;
         let why = Some(why).filter(|why| !why.is_empty());
         // What people can read as a name they can read as a reason.
         if let Some(Err(error)) = why.map(|why| MutexName::readable_up_to(why, LONGEST_REASON)) {
             return Err(PauseError::Reason(error.of("the reason for the pause")));
         }
-        self.put(mark, term_until(until, clock.now())?, why)?;
-        let paused = Step::Paused { schedule: mark.mutex(), until, why, scope: &self.store.scope };
+        self.put(term_until(until, clock.now())?, why)?;
+        let paused = Step::Paused { schedule: mark.mutex(), until, why, scope: &store.scope };
         observers.tell(self.about(), &paused);
         Ok(())
     }
 
     /// Lets what the marker stops start again. `false`: it was not paused.
     pub(crate) fn end(&self) -> Result<bool, PauseError> {
-        let Self { store, observers, mark, .. } = self;
+        let Self { schedule: Schedule { store, observers, .. }, mark } = self;
         let was_paused = match store.mutex.break_lease(mark) {
             Err(error) if error.is_unsupported() => self.end_soon()?,
             held => held?.is_some(),
@@ -60,62 +61,104 @@ impl Pauser {
         if paused.is_none() {
             return Ok(false);
         }
-        let moved = self.move_end(&self.mark, Term::MIN).map_err(PauseError::Store)?;
+        let moved = self.move_end(Term::MIN).map_err(PauseError::Store)?;
         let until = paused.and_then(|pause| Some(pause.holder()?.until()));
         moved.ok_or(PauseError::CannotEnd { until })
     }
 
     /// Returns the present pause.
     pub(crate) fn find(&self) -> Result<Option<Pause>, PauseError> {
-        find_pause(&*self.store.mutex, &self.mark).map_err(PauseError::Store)
+        find_pause(&*self.schedule.store.mutex, &self.mark).map_err(PauseError::Store)
     }
 
     /// Puts a marker that ends one `term` from now, or moves the end of the marker that exists.
-    fn put(&self, mark: &MutexName, term: Term, why: Option<&str>) -> Result<(), MutexError> {
-        if self.create(mark, term, why)? {
+    fn put(&self, term: Term, why: Option<&str>) -> Result<(), MutexError> {
+        if self.create(term, why)? {
             return Ok(());
         }
-        match self.move_end(mark, term)? {
+        match self.move_end(term)? {
             Some(true) => return Ok(()),
             // The pause has ended in between.
             Some(false) => {}
             None => {
-                let _ = self.store.mutex.break_lease(mark)?;
+                let _ = self.schedule.store.mutex.break_lease(&self.mark)?;
             }
         }
         // The marker was free a moment ago. If it is taken again, another call came later than this one, and wins.
-        self.create(mark, term, why).map(|_| ())
+        self.create(term, why).map(|_| ())
     }
 
-    fn create(&self, mark: &MutexName, term: Term, why: Option<&str>) -> Result<bool, MutexError> {
-        let request = LeaseRequest::new(mark.clone(), term, &self.clock).labelled(self.label.as_ref());
+    fn create(&self, term: Term, why: Option<&str>) -> Result<bool, MutexError> {
+        let Schedule { store, clock, label, .. } = &self.schedule;
+        let request = LeaseRequest::new(self.mark.clone(), term, clock).labelled(label.as_ref());
         let request = match why {
             Some(why) => request.because(why),
             None => request,
         };
-        self.store.mutex.create(&request).map(|lease| lease.is_some())
+        store.mutex.create(&request).map(|lease| lease.is_some())
     }
 
     /// Moves the end of the present pause to one `term` from now, without a gap. `None`: the store can't.
-    fn move_end(&self, mark: &MutexName, term: Term) -> Result<Option<bool>, MutexError> {
-        let Store { mutex, can_extend, .. } = &self.store;
+    fn move_end(&self, term: Term) -> Result<Option<bool>, MutexError> {
+        let Schedule { store: Store { mutex, can_extend, .. }, clock, .. } = &self.schedule;
         if !can_extend {
             return Ok(None);
         }
-        let held = mutex.held(Names::of(mark))?.pop();
+        let held = match mutex.held(Names::of(&self.mark)) {
+            Err(error) if error.is_unsupported() => return Ok(None),
+            held => held?.pop(),
+        };
         let Some(holder) = held.and_then(Held::into_holder) else { return Ok(None) };
-        let lease = holder.as_lease(mark.clone(), term, self.clock.moment());
+        let lease = holder.as_lease(self.mark.clone(), term, clock.moment());
         extend_one(&**mutex, &lease, term).map(Some)
     }
 
-    /// Returns the event that it pauses, if it is not the schedule.
-    fn event(&self) -> Option<&str> {
-        self.mark.event().filter(|_| self.mark.marked() == Some(EVENT_PAUSED))
+    /// Pauses an event whose last `limit` runs have all failed, wherever in the fleet they ran.
+    fn pause_if_failing(&self, event: &str, limit: usize) -> Result<(), PauseError> {
+        let log = self.schedule.store.mutex.run_log().ok_or_else(|| PauseError::Store(no_log()))?;
+        let runs = log.runs(event)?;
+        // A pause that exists has its own reason and end.
+        if !have_failed(&runs, limit) || self.find()?.is_some() {
+            return Ok(());
+        }
+        let longest = TimeDelta::from_std(Term::MAX.get()).unwrap_or(TimeDelta::MAX);
+        let times = if limit == 1 { "failed".to_owned() } else { format!("failed {limit} times in a row") };
+        self.begin(self.schedule.clock.now() + longest, &times)
     }
 
+    /// Returns the event that it pauses, unless that is the schedule, for its notices.
     fn about(&self) -> About<'_> {
-        About { event: self.event(), ..About::default() }
+        let event = self.mark.event().filter(|_| self.mark.marked() == Some(EVENT_PAUSED));
+        About { event, ..About::default() }
     }
+}
+
+impl Schedule {
+    /// Pauses the event if the run that begins now fails, and was the last of so many: when the log has it.
+    pub(crate) fn pause_if_it_fails(&self, event: &Definition) {
+        let (Some(limit), Some(logger)) = (event.failure_limit, &self.run_logger) else { return };
+        let Ok(mark) = self.event_pause_marker(&event.name) else { return };
+        let (pauser, failing) = (self.pauser(mark), Arc::clone(&event.name));
+        logger.after_failure(&event.name, move || {
+            let done = contain(|| pauser.pause_if_failing(&failing, limit)).unwrap_or_else(|message| {
+                let error = MutexError::panicked("pause what keeps failing".to_owned(), &message);
+                Err(PauseError::Store(error))
+            });
+            if let Err(error) = done {
+                trace::failing_not_paused(&failing, &error);
+            }
+        });
+    }
+}
+
+/// Returns whether the last `limit` of these runs have failed, where the newest is first. A running run may succeed yet, and a cancelled
+/// one says nothing.
+fn have_failed(runs: &[RunRecord], limit: usize) -> bool {
+    let results = runs.iter().filter_map(|run| run.end().map(RunEnd::result));
+    let failures = results
+        .filter(|result| *result != OutcomeKind::Cancelled)
+        .take_while(|result| *result != OutcomeKind::Succeeded);
+    failures.take(limit).count() == limit
 }
 
 /// Returns the term of a pause from `now` to `until`, rounded up to a millisecond so that it never ends early.
@@ -127,8 +170,6 @@ fn term_until(until: DateTime<Utc>, now: DateTime<Utc>) -> Result<Term, PauseErr
 
 #[cfg(test)]
 mod tests {
-    use chrono::TimeDelta;
-
     use super::*;
 
     #[test]

@@ -33,7 +33,7 @@ impl LiveEvents {
         let before = before.filter(|before| before.version < current.registry.version);
         for (watch, registry) in watches.iter().zip(before.iter().cycle()) {
             let until = watch.clock.now();
-            watch.past().push(PastEvents { until, registry: Arc::clone(registry) });
+            watch.past().push(EventsUntil { until, registry: Arc::clone(registry) });
         }
         drop(current);
         for watch in watches.iter().filter(|_| before.is_some()) {
@@ -55,12 +55,12 @@ impl LiveEvents {
         watch
     }
 
-    /// Returns the events now, and those of the time since the last call.
-    pub(in crate::schedule) fn see(&self, watch: &ChangeWatch) -> SeenEvents {
+    /// Returns the events before each change since the last call, and those of now.
+    pub(in crate::schedule) fn see(&self, watch: &ChangeWatch) -> (Vec<EventsUntil>, EventsUntil) {
         // The clock is read under the lock, so that no change lies between the reading and the events.
         let current = self.lock();
-        let now = watch.clock.now();
-        SeenEvents { now, past: std::mem::take(&mut *watch.past()), present: Arc::clone(&current.registry) }
+        let present = EventsUntil { until: watch.clock.now(), registry: Arc::clone(&current.registry) };
+        (std::mem::take(&mut *watch.past()), present)
     }
 
     /// Returns the events as they are now.
@@ -77,7 +77,7 @@ impl LiveEvents {
 /// The changes that a loop has not seen yet.
 pub(in crate::schedule) struct ChangeWatch {
     clock: Clock,
-    past: Mutex<Vec<PastEvents>>,
+    past: Mutex<Vec<EventsUntil>>,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -86,21 +86,13 @@ impl ChangeWatch {
         !self.past().is_empty()
     }
 
-    fn past(&self) -> MutexGuard<'_, Vec<PastEvents>> {
+    fn past(&self) -> MutexGuard<'_, Vec<EventsUntil>> {
         self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The events of a schedule until one of its changes.
-pub(in crate::schedule) struct PastEvents {
+/// The events of a schedule until one of its changes, or until now.
+pub(in crate::schedule) struct EventsUntil {
     pub(in crate::schedule) until: DateTime<Utc>,
     pub(in crate::schedule) registry: Arc<Registry>,
-}
-
-/// The events that a loop has to tick through.
-pub(in crate::schedule) struct SeenEvents {
-    pub(in crate::schedule) now: DateTime<Utc>,
-    /// In the order of the changes.
-    pub(in crate::schedule) past: Vec<PastEvents>,
-    pub(in crate::schedule) present: Arc<Registry>,
 }

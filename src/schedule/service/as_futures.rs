@@ -1,8 +1,14 @@
 //! Calls of a schedule as futures. Each is made on a thread of its own, so that it blocks no runtime, and none stalls it.
 
-use chrono::{DateTime, Utc};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use chrono::{DateTime, Utc};
+use tokio::sync::oneshot;
+
+use crate::base::threads;
 use crate::hold::renewal_thread::RenewalThread;
+use crate::observe::tell::trace;
 use crate::schedule::report::Report;
 use crate::schedule::schedule::Schedule;
 use crate::schedule::shutdown::Shutdown;
@@ -10,10 +16,7 @@ use crate::store::described_store::Store;
 use crate::task::runtime;
 
 mod lease_guard;
-pub(crate) mod on_a_thread;
 pub(crate) mod operator;
-
-use on_a_thread::on_a_thread;
 
 /// In a tokio runtime: calls as futures, and what takes place on threads of its own meanwhile.
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
@@ -113,7 +116,7 @@ impl Schedule {
 /// the store, it begins no other.
 async fn ask<T: Send + 'static>(store: &Store, call: impl FnOnce() -> T + Send + 'static) -> T {
     let renewal_thread = RenewalThread::of(store, &store.mutex.clock());
-    let [_future, thread] = renewal_thread.dropped_futures.begin().await;
+    let (_future, thread) = renewal_thread.dropped_futures.begin().await;
     on_a_thread(move || {
         let _until_it_ends = (thread, renewal_thread);
         call()
@@ -127,5 +130,27 @@ struct BeginOnDrop(Shutdown);
 impl Drop for BeginOnDrop {
     fn drop(&mut self) {
         self.0.end_part();
+    }
+}
+
+/// Makes a call on a thread of its own, or here if the system has none. The call goes on if this is dropped.
+pub(crate) async fn on_a_thread<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
+    let (answer, answered) = oneshot::channel();
+    let call = Arc::new(Mutex::new(Some(call)));
+    let take = |call: &Mutex<Option<_>>| call.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let on_thread = {
+        let call = Arc::clone(&call);
+        // The answer to a dropped call has no receiver.
+        move || drop(answer.send(catch_unwind(AssertUnwindSafe(|| take(&call).map(|call| call())))))
+    };
+    if let Err(error) = threads::start("soloist-call", on_thread) {
+        trace::no_thread("a call", "the runtime waits for it", &error);
+        let call = take(&call).expect("no thread has taken it");
+        return call();
+    }
+    match answered.await {
+        Ok(Ok(Some(answer))) => answer,
+        Ok(Err(panic)) => resume_unwind(panic),
+        Ok(Ok(None)) | Err(_) => unreachable!("the thread makes the call, and answers"),
     }
 }

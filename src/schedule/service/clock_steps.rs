@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::observe::{notice::incident::Incident, tell::log};
+use crate::observe::tell::trace;
 use crate::time::{tick::Tick, zone::Zone};
 
 /// After a larger step back of the clock the loop begins anew, as cronie does; after a smaller one it waits until the clock
@@ -41,12 +41,12 @@ impl TickProgress {
     ) -> Option<DateTime<Utc>> {
         let back = std::mem::replace(&mut self.last, now) - now;
         if back > LARGEST_STEP {
-            log(&Incident::ClockSetBack { by_s: back.num_seconds(), begins_anew: true });
+            trace::clock_set_back(back.num_seconds(), true);
             *self = Self::begin(now);
             return None;
         }
         if back >= TimeDelta::seconds(1) {
-            log(&Incident::ClockSetBack { by_s: back.num_seconds(), begins_anew: false });
+            trace::clock_set_back(back.num_seconds(), false);
         }
         if self.interval_around(now).is_some() {
             return None;

@@ -6,9 +6,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::Scope;
 
 use crate::base::{catch_panic::contain, threads};
-use crate::observe::notice::incident::{Incident, ThreadFor};
 use crate::observe::notice::{About, Step};
-use crate::observe::{tell::log, tell::observers::Observers};
+use crate::observe::tell::{observers::Observers, trace};
 
 /// The notices of a loop, which a thread tells one after another. It starts with the loop: where no more threads are to be had, it
 /// tells of the ticks that have none. By default there is no thread, and the caller tells what there is to tell.
@@ -28,7 +27,7 @@ impl<'env> LoopNotices<'env> {
         match threads::start_in(scope, "soloist-notices", tell) {
             Ok(()) => Self { posted: Some(posted), ..Self::default() },
             Err(error) => {
-                log(&Incident::NoThread(ThreadFor::Notices, &error));
+                trace::no_thread("notices", "the loop waits for observers", &error);
                 Self::default()
             }
         }

@@ -9,8 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::hold::change_signal::Signal;
-use crate::observe::notice::incident::Incident;
-use crate::observe::{tell::delivery::spawn_detached, tell::log};
+use crate::observe::tell::{delivery::spawn_detached, trace};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::moment::Moment};
 
@@ -18,13 +17,13 @@ use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::mome
 #[derive(Default)]
 pub(super) struct ShutdownState {
     /// Whether it has begun, readable without the lock.
-    has_begun: AtomicBool,
-    progress: Mutex<Progress>,
+    pub(super) has_begun: AtomicBool,
+    pub(super) progress: Mutex<Progress>,
     pub(super) changed: Condvar,
     /// Wakes the tasks that wait for it to begin.
-    begins: Arc<Signal>,
+    pub(super) begins: Arc<Signal>,
     /// The shutdown that this is a part of: the runs of this part are also its runs.
-    whole: Option<Arc<ShutdownState>>,
+    pub(super) whole: Option<Arc<ShutdownState>>,
     /// The process whose signals trigger it; zero if none does.
     #[cfg(all(unix, feature = "signals"))]
     pub(super) listening_process: AtomicU32,
@@ -45,7 +44,7 @@ pub(super) struct Progress {
     pub(super) ticks: usize,
     pub(super) running: Vec<Run>,
     /// Those that begin when this begins.
-    parts: Vec<Weak<ShutdownState>>,
+    pub(super) parts: Vec<Weak<ShutdownState>>,
     /// Whether the application has seen that it began, and ends by itself.
     pub(super) seen_by_application: bool,
 }
@@ -70,7 +69,7 @@ impl Deadlines {
     }
 
     /// Sets the deadlines of a run, and the signal that ends it.
-    fn tell(self, run: &Run, signal: Option<i32>) {
+    pub(super) fn tell(self, run: &Run, signal: Option<i32>) {
         let now = Clock::system().moment();
         run.held().shut_down(self.drained_by.since(now), self.exit_by.since(now.max(self.drained_by)), signal);
     }
@@ -97,7 +96,7 @@ impl ShutdownState {
         let mut progress = self.lock();
         let runs = progress.running.len();
         let (drain, grace) = (progress.drain(), progress.grace());
-        let announce = move || log(&Incident::ShutsDown { signal, runs, drain, grace });
+        let announce = move || trace::shuts_down(signal, runs, drain, grace);
         (!mem::replace(&mut progress.announced, true)).then_some(announce)
     }
 
@@ -113,22 +112,23 @@ impl ShutdownState {
         begins
     }
 
-    fn begin_until(&self, mut progress: MutexGuard<'_, Progress>, signal: Option<i32>, deadlines: Deadlines) -> bool {
+    pub(super) fn begin_until(
+        &self,
+        mut progress: MutexGuard<'_, Progress>,
+        signal: Option<i32>,
+        deadlines: Deadlines,
+    ) -> bool {
         if progress.deadlines.is_some() {
             return false;
         }
         progress.deadlines = Some(deadlines);
         progress.signal = signal;
         self.has_begun.store(true, Ordering::Release);
-        let (running, parts) = (progress.running.clone(), mem::take(&mut progress.parts));
-        drop(progress);
-        for run in &running {
-            deadlines.tell(run, signal);
-        }
+        let parts = mem::take(&mut progress.parts);
+        self.tell_runs(progress);
         for part in parts.iter().filter_map(Weak::upgrade) {
             part.begin_until(part.lock(), signal, deadlines);
         }
-        self.changed.notify_all();
         self.begins.wake();
         true
     }
@@ -151,9 +151,13 @@ impl ShutdownState {
 
     /// Tells the runs that the drain was ended.
     pub(super) fn cancel_runs(&self) {
-        let progress = self.lock();
-        let (running, Some(deadlines)) = (progress.running.clone(), progress.deadlines) else { return };
-        let signal = progress.signal;
+        self.tell_runs(self.lock());
+    }
+
+    /// Tells the runs until when they may go on, once the shutdown has begun.
+    fn tell_runs(&self, progress: MutexGuard<'_, Progress>) {
+        let Progress { deadlines: Some(deadlines), signal, .. } = *progress else { return };
+        let running = progress.running.clone();
         drop(progress);
         for run in &running {
             deadlines.tell(run, signal);
@@ -164,7 +168,7 @@ impl ShutdownState {
     /// Lets a thread wait for the end of the drain, and tell of it if runs are still running. They are cancelled by their own
     /// clock, also without that thread; it wakes the tasks that wait for that without a timer.
     fn watch_drain(self: &Arc<Self>, deadlines: Deadlines) {
-        let Some(clock) = self.lock().running.first().map(|run| run.held().clock().clone()) else { return };
+        let Some(clock) = self.lock().running.first().map(|run| run.held().clock.clone()) else { return };
         let drain = deadlines.drained_by.since(Clock::system().moment());
         if drain.is_zero() {
             return;
@@ -177,10 +181,10 @@ impl ShutdownState {
             state.wait_for(done, |_| waiting.patience(end));
             let running = state.lock().running.clone();
             for run in &running {
-                run.held().signal().wake();
+                run.held().signal.wake();
             }
             if !running.is_empty() {
-                log(&Incident::DrainIsOver { runs: running.len(), grace: deadlines.grace() });
+                trace::drain_is_over(running.len(), deadlines.grace());
             }
             for run in &running {
                 run.held().reason();
@@ -188,23 +192,8 @@ impl ShutdownState {
         });
     }
 
-    /// Returns a part of this: it begins with it, or before. The whole waits for the runs of its parts.
-    #[cfg(feature = "tokio")]
-    pub(super) fn part(self: &Arc<Self>) -> Arc<Self> {
-        let part = Arc::new(Self { whole: Some(Arc::clone(self)), ..Self::default() });
-        let mut progress = self.lock();
-        progress.parts.retain(|part| part.strong_count() > 0);
-        progress.parts.push(Arc::downgrade(&part));
-        let (signal, deadlines) = (progress.signal, progress.deadlines);
-        drop(progress);
-        if let Some(deadlines) = deadlines {
-            part.begin_until(part.lock(), signal, deadlines);
-        }
-        part
-    }
-
     /// Returns this state, and the shutdowns that it is a part of.
-    fn and_whole(&self) -> impl Iterator<Item = &Self> {
+    pub(super) fn and_whole(&self) -> impl Iterator<Item = &Self> {
         iter::successors(Some(self), |state| state.whole.as_deref())
     }
 
@@ -212,25 +201,6 @@ impl ShutdownState {
     #[cfg(all(unix, feature = "signals"))]
     pub(super) fn outermost(&self) -> &Self {
         self.and_whole().last().unwrap_or(self)
-    }
-
-    /// Waits, as a task, until it begins; then the application has seen that.
-    #[cfg(feature = "tokio")]
-    pub(super) fn begun(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
-        let this = Arc::clone(self);
-        self.begins.wait_until(move || this.has_begun().then(|| this.mark_seen()))
-    }
-
-    /// Returns whether it has begun.
-    #[inline]
-    pub(super) fn has_begun(&self) -> bool {
-        self.has_begun.load(Ordering::Acquire)
-    }
-
-    /// Notes that the application has seen that it began: it may have more to do than its ticks.
-    pub(super) fn mark_seen(&self) {
-        self.lock().seen_by_application = true;
-        self.changed.notify_all();
     }
 
     pub(super) fn wait_until(&self, enough: Moment, done: impl Fn(&Progress) -> bool) -> bool {
@@ -263,26 +233,6 @@ impl ShutdownState {
         // No code that can panic runs while it is half-changed.
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Notes that a tick begins.
-    pub(super) fn tick(&self) -> TickGuard<'_> {
-        self.and_whole().for_each(|state| state.lock().ticks += 1);
-        TickGuard(self)
-    }
-
-    /// Tells a run until when it may go on when the shutdown begins, until the guard is dropped.
-    pub(super) fn watch(&self, run: &Run) -> RunGuard<'_> {
-        for state in self.and_whole() {
-            let mut progress = state.lock();
-            progress.running.push(run.clone());
-            let (deadlines, signal) = (progress.deadlines, progress.signal);
-            drop(progress);
-            if let Some(deadlines) = deadlines {
-                deadlines.tell(run, signal);
-            }
-        }
-        RunGuard { shutdown: self, run: run.clone() }
-    }
 }
 
 impl Wake for ShutdownState {
@@ -293,7 +243,7 @@ impl Wake for ShutdownState {
 }
 
 /// A tick under way, which the process waits for.
-pub(crate) struct TickGuard<'a>(&'a ShutdownState);
+pub(crate) struct TickGuard<'a>(pub(super) &'a ShutdownState);
 
 impl Drop for TickGuard<'_> {
     fn drop(&mut self) {
@@ -309,8 +259,8 @@ impl Drop for TickGuard<'_> {
 
 /// A run under way, which is told until when it may go on when the shutdown begins.
 pub(crate) struct RunGuard<'a> {
-    shutdown: &'a ShutdownState,
-    run: Run,
+    pub(super) shutdown: &'a ShutdownState,
+    pub(super) run: Run,
 }
 
 impl Drop for RunGuard<'_> {

@@ -15,8 +15,8 @@ use crate::base::process_id;
 use crate::base::standard_error::print_line;
 use crate::base::{system, threads};
 use crate::hold::process_exit::leave;
-use crate::observe::tell::{delivery::spawn_detached, log};
-use crate::observe::{notice::Step, notice::incident::Incident};
+use crate::observe::notice::Step;
+use crate::observe::tell::{delivery::spawn_detached, trace};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
@@ -47,7 +47,7 @@ pub(super) fn listen_after_fork(shutdown: &Arc<ShutdownState>) {
     if ![0, process_id::current()].contains(&shutdown.listening_process.load(Ordering::Relaxed))
         && let Err(error) = shutdown.listen()
     {
-        log(&Incident::SignalsNotHandled(&error));
+        trace::signals_not_handled(&error);
     }
 }
 
@@ -112,9 +112,9 @@ impl ShutdownState {
         for run in &running {
             run.held().shut_down(Duration::ZERO, Duration::ZERO, Some(signal));
         }
-        if running.iter().any(|run| !run.held().stopping().is_zero()) {
+        if running.iter().any(|run| !run.held().stopping.is_zero()) {
             let enough = Clock::system().moment().plus(KILLING);
-            self.wait_until(enough, |progress| progress.running.iter().all(|run| run.held().stopping().is_zero()));
+            self.wait_until(enough, |progress| progress.running.iter().all(|run| run.held().stopping.is_zero()));
         }
         die_of(signal);
     }

@@ -1,46 +1,31 @@
 //! Outages that a tick has seen: a store that gave no answer is not asked again for a minute.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::store_id::StoreId;
 use crate::observe::notice::{About, Step};
-use crate::observe::tell::observers::Observers;
-use crate::store::{described_store::Store, event_mutex::EventMutex, event_mutex::batch::Batch};
+use crate::schedule::schedule::Schedule;
+use crate::store::{event_mutex::EventMutex, event_mutex::batch::Batch, described_store::Store};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// How long an unavailable store is not asked again. A tick may last for hours, and the store may answer again
 /// meanwhile.
 const NOT_ASKED_FOR: Duration = Duration::from_secs(60);
 
-/// The stores that gave no answer when a tick of the schedule last asked them.
-#[derive(Default)]
-pub(crate) struct StoresOut(Mutex<BTreeSet<StoreId>>);
-
-impl StoresOut {
-    /// Notes whether this store is out. `true`: it was not, or it was, before.
-    fn note(&self, store: StoreId, is_out: bool) -> bool {
-        let mut stores = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_out { stores.insert(store) } else { stores.remove(&store) }
-    }
-}
-
 /// The outages of one tick. The first request to a store goes alone, and the others wait for its answer, so that an outage
 /// costs all of them one timeout together.
 pub(crate) struct Outages<'a> {
-    stores_out: &'a StoresOut,
-    observers: &'a Observers,
+    schedule: &'a Schedule,
     known: Mutex<BTreeMap<StoreId, StoreState>>,
     heard: Condvar,
 }
 
 enum StoreState {
     /// The first request is under way.
-    Awaited {
-        has_waiters: bool,
-    },
+    Awaited,
     Answers,
     Out {
         first: MutexError,
@@ -49,8 +34,8 @@ enum StoreState {
 }
 
 impl<'a> Outages<'a> {
-    pub(crate) fn new(stores_out: &'a StoresOut, observers: &'a Observers) -> Self {
-        Self { stores_out, observers, known: Mutex::default(), heard: Condvar::new() }
+    pub(crate) fn new(schedule: &'a Schedule) -> Self {
+        Self { schedule, known: Mutex::default(), heard: Condvar::new() }
     }
 
     /// Sends a batch to a store. If the store was unavailable a moment ago, it is asked for the releases alone: it carries them out now
@@ -91,17 +76,14 @@ impl<'a> Outages<'a> {
     fn may_ask(&self, store: StoreId, clock: &Clock) -> Result<(), MutexError> {
         let mut known = self.known();
         loop {
-            match known.get_mut(&store) {
+            match known.get(&store) {
                 Some(StoreState::Answers) => return Ok(()),
                 Some(StoreState::Out { first, at }) if clock.moment().since(*at) < NOT_ASKED_FOR => {
                     return Err(first.clone());
                 }
-                Some(StoreState::Awaited { has_waiters }) => {
-                    *has_waiters = true;
-                    known = self.heard.wait(known).unwrap_or_else(PoisonError::into_inner);
-                }
+                Some(StoreState::Awaited) => known = self.heard.wait(known).unwrap_or_else(PoisonError::into_inner),
                 Some(StoreState::Out { .. }) | None => {
-                    known.insert(store, StoreState::Awaited { has_waiters: false });
+                    known.insert(store, StoreState::Awaited);
                     return Ok(());
                 }
             }
@@ -117,13 +99,16 @@ impl<'a> Outages<'a> {
             None => StoreState::Answers,
             Some(first) => StoreState::Out { first: first.clone(), at: clock.moment() },
         };
-        let before = known.insert(store, state);
+        known.insert(store, state);
         drop(known);
-        if matches!(before, Some(StoreState::Awaited { has_waiters: true })) {
-            self.heard.notify_all();
-        }
-        if self.stores_out.note(store, outage.is_some()) {
-            self.observers.tell(About::default(), &outage.map_or(Step::StoreAvailable, Step::StoreUnavailable));
+        self.heard.notify_all();
+        let mut stores_out = self.schedule.stores_out.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = if outage.is_some() { stores_out.insert(store) } else { stores_out.remove(&store) };
+        drop(stores_out);
+        if is_news {
+            self.schedule
+                .observers
+                .tell(About::default(), &outage.map_or(Step::StoreAvailable, Step::StoreUnavailable));
         }
     }
 

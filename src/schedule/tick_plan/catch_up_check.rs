@@ -9,21 +9,13 @@ use crate::event::catch_up::{CatchUp, Missed};
 use crate::event::protection::claim::MINUTE;
 use crate::event::protection::queue_markers;
 use crate::lease::{holder::Holder, name::MutexName, term::Term};
-use crate::observe::{notice::incident::Incident, tell::log};
+use crate::observe::tell::trace;
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::report::Verdict;
 use crate::schedule::run_admission::{self, BATCH_SIZE};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::Names;
-
-/// The store's knowledge of an occurrence.
-enum Finding {
-    Missed,
-    /// The occurrence waits in a queue, so that it need not be made up for yet.
-    InItsQueue,
-    NotMissed,
-}
 
 /// Returns those of one event's missed occurrences that are to be made up for. Asks the filters, then the store which of them were
 /// claimed, and if some were not, since when the store knows the event. An occurrence that the filters refuse may run later, when
@@ -38,18 +30,11 @@ pub(crate) fn check_missed(candidates: Vec<PlannedRun<'_>>) -> Vec<PlannedRun<'_
             Err(reason) => missed.push(PlannedRun { missed: Some(Missed::Unknown(reason)), ..planned }),
         }
     }
-    let findings = find_missed(&asked);
+    let are_missed = find_missed(&asked);
     let latest = asked.len().saturating_sub(1);
     for (at, planned) in asked.into_iter().enumerate() {
-        let finding = match &findings {
-            Ok(findings) => match findings[at] {
-                Finding::Missed => Some(Missed::Confirmed),
-                Finding::InItsQueue => None,
-                Finding::NotMissed => {
-                    planned.event.catch_up.iter().for_each(|catch_up| catch_up.settle(planned.tick.occurrence()));
-                    None
-                }
-            },
+        let finding = match &are_missed {
+            Ok(are_missed) => are_missed[at].then_some(Missed::Confirmed),
             // One entry tells that the store is unavailable.
             Err(error) => (at == latest).then(|| Missed::Unknown(SkipReason::StoreUnavailable(error.clone()))),
         };
@@ -62,8 +47,9 @@ pub(crate) fn check_missed(candidates: Vec<PlannedRun<'_>>) -> Vec<PlannedRun<'_
     missed
 }
 
-/// Asks the store about these occurrences of one event, in one request, and in a second one if any of them may have been missed.
-fn find_missed(candidates: &[PlannedRun<'_>]) -> Result<Vec<Finding>, MutexError> {
+/// Asks the store whether these occurrences of one event were missed, in one request, and in a second one if any of them may have been.
+/// One that waits in a queue need not be made up for yet; any other that was not missed is settled.
+fn find_missed(candidates: &[PlannedRun<'_>]) -> Result<Vec<bool>, MutexError> {
     let Some((first, catch_up)) = candidates.first().and_then(|first| Some((first, first.event.catch_up.as_ref()?)))
     else {
         return Ok(Vec::new());
@@ -78,24 +64,25 @@ fn find_missed(candidates: &[PlannedRun<'_>]) -> Result<Vec<Finding>, MutexError
     let attempted = || format!("look for missed occurrences of {}", event.name);
     let held = context.outages.ask(store, clock, attempted, |mutex| mutex.held(Names::Each(&names)))?;
     let is_held = |name: Option<&MutexName>| name.is_some_and(|name| held.iter().any(|held| held.name() == name));
-    let mut findings: Vec<_> = (0..candidates.len())
-        .map(|at| match (is_held(waiters.get(at)), is_held(claims.get(at))) {
-            (true, _) => Finding::InItsQueue,
-            (false, true) => Finding::NotMissed,
-            (false, false) => Finding::Missed,
-        })
-        .collect();
+    let settle = |planned: &PlannedRun<'_>| {
+        catch_up.settle(planned.tick.occurrence());
+        false
+    };
+    let is_missed = |(at, planned)| match (is_held(waiters.get(at)), is_held(claims.get(at))) {
+        (true, _) => false,
+        (false, true) => settle(planned),
+        (false, false) => true,
+    };
+    let mut are_missed: Vec<bool> = candidates.iter().enumerate().map(is_missed).collect();
     if let Some(marker) = &catch_up.marker
-        && findings.iter().any(|finding| matches!(finding, Finding::Missed))
+        && are_missed.contains(&true)
     {
         let known_since = first.known_since(marker)?;
-        for (planned, finding) in candidates.iter().zip(&mut findings) {
-            if matches!(finding, Finding::Missed) && planned.start() < known_since {
-                *finding = Finding::NotMissed;
-            }
+        for (planned, is_missed) in candidates.iter().zip(&mut are_missed) {
+            *is_missed = *is_missed && (planned.start() >= known_since || settle(planned));
         }
     }
-    Ok(findings)
+    Ok(are_missed)
 }
 
 impl PlannedRun<'_> {
@@ -110,7 +97,7 @@ impl PlannedRun<'_> {
             Admitted::ClaimTaken(Some(holder)) => match holder.clock_set_back_by() {
                 // Its time says nothing: the store's clock was ahead when the marker was written.
                 Some(by) if holder.since() > self.start() => {
-                    log(&Incident::MarkFromTheFuture { event: &self.event.name, by });
+                    trace::marker_from_the_future(&self.event.name, by);
                     Ok(DateTime::<Utc>::MIN_UTC)
                 }
                 _ => Ok(holder.since()),

@@ -1,4 +1,4 @@
-//! The due times of a schedule: the events that are due now, the next due time, and those in a range of time.
+//! The due times of a schedule: the events that are due now, the next and the last due time, and those in a range of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,6 +8,8 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::event::definition::{Definition, Start};
+#[cfg(feature = "cli")]
+use crate::event::protection::claim::CLAIM_MARGIN;
 use crate::schedule::schedule::Schedule;
 use crate::schedule::schedule::registry::{Registry, UnknownEvent};
 
@@ -47,6 +49,24 @@ impl Schedule {
         Ok(self.event(name)?.upcoming(after))
     }
 
+    /// Returns when an event was due last, if that was no longer before `now` than [`CLAIM_MARGIN`]: the claim on an earlier time may have
+    /// expired.
+    #[cfg(feature = "cli")]
+    pub(crate) fn last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, UnknownEvent> {
+        self.last_due_within(name, now, TimeDelta::from_std(CLAIM_MARGIN).unwrap_or_default())
+    }
+
+    /// Returns when an event was due last, if that was no longer before `now` than this.
+    #[cfg(feature = "cli")]
+    pub(crate) fn last_due_within(
+        &self,
+        name: &str,
+        now: DateTime<Utc>,
+        window: TimeDelta,
+    ) -> Result<Option<DateTime<Utc>>, UnknownEvent> {
+        Ok(self.upcoming(name, now - window)?.take_while(|due| *due <= now).last())
+    }
+
     /// Returns which events start in this time, from its begin on and before its end, and when, in the order of time; events that
     /// start at one time in the order of their registration. Windows count, filters and stores are not asked. An event starts at its
     /// occurrences, or after its [`jitter`](crate::Event::jitter).
@@ -83,5 +103,46 @@ impl Schedule {
             next.extend(starts[event].next().map(|later| Reverse((later, event))));
             Some((start, Arc::clone(&registry.events[event])))
         })
+    }
+}
+
+#[cfg(all(test, feature = "cli"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::event::event_builder::Event;
+    use crate::schedule::report::Verdict;
+    use crate::store::memory::MemoryMutex;
+    use crate::time::clock::manual::ManualClock;
+
+    // Its claim is kept only until the next occurrence starts.
+    #[test]
+    fn what_ran_before_its_start_does_not_run_again() {
+        const MINUTE: Duration = Duration::from_secs(60);
+        let noon: DateTime<Utc> = "2026-03-01T12:00:00Z".parse().unwrap();
+        let clock = ManualClock::at(noon - TimeDelta::minutes(1));
+        let store = MemoryMutex::with_clock(&clock);
+        let [schedule, another] = [(); 2].map(|()| {
+            let schedule = Schedule::new(store.clone()).with_clock(&clock);
+            let event = Event::call("e", |_| {}).hourly().jitter(59 * MINUTE);
+            schedule.add(event.on_one_server().catch_up(180 * MINUTE)).unwrap();
+            schedule
+        });
+        assert!(another.run_due(clock.now()).entries().is_empty());
+        let delay = |hour: &DateTime<Utc>| schedule.event("e").unwrap().start_of(*hour) - *hour;
+        let late = (0..23).map(|hours| noon + TimeDelta::hours(hours)).max_by_key(delay).unwrap();
+        while clock.now() < late {
+            clock.advance(MINUTE);
+            let _ = another.run_due(clock.now());
+        }
+        let ran = schedule.run_last_due("e", clock.now()).unwrap().expect("it was due");
+        assert!(ran.occurrence() == late && matches!(ran.verdict(), Verdict::Ran(_)), "{ran}");
+        for _ in 0..130 {
+            clock.advance(MINUTE);
+            let report = another.run_due(clock.now());
+            let again = report.entries().iter().find(|entry| entry.occurrence() == late);
+            assert!(again.is_none_or(|entry| matches!(entry.verdict(), Verdict::Skipped(_))), "{report}");
+        }
     }
 }

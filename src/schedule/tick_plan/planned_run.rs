@@ -7,13 +7,14 @@ use chrono::{DateTime, Utc};
 
 use crate::event::protection::queue_markers::Queue;
 use crate::event::{catch_up::Missed, definition::Definition};
+use crate::hold::renewal_thread::RenewalThread;
 use crate::lease::{label::Label, name::MutexName, owner::Owner, request::LeaseRequest, term::Term};
-use crate::observe::notice::{About, Step, incident::Incident};
-use crate::observe::tell::{log, observers::RunObservers};
+use crate::observe::notice::{About, Step};
+use crate::observe::tell::{observers::RunObservers, trace};
 use crate::outcome::paused::EVENT_PAUSED;
 use crate::outcome::{run_record::RunId, skip_reason::SkipReason};
 use crate::schedule::history::EventHistory;
-use crate::schedule::pause::pause_check::PauseCheck;
+use crate::schedule::pause::pause_check::{PauseCheck, RECHECK_AFTER};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::tick_context::{StartedBy, TickContext};
 use crate::store::described_store::Store;
@@ -25,6 +26,7 @@ const SHARED_FOR: Duration = Duration::from_millis(500);
 
 /// An event that a tick, a backfill, or a caller by hand has planned to run, with all that the run needs.
 pub(crate) struct PlannedRun<'a> {
+    pub(crate) id: RunId,
     pub(crate) event: &'a Definition,
     pub(crate) history: &'a EventHistory,
     pub(crate) tick: Tick,
@@ -50,7 +52,13 @@ impl<'a> PlannedRun<'a> {
         let own_pause = pauses.map(|pauses| pauses.of_schedule.mark(Arc::clone(&event.name), EVENT_PAUSED));
         let (store, clock, result) = (schedule.store_of(event), &schedule.clock, OnceLock::new());
         let (missed, is_backlog) = (None, false);
-        Self { event, history, tick, missed, is_backlog, context, store, clock, own_pause, result }
+        let occurrence = match context.started_by {
+            StartedBy::Timetable | StartedBy::Backfill(_) => tick.occurrence(),
+            StartedBy::Caller => tick.now(),
+        };
+        let is_backfill = matches!(context.started_by, StartedBy::Backfill(_));
+        let id = RunId { event: Arc::clone(&event.name), occurrence, is_backfill };
+        Self { id, event, history, tick, missed, is_backlog, context, store, clock, own_pause, result }
     }
 
     /// Returns the entry of a run that is over.
@@ -61,28 +69,17 @@ impl<'a> PlannedRun<'a> {
     /// Notifies the observers of a step.
     #[inline]
     pub(crate) fn tell(&self, step: &Step<'_>) {
-        self.context.schedule.observers.tell(self.about(), step);
-    }
-
-    /// Returns the event and the occurrence of its notices.
-    #[inline]
-    pub(crate) fn about(&self) -> About<'_> {
-        About {
-            event: Some(&self.event.name),
-            occurrence: Some(self.occurrence()),
-            is_backfill: self.is_backfill(),
-            run: None,
-        }
-    }
-
-    pub(crate) fn run_id(&self) -> RunId {
-        let (event, occurrence) = (Arc::clone(&self.event.name), self.occurrence());
-        RunId { event, occurrence, is_backfill: self.is_backfill() }
+        self.context.schedule.observers.tell(About::from(&self.id), step);
     }
 
     /// Returns the observers of the run with this owner.
     pub(crate) fn observers(&self, owner: Owner) -> RunObservers {
-        RunObservers { observers: self.context.schedule.observers.clone(), run: self.run_id(), owner }
+        RunObservers { observers: self.context.schedule.observers.clone(), run: self.id.clone(), owner }
+    }
+
+    /// Returns the thread that renews the leases of its store.
+    pub(crate) fn renewal_thread(&self) -> Arc<RenewalThread> {
+        RenewalThread::of(self.store, self.clock)
     }
 
     /// Returns a request for its store.
@@ -118,7 +115,7 @@ impl<'a> PlannedRun<'a> {
         };
         let (event, own) = (&self.event.name, &label.timetable);
         if let Some(other) = self.history.compare_timetables(own, claimed_by, self.clock.now()) {
-            log(&Incident::TimetablesDiffer { event, own, other: &other.timetable, server: &other.server });
+            trace::timetables_differ(event, own, &other.timetable, &other.server);
         }
     }
 
@@ -126,12 +123,6 @@ impl<'a> PlannedRun<'a> {
     #[inline]
     pub(crate) fn is_by_hand(&self) -> bool {
         matches!(self.context.started_by, StartedBy::Caller)
-    }
-
-    /// Returns whether a backfill runs it.
-    #[inline]
-    pub(crate) fn is_backfill(&self) -> bool {
-        matches!(self.context.started_by, StartedBy::Backfill(_))
     }
 
     /// Returns the claim that the run makes, and its term; `None` by hand, because such a run makes no claim.
@@ -206,7 +197,7 @@ impl<'a> PlannedRun<'a> {
     /// Checks for all pauses, also because the admission had no answer.
     pub(crate) fn look_for_each_pause(&self) -> Result<(), SkipReason> {
         let TickContext { outages, pauses: Some(pauses), .. } = self.context else { return Ok(()) };
-        self.pause_markers().try_for_each(|mark| pauses.allows_start(mark, outages, self.clock))
+        self.pause_markers().try_for_each(|mark| pauses.allows(mark, RECHECK_AFTER, Some(outages), self.clock))
     }
 
     /// Returns whether a pause stops it.
@@ -214,11 +205,12 @@ impl<'a> PlannedRun<'a> {
         self.pause_markers().next().is_some()
     }
 
-    /// Checks for all pauses, for a run that waits for its next attempt. `is_due`: no pause may have begun before this call.
+    /// Checks for all pauses, for a run that waits for its next attempt. `is_due`: no pause may have begun before this call. A
+    /// store that was unavailable is asked again, because the run waits for its answer.
     pub(crate) fn look_for_pauses_again(&self, is_due: bool) -> Result<(), SkipReason> {
         let Some(pauses) = &self.context.pauses else { return Ok(()) };
         let max_age = if is_due { Duration::ZERO } else { SHARED_FOR };
-        self.pause_markers().try_for_each(|mark| pauses.allows_attempt(mark, max_age, self.clock))
+        self.pause_markers().try_for_each(|mark| pauses.allows(mark, max_age, None, self.clock))
     }
 
     /// Returns the queue that it waits in if it meets a run of its event. By hand, it does not wait.
@@ -252,7 +244,7 @@ impl<'a> PlannedRun<'a> {
 
     /// Returns whether the run makes a claim that tells other servers that its occurrence was run by the timetable.
     pub(crate) fn claims_for_timetable(&self) -> bool {
-        self.claims() && !self.is_backfill()
+        self.claims() && !self.id.is_backfill
     }
 
     /// Returns the name of the claim that the run makes.
@@ -273,7 +265,7 @@ impl<'a> PlannedRun<'a> {
     /// Returns how long after the start of its occurrence the tick came.
     #[inline]
     pub(crate) fn lateness(&self) -> Duration {
-        (self.tick.now() - self.occurrence()).to_std().unwrap_or_default()
+        (self.tick.now() - self.id.occurrence).to_std().unwrap_or_default()
     }
 
     /// Returns the lateness of a missed occurrence; zero for a due one.
@@ -284,12 +276,5 @@ impl<'a> PlannedRun<'a> {
     /// Returns when its occurrence starts by the timetable.
     pub(crate) fn start(&self) -> DateTime<Utc> {
         self.event.start_of(self.tick.occurrence())
-    }
-
-    pub(crate) fn occurrence(&self) -> DateTime<Utc> {
-        match self.context.started_by {
-            StartedBy::Timetable | StartedBy::Backfill(_) => self.tick.occurrence(),
-            StartedBy::Caller => self.tick.now(),
-        }
     }
 }

@@ -7,7 +7,7 @@ use super::admission::{Admission, Admitted};
 use super::slot::Slot;
 use crate::base::error::MutexError;
 use crate::lease::{request::Lease, term::Term};
-use crate::observe::{notice::incident::Incident, tell::log};
+use crate::observe::tell::trace;
 use crate::outcome::release::Release;
 
 /// The releases and the admissions of one call of [`EventMutex::carry_out`](crate::EventMutex::carry_out).
@@ -179,7 +179,7 @@ pub(crate) fn attempted_release(lease: &Lease) -> String {
 #[inline]
 pub(crate) fn released(lease: &Lease, minimum_hold: Option<Term>, answer: Result<bool, MutexError>) -> Release {
     if let Err(error) = &answer {
-        log(&Incident::NotReleased { mutex: lease.name(), error });
+        trace::not_released(lease.name(), error);
     }
     Release::of(minimum_hold, answer)
 }

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::on_a_thread::on_a_thread;
-use super::{BeginOnDrop, ask};
+use super::{BeginOnDrop, ask, on_a_thread};
 use crate::base::error::MutexError;
 use crate::hold::guard::LeaseGuard;
 use crate::lease::{name::MutexName, term::Term};

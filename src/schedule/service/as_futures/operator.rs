@@ -1,21 +1,18 @@
 //! The calls of a schedule that a handler of a service makes, as futures with a limit.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use super::on_a_thread::on_a_thread;
+use super::on_a_thread;
 use crate::base::{error::MutexError, progress::CallProgress, threads};
+use crate::hold::renewal_thread::call_permits::MOST_CALLS;
 use crate::schedule::history::status::Status;
 use crate::schedule::schedule::Schedule;
 use crate::time::clock::shown::ExactDuration;
 
 /// The limit of an answer, unless [`Operator::within`] sets one.
 const USUAL_LIMIT: Duration = Duration::from_secs(2);
-
-/// The most calls of one schedule at once. A call whose limit is over goes on until the store's own timeout.
-const MOST_CALLS: usize = 16;
 
 /// A handle that calls a schedule for the handlers of a service: each call is a future with a limit. It stalls no worker of the
 /// runtime, and a store that is unavailable keeps no request waiting for longer than the limit.
@@ -46,14 +43,13 @@ const MOST_CALLS: usize = 16;
 pub struct Operator {
     schedule: Arc<Schedule>,
     limit: Duration,
-    calls: Arc<AtomicUsize>,
 }
 
 impl Schedule {
     /// Returns a handle that calls this schedule for the handlers of a service.
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn operator(&self) -> Operator {
-        Operator { schedule: Arc::new(self.clone()), limit: USUAL_LIMIT, calls: Arc::clone(&self.calls) }
+        Operator { schedule: Arc::new(self.clone()), limit: USUAL_LIMIT }
     }
 }
 
@@ -79,7 +75,7 @@ impl Operator {
     {
         let (schedule, limit) = (Arc::clone(&self.schedule), self.limit);
         let unavailable = |why: String| E::from(MutexError::unavailable("get an answer", why));
-        let Some(under_way) = UnderWay::begin(&self.calls) else {
+        let Some(under_way) = self.schedule.calls.try_take() else {
             return Err(unavailable(format!("{MOST_CALLS} calls before it are still under way")));
         };
         let within_limit = move || {
@@ -110,23 +106,5 @@ impl Operator {
     pub async fn status(&self) -> Status {
         let status = self.ask(|schedule| Ok(schedule.status())).await;
         status.unwrap_or_else(|error: MutexError| Status { store_errors: vec![error], ..self.schedule.status_here() })
-    }
-}
-
-/// A call that is under way, until it is dropped.
-struct UnderWay(Arc<AtomicUsize>);
-
-impl UnderWay {
-    /// Begins a call; `None` if the most calls are under way.
-    fn begin(calls: &Arc<AtomicUsize>) -> Option<Self> {
-        let one_more = |calls| (calls < MOST_CALLS).then_some(calls + 1);
-        calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
-        Some(Self(Arc::clone(calls)))
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,17 +1,20 @@
-//! Changes of the events of a schedule: adding one, replacing one, removing one.
+//! The events of a schedule: adding one, replacing one, removing one, and reading them.
 
 use std::sync::Arc;
 
 use super::Schedule;
-use super::registry::Registry;
+use super::registry::{Registry, UnknownEvent};
+#[cfg(feature = "cli")]
+use crate::base::error::MutexError;
 use crate::event::add_error::{AddError, AddErrorKind, Refusal};
 use crate::event::definition::Definition;
 use crate::event::event_builder::Event;
 use crate::event::protection::LeaseTerms;
-use crate::observe::notice::{About, Step, incident::Incident};
-use crate::observe::tell::log;
-use crate::store::described_store::Store;
+use crate::observe::notice::{About, Step};
+use crate::observe::tell::trace;
 use crate::store::event_mutex::description::Scope;
+#[cfg(feature = "cli")]
+use crate::store::event_mutex::{EventMutex, held::Names};
 
 impl Schedule {
     /// Adds an event at the end, if it is valid. All clones of the schedule have it from now on, also those that
@@ -86,6 +89,64 @@ impl Schedule {
         is_removed
     }
 
+    /// Returns the names of its events, in the order of their registration.
+    pub fn names(&self) -> impl Iterator<Item = Arc<str>> + use<> {
+        let registry = self.registry();
+        (0..registry.events.len()).map(move |event| Arc::clone(&registry.events[event].name))
+    }
+
+    /// Returns the event of this name as it was defined, to read.
+    ///
+    /// # Errors
+    ///
+    /// There is no event of this name.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let schedule = Schedule::in_process();
+    /// schedule.add(Event::call("reports", |_| {}).daily_at("02:30").without_overlapping())?;
+    /// let reports = schedule.event("reports")?;
+    /// assert_eq!(reports.timetable(), "daily at 02:30");
+    /// assert_eq!(reports.protections(), ["without_overlapping, lease of 1 min 0 s, renewed"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn event(&self, name: &str) -> Result<Arc<Definition>, UnknownEvent> {
+        let registry = self.registry();
+        Ok(Arc::clone(&registry.events[registry.index_of(name)?]))
+    }
+
+    #[cfg(feature = "cli")]
+    pub(crate) fn definitions(&self) -> Vec<Arc<Definition>> {
+        self.registry().events.clone()
+    }
+
+    /// Returns its store, and those that events have for themselves.
+    pub(crate) fn stores(&self) -> Vec<Store> {
+        let mut stores = vec![self.store.clone()];
+        for store in self.registry().events.iter().filter_map(|event| event.store.as_ref()) {
+            if !stores.iter().any(|known| known.id == store.id) {
+                stores.push(store.clone());
+            }
+        }
+        stores
+    }
+
+    /// Returns whether as many runs of this event hold a lease as may run at a time.
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_fully_held(&self, name: &str) -> Result<bool, MutexError> {
+        let Ok(event) = self.event(name) else { return Ok(false) };
+        let leases = event.protection.leases();
+        let held = self.store_of(&event).mutex.held(Names::Each(leases))?;
+        Ok(!leases.is_empty() && held.len() == leases.len())
+    }
+
+    pub(in crate::schedule) fn store_of<'a>(&'a self, event: &'a Definition) -> &'a Store {
+        event.store.as_ref().unwrap_or(&self.store)
+    }
+
     /// Returns the events as they are now.
     pub(in crate::schedule) fn registry(&self) -> Arc<Registry> {
         self.events.registry()
@@ -128,7 +189,7 @@ impl Schedule {
                 "it has a `pause_on_failure(..)`, and the schedule has no name: call `schedule.named(..)` before `add`",
             ));
         }
-        let keep = self.run_logger.as_ref().map_or(0, |logger| logger.keep());
+        let keep = self.run_logger.as_ref().map_or(0, |logger| logger.keep);
         if keep > limit {
             return Ok(());
         }
@@ -146,7 +207,7 @@ impl Schedule {
         let Store { mutex, scope, .. } = self.store_of(event);
         let is_in_a_test = || self.clock.is_manual() || mutex.clock().is_manual();
         if event.protection.claim.is_some() && *scope == Scope::Process && !is_in_a_test() {
-            log(&Incident::StoreTooNear { event: &event.name, scope });
+            trace::store_too_near(&event.name, scope);
         }
     }
 }
