@@ -1,8 +1,8 @@
 //! `PostgresMutex`: mutexes in a table of a PostgreSQL server. [`sql`](super::sql) says how the table is used.
 
-use std::fmt;
+use std::sync::Arc;
 
-use super::sql::{DEFAULT_TIMEOUT, SqlMutex, table_methods, table_names::TABLE};
+use super::sql::{DEFAULT_TIMEOUT, SqlServer, table_methods, table_names::TABLE};
 use crate::base::error::InvalidOptions;
 use crate::store::{event_mutex::delegate::delegate, server::server_builder::server_builder};
 
@@ -40,9 +40,9 @@ use connection::Connection;
 /// | `mark/shop/shop/paused` | that a schedule is [paused](crate::Schedule::pause) |
 /// | `advisory-key` | the secret of the advisory locks, in `owner` |
 ///
-/// In a name, `%` and `/` stand as `%25` and `%2F`, and `%XX` for each byte that is not plain ASCII. One of more than 500
-/// characters is cut, and ends in `%~` and an id that is made of all of it. [`held`](crate::EventMutex::held) leaves the leases
-/// with cut names out of its lists. What is held now:
+/// In a name, `%` and `/` stand as `%25` and `%2F`, and `%XX` for each byte that is not plain ASCII, and for spaces, quotes, braces
+/// and backslashes. One of more than 500 characters is cut, and ends in `%~` and an id that is made of all of it.
+/// [`held`](crate::EventMutex::held) leaves the leases with cut names out of its lists. What is held now:
 ///
 /// ```sql
 /// SELECT name, host, pid, acquired_at, expires_at FROM soloist_mutexes
@@ -71,7 +71,7 @@ use connection::Connection;
 ///
 /// | | round trips | transactions that write |
 /// | --- | --- | --- |
-/// | an admission that is granted, of up to a hundred events | 2 | 1 |
+/// | an admission that is granted, of up to a hundred events | 2, and 1 for a clean-up | 1 |
 /// | an admission that is refused | 1 | 0 |
 /// | a release, of up to a hundred leases | 1 | 1 |
 /// | a renewal of all leases of a term | 1 | 1 |
@@ -87,9 +87,10 @@ use connection::Connection;
 ///
 /// No setting outlasts its transaction, so that a pooler may give each transaction another session.
 ///
-/// The first granted admission of a process, and then one for each eight rows that are written, deletes twice as many rows as were
-/// written since the last clean-up, of those that ended 90 seconds ago: after its commit,
-/// in the same round trip, and none that another transaction has locked. If that fails, the admission stands.
+/// One admission for each eight rows that a process writes deletes twice as many rows as it wrote since its last clean-up, of those
+/// that ended 90 seconds ago: after its commit, in a round trip and a transaction of its own. Rows that another transaction has locked
+/// stay. If the clean-up fails, the admission stands. The count of a process begins at random, so that one in eight processes that
+/// write one row cleans up.
 /// [`purge`](Self::purge) deletes all of them at once.
 ///
 /// # What it promises, and what the server does not
@@ -136,7 +137,7 @@ use connection::Connection;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct PostgresMutex(SqlMutex<Connection>);
+pub struct PostgresMutex(Arc<SqlServer<Connection>>);
 
 impl PostgresMutex {
     /// The statements that make the table, for people who keep their own migrations. Where there is one, they do nothing.
@@ -202,7 +203,7 @@ server_builder! {
     /// # Ok(())
     /// # }
     /// ```
-    pub struct PostgresMutexBuilder(Address) with "postgres-tls";
+    pub struct PostgresMutexBuilder(Address) of PostgresMutex with "postgres-tls";
 
     /// The table: that of the URL, or `soloist_mutexes`, unless it is set. Programs with different tables don't see each other's leases. 1 to
     /// 48 of a-z, 0-9 and _, no digit first; the name of its schema may stand before it, as in `app.mutexes`.
@@ -213,10 +214,4 @@ server_builder! {
     timeout: DEFAULT_TIMEOUT;
 }
 
-delegate!(impl EventMutex for PostgresMutex, |this| &this.0);
-
-impl fmt::Debug for PostgresMutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+delegate!(impl EventMutex for PostgresMutex, |this| &*this.0);

@@ -9,10 +9,10 @@
 //! that tokens rise over an empty restart too. Releasing and extending compare the owner.
 //!
 //! A call goes one way, file by file: from here to `server/server_mutex.rs` (the meaning of an answer), `server/attempts.rs` (the
-//! attempts), `engine.rs` (the requests on a connection; `script.rs` writes and reads them), `connection.rs` (the driver's commands
-//! and its parser), and `stream.rs` (the socket). `topology.rs` finds the server for a new connection: it asks Sentinels for the
-//! primary, or a node of a cluster which node has the slot. After a failover a connection breaks, or its server answers
-//! `MOVED` or `READONLY`, and the call is tried on a new one.
+//! attempts), `engine.rs` (the requests on a connection; `calls_and_replies.rs` writes and reads them), `connection.rs` (the driver's
+//! commands and its parser), and `stream.rs` (the socket). The decision is `scripts/carry_out.lua`. `topology.rs` finds the server for
+//! a new connection: it asks Sentinels for the primary, or a node of a cluster which node has the slot. After a failover a connection
+//! breaks, or its server answers `MOVED` or `READONLY`, and the call is tried on a new one.
 //!
 //! An entry begins with its format, `v1`, and its owner; an entry of another format is neither used nor changed. An entry
 //! records its term. If an admission finds an entry with more time left than its term, the server's clock was set back, and the
@@ -26,23 +26,22 @@
 //! copy of an admission that was asked for twice may arrive when its run is over: so the release revokes the owner, and the script
 //! grants that owner nothing more until the window ends.
 
-use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::InvalidOptions;
 use crate::store::event_mutex::delegate::delegate;
-use crate::store::server::server_builder::server_builder;
-use crate::store::server::server_mutex::ServerMutex;
+use crate::store::server::{attempts::Server, server_builder::server_builder};
 
 mod address;
+mod calls_and_replies;
 mod connection;
 mod engine;
 mod health;
 mod keys;
-mod script;
+mod scripts;
 mod server_error;
 mod stored_holder;
-mod stored_script;
 mod stream;
 mod topology;
 
@@ -138,7 +137,7 @@ use engine::RedisEngine;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct RedisMutex(ServerMutex<RedisEngine>);
+pub struct RedisMutex(Arc<Server<RedisEngine>>);
 
 impl RedisMutex {
     /// Returns a store in the server and database of a URL, and connects at the first call.
@@ -214,7 +213,7 @@ server_builder! {
     /// # Ok(())
     /// # }
     /// ```
-    pub struct RedisMutexBuilder(Address) with "redis-tls";
+    pub struct RedisMutexBuilder(Address) of RedisMutex with "redis-tls";
 
     /// The hash tag of all keys: that of the URL, or `soloist`, unless it is set. Programs with different prefixes don't see each other's leases. 1 to 100 visible ASCII characters without braces.
     prefix: "soloist";
@@ -244,14 +243,8 @@ impl RedisMutexBuilder {
     ///
     /// The URL, the prefix, the timeout, or a certificate is not valid.
     pub fn build(self) -> Result<RedisMutex, InvalidOptions> {
-        Ok(RedisMutex(ServerMutex::new(RedisEngine::new(self.options.check(TIMEOUTS)?)?)))
+        Ok(RedisMutex(Arc::new(Server::new(RedisEngine::new(self.options.check(TIMEOUTS)?)?))))
     }
 }
 
-delegate!(impl EventMutex for RedisMutex, |this| &this.0);
-
-impl fmt::Debug for RedisMutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+delegate!(impl EventMutex for RedisMutex, |this| &*this.0);

@@ -1,9 +1,5 @@
 //! One connection to a PostgreSQL server, and the statements that are sent on it.
 
-use std::future::{Future, poll_fn};
-use std::mem;
-use std::pin::pin;
-
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres::tls::MakeTlsConnect;
@@ -18,7 +14,7 @@ use crate::store::server::failure::Failure;
 use crate::store::server::server_builder::Target;
 use crate::store::server::server_url::ServerAddress;
 use crate::store::sql::driver_runtime::DriverRuntime;
-use crate::store::sql::session::{AskedRows, Session, TextRow, lock_timeout, statements_of_this_dialect};
+use crate::store::sql::session::{Session, TextRow, lock_timeout};
 use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
@@ -81,7 +77,6 @@ where
 impl Session for Connection {
     type Address = Address;
 
-    const STORE: &'static str = "PostgresMutex";
     const QUOTE: char = '"';
     const SCHEMA: &'static str = include_str!("statements/schema.sql");
     const NO_TABLE: &'static str = "42P01";
@@ -89,6 +84,17 @@ impl Session for Connection {
     const NOW: &'static str = "clock_timestamp()";
     const EPOCH: &'static str = "'epoch'::timestamptz";
     const TOKEN: &'static str = "current_setting('soloist.token')::bigint";
+    const LOOK: &'static str = include_str!("statements/look.sql");
+    const SHORTEN: &'static str = include_str!("statements/shorten.sql");
+    const ADMIT: &'static str = include_str!("statements/admit.sql");
+    const END: &'static str = include_str!("statements/end.sql");
+    const REVOKE: Option<&'static str> = Some(include_str!("statements/revoke.sql"));
+    const CLEAN_UP: &'static str = include_str!("statements/clean_up.sql");
+    const HEALTH: &'static str = include_str!("statements/health.sql");
+    const STRANGERS: &'static str = include_str!("statements/strangers.sql");
+    const LOOK_AT_RUNS: &'static str = include_str!("statements/look_at_runs.sql");
+    const LOG_RUNS: &'static str = include_str!("statements/log_runs.sql");
+    const COUNT_SKIPS: &'static str = include_str!("statements/count_skips.sql");
 
     fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let (lock, statement) = (lock_timeout(target.timeout).as_millis().max(1), target.timeout.as_millis().max(1));
@@ -121,51 +127,6 @@ impl Session for Connection {
 
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
         self.send(&format!("{}{statements}", self.settings), until)
-    }
-
-    /// Sends both at once. The next call on this connection reads the reply to the second.
-    fn query_then(&mut self, admission: &str, then: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
-        let [admission, then] = [admission, then].map(|statements| format!("{}{statements}", self.settings));
-        let (mut admitted, mut cleaned) =
-            (pin!(self.client.simple_query(&admission)), pin!(self.client.simple_query(&then)));
-        let mut is_sent = false;
-        let asked = poll_fn(|context| {
-            let admitted = admitted.as_mut().poll(context);
-            if !mem::replace(&mut is_sent, true) {
-                let _ = cleaned.as_mut().poll(context);
-            }
-            admitted
-        });
-        let answered = self.transport.runtime.until(until, asked).map_err(Failure::unanswered)?;
-        Ok(rows(answered.map_err(|error| failed(&error))?))
-    }
-
-    statements_of_this_dialect!();
-
-    fn is_written(tables: &Tables, AskedRows { names, owners, .. }: &AskedRows) -> String {
-        format!("EXISTS (SELECT FROM {} WHERE name IN ({names}) AND owner IN ({owners}))", tables.mutexes)
-    }
-
-    fn revoke(tables: &Tables, _: &str, names: &[&[String; 2]]) -> String {
-        let end = |[name, owner]: &&[String; 2]| {
-            let mutexes = &tables.mutexes;
-            format!(include_str!("statements/revoke.sql"), mutexes = mutexes, name = name, owner = owner)
-        };
-        names.iter().map(end).collect()
-    }
-
-    fn clean_up(tables: &Tables, condition: &str, batch: usize) -> String {
-        let mutexes = &tables.mutexes;
-        format!(include_str!("statements/clean_up.sql"), mutexes = mutexes, condition = condition, batch = batch)
-    }
-
-    fn health(tables: &Tables, _: (&str, &str)) -> String {
-        format!(include_str!("statements/health.sql"), mutexes = tables.mutexes)
-    }
-
-    fn strangers(tables: &Tables) -> Option<String> {
-        let (mutexes, runs) = (&tables.mutexes, &tables.runs);
-        Some(format!(include_str!("statements/strangers.sql"), mutexes = mutexes, runs = runs))
     }
 
     fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use redis::{Cmd, ConnectionAddr, RedisConnectionInfo, Value, cmd};
 
 use super::address::{Address, Topology, shown};
-use super::connection::{Connection, Pipeline};
+use super::calls_and_replies::{read, unless_refused};
+use super::connection::Connection;
 use super::keys::Prefix;
-use super::script::{read, unless_refused};
 use super::server_error::is_unknown;
 use super::stream::shares;
 use crate::store::server::failure::{AskAgain, Failure};
@@ -62,7 +62,7 @@ fn more_telling(before: Option<Failure>, failure: Failure) -> Failure {
 
 /// Returns a question that a node answers only if it has the slot of this prefix, and the slot is not being moved: no such key exists.
 pub(super) fn question_of_slot(prefix: &Prefix) -> Cmd {
-    cmd("EXISTS").arg(prefix.key("none")).take()
+    cmd("EXISTS").arg(prefix.with("none")).take()
 }
 
 /// Asks a node for the slot of this prefix, and follows redirections to the node that has it.
@@ -113,7 +113,7 @@ fn ask_sentinel(
         _ => failure,
     };
     let question = cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(primary).take();
-    let (_, answers) = Pipeline::open(target, sentinel, login, &[question], until).map_err(advised)?;
+    let (_, answers) = Connection::open(target, sentinel, login, &[question], until).map_err(advised)?;
     match answers.first() {
         Some(answer) if is_unknown(answer) => Err(Failure::unusable("this is no Redis Sentinel")),
         None | Some(Value::Nil) => {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::server_url::{ServerAddress, UrlOptions, wrong};
+use super::server_url::{ServerAddress, ServerUrl};
 #[cfg(feature = "server-tls")]
 use super::tls::Tls;
 use crate::base::error::InvalidOptions;
@@ -23,16 +23,21 @@ pub(crate) struct Target<A> {
 pub(crate) type ServerOptions<A> = Target<Result<A, InvalidOptions>>;
 
 impl<A: ServerAddress> ServerOptions<A> {
-    /// Returns the options of a URL, and the usual ones in place of those that it does not have. `own` is the name of the namespace.
-    pub(crate) fn new(url: &str, own: &'static str, namespace: &str, timeout: Duration) -> Self {
-        let (of_url, address) = match UrlOptions::take(url, own) {
-            Ok((options, url)) => (options, A::of_url(&url)),
-            Err(what) => (UrlOptions::default(), Err(wrong(A::KIND, what))),
+    /// Returns the options of a URL, and the usual ones in place of those that it does not have.
+    pub(crate) fn new(url: &str, namespace: &str, timeout: Duration) -> Self {
+        let read = || {
+            let mut url = ServerUrl::parse::<A>(url)?;
+            let (namespace, timeout) = (url.take(A::NAMESPACE)?, url.take_timeout()?);
+            Ok((A::of_url(&mut url)?, namespace, timeout))
+        };
+        let (address, of_url, timeout_of_url) = match read() {
+            Ok((address, namespace, timeout)) => (Ok(address), namespace, timeout),
+            Err(error) => (Err(error), None, None),
         };
         Self {
             address,
-            namespace: of_url.namespace.unwrap_or_else(|| namespace.to_owned()),
-            timeout: of_url.timeout.unwrap_or(timeout),
+            namespace: of_url.unwrap_or_else(|| namespace.to_owned()),
+            timeout: timeout_of_url.unwrap_or(timeout),
             #[cfg(feature = "server-tls")]
             tls: Tls::default(),
         }
@@ -68,16 +73,22 @@ impl<A: fmt::Display> fmt::Debug for ServerOptions<A> {
     }
 }
 
-/// Defines a public builder but for its `build`, which stands beside the store.
+/// Implements `Debug` for a public store, and defines its builder but for `build`, which stands beside the store.
 macro_rules! server_builder {
     (
         $(#[$builder_doc:meta])*
-        pub struct $builder:ident($address:ty) with $tls:tt;
+        pub struct $builder:ident($address:ty) of $store:ident with $tls:tt;
         $(#[$namespace_doc:meta])*
         $namespace:ident: $default_namespace:expr;
         $(#[$timeout_doc:meta])*
         timeout: $default_timeout:expr;
     ) => {
+        impl std::fmt::Debug for $store {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
         $(#[$builder_doc])*
         #[derive(Debug)]
         #[must_use = "it opens nothing until it is built"]
@@ -89,8 +100,7 @@ macro_rules! server_builder {
             fn new(url: &str) -> Self {
                 use $crate::store::server::server_builder::ServerOptions;
 
-                let own = stringify!($namespace);
-                Self { options: ServerOptions::new(url, own, $default_namespace, $default_timeout) }
+                Self { options: ServerOptions::new(url, $default_namespace, $default_timeout) }
             }
 
             $(#[$namespace_doc])*

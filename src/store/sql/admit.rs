@@ -11,7 +11,6 @@ use super::engine::{ROWS_UNTIL_CLEAN_UP, SqlEngine, TRIES, count, rows};
 use super::row_key::RowKey;
 use super::session::{Session, list};
 use super::snapshot::Snapshot;
-use super::table_names::one_line;
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::server::{engine::Attempt, failure::Failure, server_url::ServerAddress};
@@ -111,8 +110,7 @@ impl<S: Session> SqlEngine<S> {
         if longer.is_empty() {
             return Ok(first);
         }
-        let names = list(longer);
-        rows(attempt, |tables| S::shorten(tables, &names)).map_err(Failure::undone)?;
+        rows(attempt, S::SHORTEN, &[("names", &list(longer))]).map_err(Failure::undone)?;
         look(attempt)
     }
 
@@ -125,21 +123,24 @@ impl<S: Session> SqlEngine<S> {
         look: &Snapshot,
     ) -> Result<(u64, FencingToken), Failure> {
         let until = attempt.until;
-        let (tables, rows) = (attempt.connection.tables(), plan.rows::<S>(look, until));
-        let admit = one_line(&S::admit(tables, &rows));
-        // A clean-up deletes twice as many rows as were written since the last one, so that the table shrinks.
-        let uncleaned = self.uncleaned.load(Ordering::Relaxed) + plan.rows.len();
-        let is_due = uncleaned >= ROWS_UNTIL_CLEAN_UP;
-        let answer = if is_due {
-            let clean_up = S::clean_up(tables, &S::is_written(tables, &rows), 2 * uncleaned);
-            attempt.connection.query_then(&admit, &one_line(&clean_up), until)?
-        } else {
-            attempt.connection.query(&admit, until)?
-        };
+        let statements = plan.statements::<S>(attempt.connection.tables(), look, until);
+        let answer = attempt.connection.query(&statements, until)?;
         let (written, token) = (count::<S>(&answer)?, answer.last().and_then(|row| row.get(1)?.parse().ok()));
+        let token = token.ok_or_else(|| Failure::not_understood(&answer, S::Address::KIND))?;
         if written > 0 {
-            self.uncleaned.store(if is_due { 0 } else { uncleaned }, Ordering::Relaxed);
+            self.clean_up(attempt, plan.rows.len());
         }
-        Ok((written, FencingToken::new(token.ok_or_else(|| Failure::not_understood(&answer, S::Address::KIND))?)))
+        Ok((written, FencingToken::new(token)))
+    }
+
+    /// Deletes twice as many rows as were written since the last clean-up, if that is due, so that the table shrinks. Whatever becomes of
+    /// that, the admission stands.
+    fn clean_up(&self, attempt: &mut Attempt<S>, written: usize) {
+        let uncleaned = self.uncleaned.fetch_add(written, Ordering::Relaxed) + written;
+        if uncleaned >= ROWS_UNTIL_CLEAN_UP {
+            self.uncleaned.store(0, Ordering::Relaxed);
+            let cleaned = rows(attempt, S::CLEAN_UP, &[("batch", &(2 * uncleaned))]);
+            attempt.is_broken |= cleaned.is_err_and(|failure| failure.code().is_none());
+        }
     }
 }
