@@ -46,11 +46,6 @@ impl Span {
         second.max(self.from)
     }
 
-    /// Returns the last second at this one or before that may lie in it.
-    pub(crate) fn not_after(self, second: i64) -> i64 {
-        second.min(self.until.saturating_sub(1))
-    }
-
     /// `from ..`, `until ..`: as these instants are written by `written`.
     pub(crate) fn in_words(self, written: impl Fn(DateTime<Utc>) -> String) -> impl Iterator<Item = String> {
         let ends = [("from", self.from, i64::MIN), ("until", self.until, i64::MAX)];
