@@ -64,7 +64,7 @@ impl CatchUp {
     ) -> Option<Self> {
         let claim = protection.claim.as_ref()?;
         let all = if most > 1 { ", all" } else { "" };
-        let text = format!("seen {timetable}, {claim}, {}s{all}", window.as_secs_f64());
+        let text = format!("seen {}, {claim}, {}s{all}", timetable.in_words_and_zone(), window.as_secs_f64());
         let marker = protection.mutex.mark(Arc::clone(event), text);
         Some(Self { window, most, marker: Some(marker), known: Mutex::default() })
     }

@@ -10,7 +10,6 @@ mod attempt_check;
 
 use super::add_error::{AddError, AddErrorKind, Refusal, checked_term, out_of_range};
 use super::catch_up::CatchUp;
-use super::claim_label::ClaimLabel;
 use super::claim_window::{ClaimWindow, usual_claim_window};
 use super::event_builder::{AfterHook, Event};
 use super::filter::{Environments, Filter, named, windows_of};
@@ -41,8 +40,8 @@ pub struct Definition {
     pub(crate) name: Arc<str>,
     pub(crate) work: Work,
     pub(crate) timetable: Timetable,
-    /// The label of its claims, if the event makes any.
-    pub(crate) claim_label: Option<ClaimLabel>,
+    /// The timetable and its zone in plain English, for its claims: other servers compare it with theirs. `None`: it makes none.
+    pub(crate) claimed_timetable: Option<Arc<str>>,
     pub(crate) filters: Vec<Filter>,
     pub(crate) before: Vec<Task>,
     pub(crate) after: Vec<AfterHook>,
@@ -260,7 +259,7 @@ impl Event {
             name: self.name,
             work: self.work,
             claim_window,
-            claim_label: protection.claim.map(|_| ClaimLabel::new(&timetable)),
+            claimed_timetable: protection.claim.map(|_| timetable.in_words_and_zone().into()),
             timetable,
             filters: self.filters,
             before: self.before,

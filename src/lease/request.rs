@@ -170,7 +170,7 @@ impl LeaseRequest {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn holder_text(&self) -> Arc<str> {
+    pub fn holder_text(&self) -> String {
         label::text_of_this_process(self.label.as_deref())
     }
 
@@ -286,7 +286,7 @@ impl Lease {
 
     /// Returns the text that a store keeps for people.
     #[cfg(feature = "sql")]
-    pub(crate) fn holder_text(&self) -> Arc<str> {
+    pub(crate) fn holder_text(&self) -> String {
         label::text_of_this_process(self.label())
     }
 

@@ -5,7 +5,7 @@
 //! the instants of that instead, as far as they lie in such minutes. Those are its occurrences; each starts after its delay by the
 //! event's [`Jitter`].
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::iter;
 use std::ops::{Range, RangeInclusive};
 use std::slice;
@@ -223,6 +223,17 @@ impl Timetable {
         }
     }
 
+    /// Returns in plain English when it is due, with its zone, and with its rule for clock changes if that is not the usual one. The
+    /// markers of events that catch up have this text: where it changes, an event counts as new.
+    pub(crate) fn in_words_and_zone(&self) -> String {
+        let rule = match self.clock_change {
+            ClockChange::AsCron => "",
+            ClockChange::Once => ", once",
+            ClockChange::AsShown => ", as shown",
+        };
+        format!("{}, {}{rule}", self.in_words(), self.zone)
+    }
+
     /// Returns in plain English when it is due on the clocks of its zone.
     pub(crate) fn in_words(&self) -> String {
         let shown = |at: DateTime<Utc>| {
@@ -250,35 +261,6 @@ impl Timetable {
             let _ = write!(words, ", plus a jitter of {} at most", ExactDuration(self.jitter.longest()));
         }
         words
-    }
-}
-
-impl fmt::Display for Timetable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { times: CivilTimes { crontab, cycle, years }, seconds, interval, zone, clock_change, span, jitter } =
-            self;
-        write!(f, "{crontab} {zone}")?;
-        if *cycle != Cycle::EVERY_DAY {
-            write!(f, " {cycle}")?;
-        }
-        if *seconds != Seconds::START {
-            write!(f, " at the seconds {seconds}")?;
-        }
-        if *years != Years::ALL {
-            write!(f, " {years}")?;
-        }
-        if let Some(interval) = interval {
-            write!(f, " {}", interval.in_seconds())?;
-        }
-        write!(f, "{span}")?;
-        if *jitter != Jitter::NONE {
-            write!(f, " +{}s", jitter.longest_seconds())?;
-        }
-        match clock_change {
-            ClockChange::AsCron => Ok(()),
-            ClockChange::Once => f.write_str(" once"),
-            ClockChange::AsShown => f.write_str(" as shown"),
-        }
     }
 }
 

@@ -27,11 +27,6 @@ impl Interval {
         second + (self.anchor - second).rem_euclid(self.every)
     }
 
-    /// Returns anchor and length, in seconds.
-    pub(crate) fn in_seconds(self) -> String {
-        format!("{}+{}", self.anchor, self.every)
-    }
-
     /// Returns whether a look at the start of each minute would miss some of its instants.
     pub(crate) const fn needs_seconds(self) -> bool {
         self.every % MINUTE != 0

@@ -1,7 +1,5 @@
 //! From when on and until when an event comes.
 
-use std::fmt;
-
 use chrono::{DateTime, Timelike, Utc};
 
 use crate::time::clock::instant_of;
@@ -51,11 +49,5 @@ impl Span {
         let ends = [("from", self.from, i64::MIN), ("until", self.until, i64::MAX)];
         let is_set = ends.into_iter().filter(|(_, at, open)| at != open);
         is_set.map(move |(word, at, _)| format!("{word} {}", written(instant_of(at))))
-    }
-}
-
-impl fmt::Display for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.in_words(|at| at.to_string()).try_for_each(|end| write!(f, " {end}"))
     }
 }
