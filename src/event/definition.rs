@@ -97,7 +97,7 @@ impl Definition {
             most => format!("catch_up_all {}, {most} at most", HumanDuration(*window)),
         }));
         words.extend(self.timeout.map(|limit| format!("timeout {}", HumanDuration(limit))));
-        words.extend(self.retry.map(|retry| retry.to_string()));
+        words.extend(self.retry.as_ref().map(Retry::to_string));
         words.extend(self.stuck_after.map(|time| format!("stuck_after {}", HumanDuration(time))));
         words.extend(self.even_when_paused.then(|| "even_when_paused".to_owned()));
         words.extend(self.failure_limit.map(|limit| format!("pause_on_failure {limit}")));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::add_error::{AddError, AddErrorKind, Refusal};
+use super::add_error::{AddError, AddErrorKind, Refusal, set_once};
 use super::claim_window::checked_jitter;
 use super::filter::{Environments, Filter, windows_of};
 use super::protection::protection_request::ProtectionRequest;
@@ -349,15 +349,6 @@ impl Event {
 
     pub(crate) fn note(&mut self, wrong: Refusal) {
         self.wrong.get_or_insert(wrong);
-    }
-}
-
-/// Sets the option of the method `word`. A second, different value is an error.
-fn set_once<T: PartialEq>(word: &str, place: &mut Option<T>, value: T) -> Result<(), Refusal> {
-    match place.replace(value) {
-        Some(before) if place.as_ref() != Some(&before) => Err(AddErrorKind::Conflict
-            .because(format_args!("`{word}(..)` is called twice with different values: remove one of the two"))),
-        _ => Ok(()),
     }
 }
 

@@ -4,4 +4,3 @@
 
 pub(crate) mod one_or_more;
 pub(crate) mod timetable_spec;
-pub(crate) mod time_of_day;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Event, set_once};
-use crate::event::add_error::{AddErrorKind, Refusal};
+use super::Event;
+use crate::event::add_error::{AddErrorKind, Refusal, set_once};
 use crate::task::{command::Command, output::Output, work::Work};
 
 /// Commands: processes of their own, with all that they start.

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, SecondsFormat, Timelike, Utc};
 
-use super::time_of_day::time_of_day;
-use crate::time::clock::shown::ExactDuration;
+use crate::time::clock::{instant_of, shown::ExactDuration};
 use crate::time::crontab::field_set::{Field, FieldSet, InField};
 use crate::time::timetable::civil_times::{CivilTimes, Cycle, Years};
 use crate::time::timetable::occurrences::Seconds;
+use crate::time::timetable::windows::time_of_day;
 use crate::time::timetable::{clock_change::ClockChange, interval::Interval, jitter::Jitter, span::Span};
 use crate::time::{crontab::Crontab, timetable::Timetable, zone::Zone};
 
@@ -23,11 +23,13 @@ pub(crate) struct TimetableSpec {
     /// What holds unless the field is set, such as midnight.
     defaults: [Option<FieldSet>; Field::ALL.len()],
     cycle: Option<Cycle>,
-    every: Option<Duration>,
-    anchor: Option<DateTime<Utc>>,
-    at: Option<DateTime<Utc>>,
-    from: Option<DateTime<Utc>>,
-    until: Option<DateTime<Utc>>,
+    /// The interval. It leaves nothing shorter than itself to other words: with an hour, none may say the minutes.
+    pub(crate) every: Option<Duration>,
+    pub(crate) anchor: Option<DateTime<Utc>>,
+    /// The one occurrence, beside which no word says more.
+    pub(crate) at: Option<DateTime<Utc>>,
+    pub(crate) from: Option<DateTime<Utc>>,
+    pub(crate) until: Option<DateTime<Utc>>,
 }
 
 /// A complete timetable in one argument: five fields, or those of a schedule with seconds and years.
@@ -145,7 +147,7 @@ impl TimetableSpec {
     fn interval(&self) -> Result<Option<Interval>, String> {
         if let Some(at) = self.at {
             // Its span leaves one instant of the interval.
-            return whole_minute("at", at).map(|at| Some(Interval::new(at, HOUR.as_secs().cast_signed())));
+            return whole("at", at, 60).map(|at| Some(Interval::new(at, HOUR.as_secs().cast_signed())));
         }
         let anchor = self.anchor.unwrap_or(DateTime::UNIX_EPOCH);
         match self.every {
@@ -154,13 +156,13 @@ impl TimetableSpec {
                 written(anchor)
             )),
             None => Ok(None),
+            Some(every) if !INTERVALS.contains(&every) || every.subsec_nanos() != 0 => {
+                Err(format!("`every({})`: use whole seconds, from 1s to ten years", ExactDuration(every)))
+            }
             Some(every) => {
                 let seconds = every.as_secs().cast_signed();
-                let anchor = match every {
-                    _ if every.as_secs() % MINUTE.as_secs() == 0 => whole_minute("anchored_at", anchor)?,
-                    _ => whole_second("anchored_at", anchor)?,
-                };
-                Ok(Some(Interval::new(anchor, seconds)))
+                let unit = if seconds % 60 == 0 { 60 } else { 1 };
+                Ok(Some(Interval::new(whole("anchored_at", anchor, unit)?, seconds)))
             }
         }
     }
@@ -180,21 +182,6 @@ impl TimetableSpec {
     #[cfg(test)]
     pub(crate) fn is_once(&self) -> bool {
         self.at.is_some()
-    }
-
-    /// Sets the interval. It leaves nothing shorter than itself to other words: with an hour, none may say the minutes.
-    pub(crate) fn set_every(&mut self, every: Duration) -> Result<(), String> {
-        if !INTERVALS.contains(&every) || every.subsec_nanos() != 0 {
-            let every = ExactDuration(every);
-            return Err(format!("`every({every})`: use whole seconds, from 1s to ten years"));
-        }
-        match self.every.replace(every) {
-            Some(before) if before != every => {
-                let [before, every] = [before, every].map(ExactDuration);
-                Err(format!("it is due every {before} and every {every}: leave one of them out"))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Returns whether a field belongs to the interval, or to the one occurrence.
@@ -233,23 +220,6 @@ impl TimetableSpec {
         }
     }
 
-    pub(crate) fn set_anchor(&mut self, anchor: DateTime<Utc>) -> Result<(), String> {
-        once("anchored_at", &mut self.anchor, anchor)
-    }
-
-    /// Sets the one occurrence, beside which no word says more.
-    pub(crate) fn set_at(&mut self, at: DateTime<Utc>) -> Result<(), String> {
-        once("at", &mut self.at, at)
-    }
-
-    pub(crate) fn set_from_instant(&mut self, from: DateTime<Utc>) -> Result<(), String> {
-        once("from", &mut self.from, from)
-    }
-
-    pub(crate) fn set_until(&mut self, until: DateTime<Utc>) -> Result<(), String> {
-        once("until", &mut self.until, until)
-    }
-
     /// Sets the days to each `n`th from this date, at midnight unless another word sets the time.
     pub(crate) fn set_days_from(&mut self, n: u16, date: NaiveDate) -> Result<(), String> {
         self.set_cycle("days", n, date, Cycle::of_days(n, date))
@@ -274,52 +244,18 @@ impl TimetableSpec {
     }
 }
 
-/// Sets what a method says. A second, different value is an error.
-fn once(method: &str, place: &mut Option<DateTime<Utc>>, at: DateTime<Utc>) -> Result<(), String> {
-    match place.replace(at) {
-        Some(before) if before != at => {
-            let [before, at] = [before, at].map(written);
-            Err(format!("`{method}(..)` is called with {before} and with {at}: remove one of the two"))
-        }
-        _ => Ok(()),
-    }
-}
-
 fn written(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
-fn whole_second(method: &str, at: DateTime<Utc>) -> Result<i64, String> {
-    let whole = at.with_nanosecond(0).unwrap_or(at);
+/// Returns the second of an instant, which has to be a multiple of `unit`, a second or a minute: ticks would miss any other.
+fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
+    let second = at.timestamp().div_euclid(unit) * unit;
+    let (whole, name) = (instant_of(second), if unit == 1 { "second" } else { "minute" });
     if whole == at {
-        return Ok(at.timestamp());
+        return Ok(second);
     }
-    Err(format!("`{method}({})` lies within a second: write `{}`", written(at), written(whole)))
-}
-
-/// Returns the second at which a minute begins. Ticks at the start of minutes would miss any other.
-fn whole_minute(method: &str, at: DateTime<Utc>) -> Result<i64, String> {
-    let whole = at.with_nanosecond(0).and_then(|at| at.with_second(0)).unwrap_or(at);
-    if whole == at {
-        return Ok(at.timestamp());
-    }
-    Err(format!(
-        "`{method}({})` lies within a minute, and would be missed by ticks at the start of each: write `{}`",
-        written(at),
-        written(whole)
-    ))
-}
-
-/// Refuses an interval of hours that does not come out even, so that the last of a day would be shorter.
-fn check_hours(method: &str, n: u32) -> Result<(), String> {
-    match n {
-        1.. if 24 % n == 0 => Ok(()),
-        _ => Err(format!(
-            "`{method}(..)`: {n} hours do not divide a day, write one of 1, 2, 3, 4, 6, 8, 12, 24; for every {n} hours of real time, say \
-             `every(Duration::from_secs({}))`",
-            u64::from(n.max(1)) * HOUR.as_secs()
-        )),
-    }
+    Err(format!("`{method}({})` lies within a {name}, where ticks would miss it: write `{}`", written(at), written(whole)))
 }
 
 impl TimetableSpec {
@@ -379,15 +315,21 @@ impl TimetableSpec {
     }
 
     /// Sets the hour and the minute: `hh:mm`.
-    pub(crate) fn set_time(&mut self, time: &str) -> Result<(), String> {
-        let time = time_of_day(time)?;
+    pub(crate) fn set_time(&mut self, method: &str, time: &str) -> Result<(), String> {
+        let time = time_of_day(method, time)?;
         self.set(Field::Hour, FieldSet::only(time.hour()))?;
         self.set(Field::Minute, FieldSet::only(time.minute()))
     }
 
-    /// Sets the hours to every `n`th.
+    /// Sets the hours to every `n`th. The last interval of a day may not be shorter than the others.
     pub(crate) fn set_hours(&mut self, method: &str, n: u32) -> Result<(), String> {
-        check_hours(method, n)?;
+        if n == 0 || 24 % n != 0 {
+            return Err(format!(
+                "`{method}(..)`: {n} hours do not divide a day, write one of 1, 2, 3, 4, 6, 8, 12, 24; for every {n} hours of real time, say \
+                 `every(Duration::from_secs({}))`",
+                u64::from(n.max(1)) * HOUR.as_secs()
+            ));
+        }
         self.set(Field::Hour, FieldSet::every_nth(Field::Hour, n))
     }
 
