@@ -26,7 +26,7 @@ use crate::outcome::{cancel::CancelReason, release::Release};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
 use crate::schedule::shutdown::Shutdown;
-use crate::task::command::{USUAL_GRACE, stopping::KILLING_TAKES};
+use crate::task::work::{ENDING_TAKES, USUAL_GRACE};
 use crate::time::clock::{
     Clock,
     shown::{ExactDuration, HumanDuration},
@@ -228,7 +228,7 @@ fn event(arguments: &ArgMatches, now: DateTime<Utc>) -> Event {
 /// Returns the grace. A short term reduces the default.
 fn grace(arguments: &ArgMatches) -> Duration {
     duration_of(arguments, "grace").unwrap_or_else(|| {
-        let longest = |term: Duration| (term / 2).saturating_sub(KILLING_TAKES);
+        let longest = |term: Duration| (term / 2).saturating_sub(ENDING_TAKES);
         duration_of(arguments, "term").map_or(USUAL_GRACE, |term| USUAL_GRACE.min(longest(term)))
     })
 }
@@ -272,10 +272,10 @@ fn check_times(arguments: &ArgMatches) -> Result<(), Refused> {
 
 /// Refuses a term that is too short to end a command in. With a `--grace`, the error of the event names both.
 fn check_term(arguments: &ArgMatches) -> Result<(), Refused> {
-    let least = KILLING_TAKES * 2;
+    let least = ENDING_TAKES * 2;
     match duration_of(arguments, "term") {
         Some(term) if Term::new(term).is_err() || (term < least && duration_of(arguments, "grace").is_none()) => {
-            let [term, least, killing] = [term, least, KILLING_TAKES].map(ExactDuration);
+            let [term, least, killing] = [term, least, ENDING_TAKES].map(ExactDuration);
             let why = format!(
                 "`--term {term}`: use {least} to ten years; a lease has to last twice as long as it takes to kill the command, which \
                  is up to {killing}"

@@ -18,8 +18,7 @@ use super::retry::Retry;
 use crate::lease::{name::MutexName, term::Renewal, term::Term};
 use crate::outcome::run_record::MOST_KEPT;
 use crate::store::handle::Store;
-use crate::task::command::{LONGEST_GRACE, stopping::KILLING_TAKES};
-use crate::task::work::{Task, Work};
+use crate::task::work::{ENDING_TAKES, LONGEST_GRACE, Task, USUAL_GRACE, Work};
 use crate::time::clock::shown::{ExactDuration, HumanDuration};
 use crate::time::{tick::Tick, timetable::Timetable, zone::Zone};
 
@@ -39,6 +38,8 @@ use crate::time::{tick::Tick, timetable::Timetable, zone::Zone};
 pub struct Definition {
     pub(crate) name: Arc<str>,
     pub(crate) work: Work,
+    /// How long before the deadline of its lease the task is cancelled.
+    pub(crate) stopping: Duration,
     pub(crate) timetable: Timetable,
     /// The timetable and its zone in plain English, for its claims: other servers compare it with theirs. `None`: it makes none.
     pub(crate) claimed_timetable: Option<Arc<str>>,
@@ -236,10 +237,9 @@ impl Event {
         if let Work::Command(command) = &self.work {
             command.check().map_err(|error| refuse(AddErrorKind::Command.because(error)))?;
         }
-        if let Some(grace) = self.grace {
-            self.work.set_grace(grace);
-        }
-        check_grace(&self.work, protection.lease).map_err(refuse)?;
+        // A callback can't be ended: it must check for itself.
+        let grace = (!matches!(self.work, Work::Callback(_))).then(|| self.grace.unwrap_or(USUAL_GRACE));
+        let stopping = grace.map(|grace| checked_stopping(grace, protection.lease)).transpose().map_err(refuse)?;
         for (method, time) in [("timeout", self.timeout), ("stuck_after", self.stuck_after)] {
             check_fixed_term(method, time, protection.lease).map_err(refuse)?;
         }
@@ -258,6 +258,7 @@ impl Event {
         let definition = Definition {
             name: self.name,
             work: self.work,
+            stopping: stopping.unwrap_or_default(),
             claim_window,
             claimed_timetable: protection.claim.map(|_| timetable.in_words_and_zone().into()),
             timetable,
@@ -296,22 +297,22 @@ fn check_fixed_term(method: &str, limit: Option<Duration>, lease: Option<LeaseTe
     }
 }
 
-/// Checks that a task can be stopped before its lease ends.
-fn check_grace(work: &Work, lease: Option<LeaseTerms>) -> Result<(), Refusal> {
-    let Some(grace) = work.grace() else { return Ok(()) };
+/// Checks that a task with this grace can be stopped before its lease ends. Returns how long that takes.
+fn checked_stopping(grace: Duration, lease: Option<LeaseTerms>) -> Result<Duration, Refusal> {
     if grace > LONGEST_GRACE {
         return Err(out_of_range("grace", grace, Duration::ZERO, "1h"));
     }
-    let needed = work.stopping() * 2;
+    let stopping = grace + ENDING_TAKES;
+    let needed = stopping * 2;
     match lease.map(|lease| lease.term.get()) {
         Some(term) if term < needed => {
-            let [term, needed, grace, killing] = [term, needed, grace, KILLING_TAKES].map(ExactDuration);
+            let [term, needed, grace, killing] = [term, needed, grace, ENDING_TAKES].map(ExactDuration);
             Err(AddErrorKind::Conflict.because(format_args!(
                 "its lease of {term} is too short for a `grace({grace})`: it has to last {needed}, which is twice the grace \
                  and the {killing} that killing may take; let the `lease_term(..)` or the `without_overlapping_for(..)` be \
                  longer, or the `grace(..)` shorter"
             )))
         }
-        _ => Ok(()),
+        _ => Ok(stopping),
     }
 }

@@ -196,10 +196,7 @@ impl Event {
             // Its runtime calls the task, too.
             Box::pin(async move { task(run).await.into_task_result() }) as _
         };
-        Self::of(
-            name.into(),
-            Work::Future(Box::new(crate::task::future_task::FutureTask::new(begin, crate::task::command::USUAL_GRACE))),
-        )
+        Self::of(name.into(), Work::Future(Box::new(crate::task::future_task::FutureTask::new(begin))))
     }
 
     pub(crate) fn of(name: Arc<str>, work: Work) -> Self {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use super::work::ENDING_TAKES;
 use crate::hold::held_lease::HeldLease;
 use crate::lease::{request::Lease, token::FencingToken};
 use crate::observe::notice::{About, Step};
@@ -53,6 +54,11 @@ impl Run {
     #[inline]
     pub(crate) fn held(&self) -> &Arc<HeldLease> {
         &self.held
+    }
+
+    /// Returns how long after its cancellation the task is ended by force.
+    pub(crate) fn grace(&self) -> Duration {
+        self.held.stopping().saturating_sub(ENDING_TAKES)
     }
 
     /// Reports a step of the run.

@@ -15,36 +15,14 @@ pub(crate) enum Work {
     Future(Box<FutureTask>),
 }
 
-impl Work {
-    /// Returns how long the task may take to stop. `None`: a callback, which can't be ended.
-    pub(crate) fn grace(&self) -> Option<Duration> {
-        match self {
-            Self::Callback(_) => None,
-            Self::Command(command) => Some(command.grace),
-            Self::Future(task) => Some(task.grace),
-        }
-    }
+/// The time that is reserved for the end of a task whose grace is over: of a killed command, or of a future's last poll.
+pub(crate) const ENDING_TAKES: Duration = Duration::from_secs(1);
 
-    /// Sets how long the task may take to stop. A callback can't be ended.
-    pub(crate) fn set_grace(&mut self, grace: Duration) {
-        match self {
-            Self::Callback(_) => {}
-            Self::Command(command) => command.grace = grace,
-            Self::Future(task) => task.grace = grace,
-        }
-    }
+/// The default grace, the time from the cancellation of a task to its end by force.
+pub(crate) const USUAL_GRACE: Duration = Duration::from_secs(5);
 
-    /// Returns how long before the deadline of the lease the task is cancelled.
-    #[inline]
-    pub(crate) fn stopping(&self) -> Duration {
-        match self {
-            // A callback must check for itself.
-            Self::Callback(_) => Duration::ZERO,
-            Self::Command(command) => command.stopping(),
-            Self::Future(task) => task.stopping(),
-        }
-    }
-}
+/// The longest grace. A task is cancelled so long before the deadline of its lease.
+pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(60 * 60);
 
 pub(crate) type Task = Box<dyn Fn(&Run) -> TaskResult + Send + Sync>;
 

@@ -188,7 +188,7 @@ impl SingleEvent {
     /// Calls `found` with the tick of each start; of an event with a jitter all of them, unless it is due more often than every minute,
     /// and else the latest.
     fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(Tick)) {
-        let mut starts = self.timetable.starting_in(self.seconds(now, since));
+        let starts = self.timetable.starting_in(self.seconds(now, since));
         let found = |occurrence| found(self.timetable.tick(now, occurrence));
         if self.has_seconds || self.timetable.jitter == Jitter::NONE {
             starts.last().into_iter().for_each(found);

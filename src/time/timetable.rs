@@ -27,7 +27,7 @@ mod search;
 pub(crate) mod span;
 pub(crate) mod windows;
 
-use civil_times::{CivilMinute, CivilTimes, Cycle, Years};
+use civil_times::{CivilMinute, CivilTimes, Years};
 use clock_change::ClockChange;
 use interval::Interval;
 use jitter::Jitter;
