@@ -32,8 +32,8 @@ use crate::base::escape::{percent_decoded, steers_or_hides};
 /// assert_eq!(lease.to_string(), "lease/reports");
 /// let noon = Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 0).unwrap();
 /// assert_eq!(lease.claim("reports", noon).to_string(), "claim/reports/reports/2026-03-01T12:00:00Z");
-/// let permit = lease.permit("reports", "day@2026-03-01T00:00:00+01:00");
-/// assert_eq!(permit.to_string(), "permit/reports/reports/day@2026-03-01T00:00:00+01:00");
+/// let permit = lease.permit("reports", "day@2026-03-01");
+/// assert_eq!(permit.to_string(), "permit/reports/reports/day@2026-03-01");
 /// # Ok(())
 /// # }
 /// ```
@@ -141,7 +141,7 @@ impl MutexName {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let name = MutexName::lease("reports")?;
-    /// let [first, second] = ["+02:00", "+01:00"].map(|offset| format!("hour@2026-10-25T02:00:00{offset}"));
+    /// let [first, second] = ["+02:00", "+01:00"].map(|offset| format!("hour@2026-10-25T02{offset}"));
     /// assert_ne!(name.permit("reports", first), name.permit("reports", second));
     /// # Ok(())
     /// # }

@@ -47,8 +47,8 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
 
 impl Claim {
-    /// Returns the name of the claim of one run, and its term: to the end of the occurrence or period, then the longest jitter,
-    /// the window and its margin.
+    /// Returns the name of the claim of one run, and its term: the longest time to the end of the occurrence or period, the longest
+    /// jitter, the window and its margin.
     pub(super) fn name_and_term(
         self,
         mutex: &MutexName,
@@ -58,9 +58,8 @@ impl Claim {
         let (name, rest) = match self {
             Self::Occurrence => (mutex.claim(event, occurrence), Duration::ZERO),
             Self::Period(period) => {
-                let permit = period.at(occurrence, zone);
-                let rest = (permit.end - tick.now()).to_std().unwrap_or_default();
-                (mutex.permit(event, permit.period), rest)
+                let (name, rest) = period.permit(occurrence, zone);
+                (mutex.permit(event, name), rest)
             }
         };
         (name, Term::new(rest + jitter + window + CLAIM_MARGIN).unwrap_or(Term::MAX))
