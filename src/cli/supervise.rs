@@ -79,8 +79,9 @@ type Refused = (u8, String);
 fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
     let store =
         store_of(arguments).map_err(|failure| (if failure.is_usage() { USAGE } else { STORE }, failure.message))?;
+    // This process may have inherited that it ignores `SIGCHLD`. Then it could read no exit status.
     #[cfg(unix)]
-    crate::base::system::keep_exit_statuses();
+    std::mem::forget(crate::base::system::SignalAction::Default.of(rustix::process::Signal::CHILD));
     let shutdown =
         Shutdown::on_signals().map_err(|error| (NOT_STARTED, format!("can't listen to signals: {error}")))?;
     // A signal is passed on at once, because its sender waits for this process.
