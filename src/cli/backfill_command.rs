@@ -6,7 +6,7 @@ use std::ops::Range;
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
 use clap::ArgMatches;
 
-use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, USAGE, print_text};
+use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, USAGE, print_end, print_text};
 use super::arguments::text;
 use super::live_view::LiveView;
 use crate::base::escape::Quoted;
@@ -29,8 +29,7 @@ pub(super) fn backfill(
     if is_nothing || arguments.get_flag("dry-run") {
         return Ok(CommandAnswer::text(shown.to_string()));
     }
-    let cant_write = |error| CommandFailure::saying(format_args!("can't write what it would run: {error}"));
-    print_text(&shown.to_string()).map_err(cant_write)?;
+    print_text("what it would run", &shown.to_string())?;
     if !arguments.get_flag("yes") && !is_confirmed()? {
         return Ok(CommandAnswer::text("nothing was run").with_code(FAILED));
     }
@@ -43,10 +42,7 @@ pub(super) fn backfill(
     let planned = plan.occurrences().len();
     let report = view.print_during(told, &schedule, &shutdown, "Ctrl-C ends this after the present run", || plan.run());
     let (summary, code) = summary(&report, planned);
-    let printed = print_text(&summary);
-    shutdown.finish();
-    printed.map_err(|error| CommandFailure::saying(format_args!("can't write how it ended: {error}")))?;
-    Ok(CommandAnswer::nothing().with_code(code))
+    print_end("how it ended", &summary, code, &shutdown)
 }
 
 fn plan<'a>(

@@ -187,7 +187,7 @@ pub fn run_tool() -> ExitCode {
         return answer::print(described);
     }
     match matches.subcommand() {
-        Some(("run", arguments)) => supervise::run(arguments),
+        Some(("run", arguments)) => answer::print(supervise::run(arguments)),
         Some(("create-table", arguments)) => answer::print(store_commands::create_table(arguments)),
         Some((name, arguments)) => {
             answer::print(schedule_on(arguments).and_then(|it| store_commands::carry_out(name, arguments, &it)))

@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use clap::ArgMatches;
 use comfy_table::Cell;
 
-use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, USAGE, print_text};
+use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, USAGE, print_end};
 use super::arguments::{duration_of, text};
 use super::backfill_command::backfill;
 use super::live_view::LiveView;
@@ -63,18 +63,7 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: Schedule) 
         "work" => work(schedule),
         "list" => list(&schedule, arguments.get_one::<u16>("next").copied().unwrap_or(1), is_json()),
         "next" => next(&schedule, duration_of(arguments, "for").unwrap_or_default(), is_json()),
-        "run-one" => run_one(
-            schedule,
-            text(arguments, "event"),
-            if arguments.get_flag("claim") {
-                RunOne::Claimed
-            } else if arguments.get_flag("ignore-filters") {
-                RunOne::PastFilters
-            } else {
-                RunOne::ByHand
-            },
-            duration_of(arguments, "wait").unwrap_or_default(),
-        ),
+        "run-one" => run_one(schedule, arguments),
         "backfill" => backfill(schedule, arguments, on_signals),
         "status" => status(&schedule.status(), is_json()),
         _ => store_commands::carry_out(name, arguments, &schedule),
@@ -90,10 +79,7 @@ fn run(schedule: Schedule, verbose: bool) -> Answered {
         let _ = report.report();
         return Ok(CommandAnswer::nothing().with_code(code));
     }
-    let printed = print_text(&report.to_string());
-    shutdown.finish();
-    printed.map_err(|error| CommandFailure::saying(format_args!("can't write the report: {error}")))?;
-    Ok(CommandAnswer::nothing().with_code(code))
+    print_end("the report", &report.to_string(), code, &shutdown)
 }
 
 fn work(schedule: Schedule) -> Answered {
@@ -107,20 +93,12 @@ fn work(schedule: Schedule) -> Answered {
     Ok(CommandAnswer::nothing())
 }
 
-fn on_signals() -> Result<Shutdown, CommandFailure> {
+pub(super) fn on_signals() -> Result<Shutdown, CommandFailure> {
     Shutdown::on_signals().map_err(|error| CommandFailure::saying(format_args!("can't listen to signals: {error}")))
 }
 
-/// The ways of `run-one`.
-#[derive(Clone, Copy)]
-enum RunOne {
-    ByHand,
-    PastFilters,
-    /// The run counts as the one of the last due time.
-    Claimed,
-}
-
-fn run_one(schedule: Schedule, event: &str, how: RunOne, wait: Duration) -> Answered {
+fn run_one(schedule: Schedule, arguments: &ArgMatches) -> Answered {
+    let (event, wait) = (text(arguments, "event"), duration_of(arguments, "wait").unwrap_or_default());
     let shutdown = on_signals()?;
     let schedule = schedule.with_shutdown(&shutdown);
     let not_due = || {
@@ -130,20 +108,18 @@ fn run_one(schedule: Schedule, event: &str, how: RunOne, wait: Duration) -> Answ
         ))
     };
     let now = Clock::system().now();
-    let entry = match how {
-        RunOne::Claimed => {
-            let due = schedule.last_due(event, now)?.ok_or_else(not_due)?;
-            let wait = wait.min((due + CLAIM_MARGIN - now).to_std().unwrap_or_default());
-            run_when_free(&schedule, event, wait, || schedule.run_last_due(event, now)?.ok_or_else(not_due))?
-        }
-        RunOne::PastFilters => run_when_free(&schedule, event, wait, || schedule.run_event_past_filters(event, now))?,
-        RunOne::ByHand => run_when_free(&schedule, event, wait, || schedule.run_event(event, now))?,
+    let entry = if arguments.get_flag("claim") {
+        // The run counts as the one of the last due time.
+        let due = schedule.last_due(event, now)?.ok_or_else(not_due)?;
+        let wait = wait.min((due + CLAIM_MARGIN - now).to_std().unwrap_or_default());
+        run_when_free(&schedule, event, wait, || schedule.run_last_due(event, now)?.ok_or_else(not_due))?
+    } else if arguments.get_flag("ignore-filters") {
+        run_when_free(&schedule, event, wait, || schedule.run_event_past_filters(event, now))?
+    } else {
+        run_when_free(&schedule, event, wait, || schedule.run_event(event, now))?
     };
     let code = if entry.is_failure() || matches!(entry.verdict(), Verdict::Skipped(_)) { FAILED } else { 0 };
-    let printed = print_text(&entry.to_string());
-    shutdown.finish();
-    printed.map_err(|error| CommandFailure::saying(format_args!("can't write how it ended: {error}")))?;
-    Ok(CommandAnswer::nothing().with_code(code))
+    print_end("how it ended", &entry.to_string(), code, &shutdown)
 }
 
 /// Runs an event. If the event is running elsewhere, first waits for the end of that run, `wait` at most.
