@@ -253,23 +253,4 @@ macro_rules! debug_as_display {
 }
 pub(crate) use debug_as_display;
 
-/// Defines a public error that is only a message.
-macro_rules! message_error {
-    ($(#[$doc:meta])* pub struct $error:ident;) => {
-        $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-        #[error("{0}")]
-        pub struct $error(Box<str>);
-
-        impl From<String> for $error {
-            fn from(message: String) -> Self {
-                Self(message.into())
-            }
-        }
-
-        $crate::base::error::debug_as_display!($error);
-    };
-}
-pub(crate) use message_error;
-
 debug_as_display!(MutexError, InvalidOptions);

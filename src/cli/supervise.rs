@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 use clap::ArgMatches;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, say};
@@ -28,7 +28,7 @@ use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
 use crate::task::work::{ENDING_TAKES, USUAL_GRACE};
 use crate::time::clock::{
     Clock,
-    shown::{ExactDuration, HumanDuration},
+    shown::{ExactDuration, HumanDuration, to_the_second},
 };
 use crate::time::{crontab::Crontab, tick::Tick, zone::Zone};
 
@@ -89,7 +89,7 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
     let named = named(schedule.clone(), arguments).map_err(|error| usage(&error))?;
     if interval(arguments).is_some() && named.last_due(text(arguments, "name"), now).is_ok_and(|due| due.is_none()) {
         if arguments.get_flag("verbose") || io::stderr().is_terminal() {
-            let next = named.next_due(now).map(|next| next.to_rfc3339_opts(SecondsFormat::Secs, true));
+            let next = named.next_due(now).map(to_the_second);
             let next = next.as_deref().unwrap_or("never");
             say(format_args!("{}: it is not due: its next time is {next}", Named(text(arguments, "name"))));
         }

@@ -18,7 +18,7 @@ use crate::task::run::Run;
 use crate::task::runtime;
 use crate::task::task_result::{IntoTaskResult, TaskResult};
 use crate::task::work::{Task, Work, callback};
-use crate::time::frequency::timetable_spec::TimetableSpec;
+use crate::time::frequency::TimetableSpec;
 use crate::time::timetable::{Timetable, clock_change::ClockChange, jitter::Jitter};
 use crate::time::zone::Zone;
 
@@ -30,7 +30,6 @@ mod frequencies;
 mod hooks;
 mod leases;
 mod limits;
-mod retrying;
 
 /// A named task, its timetable and its protections; [`Schedule::add`](crate::Schedule::add) takes it.
 ///

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::add_error::{AddErrorKind, Refusal};
-use crate::base::escape::{Named, Quoted};
+use crate::base::escape::Named;
 use crate::time::tick::Tick;
 use crate::time::timetable::windows::{Window, Windows};
 
@@ -67,7 +67,7 @@ pub(super) fn windows_of(filters: &[Filter]) -> Windows {
 pub(crate) struct Environments(pub(super) Arc<[Arc<str>]>);
 
 impl Environments {
-    /// Returns the names, for a list of conditions.
+    /// Returns the names, one after another.
     pub(super) fn list(&self) -> String {
         self.0.iter().map(|name| Named(name).to_string()).collect::<Vec<_>>().join(", ")
     }
@@ -77,26 +77,18 @@ impl Environments {
     pub(super) fn include(&self, environment: Option<&str>) -> Result<bool, Refusal> {
         let environment = environment.ok_or_else(|| {
             AddErrorKind::Missing.because(format_args!(
-                "it runs only in {self}, and the schedule has no environment: call `schedule.with_environment(..)` before \
-                 `add`"
+                "it runs only in {}, and the schedule has no environment: call `schedule.with_environment(..)` before \
+                 `add`",
+                self.list()
             ))
         })?;
         if environment.is_empty() {
             return Err(AddErrorKind::Missing.because(format_args!(
-                "it runs only in {self}, and the environment of the schedule is empty: `schedule.with_environment(..)` was \
-                 given an empty text, as from a variable that is not set"
+                "it runs only in {}, and the environment of the schedule is empty: `schedule.with_environment(..)` was \
+                 given an empty text, as from a variable that is not set",
+                self.list()
             )));
         }
         Ok(self.0.iter().any(|name| **name == *environment))
-    }
-}
-
-impl fmt::Display for Environments {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, name) in self.0.iter().enumerate() {
-            let comma = if at == 0 { "" } else { ", " };
-            write!(f, "{comma}{}", Quoted::new(name))?;
-        }
-        Ok(())
     }
 }

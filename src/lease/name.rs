@@ -5,11 +5,12 @@ use std::fmt;
 use std::iter;
 use std::sync::Arc;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 
 use super::token::FencingToken;
 use crate::base::error::debug_as_display;
 use crate::base::escape::{percent_decoded, steers_or_hides};
+use crate::time::clock::shown::Rfc3339;
 
 /// The name of one entry in a store. There are four kinds. `Display` shows a name as the text that a store may use as its key:
 ///
@@ -238,10 +239,7 @@ impl fmt::Display for MutexName {
         let Some(ClaimPart { event, claimed }) = &self.0.claim else { return write!(f, "lease/{mutex}") };
         let event = part(event);
         match claimed {
-            Claimed::Occurrence(occurrence) => {
-                let occurrence = occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true);
-                write!(f, "claim/{mutex}/{event}/{occurrence}")
-            }
+            Claimed::Occurrence(occurrence) => write!(f, "claim/{mutex}/{event}/{}", Rfc3339(*occurrence)),
             Claimed::Period(period) => write!(f, "permit/{mutex}/{event}/{}", part(period)),
             Claimed::Mark(mark) => write!(f, "mark/{mutex}/{event}/{}", part(mark)),
         }

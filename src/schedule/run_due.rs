@@ -162,7 +162,7 @@ impl Schedule {
         let event = registry.index_of(name)?;
         let Definition { timetable, protection, claim_window, .. } = &*registry.events[event];
         let window =
-            protection.claim.as_ref().and_then(|_| TimeDelta::from_std(claim_window.0).ok()).unwrap_or_default();
+            protection.claim.as_ref().and_then(|_| TimeDelta::from_std(*claim_window).ok()).unwrap_or_default();
         let Some(due) = self.last_due_within(name, now, window)? else { return Ok(None) };
         let tick = timetable.tick(now, due);
         let context = TickContext::new(self, &registry, StartedBy::Timetable);

@@ -10,8 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use chrono::SecondsFormat;
-
 mod stopping;
 
 use super::orphan_policy::{EVENT, OrphanPolicy};
@@ -26,6 +24,7 @@ use super::run::Run;
 use crate::base::{escape::Quoted, threads};
 use crate::outcome::cancel::{CancelReason, Cancelled};
 use crate::outcome::{command_exit::CommandExit, fault::Fault};
+use crate::time::clock::shown::Rfc3339;
 
 /// A command: a program or a line for the shell, and its options.
 #[derive(Debug)]
@@ -153,7 +152,7 @@ impl Command {
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         let values = [
             Some(run.name().to_owned()),
-            Some(run.occurrence().to_rfc3339_opts(SecondsFormat::AutoSi, true)),
+            Some(Rfc3339(run.occurrence()).to_string()),
             Some(run.attempt().to_string()),
             run.held().owner().map(|owner| owner.to_string()),
             run.fencing_token().map(|token| token.to_string()),

@@ -142,7 +142,7 @@ impl<'a> PlannedRun<'a> {
     pub(crate) fn claim(&self) -> Option<(MutexName, Term)> {
         let Definition { name: event, protection, .. } = self.event;
         match self.context.started_by {
-            StartedBy::Timetable => protection.claim(self.event.claimant(&self.tick, self.claim_window())),
+            StartedBy::Timetable => self.event.claim(self.tick.occurrence(), self.claim_window()),
             StartedBy::Caller => None,
             StartedBy::Backfill(claims) => Some(claims.name_and_term(&protection.mutex, event, self.tick.occurrence())),
         }
