@@ -292,7 +292,9 @@ fn now() -> Result<DateTime<Utc>, CommandFailure> {
         None => Ok(Clock::system().now()),
         Some(now) => {
             let parsed = now.to_str().and_then(|now| now.parse().ok());
-            parsed.ok_or_else(|| refused(format_args!("{NOW} is no time such as 2026-03-01T12:00:00Z; only tests set it")))
+            parsed.ok_or_else(|| {
+                refused(format_args!("{NOW} is no time such as 2026-03-01T12:00:00Z; only tests set it"))
+            })
         }
     }
 }

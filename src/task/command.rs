@@ -45,14 +45,7 @@ const OURS: [&str; 6] =
 
 impl Command {
     pub(crate) fn new(program: OsString, arguments: Option<Vec<OsString>>) -> Self {
-        Self {
-            program,
-            arguments,
-            directory: None,
-            environment: Vec::new(),
-            output: None,
-            in_place: false,
-        }
+        Self { program, arguments, directory: None, environment: Vec::new(), output: None, in_place: false }
     }
 
     /// Checks the command, and returns the reason if it can't be run.

@@ -94,8 +94,7 @@ impl Clock {
 
     /// Registers a thread that may wait here for moments of this clock.
     pub(crate) fn waiting<W: Wake + 'static>(&self, here: &Arc<W>) -> Waiting {
-        let take_place = |time: &Arc<ManualTime>| (Arc::clone(time), time.take_place(Arc::clone(here) as _));
-        let place = self.0.as_ref().map(take_place);
+        let place = self.0.as_ref().map_or(0, |time| time.take_place(Arc::clone(here) as _));
         Waiting { clock: self.clone(), place }
     }
 
@@ -103,7 +102,7 @@ impl Clock {
     /// moment of the request.
     #[inline]
     pub(crate) fn stand_still(&self) -> Waiting {
-        let place = self.0.as_ref().map(|time| (Arc::clone(time), time.take_turn()));
+        let place = self.0.as_ref().map_or(0, |time| time.take_turn());
         Waiting { clock: self.clone(), place }
     }
 }
@@ -130,14 +129,14 @@ impl From<ManualClock> for Clock {
 #[must_use = "time may move on without whoever drops it"]
 pub(crate) struct Waiting {
     clock: Clock,
-    /// Its place among all that wait for the clock of a test.
-    place: Option<(Arc<ManualTime>, u64)>,
+    /// The number of its place among all that wait for the clock of a test.
+    place: u64,
 }
 
 impl Waiting {
     /// Waits on the machine's clock, which no test moves.
     pub(crate) fn on_the_machine() -> Self {
-        Self { clock: Clock::system(), place: None }
+        Self { clock: Clock::system(), place: 0 }
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -152,17 +151,17 @@ impl Waiting {
 
     /// Returns how long a thread may sleep that would rather notice a suspend later than wake up for nothing.
     pub(crate) fn sleep_until(&self, until: Moment) -> Duration {
-        match &self.place {
+        match &self.clock.0 {
             None => until.since(self.clock.moment()),
-            Some((time, place)) if time.sleeps(*place, until) => Duration::MAX,
+            Some(time) if time.sleeps(self.place, until) => Duration::MAX,
             Some(_) => Duration::ZERO,
         }
     }
 
     /// Notes that the thread was given something to do: it has its turn before time moves on.
     pub(crate) fn is_needed(&self) {
-        if let Some((time, place)) = &self.place {
-            time.is_needed(*place);
+        if let Some(time) = &self.clock.0 {
+            time.is_needed(self.place);
         }
     }
 }
@@ -170,8 +169,8 @@ impl Waiting {
 impl Drop for Waiting {
     #[inline]
     fn drop(&mut self) {
-        if let Some((time, place)) = &self.place {
-            time.leave_place(*place);
+        if let Some(time) = &self.clock.0 {
+            time.leave_place(self.place);
         }
     }
 }

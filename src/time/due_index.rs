@@ -48,7 +48,8 @@ struct SingleEvent {
 impl DueIndex {
     pub(crate) fn push(&mut self, event: usize, timetable: &Timetable, has_windows: bool) {
         let Timetable { times, seconds, interval, zone, span, jitter, .. } = timetable;
-        let is_plain = *seconds == Seconds::START && interval.is_none() && *span == Span::ALWAYS && *jitter == Jitter::NONE;
+        let is_plain =
+            *seconds == Seconds::START && interval.is_none() && *span == Span::ALWAYS && *jitter == Jitter::NONE;
         if has_windows || !is_plain {
             self.singles.push(SingleEvent::new(event, timetable.clone()));
             return;

@@ -255,7 +255,11 @@ fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
     if whole == at {
         return Ok(second);
     }
-    Err(format!("`{method}({})` lies within a {name}, where ticks would miss it: write `{}`", Rfc3339(at), Rfc3339(whole)))
+    Err(format!(
+        "`{method}({})` lies within a {name}, where ticks would miss it: write `{}`",
+        Rfc3339(at),
+        Rfc3339(whole)
+    ))
 }
 
 impl TimetableSpec {

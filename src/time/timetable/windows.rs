@@ -90,7 +90,9 @@ mod tests {
             let error = time_of_day("daily_at", text).unwrap_err();
             assert_eq!(
                 error,
-                format!("`daily_at(..)`: `{text}` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`")
+                format!(
+                    "`daily_at(..)`: `{text}` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`"
+                )
             );
         }
     }
