@@ -14,8 +14,8 @@ pub(crate) enum Filter {
     Window(Window),
     /// The event is for other environments than this one.
     OtherEnvironment(Environments),
-    When(FilterCall),
-    Skip(FilterCall),
+    /// A function of the application, and the method that added it.
+    Call(&'static str, FilterCall),
 }
 
 pub(crate) type FilterCall = Box<dyn Fn(&Tick) -> bool + Send + Sync>;
@@ -26,8 +26,7 @@ impl Filter {
             // The times differ for a missed occurrence: an occurrence that the window kept from running was not missed.
             Self::Window(window) => [tick.local(), tick.scheduled()].iter().all(|at| window.is_open_at(at.time())),
             Self::OtherEnvironment(_) => false,
-            Self::When(allowed) => allowed(tick),
-            Self::Skip(refused) => !refused(tick),
+            Self::Call(_, allows) => allows(tick),
         }
     }
 
@@ -42,8 +41,7 @@ impl fmt::Display for Filter {
         match self {
             Self::Window(window) => window.fmt(f),
             Self::OtherEnvironment(environments) => write!(f, "environments {}", environments.list()),
-            Self::When(_) => f.write_str("when"),
-            Self::Skip(_) => f.write_str("skip"),
+            Self::Call(method, _) => f.write_str(method),
         }
     }
 }

@@ -57,12 +57,12 @@ impl Event {
     /// let event = Event::call("reports", |_| {}).every_minute().when(|tick| tick.local().hour() != 3);
     /// ```
     pub fn when(self, allowed: impl Fn(&Tick) -> bool + Send + Sync + 'static) -> Self {
-        self.filtered(Filter::When(Box::new(allowed)))
+        self.filtered(Filter::Call("when", Box::new(allowed)))
     }
 
     /// Does not run if `refused` returns `true`: the opposite of [`when`](Self::when).
     pub fn skip(self, refused: impl Fn(&Tick) -> bool + Send + Sync + 'static) -> Self {
-        self.filtered(Filter::Skip(Box::new(refused)))
+        self.filtered(Filter::Call("skip", Box::new(move |tick| !refused(tick))))
     }
 
     pub(crate) fn filtered(mut self, filter: Filter) -> Self {
