@@ -210,8 +210,7 @@ impl Timetable {
     }
 
     fn is_in_its_minutes(&self, second: i64) -> bool {
-        let shown = || CivilMinute::of(&self.zone.at(instant_of(second)));
-        self.times == CivilTimes::EVERY_MINUTE || self.times.include(&shown())
+        self.times.include(&CivilMinute::of(&self.zone.at(instant_of(second))))
     }
 
     fn minutes(&self) -> Occurrences<'_> {
