@@ -19,17 +19,14 @@ use crate::event::event_builder::Event;
 use crate::event::protection::OutagePolicy;
 use crate::event::protection::overlap::Overlap;
 use crate::event::retry::Retry;
-use crate::lease::term::Term;
 use crate::outcome::run_outcome::{Ended, RunOutcome};
 use crate::outcome::skip_reason::SkipReason;
 use crate::outcome::{cancel::CancelReason, release::Release};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
 use crate::task::work::{ENDING_TAKES, USUAL_GRACE};
-use crate::time::clock::{
-    Clock,
-    shown::{ExactDuration, HumanDuration, to_the_second},
-};
+use crate::time::clock::Clock;
+use crate::time::clock::shown::{HumanDuration, to_the_second};
 use crate::time::{crontab::Crontab, tick::Tick, zone::Zone};
 
 /// The arguments are wrong: `EX_USAGE` of `sysexits.h`, as in `flock`.
@@ -83,7 +80,6 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
         schedule = schedule.with_run_log((*keep).into()).map_err(|error| usage(&error))?;
     }
     check_times(arguments)?;
-    check_term(arguments)?;
     let now = now()?;
     schedule.add(event(arguments, now)).map_err(|error| usage(&error))?;
     let named = named(schedule.clone(), arguments).map_err(|error| usage(&error))?;
@@ -262,21 +258,6 @@ fn check_times(arguments: &ArgMatches) -> Result<(), CommandFailure> {
     Err(refused(format_args!(
         "{every} is neither five fields of a crontab, such as '*/5 * * * *', nor an interval, such as 90m"
     )))
-}
-
-/// Refuses a term that is too short to end a command in. With a `--grace`, the error of the event names both.
-fn check_term(arguments: &ArgMatches) -> Result<(), CommandFailure> {
-    let least = ENDING_TAKES * 2;
-    match duration_of(arguments, "term") {
-        Some(term) if Term::new(term).is_err() || (term < least && duration_of(arguments, "grace").is_none()) => {
-            let [term, least, killing] = [term, least, ENDING_TAKES].map(ExactDuration);
-            Err(refused(format_args!(
-                "`--term {term}`: use {least} to ten years; a lease has to last twice as long as it takes to kill the command, which \
-                 is up to {killing}"
-            )))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn not_due(arguments: &ArgMatches) -> String {
