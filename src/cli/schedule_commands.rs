@@ -195,10 +195,6 @@ fn list(schedule: &Schedule, count: u16, is_json: bool) -> Answered {
 }
 
 fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
-    if within.is_zero() {
-        let what = "`--for 0` is no time to look ahead: write `90m`, `24h` and the like";
-        return Err(CommandFailure::saying(what).with_code(USAGE));
-    }
     let now = Clock::system().now();
     let end = TimeDelta::from_std(within).ok().and_then(|within| now.checked_add_signed(within));
     let due = schedule.starts_between(now..end.unwrap_or(DateTime::<Utc>::MAX_UTC));

@@ -344,7 +344,6 @@ const COMMANDS: &[(&str, i32, &str)] = &[
         "CREATE TABLE IF NOT EXISTS soloist_mutexes",
     ),
     ("$C list", 0, "carts:remind"),
-    ("$C next --for 0", 2, "soloist: `--for 0` is no time to look ahead: write `90m`, `24h` and the like"),
     ("$C list --next -1", 2, "invalid value '-1' for '--next <N>': use a number from 1 to 65535"),
     ("used; $S pause --for -1h", 2, "invalid value '-1h' for '--for <TIME>': write a time such as `90s`"),
     ("used; $S log", 0, "no run is on record: "),
