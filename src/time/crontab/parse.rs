@@ -2,16 +2,15 @@
 
 use std::fmt;
 
+use chrono::{Month, Weekday};
+
 use super::calendar_day::CalendarDay;
 use super::error::CrontabError;
-use super::field_set::{DAYS, Field, FieldSet, MONTHS};
+use super::field_set::{Field, FieldSet};
 use crate::base::{escape::OneLine, escape::Quoted};
 
 /// More than the longest list of all five fields has, and little enough that refusing any text is cheap.
 const MAX_BYTES: usize = 1_000;
-
-/// The first letters of a name that stand for it, too.
-const SHORT_NAME: usize = 3;
 
 /// Each stands for the text that its manual page gives, and reads the same: where cronie sets no star for the days of
 /// `@daily`, both are whole, and either rule says every day.
@@ -233,21 +232,19 @@ fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, Ba
         let refusal = || BadPart::new(field, text, format_args!("is outside of {first}-{last}"));
         return is_in_field.then_some(number).ok_or_else(refusal);
     }
-    let (names, or_a_name): (&[&str], _) = match field {
-        Field::Month => (&MONTHS, "from jan to dec"),
-        Field::DayOfWeek => (&DAYS, "from sun to sat"),
-        _ => (&[], ""),
+    let (number, or_a_name) = match field {
+        Field::Month => (text.parse().ok().map(|month: Month| month.number_from_month()), "from jan to dec"),
+        Field::DayOfWeek => (text.parse().ok().map(|day: Weekday| day.num_days_from_sunday()), "from sun to sat"),
+        _ => (None, ""),
     };
-    let is_meant = |name: &str| name.eq_ignore_ascii_case(text) || name[..SHORT_NAME].eq_ignore_ascii_case(text);
-    if let Some((number, _)) = (first..).zip(names).find(|(_, name)| is_meant(name)) {
-        return Ok(number);
-    }
-    Err(if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        BadPart::unreadable(field, item)
-    } else if names.is_empty() {
-        BadPart::new(field, text, format_args!("is not a number from {first}-{last}"))
-    } else {
-        BadPart::new(field, text, format_args!("is neither a number from {first}-{last} nor a name {or_a_name}"))
+    number.ok_or_else(|| {
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            BadPart::unreadable(field, item)
+        } else if or_a_name.is_empty() {
+            BadPart::new(field, text, format_args!("is not a number from {first}-{last}"))
+        } else {
+            BadPart::new(field, text, format_args!("is neither a number from {first}-{last} nor a name {or_a_name}"))
+        }
     })
 }
 
