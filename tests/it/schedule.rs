@@ -228,10 +228,6 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
             "event `e`: it has a `mutex_name(..)`, but no lease: add `without_overlapping()`",
         ),
         (
-            event("e").daily().environments(["a", "b", "a"]),
-            "event `e`: `environments(..)`: `a` is given twice: write it once, or another one",
-        ),
-        (
             event("e").hourly().between("6", "08:00"),
             "event `e`: `between(..)`: `6` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`",
         ),

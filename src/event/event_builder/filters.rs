@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::Event;
-use crate::base::escape::Quoted;
 use crate::event::add_error::AddErrorKind;
 use crate::event::filter::{Environments, Filter};
 use crate::time::tick::Tick;
@@ -36,13 +35,6 @@ impl Event {
                 AddErrorKind::Missing
                     .because("it has an `environments(..)` with no name, or with an empty one: name where it runs"),
             );
-        }
-        if let Some(twice) = names.iter().enumerate().find_map(|(at, name)| names[..at].contains(name).then_some(name))
-        {
-            self.note(AddErrorKind::Conflict.because(format_args!(
-                "`environments(..)`: {} is given twice: write it once, or another one",
-                Quoted::new(twice)
-            )));
         }
         self.say("environments", Environments(names), |event| &mut event.environments)
     }

@@ -202,20 +202,13 @@ impl Event {
 
     /// Makes the event due every hour at this minute or at these: `17 * * * *` for 17, `15,45 * * * *` for `[15, 45]`.
     pub fn hourly_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.timed(|words| words.set(Field::Hour, FieldSet::every(Field::Hour))).numbers(
-            "hourly_at",
-            Field::Minute,
-            minutes.into(),
-        )
+        self.hours_at("hourly_at", 1, minutes.into())
     }
 
     /// Makes the event due every odd hour at this minute or at these: `15 1-23/2 * * *` for 15.
     pub fn every_odd_hour_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.numbers("every_odd_hour_at", Field::Hour, (1..24).step_by(2)).numbers(
-            "every_odd_hour_at",
-            Field::Minute,
-            minutes.into(),
-        )
+        let method = "every_odd_hour_at";
+        self.numbers(method, Field::Hour, (1..24).step_by(2)).numbers(method, Field::Minute, minutes.into())
     }
 
     /// Makes the event due every two hours, counted from midnight, at this minute or at these: `15 */2 * * *` for 15.
@@ -315,21 +308,16 @@ impl Event {
     /// Makes the event due on this day of January, April, July and October at this time: `30 2 15 1-10/3 *` for 15 and
     /// `02:30`.
     pub fn quarterly_on(self, day: u32, time: &str) -> Self {
-        self.time_of_day("quarterly_on", time).numbers("quarterly_on", Field::Month, [1, 4, 7, 10]).numbers(
-            "quarterly_on",
-            Field::DayOfMonth,
-            [day],
-        )
+        let quarterly = self.time_of_day("quarterly_on", time).numbers("quarterly_on", Field::Month, [1, 4, 7, 10]);
+        quarterly.numbers("quarterly_on", Field::DayOfMonth, [day])
     }
 
     /// Makes the event due on this day of the year at this time: `30 2 24 12 *` for the 24th of December and `02:30`.
     /// The 29th of February comes in leap years.
     pub fn yearly_on(self, month: Month, day: u32, time: &str) -> Self {
-        self.time_of_day("yearly_on", time).numbers("yearly_on", Field::Month, [month.number_from_month()]).numbers(
-            "yearly_on",
-            Field::DayOfMonth,
-            [day],
-        )
+        let yearly =
+            self.time_of_day("yearly_on", time).numbers("yearly_on", Field::Month, [month.number_from_month()]);
+        yearly.numbers("yearly_on", Field::DayOfMonth, [day])
     }
 }
 
