@@ -76,7 +76,8 @@ impl Clock {
 
     /// Returns the time of the wall clock at a past moment, by its present setting.
     pub(crate) fn wall_at(&self, moment: Moment) -> DateTime<Utc> {
-        wall_minus(self.now(), self.moment().since(moment))
+        let ago = TimeDelta::from_std(self.moment().since(moment)).unwrap_or(TimeDelta::MAX);
+        self.now().checked_sub_signed(ago).unwrap_or(DateTime::<Utc>::MIN_UTC)
     }
 
     /// Returns whether a test moves the clock.
@@ -201,12 +202,6 @@ pub(crate) fn instant_of(second: i64) -> DateTime<Utc> {
 pub(crate) fn wall_plus(instant: DateTime<Utc>, later: Duration) -> DateTime<Utc> {
     let later = TimeDelta::from_std(later).unwrap_or(TimeDelta::MAX);
     instant.checked_add_signed(later).unwrap_or(DateTime::<Utc>::MAX_UTC)
-}
-
-/// `instant` minus `earlier`, kept within what can be written down.
-fn wall_minus(instant: DateTime<Utc>, earlier: Duration) -> DateTime<Utc> {
-    let earlier = TimeDelta::from_std(earlier).unwrap_or(TimeDelta::MAX);
-    instant.checked_sub_signed(earlier).unwrap_or(DateTime::<Utc>::MIN_UTC)
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
