@@ -26,7 +26,7 @@ pub(super) const STORE: u8 = 3;
 
 /// The answer of a command: the text to print, and the exit code.
 pub(super) struct CommandAnswer {
-    text: String,
+    pub(super) text: String,
     code: u8,
 }
 

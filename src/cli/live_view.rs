@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use super::tables::{marked, table, time};
+use super::tables::{marked, other_timetables, table, time};
 use crate::base::escape::{Chain, Named, OneLine};
 use crate::observe::notice::{Notice, Step};
 use crate::observe::tell::observers::Observer;
@@ -193,6 +193,7 @@ fn picture(status: &Status, lines: usize) -> String {
     for error in &status.store_errors {
         let _ = writeln!(picture, "no answer from the store: {}", OneLine(Chain(error)));
     }
+    other_timetables(status).for_each(|line| picture.extend([&*line, "\n"]));
     let next = status.events.iter().filter_map(|event| Some((event.next_due?, event))).min_by_key(|(due, _)| *due);
     if let Some((due, event)) = next {
         let _ = writeln!(picture, "next: {}, {}", Named(&event.name), time(due, &event.zone, status.at));

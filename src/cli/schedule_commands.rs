@@ -14,10 +14,13 @@ use super::arguments::{duration_of, text};
 use super::backfill_command::backfill;
 use super::live_view::LiveView;
 use super::store_commands;
-use super::tables::{holding, how_it_ended, lines, marked, pause_in_words, start_time, table_or, time};
+use super::tables::{
+    holding, how_it_ended, lines, marked, other_timetables, pause_in_words, start_time, table_or, time,
+};
 use crate::base::escape::{Chain, Named, OneLine};
 use crate::event::definition::{Definition, Start};
 use crate::event::protection::claim::CLAIM_MARGIN;
+use crate::lease::holder::Holder;
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::history::logged_run::RunState;
 use crate::schedule::history::status::{EventStatus, Status};
@@ -226,6 +229,7 @@ fn status(status: &Status, is_json: bool) -> Answered {
     }
     let mut lines: Vec<String> = status.store_errors.iter().map(|error| format!("store: {}", Chain(error))).collect();
     lines.extend(status.paused.as_ref().map(|pause| format!("the schedule is {}", pause_in_words(pause, status.at))));
+    lines.extend(other_timetables(status));
     let rows = status.events.iter().map(|event| {
         let next = event.next_due.zip(event.next_occurrence);
         let next = next.map(|(at, occurrence)| start_time(at, occurrence, &event.zone, status.at));
@@ -242,17 +246,17 @@ fn never(is_over: bool) -> String {
 
 /// Returns the state of an event in the fleet: its holders, the waiting runs, and its pause.
 fn state(event: &EventStatus, now: DateTime<Utc>) -> Cell {
-    let waiting = match event.waiting.as_deref() {
-        None | Some([]) => String::new(),
-        Some([one]) => format!("; waiting: {}", holding(one, now)),
-        Some([first, more @ ..]) => format!("; waiting: {}, and {} more", holding(first, now), more.len()),
+    let first_of = |holders: &[Holder]| match holders {
+        [] => None,
+        [first] => Some(holding(first, now)),
+        [first, more @ ..] => Some(format!("{}, and {} more", holding(first, now), more.len())),
     };
+    let waiting = event.waiting.as_deref().and_then(first_of);
+    let waiting = waiting.map_or_else(String::new, |first| format!("; waiting: {first}"));
     let held = match event.held_by.as_deref() {
         None if event.mutex.is_none() => "not protected".to_owned(),
         None => "not known".to_owned(),
-        Some([]) => "idle".to_owned(),
-        Some([first]) => format!("held by {}", holding(first, now)),
-        Some([first, more @ ..]) => format!("held by {}, and {} more", holding(first, now), more.len()),
+        Some(holders) => first_of(holders).map_or_else(|| "idle".to_owned(), |first| format!("held by {first}")),
     };
     let is_held = event.held_by.as_ref().is_some_and(|holders| !holders.is_empty());
     match &event.paused {
@@ -293,6 +297,7 @@ mod tests {
     use crate::store::event_mutex::EventMutex;
     use crate::store::event_mutex::held::{Held, Names};
     use crate::store::memory::MemoryMutex;
+    use crate::time::clock::manual::ManualClock;
 
     fn taken(store: &impl EventMutex, name: MutexName) -> Lease {
         let request = LeaseRequest::new(name, Term::MAX, &store.clock());
@@ -317,6 +322,27 @@ mod tests {
         });
         let entry = ended.recv_timeout(Duration::from_secs(30)).expect("it waits for no other slot").unwrap();
         assert!(matches!(entry.verdict(), Verdict::Ran(_)), "{entry}");
+    }
+
+    #[test]
+    fn the_status_shows_another_timetable_that_lasts() {
+        let clock = ManualClock::at(DateTime::UNIX_EPOCH);
+        let store = MemoryMutex::with_clock(&clock);
+        let server = |event: fn(Event) -> Event| {
+            let schedule = Schedule::new(store.clone()).with_clock(&clock);
+            schedule.add(event(Event::call("import", |_| {}).on_one_server())).unwrap();
+            schedule
+        };
+        let [first, second] = [server(Event::every_fifteen_minutes), server(Event::every_five_minutes)];
+        let line = "import has another timetable on ";
+        for quarter in 0..=5 {
+            let _ = [&first, &second].map(|schedule| schedule.run_due(clock.now()));
+            let shown = status(&second.status(), false).ok().unwrap().text;
+            assert_eq!(shown.contains(line), quarter >= 4, "{shown}");
+            clock.advance(Duration::from_secs(15 * 60));
+        }
+        let shown = status(&second.status(), false).ok().unwrap().text;
+        assert!(shown.lines().next().is_some_and(|line| line.ends_with(": every 15 minutes, UTC")), "{shown}");
     }
 
     /// A store that grants leases, but can't be read.
