@@ -312,10 +312,8 @@ impl Event {
 
     /// Adds a crontab or frequency words to its timetable.
     pub(super) fn timed(mut self, say: impl FnOnce(&mut TimetableSpec) -> Result<(), String>) -> Self {
-        if let Err(error) = say(&mut self.due) {
-            self.note(AddErrorKind::Timetable.because(error));
-        }
-        self
+        let said = say(&mut self.due).map_err(|error| AddErrorKind::Timetable.because(error));
+        self.noting(said)
     }
 
     /// Sets the option of the method `word`. A second, different value is an error.
@@ -329,22 +327,14 @@ impl Event {
         self.noting(set)
     }
 
-    /// Returns the event, with the refusal of a method, if it has one.
+    /// Returns the event. The first refusal of a method is a reason for `add` to refuse the event.
     fn noting(mut self, done: Result<(), Refusal>) -> Self {
-        if let Err(refusal) = done {
-            self.note(refusal);
-        }
+        self.wrong = self.wrong.or(done.err());
         self
     }
 
-    /// Returns the event with a reason for `add` to refuse it.
-    pub(crate) fn refused(mut self, wrong: Refusal) -> Self {
-        self.note(wrong);
-        self
-    }
-
-    pub(crate) fn note(&mut self, wrong: Refusal) {
-        self.wrong.get_or_insert(wrong);
+    pub(crate) fn refused(self, wrong: Refusal) -> Self {
+        self.noting(Err(wrong))
     }
 }
 

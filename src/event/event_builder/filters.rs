@@ -28,15 +28,15 @@ impl Event {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn environments<E: Into<Arc<str>>>(mut self, names: impl IntoIterator<Item = E>) -> Self {
+    pub fn environments<E: Into<Arc<str>>>(self, names: impl IntoIterator<Item = E>) -> Self {
         let names: Arc<[Arc<str>]> = names.into_iter().map(Into::into).collect();
-        if names.is_empty() || names.iter().any(|name| name.is_empty()) {
-            self.note(
-                AddErrorKind::Missing
-                    .because("it has an `environments(..)` with no name, or with an empty one: name where it runs"),
-            );
-        }
-        self.say("environments", Environments(names), |event| &mut event.environments)
+        let event = if names.is_empty() || names.iter().any(|name| name.is_empty()) {
+            let message = "it has an `environments(..)` with no name, or with an empty one: name where it runs";
+            self.refused(AddErrorKind::Missing.because(message))
+        } else {
+            self
+        };
+        event.say("environments", Environments(names), |event| &mut event.environments)
     }
 
     /// Runs only if `allowed` returns `true`. Filters are called in their order until one refuses, before the store is
