@@ -9,7 +9,7 @@ use chrono::{DateTime, NaiveDate, Timelike, Utc};
 use crate::time::clock::instant_of;
 use crate::time::clock::shown::{ExactDuration, Rfc3339};
 use crate::time::crontab::field_set::{Field, FieldSet, InField};
-use crate::time::timetable::civil_times::{CivilTimes, Cycle, Years};
+use crate::time::timetable::civil_times::{CivilTimes, Cycle};
 use crate::time::timetable::occurrences::Seconds;
 use crate::time::timetable::windows::time_of_day;
 use crate::time::timetable::{clock_change::ClockChange, interval::Interval, jitter::Jitter, span::Span};
@@ -120,18 +120,13 @@ impl TimetableSpec {
         let times = CivilTimes { cycle: self.cycle.unwrap_or(Cycle::EVERY_DAY), ..times };
         let (interval, zone, jitter) = (self.interval()?, zone.clone(), Jitter::NONE);
         let timetable = Timetable { times, seconds, interval, zone, clock_change, span, jitter };
-        if (self.is_limited() || times.years != Years::ALL) && timetable.next(DateTime::<Utc>::MIN_UTC).is_none() {
+        if timetable.next(DateTime::<Utc>::MIN_UTC).is_none() {
             return Err(format!(
                 "it says `{}`, which is never due between the years 1970 and 2100: leave one part of it out, or change it",
                 timetable.in_words()
             ));
         }
         Ok(Some(timetable))
-    }
-
-    /// Returns whether there may be no occurrence, although each of the fields has some.
-    fn is_limited(&self) -> bool {
-        self.cycle.is_some() || self.at.is_some() || self.from.is_some() || self.until.is_some()
     }
 
     fn span(&self) -> Result<Span, String> {
