@@ -8,9 +8,9 @@ use chrono::{DateTime, Utc};
 use super::clock::instant_of;
 use super::tick::Tick;
 use super::timetable::Timetable;
-use super::zone::{Zone, changes::Change};
+use super::zone::Zone;
 use crate::time::timetable::civil_times::{CivilMinute, CivilTimes};
-use crate::time::timetable::occurrences::{Occurrences, Seconds, is_repeated};
+use crate::time::timetable::occurrences::{Occurrences, Seconds};
 use crate::time::timetable::{jitter::Jitter, span::Span};
 
 /// The timetables of a schedule's events, by the index of the event.
@@ -114,16 +114,10 @@ impl Group {
         if minute <= since {
             return;
         }
-        let civil = CivilMinute::of(&tick.local());
-        let change = self.minutes().small_change(now.timestamp());
-        if change.is_some_and(|change| is_repeated(minute.timestamp(), change)) {
-            return;
-        }
-        self.each_due(&civil, |at| found(self.events[at], tick));
-        if let Some(change) = change
-            && minute.timestamp() == change.first_new_minute()
-        {
-            self.made_up(change, &civil, |at| found(self.events[at], tick));
+        if self.minutes().small_change(now.timestamp()).is_some() {
+            self.each_due_near_change(minute.timestamp(), |at| found(self.events[at], tick));
+        } else {
+            self.each_due(&CivilMinute::of(&tick.local()), |at| found(self.events[at], tick));
         }
     }
 
@@ -147,15 +141,14 @@ impl Group {
         }
     }
 
-    /// Calls `found` with the place of each of `times` that is not due at `now` and was at a time that the clocks left out.
+    /// Does as [`each_due`](Self::each_due) where the clocks were changed a few hours ago: searches each of `times`.
     #[cold]
-    fn made_up(&self, change: Change, now: &CivilMinute, mut found: impl FnMut(usize)) {
-        for (at, times) in self.times.iter().enumerate() {
-            let its_own = Occurrences { times: slice::from_ref(times), ..self.minutes() };
-            if !times.include(now) && its_own.make_up_for(change) {
-                found(at);
-            }
-        }
+    fn each_due_near_change(&self, minute: i64, found: impl FnMut(usize)) {
+        let is_due = |at: &usize| {
+            let its_own = Occurrences { times: slice::from_ref(&self.times[*at]), ..self.minutes() };
+            its_own.at_or_after(minute) == Some(minute)
+        };
+        (0..self.times.len()).filter(is_due).for_each(found);
     }
 }
 

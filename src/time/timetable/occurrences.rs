@@ -80,7 +80,7 @@ impl Occurrences<'_> {
                 from = from.max(resumed);
             }
             let offset = self.zone.seconds_ahead_at(from);
-            let found = self.civil_at_or_after(from + offset)? - offset;
+            let found = first_due(self.times, from + offset)? - offset;
             // Between two instants at which the offset is the same it may have been another one for a while. That
             // matters only within reach of `from`, where a time before it may come again, and of `found`, where its
             // own time may have come already.
@@ -95,7 +95,7 @@ impl Occurrences<'_> {
         }
     }
 
-    // The rule for times that come once, for this search and for ticks. Minutes that the clocks show again are not due. In the
+    // The rule for times that come once. Minutes that the clocks show again are not due. In the
     // first minute that they have not shown before, what the change left out is due, too.
 
     /// Returns the change around this second, if it decides which times are due.
@@ -104,18 +104,8 @@ impl Occurrences<'_> {
     }
 
     /// Returns whether the change left out a time of theirs.
-    pub(crate) fn make_up_for(self, change: Change) -> bool {
-        let has_time_in = |times: Range<i64>| self.civil_at_or_after(times.start).is_some_and(|time| time < times.end);
+    fn make_up_for(self, change: Change) -> bool {
+        let has_time_in = |times: Range<i64>| first_due(self.times, times.start).is_some_and(|time| time < times.end);
         change.skipped().is_some_and(has_time_in)
     }
-
-    /// Returns the first minute at civil second `second` or after: of a place whose clocks show UTC and never change.
-    fn civil_at_or_after(self, second: i64) -> Option<i64> {
-        Some(first_due(self.times, second.div_euclid(60) + i64::from(second.rem_euclid(60) != 0))? * 60)
-    }
-}
-
-/// Returns whether the clocks have shown the minute that begins at this second already, before they were set back.
-pub(crate) fn is_repeated(minute: i64, change: Change) -> bool {
-    minute < change.first_new_minute()
 }

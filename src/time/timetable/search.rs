@@ -1,6 +1,6 @@
 //! The first minute of civil times from a given one on: day by day, for all at once.
 //!
-//! Minutes are civil, and counted from 1970-01-01 00:00 as clocks on the wall show it. Years from 1970 to 2100 are searched.
+//! Seconds are civil, and counted from 1970-01-01 00:00 as clocks on the wall show it. Years from 1970 to 2100 are searched.
 
 use chrono::{Datelike, NaiveDate, NaiveTime};
 
@@ -9,9 +9,9 @@ use crate::time::{crontab::Crontab, crontab::field_set::Field};
 
 const DAY: i64 = 24 * 60;
 
-/// Returns the first minute from `minute` on that is one of `times`.
-pub(super) fn first_due(times: &[CivilTimes], minute: i64) -> Option<i64> {
-    let minute = minute.max(0);
+/// Returns the first of `times` at this second or after.
+pub(super) fn first_due(times: &[CivilTimes], second: i64) -> Option<i64> {
+    let minute = (second.max(0) + 59) / 60;
     let mut date = NaiveDate::from_epoch_days(i32::try_from(minute / DAY).ok()?)?;
     let mut time = u32::try_from(minute % DAY).ok()?;
     let months = times.iter().fold(0, |months, times| months | times.crontab.get(Field::Month).bits);
@@ -19,7 +19,7 @@ pub(super) fn first_due(times: &[CivilTimes], minute: i64) -> Option<i64> {
         let day = CivilMinute::of(&date.and_time(NaiveTime::MIN));
         let on_this_day = times.iter().filter(|times| times.include_day_of(&day));
         if let Some(time) = on_this_day.filter_map(|times| time_of_day(&times.crontab, time)).min() {
-            return Some(i64::from(date.to_epoch_days()) * DAY + i64::from(time));
+            return Some((i64::from(date.to_epoch_days()) * DAY + i64::from(time)) * 60);
         }
         if !times.iter().any(|times| times.years.include(day.year)) {
             date = NaiveDate::from_ymd_opt(day.year, 12, 31)?;
