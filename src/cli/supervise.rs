@@ -24,7 +24,7 @@ use crate::outcome::skip_reason::SkipReason;
 use crate::outcome::{cancel::CancelReason, release::Release};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
-use crate::task::work::{ENDING_TAKES, USUAL_GRACE};
+use crate::task::run::{ENDING_TAKES, USUAL_GRACE};
 use crate::time::clock::Clock;
 use crate::time::clock::shown::{HumanDuration, to_the_second};
 use crate::time::{crontab::Crontab, tick::Tick, zone::Zone};

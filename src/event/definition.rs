@@ -18,7 +18,8 @@ use super::retry::Retry;
 use crate::lease::{name::MutexName, term::Renewal, term::Term};
 use crate::outcome::run_record::MOST_KEPT;
 use crate::store::handle::Store;
-use crate::task::work::{ENDING_TAKES, LONGEST_GRACE, Task, USUAL_GRACE, Work};
+use crate::task::run::{ENDING_TAKES, LONGEST_GRACE, USUAL_GRACE};
+use crate::task::work::{Task, Work};
 use crate::time::clock::shown::{ExactDuration, HumanDuration};
 use crate::time::{timetable::Timetable, zone::Zone};
 

@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::run::Run;
+use super::run::{ENDING_TAKES, Run};
 use super::task_result::TaskResult;
-use super::work::ENDING_TAKES;
 use crate::base::catch_panic::contain;
 use crate::base::error::BoxError;
 use crate::hold::change_signal::TaskWaiter;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::work::ENDING_TAKES;
 use crate::hold::held_lease::HeldLease;
 use crate::lease::{request::Lease, token::FencingToken};
 use crate::observe::notice::{About, Step};
@@ -34,6 +33,15 @@ pub struct Run {
     attempt: u32,
     held: Arc<HeldLease>,
 }
+
+/// The time that is reserved for the end of a task whose grace is over: of a killed command, or of a future's last poll.
+pub(crate) const ENDING_TAKES: Duration = Duration::from_secs(1);
+
+/// The default grace, the time from the cancellation of a task to its end by force.
+pub(crate) const USUAL_GRACE: Duration = Duration::from_secs(5);
+
+/// The longest grace. A task is cancelled so long before the deadline of its lease.
+pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(60 * 60);
 
 impl Run {
     #[inline]

@@ -10,7 +10,7 @@ use crate::outcome::cancel::CancelReason;
 use crate::task::process_group::{Leader, ProcessGroup as Processes};
 #[cfg(not(unix))]
 use crate::task::process_not_unix::{Leader, ProcessAlone as Processes};
-use crate::task::work::ENDING_TAKES;
+use crate::task::run::ENDING_TAKES;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The first and the longest interval between two checks whether the group has ended.
