@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use super::escape::OneLine;
+use super::escape::{Chain, OneLine};
 
 /// An error of any type, as closures that use `?` return it.
 ///
@@ -120,7 +120,8 @@ impl MutexError {
 
     /// Makes the error of a request that was not sent, because an earlier request had just failed with this error.
     pub(crate) fn not_asked_again(attempted: impl Into<Arc<str>>, first: &Self) -> Self {
-        Self::new(first.0.kind, first.0.concerns, attempted, NotAskedAgain(first.clone()))
+        let why = format!("the store was not asked again; a moment ago: {}", Chain(first));
+        Self::new(first.0.kind, first.0.concerns, attempted, why)
     }
 
     /// Returns the kind of the error.
@@ -224,22 +225,6 @@ impl InvalidOptions {
     }
 }
 
-/// The cause of an error of a request that was not sent.
-#[derive(Debug)]
-struct NotAskedAgain(MutexError);
-
-impl fmt::Display for NotAskedAgain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the store was not asked again; a moment ago: {}", self.0)
-    }
-}
-
-impl Error for NotAskedAgain {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.0.source()
-    }
-}
-
 /// Implements `Debug` as the text of `Display`, because Rust prints an error that `main` returns, or that is unwrapped, by its
 /// `Debug`.
 macro_rules! debug_as_display {
@@ -252,24 +237,5 @@ macro_rules! debug_as_display {
     )*};
 }
 pub(crate) use debug_as_display;
-
-/// Defines a public error that is only a message.
-macro_rules! message_error {
-    ($(#[$doc:meta])* pub struct $error:ident;) => {
-        $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-        #[error("{0}")]
-        pub struct $error(Box<str>);
-
-        impl From<String> for $error {
-            fn from(message: String) -> Self {
-                Self(message.into())
-            }
-        }
-
-        $crate::base::error::debug_as_display!($error);
-    };
-}
-pub(crate) use message_error;
 
 debug_as_display!(MutexError, InvalidOptions);

@@ -1,11 +1,8 @@
 //! The id of this process, also in a child that `fork` made. Such a child has a copy of the memory, shares the open files and
 //! sockets, and has none of the threads. A lease or a connection belongs to the process that acquired or opened it.
 
-use std::sync::OnceLock;
+pub(crate) use std::process::id as current;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// The id of this process; zero if it is not known yet.
-static ID: AtomicU32 = AtomicU32::new(0);
 
 /// The number of forks between this process and the first process that noticed forks.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -19,9 +16,8 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn this() -> Self {
-        // In this order, because the first call begins to notice forks.
-        let id = current();
-        Self { id, forks: FORKS.load(Ordering::Relaxed) }
+        notice_forks();
+        Self { id: current(), forks: FORKS.load(Ordering::Relaxed) }
     }
 
     /// Returns a child of this process that has its id.
@@ -31,47 +27,20 @@ impl Process {
     }
 }
 
-/// Returns the id of this process. A system call reads it once, and again after a `fork`.
-#[inline]
-pub(crate) fn current() -> u32 {
-    match ID.load(Ordering::Relaxed) {
-        0 => ask(),
-        id => id,
-    }
-}
-
-#[cold]
-fn ask() -> u32 {
-    let id = std::process::id();
-    if forks_are_noticed() {
-        ID.store(id, Ordering::Relaxed);
-    }
-    id
-}
-
+/// Counts the forks from now on.
 #[cfg(unix)]
-fn forks_are_noticed() -> bool {
+fn notice_forks() {
     extern "C" fn in_the_child() {
-        ID.store(0, Ordering::Relaxed);
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
 
-    static NOTICED: OnceLock<bool> = OnceLock::new();
-    *NOTICED.get_or_init(|| crate::base::system::at_fork(in_the_child))
+    static NOTICED: std::sync::Once = std::sync::Once::new();
+    NOTICED.call_once(|| {
+        // Without memory for the handler, the ids alone tell processes apart.
+        let _ = crate::base::system::at_fork(in_the_child);
+    });
 }
 
-/// Returns `true`: there are no forks.
+/// Counts nothing: there are no forks.
 #[cfg(not(unix))]
-fn forks_are_noticed() -> bool {
-    true
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_id_is_that_of_this_process() {
-        assert_eq!([current(), current()], [std::process::id(); 2]);
-    }
-}
+fn notice_forks() {}

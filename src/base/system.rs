@@ -1,6 +1,6 @@
 //! Calls to the C library that no crate wraps: the one file with unsafe code.
 
-use std::io::{self, PipeWriter};
+use std::io::{self, PipeWriter, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -61,7 +61,7 @@ pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
 
 /// Returns the process group of a process of any user, or of this process for zero. A negative number: there is no such process.
 /// Zero: the group is outside of this PID namespace, which `rustix` takes for impossible.
-#[cfg(any(target_os = "linux", feature = "cli"))]
+#[cfg(feature = "cli")]
 #[expect(unsafe_code, reason = "getpgid")]
 pub(crate) fn group_of(process: i32) -> i32 {
     // SAFETY: `getpgid` reads nothing but its argument.
@@ -110,22 +110,6 @@ impl Drop for ChangedSignal {
     }
 }
 
-/// Sends a signal to this thread. If the signal stops the process, this returns when the process is continued.
-#[cfg(feature = "cli")]
-#[expect(unsafe_code, reason = "raise")]
-pub(crate) fn raise(signal: Signal) {
-    // SAFETY: it has no other effect than the signal.
-    unsafe { libc::raise(signal.as_raw()) };
-}
-
-/// Lets this process read the exit status of its children, although it may have inherited that `SIGCHLD` is ignored.
-#[cfg(feature = "cli")]
-#[expect(unsafe_code, reason = "signal")]
-pub(crate) fn keep_exit_statuses() {
-    // SAFETY: no handler is installed.
-    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-}
-
 /// The lowest number of an inherited descriptor. A script that opens a descriptor of a low number would close the inherited one.
 const OUT_OF_THE_WAY: i32 = 100;
 
@@ -159,20 +143,14 @@ pub(crate) fn prepare(command: &mut Command, inherited: Option<OwnedFd>, pid_pip
             }
         }
         if let Some(pid_pipe) = &pid_pipe {
-            let (mut line, mut start) = ([b'\n'; 21], 20);
-            let mut rest = std::process::id();
-            loop {
-                start -= 1;
-                line[start] = b'0' + (rest % 10) as u8;
-                rest /= 10;
-                if rest == 0 {
-                    break;
-                }
-            }
-            write(pid_pipe, &line[start..21])?;
+            let mut line = [0; 16];
+            let mut rest = &mut line[..];
+            writeln!(rest, "{}", std::process::id())?;
+            let length = 16 - rest.len();
+            write(pid_pipe, &line[..length])?;
         }
         Ok(())
     };
-    // SAFETY: the closure makes system calls and computes a number. It neither allocates nor locks.
+    // SAFETY: the closure makes system calls and writes a number to its stack. It neither allocates nor locks.
     unsafe { command.pre_exec(in_the_child) };
 }

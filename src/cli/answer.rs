@@ -13,6 +13,7 @@ use crate::base::standard_error::print_line;
 use crate::schedule::pause::pause_error::PauseError;
 use crate::schedule::run_due::backfill::BackfillError;
 use crate::schedule::schedule::registry::UnknownEvent;
+use crate::schedule::shutdown::Shutdown;
 
 /// A run failed, or the command could not do its work.
 pub(super) const FAILED: u8 = 1;
@@ -25,7 +26,7 @@ pub(super) const STORE: u8 = 3;
 
 /// The answer of a command: the text to print, and the exit code.
 pub(super) struct CommandAnswer {
-    text: String,
+    pub(super) text: String,
     code: u8,
 }
 
@@ -101,32 +102,32 @@ impl From<UnknownEvent> for CommandFailure {
     }
 }
 
-/// Prints an answer. A full disk is an error, but not a reader that stops reading, such as `head`.
+/// Prints an answer.
 pub(super) fn print(answered: Answered) -> ExitCode {
-    let CommandAnswer { text, code } = match answered {
-        Ok(answer) => answer,
-        Err(CommandFailure { message, code }) => {
-            say(message);
-            return ExitCode::from(code);
-        }
-    };
-    match print_text(&text) {
-        Ok(()) => ExitCode::from(code),
-        Err(error) => {
-            say(format_args!("can't write the answer: {error}"));
-            ExitCode::from(FAILED)
-        }
-    }
+    let printed = answered.and_then(|CommandAnswer { text, code }| print_text("the answer", &text).map(|()| code));
+    ExitCode::from(printed.unwrap_or_else(|CommandFailure { message, code }| {
+        say(message);
+        code
+    }))
 }
 
-/// Prints a text on standard output, with an end of line.
-pub(super) fn print_text(text: &str) -> io::Result<()> {
+/// Prints a text on standard output, with an end of line. A full disk is an error, but not a reader that stops reading, such as `head`.
+pub(super) fn print_text(what: &str, text: &str) -> Result<(), CommandFailure> {
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     let mut output = io::stdout().lock();
     match write!(output, "{text}{end}").and_then(|()| output.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(CommandFailure::saying(format_args!("can't write {what}: {error}")))
+        }
         _ => Ok(()),
     }
+}
+
+/// Prints the text of a command that has run events, and ends its shutdown.
+pub(super) fn print_end(what: &str, text: &str, code: u8, shutdown: &Shutdown) -> Answered {
+    let printed = print_text(what, text);
+    shutdown.finish();
+    printed.map(|()| CommandAnswer::nothing().with_code(code))
 }
 
 /// Prints a line on standard error.

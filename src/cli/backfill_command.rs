@@ -3,10 +3,10 @@
 use std::io::{self, IsTerminal, Write};
 use std::ops::Range;
 
-use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
 use clap::ArgMatches;
 
-use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, USAGE, print_text};
+use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, USAGE, print_end, print_text};
 use super::arguments::text;
 use super::live_view::LiveView;
 use crate::base::escape::Quoted;
@@ -29,8 +29,7 @@ pub(super) fn backfill(
     if is_nothing || arguments.get_flag("dry-run") {
         return Ok(CommandAnswer::text(shown.to_string()));
     }
-    let cant_write = |error| CommandFailure::saying(format_args!("can't write what it would run: {error}"));
-    print_text(&shown.to_string()).map_err(cant_write)?;
+    print_text("what it would run", &shown.to_string())?;
     if !arguments.get_flag("yes") && !is_confirmed()? {
         return Ok(CommandAnswer::text("nothing was run").with_code(FAILED));
     }
@@ -43,10 +42,7 @@ pub(super) fn backfill(
     let planned = plan.occurrences().len();
     let report = view.print_during(told, &schedule, &shutdown, "Ctrl-C ends this after the present run", || plan.run());
     let (summary, code) = summary(&report, planned);
-    let printed = print_text(&summary);
-    shutdown.finish();
-    printed.map_err(|error| CommandFailure::saying(format_args!("can't write how it ended: {error}")))?;
-    Ok(CommandAnswer::nothing().with_code(code))
+    print_end("how it ended", &summary, code, &shutdown)
 }
 
 fn plan<'a>(
@@ -109,7 +105,7 @@ fn instant(text: &str, zone: &Zone) -> Result<DateTime<Utc>, CommandFailure> {
     let time = || forms.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok());
     let civil = NaiveDate::parse_from_str(text, "%Y-%m-%d").map(|day| day.and_time(NaiveTime::MIN)).ok().or_else(time);
     let read = civil.filter(|civil| (1970..2100).contains(&chrono::Datelike::year(civil)));
-    read.map(|civil| first_showing(civil, zone)).ok_or_else(|| {
+    read.map(|civil| zone.first_showing(civil)).ok_or_else(|| {
         let message = format!(
             "{} is no time: write `2026-03-01`, `2026-03-01 12:00`, which are times on the clocks of {zone}, or \
              `2026-03-01T12:00:00Z`",
@@ -117,16 +113,6 @@ fn instant(text: &str, zone: &Zone) -> Result<DateTime<Utc>, CommandFailure> {
         );
         CommandFailure::saying(message).with_code(USAGE)
     })
-}
-
-/// Returns the first instant at which the clocks of `zone` show this time. If they leave the time out, the instant at which it would
-/// have come.
-fn first_showing(civil: NaiveDateTime, zone: &Zone) -> DateTime<Utc> {
-    let as_utc = civil.and_utc();
-    let offsets = [-1, 1].map(|days| zone.offset_at(as_utc + TimeDelta::days(days)));
-    let instants = offsets.map(|offset| as_utc - TimeDelta::seconds(offset.local_minus_utc().into()));
-    let shows = |instant: &&DateTime<Utc>| zone.at(**instant).naive_local() == civil;
-    *instants.iter().filter(shows).min().unwrap_or(&instants[0])
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use super::tables::{marked, table, time};
+use super::tables::{marked, other_timetables, table, time};
 use crate::base::escape::{Chain, Named, OneLine};
 use crate::observe::notice::{Notice, Step};
 use crate::observe::tell::observers::Observer;
@@ -30,12 +30,8 @@ const MOST_WAITING: usize = 1_000;
 #[derive(Clone)]
 pub(super) struct LiveView(SyncSender<ToPrint>);
 
-/// The texts that wait to be printed.
-pub(super) enum ToPrint {
-    Line(String),
-    /// No more lines follow.
-    End,
-}
+/// A line that waits to be printed. `None`: no more lines follow.
+type ToPrint = Option<String>;
 
 impl LiveView {
     /// Returns the view, and the receiver of its lines for [`print_during`](Self::print_during).
@@ -58,7 +54,7 @@ impl LiveView {
             scope.spawn(move || print_told(&told, schedule, shutdown));
             let worked = work();
             // An error means that the thread prints no more.
-            let _ = self.0.send(ToPrint::End);
+            let _ = self.0.send(None);
             worked
         })
     }
@@ -80,9 +76,9 @@ fn print_told(told: &Receiver<ToPrint>, schedule: &Schedule, shutdown: &Shutdown
             told.recv().map_err(RecvTimeoutError::from)
         };
         match next_line {
-            Ok(ToPrint::Line(line)) => print(&format!("{line}\n")),
+            Ok(Some(line)) => print(&format!("{line}\n")),
             Err(RecvTimeoutError::Timeout) => {}
-            Ok(ToPrint::End) | Err(RecvTimeoutError::Disconnected) => break,
+            Ok(None) | Err(RecvTimeoutError::Disconnected) => break,
         }
         if !is_terminal || clock.moment() < next {
             continue;
@@ -171,7 +167,7 @@ impl Observer for LiveView {
             backfilled.map_or_else(String::new, |occurrence| format!(" for {}", to_the_second(occurrence)));
         let about = notice.event().map_or_else(String::new, |event| format!("{}{backfilled}: ", Named(event)));
         // A stopped terminal must not delay a run.
-        let _ = self.0.try_send(ToPrint::Line(format!("{} {about}{told}", to_the_second(notice.at()))));
+        let _ = self.0.try_send(Some(format!("{} {about}{told}", to_the_second(notice.at()))));
     }
 }
 
@@ -197,6 +193,7 @@ fn picture(status: &Status, lines: usize) -> String {
     for error in &status.store_errors {
         let _ = writeln!(picture, "no answer from the store: {}", OneLine(Chain(error)));
     }
+    other_timetables(status).for_each(|line| picture.extend([&*line, "\n"]));
     let next = status.events.iter().filter_map(|event| Some((event.next_due?, event))).min_by_key(|(due, _)| *due);
     if let Some((due, event)) = next {
         let _ = writeln!(picture, "next: {}, {}", Named(&event.name), time(due, &event.zone, status.at));

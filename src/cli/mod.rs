@@ -31,7 +31,7 @@ mod supervise;
 mod tables;
 mod unlock;
 
-use answer::{CommandFailure, USAGE};
+use answer::{Answered, CommandAnswer, CommandFailure, USAGE};
 
 use crate::schedule::schedule::Schedule;
 #[cfg(feature = "tokio")]
@@ -138,8 +138,7 @@ pub fn run_matches<E: Into<Box<dyn Error>>>(
     matches: &ArgMatches,
     schedule: impl FnOnce() -> Result<Schedule, E>,
 ) -> ExitCode {
-    let Some((name, arguments)) = matches.subcommand() else { return ExitCode::from(USAGE) };
-    answer::print(made(schedule).and_then(|schedule| schedule_commands::carry_out(name, arguments, schedule)))
+    answer::print(carry_out(matches, made(schedule)))
 }
 
 /// Runs the command that [`command`] parsed, in a runtime of tokio: see [`run_async`].
@@ -151,13 +150,12 @@ pub async fn run_matches_async<E: Into<Box<dyn Error>>>(
 ) -> ExitCode {
     let made = made(schedule);
     let matches = matches.clone();
-    let answered = on_a_thread(move || {
-        let Some((name, arguments)) = matches.subcommand() else {
-            return Ok(answer::CommandAnswer::nothing().with_code(USAGE));
-        };
-        made.and_then(|schedule| schedule_commands::carry_out(name, arguments, schedule))
-    });
-    answer::print(answered.await)
+    answer::print(on_a_thread(move || carry_out(&matches, made)).await)
+}
+
+fn carry_out(matches: &ArgMatches, schedule: Result<Schedule, CommandFailure>) -> Answered {
+    let Some((name, arguments)) = matches.subcommand() else { return Ok(CommandAnswer::nothing().with_code(USAGE)) };
+    schedule_commands::carry_out(name, arguments, schedule?)
 }
 
 fn made<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, E>) -> Result<Schedule, CommandFailure> {
@@ -187,7 +185,7 @@ pub fn run_tool() -> ExitCode {
         return answer::print(described);
     }
     match matches.subcommand() {
-        Some(("run", arguments)) => supervise::run(arguments),
+        Some(("run", arguments)) => answer::print(supervise::run(arguments)),
         Some(("create-table", arguments)) => answer::print(store_commands::create_table(arguments)),
         Some((name, arguments)) => {
             answer::print(schedule_on(arguments).and_then(|it| store_commands::carry_out(name, arguments, &it)))

@@ -9,15 +9,18 @@ use chrono::{DateTime, TimeDelta, Utc};
 use clap::ArgMatches;
 use comfy_table::Cell;
 
-use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, USAGE, print_text};
+use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, USAGE, print_end};
 use super::arguments::{duration_of, text};
 use super::backfill_command::backfill;
 use super::live_view::LiveView;
 use super::store_commands;
-use super::tables::{holding, how_it_ended, lines, marked, pause_in_words, start_time, table_or, time};
+use super::tables::{
+    holding, how_it_ended, lines, marked, other_timetables, pause_in_words, start_time, table_or, time,
+};
 use crate::base::escape::{Chain, Named, OneLine};
 use crate::event::definition::{Definition, Start};
 use crate::event::protection::claim::CLAIM_MARGIN;
+use crate::lease::holder::Holder;
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::history::logged_run::RunState;
 use crate::schedule::history::status::{EventStatus, Status};
@@ -63,18 +66,7 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: Schedule) 
         "work" => work(schedule),
         "list" => list(&schedule, arguments.get_one::<u16>("next").copied().unwrap_or(1), is_json()),
         "next" => next(&schedule, duration_of(arguments, "for").unwrap_or_default(), is_json()),
-        "run-one" => run_one(
-            schedule,
-            text(arguments, "event"),
-            if arguments.get_flag("claim") {
-                RunOne::Claimed
-            } else if arguments.get_flag("ignore-filters") {
-                RunOne::PastFilters
-            } else {
-                RunOne::ByHand
-            },
-            duration_of(arguments, "wait").unwrap_or_default(),
-        ),
+        "run-one" => run_one(schedule, arguments),
         "backfill" => backfill(schedule, arguments, on_signals),
         "status" => status(&schedule.status(), is_json()),
         _ => store_commands::carry_out(name, arguments, &schedule),
@@ -90,10 +82,7 @@ fn run(schedule: Schedule, verbose: bool) -> Answered {
         let _ = report.report();
         return Ok(CommandAnswer::nothing().with_code(code));
     }
-    let printed = print_text(&report.to_string());
-    shutdown.finish();
-    printed.map_err(|error| CommandFailure::saying(format_args!("can't write the report: {error}")))?;
-    Ok(CommandAnswer::nothing().with_code(code))
+    print_end("the report", &report.to_string(), code, &shutdown)
 }
 
 fn work(schedule: Schedule) -> Answered {
@@ -107,20 +96,12 @@ fn work(schedule: Schedule) -> Answered {
     Ok(CommandAnswer::nothing())
 }
 
-fn on_signals() -> Result<Shutdown, CommandFailure> {
+pub(super) fn on_signals() -> Result<Shutdown, CommandFailure> {
     Shutdown::on_signals().map_err(|error| CommandFailure::saying(format_args!("can't listen to signals: {error}")))
 }
 
-/// The ways of `run-one`.
-#[derive(Clone, Copy)]
-enum RunOne {
-    ByHand,
-    PastFilters,
-    /// The run counts as the one of the last due time.
-    Claimed,
-}
-
-fn run_one(schedule: Schedule, event: &str, how: RunOne, wait: Duration) -> Answered {
+fn run_one(schedule: Schedule, arguments: &ArgMatches) -> Answered {
+    let (event, wait) = (text(arguments, "event"), duration_of(arguments, "wait").unwrap_or_default());
     let shutdown = on_signals()?;
     let schedule = schedule.with_shutdown(&shutdown);
     let not_due = || {
@@ -130,20 +111,18 @@ fn run_one(schedule: Schedule, event: &str, how: RunOne, wait: Duration) -> Answ
         ))
     };
     let now = Clock::system().now();
-    let entry = match how {
-        RunOne::Claimed => {
-            let due = schedule.last_due(event, now)?.ok_or_else(not_due)?;
-            let wait = wait.min((due + CLAIM_MARGIN - now).to_std().unwrap_or_default());
-            run_when_free(&schedule, event, wait, || schedule.run_last_due(event, now)?.ok_or_else(not_due))?
-        }
-        RunOne::PastFilters => run_when_free(&schedule, event, wait, || schedule.run_event_past_filters(event, now))?,
-        RunOne::ByHand => run_when_free(&schedule, event, wait, || schedule.run_event(event, now))?,
+    let entry = if arguments.get_flag("claim") {
+        // The run counts as the one of the last due time.
+        let due = schedule.last_due(event, now)?.ok_or_else(not_due)?;
+        let wait = wait.min((due + CLAIM_MARGIN - now).to_std().unwrap_or_default());
+        run_when_free(&schedule, event, wait, || schedule.run_last_due(event, now)?.ok_or_else(not_due))?
+    } else if arguments.get_flag("ignore-filters") {
+        run_when_free(&schedule, event, wait, || schedule.run_event_past_filters(event, now))?
+    } else {
+        run_when_free(&schedule, event, wait, || schedule.run_event(event, now))?
     };
     let code = if entry.is_failure() || matches!(entry.verdict(), Verdict::Skipped(_)) { FAILED } else { 0 };
-    let printed = print_text(&entry.to_string());
-    shutdown.finish();
-    printed.map_err(|error| CommandFailure::saying(format_args!("can't write how it ended: {error}")))?;
-    Ok(CommandAnswer::nothing().with_code(code))
+    print_end("how it ended", &entry.to_string(), code, &shutdown)
 }
 
 /// Runs an event. If the event is running elsewhere, first waits for the end of that run, `wait` at most.
@@ -219,10 +198,6 @@ fn list(schedule: &Schedule, count: u16, is_json: bool) -> Answered {
 }
 
 fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
-    if within.is_zero() {
-        let what = "`--for 0` is no time to look ahead: write `90m`, `24h` and the like";
-        return Err(CommandFailure::saying(what).with_code(USAGE));
-    }
     let now = Clock::system().now();
     let end = TimeDelta::from_std(within).ok().and_then(|within| now.checked_add_signed(within));
     let due = schedule.starts_between(now..end.unwrap_or(DateTime::<Utc>::MAX_UTC));
@@ -254,6 +229,7 @@ fn status(status: &Status, is_json: bool) -> Answered {
     }
     let mut lines: Vec<String> = status.store_errors.iter().map(|error| format!("store: {}", Chain(error))).collect();
     lines.extend(status.paused.as_ref().map(|pause| format!("the schedule is {}", pause_in_words(pause, status.at))));
+    lines.extend(other_timetables(status));
     let rows = status.events.iter().map(|event| {
         let next = event.next_due.zip(event.next_occurrence);
         let next = next.map(|(at, occurrence)| start_time(at, occurrence, &event.zone, status.at));
@@ -270,17 +246,17 @@ fn never(is_over: bool) -> String {
 
 /// Returns the state of an event in the fleet: its holders, the waiting runs, and its pause.
 fn state(event: &EventStatus, now: DateTime<Utc>) -> Cell {
-    let waiting = match event.waiting.as_deref() {
-        None | Some([]) => String::new(),
-        Some([one]) => format!("; waiting: {}", holding(one, now)),
-        Some([first, more @ ..]) => format!("; waiting: {}, and {} more", holding(first, now), more.len()),
+    let first_of = |holders: &[Holder]| match holders {
+        [] => None,
+        [first] => Some(holding(first, now)),
+        [first, more @ ..] => Some(format!("{}, and {} more", holding(first, now), more.len())),
     };
+    let waiting = event.waiting.as_deref().and_then(first_of);
+    let waiting = waiting.map_or_else(String::new, |first| format!("; waiting: {first}"));
     let held = match event.held_by.as_deref() {
         None if event.mutex.is_none() => "not protected".to_owned(),
         None => "not known".to_owned(),
-        Some([]) => "idle".to_owned(),
-        Some([first]) => format!("held by {}", holding(first, now)),
-        Some([first, more @ ..]) => format!("held by {}, and {} more", holding(first, now), more.len()),
+        Some(holders) => first_of(holders).map_or_else(|| "idle".to_owned(), |first| format!("held by {first}")),
     };
     let is_held = event.held_by.as_ref().is_some_and(|holders| !holders.is_empty());
     match &event.paused {
@@ -321,6 +297,7 @@ mod tests {
     use crate::store::event_mutex::EventMutex;
     use crate::store::event_mutex::held::{Held, Names};
     use crate::store::memory::MemoryMutex;
+    use crate::time::clock::manual::ManualClock;
 
     fn taken(store: &impl EventMutex, name: MutexName) -> Lease {
         let request = LeaseRequest::new(name, Term::MAX, &store.clock());
@@ -345,6 +322,27 @@ mod tests {
         });
         let entry = ended.recv_timeout(Duration::from_secs(30)).expect("it waits for no other slot").unwrap();
         assert!(matches!(entry.verdict(), Verdict::Ran(_)), "{entry}");
+    }
+
+    #[test]
+    fn the_status_shows_another_timetable_that_lasts() {
+        let clock = ManualClock::at(DateTime::UNIX_EPOCH);
+        let store = MemoryMutex::with_clock(&clock);
+        let server = |event: fn(Event) -> Event| {
+            let schedule = Schedule::new(store.clone()).with_clock(&clock);
+            schedule.add(event(Event::call("import", |_| {}).on_one_server())).unwrap();
+            schedule
+        };
+        let [first, second] = [server(Event::every_fifteen_minutes), server(Event::every_five_minutes)];
+        let line = "import has another timetable on ";
+        for quarter in 0..=5 {
+            let _ = [&first, &second].map(|schedule| schedule.run_due(clock.now()));
+            let shown = status(&second.status(), false).ok().unwrap().text;
+            assert_eq!(shown.contains(line), quarter >= 4, "{shown}");
+            clock.advance(Duration::from_secs(15 * 60));
+        }
+        let shown = status(&second.status(), false).ok().unwrap().text;
+        assert!(shown.lines().next().is_some_and(|line| line.ends_with(": every 15 minutes, UTC")), "{shown}");
     }
 
     /// A store that grants leases, but can't be read.

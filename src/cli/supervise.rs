@@ -3,34 +3,30 @@
 
 use std::error::Error;
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, IsTerminal};
-use std::process::ExitCode;
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 use clap::ArgMatches;
 
-use super::answer::say;
+use super::answer::{Answered, CommandAnswer, CommandFailure, say};
 use super::arguments::{duration_of, parse_duration, text};
-use super::schedule_commands::run_when_free;
+use super::schedule_commands::{on_signals, run_when_free};
 use super::store_commands::{named, store_of};
 use crate::base::escape::{Chain, Named, Quoted};
 use crate::event::event_builder::Event;
 use crate::event::protection::OutagePolicy;
 use crate::event::protection::overlap::Overlap;
 use crate::event::retry::Retry;
-use crate::lease::term::Term;
 use crate::outcome::run_outcome::{Ended, RunOutcome};
 use crate::outcome::skip_reason::SkipReason;
 use crate::outcome::{cancel::CancelReason, release::Release};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
-use crate::schedule::shutdown::Shutdown;
-use crate::task::command::{USUAL_GRACE, stopping::KILLING_TAKES};
-use crate::time::clock::{
-    Clock,
-    shown::{ExactDuration, HumanDuration},
-};
+use crate::task::run::{ENDING_TAKES, USUAL_GRACE};
+use crate::time::clock::Clock;
+use crate::time::clock::shown::{HumanDuration, to_the_second};
 use crate::time::{crontab::Crontab, tick::Tick, zone::Zone};
 
 /// The arguments are wrong: `EX_USAGE` of `sysexits.h`, as in `flock`.
@@ -66,23 +62,16 @@ pub(super) fn is_asked_for() -> bool {
     std::env::args_os().nth(1).is_some_and(|first| first == "run")
 }
 
-pub(super) fn run(arguments: &ArgMatches) -> ExitCode {
-    ExitCode::from(supervise(arguments).unwrap_or_else(|(code, message)| {
-        say(message);
-        code
-    }))
-}
-
-/// An exit code, and the message to print.
-type Refused = (u8, String);
-
-fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
-    let store =
-        store_of(arguments).map_err(|failure| (if failure.is_usage() { USAGE } else { STORE }, failure.message))?;
+/// Runs the command, and returns its answer, which has an exit code only.
+pub(super) fn run(arguments: &ArgMatches) -> Answered {
+    let store = store_of(arguments).map_err(|failure| {
+        let code = if failure.is_usage() { USAGE } else { STORE };
+        failure.with_code(code)
+    })?;
+    // This process may have inherited that it ignores `SIGCHLD`. Then it could read no exit status.
     #[cfg(unix)]
-    crate::base::system::keep_exit_statuses();
-    let shutdown =
-        Shutdown::on_signals().map_err(|error| (NOT_STARTED, format!("can't listen to signals: {error}")))?;
+    std::mem::forget(crate::base::system::SignalAction::Default.of(rustix::process::Signal::CHILD));
+    let shutdown = on_signals().map_err(|failure| failure.with_code(NOT_STARTED))?;
     // A signal is passed on at once, because its sender waits for this process.
     let shutdown =
         shutdown.with_drain(Duration::ZERO).with_grace(grace(arguments).saturating_add(Duration::from_secs(1)));
@@ -91,19 +80,18 @@ fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
         schedule = schedule.with_run_log((*keep).into()).map_err(|error| usage(&error))?;
     }
     check_times(arguments)?;
-    check_term(arguments)?;
     let now = now()?;
     schedule.add(event(arguments, now)).map_err(|error| usage(&error))?;
     let named = named(schedule.clone(), arguments).map_err(|error| usage(&error))?;
     if interval(arguments).is_some() && named.last_due(text(arguments, "name"), now).is_ok_and(|due| due.is_none()) {
         if arguments.get_flag("verbose") || io::stderr().is_terminal() {
-            let next = named.next_due(now).map(|next| next.to_rfc3339_opts(SecondsFormat::Secs, true));
+            let next = named.next_due(now).map(to_the_second);
             let next = next.as_deref().unwrap_or("never");
             say(format_args!("{}: it is not due: its next time is {next}", Named(text(arguments, "name"))));
         }
-        return Ok(0);
+        return Ok(CommandAnswer::nothing());
     }
-    let Some(mut entry) = run_at(now, &named, arguments)? else { return Ok(0) };
+    let Some(mut entry) = run_at(now, &named, arguments)? else { return Ok(CommandAnswer::nothing()) };
     let is_out = matches!(entry.verdict(), Verdict::Skipped(SkipReason::StoreUnavailable(_)));
     if is_out && text(arguments, "on-outage") == "run" {
         // A named schedule runs nothing while its pause can't be read.
@@ -120,14 +108,14 @@ fn supervise(arguments: &ArgMatches) -> Result<u8, Refused> {
     let code = code(&entry, conflict);
     shutdown.finish();
     end_as_its_command(&entry);
-    Ok(code)
+    Ok(CommandAnswer::nothing().with_code(code))
 }
 
 /// Runs the last due time, late if need be. `None`: the time ran already, before the clock was set back.
-fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Result<Option<Entry>, Refused> {
+fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Result<Option<Entry>, CommandFailure> {
     let name = text(arguments, "name");
     let unknown = |error: UnknownEvent| usage(&error);
-    let not_due = || (USAGE, not_due(arguments));
+    let not_due = || refused(not_due(arguments));
     if schedule.last_due(name, now).map_err(unknown)?.is_some() {
         let wait = duration_of(arguments, "wait").unwrap_or_default();
         let run = || schedule.run_last_due(name, now).map_err(unknown)?.ok_or_else(not_due);
@@ -139,13 +127,17 @@ fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Re
         None => match schedule.is_claimed_repetition(name, now) {
             Ok(true) => Ok(None),
             Ok(false) => Err(not_due()),
-            Err(error) => Err((STORE, Chain(&error).to_string())),
+            Err(error) => Err(CommandFailure::new(&error).with_code(STORE)),
         },
     }
 }
 
-fn usage(error: &(dyn Error + 'static)) -> Refused {
-    (USAGE, with_options(&Chain(error).to_string()))
+fn usage(error: &(dyn Error + 'static)) -> CommandFailure {
+    refused(with_options(&Chain(error).to_string()))
+}
+
+fn refused(why: impl Display) -> CommandFailure {
+    CommandFailure::saying(why).with_code(USAGE)
 }
 
 /// The methods of an event, and their options.
@@ -228,7 +220,7 @@ fn event(arguments: &ArgMatches, now: DateTime<Utc>) -> Event {
 /// Returns the grace. A short term reduces the default.
 fn grace(arguments: &ArgMatches) -> Duration {
     duration_of(arguments, "grace").unwrap_or_else(|| {
-        let longest = |term: Duration| (term / 2).saturating_sub(KILLING_TAKES);
+        let longest = |term: Duration| (term / 2).saturating_sub(ENDING_TAKES);
         duration_of(arguments, "term").map_or(USUAL_GRACE, |term| USUAL_GRACE.min(longest(term)))
     })
 }
@@ -239,51 +231,33 @@ fn interval(arguments: &ArgMatches) -> Option<Duration> {
 }
 
 /// Refuses times and a zone that can't be read, also one word that may have been meant as a crontab or as an interval.
-fn check_times(arguments: &ArgMatches) -> Result<(), Refused> {
+fn check_times(arguments: &ArgMatches) -> Result<(), CommandFailure> {
     let Some(every) = arguments.get_one::<String>("every") else { return Ok(()) };
     if interval(arguments).is_some() && text(arguments, "on-outage") == "run" {
         let why = "--on-outage run can't be used with an interval in --every: without a store, nothing tells which of its times have \
                    run; write a crontab instead";
-        return Err((USAGE, why.to_owned()));
+        return Err(refused(why));
     }
     let every = every.trim();
     if every.parse::<f64>().is_ok() {
         let every = Quoted::new(every);
-        let why = format!(
+        return Err(refused(format_args!(
             "{every} has no unit: write 5m and the like for an interval, or five fields, such as '*/5 * * * *'"
-        );
-        return Err((USAGE, why));
+        )));
     }
     if let Some(Err(error)) = arguments.get_one::<String>("timezone").map(|zone| zone.parse::<Zone>()) {
-        return Err((USAGE, format!("--timezone {error}")));
+        return Err(refused(format_args!("--timezone {error}")));
     }
     if interval(arguments).is_some() {
         return Ok(());
     }
     if every.is_empty() || every.starts_with('@') || every.contains([' ', '\t']) {
-        return every.parse::<Crontab>().map(drop).map_err(|error| (USAGE, format!("--every {error}")));
+        return every.parse::<Crontab>().map(drop).map_err(|error| refused(format_args!("--every {error}")));
     }
     let every = Quoted::new(every);
-    Err((
-        USAGE,
-        format!("{every} is neither five fields of a crontab, such as '*/5 * * * *', nor an interval, such as 90m"),
-    ))
-}
-
-/// Refuses a term that is too short to end a command in. With a `--grace`, the error of the event names both.
-fn check_term(arguments: &ArgMatches) -> Result<(), Refused> {
-    let least = KILLING_TAKES * 2;
-    match duration_of(arguments, "term") {
-        Some(term) if Term::new(term).is_err() || (term < least && duration_of(arguments, "grace").is_none()) => {
-            let [term, least, killing] = [term, least, KILLING_TAKES].map(ExactDuration);
-            let why = format!(
-                "`--term {term}`: use {least} to ten years; a lease has to last twice as long as it takes to kill the command, which \
-                 is up to {killing}"
-            );
-            Err((USAGE, why))
-        }
-        _ => Ok(()),
-    }
+    Err(refused(format_args!(
+        "{every} is neither five fields of a crontab, such as '*/5 * * * *', nor an interval, such as 90m"
+    )))
 }
 
 fn not_due(arguments: &ArgMatches) -> String {
@@ -294,12 +268,14 @@ fn not_due(arguments: &ArgMatches) -> String {
     )
 }
 
-fn now() -> Result<DateTime<Utc>, Refused> {
+fn now() -> Result<DateTime<Utc>, CommandFailure> {
     match std::env::var_os(NOW) {
         None => Ok(Clock::system().now()),
         Some(now) => {
             let parsed = now.to_str().and_then(|now| now.parse().ok());
-            parsed.ok_or_else(|| (USAGE, format!("{NOW} is no time such as 2026-03-01T12:00:00Z; only tests set it")))
+            parsed.ok_or_else(|| {
+                refused(format_args!("{NOW} is no time such as 2026-03-01T12:00:00Z; only tests set it"))
+            })
         }
     }
 }

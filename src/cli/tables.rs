@@ -5,10 +5,11 @@ use std::io::{self, IsTerminal};
 use chrono::{DateTime, Utc};
 use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
-use crate::base::escape::OneLine;
+use crate::base::escape::{Named, OneLine};
 use crate::lease::holder::Holder;
 use crate::outcome::paused::Pause;
 use crate::schedule::history::logged_run::{LoggedRun, RunState};
+use crate::schedule::history::status::Status;
 use crate::time::clock::shown::HumanDuration;
 use crate::time::zone::Zone;
 
@@ -117,6 +118,14 @@ pub(super) fn pause_in_words(pause: &Pause, now: DateTime<Utc>) -> String {
     let Some(holder) = pause.holder() else { return format!("paused{why}") };
     let until = time_of(holder.until(), &Zone::UTC, now);
     format!("paused until {until} by {}{why}", holder.process())
+}
+
+/// Returns a line for each event that has another timetable on another server.
+pub(super) fn other_timetables(status: &Status) -> impl Iterator<Item = String> {
+    status.events.iter().filter_map(|event| {
+        let other = event.other_timetable.as_ref()?;
+        Some(format!("{} has another timetable on {}: {}", Named(&event.name), other.server, other.timetable))
+    })
 }
 
 /// Describes a holder, and how long it has held the lease: `web-1, pid 17, for 12.3 s`.

@@ -106,3 +106,12 @@ pub(super) fn out_of_range(method: &str, value: Duration, least: Duration, most:
     let [value, least] = [value, least].map(ExactDuration);
     AddErrorKind::OutOfRange.because(format_args!("`{method}({value})`: use {least} to {most}"))
 }
+
+/// Sets the option of the method `word`. A second, different value is an error.
+pub(super) fn set_once<T: PartialEq>(word: &str, place: &mut Option<T>, value: T) -> Result<(), Refusal> {
+    match place.replace(value) {
+        Some(before) if place.as_ref() != Some(&before) => Err(AddErrorKind::Conflict
+            .because(format_args!("`{word}(..)` is called twice with different values: remove one of the two"))),
+        _ => Ok(()),
+    }
+}

@@ -31,7 +31,6 @@ pub(crate) struct CatchUp {
 
 #[derive(Default)]
 struct KnownRuns {
-    latest: Option<Latest>,
     /// The latest occurrences that are known to need no run any more, as many as are made up for.
     settled: BTreeSet<DateTime<Utc>>,
     /// The occurrences that this process runs, or is about to.
@@ -40,14 +39,6 @@ struct KnownRuns {
     queued: Option<DateTime<Utc>>,
     /// When the store last confirmed that it has the marker.
     marker_confirmed: Option<Moment>,
-}
-
-/// The latest occurrence that has started, its start, and the start of the one after it.
-#[derive(Clone, Copy)]
-struct Latest {
-    occurrence: DateTime<Utc>,
-    start: DateTime<Utc>,
-    next_start: Option<DateTime<Utc>>,
 }
 
 /// How long to rely on the marker in a store before writing it again: the store may lose its data.
@@ -64,7 +55,7 @@ impl CatchUp {
     ) -> Option<Self> {
         let claim = protection.claim.as_ref()?;
         let all = if most > 1 { ", all" } else { "" };
-        let text = format!("seen {timetable}, {claim}, {}s{all}", window.as_secs_f64());
+        let text = format!("seen {}, {claim}, {}s{all}", timetable.in_words_and_zone(), window.as_secs_f64());
         let marker = protection.mutex.mark(Arc::clone(event), text);
         Some(Self { window, most, marker: Some(marker), known: Mutex::default() })
     }
@@ -89,7 +80,7 @@ impl CatchUp {
         let (latest, count) = match due {
             Some(_) if self.most == 1 => return Vec::new(), // The due occurrence replaces the one that was missed before it.
             Some(due) => (timetable.previous(due), self.most - 1),
-            None => (known.latest(timetable, minute), self.most),
+            None => (timetable.latest_started(minute), self.most),
         };
         let may_be_missed = |occurrence: DateTime<Utc>| {
             (self.marker.is_some() || known.queued == Some(occurrence))
@@ -137,9 +128,8 @@ impl CatchUp {
     /// Returns for how long after the start of this occurrence a tick may read its claim: until the next one starts or the window
     /// ends. A minute is added, because ticks check once a minute.
     pub(crate) fn claim_lookup_time(&self, timetable: &Timetable, occurrence: DateTime<Utc>) -> Duration {
-        let latest = self.known().latest.filter(|latest| latest.occurrence == occurrence);
-        let latest = latest.unwrap_or_else(|| Latest::of(occurrence, timetable));
-        let until_next = latest.next_start.and_then(|next| (next - latest.start).to_std().ok());
+        let next_start = timetable.next(occurrence).map(|next| timetable.start_of(next));
+        let until_next = next_start.and_then(|next| (next - timetable.start_of(occurrence)).to_std().ok());
         until_next.map_or(self.window, |until_next| until_next.min(self.window)) + MINUTE
     }
 
@@ -155,24 +145,6 @@ impl CatchUp {
     fn known(&self) -> MutexGuard<'_, KnownRuns> {
         // No code that can panic runs while it is half-changed.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Latest {
-    fn of(occurrence: DateTime<Utc>, timetable: &Timetable) -> Self {
-        let next_start = timetable.next(occurrence).map(|next| timetable.start_of(next));
-        Self { occurrence, start: timetable.start_of(occurrence), next_start }
-    }
-}
-
-impl KnownRuns {
-    /// Returns the latest occurrence that has started, as of this `minute`.
-    fn latest(&mut self, timetable: &Timetable, minute: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let is_over = |latest: Latest| minute < latest.start || latest.next_start.is_some_and(|next| next <= minute);
-        if self.latest.is_none_or(is_over) {
-            self.latest = Some(Latest::of(timetable.latest_started(minute)?, timetable));
-        }
-        self.latest.map(|latest| latest.occurrence)
     }
 }
 

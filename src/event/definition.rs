@@ -10,19 +10,18 @@ mod attempt_check;
 
 use super::add_error::{AddError, AddErrorKind, Refusal, checked_term, out_of_range};
 use super::catch_up::CatchUp;
-use super::claim_label::ClaimLabel;
-use super::claim_window::{ClaimWindow, usual_claim_window};
+use super::claim_window::{check_live_claims, usual_claim_window};
 use super::event_builder::{AfterHook, Event};
 use super::filter::{Environments, Filter, named, windows_of};
-use super::protection::{LeaseTerms, Protection, claim::Claimant, claim::MINUTE};
+use super::protection::{LeaseTerms, Protection, claim::MINUTE};
 use super::retry::Retry;
 use crate::lease::{name::MutexName, term::Renewal, term::Term};
 use crate::outcome::run_record::MOST_KEPT;
 use crate::store::described_store::Store;
-use crate::task::command::{LONGEST_GRACE, stopping::KILLING_TAKES};
+use crate::task::run::{ENDING_TAKES, LONGEST_GRACE, USUAL_GRACE};
 use crate::task::work::{Task, Work};
 use crate::time::clock::shown::{ExactDuration, HumanDuration};
-use crate::time::{tick::Tick, timetable::Timetable, zone::Zone};
+use crate::time::{timetable::Timetable, zone::Zone};
 
 /// An event as a schedule has it: [`Schedule::event`](crate::Schedule::event) gives it to read.
 ///
@@ -40,14 +39,18 @@ use crate::time::{tick::Tick, timetable::Timetable, zone::Zone};
 pub struct Definition {
     pub(crate) name: Arc<str>,
     pub(crate) work: Work,
+    /// How long before the deadline of its lease the task is cancelled.
+    pub(crate) stopping: Duration,
     pub(crate) timetable: Timetable,
-    /// The label of its claims, if the event makes any.
-    pub(crate) claim_label: Option<ClaimLabel>,
+    /// The timetable and its zone in plain English, for its claims: other servers compare it with theirs. `None`: it makes none.
+    pub(crate) claimed_timetable: Option<Arc<str>>,
     pub(crate) filters: Vec<Filter>,
     pub(crate) before: Vec<Task>,
     pub(crate) after: Vec<AfterHook>,
     pub(crate) protection: Protection,
-    pub(crate) claim_window: ClaimWindow,
+    /// The claim window without `catch_up`: longer than usual for an event that may wait in a queue, or that makes up for all missed
+    /// occurrences.
+    pub(crate) claim_window: Duration,
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<Retry>,
     /// The environments that it is for; `None`: all.
@@ -98,7 +101,7 @@ impl Definition {
             most => format!("catch_up_all {}, {most} at most", HumanDuration(*window)),
         }));
         words.extend(self.timeout.map(|limit| format!("timeout {}", HumanDuration(limit))));
-        words.extend(self.retry.map(|retry| retry.to_string()));
+        words.extend(self.retry.as_ref().map(Retry::to_string));
         words.extend(self.stuck_after.map(|time| format!("stuck_after {}", HumanDuration(time))));
         words.extend(self.even_when_paused.then(|| "even_when_paused".to_owned()));
         words.extend(self.failure_limit.map(|limit| format!("pause_on_failure {limit}")));
@@ -113,16 +116,20 @@ impl Definition {
         here.chain((0..self.filters.len()).map(|at| named(&self.filters, at))).collect()
     }
 
-    /// Returns the claim window for one occurrence.
+    /// Returns the claim window for one occurrence: with `catch_up`, also as long as other servers look for its claim.
     #[inline]
     pub(crate) fn claim_window(&self, occurrence: DateTime<Utc>) -> Duration {
-        self.claim_window.of(occurrence, self.catch_up.as_ref(), &self.timetable)
+        match self.catch_up.as_ref().filter(|catch_up| catch_up.window + MINUTE > self.claim_window) {
+            Some(catch_up) => catch_up.claim_lookup_time(&self.timetable, occurrence).max(self.claim_window),
+            None => self.claim_window,
+        }
     }
 
-    /// Returns what the claim of a run in this tick is named after.
-    pub(crate) fn claimant<'a>(&'a self, tick: &'a Tick, window: Duration) -> Claimant<'a> {
-        let Timetable { zone, jitter, .. } = &self.timetable;
-        Claimant { event: &self.name, tick, zone, window, jitter: jitter.longest() }
+    /// Returns the name and the term of the claim of a run on this occurrence, which may be asked for in this window; `None` if the event
+    /// claims nothing.
+    pub(crate) fn claim(&self, occurrence: DateTime<Utc>, window: Duration) -> Option<(MutexName, Term)> {
+        let Self { name, timetable, protection, .. } = self;
+        Some(protection.claim?.name_and_term(&protection.mutex, name, occurrence, timetable, window))
     }
 
     pub(crate) fn has_windows(&self) -> bool {
@@ -194,37 +201,40 @@ impl Event {
     /// Validates the event for a schedule in this `environment`. The usual zone and term apply where the event has none
     /// of its own.
     pub(crate) fn define(
-        mut self,
+        self,
         usual_zone: &Zone,
         usual_term: Term,
         environment: Option<&str>,
     ) -> Result<Definition, AddError> {
+        let name = Arc::clone(&self.name);
+        self.validated(usual_zone, usual_term, environment).map_err(|refusal| AddError::new(&name, refusal))
+    }
+
+    fn validated(
+        mut self,
+        usual_zone: &Zone,
+        usual_term: Term,
+        environment: Option<&str>,
+    ) -> Result<Definition, Refusal> {
         self.zone.get_or_insert_with(|| usual_zone.clone());
-        let refuse = |refusal| AddError::new(&self.name, refusal);
         let own_name =
-            MutexName::readable(Arc::clone(&self.name)).map_err(|error| refuse(AddErrorKind::Name.because(error)))?;
-        let timetable = self.timetable().map_err(refuse)?;
-        timetable.zone.check().map_err(|error| refuse(AddErrorKind::Zone.because(error)))?;
-        if let Some(limit) = self.timeout {
-            checked_term("timeout", limit).map_err(refuse)?;
-        }
+            MutexName::readable(Arc::clone(&self.name)).map_err(|error| AddErrorKind::Name.because(error))?;
+        let timetable = self.timetable()?;
+        timetable.zone.check().map_err(|error| AddErrorKind::Zone.because(error))?;
         if let Some(limit) = self.failure_limit {
             if !(1..MOST_KEPT).contains(&limit) {
                 let message = format_args!("`pause_on_failure({limit})`: use 1 to {}", MOST_KEPT - 1);
-                return Err(refuse(AddErrorKind::OutOfRange.because(message)));
+                return Err(AddErrorKind::OutOfRange.because(message));
             }
             if self.even_when_paused {
-                return Err(refuse(AddErrorKind::Conflict.because(
+                return Err(AddErrorKind::Conflict.because(
                     "it has a `pause_on_failure(..)` and an `even_when_paused()`, so that it would run on: leave out one of \
                      the two",
-                )));
+                ));
             }
         }
-        if let Some(time) = self.stuck_after {
-            checked_term("stuck_after", time).map_err(refuse)?;
-        }
         let environments = self.environments.as_ref();
-        let runs_here = environments.map_or(Ok(true), |them| them.include(environment)).map_err(refuse)?;
+        let runs_here = environments.map_or(Ok(true), |them| them.include(environment))?;
         if !runs_here {
             self.filters.extend(self.environments.clone().map(Filter::OtherEnvironment));
             self.filters.rotate_right(1); // It is asked before those that call code.
@@ -232,35 +242,33 @@ impl Event {
         let all = self.protections.catch_up_all;
         let catch_up = self.protections.catch_up.map(|window| (window, 1)).or(all);
         let usual_window = usual_claim_window(timetable.period());
-        let protection =
-            self.protections.validate(own_name, usual_term, usual_window, self.store.is_some()).map_err(refuse)?;
+        let protection = self.protections.validate(own_name, usual_term, usual_window, self.store.is_some())?;
         if let Work::Command(command) = &self.work {
-            command.check().map_err(|error| refuse(AddErrorKind::Command.because(error)))?;
+            command.check().map_err(|error| AddErrorKind::Command.because(error))?;
         }
-        if let Some(grace) = self.grace {
-            self.work.set_grace(grace);
-        }
-        check_grace(&self.work, protection.lease).map_err(refuse)?;
+        // A callback can't be ended: it must check for itself.
+        let grace = (!matches!(self.work, Work::Callback(_))).then(|| self.grace.unwrap_or(USUAL_GRACE));
+        let stopping = grace.map(|grace| checked_stopping(grace, protection.lease)).transpose()?;
         for (method, time) in [("timeout", self.timeout), ("stuck_after", self.stuck_after)] {
-            check_fixed_term(method, time, protection.lease).map_err(refuse)?;
+            check_limit(method, time, protection.lease)?;
         }
         if self.stuck_after.is_some() && protection.lease.is_none() {
-            return Err(refuse(
-                AddErrorKind::Missing.because("it has a `stuck_after(..)`, but no lease: add `without_overlapping()`"),
-            ));
+            let message = "it has a `stuck_after(..)`, but no lease: add `without_overlapping()`";
+            return Err(AddErrorKind::Missing.because(message));
         }
         let longest_wait = protection.queue.as_ref().map(|queue| queue.within).unwrap_or_default();
         let longest_catch_up = all.map(|(window, _)| window + MINUTE).unwrap_or_default();
-        let claim_window = ClaimWindow(usual_window.max(longest_wait).max(longest_catch_up));
-        claim_window.check_live_claims(protection.claim, timetable.period()).map_err(refuse)?;
+        let claim_window = usual_window.max(longest_wait).max(longest_catch_up);
+        check_live_claims(claim_window, protection.claim, timetable.period())?;
         let catch_up =
             catch_up.and_then(|(window, most)| CatchUp::new(window, most, &self.name, &protection, &timetable));
         let catch_up = catch_up.or_else(|| protection.queue.as_ref().map(CatchUp::of_queue));
         let definition = Definition {
             name: self.name,
             work: self.work,
+            stopping: stopping.unwrap_or_default(),
             claim_window,
-            claim_label: protection.claim.map(|_| ClaimLabel::new(&timetable)),
+            claimed_timetable: protection.claim.map(|_| timetable.in_words_and_zone().into()),
             timetable,
             filters: self.filters,
             before: self.before,
@@ -277,13 +285,14 @@ impl Event {
             failure_limit: self.failure_limit,
             stuck_after: self.stuck_after,
         };
-        definition.check_retry().map_err(|refusal| AddError::new(&definition.name, refusal))?;
+        definition.check_retry()?;
         Ok(definition)
     }
 }
 
 /// Checks that a limit of the run's length can be reached: a lease for a fixed term cancels the run at its end.
-fn check_fixed_term(method: &str, limit: Option<Duration>, lease: Option<LeaseTerms>) -> Result<(), Refusal> {
+fn check_limit(method: &str, limit: Option<Duration>, lease: Option<LeaseTerms>) -> Result<(), Refusal> {
+    limit.map(|limit| checked_term(method, limit)).transpose()?;
     let fixed = lease.filter(|lease| lease.renewal == Renewal::Never).map(|lease| lease.term.get());
     match (limit, fixed) {
         (Some(limit), Some(term)) if limit > term => {
@@ -297,22 +306,22 @@ fn check_fixed_term(method: &str, limit: Option<Duration>, lease: Option<LeaseTe
     }
 }
 
-/// Checks that a task can be stopped before its lease ends.
-fn check_grace(work: &Work, lease: Option<LeaseTerms>) -> Result<(), Refusal> {
-    let Some(grace) = work.grace() else { return Ok(()) };
+/// Checks that a task with this grace can be stopped before its lease ends. Returns how long that takes.
+fn checked_stopping(grace: Duration, lease: Option<LeaseTerms>) -> Result<Duration, Refusal> {
     if grace > LONGEST_GRACE {
         return Err(out_of_range("grace", grace, Duration::ZERO, "1h"));
     }
-    let needed = work.stopping() * 2;
+    let stopping = grace + ENDING_TAKES;
+    let needed = stopping * 2;
     match lease.map(|lease| lease.term.get()) {
         Some(term) if term < needed => {
-            let [term, needed, grace, killing] = [term, needed, grace, KILLING_TAKES].map(ExactDuration);
+            let [term, needed, grace, killing] = [term, needed, grace, ENDING_TAKES].map(ExactDuration);
             Err(AddErrorKind::Conflict.because(format_args!(
                 "its lease of {term} is too short for a `grace({grace})`: it has to last {needed}, which is twice the grace \
                  and the {killing} that killing may take; let the `lease_term(..)` or the `without_overlapping_for(..)` be \
                  longer, or the `grace(..)` shorter"
             )))
         }
-        _ => Ok(()),
+        _ => Ok(stopping),
     }
 }

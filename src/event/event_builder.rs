@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::add_error::{AddError, AddErrorKind, Refusal};
+use super::add_error::{AddError, AddErrorKind, Refusal, set_once};
 use super::claim_window::checked_jitter;
 use super::filter::{Environments, Filter, windows_of};
 use super::protection::protection_request::ProtectionRequest;
@@ -18,7 +18,7 @@ use crate::task::run::Run;
 use crate::task::runtime;
 use crate::task::task_result::{IntoTaskResult, TaskResult};
 use crate::task::work::{Task, Work, callback};
-use crate::time::frequency::timetable_spec::TimetableSpec;
+use crate::time::frequency::TimetableSpec;
 use crate::time::timetable::{Timetable, clock_change::ClockChange, jitter::Jitter};
 use crate::time::zone::Zone;
 
@@ -30,7 +30,6 @@ mod frequencies;
 mod hooks;
 mod leases;
 mod limits;
-mod retrying;
 
 /// A named task, its timetable and its protections; [`Schedule::add`](crate::Schedule::add) takes it.
 ///
@@ -196,10 +195,7 @@ impl Event {
             // Its runtime calls the task, too.
             Box::pin(async move { task(run).await.into_task_result() }) as _
         };
-        Self::of(
-            name.into(),
-            Work::Future(Box::new(crate::task::future_task::FutureTask::new(begin, crate::task::command::USUAL_GRACE))),
-        )
+        Self::of(name.into(), Work::Future(Box::new(crate::task::future_task::FutureTask::new(begin))))
     }
 
     pub(crate) fn of(name: Arc<str>, work: Work) -> Self {
@@ -316,10 +312,8 @@ impl Event {
 
     /// Adds a crontab or frequency words to its timetable.
     pub(super) fn timed(mut self, say: impl FnOnce(&mut TimetableSpec) -> Result<(), String>) -> Self {
-        if let Err(error) = say(&mut self.due) {
-            self.note(AddErrorKind::Timetable.because(error));
-        }
-        self
+        let said = say(&mut self.due).map_err(|error| AddErrorKind::Timetable.because(error));
+        self.noting(said)
     }
 
     /// Sets the option of the method `word`. A second, different value is an error.
@@ -333,31 +327,14 @@ impl Event {
         self.noting(set)
     }
 
-    /// Returns the event, with the refusal of a method, if it has one.
+    /// Returns the event. The first refusal of a method is a reason for `add` to refuse the event.
     fn noting(mut self, done: Result<(), Refusal>) -> Self {
-        if let Err(refusal) = done {
-            self.note(refusal);
-        }
+        self.wrong = self.wrong.or(done.err());
         self
     }
 
-    /// Returns the event with a reason for `add` to refuse it.
-    pub(crate) fn refused(mut self, wrong: Refusal) -> Self {
-        self.note(wrong);
-        self
-    }
-
-    pub(crate) fn note(&mut self, wrong: Refusal) {
-        self.wrong.get_or_insert(wrong);
-    }
-}
-
-/// Sets the option of the method `word`. A second, different value is an error.
-fn set_once<T: PartialEq>(word: &str, place: &mut Option<T>, value: T) -> Result<(), Refusal> {
-    match place.replace(value) {
-        Some(before) if place.as_ref() != Some(&before) => Err(AddErrorKind::Conflict
-            .because(format_args!("`{word}(..)` is called twice with different values: remove one of the two"))),
-        _ => Ok(()),
+    pub(crate) fn refused(self, wrong: Refusal) -> Self {
+        self.noting(Err(wrong))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::add_error::{AddErrorKind, Refusal};
-use crate::base::escape::{Named, Quoted};
+use crate::base::escape::Named;
 use crate::time::tick::Tick;
 use crate::time::timetable::windows::{Window, Windows};
 
@@ -14,8 +14,8 @@ pub(crate) enum Filter {
     Window(Window),
     /// The event is for other environments than this one.
     OtherEnvironment(Environments),
-    When(FilterCall),
-    Skip(FilterCall),
+    /// A function of the application, and the method that added it.
+    Call(&'static str, FilterCall),
 }
 
 pub(crate) type FilterCall = Box<dyn Fn(&Tick) -> bool + Send + Sync>;
@@ -26,8 +26,7 @@ impl Filter {
             // The times differ for a missed occurrence: an occurrence that the window kept from running was not missed.
             Self::Window(window) => [tick.local(), tick.scheduled()].iter().all(|at| window.is_open_at(at.time())),
             Self::OtherEnvironment(_) => false,
-            Self::When(allowed) => allowed(tick),
-            Self::Skip(refused) => !refused(tick),
+            Self::Call(_, allows) => allows(tick),
         }
     }
 
@@ -42,8 +41,7 @@ impl fmt::Display for Filter {
         match self {
             Self::Window(window) => window.fmt(f),
             Self::OtherEnvironment(environments) => write!(f, "environments {}", environments.list()),
-            Self::When(_) => f.write_str("when"),
-            Self::Skip(_) => f.write_str("skip"),
+            Self::Call(method, _) => f.write_str(method),
         }
     }
 }
@@ -67,7 +65,7 @@ pub(super) fn windows_of(filters: &[Filter]) -> Windows {
 pub(crate) struct Environments(pub(super) Arc<[Arc<str>]>);
 
 impl Environments {
-    /// Returns the names, for a list of conditions.
+    /// Returns the names, one after another.
     pub(super) fn list(&self) -> String {
         self.0.iter().map(|name| Named(name).to_string()).collect::<Vec<_>>().join(", ")
     }
@@ -77,26 +75,18 @@ impl Environments {
     pub(super) fn include(&self, environment: Option<&str>) -> Result<bool, Refusal> {
         let environment = environment.ok_or_else(|| {
             AddErrorKind::Missing.because(format_args!(
-                "it runs only in {self}, and the schedule has no environment: call `schedule.with_environment(..)` before \
-                 `add`"
+                "it runs only in {}, and the schedule has no environment: call `schedule.with_environment(..)` before \
+                 `add`",
+                self.list()
             ))
         })?;
         if environment.is_empty() {
             return Err(AddErrorKind::Missing.because(format_args!(
-                "it runs only in {self}, and the environment of the schedule is empty: `schedule.with_environment(..)` was \
-                 given an empty text, as from a variable that is not set"
+                "it runs only in {}, and the environment of the schedule is empty: `schedule.with_environment(..)` was \
+                 given an empty text, as from a variable that is not set",
+                self.list()
             )));
         }
         Ok(self.0.iter().any(|name| **name == *environment))
-    }
-}
-
-impl fmt::Display for Environments {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, name) in self.0.iter().enumerate() {
-            let comma = if at == 0 { "" } else { ", " };
-            write!(f, "{comma}{}", Quoted::new(name))?;
-        }
-        Ok(())
     }
 }

@@ -13,7 +13,7 @@ pub(super) mod protection_request;
 pub(crate) mod queue_markers;
 pub(crate) mod slots;
 
-use claim::{Claim, Claimant, MINUTE};
+use claim::{Claim, MINUTE};
 use queue_markers::Queue;
 
 /// The lease that an event asks for.
@@ -58,11 +58,6 @@ impl Protection {
         self.lease.is_some() || self.claim.is_some()
     }
 
-    /// Returns the name and the term of the claim of one run; `None` if the event claims nothing.
-    pub(crate) fn claim(&self, claimant: Claimant<'_>) -> Option<(MutexName, Term)> {
-        Some(self.claim?.name_and_term(&self.mutex, claimant))
-    }
-
     /// Returns the words that ask for them, one by one.
     pub(crate) fn in_words(&self) -> Vec<String> {
         let mut words = Vec::new();
@@ -76,10 +71,7 @@ impl Protection {
             });
             words.extend(at_least.map(|at_least| format!("hold_at_least {}", HumanDuration(at_least.get()))));
         }
-        words.extend(self.claim.as_ref().map(|claim| match claim {
-            Claim::Occurrence => "on_one_server".to_owned(),
-            period @ Claim::Period(_) => period.to_string().replace("once per", "once_per"),
-        }));
+        words.extend(self.claim.as_ref().map(Claim::to_string));
         words.extend(self.queue.as_ref().map(Queue::in_words));
         if self.on_outage == OutagePolicy::RunUnprotected {
             words.push("on_outage RunUnprotected".to_owned());

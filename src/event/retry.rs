@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::add_error::{AddErrorKind, Refusal, checked_term};
+use super::add_error::{AddErrorKind, Refusal, checked_term, set_once};
 use crate::time::clock::shown::HumanDuration;
 
 /// The retries of a failed task, for [`Event::retry`](crate::Event::retry): their number, the time before the first, and whether that time doubles.
@@ -16,13 +16,14 @@ use crate::time::clock::shown::HumanDuration;
 /// let retry = Retry::times(3).after(Duration::from_secs(10)).doubling();
 /// assert_eq!(retry.to_string(), "retry 3, after 10.0 s, doubling");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "it does nothing until it is given to `Event::retry`"]
 pub struct Retry {
     times: u32,
     after: Option<Duration>,
-    is_set_twice: bool,
     doubles: bool,
+    /// The error of a second, different time.
+    wrong: Option<Refusal>,
 }
 
 /// The most retries of a run.
@@ -32,14 +33,13 @@ impl Retry {
     /// Makes retries of a number, from 1 to 1,000: a task is started so many times more, as long as it fails. A time
     /// [`after`](Self::after) which they begin has to be added.
     pub fn times(times: u32) -> Self {
-        Self { times, after: None, is_set_twice: false, doubles: false }
+        Self { times, after: None, doubles: false, wrong: None }
     }
 
     /// Sets the time from the end of a failed attempt to the begin of the next: from 1 millisecond to ten years.
     pub fn after(mut self, delay: Duration) -> Self {
-        self.is_set_twice |= self.after.is_some_and(|before| before != delay);
-        self.after = Some(delay);
-        self
+        let set = set_once("after", &mut self.after, delay);
+        Self { wrong: self.wrong.or(set.err()), ..self }
     }
 
     /// Doubles the time before each further retry.
@@ -48,13 +48,13 @@ impl Retry {
     }
 
     /// Returns the time after the end of this attempt. The first attempt is 1. `None`: no attempt follows.
-    pub(crate) fn delay_after(self, attempt: u32) -> Option<Duration> {
+    pub(crate) fn delay_after(&self, attempt: u32) -> Option<Duration> {
         let factor = if self.doubles { 2_u32.saturating_pow(attempt.saturating_sub(1)) } else { 1 };
         self.after.filter(|_| attempt <= self.times).map(|delay| delay.saturating_mul(factor))
     }
 
     /// Checks the number and the time, and returns the time before the first retry.
-    pub(super) fn checked_delay(self) -> Result<Duration, Refusal> {
+    pub(super) fn checked_delay(&self) -> Result<Duration, Refusal> {
         if !(1..=MOST_RETRIES).contains(&self.times) {
             let message = format_args!("`Retry::times({})`: use 1 to {MOST_RETRIES}", self.times);
             return Err(AddErrorKind::OutOfRange.because(message));
@@ -65,11 +65,7 @@ impl Retry {
                  `Retry::times(3).after(Duration::from_secs(10))`",
             )
         })?;
-        if self.is_set_twice {
-            return Err(AddErrorKind::Conflict.because(
-                "the `after(..)` of its `retry(..)` is called twice with different values: remove one of the two",
-            ));
-        }
+        self.wrong.clone().map_or(Ok(()), Err)?;
         checked_term("after", delay).map(|_| delay)
     }
 }

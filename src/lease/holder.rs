@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use super::label::{self, BACKFILL, Label, ProcessInWords, this_host};
 use super::name::MutexName;
 use super::owner::Owner;
-use super::request::Lease;
+use super::request::{Lease, LeaseRequest};
 use super::term::Term;
 use super::token::FencingToken;
 use crate::base::escape::Named;
@@ -214,7 +214,7 @@ impl Holder {
 
     /// Returns the lease of this holder, for an operator who changes its term.
     pub(crate) fn as_lease(&self, name: MutexName, term: Term, now: Moment) -> Lease {
-        Lease::new(name, self.0.owner, self.0.token, term, now.plus(term.get()))
+        LeaseRequest::by(self.0.owner, name, term, now).granted(self.0.token)
     }
 
     /// Returns this holder without a process group, because all processes of the group have ended.

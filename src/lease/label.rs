@@ -37,26 +37,7 @@ pub(crate) struct Label {
     /// The timetable of the event that makes a claim.
     pub(crate) timetable: Option<Arc<str>>,
     pub(crate) reason: Option<Arc<str>>,
-    pub(crate) text: MadeOnce,
 }
-
-/// The text that a store keeps of a label, once a request has needed it. A changed copy of the label makes its own.
-#[derive(Debug, Default)]
-pub(crate) struct MadeOnce(OnceLock<Arc<str>>);
-
-impl Clone for MadeOnce {
-    fn clone(&self) -> Self {
-        Self::default()
-    }
-}
-
-impl PartialEq for MadeOnce {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for MadeOnce {}
 
 impl Label {
     /// Returns the label of a request of this process. A request without an instance name gets that of the process.
@@ -66,15 +47,13 @@ impl Label {
     }
 }
 
-/// Returns the text that a store keeps of a request of this process. It is made once for each label.
-pub(crate) fn text_of_this_process(label: Option<&Label>) -> Arc<str> {
-    static WITHOUT_LABEL: OnceLock<Arc<str>> = OnceLock::new();
-    let kept = label.map_or(&WITHOUT_LABEL, |label| &label.text.0);
-    Arc::clone(kept.get_or_init(|| text(&this_host(), &Label::of_this_process(label)).into()))
+/// Returns the text that a store keeps of a request of this process.
+pub(crate) fn text_of_this_process(label: Option<&Label>) -> String {
+    text(&this_host(), &Label::of_this_process(label))
 }
 
 /// Returns the text of these words.
-pub(crate) fn text(host: &str, Label { application, instance, timetable, reason, .. }: &Label) -> String {
+pub(crate) fn text(host: &str, Label { application, instance, timetable, reason }: &Label) -> String {
     let encoded = |part: &str| percent_encoded(part, |char| char == ' ' || char.is_control());
     let mut text = encoded(host);
     for (word, part) in [(INSTANCE, instance), (APPLICATION, application)] {
@@ -100,7 +79,6 @@ pub(crate) fn parse(text: Arc<str>) -> (Arc<str>, Label) {
         instance: instance.map(decoded),
         timetable: timetable.and_then(|timetable| timetable.strip_suffix(';')).map(decoded),
         reason: reason.map(|reason| reason.strip_suffix(')').unwrap_or(reason).into()),
-        text: MadeOnce::default(),
     };
     (decoded(host), label)
 }
@@ -165,7 +143,7 @@ mod tests {
                     for timetable in [None, Some("hourly; app=x (y), %20".into())] {
                         let (application, instance) = (application.clone(), instance.clone());
                         let reason = reason.clone();
-                        let label = Label { application, instance, timetable, reason, ..Label::default() };
+                        let label = Label { application, instance, timetable, reason };
                         assert_eq!(parse(text(host, &label).into()), (host.into(), label));
                     }
                 }

@@ -5,11 +5,12 @@ use std::fmt;
 use std::iter;
 use std::sync::Arc;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 
 use super::token::FencingToken;
 use crate::base::error::debug_as_display;
 use crate::base::escape::{percent_decoded, steers_or_hides};
+use crate::time::clock::shown::Rfc3339;
 
 /// The name of one entry in a store. There are four kinds. `Display` shows a name as the text that a store may use as its key:
 ///
@@ -32,8 +33,8 @@ use crate::base::escape::{percent_decoded, steers_or_hides};
 /// assert_eq!(lease.to_string(), "lease/reports");
 /// let noon = Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 0).unwrap();
 /// assert_eq!(lease.claim("reports", noon).to_string(), "claim/reports/reports/2026-03-01T12:00:00Z");
-/// let permit = lease.permit("reports", "day@2026-03-01T00:00:00+01:00");
-/// assert_eq!(permit.to_string(), "permit/reports/reports/day@2026-03-01T00:00:00+01:00");
+/// let permit = lease.permit("reports", "day@2026-03-01");
+/// assert_eq!(permit.to_string(), "permit/reports/reports/day@2026-03-01");
 /// # Ok(())
 /// # }
 /// ```
@@ -141,7 +142,7 @@ impl MutexName {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let name = MutexName::lease("reports")?;
-    /// let [first, second] = ["+02:00", "+01:00"].map(|offset| format!("hour@2026-10-25T02:00:00{offset}"));
+    /// let [first, second] = ["+02:00", "+01:00"].map(|offset| format!("hour@2026-10-25T02{offset}"));
     /// assert_ne!(name.permit("reports", first), name.permit("reports", second));
     /// # Ok(())
     /// # }
@@ -238,10 +239,7 @@ impl fmt::Display for MutexName {
         let Some(ClaimPart { event, claimed }) = &self.0.claim else { return write!(f, "lease/{mutex}") };
         let event = part(event);
         match claimed {
-            Claimed::Occurrence(occurrence) => {
-                let occurrence = occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true);
-                write!(f, "claim/{mutex}/{event}/{occurrence}")
-            }
+            Claimed::Occurrence(occurrence) => write!(f, "claim/{mutex}/{event}/{}", Rfc3339(*occurrence)),
             Claimed::Period(period) => write!(f, "permit/{mutex}/{event}/{}", part(period)),
             Claimed::Mark(mark) => write!(f, "mark/{mutex}/{event}/{}", part(mark)),
         }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
@@ -32,22 +33,15 @@ impl Owner {
     ///
     /// A child process that `fork` makes has a random id of its own, because process ids repeat.
     pub fn unique() -> Self {
-        static PROCESS: PerProcess<RandomId> = PerProcess::new();
+        static PROCESS: PerProcess<OnceLock<Uuid>> = PerProcess::new();
         static SERIAL: AtomicU64 = AtomicU64::new(1);
-        Self { process: PROCESS.get().0, pid: process_id::current(), serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
+        let process = *PROCESS.get().get_or_init(Uuid::new_v4);
+        Self { process, pid: process_id::current(), serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
     }
 
     /// Returns the process id of the owner, on its host.
     pub fn pid(self) -> u32 {
         self.pid
-    }
-}
-
-struct RandomId(Uuid);
-
-impl Default for RandomId {
-    fn default() -> Self {
-        Self(Uuid::new_v4())
     }
 }
 

@@ -64,7 +64,12 @@ impl LeaseRequest {
     /// Makes a request at a time that was just read from the clock.
     #[inline]
     pub(crate) fn asked_at(name: MutexName, term: Term, now: Moment) -> Self {
-        Self { name, term, owner: Owner::unique(), asked_at: now, occurrence: None, label: None }
+        Self::by(Owner::unique(), name, term, now)
+    }
+
+    /// Makes a request by a known owner.
+    pub(super) fn by(owner: Owner, name: MutexName, term: Term, asked_at: Moment) -> Self {
+        Self { name, term, owner, asked_at, occurrence: None, label: None }
     }
 
     /// Returns a second request by this owner, for another name and term: the claim that goes with a lease.
@@ -170,7 +175,7 @@ impl LeaseRequest {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn holder_text(&self) -> Arc<str> {
+    pub fn holder_text(&self) -> String {
         label::text_of_this_process(self.label.as_deref())
     }
 
@@ -209,9 +214,7 @@ impl LeaseRequest {
     /// # }
     /// ```
     pub fn granted(&self, token: FencingToken) -> Lease {
-        let deadline = self.asked_at.plus(self.term.get());
-        let lease = Lease::new(self.name.clone(), self.owner, token, self.term, deadline);
-        Lease { occurrence: self.occurrence, label: self.label.clone(), ..lease }
+        Lease { request: self.clone(), token, deadline: self.asked_at.plus(self.term.get()) }
     }
 }
 
@@ -235,24 +238,20 @@ impl LeaseRequest {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    name: MutexName,
-    owner: Owner,
+    request: LeaseRequest,
     token: FencingToken,
-    term: Term,
     deadline: Moment,
-    occurrence: Option<DateTime<Utc>>,
-    label: Option<Arc<Label>>,
 }
 
 impl Lease {
     /// Returns the name that is held.
     pub fn name(&self) -> &MutexName {
-        &self.name
+        &self.request.name
     }
 
     /// Returns the owner of the lease.
     pub fn owner(&self) -> Owner {
-        self.owner
+        self.request.owner
     }
 
     /// Returns the fencing token of the grant.
@@ -262,7 +261,7 @@ impl Lease {
 
     /// Returns the term of the grant.
     pub fn term(&self) -> Term {
-        self.term
+        self.request.term
     }
 
     /// Returns the deadline, until which the owner may rely on the grant: the time of the request, plus the term.
@@ -272,22 +271,18 @@ impl Lease {
 
     /// Returns the occurrence of the run that has the lease; `None` without one.
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
-        self.occurrence
-    }
-
-    pub(crate) fn new(name: MutexName, owner: Owner, token: FencingToken, term: Term, deadline: Moment) -> Self {
-        Self { name, owner, token, term, deadline, occurrence: None, label: None }
+        self.request.occurrence
     }
 
     /// Returns the words for people.
     pub(crate) fn label(&self) -> Option<&Label> {
-        self.label.as_deref()
+        self.request.label.as_deref()
     }
 
     /// Returns the text that a store keeps for people.
     #[cfg(feature = "sql")]
-    pub(crate) fn holder_text(&self) -> Arc<str> {
-        label::text_of_this_process(self.label())
+    pub(crate) fn holder_text(&self) -> String {
+        self.request.holder_text()
     }
 
     /// Returns this lease after it was extended.

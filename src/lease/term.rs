@@ -1,7 +1,5 @@
 //! The term of a lease, and whether the lease is renewed.
 
-use std::fmt;
-use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::base::error::debug_as_display;
@@ -19,27 +17,19 @@ use crate::time::clock::shown::ExactDuration;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Term(
-    /// In nanoseconds.
-    NonZeroU64,
-);
-
-const fn term(length: Duration) -> Term {
-    let (seconds, nanos) = (length.as_secs(), length.subsec_nanos() as u64);
-    Term(NonZeroU64::new(seconds * 1_000_000_000 + nanos).expect("no term is zero"))
-}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Term(Duration);
 
 impl Term {
     /// The shortest term: the finest grain that every store keeps.
-    pub const MIN: Self = term(Duration::from_millis(1));
+    pub const MIN: Self = Self(Duration::from_millis(1));
 
     /// The longest term: ten years, so that no sum with a clock can overflow.
-    pub const MAX: Self = term(Duration::from_secs(3650 * 24 * 60 * 60));
+    pub const MAX: Self = Self(Duration::from_secs(3650 * 24 * 60 * 60));
 
     /// The default term of a lease that is renewed: 60 seconds. After a crash of its process an event is blocked for its term at
     /// most.
-    pub const DEFAULT: Self = term(Duration::from_secs(60));
+    pub const DEFAULT: Self = Self(Duration::from_secs(60));
 
     /// Makes the term of this length.
     ///
@@ -56,7 +46,7 @@ impl Term {
     /// ```
     pub fn new(length: Duration) -> Result<Self, InvalidTerm> {
         if (Self::MIN.get()..=Self::MAX.get()).contains(&length) {
-            Ok(term(length))
+            Ok(Self(length))
         } else {
             Err(InvalidTerm { length })
         }
@@ -64,13 +54,7 @@ impl Term {
 
     /// Returns the length.
     pub const fn get(self) -> Duration {
-        Duration::from_nanos(self.0.get())
-    }
-}
-
-impl fmt::Debug for Term {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Term").field(&self.get()).finish()
+        self.0
     }
 }
 

@@ -186,8 +186,7 @@ fn accept_grant(
 #[inline]
 pub(crate) fn begin_run(planned: &PlannedRun<'_>, grant: Option<Grant>, now: Moment) -> AdmittedRun {
     let at_least = planned.event.protection.lease.and_then(|terms| terms.at_least);
-    let stopping = planned.event.work.stopping();
-    let mut held = HeldLease::new(planned.clock.clone(), grant, now, at_least, stopping);
+    let mut held = HeldLease::new(planned.clock.clone(), grant, now, at_least, planned.event.stopping);
     if planned.event.protection.is_replaceable() {
         held.by = HeldBy::ReplaceableRun;
     }

@@ -168,7 +168,7 @@ impl Schedule {
         let event = registry.index_of(name)?;
         let Definition { timetable, protection, claim_window, .. } = &*registry.events[event];
         let window =
-            protection.claim.as_ref().and_then(|_| TimeDelta::from_std(claim_window.0).ok()).unwrap_or_default();
+            protection.claim.as_ref().and_then(|_| TimeDelta::from_std(*claim_window).ok()).unwrap_or_default();
         let Some(due) = self.last_due_within(name, now, window)? else { return Ok(None) };
         let tick = timetable.tick(now, due);
         let context = TickContext::new(self, &registry, StartedBy::Timetable);
@@ -183,8 +183,8 @@ impl Schedule {
         let registry = self.registry();
         let Ok(event) = registry.index_of(name) else { return Ok(false) };
         let zone = &registry.events[event].timetable.zone;
-        let first = zone.first_showing(now);
-        let Some(due) = first.and_then(|first| self.last_due(name, first).ok().flatten()) else { return Ok(false) };
+        let first = zone.first_showing(zone.at(now).naive_local());
+        let Some(due) = self.last_due(name, first).ok().flatten().filter(|_| first < now) else { return Ok(false) };
         let context = TickContext::new(self, &registry, StartedBy::Timetable);
         let planned = PlannedRun::new(event, registry.events[event].timetable.tick(now, due), &context);
         planned.claim_name().map_or(Ok(false), |claim| planned.store.mutex.exists(&claim))

@@ -34,7 +34,7 @@ use connection::Connection;
 /// | `lease/reports` | the lease of `reports` |
 /// | `claim/reports/reports/2026-03-01T02:30:00Z` | who ran this occurrence of the event `reports` |
 /// | `claim/warehouse/import/2026-03-01T02:30:00Z` | the same for `import`, whose mutex is called `warehouse` |
-/// | `permit/reports/reports/day@2026-03-01T00:00:00+01:00` | who ran it in this [period](crate::Period) |
+/// | `permit/reports/reports/day@2026-03-01` | who ran it in this [period](crate::Period) |
 /// | `mark/reports/reports/seen…` | since when an event is known that [catches up](crate::Event::catch_up) |
 /// | `mark/shop/shop/paused` | that a schedule is [paused](crate::Schedule::pause) |
 ///

@@ -65,7 +65,7 @@ use engine::RedisEngine;
 /// | `{soloist}:lease/reports` | the holder of the lease of `reports` | with the lease |
 /// | `{soloist}:claim/reports/reports/2026-03-01T02:30:00Z` | the run that took this occurrence of `reports` | with the claim |
 /// | `{soloist}:claim/reports/weekly/2026-03-01T02:30:00Z` | an occurrence of `weekly`, which shares this mutex | with the claim |
-/// | `{soloist}:permit/reports/reports/day@2026-03-01T00:00:00+01:00` | the run that took this period | with the claim |
+/// | `{soloist}:permit/reports/reports/day@2026-03-01` | the run that took this period | with the claim |
 /// | `{soloist}:mark/reports/reports/seen…`, `{soloist}:mark/shop/shop/paused` | since when an event is known that [catches up](crate::Event::catch_up); that a schedule is [paused](crate::Schedule::pause) | when it ends |
 /// | `{soloist}:runs/reports` | the [log of its runs](crate::Schedule::with_run_log): a hash with a line for each run that is kept | never |
 /// | `{soloist}:token` | the last fencing token | 30 days after it |

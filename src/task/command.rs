@@ -9,11 +9,8 @@ use std::process::{self, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
 
-use chrono::SecondsFormat;
-
-pub(crate) mod stopping;
+mod stopping;
 
 use super::orphan_policy::{EVENT, OrphanPolicy};
 use super::output::{Listener, Output, because};
@@ -27,6 +24,7 @@ use super::run::Run;
 use crate::base::{escape::Quoted, threads};
 use crate::outcome::cancel::{CancelReason, Cancelled};
 use crate::outcome::{command_exit::CommandExit, fault::Fault};
+use crate::time::clock::shown::Rfc3339;
 
 /// A command: a program or a line for the shell, and its options.
 #[derive(Debug)]
@@ -37,8 +35,6 @@ pub(crate) struct Command {
     pub(crate) directory: Option<PathBuf>,
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) output: Option<Output>,
-    /// The time between the request to stop and the kill.
-    pub(crate) grace: Duration,
     /// Whether the command takes the place of this process: it gets the standard input, the terminal and the signals.
     pub(crate) in_place: bool,
 }
@@ -47,28 +43,9 @@ pub(crate) struct Command {
 const OURS: [&str; 6] =
     [EVENT, "SOLOIST_OCCURRENCE", "SOLOIST_ATTEMPT", "SOLOIST_OWNER", "SOLOIST_TOKEN", "SOLOIST_SLOT"];
 
-/// The default grace of a command.
-pub(crate) const USUAL_GRACE: Duration = Duration::from_secs(5);
-
-/// The longest grace. A task is cancelled so long before the deadline of its lease.
-pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(60 * 60);
-
 impl Command {
     pub(crate) fn new(program: OsString, arguments: Option<Vec<OsString>>) -> Self {
-        Self {
-            program,
-            arguments,
-            directory: None,
-            environment: Vec::new(),
-            output: None,
-            grace: USUAL_GRACE,
-            in_place: false,
-        }
-    }
-
-    /// Returns how long before the lease's deadline the command is asked to stop.
-    pub(crate) fn stopping(&self) -> Duration {
-        self.grace + stopping::KILLING_TAKES
+        Self { program, arguments, directory: None, environment: Vec::new(), output: None, in_place: false }
     }
 
     /// Checks the command, and returns the reason if it can't be run.
@@ -128,7 +105,7 @@ impl Command {
             let (listener, file) = output.connect(&mut command, scope).map_err(Fault::not_started)?;
             #[cfg(all(unix, feature = "cli"))]
             let terminal = self.in_place.then(Terminal::of_this_process).flatten();
-            let group = Processes::start(command, orphan, self.grace);
+            let group = Processes::start(command, orphan, run.grace());
             let mut group = group.map_err(|error| Fault::not_started(self.not_started(&error)))?;
             #[cfg(all(unix, feature = "cli"))]
             let _shared = terminal.map(|terminal| terminal.share(scope, group.leader(), run.held()));
@@ -139,7 +116,7 @@ impl Command {
                 held.change(|| has_come.store(true, Ordering::Release));
             };
             end.is_told = threads::start_in(scope, "soloist-command", wait).is_ok();
-            let stopped = stopping::wait_for_end(&mut group, run.held(), &end, self.grace, self.in_place);
+            let stopped = stopping::wait_for_end(&mut group, run.held(), &end, run.grace(), self.in_place);
             let status = group.end();
             let output = listener.map(Listener::heard).or_else(|| file.as_ref()?.tail());
             let file = file.map(|file| file.path);
@@ -168,7 +145,7 @@ impl Command {
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         let values = [
             Some(run.name().to_owned()),
-            Some(run.occurrence().to_rfc3339_opts(SecondsFormat::AutoSi, true)),
+            Some(Rfc3339(run.occurrence()).to_string()),
             Some(run.attempt().to_string()),
             run.held().owner().map(|owner| owner.to_string()),
             run.fencing_token().map(|token| token.to_string()),

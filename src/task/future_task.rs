@@ -4,9 +4,8 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use super::run::Run;
+use super::run::{ENDING_TAKES, Run};
 use super::task_result::TaskResult;
 use crate::base::catch_panic::contain;
 use crate::base::error::BoxError;
@@ -15,9 +14,6 @@ use crate::observe::tell::trace::TraceSpan;
 use crate::outcome::cancel::Cancelled;
 use crate::outcome::fault::{Fault, TaskDropped};
 use crate::time::clock::moment::Moment;
-
-/// The time before the lease's deadline at which a future is dropped, for any grace. A poll that has begun has this time to end.
-pub(crate) const DROPPING_TAKES: Duration = Duration::from_secs(1);
 
 /// The future of a task.
 pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = TaskResult> + Send>>;
@@ -43,25 +39,18 @@ impl Runtime {
 /// A task that is a future.
 pub(crate) struct FutureTask {
     begin: Box<dyn Fn(Run) -> TaskFuture + Send + Sync>,
-    /// How long the task may continue after it was cancelled.
-    pub(crate) grace: Duration,
     /// `None` until the event is added to a schedule.
     pub(crate) runtime: Option<Runtime>,
 }
 
 impl FutureTask {
     #[cfg(any(feature = "tokio", test))]
-    pub(crate) fn new(begin: impl Fn(Run) -> TaskFuture + Send + Sync + 'static, grace: Duration) -> Self {
-        Self { begin: Box::new(begin), grace, runtime: None }
+    pub(crate) fn new(begin: impl Fn(Run) -> TaskFuture + Send + Sync + 'static) -> Self {
+        Self { begin: Box::new(begin), runtime: None }
     }
 
     pub(crate) fn is_driven_by(&self, runtime: RuntimeId) -> bool {
         self.runtime.as_ref().is_some_and(|of_this| of_this.id == runtime)
-    }
-
-    /// Returns how long before the lease's deadline the task is cancelled.
-    pub(crate) fn stopping(&self) -> Duration {
-        self.grace + DROPPING_TAKES
     }
 
     /// Makes the task of this run, which has not started yet.
@@ -70,7 +59,6 @@ impl FutureTask {
         let [was_polled, is_notified] = [(); 2].map(|()| AtomicBool::new(false));
         let control = TaskControl {
             run: run.clone(),
-            grace: self.grace,
             phase: AtomicU8::new(WAITING),
             revoked: AtomicU64::new(Moment::NEVER.to_bits()),
             was_polled,
@@ -119,7 +107,6 @@ type OnEnd = Box<dyn FnOnce(TaskEnd) + Send>;
 /// The state that a started future shares with the thread that waits for its end.
 pub(crate) struct TaskControl {
     run: Run,
-    grace: Duration,
     phase: AtomicU8,
     /// The time since when the runtime should drop the future.
     revoked: AtomicU64,
@@ -155,7 +142,7 @@ impl TaskControl {
         }
         // A future that is being polled reads the clock after the poll.
         let is_polled = self.phase.load(Ordering::Acquire) == POLLED;
-        let left_at = Moment::from_bits(self.revoked.load(Ordering::Relaxed)).plus(DROPPING_TAKES);
+        let left_at = Moment::from_bits(self.revoked.load(Ordering::Relaxed)).plus(ENDING_TAKES);
         if now < left_at || is_polled {
             return if is_polled { Moment::NEVER } else { left_at };
         }
@@ -170,7 +157,7 @@ impl TaskControl {
 
     /// Returns the latest end of the task, if it is cancelled.
     fn over_at(&self, now: Moment) -> Option<Moment> {
-        self.run.held().over_at(now, self.grace, DROPPING_TAKES)
+        self.run.held().over_at(now, self.run.grace(), ENDING_TAKES)
     }
 
     fn is_over(&self) -> bool {
@@ -274,6 +261,7 @@ mod tests {
     use std::future::poll_fn;
     use std::sync::atomic::AtomicUsize;
     use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
 
     use chrono::DateTime;
 
@@ -301,11 +289,11 @@ mod tests {
             }))
         };
         let (spawned, future) = channel();
-        let mut task = FutureTask::new(never_ending, Duration::from_secs(5));
+        let mut task = FutureTask::new(never_ending);
         let spawn = move |future| spawned.send(future).expect("the receiver is there");
         task.runtime = Some(Runtime::new(RuntimeId(1), spawn));
         let began = clock.moment();
-        let held = HeldLease::new(clock, Some(Grant::of(lease)), began, None, task.stopping());
+        let held = HeldLease::new(clock, Some(Grant::of(lease)), began, None, Duration::from_secs(5) + ENDING_TAKES);
         let id = RunId { event: "reports".into(), occurrence: DateTime::UNIX_EPOCH, is_backfill: false };
         let run = Run::new(id, Duration::ZERO, held);
         let (ended, end) = channel();

@@ -34,6 +34,15 @@ pub struct Run {
     held: Arc<HeldLease>,
 }
 
+/// The time that is reserved for the end of a task whose grace is over: of a killed command, or of a future's last poll.
+pub(crate) const ENDING_TAKES: Duration = Duration::from_secs(1);
+
+/// The default grace, the time from the cancellation of a task to its end by force.
+pub(crate) const USUAL_GRACE: Duration = Duration::from_secs(5);
+
+/// The longest grace. A task is cancelled so long before the deadline of its lease.
+pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(60 * 60);
+
 impl Run {
     #[inline]
     pub(crate) fn new(id: RunId, lateness: Duration, held: HeldLease) -> Self {
@@ -53,6 +62,11 @@ impl Run {
     #[inline]
     pub(crate) fn held(&self) -> &Arc<HeldLease> {
         &self.held
+    }
+
+    /// Returns how long after its cancellation the task is ended by force.
+    pub(crate) fn grace(&self) -> Duration {
+        self.held.stopping().saturating_sub(ENDING_TAKES)
     }
 
     /// Reports a step of the run.

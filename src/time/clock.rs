@@ -76,7 +76,8 @@ impl Clock {
 
     /// Returns the time of the wall clock at a past moment, by its present setting.
     pub(crate) fn wall_at(&self, moment: Moment) -> DateTime<Utc> {
-        wall_minus(self.now(), self.moment().since(moment))
+        let ago = TimeDelta::from_std(self.moment().since(moment)).unwrap_or(TimeDelta::MAX);
+        self.now().checked_sub_signed(ago).unwrap_or(DateTime::<Utc>::MIN_UTC)
     }
 
     /// Returns whether a test moves the clock.
@@ -94,8 +95,7 @@ impl Clock {
 
     /// Registers a thread that may wait here for moments of this clock.
     pub(crate) fn waiting<W: Wake + 'static>(&self, here: &Arc<W>) -> Waiting {
-        let take_place = |time: &Arc<ManualTime>| (Arc::clone(time), time.take_place(Arc::clone(here) as _));
-        let place = self.0.as_ref().map(take_place);
+        let place = self.0.as_ref().map_or(0, |time| time.take_place(Arc::clone(here) as _));
         Waiting { clock: self.clone(), place }
     }
 
@@ -103,7 +103,7 @@ impl Clock {
     /// moment of the request.
     #[inline]
     pub(crate) fn stand_still(&self) -> Waiting {
-        let place = self.0.as_ref().map(|time| (Arc::clone(time), time.take_turn()));
+        let place = self.0.as_ref().map_or(0, |time| time.take_turn());
         Waiting { clock: self.clone(), place }
     }
 }
@@ -130,14 +130,14 @@ impl From<ManualClock> for Clock {
 #[must_use = "time may move on without whoever drops it"]
 pub(crate) struct Waiting {
     clock: Clock,
-    /// Its place among all that wait for the clock of a test.
-    place: Option<(Arc<ManualTime>, u64)>,
+    /// The number of its place among all that wait for the clock of a test.
+    place: u64,
 }
 
 impl Waiting {
     /// Waits on the machine's clock, which no test moves.
     pub(crate) fn on_the_machine() -> Self {
-        Self { clock: Clock::system(), place: None }
+        Self { clock: Clock::system(), place: 0 }
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -152,17 +152,17 @@ impl Waiting {
 
     /// Returns how long a thread may sleep that would rather notice a suspend later than wake up for nothing.
     pub(crate) fn sleep_until(&self, until: Moment) -> Duration {
-        match &self.place {
+        match &self.clock.0 {
             None => until.since(self.clock.moment()),
-            Some((time, place)) if time.sleeps(*place, until) => Duration::MAX,
+            Some(time) if time.sleeps(self.place, until) => Duration::MAX,
             Some(_) => Duration::ZERO,
         }
     }
 
     /// Notes that the thread was given something to do: it has its turn before time moves on.
     pub(crate) fn is_needed(&self) {
-        if let Some((time, place)) = &self.place {
-            time.is_needed(*place);
+        if let Some(time) = &self.clock.0 {
+            time.is_needed(self.place);
         }
     }
 }
@@ -170,8 +170,8 @@ impl Waiting {
 impl Drop for Waiting {
     #[inline]
     fn drop(&mut self) {
-        if let Some((time, place)) = &self.place {
-            time.leave_place(*place);
+        if let Some(time) = &self.clock.0 {
+            time.leave_place(self.place);
         }
     }
 }
@@ -208,12 +208,6 @@ pub(crate) fn instant_of(second: i64) -> DateTime<Utc> {
 pub(crate) fn wall_plus(instant: DateTime<Utc>, later: Duration) -> DateTime<Utc> {
     let later = TimeDelta::from_std(later).unwrap_or(TimeDelta::MAX);
     instant.checked_add_signed(later).unwrap_or(DateTime::<Utc>::MAX_UTC)
-}
-
-/// `instant` minus `earlier`, kept within what can be written down.
-fn wall_minus(instant: DateTime<Utc>, earlier: Duration) -> DateTime<Utc> {
-    let earlier = TimeDelta::from_std(earlier).unwrap_or(TimeDelta::MAX);
-    instant.checked_sub_signed(earlier).unwrap_or(DateTime::<Utc>::MIN_UTC)
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

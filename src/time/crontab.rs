@@ -67,11 +67,8 @@ use field_set::{Field, FieldSet, InField};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Crontab {
-    minute: u64,
-    hour: u32,
-    day_of_month: u128,
-    month: u16,
-    day_of_week: u64,
+    /// The numbers of each field, in the order of [`Field::ALL`].
+    bits: [u128; Field::ALL.len()],
     /// Which fields start with a star.
     stars: u8,
 }
@@ -79,11 +76,13 @@ pub struct Crontab {
 impl Crontab {
     /// `* * * * *`
     pub(crate) const EVERY_MINUTE: Self = Self {
-        minute: 0xfff_ffff_ffff_ffff,
-        hour: 0xff_ffff,
-        day_of_month: FieldSet::range(1, 31).bits,
-        month: 0x1ffe,
-        day_of_week: 0x7f,
+        bits: [
+            FieldSet::range(0, 59).bits,
+            FieldSet::range(0, 23).bits,
+            FieldSet::range(1, 31).bits,
+            FieldSet::range(1, 12).bits,
+            FieldSet::range(0, 6).bits,
+        ],
         stars: 0b1_0111,
     };
 
@@ -95,14 +94,11 @@ impl Crontab {
             last: civil.num_days_in_month().into(),
             day_of_week: civil.weekday().num_days_from_sunday(),
         };
-        Self { minute: 1 << civil.minute(), hour: 1 << civil.hour(), ..Self::naming_date(date, 1 << civil.month()) }
+        Self::naming_minute(1 << civil.minute(), 1 << civil.hour(), 1 << civil.month(), date)
     }
 
-    /// Returns the first minute of a date in one of these months.
-    #[expect(clippy::cast_possible_truncation, reason = "no day of the week has a bit beyond its width")]
-    const fn naming_date(date: Date, month: u16) -> Self {
-        let (day_of_month, day_of_week) = (date.days_of_month(), date.days_of_week() as u64);
-        Self { minute: 1, hour: 1, day_of_month, month, day_of_week, stars: 0 }
+    const fn naming_minute(minute: u128, hour: u128, month: u128, date: Date) -> Self {
+        Self { bits: [minute, hour, date.days_of_month(), month, date.days_of_week()], stars: 0 }
     }
 
     /// Returns whether it is due in the minute of `civil`, a time as a clock on the wall shows it.
@@ -127,69 +123,61 @@ impl Crontab {
     /// Returns whether it is due at the civil time that `now` names.
     #[inline]
     pub(crate) fn due(&self, now: &Self) -> bool {
-        self.minute & now.minute != 0 && self.hour & now.hour != 0 && self.meets_date(now)
+        self.meets(Field::Minute, now) && self.meets(Field::Hour, now) && self.meets_date(now)
     }
 
     /// Returns the minutes of the hour, each a bit. They alone rule out most events of a tick.
+    #[expect(clippy::cast_possible_truncation, reason = "an hour has 60 minutes")]
     #[inline]
     pub(crate) fn minute(&self) -> u64 {
-        self.minute
+        self.bits[Field::Minute as usize] as u64
+    }
+
+    #[inline]
+    fn meets(&self, field: Field, now: &Self) -> bool {
+        self.bits[field as usize] & now.bits[field as usize] != 0
     }
 
     /// Returns whether month and days match.
     #[inline]
     pub(crate) fn meets_date(&self, now: &Self) -> bool {
-        let day_of_month = self.day_of_month & now.day_of_month != 0;
-        let day_of_week = self.day_of_week & now.day_of_week != 0;
-        let day = if self.days_must_both_match() { day_of_month && day_of_week } else { day_of_month || day_of_week };
-        day && self.month & now.month != 0
+        let [of_month, of_week] = [Field::DayOfMonth, Field::DayOfWeek].map(|field| self.meets(field, now));
+        let day = if self.days_must_both_match() { of_month && of_week } else { of_month || of_week };
+        day && self.meets(Field::Month, now)
     }
 
     /// Writes one field anew and leaves the others as they are.
-    #[expect(clippy::cast_possible_truncation, reason = "no number of a field has a bit beyond its width")]
     pub(crate) fn set(&mut self, field: Field, set: FieldSet) {
         // How a month is spelt makes no difference to anything, and equal values should be equal.
         let star = set.star && field != Field::Month;
         self.stars = self.stars & !(1 << field as u8) | u8::from(star) << field as u8;
-        match field {
-            Field::Minute => self.minute = set.bits as u64,
-            Field::Hour => self.hour = set.bits as u32,
-            Field::DayOfMonth => self.day_of_month = set.bits,
-            Field::Month => self.month = set.bits as u16,
-            Field::DayOfWeek => self.day_of_week = set.bits as u64,
-        }
+        self.bits[field as usize] = set.bits;
     }
 
     pub(crate) fn get(&self, field: Field) -> FieldSet {
-        let bits = match field {
-            Field::Minute => self.minute.into(),
-            Field::Hour => self.hour.into(),
-            Field::DayOfMonth => self.day_of_month,
-            Field::Month => self.month.into(),
-            Field::DayOfWeek => self.day_of_week.into(),
-        };
-        FieldSet { bits, star: self.stars >> field as u8 & 1 != 0 }
+        FieldSet { bits: self.bits[field as usize], star: self.stars >> field as u8 & 1 != 0 }
     }
 
     /// Returns whether any date meets it. Each date falls on each day of the week sooner or later, and so does the 29th of February.
     pub(crate) fn comes(&self) -> bool {
-        const MONTHS_OF_31_DAYS: u16 = 0b1_0101_1010_1010;
-        const MONTHS_OF_30_DAYS: u16 = 0b1010_0101_0000;
-        const FEBRUARY: u16 = 0b100;
+        const MONTHS_OF_31_DAYS: u128 = 0b1_0101_1010_1010;
+        const MONTHS_OF_30_DAYS: u128 = 0b1010_0101_0000;
+        const FEBRUARY: u128 = 0b100;
 
         let months = [(31, MONTHS_OF_31_DAYS), (30, MONTHS_OF_30_DAYS), (29, FEBRUARY), (28, FEBRUARY)];
-        let months = months.into_iter().filter(|(_, months)| self.month & months != 0);
+        let months = months.into_iter().filter(|(_, months)| self.get(Field::Month).bits & months != 0);
         let mut dates = months.flat_map(|(last, months)| {
             let days = (1..=last).flat_map(|day| (0..7).map(move |day_of_week| (day, day_of_week)));
-            days.map(move |(day, day_of_week)| Self::naming_date(Date { day, last, day_of_week }, months))
+            days.map(move |(day, day_of_week)| Self::naming_minute(1, 1, months, Date { day, last, day_of_week }))
         });
         dates.any(|date| self.meets_date(&date))
     }
 
     /// Returns whether any of its days of the month comes in any of its months, on any day of the week.
     pub(crate) fn day_of_month_comes(&self) -> bool {
-        let Self { day_of_week, stars, .. } = Self::EVERY_MINUTE;
-        Self { day_of_week, stars, ..*self }.comes()
+        let mut on_any = *self;
+        on_any.set(Field::DayOfWeek, FieldSet::every(Field::DayOfWeek));
+        on_any.comes()
     }
 
     /// Returns whether it names times of the day, as `30 2 * * *` does, and not a stretch of real time, as `*/10 * * * *` and

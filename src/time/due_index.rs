@@ -1,120 +1,81 @@
 //! Which events are due at an instant, and when the next one is: the timetables of a schedule, side by side in memory.
 
+use std::ops::RangeInclusive;
 use std::slice;
-use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use super::clock::instant_of;
 use super::tick::Tick;
 use super::timetable::Timetable;
-use super::zone::{Zone, changes::Change};
+use super::zone::Zone;
 use crate::time::timetable::civil_times::{CivilMinute, CivilTimes};
-use crate::time::timetable::occurrences::{Occurrences, Seconds, is_repeated};
-use crate::time::timetable::{interval::Interval, jitter::Jitter, span::Span};
+use crate::time::timetable::occurrences::{Occurrences, Seconds};
+use crate::time::timetable::{jitter::Jitter, span::Span};
 
 /// The timetables of a schedule's events, by the index of the event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DueIndex {
     groups: Vec<Group>,
-    intervals: Intervals,
-    jittered: JitteredEvents,
-    /// The events with windows, a span, an interval or a jitter: their next occurrences are searched one by one.
-    one_by_one: Vec<usize>,
+    singles: Vec<SingleEvent>,
 }
 
-/// The events that are due at their seconds of minutes and whose timetables are read alike: what depends on the zone is worked
-/// out once for all of them.
+/// The events that are due at minutes of a crontab and whose timetables are read alike: what depends on the zone is worked out once
+/// for all of them.
 #[derive(Clone, Debug)]
 struct Group {
-    key: GroupKey,
+    zone: Zone,
+    /// Whether each of their times of the day comes once, also if the clocks leave it out or repeat it.
+    once: bool,
     /// The minutes of the hour of each of `times`, apart from them: most events are not due, and these tell.
     minutes: Vec<u64>,
     times: Vec<CivilTimes>,
-    spans: Vec<Span>,
     /// The event that each of `times` belongs to.
     events: Vec<usize>,
 }
 
-/// The properties that the events of a group share.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct GroupKey {
-    zone: Zone,
-    /// Whether each of their times of the day comes once, also if the clocks leave it out or repeat it.
-    once: bool,
-    seconds: Seconds,
-    /// Whether the next occurrence is searched one by one.
-    one_by_one: bool,
-}
-
-/// The events that are due at instants of an interval.
-#[derive(Clone, Debug, Default)]
-struct Intervals {
-    intervals: Vec<Interval>,
-    /// The event of each of `intervals`, and its timetable.
-    events: Vec<(usize, Timetable)>,
-}
-
-/// The events that start some time after their occurrences.
-#[derive(Clone, Debug, Default)]
-struct JitteredEvents(Vec<JitteredEvent>);
-
+/// An event with windows, a span, seconds, an interval or a jitter: its occurrences are searched apart from those of other events.
 #[derive(Clone, Debug)]
-struct JitteredEvent {
+struct SingleEvent {
     event: usize,
     timetable: Timetable,
-    /// Whether it may be due several times in a minute.
+    /// Whether ticks at the start of each minute would miss some of its starts.
     has_seconds: bool,
+    /// For how many seconds before a first tick an event with seconds starts in it.
+    looks_back: i64,
 }
 
 impl DueIndex {
     pub(crate) fn push(&mut self, event: usize, timetable: &Timetable, has_windows: bool) {
-        let has_jitter = timetable.jitter != Jitter::NONE;
-        let one_by_one = has_windows || has_jitter || timetable.interval.is_some() || timetable.span != Span::ALWAYS;
-        self.one_by_one.extend(one_by_one.then_some(event));
-        if has_jitter {
-            let has_seconds = timetable.period() < Duration::from_secs(60);
-            self.jittered.0.push(JitteredEvent { event, timetable: timetable.clone(), has_seconds });
+        let Timetable { times, seconds, interval, zone, span, jitter, .. } = timetable;
+        let is_plain =
+            *seconds == Seconds::START && interval.is_none() && *span == Span::ALWAYS && *jitter == Jitter::NONE;
+        if has_windows || !is_plain {
+            self.singles.push(SingleEvent::new(event, timetable.clone()));
             return;
         }
-        if let Some(interval) = timetable.interval {
-            self.intervals.intervals.push(interval);
-            self.intervals.events.push((event, timetable.clone()));
-            return;
-        }
-        let key = GroupKey {
-            zone: timetable.zone.clone(),
-            once: timetable.comes_once(),
-            seconds: timetable.seconds,
-            one_by_one,
-        };
-        let at = self.groups.iter().position(|group| group.key == key).unwrap_or_else(|| {
-            self.groups.push(Group {
-                key,
-                minutes: Vec::new(),
-                times: Vec::new(),
-                spans: Vec::new(),
-                events: Vec::new(),
-            });
+        let once = timetable.comes_once();
+        let at = self.groups.iter().position(|group| group.zone == *zone && group.once == once).unwrap_or_else(|| {
+            let (minutes, times, events) = (Vec::new(), Vec::new(), Vec::new());
+            self.groups.push(Group { zone: zone.clone(), once, minutes, times, events });
             self.groups.len() - 1
         });
         let group = &mut self.groups[at];
-        group.minutes.push(timetable.times.crontab.minute());
-        group.times.push(timetable.times);
-        group.spans.push(timetable.span);
+        group.minutes.push(times.crontab.minute());
+        group.times.push(*times);
         group.events.push(event);
     }
 
-    /// Returns the first occurrence after `after` of any event, except those that are searched one by one, between the years 1970
+    /// Returns the first occurrence after `after` of any event, except those of [`singles`](Self::singles), between the years 1970
     /// and 2100.
-    pub(crate) fn next_of_all(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let groups = self.groups.iter().filter(|group| !group.key.one_by_one);
-        groups.filter_map(|group| group.minutes().at_or_after(after.timestamp() + 1)).min().map(instant_of)
+    pub(crate) fn next_of_groups(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let next = self.groups.iter().filter_map(|group| group.minutes().at_or_after(after.timestamp() + 1));
+        next.min().map(instant_of)
     }
 
     /// Returns the events whose next occurrences are searched one by one.
-    pub(crate) fn one_by_one(&self) -> impl Iterator<Item = usize> {
-        self.one_by_one.iter().copied()
+    pub(crate) fn singles(&self) -> impl Iterator<Item = usize> {
+        self.singles.iter().map(|single| single.event)
     }
 
     /// Returns the events that start in the tick at `now` and not at `since` or before, and the tick as each of them
@@ -125,8 +86,9 @@ impl DueIndex {
         for group in &self.groups {
             group.due(now, since, |event, tick| due.push((event, tick)));
         }
-        self.intervals.due(now, since, |event, tick| due.push((event, tick)));
-        self.jittered.due(now, since, |event, tick| due.push((event, tick)));
+        for single in &self.singles {
+            single.due(now, since, |tick| due.push((single.event, tick)));
+        }
         if due.windows(2).any(|pair| pair[0].0 > pair[1].0) {
             due.sort_by_key(|(event, _)| *event);
         }
@@ -136,81 +98,26 @@ impl DueIndex {
     /// Returns the first instant after `now` at which an event can be due, as far as that can be told without looking further
     /// than to the next minute.
     pub(crate) fn next_look(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let groups = self.groups.iter().map(|group| group.next_look(now));
-        groups.chain(self.intervals.next_look(now)).chain(self.jittered.next_look(now)).min()
+        let groups = self.groups.iter().map(|group| Tick::at(now, &group.zone).next_minute());
+        groups.chain(self.singles.iter().map(|single| single.next_look(now))).min()
     }
 }
 
 impl Group {
     fn minutes(&self) -> Occurrences<'_> {
-        let Self { key: GroupKey { zone, once, seconds, .. }, times, .. } = self;
-        Occurrences { times, zone, once: *once, seconds: *seconds }
+        Occurrences { times: &self.times, zone: &self.zone, once: self.once, seconds: Seconds::START }
     }
 
     fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(usize, Tick)) {
-        if self.key.seconds != Seconds::START {
-            return self.due_at_seconds(now, since, found);
-        }
-        let tick = Tick::at(now, &self.key.zone);
+        let tick = Tick::at(now, &self.zone);
         let minute = tick.occurrence();
         if minute <= since {
             return;
         }
-        let civil = CivilMinute::of(&tick.local());
-        let change = self.minutes().small_change(now.timestamp());
-        if change.is_some_and(|change| is_repeated(minute.timestamp(), change)) {
-            return;
-        }
-        let found = |at: usize| {
-            if self.spans[at].includes(minute.timestamp()) {
-                found(self.events[at], tick);
-            }
-        };
-        let mut found = found;
-        self.each_due(&civil, &mut found);
-        if let Some(change) = change
-            && minute.timestamp() == change.first_new_minute()
-        {
-            self.made_up(change, &civil, &mut found);
-        }
-    }
-
-    /// Calls `found` with the latest occurrence of each event that has one after `since`, up to `now`; without `since`, in the
-    /// minute before `now`.
-    fn due_at_seconds(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(usize, Tick)) {
-        let zone = &self.key.zone;
-        let (second, tick) = (now.timestamp(), Tick::at(now, zone));
-        let is_first = since == DateTime::<Utc>::MIN_UTC;
-        let earliest = if is_first { second - 59 } else { since.timestamp() + 1 };
-        let minutes = [second, second - 60].map(|second| CivilMinute::of(&zone.at(instant_of(second))));
-        // What a change left out may come in a minute that is not among the times.
-        let is_near_change = self.minutes().small_change(second).is_some();
-        let either = minutes[0].minute() | minutes[1].minute();
-        for (at, times) in self.times.iter().enumerate() {
-            let may_be_due = || self.minutes[at] & either != 0 && minutes.iter().any(|minute| times.include(minute));
-            if !is_near_change && !may_be_due() {
-                continue;
-            }
-            let its_own = Occurrences { times: slice::from_ref(times), ..self.minutes() };
-            let latest = its_own.at_or_before(second).filter(|latest| earliest <= *latest);
-            if let Some(latest) = latest.filter(|latest| self.spans[at].includes(*latest)) {
-                found(self.events[at], tick.with_occurrence(instant_of(latest), zone));
-            }
-        }
-    }
-
-    /// Returns the next of its seconds in the minute of `now`, if that minute may be due; else the start of the next minute.
-    fn next_look(&self, now: DateTime<Utc>) -> DateTime<Utc> {
-        let tick = Tick::at(now, &self.key.zone);
-        let start = tick.occurrence().timestamp();
-        let next = self.key.seconds.at_or_after(now.timestamp() + 1 - start);
-        let Some(next) = next else { return tick.next_minute() };
-        let minute = CivilMinute::of(&tick.local());
-        let may_be_due = || self.times.iter().any(|times| times.include(&minute));
-        if self.minutes().small_change(start).is_some() || may_be_due() {
-            instant_of(start + next)
+        if self.minutes().small_change(now.timestamp()).is_some() {
+            self.each_due_near_change(minute.timestamp(), |at| found(self.events[at], tick));
         } else {
-            tick.next_minute()
+            self.each_due(&CivilMinute::of(&tick.local()), |at| found(self.events[at], tick));
         }
     }
 
@@ -234,84 +141,61 @@ impl Group {
         }
     }
 
-    /// Calls `found` with the place of each of `times` that is not due at `now` and was at a time that the clocks left out.
+    /// Does as [`each_due`](Self::each_due) where the clocks were changed a few hours ago: searches each of `times`.
     #[cold]
-    fn made_up(&self, change: Change, now: &CivilMinute, mut found: impl FnMut(usize)) {
-        for (at, times) in self.times.iter().enumerate() {
-            let its_own = Occurrences { times: slice::from_ref(times), ..self.minutes() };
-            if !times.include(now) && its_own.make_up_for(change) {
-                found(at);
-            }
-        }
+    fn each_due_near_change(&self, minute: i64, found: impl FnMut(usize)) {
+        let is_due = |at: &usize| {
+            let its_own = Occurrences { times: slice::from_ref(&self.times[*at]), ..self.minutes() };
+            its_own.at_or_after(minute) == Some(minute)
+        };
+        (0..self.times.len()).filter(is_due).for_each(found);
     }
 }
 
-impl Intervals {
-    /// Calls `found` with the latest instant of each event that has one after `since`, up to `now`; without `since`, in the minute of
-    /// `now`.
-    fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(usize, Tick)) {
-        let second = now.timestamp();
-        let is_first = since == DateTime::<Utc>::MIN_UTC;
-        let minute = Tick::at(now, &Zone::UTC).occurrence().timestamp();
-        for (interval, (event, timetable)) in self.intervals.iter().zip(&self.events) {
-            let earliest = match is_first {
-                true if interval.needs_seconds() => second - 59,
-                true => minute,
-                false => since.timestamp() + 1,
-            };
-            let ago = interval.since_last(second);
-            if ago <= second - earliest && timetable.includes(second - ago) {
-                let (occurrence, zone) = (instant_of(second - ago), &timetable.zone);
-                found(*event, Tick::at(now, zone).with_occurrence(occurrence, zone));
-            }
-        }
+impl SingleEvent {
+    fn new(event: usize, timetable: Timetable) -> Self {
+        let (has_jitter, period) = (timetable.jitter != Jitter::NONE, timetable.period().as_secs().cast_signed());
+        let has_seconds = if has_jitter { period < 60 } else { timetable.needs_seconds() };
+        // Of an interval only the latest instant counts, also if it is no occurrence.
+        let looks_back = if timetable.interval.is_some() && !has_jitter { period.min(60) - 1 } else { 59 };
+        Self { event, timetable, has_seconds, looks_back }
     }
 
-    fn next_look(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let next_minute = Tick::at(now, &Zone::UTC).next_minute();
-        let within = self.intervals.iter().zip(&self.events).filter(|(interval, _)| interval.needs_seconds());
-        let mut next = (!self.events.is_empty()).then_some(next_minute)?.timestamp();
-        for (interval, (_, timetable)) in within {
-            let first = timetable.span.not_before(now.timestamp() + 1);
-            let instant = interval.at_or_after(first);
-            if instant < next && timetable.includes(instant) {
-                next = instant;
-            }
-        }
-        Some(instant_of(next))
-    }
-}
-
-impl JitteredEvents {
-    /// Calls `found` with each occurrence that starts after `since`, up to `now`; of an event that is due more often than every
-    /// minute, with the latest of them.
+    /// Returns the seconds of the starts that belong to the tick at `now`, where the tick before it was at `since`.
     ///
-    /// Without `since`, these are the starts in the minute that ends with the beginning of that of `now`. So ticks that come once in
-    /// each minute, at whichever of its seconds, find each start once.
-    fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(usize, Tick)) {
-        let is_first = since == DateTime::<Utc>::MIN_UTC;
-        let (second, minute) = (now.timestamp(), Tick::at(now, &Zone::UTC).occurrence().timestamp());
-        for JitteredEvent { event, timetable, has_seconds } in &self.0 {
-            let starts = match (is_first, *has_seconds) {
-                (true, true) => second - 59..=second,
-                (true, false) => minute - 59..=minute,
-                (false, _) => since.timestamp() + 1..=second,
-            };
-            let started = timetable.starting_in(starts);
-            let from = if *has_seconds { started.len().saturating_sub(1) } else { 0 };
-            for occurrence in &started[from..] {
-                found(*event, timetable.tick(now, *occurrence));
-            }
+    /// Without `since`, these are the seconds before `now` for an event with seconds, and else the minute of `now`. With a jitter, they are
+    /// the minute that ends with the beginning of that of `now`: so ticks that come once in each minute, at whichever of its seconds,
+    /// find each start once.
+    fn seconds(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> RangeInclusive<i64> {
+        let second = now.timestamp();
+        if since != DateTime::<Utc>::MIN_UTC {
+            return since.timestamp() + 1..=second;
+        }
+        let minute = Tick::at(now, &self.timetable.zone).occurrence().timestamp();
+        match self.timetable.jitter {
+            _ if self.has_seconds => second - self.looks_back..=second,
+            Jitter::NONE => minute..=second,
+            _ => minute - 59..=minute,
         }
     }
 
-    fn next_look(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    /// Calls `found` with the tick of each start; of an event with a jitter all of them, unless it is due more often than every minute,
+    /// and else the latest.
+    fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(Tick)) {
+        let starts = self.timetable.starting_in(self.seconds(now, since));
+        let found = |occurrence| found(self.timetable.tick(now, occurrence));
+        if self.has_seconds || self.timetable.jitter == Jitter::NONE {
+            starts.last().into_iter().for_each(found);
+        } else {
+            starts.for_each(found);
+        }
+    }
+
+    /// Returns the first start after `now`, if it comes before the next minute; else the start of that.
+    fn next_look(&self, now: DateTime<Utc>) -> DateTime<Utc> {
         let next_minute = Tick::at(now, &Zone::UTC).next_minute();
-        let starts = self.0.iter().flat_map(|JitteredEvent { timetable, .. }| {
-            let occurrences = timetable.starting_in(now.timestamp() + 1..=next_minute.timestamp());
-            occurrences.into_iter().map(|occurrence| timetable.start_of(occurrence)).chain([next_minute])
-        });
-        starts.min()
+        let next = self.timetable.starting_in(now.timestamp() + 1..=next_minute.timestamp()).next();
+        next.map_or(next_minute, |occurrence| self.timetable.start_of(occurrence))
     }
 }
 
@@ -373,7 +257,7 @@ mod tests {
             let timetables: Vec<Timetable> = (0..20).map(timetable).collect();
             // Around the change of Berlin's clocks on 2026-03-29.
             let after = DateTime::from_timestamp(1_774_746_000 + random.i64(-86_400..86_400), 0).unwrap();
-            let next = DueIndex::of(&timetables).next_of_all(after);
+            let next = DueIndex::of(&timetables).next_of_groups(after);
             assert_eq!(next, timetables.iter().filter_map(|timetable| timetable.next(after)).min(), "after {after}");
         }
     }

@@ -1,7 +1,392 @@
-//! When an event is due, as its methods say it one by one: fields of a crontab, seconds, or a whole expression.
-//!
-//! No field is set twice, so that the order of the methods makes no difference.
+//! The settings that say when an event is due, as its methods make them one by one: fields of a crontab, an interval, or a whole
+//! expression; and whether they make a timetable. No field is set twice, so that the order of the methods makes no difference.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use chrono::{DateTime, NaiveDate, Timelike, Utc};
+
+use crate::time::clock::instant_of;
+use crate::time::clock::shown::{ExactDuration, Rfc3339};
+use crate::time::crontab::field_set::{Field, FieldSet, InField};
+use crate::time::timetable::civil_times::{CivilTimes, Cycle};
+use crate::time::timetable::occurrences::Seconds;
+use crate::time::timetable::windows::time_of_day;
+use crate::time::timetable::{clock_change::ClockChange, interval::Interval, jitter::Jitter, span::Span};
+use crate::time::{crontab::Crontab, timetable::Timetable, zone::Zone};
 
 pub(crate) mod one_or_more;
-pub(crate) mod timetable_spec;
-pub(crate) mod time_of_day;
+
+/// The settings that say when an event is due: an expression, or fields that were set one by one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TimetableSpec {
+    /// With its text, for messages.
+    expression: Option<(Expression, String)>,
+    /// Fields of a crontab that were set one by one. All others are `*`.
+    fields: [Option<FieldSet>; Field::ALL.len()],
+    /// What holds unless the field is set, such as midnight.
+    defaults: [Option<FieldSet>; Field::ALL.len()],
+    cycle: Option<Cycle>,
+    /// The interval. It leaves nothing shorter than itself to other words: with an hour, none may say the minutes.
+    pub(crate) every: Option<Duration>,
+    pub(crate) anchor: Option<DateTime<Utc>>,
+    /// The one occurrence, beside which no word says more.
+    pub(crate) at: Option<DateTime<Utc>>,
+    pub(crate) from: Option<DateTime<Utc>>,
+    pub(crate) until: Option<DateTime<Utc>>,
+}
+
+/// A complete timetable in one argument: five fields, or those of a schedule with seconds and years.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Expression {
+    times: CivilTimes,
+    seconds: Seconds,
+}
+
+impl From<Crontab> for Expression {
+    fn from(crontab: Crontab) -> Self {
+        Self { times: CivilTimes::of(crontab), seconds: Seconds::START }
+    }
+}
+
+/// Takes the sets, because the text makes no difference to them. The days must both match.
+#[cfg(feature = "cron")]
+impl TryFrom<&cron::Schedule> for Expression {
+    type Error = String;
+
+    fn try_from(schedule: &cron::Schedule) -> Result<Self, String> {
+        use cron::TimeUnitSpec;
+
+        fn numbers(unit: &impl TimeUnitSpec) -> Vec<u32> {
+            unit.iter().collect()
+        }
+        let from_sunday = numbers(schedule.days_of_week()).into_iter().map(|day| day - 1).collect();
+        let sets = [
+            numbers(schedule.minutes()),
+            numbers(schedule.hours()),
+            numbers(schedule.days_of_month()),
+            numbers(schedule.months()),
+            from_sunday,
+        ];
+        let mut crontab = Crontab::EVERY_MINUTE;
+        for (field, numbers) in Field::ALL.into_iter().zip(sets) {
+            let bits = numbers.into_iter().fold(0, |bits, number| bits | 1 << number);
+            let is_day = matches!(field, Field::DayOfMonth | Field::DayOfWeek);
+            crontab.set(field, FieldSet { bits, star: is_day || bits == FieldSet::every(field).bits });
+        }
+        let never = || format!("`on({schedule})` is never due: no month of it has one of its days of the month");
+        let seconds = Seconds::new(numbers(schedule.seconds())).filter(|_| crontab.comes()).ok_or_else(never)?;
+        let years = numbers(schedule.years()).into_iter().collect();
+        Ok(Self { times: CivilTimes { years, ..CivilTimes::of(crontab) }, seconds })
+    }
+}
+
+/// The intervals that `every` takes: a second to ten years.
+const INTERVALS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_650 * 24 * 60 * 60);
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl TimetableSpec {
+    /// Sets all of it. `text` is for messages: expressions whose sets are equal are one.
+    pub(crate) fn set_expression(&mut self, expression: impl Into<Expression>, text: String) -> Result<(), String> {
+        let expression = expression.into();
+        match &self.expression {
+            Some((before, text_before)) if *before != expression => {
+                Err(format!("two crontabs say when it is due, `{text_before}` and `{text}`: leave one of them out"))
+            }
+            _ => {
+                self.expression = Some((expression, text));
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the timetable in this zone, which has an occurrence. `None`: nothing was said.
+    pub(crate) fn timetable(&self, zone: &Zone, clock_change: ClockChange) -> Result<Option<Timetable>, String> {
+        let expression = match &self.expression {
+            Some((_, text)) if self.has_words() => {
+                return Err(format!(
+                    "both the crontab `{text}` and other methods, such as `daily()`, say when it is due: say all of it in \
+                     one of the two ways"
+                ));
+            }
+            Some((expression, _)) => *expression,
+            None if self.has_words() => self.crontab_of_words()?.into(),
+            None => return Ok(None),
+        };
+        let (Expression { times, seconds }, span) = (expression, self.span()?);
+        let times = CivilTimes { cycle: self.cycle.unwrap_or(Cycle::EVERY_DAY), ..times };
+        let (interval, zone, jitter) = (self.interval()?, zone.clone(), Jitter::NONE);
+        let timetable = Timetable { times, seconds, interval, zone, clock_change, span, jitter };
+        if timetable.next(DateTime::<Utc>::MIN_UTC).is_none() {
+            return Err(format!(
+                "it says `{}`, which is never due between the years 1970 and 2100: leave one part of it out, or change it",
+                timetable.in_words()
+            ));
+        }
+        Ok(Some(timetable))
+    }
+
+    fn span(&self) -> Result<Span, String> {
+        if let Some(at) = self.at {
+            return Ok(Span::second(at.timestamp()));
+        }
+        match (self.from, self.until) {
+            (Some(from), Some(until)) if until <= from => Err(format!(
+                "`until({})` is not after `from({})`, so that it would never be due: exchange them, or leave one out",
+                Rfc3339(until),
+                Rfc3339(from)
+            )),
+            (from, until) => Ok(Span::new(from, until)),
+        }
+    }
+
+    fn interval(&self) -> Result<Option<Interval>, String> {
+        if let Some(at) = self.at {
+            // Its span leaves one instant of the interval.
+            return whole("at", at, 60).map(|at| Some(Interval::new(at, HOUR.as_secs().cast_signed())));
+        }
+        let anchor = self.anchor.unwrap_or(DateTime::UNIX_EPOCH);
+        match self.every {
+            None if self.anchor.is_some() => Err(format!(
+                "it has an `anchored_at({})`, and no interval that is counted from there: add `every(..)`, or leave it out",
+                Rfc3339(anchor)
+            )),
+            None => Ok(None),
+            Some(every) if !INTERVALS.contains(&every) || every.subsec_nanos() != 0 => {
+                Err(format!("`every({})`: use whole seconds, from 1s to ten years", ExactDuration(every)))
+            }
+            Some(every) => {
+                let seconds = every.as_secs().cast_signed();
+                let unit = if seconds % 60 == 0 { 60 } else { 1 };
+                Ok(Some(Interval::new(whole("anchored_at", anchor, unit)?, seconds)))
+            }
+        }
+    }
+
+    /// Returns the settings, complete or not.
+    #[cfg(test)]
+    pub(crate) fn spelt_out(&self) -> (Crontab, Option<Duration>) {
+        let of_expression = self.expression.as_ref().map(|(expression, _)| expression.times.crontab);
+        (of_expression.unwrap_or_else(|| self.fields_of_words()), self.every)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn cycle_in_words(&self) -> String {
+        self.cycle.map(|cycle| cycle.to_string()).unwrap_or_default()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_once(&self) -> bool {
+        self.at.is_some()
+    }
+
+    /// Returns whether a field belongs to the interval, or to the one occurrence.
+    fn is_of_interval(&self, field: Field) -> bool {
+        let shortest = match field {
+            Field::Minute => MINUTE,
+            Field::Hour => HOUR,
+            _ => DAY,
+        };
+        self.at.is_some() || self.every.is_some_and(|every| every >= shortest)
+    }
+
+    /// Refuses words for fields that belong to the interval: either they or the interval would be lost.
+    fn check_interval(&self) -> Result<(), String> {
+        let whole = match (self.at, self.every) {
+            (Some(at), _) => format!("at({})", Rfc3339(at)),
+            (None, Some(every)) => format!("every({})", ExactDuration(every)),
+            (None, None) => return Ok(()),
+        };
+        let lost = Field::ALL.into_iter().find_map(|field| {
+            let set = self.fields[field as usize].filter(|_| self.is_of_interval(field))?;
+            Some(format!("the {} `{}`", field.name(), InField(field, set)))
+        });
+        let lost = lost.or_else(|| self.cycle.map(|cycle| cycle.to_string()));
+        let lost = lost.or_else(|| {
+            self.at?;
+            let ends = [("from", self.from), ("until", self.until)];
+            let end = ends.into_iter().find_map(|(method, end)| Some(format!("`{method}({})`", Rfc3339(end?))));
+            end.or_else(|| (self.every.is_some() || self.anchor.is_some()).then(|| "an interval".to_owned()))
+        });
+        match lost {
+            Some(lost) => {
+                Err(format!("`{whole}` does not go with {lost}, which another method sets: leave one of the two out"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Sets the days to each `n`th from this date, at midnight unless another word sets the time.
+    pub(crate) fn set_days_from(&mut self, n: u16, date: NaiveDate) -> Result<(), String> {
+        self.set_cycle("days", n, date, Cycle::of_days(n, date))
+    }
+
+    /// Sets the weeks to each `n`th from that of this date, on this day of the week unless another word sets it.
+    pub(crate) fn set_weeks_from(&mut self, n: u16, date: NaiveDate) -> Result<(), String> {
+        let day = FieldSet::only(chrono::Datelike::weekday(&date).num_days_from_sunday());
+        self.defaults[Field::DayOfWeek as usize] = Some(day);
+        self.set_cycle("weeks", n, date, Cycle::of_weeks(n, date))
+    }
+
+    fn set_cycle(&mut self, unit: &str, n: u16, date: NaiveDate, cycle: Cycle) -> Result<(), String> {
+        self.default_to_zero(&[Field::Hour, Field::Minute]);
+        match self.cycle.replace(cycle) {
+            _ if n == 0 => Err(format!("`every_{unit}(0, {date})` would never be due: write a number from 1 on")),
+            Some(before) if before != cycle => Err(format!(
+                "its days are counted by `every_days(..)` or `every_weeks(..)` twice, {before} and {cycle}: leave one of them out"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns the second of an instant, which has to be a multiple of `unit`, a second or a minute: ticks would miss any other.
+fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
+    let second = at.timestamp().div_euclid(unit) * unit;
+    let (whole, name) = (instant_of(second), if unit == 1 { "second" } else { "minute" });
+    if whole == at {
+        return Ok(second);
+    }
+    Err(format!(
+        "`{method}({})` lies within a {name}, where ticks would miss it: write `{}`",
+        Rfc3339(at),
+        Rfc3339(whole)
+    ))
+}
+
+impl TimetableSpec {
+    /// Sets these fields as the expression has them, and these others if nothing else sets them.
+    pub(crate) fn set_from(&mut self, expression: &str, fields: &[Field], defaults: &[Field]) -> Result<(), String> {
+        let crontab: Crontab = expression.parse().expect("the expressions in the table of words are in order");
+        for field in defaults {
+            self.defaults[*field as usize] = Some(crontab.get(*field));
+        }
+        fields.iter().try_for_each(|field| self.set(*field, crontab.get(*field)))
+    }
+
+    pub(crate) fn set(&mut self, field: Field, set: FieldSet) -> Result<(), String> {
+        let Some(before) = self.fields[field as usize].replace(set).filter(|before| *before != set) else {
+            return Ok(());
+        };
+        let [before, after] = [before, set].map(|set| InField(field, set));
+        let instead = match field {
+            Field::DayOfWeek => "name all days in one `days([..])`",
+            Field::DayOfMonth => {
+                "name all days in one `days_of_month([..])`, or with the last one in `cron(\"0 9 1,L * *\")`"
+            }
+            Field::Hour | Field::Minute => {
+                "say all of it in one `cron(..)` (`daily_at(..)`, `hourly()`, `hourly_at(..)`, `twice_daily(..)` and the \
+                 `every_..` methods set it)"
+            }
+            Field::Month => "say all of it in one `cron(..)`",
+        };
+        let name = field.name();
+        Err(format!("its {name} is set twice, as `{before}` and as `{after}`: leave one of them out, or {instead}"))
+    }
+
+    /// Sets a field to the numbers that `method` was given.
+    pub(crate) fn set_numbers(
+        &mut self,
+        method: &str,
+        field: Field,
+        numbers: impl IntoIterator<Item = u32>,
+    ) -> Result<(), String> {
+        let (name, (first, last)) = (field.name(), field.ends());
+        let mut set: Option<FieldSet> = None;
+        for number in numbers {
+            if !(first..=last).contains(&number) {
+                return Err(format!("`{method}(..)`: {name} {number} is outside of {first}-{last}"));
+            }
+            let one = FieldSet::only(number);
+            if set.is_some_and(|set| set.with(one) == set) {
+                let named = InField(field, one);
+                return Err(format!("`{method}(..)`: {name} {named} is given twice: write it once, or another one"));
+            }
+            set = Some(set.map_or(one, |set| set.with(one)));
+        }
+        let set = set.ok_or_else(|| {
+            format!("`{method}(..)`: the list is empty, so that it would never be due: write one {name} at least")
+        })?;
+        self.set(field, set)
+    }
+
+    /// Sets the hour and the minute: `hh:mm`.
+    pub(crate) fn set_time(&mut self, method: &str, time: &str) -> Result<(), String> {
+        let time = time_of_day(method, time)?;
+        self.set(Field::Hour, FieldSet::only(time.hour()))?;
+        self.set(Field::Minute, FieldSet::only(time.minute()))
+    }
+
+    /// Sets the hours to every `n`th. The last interval of a day may not be shorter than the others.
+    pub(crate) fn set_hours(&mut self, method: &str, n: u32) -> Result<(), String> {
+        if n == 0 || 24 % n != 0 {
+            return Err(format!(
+                "`{method}(..)`: {n} hours do not divide a day, write one of 1, 2, 3, 4, 6, 8, 12, 24; for every {n} hours of real time, say \
+                 `every(Duration::from_secs({}))`",
+                u64::from(n.max(1)) * HOUR.as_secs()
+            ));
+        }
+        self.set(Field::Hour, FieldSet::every_nth(Field::Hour, n))
+    }
+
+    /// Takes midnight, or the start of an hour, for granted where nothing else sets these fields.
+    pub(crate) fn default_to_zero(&mut self, fields: &[Field]) -> &mut Self {
+        for field in fields {
+            self.defaults[*field as usize] = Some(FieldSet::only(0));
+        }
+        self
+    }
+
+    fn has_words(&self) -> bool {
+        self.at.is_some()
+            || self.every.is_some()
+            || self.anchor.is_some()
+            || Field::ALL.into_iter().any(|field| self.get(field).is_some())
+    }
+
+    fn get(&self, field: Field) -> Option<FieldSet> {
+        let by_default = || self.defaults[field as usize].filter(|_| !self.is_of_interval(field));
+        self.fields[field as usize].or_else(by_default)
+    }
+
+    fn crontab_of_words(&self) -> Result<Crontab, String> {
+        self.check_interval()?;
+        let crontab = self.fields_of_words();
+        if let (Some(cycle), Some(days)) = (self.cycle, self.fields[Field::DayOfMonth as usize])
+            && cycle.is_of_weeks()
+        {
+            let days = InField(Field::DayOfMonth, days);
+            return Err(format!(
+                "`every_weeks(..)` counts weeks, {cycle}, and another method sets the day of month `{days}`: name days of the \
+                 week, or leave one of the two out"
+            ));
+        }
+        let has_time = self.get(Field::Hour).is_some() || self.get(Field::Minute).is_some();
+        // To an anchor alone belongs an interval, which is asked for elsewhere.
+        if !has_time && self.at.is_none() && self.every.is_none() && self.anchor.is_none() {
+            return Err(format!(
+                "it says on which days it is due, but not at what time: add `daily_at(\"02:30\")` or `hourly()`; for every \
+                 minute of these days (`{crontab}`), add `every_minute()`"
+            ));
+        }
+        // Days of the week don't make up for it: who names a date means it.
+        if !crontab.day_of_month_comes() {
+            let [day, month] = [Field::DayOfMonth, Field::Month].map(|field| InField(field, crontab.get(field)));
+            return Err(format!(
+                "day {day} of the month never comes in month {month}; the end of a month is `last_day_of_month(..)`"
+            ));
+        }
+        Ok(crontab)
+    }
+
+    fn fields_of_words(&self) -> Crontab {
+        let mut crontab = Crontab::EVERY_MINUTE;
+        for field in Field::ALL {
+            crontab.set(field, self.get(field).unwrap_or(crontab.get(field)));
+        }
+        crontab
+    }
+}

@@ -5,9 +5,9 @@
 //! the instants of that instead, as far as they lie in such minutes. Those are its occurrences; each starts after its delay by the
 //! event's [`Jitter`].
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::iter;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::slice;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ mod search;
 pub(crate) mod span;
 pub(crate) mod windows;
 
-use civil_times::{CivilMinute, CivilTimes, Cycle, Years};
+use civil_times::{CivilMinute, CivilTimes, Years};
 use clock_change::ClockChange;
 use interval::Interval;
 use jitter::Jitter;
@@ -36,7 +36,9 @@ use span::Span;
 use windows::Windows;
 
 /// The seconds of the years from 1970 to 2100: no other times are searched.
-const KNOWN: std::ops::Range<i64> = 0..47_847 * 24 * 60 * 60;
+const KNOWN: Range<i64> = 0..47_847 * DAY;
+
+const DAY: i64 = 24 * 60 * 60;
 
 /// The times of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +86,11 @@ impl Timetable {
         self.interval.map_or_else(minutes, Interval::period)
     }
 
+    /// Returns whether ticks at the start of each minute would miss some of its occurrences.
+    pub(crate) fn needs_seconds(&self) -> bool {
+        self.seconds != Seconds::START || self.interval.is_some_and(Interval::needs_seconds)
+    }
+
     /// Returns the first occurrence after `after`, between the years 1970 and 2100.
     pub(crate) fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let found = self.at_or_after(self.span.not_before(after.timestamp() + 1))?;
@@ -106,21 +113,30 @@ impl Timetable {
         self.last_up_to(before.timestamp() - i64::from(before.timestamp_subsec_nanos() == 0))
     }
 
+    /// Returns the last occurrence at this second or before. The search looks back twice as far each time, until it finds an occurrence,
+    /// and then halves the time after that.
     fn last_up_to(&self, until: i64) -> Option<DateTime<Utc>> {
-        let found = self.at_or_before(self.span.not_after(until))?;
-        self.span.includes(found).then(|| instant_of(found))
-    }
-
-    fn at_or_before(&self, mut until: i64) -> Option<i64> {
-        let Some(interval) = self.interval else { return self.minutes().at_or_before(until) };
-        loop {
-            let at = Some(interval.at_or_before(until.min(KNOWN.end - 1))).filter(|at| KNOWN.contains(at))?;
-            if self.is_in_its_minutes(at) {
-                return Some(at);
+        let first_from = |second: i64| {
+            let first = self.next(instant_of(second - 1))?.timestamp();
+            (first <= until).then_some(first)
+        };
+        let mut reach = self.period().as_secs().cast_signed();
+        let mut last = loop {
+            match first_from(until - reach) {
+                Some(first) => break first,
+                None if until - reach < KNOWN.start - DAY => return None,
+                None => reach *= 2,
             }
-            // The last second of the last of its minutes.
-            until = self.minutes().at_or_before(at)? + 59;
+        };
+        let mut none_from = until + 1;
+        while last + 1 < none_from {
+            let middle = last + 1 + (none_from - last - 1) / 2;
+            match first_from(middle) {
+                Some(later) => last = later,
+                None => none_from = middle,
+            }
         }
+        Some(instant_of(last))
     }
 
     /// Returns when this occurrence starts.
@@ -130,17 +146,12 @@ impl Timetable {
     }
 
     /// Returns the occurrences that start in these seconds, oldest first.
-    pub(crate) fn starting_in(&self, seconds: RangeInclusive<i64>) -> Vec<DateTime<Utc>> {
-        let earliest = seconds.start().saturating_sub(self.jitter.longest_seconds());
-        let mut found = Vec::new();
-        let mut last = self.last_up_to(*seconds.end());
-        while let Some(occurrence) = last.filter(|last| last.timestamp() >= earliest) {
-            let is_in = seconds.contains(&self.start_of(occurrence).timestamp());
-            found.extend(is_in.then_some(occurrence));
-            last = self.previous(occurrence);
-        }
-        found.reverse();
-        found
+    pub(crate) fn starting_in(&self, seconds: RangeInclusive<i64>) -> impl Iterator<Item = DateTime<Utc>> {
+        let (begin, end) = (*seconds.start(), *seconds.end());
+        let first = self.next(instant_of(begin - self.jitter.longest_seconds() - 1));
+        let occurrences = iter::successors(first, |occurrence| self.next(*occurrence));
+        let occurrences = occurrences.take_while(move |occurrence| occurrence.timestamp() <= end);
+        occurrences.filter(move |occurrence| seconds.contains(&self.start_of(*occurrence).timestamp()))
     }
 
     /// Returns the last occurrence that has started at `now`.
@@ -198,14 +209,8 @@ impl Timetable {
         self.span.only().is_some() || self.span.includes(now.timestamp())
     }
 
-    /// Returns whether an instant of its interval is an occurrence.
-    pub(crate) fn includes(&self, second: i64) -> bool {
-        self.span.includes(second) && self.is_in_its_minutes(second)
-    }
-
     fn is_in_its_minutes(&self, second: i64) -> bool {
-        let shown = || CivilMinute::of(&self.zone.at(instant_of(second)));
-        self.times == CivilTimes::EVERY_MINUTE || self.times.include(&shown())
+        self.times.include(&CivilMinute::of(&self.zone.at(instant_of(second))))
     }
 
     fn minutes(&self) -> Occurrences<'_> {
@@ -215,6 +220,17 @@ impl Timetable {
             once: self.comes_once(),
             seconds: self.seconds,
         }
+    }
+
+    /// Returns in plain English when it is due, with its zone, and with its rule for clock changes if that is not the usual one. The
+    /// markers of events that catch up have this text: where it changes, an event counts as new.
+    pub(crate) fn in_words_and_zone(&self) -> String {
+        let rule = match self.clock_change {
+            ClockChange::AsCron => "",
+            ClockChange::Once => ", once",
+            ClockChange::AsShown => ", as shown",
+        };
+        format!("{}, {}{rule}", self.in_words(), self.zone)
     }
 
     /// Returns in plain English when it is due on the clocks of its zone.
@@ -244,35 +260,6 @@ impl Timetable {
             let _ = write!(words, ", plus a jitter of {} at most", ExactDuration(self.jitter.longest()));
         }
         words
-    }
-}
-
-impl fmt::Display for Timetable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { times: CivilTimes { crontab, cycle, years }, seconds, interval, zone, clock_change, span, jitter } =
-            self;
-        write!(f, "{crontab} {zone}")?;
-        if *cycle != Cycle::EVERY_DAY {
-            write!(f, " {cycle}")?;
-        }
-        if *seconds != Seconds::START {
-            write!(f, " at the seconds {seconds}")?;
-        }
-        if *years != Years::ALL {
-            write!(f, " {years}")?;
-        }
-        if let Some(interval) = interval {
-            write!(f, " {}", interval.in_seconds())?;
-        }
-        write!(f, "{span}")?;
-        if *jitter != Jitter::NONE {
-            write!(f, " +{}s", jitter.longest_seconds())?;
-        }
-        match clock_change {
-            ClockChange::AsCron => Ok(()),
-            ClockChange::Once => f.write_str(" once"),
-            ClockChange::AsShown => f.write_str(" as shown"),
-        }
     }
 }
 

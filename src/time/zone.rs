@@ -9,7 +9,7 @@ use chrono::TimeZone;
 use chrono::{DateTime, FixedOffset, Local, NaiveTime, Offset, Timelike as _, Utc};
 
 use super::clock::instant_of;
-use crate::base::{error::message_error, escape::Quoted};
+use crate::base::{error::debug_as_display, escape::Quoted};
 
 pub(crate) mod changes;
 #[cfg(unix)]
@@ -299,16 +299,24 @@ macro_rules! try_from_texts {
 }
 try_from_texts!(String, &String, &str);
 
-message_error! {
-    /// A text that names no zone known here, or a variable `TZ` that does not where the machine's own zone is asked for.
-    ///
-    /// ```
-    /// use soloist::Zone;
-    ///
-    /// let error = "utc".parse::<Zone>().unwrap_err();
-    /// assert_eq!(error.to_string(), "`utc` is not a time zone, write `UTC`");
-    /// ```
-    pub struct UnknownZone;
+/// A text that names no zone known here, or a variable `TZ` that does not where the machine's own zone is asked for.
+///
+/// ```
+/// use soloist::Zone;
+///
+/// let error = "utc".parse::<Zone>().unwrap_err();
+/// assert_eq!(error.to_string(), "`utc` is not a time zone, write `UTC`");
+/// ```
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UnknownZone(Box<str>);
+
+debug_as_display!(UnknownZone);
+
+impl From<String> for UnknownZone {
+    fn from(message: String) -> Self {
+        Self(message.into())
+    }
 }
 
 // Lets a single bound take both types and texts: `TryInto<Zone>`, with an error that becomes an `UnknownZone`.

@@ -65,8 +65,8 @@ fn a_due_event_in_memory_allocates_little() {
     // One of the allocations is the signal of the run, which a waiting task may keep for longer than the run.
     each_allocates_at_most([2, 1_250], store, |event| event);
     each_allocates_at_most([2, 1_250], store, Event::without_overlapping);
-    each_allocates_at_most([3, 2_050], store, Event::on_one_server);
-    each_allocates_at_most([3, 2_050], store, |event| event.without_overlapping().on_one_server());
+    each_allocates_at_most([4, 2_050], store, Event::on_one_server);
+    each_allocates_at_most([4, 2_050], store, |event| event.without_overlapping().on_one_server());
 }
 
 #[test]
@@ -85,7 +85,10 @@ fn a_claim_takes_as_little_memory_as_its_name_and_its_holder() {
     (0..4).for_each(tick);
     let left = allocation_counter::measure(|| (4..4 + TICKS).for_each(tick)).bytes_current;
     let each = left / i64::try_from(EVENTS * TICKS).expect("it is small");
-    assert!(each <= 256, "each claim takes {each} bytes: a name, a holder, and a place in a map that is half full");
+    assert!(
+        each <= 320,
+        "each claim takes {each} bytes: a name, a holder with its words, and a place in a map that is half full"
+    );
 }
 
 #[test]
@@ -100,6 +103,6 @@ fn a_due_event_on_redis_allocates_little_beside_the_answer() {
     let server = crate::servers::redis::Redis::start();
     let patient = || soloist::RedisMutex::builder(&server.url()).timeout(Duration::from_secs(60));
     let store = |_: &ManualClock| patient().build().expect("a url");
-    each_allocates_at_most([50, 9_000], store, Event::without_overlapping);
-    each_allocates_at_most([56, 9_600], store, |event| event.without_overlapping().on_one_server());
+    each_allocates_at_most([56, 9_000], store, Event::without_overlapping);
+    each_allocates_at_most([64, 9_600], store, |event| event.without_overlapping().on_one_server());
 }

@@ -552,7 +552,7 @@ fn a_store_that_lost_its_data_hears_of_the_event_again() {
     let it = host.schedule(host.untimed().hourly().catch_up(HOUR / 2));
     let _ = host.tick(&it, "11:00");
     host.pass_until(on_the_day("11:40"));
-    let mark = MutexName::lease("e").unwrap().mark("e", "seen 0 * * * * UTC, each, 1800s");
+    let mark = MutexName::lease("e").unwrap().mark("e", "seen hourly, UTC, on_one_server, 1800s");
     assert!(host.mutex.break_lease(&mark).unwrap().is_some());
     for time in ["12:00", "13:00", "14:00"] {
         let _ = host.tick(&it, time);

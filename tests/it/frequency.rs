@@ -181,9 +181,9 @@ fn an_event_runs_in_its_environments_and_nowhere_else() {
 #[test]
 fn a_schedule_that_was_not_told_where_it_is_takes_no_event_with_environments() {
     let only = |names: &[&str]| event("e").every_minute().environments(names.iter().copied());
-    let unset = "event `e`: it runs only in `production`, `staging`, and the schedule has no environment: call \
+    let unset = "event `e`: it runs only in production, staging, and the schedule has no environment: call \
                  `schedule.with_environment(..)` before `add`";
-    let empty = "event `e`: it runs only in `production`, `staging`, and the environment of the schedule is empty: \
+    let empty = "event `e`: it runs only in production, staging, and the environment of the schedule is empty: \
                  `schedule.with_environment(..)` was given an empty text, as from a variable that is not set";
     let schedules = [(Schedule::in_process(), unset), (Schedule::in_process().with_environment(""), empty)];
     for (schedule, message) in schedules {

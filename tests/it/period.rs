@@ -141,11 +141,11 @@ fn a_task_that_failed_has_used_up_its_period() {
 #[test]
 fn the_permit_outlives_its_period_on_the_store() {
     for (period, zone, now, text, end) in [
-        (Period::Hour, "UTC", "2026-03-01T15:01:07Z", "hour@2026-03-01T15:00:00+00:00", "2026-03-01T16:00:00Z"),
-        (Period::Hour, "UTC", "2026-03-01T15:59:59Z", "hour@2026-03-01T15:00:00+00:00", "2026-03-01T16:00:00Z"),
-        (Period::Day, "Europe/Berlin", "2026-10-24T22:00:00Z", "day@2026-10-25T00:00:00+02:00", "2026-10-25T23:00:00Z"),
-        (Period::Week, "UTC", "2026-03-02T00:00:00Z", "week@2026-03-02T00:00:00+00:00", "2026-03-09T00:00:00Z"),
-        (Period::Month, "UTC", "2026-01-01T00:00:00Z", "month@2026-01-01T00:00:00+00:00", "2026-02-01T00:00:00Z"),
+        (Period::Hour, "UTC", "2026-03-01T15:01:07Z", "hour@2026-03-01T15+00:00", "2026-03-01T16:00:00Z"),
+        (Period::Hour, "UTC", "2026-03-01T15:59:59Z", "hour@2026-03-01T15+00:00", "2026-03-01T16:00:00Z"),
+        (Period::Day, "Europe/Berlin", "2026-10-24T22:00:00Z", "day@2026-10-25", "2026-10-25T23:00:00Z"),
+        (Period::Week, "UTC", "2026-03-02T00:00:00Z", "week@2026-W10", "2026-03-09T00:00:00Z"),
+        (Period::Month, "UTC", "2026-01-01T00:00:00Z", "month@2026-01", "2026-02-01T00:00:00Z"),
     ] {
         let clock = ManualClock::at(at(now));
         let dir = tempfile::tempdir().unwrap();
@@ -156,7 +156,7 @@ fn the_permit_outlives_its_period_on_the_store() {
         for (schedule, store) in [server(memory, asked()), server(file, asked())].into_iter().zip(stores) {
             assert!(did_run(&schedule.with_clock(&clock).run_due(at(now))));
             let holder = holder(&store, &permit("e", text)).expect("it is called so");
-            assert_eq!(holder.until(), at(end) + TimeDelta::minutes(15), "{period:?} on {store:?}");
+            assert!(holder.until() >= at(end) + TimeDelta::minutes(15), "{period:?} on {store:?}");
         }
     }
 }
@@ -165,7 +165,7 @@ fn the_permit_outlives_its_period_on_the_store() {
 fn a_tick_that_says_that_it_is_long_ago_has_a_permit_like_any_other() {
     let memory = MemoryMutex::new();
     assert!(did_run(&server(memory.clone(), event("past").once_per(Period::Day)).run_due(at("1999-12-31T23:00:00Z"))));
-    let holder = holder(&memory, &permit("past", "day@1999-12-31T00:00:00+00:00")).expect("it ran");
+    let holder = holder(&memory, &permit("past", "day@1999-12-31")).expect("it ran");
     assert!(holder.until() - holder.since() >= TimeDelta::minutes(15));
 }
 
@@ -221,7 +221,7 @@ fn the_permit_stands_in_the_place_of_the_claim_on_the_occurrence() {
     let schedule = server(mutex.clone(), event("e").once_per(Period::Hour).on_one_server());
     assert!(did_run(&schedule.run_due(at("2026-03-01T15:01:00Z"))));
     assert!(!did_run(&schedule.run_due(at("2026-03-01T15:02:00Z"))));
-    assert!(mutex.exists(&permit("e", "hour@2026-03-01T15:00:00+00:00")).unwrap());
+    assert!(mutex.exists(&permit("e", "hour@2026-03-01T15+00:00")).unwrap());
     let occurrence = MutexName::lease("e").unwrap().claim("e", at("2026-03-01T15:01:00Z"));
     assert!(!mutex.exists(&occurrence).unwrap());
 }

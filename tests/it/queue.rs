@@ -594,7 +594,7 @@ fn a_period_that_is_used_up_is_not_waited_for_in_vain() {
         let run = fleet.takes(&mutex());
         let waits = fleet.ticks(minute(60));
         fleet.waits_at(1);
-        fleet.takes(&mutex().permit(EVENT, "hour@2026-03-01T13:00:00+00:00"));
+        fleet.takes(&mutex().permit(EVENT, "hour@2026-03-01T13+00:00"));
         fleet.store.forget(&run).unwrap();
         let report = waits.join().unwrap();
         assert!(matches!(skipped(&report, EVENT), SkipReason::RanElsewhere(Some(_))), "{report}");

@@ -149,11 +149,11 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
         (
             event("e").daily_at("24:00"),
-            "event `e`: `24:00` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`",
+            "event `e`: `daily_at(..)`: `24:00` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`",
         ),
         (
             event("e").weekly_on(Weekday::Mon, "8:60"),
-            "event `e`: `8:60` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`",
+            "event `e`: `weekly_on(..)`: `8:60` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`",
         ),
         (event("e").monthly_on(32, "02:00"), "event `e`: `monthly_on(..)`: day of month 32 is outside of 1-31"),
         (event("e").hourly_at(60), "event `e`: `hourly_at(..)`: minute 60 is outside of 0-59"),
@@ -226,10 +226,6 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
         (
             event("e").daily().mutex_name("shared").once_per(Period::Day),
             "event `e`: it has a `mutex_name(..)`, but no lease: add `without_overlapping()`",
-        ),
-        (
-            event("e").daily().environments(["a", "b", "a"]),
-            "event `e`: `environments(..)`: `a` is given twice: write it once, or another one",
         ),
         (
             event("e").hourly().between("6", "08:00"),

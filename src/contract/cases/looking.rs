@@ -133,7 +133,7 @@ pub(super) fn the_holder_tells_its_application_and_its_instance<H: Harness>(subj
     for [application, instance] in labels {
         let [application, instance] = [application, instance].map(|part| Some(part.into()));
         let (timetable, reason) = (Some("daily at 02:30, UTC".into()), Some("a (good) reason".into()));
-        let label = Arc::new(Label { application, instance, timetable, reason, ..Label::default() });
+        let label = Arc::new(Label { application, instance, timetable, reason });
         let lease = subject.request(&name).labelled(Some(&label));
         let both = Admission::both(lease.clone(), lease.with(claim.clone(), long()));
         let Admitted::Granted(grant) = subject.admit(&both) else {

@@ -37,7 +37,7 @@ impl Definition {
 
     /// Checks that a retry may ever begin.
     pub(super) fn check_retry(&self) -> Result<(), Refusal> {
-        let Some(retry) = self.retry else { return Ok(()) };
+        let Some(retry) = &self.retry else { return Ok(()) };
         let delay = retry.checked_delay()?;
         let conflict = |why: &dyn fmt::Display| {
             let delay = ExactDuration(delay);

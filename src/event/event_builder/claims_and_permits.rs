@@ -37,7 +37,7 @@ impl Event {
     ///
     /// The permit is a claim like that of [`on_one_server`](Self::on_one_server), and replaces it where both are set:
     /// kept in a store that all servers see, taken together with the lease or not at all, and asked for within the same
-    /// window after a tick began. It outlives its period by the window and 5 minutes. Later runs are skipped as
+    /// window after a tick began. It is kept until its period is over in any case, and for the window and 5 minutes more. Later runs are skipped as
     /// [`RanElsewhere`](crate::SkipReason::RanElsewhere) with its holder, also in the same process.
     ///
     /// The start uses up the period, not the success: a task that fails, or whose process dies after its admission,

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Event, set_once};
-use crate::event::add_error::{AddErrorKind, Refusal};
+use super::Event;
+use crate::event::add_error::{AddErrorKind, Refusal, set_once};
 use crate::task::{command::Command, output::Output, work::Work};
 
 /// Commands: processes of their own, with all that they start.
@@ -103,11 +103,10 @@ impl Event {
     /// at once, to an hour. The default is 5 seconds. During a [`Shutdown`](crate::Shutdown) it is no more than the
     /// rest of the shutdown's grace, less a second. The lease must last twice as long as the grace and the second that
     /// killing may take, or `add` refuses the event.
-    pub fn grace(mut self, grace: Duration) -> Self {
+    pub fn grace(self, grace: Duration) -> Self {
         if let Work::Callback(_) = self.work {
-            self.note(AddErrorKind::Conflict.because(
-                "`grace(..)` is for commands and futures, and this event calls a function, which ends by itself: leave it out",
-            ));
+            let message = "`grace(..)` is for commands and futures, and this event calls a function, which ends by itself: leave it out";
+            return self.refused(AddErrorKind::Conflict.because(message));
         }
         self.say("grace", grace, |event| &mut event.grace)
     }

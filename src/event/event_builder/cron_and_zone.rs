@@ -9,7 +9,7 @@ use crate::event::add_error::AddErrorKind;
 use crate::event::filter::windows_of;
 use crate::time::crontab::Crontab;
 #[cfg(feature = "cron")]
-use crate::time::frequency::timetable_spec::Expression;
+use crate::time::frequency::Expression;
 use crate::time::timetable::clock_change::ClockChange;
 use crate::time::zone::{UnknownZone, Zone};
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::Event;
-use crate::base::escape::Quoted;
 use crate::event::add_error::AddErrorKind;
 use crate::event::filter::{Environments, Filter};
 use crate::time::tick::Tick;
@@ -29,22 +28,15 @@ impl Event {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn environments<E: Into<Arc<str>>>(mut self, names: impl IntoIterator<Item = E>) -> Self {
+    pub fn environments<E: Into<Arc<str>>>(self, names: impl IntoIterator<Item = E>) -> Self {
         let names: Arc<[Arc<str>]> = names.into_iter().map(Into::into).collect();
-        if names.is_empty() || names.iter().any(|name| name.is_empty()) {
-            self.note(
-                AddErrorKind::Missing
-                    .because("it has an `environments(..)` with no name, or with an empty one: name where it runs"),
-            );
-        }
-        if let Some(twice) = names.iter().enumerate().find_map(|(at, name)| names[..at].contains(name).then_some(name))
-        {
-            self.note(AddErrorKind::Conflict.because(format_args!(
-                "`environments(..)`: {} is given twice: write it once, or another one",
-                Quoted::new(twice)
-            )));
-        }
-        self.say("environments", Environments(names), |event| &mut event.environments)
+        let event = if names.is_empty() || names.iter().any(|name| name.is_empty()) {
+            let message = "it has an `environments(..)` with no name, or with an empty one: name where it runs";
+            self.refused(AddErrorKind::Missing.because(message))
+        } else {
+            self
+        };
+        event.say("environments", Environments(names), |event| &mut event.environments)
     }
 
     /// Runs only if `allowed` returns `true`. Filters are called in their order until one refuses, before the store is
@@ -57,12 +49,12 @@ impl Event {
     /// let event = Event::call("reports", |_| {}).every_minute().when(|tick| tick.local().hour() != 3);
     /// ```
     pub fn when(self, allowed: impl Fn(&Tick) -> bool + Send + Sync + 'static) -> Self {
-        self.filtered(Filter::When(Box::new(allowed)))
+        self.filtered(Filter::Call("when", Box::new(allowed)))
     }
 
     /// Does not run if `refused` returns `true`: the opposite of [`when`](Self::when).
     pub fn skip(self, refused: impl Fn(&Tick) -> bool + Send + Sync + 'static) -> Self {
-        self.filtered(Filter::Skip(Box::new(refused)))
+        self.filtered(Filter::Call("skip", Box::new(move |tick| !refused(tick))))
     }
 
     pub(crate) fn filtered(mut self, filter: Filter) -> Self {

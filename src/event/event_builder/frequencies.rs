@@ -10,8 +10,8 @@ use super::Event;
 use crate::event::add_error::AddErrorKind;
 use crate::event::filter::Filter;
 use crate::time::crontab::field_set::{Field, FieldSet};
+use crate::time::frequency::one_or_more::OneOrMore;
 use crate::time::timetable::windows::Window;
-use crate::time::{frequency::one_or_more::OneOrMore, frequency::time_of_day::window};
 
 /// Defines the words without arguments, by section of that page: each word with its meaning and its expression.
 /// The word sets the fields in the first list to those of the expression. The fields in the second list are defaults:
@@ -134,14 +134,14 @@ impl Event {
     /// # }
     /// ```
     pub fn every(self, interval: Duration) -> Self {
-        self.timed(|words| words.set_every(interval))
+        self.say("every", interval, |event| &mut event.due.every)
     }
 
     /// Counts the intervals of [`every`](Self::every) from this instant, to both sides of it: [`from`](Self::from) says when
     /// they begin. Write a constant: an anchor such as the start of the process differs between servers. `add` refuses an
     /// instant within a second, and within a minute if the interval has whole minutes.
     pub fn anchored_at(self, instant: DateTime<Utc>) -> Self {
-        self.timed(|words| words.set_anchor(instant))
+        self.say("anchored_at", instant, |event| &mut event.due.anchor)
     }
 
     /// Makes it due on every `n`th day, counted from this date to both sides of it, at midnight unless another word says the
@@ -202,20 +202,13 @@ impl Event {
 
     /// Makes the event due every hour at this minute or at these: `17 * * * *` for 17, `15,45 * * * *` for `[15, 45]`.
     pub fn hourly_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.timed(|words| words.set(Field::Hour, FieldSet::every(Field::Hour))).numbers(
-            "hourly_at",
-            Field::Minute,
-            minutes.into(),
-        )
+        self.hours_at("hourly_at", 1, minutes.into())
     }
 
     /// Makes the event due every odd hour at this minute or at these: `15 1-23/2 * * *` for 15.
     pub fn every_odd_hour_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.numbers("every_odd_hour_at", Field::Hour, (1..24).step_by(2)).numbers(
-            "every_odd_hour_at",
-            Field::Minute,
-            minutes.into(),
-        )
+        let method = "every_odd_hour_at";
+        self.numbers(method, Field::Hour, (1..24).step_by(2)).numbers(method, Field::Minute, minutes.into())
     }
 
     /// Makes the event due every two hours, counted from midnight, at this minute or at these: `15 */2 * * *` for 15.
@@ -241,7 +234,7 @@ impl Event {
     /// Makes the event due every day at this time: `30 2 * * *` for `02:30`. A time of day is written `hh:mm` or
     /// `h:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add` refuses any other text.
     pub fn daily_at(self, time: &str) -> Self {
-        self.timed(|words| words.set_time(time))
+        self.time_of_day("daily_at", time)
     }
 
     /// Makes the event due every day at these two hours: `0 1,13 * * *` for 1 and 13. `add` refuses an hour that is not
@@ -284,18 +277,18 @@ impl Event {
     /// Makes the event due on this day of the week or on these, at this time: `30 2 * * 1` for Monday and `02:30`.
     pub fn weekly_on(self, days: impl Into<OneOrMore<Weekday>>, time: &str) -> Self {
         let days = days.into().into_iter().map(|day| day.num_days_from_sunday());
-        self.daily_at(time).numbers("weekly_on", Field::DayOfWeek, days)
+        self.time_of_day("weekly_on", time).numbers("weekly_on", Field::DayOfWeek, days)
     }
 
     /// Makes the event due on this day of each month at this time: `30 2 15 * *` for 15 and `02:30`. For the end of
     /// each month there is [`last_day_of_month`](Self::last_day_of_month).
     pub fn monthly_on(self, day: u32, time: &str) -> Self {
-        self.daily_at(time).numbers("monthly_on", Field::DayOfMonth, [day])
+        self.time_of_day("monthly_on", time).numbers("monthly_on", Field::DayOfMonth, [day])
     }
 
     /// Makes the event due on these two days of each month at this time: `30 2 1,16 * *` for 1, 16 and `02:30`.
     pub fn twice_monthly(self, first: u32, second: u32, time: &str) -> Self {
-        self.daily_at(time).numbers("twice_monthly", Field::DayOfMonth, [first, second])
+        self.time_of_day("twice_monthly", time).numbers("twice_monthly", Field::DayOfMonth, [first, second])
     }
 
     /// Makes the event due on these days of each month at midnight, unless another word says the time: `0 0 1,11,21 *
@@ -309,27 +302,22 @@ impl Event {
     /// Makes the event due on the last day of each month at this time, be it the 28th, 29th, 30th or 31st: `30 2 L * *`
     /// for `02:30`.
     pub fn last_day_of_month(self, time: &str) -> Self {
-        self.daily_at(time).timed(|words| words.set(Field::DayOfMonth, FieldSet::LAST_DAY))
+        self.time_of_day("last_day_of_month", time).timed(|words| words.set(Field::DayOfMonth, FieldSet::LAST_DAY))
     }
 
     /// Makes the event due on this day of January, April, July and October at this time: `30 2 15 1-10/3 *` for 15 and
     /// `02:30`.
     pub fn quarterly_on(self, day: u32, time: &str) -> Self {
-        self.daily_at(time).numbers("quarterly_on", Field::Month, [1, 4, 7, 10]).numbers(
-            "quarterly_on",
-            Field::DayOfMonth,
-            [day],
-        )
+        let quarterly = self.time_of_day("quarterly_on", time).numbers("quarterly_on", Field::Month, [1, 4, 7, 10]);
+        quarterly.numbers("quarterly_on", Field::DayOfMonth, [day])
     }
 
     /// Makes the event due on this day of the year at this time: `30 2 24 12 *` for the 24th of December and `02:30`.
     /// The 29th of February comes in leap years.
     pub fn yearly_on(self, month: Month, day: u32, time: &str) -> Self {
-        self.daily_at(time).numbers("yearly_on", Field::Month, [month.number_from_month()]).numbers(
-            "yearly_on",
-            Field::DayOfMonth,
-            [day],
-        )
+        let yearly =
+            self.time_of_day("yearly_on", time).numbers("yearly_on", Field::Month, [month.number_from_month()]);
+        yearly.numbers("yearly_on", Field::DayOfMonth, [day])
     }
 }
 
@@ -356,13 +344,13 @@ impl Event {
     /// [`add`](crate::Schedule::add) refuses an event whose [`until`](Self::until) is not later, and an event without
     /// an occurrence in between.
     pub fn from(self, instant: DateTime<Utc>) -> Self {
-        self.timed(|words| words.set_from_instant(instant))
+        self.say("from", instant, |event| &mut event.due.from)
     }
 
     /// Limits the event to the time before this instant: at the instant itself the event is not due any more. Other
     /// words say when it is due.
     pub fn until(self, instant: DateTime<Utc>) -> Self {
-        self.timed(|words| words.set_until(instant))
+        self.say("until", instant, |event| &mut event.due.until)
     }
 
     /// Makes the event due at this instant, and never again. Servers that share a store start it on one of them with
@@ -371,7 +359,7 @@ impl Event {
     /// knows the event. [`add`](crate::Schedule::add) refuses an instant within a minute, because ticks at the start of
     /// minutes would miss it. It also refuses other words for when the event is due.
     pub fn at(self, instant: DateTime<Utc>) -> Self {
-        self.timed(|words| words.set_at(instant))
+        self.say("at", instant, |event| &mut event.due.at)
     }
 }
 
@@ -398,7 +386,7 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).every_five_minutes().between("08:00", "17:00");
     /// ```
     pub fn between(self, start: &str, end: &str) -> Self {
-        self.in_window("between", window(start, end, false))
+        self.in_window(Window::new("between", start, end, false))
     }
 
     /// Does not run from `start` to `end`, both of them included to the end of their minute: the opposite of
@@ -410,7 +398,7 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).every_five_minutes().unless_between("23:00", "04:00");
     /// ```
     pub fn unless_between(self, start: &str, end: &str) -> Self {
-        self.in_window("unless_between", window(start, end, true))
+        self.in_window(Window::new("unless_between", start, end, true))
     }
 
     /// Sets this field to these numbers.
@@ -423,11 +411,15 @@ impl Event {
     }
 
     /// Refuses two numbers that are one.
-    fn in_window(self, method: &str, window: Result<Window, String>) -> Self {
+    fn in_window(self, window: Result<Window, String>) -> Self {
         match window {
             Ok(window) => self.filtered(Filter::Window(window)),
-            Err(error) => self.refused(AddErrorKind::Timetable.because(format_args!("`{method}(..)`: {error}"))),
+            Err(error) => self.refused(AddErrorKind::Timetable.because(error)),
         }
+    }
+
+    fn time_of_day(self, method: &str, time: &str) -> Self {
+        self.timed(|words| words.set_time(method, time))
     }
 }
 

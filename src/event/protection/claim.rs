@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 
 use crate::lease::name::MutexName;
 use crate::lease::term::Term;
-use crate::time::{period::Period, tick::Tick, zone::Zone};
+use crate::time::{clock::shown::Rfc3339, period::Period, timetable::Timetable};
 
 /// The unit that an event claims with each admission, so that no other server runs it.
 #[derive(Clone, Copy, Debug)]
@@ -18,25 +18,14 @@ pub(crate) enum Claim {
     Period(Period),
 }
 
+/// The words that ask for it.
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Occurrence => f.write_str("each"),
-            Self::Period(period) => write!(f, "once per {period:?}"),
+            Self::Occurrence => f.write_str("on_one_server"),
+            Self::Period(period) => write!(f, "once_per {period:?}"),
         }
     }
-}
-
-/// The event and the time that the name of a claim is made from.
-#[derive(Clone, Copy)]
-pub(crate) struct Claimant<'a> {
-    pub(crate) event: &'a Arc<str>,
-    pub(crate) tick: &'a Tick,
-    pub(crate) zone: &'a Zone,
-    /// For how long after its tick began the claim may be asked for.
-    pub(crate) window: Duration,
-    /// The longest jitter. Two starts of one occurrence are no further apart, if an operator claims it or a definition was changed.
-    pub(crate) jitter: Duration,
 }
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
@@ -47,23 +36,26 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
 
 impl Claim {
-    /// Returns the name of the claim of one run, and its term: to the end of the occurrence or period, then the longest jitter,
-    /// the window and its margin.
-    pub(super) fn name_and_term(
+    /// Returns the name of the claim on one occurrence of `event`, and its term: the longest time to the end of the occurrence or period,
+    /// the longest jitter, the window and its margin. Two starts of one occurrence are no further apart than the jitter, if an operator
+    /// claims it or a definition was changed.
+    pub(crate) fn name_and_term(
         self,
         mutex: &MutexName,
-        Claimant { event, tick, zone, window, jitter }: Claimant<'_>,
+        event: &Arc<str>,
+        occurrence: DateTime<Utc>,
+        timetable: &Timetable,
+        window: Duration,
     ) -> (MutexName, Term) {
-        let (event, occurrence) = (Arc::clone(event), tick.occurrence());
+        let event = Arc::clone(event);
         let (name, rest) = match self {
             Self::Occurrence => (mutex.claim(event, occurrence), Duration::ZERO),
             Self::Period(period) => {
-                let permit = period.at(occurrence, zone);
-                let rest = (permit.end - tick.now()).to_std().unwrap_or_default();
-                (mutex.permit(event, permit.period), rest)
+                let (name, rest) = period.permit(occurrence, &timetable.zone);
+                (mutex.permit(event, name), rest)
             }
         };
-        (name, Term::new(rest + jitter + window + CLAIM_MARGIN).unwrap_or(Term::MAX))
+        (name, Term::new(rest + timetable.jitter.longest() + window + CLAIM_MARGIN).unwrap_or(Term::MAX))
     }
 }
 
@@ -87,8 +79,7 @@ impl BackfillClaims {
         occurrence: DateTime<Utc>,
     ) -> (MutexName, Term) {
         let again = self.again.as_ref().map_or_else(String::new, |label| format!(" {label}"));
-        let occurrence = occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true);
-        let name = mutex.mark(Arc::clone(event), format!("backfill {occurrence}{again}"));
+        let name = mutex.mark(Arc::clone(event), format!("backfill {}{again}", Rfc3339(occurrence)));
         (name, Term::new(BACKFILL_CLAIM_LASTS).unwrap_or(Term::MAX))
     }
 }

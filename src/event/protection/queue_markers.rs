@@ -4,9 +4,10 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 
 use crate::lease::{name::MutexName, term::Term};
+use crate::time::clock::shown::Rfc3339;
 
 const PLACE: &str = "queue ";
 
@@ -47,5 +48,5 @@ impl Queue {
 
 /// Returns the marker of an occurrence that waits. It is renewed while the occurrence waits.
 pub(crate) fn waiter(mutex: &MutexName, event: &Arc<str>, occurrence: DateTime<Utc>) -> MutexName {
-    mutex.mark(Arc::clone(event), format!("waits {}", occurrence.to_rfc3339_opts(SecondsFormat::AutoSi, true)))
+    mutex.mark(Arc::clone(event), format!("waits {}", Rfc3339(occurrence)))
 }

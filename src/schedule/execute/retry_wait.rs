@@ -83,7 +83,7 @@ impl RetryWait<'_> {
 impl PlannedRun<'_> {
     /// Returns the failed attempt, if another one is left: the task ended by itself, and its run was not cancelled.
     pub(super) fn failed_attempt(&self, run: &Run, fault: &Fault, ended: Moment) -> Option<FailedAttempt> {
-        let delay = self.event.retry?.delay_after(run.attempt())?;
+        let delay = self.event.retry.as_ref()?.delay_after(run.attempt())?;
         let ended_by_itself = fault.is_of_the_task() && run.held().reason_at(ended).is_none();
         ended_by_itself.then(|| FailedAttempt {
             fault: fault.clone(),

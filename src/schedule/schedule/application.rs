@@ -6,8 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Schedule;
-use crate::base::{error::MutexError, escape::Named};
-use crate::event::claim_window::ClaimWindow;
+use crate::base::error::MutexError;
 use crate::event::definition::Definition;
 use crate::event::protection::claim::CLAIM_MARGIN;
 use crate::lease::label::{LONGEST, Label};
@@ -168,13 +167,10 @@ fn own_names(event: &Definition, now: DateTime<Utc>) -> impl Iterator<Item = Mut
     let protection = &event.protection;
     let is_its_own = protection.mutex.mutex() == &*event.name;
     let leases = if is_its_own { protection.leases().to_vec() } else { Vec::new() };
-    let ClaimWindow(window) = event.claim_window;
+    let window = event.claim_window;
     let oldest = TimeDelta::from_std(window + CLAIM_MARGIN).ok().and_then(|age| now.checked_sub_signed(age));
     let latest = oldest.filter(|_| protection.claim.is_some());
     let latest = latest.and_then(|oldest| event.starts(oldest).take_while(|start| start.at <= now).last());
-    let claim = latest.and_then(|start| {
-        let tick = event.timetable.tick(now, start.occurrence);
-        protection.claim(event.claimant(&tick, window))
-    });
+    let claim = latest.and_then(|start| event.claim(start.occurrence, window));
     leases.into_iter().chain(claim.map(|(name, _)| name))
 }

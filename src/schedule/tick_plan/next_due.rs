@@ -30,9 +30,8 @@ impl Schedule {
     pub fn next_due(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let registry = self.registry();
         let Registry { due_index, events, .. } = &*registry;
-        let one_by_one = due_index.one_by_one().filter_map(|event| events[event].starts(after).next());
-        let one_by_one = one_by_one.map(|start| start.at);
-        one_by_one.chain(due_index.next_of_all(after)).min()
+        let singles = due_index.singles().filter_map(|event| events[event].starts(after).next());
+        singles.map(|start| start.at).chain(due_index.next_of_groups(after)).min()
     }
 
     /// Returns the occurrences of one event after `after`: see [`Event::upcoming`](crate::Event::upcoming). There are none for an event that is not for

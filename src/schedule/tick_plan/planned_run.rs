@@ -90,8 +90,11 @@ impl<'a> PlannedRun<'a> {
     /// Returns the words for people in its requests. With a claim they have the timetable, which other servers compare with theirs.
     pub(crate) fn label(&self) -> Option<Arc<Label>> {
         let of_tick = self.context.label.as_ref();
-        match &self.event.claim_label {
-            Some(label) if self.claims_for_timetable() => Some(label.beside(of_tick)),
+        match &self.event.claimed_timetable {
+            Some(timetable) if self.claims_for_timetable() => {
+                let timetable = Some(Arc::clone(timetable));
+                Some(Arc::new(Label { timetable, ..of_tick.map(|label| (**label).clone()).unwrap_or_default() }))
+            }
             _ => of_tick.cloned(),
         }
     }
@@ -107,13 +110,13 @@ impl<'a> PlannedRun<'a> {
 
     /// Compares the timetable with that of the server that claimed the occurrence, and tells of a difference that has lasted.
     pub(crate) fn compare_timetables(&self, verdict: &Verdict) {
-        let Some(label) = self.event.claim_label.as_ref().filter(|_| self.claims_for_timetable()) else { return };
+        let Some(own) = self.event.claimed_timetable.as_ref().filter(|_| self.claims_for_timetable()) else { return };
         let claimed_by = match verdict {
             Verdict::Ran(_) => None,
             Verdict::Skipped(SkipReason::RanElsewhere(holder)) => holder.as_ref(),
             Verdict::Skipped(_) => return,
         };
-        let (event, own) = (&self.event.name, &label.timetable);
+        let event = &self.event.name;
         if let Some(other) = self.history.compare_timetables(own, claimed_by, self.clock.now()) {
             trace::timetables_differ(event, own, &other.timetable, &other.server);
         }
@@ -130,7 +133,7 @@ impl<'a> PlannedRun<'a> {
     pub(crate) fn claim(&self) -> Option<(MutexName, Term)> {
         let Definition { name: event, protection, .. } = self.event;
         match self.context.started_by {
-            StartedBy::Timetable => protection.claim(self.event.claimant(&self.tick, self.claim_window())),
+            StartedBy::Timetable => self.event.claim(self.tick.occurrence(), self.claim_window()),
             StartedBy::Caller => None,
             StartedBy::Backfill(claims) => Some(claims.name_and_term(&protection.mutex, event, self.tick.occurrence())),
         }

@@ -10,10 +10,8 @@ use crate::outcome::cancel::CancelReason;
 use crate::task::process_group::{Leader, ProcessGroup as Processes};
 #[cfg(not(unix))]
 use crate::task::process_not_unix::{Leader, ProcessAlone as Processes};
+use crate::task::run::ENDING_TAKES;
 use crate::time::{clock::Clock, clock::moment::Moment};
-
-/// The time that is reserved for the end of a killed command.
-pub(crate) const KILLING_TAKES: Duration = Duration::from_secs(1);
 
 /// The first and the longest interval between two checks whether the group has ended.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
@@ -93,7 +91,7 @@ impl Stopping {
 
 /// Returns the latest time of the kill, on the clock of the lease.
 fn last_moment(held: &HeldLease) -> Moment {
-    held.last_moment().minus(KILLING_TAKES)
+    held.last_moment().minus(ENDING_TAKES)
 }
 
 /// The end of the leader, and how this process learns of it.

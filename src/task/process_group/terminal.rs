@@ -16,13 +16,14 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpgrp, kill_process_group, waitid};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 use signal_hook::iterator::{Handle, Signals};
+use signal_hook::low_level;
 
 use super::Leader;
 #[cfg(target_os = "linux")]
 use crate::base::process_id;
 #[cfg(target_os = "linux")]
 use crate::base::process_stat::ProcessStat;
-use crate::base::system::{SignalAction, group_of, is_ignored, raise};
+use crate::base::system::{SignalAction, group_of, is_ignored};
 use crate::base::threads;
 use crate::hold::held_lease::HeldLease;
 
@@ -157,7 +158,8 @@ fn stop_job(signal: Signal) {
     send(getpgrp(), signal);
     drop(ignored);
     let _by_default = SignalAction::Default.of(signal);
-    raise(signal);
+    // An error means that there is no such signal.
+    let _ = low_level::raise(signal.as_raw());
 }
 
 /// Returns whether no shell controls the process group of this process: then the kernel stops it by no signal of a terminal.

@@ -1,9 +1,16 @@
 //! Zombies: processes that have ended, and were not reaped by their parent yet.
 
+#[cfg(target_os = "linux")]
+use std::{collections::HashSet, fs, io};
+
 use rustix::process::Pid;
 
 #[cfg(target_os = "linux")]
-mod linux;
+use crate::base::process_stat::ProcessStat;
+
+/// The most scans for processes that others have started meanwhile.
+#[cfg(target_os = "linux")]
+const LOOKS: u32 = 10;
 
 /// The zombies of a process group. Their parent may never reap them: in a container, the process that adopts orphans need not do
 /// so.
@@ -17,7 +24,7 @@ impl Zombies {
     /// Returns whether only zombies are left of this group. Two checks in a row must agree.
     #[cfg(target_os = "linux")]
     pub(super) fn are_all_of(&mut self, group: Pid) -> bool {
-        let zombies = linux::if_all_are_zombies(group).unwrap_or_default();
+        let zombies = if_all_are_zombies(group).unwrap_or_default();
         // A process that ended after the list was made may have started another, which is not listed. A process that had ended
         // before has started none since.
         let had_ended = !zombies.is_empty() && zombies.iter().all(|id| self.last.contains(id));
@@ -30,5 +37,64 @@ impl Zombies {
     pub(super) fn are_all_of(&mut self, _: Pid) -> bool {
         self.last.clear();
         false
+    }
+}
+
+/// Returns the processes of this group, if all are zombies. `None`: a process lives, or `/proc` does not show the processes of other
+/// users, nor process 1.
+#[cfg(target_os = "linux")]
+fn if_all_are_zombies(group: Pid) -> Option<Vec<u32>> {
+    ProcessStat::read(1)?;
+    let (mut zombies, mut known) = (Vec::new(), HashSet::new());
+    for _ in 0..LOOKS {
+        let mut all_are_known = true;
+        for id in processes().ok()? {
+            if known.contains(&id) {
+                continue;
+            }
+            // A process that has gone since the list was made may belong to the group, and may have started another.
+            let Some(process) = ProcessStat::read(id) else {
+                all_are_known = false;
+                continue;
+            };
+            known.insert(id);
+            if process.group == group.as_raw_pid() {
+                if process.lives {
+                    return None;
+                }
+                zombies.push(id);
+            }
+        }
+        if all_are_known {
+            return Some(zombies);
+        }
+    }
+    None
+}
+
+#[cfg(target_os = "linux")]
+fn processes() -> io::Result<Vec<u32>> {
+    let id = |entry: io::Result<fs::DirEntry>| entry.map(|entry| entry.file_name().to_str()?.parse().ok()).transpose();
+    fs::read_dir("/proc")?.filter_map(id).collect()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_has_ended_is_told_from_one_that_lives() {
+        use std::os::unix::process::CommandExt;
+        use std::process::Command;
+
+        let mut child = Command::new("sleep").arg("60").process_group(0).spawn().expect("there is sleep");
+        let group = Pid::from_child(&child);
+        // Other processes that start or end may leave the result open.
+        let listed = |expected: &Option<Vec<u32>>| (0..1000).any(|_| if_all_are_zombies(group) == *expected);
+        assert_eq!(if_all_are_zombies(group), None, "it lives");
+        child.kill().expect("it is ours");
+        assert!(listed(&Some(vec![child.id()])), "it waits to be noticed");
+        child.wait().expect("it is ours");
+        assert!(listed(&Some(Vec::new())), "it has gone");
     }
 }

@@ -209,13 +209,11 @@ struct Place {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ThreadState {
-    /// It waits for nothing yet.
+    /// It waits for nothing yet, or its turn has lasted so long that time does not wait for it any more.
     Idle,
     Asleep(Moment),
     /// It has its turn.
     Awake,
-    /// Its turn has lasted so long that time does not wait for it any more.
-    GivenUp,
 }
 
 impl ManualTime {
@@ -314,7 +312,7 @@ impl ManualTime {
             })
             .unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
-            places.all().filter(|place| waits_for(place)).for_each(|place| place.state = ThreadState::GivenUp);
+            places.all().filter(|place| waits_for(place)).for_each(|place| place.state = ThreadState::Idle);
         }
         places
     }

@@ -1,17 +1,16 @@
 //! Reads the text of a crontab into bit sets. Allocates only where something is wrong.
 
-use std::{fmt, iter};
+use std::fmt;
+
+use chrono::{Month, Weekday};
 
 use super::calendar_day::CalendarDay;
 use super::error::CrontabError;
-use super::field_set::{DAYS, Field, FieldSet, MONTHS};
+use super::field_set::{Field, FieldSet};
 use crate::base::{escape::OneLine, escape::Quoted};
 
 /// More than the longest list of all five fields has, and little enough that refusing any text is cheap.
 const MAX_BYTES: usize = 1_000;
-
-/// The first letters of a name that stand for it, too.
-const SHORT_NAME: usize = 3;
 
 /// Each stands for the text that its manual page gives, and reads the same: where cronie sets no star for the days of
 /// `@daily`, both are whole, and either rule says every day.
@@ -99,7 +98,7 @@ fn read_list(field: Field, list: &str) -> Result<FieldSet, BadPart<'_>> {
         return Ok(FieldSet::every(field));
     }
     let mut set = FieldSet { bits: 0, star: list.starts_with('*') };
-    for item in split(list, |byte| byte == b',') {
+    for item in list.split(',') {
         set = set.with(read_item(field, item)?);
     }
     Ok(set.of(field))
@@ -113,8 +112,8 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
     if let Some(day) = read_calendar_day(field, item)? {
         return Ok(FieldSet::calendar_day(day));
     }
-    let (range, step) = split_once(item, b'/').map_or((item, None), |(range, step)| (range, Some(step)));
-    let ends = split_once(range, b'-');
+    let (range, step) = item.split_once('/').map_or((item, None), |(range, step)| (range, Some(step)));
+    let ends = range.split_once('-');
     let (low, high) = match ends {
         _ if range == "*" => field.ends(),
         Some((low, high)) => (read_number(field, item, low)?, read_number(field, item, high)?),
@@ -190,7 +189,7 @@ fn read_calendar_day(field: Field, item: &str) -> Result<Option<CalendarDay>, Ba
             Some(None) => Err(BadPart::new(field, item, "is no day with a `W`, write one day, as in `15W`, or `LW`")),
         },
         Field::DayOfWeek => {
-            if let Some((day, nth)) = split_once(item, b'#') {
+            if let Some((day, nth)) = item.split_once('#') {
                 let nth = digits(nth).filter(|nth| (1..=5).contains(nth));
                 let refusal = || BadPart::new(field, item, format_args!("is none of `5#1` to `5#5`; {FROM_SUNDAY}"));
                 let (nth, day_of_week) = (nth.ok_or_else(refusal)?, read_day_of_calendar(item, day)?);
@@ -225,24 +224,6 @@ fn read_day_of_calendar<'a>(item: &'a str, day: &'a str) -> Result<u32, BadPart<
 /// A hint for users who know these items from Quartz.
 const FROM_SUNDAY: &str = "Sunday is 0 or 7 here, Friday 5 (Quartz counts from Sunday 1, so that its Friday is 6)";
 
-/// Returns the parts of a text between ASCII characters. The search in `str::split` is made for long texts, and these have a few
-/// bytes.
-fn split(text: &str, by: fn(u8) -> bool) -> impl Iterator<Item = &str> {
-    let mut rest = Some(text);
-    iter::from_fn(move || {
-        let text = rest.take()?;
-        let Some(at) = text.bytes().position(by) else { return Some(text) };
-        rest = Some(&text[at + 1..]);
-        Some(&text[..at])
-    })
-}
-
-/// Returns the text before and after an ASCII character.
-fn split_once(text: &str, by: u8) -> Option<(&str, &str)> {
-    let at = text.bytes().position(|byte| byte == by)?;
-    Some((&text[..at], &text[at + 1..]))
-}
-
 /// Reads a number within the field, or a name that stands for one.
 fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, BadPart<'a>> {
     let (first, last) = field.ends();
@@ -251,21 +232,19 @@ fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, Ba
         let refusal = || BadPart::new(field, text, format_args!("is outside of {first}-{last}"));
         return is_in_field.then_some(number).ok_or_else(refusal);
     }
-    let (names, or_a_name): (&[&str], _) = match field {
-        Field::Month => (&MONTHS, "from jan to dec"),
-        Field::DayOfWeek => (&DAYS, "from sun to sat"),
-        _ => (&[], ""),
+    let (number, or_a_name) = match field {
+        Field::Month => (text.parse().ok().map(|month: Month| month.number_from_month()), "from jan to dec"),
+        Field::DayOfWeek => (text.parse().ok().map(|day: Weekday| day.num_days_from_sunday()), "from sun to sat"),
+        _ => (None, ""),
     };
-    let is_meant = |name: &str| name.eq_ignore_ascii_case(text) || name[..SHORT_NAME].eq_ignore_ascii_case(text);
-    if let Some((number, _)) = (first..).zip(names).find(|(_, name)| is_meant(name)) {
-        return Ok(number);
-    }
-    Err(if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        BadPart::unreadable(field, item)
-    } else if names.is_empty() {
-        BadPart::new(field, text, format_args!("is not a number from {first}-{last}"))
-    } else {
-        BadPart::new(field, text, format_args!("is neither a number from {first}-{last} nor a name {or_a_name}"))
+    number.ok_or_else(|| {
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            BadPart::unreadable(field, item)
+        } else if or_a_name.is_empty() {
+            BadPart::new(field, text, format_args!("is not a number from {first}-{last}"))
+        } else {
+            BadPart::new(field, text, format_args!("is neither a number from {first}-{last} nor a name {or_a_name}"))
+        }
     })
 }
 
@@ -343,5 +322,5 @@ const BLANKS: [char; 2] = [' ', '\t'];
 
 /// Returns the fields of a text, as they are written.
 fn lists(text: &str) -> impl Iterator<Item = &str> {
-    split(text, |byte| matches!(byte, b' ' | b'\t')).filter(|list| !list.is_empty())
+    text.split(BLANKS).filter(|list| !list.is_empty())
 }

@@ -2,9 +2,13 @@
 
 use std::fmt::Write as _;
 
+use chrono::Month;
+
 use super::Crontab;
 use super::calendar_day::CalendarDay;
-use super::field_set::{DAYS, Field, FieldSet, InField, MONTHS};
+use super::field_set::{Field, FieldSet, InField};
+
+const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// More times than this on a day are not written out one by one.
 const MOST_TIMES: usize = 6;
@@ -82,8 +86,9 @@ impl Crontab {
         if self.is_full(Field::Month) {
             return String::new();
         }
-        let names = numbers(self.get(Field::Month)).map(|month| MONTHS[month as usize - 1].to_owned());
-        format!("in {}", list(names.collect()))
+        let months =
+            numbers(self.get(Field::Month)).filter_map(|month| Month::try_from(u8::try_from(month).ok()?).ok());
+        format!("in {}", list(months.map(|month| month.name().to_owned()).collect()))
     }
 
     fn is_full(&self, field: Field) -> bool {

@@ -35,8 +35,6 @@ impl CivilMinute {
 }
 
 impl CivilTimes {
-    pub(crate) const EVERY_MINUTE: Self = Self::of(Crontab::EVERY_MINUTE);
-
     /// Returns the minutes of a crontab on all days.
     pub(crate) const fn of(crontab: Crontab) -> Self {
         Self { crontab, cycle: Cycle::EVERY_DAY, years: Years::ALL }

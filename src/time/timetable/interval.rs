@@ -22,34 +22,9 @@ impl Interval {
         Self { anchor, every }
     }
 
-    /// Returns how long ago the last of its instants was at this second.
-    #[inline]
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        reason = "seconds that can be written down are exact"
-    )]
-    pub(crate) fn since_last(self, second: i64) -> i64 {
-        let since_anchor = second - self.anchor;
-        // Each tick divides for each event, and processors divide such numbers several times faster than integers. The quotient
-        // is exact, because both numbers are below 2^53.
-        let rest = since_anchor - (since_anchor as f64 / self.every as f64) as i64 * self.every;
-        if rest < 0 { rest + self.every } else { rest }
-    }
-
-    /// Returns the last of its instants at this second or before.
-    pub(crate) fn at_or_before(self, second: i64) -> i64 {
-        second - self.since_last(second)
-    }
-
     /// Returns the first of its instants at this second or after.
     pub(crate) fn at_or_after(self, second: i64) -> i64 {
-        self.at_or_before(second - 1) + self.every
-    }
-
-    /// Returns anchor and length, in seconds.
-    pub(crate) fn in_seconds(self) -> String {
-        format!("{}+{}", self.anchor, self.every)
+        second + (self.anchor - second).rem_euclid(self.every)
     }
 
     /// Returns whether a look at the start of each minute would miss some of its instants.
@@ -94,22 +69,7 @@ mod tests {
     #[test]
     fn instants_are_as_far_from_the_anchor_as_they_should_be() {
         let interval = Interval::new(100, 7);
-        assert_eq!((interval.at_or_before(99), interval.at_or_after(99)), (93, 100));
-        assert_eq!((interval.at_or_before(100), interval.at_or_after(100)), (100, 100));
-        assert_eq!((interval.at_or_before(101), interval.at_or_after(101)), (100, 107));
-        assert_eq!((interval.at_or_before(-1), interval.at_or_after(-1)), (-5, 2));
-    }
-
-    #[test]
-    fn the_quotient_is_exact() {
-        let mut random = fastrand::Rng::with_seed(53);
-        for _ in 0..100_000 {
-            let (every, anchor) = (random.i64(1..=315_360_000), random.i64(-8_000_000_000_000..8_000_000_000_000));
-            let times = random.i64(-1_000..1_000) * every;
-            for second in [random.i64(-8_000_000_000_000..8_000_000_000_000), anchor + times, anchor + times - 1] {
-                let expected = (second - anchor).rem_euclid(every);
-                assert_eq!(Interval::new(anchor, every).since_last(second), expected, "{second} {anchor} {every}");
-            }
-        }
+        let next = [99, 100, 101, -1].map(|second| interval.at_or_after(second));
+        assert_eq!(next, [100, 100, 107, 2]);
     }
 }

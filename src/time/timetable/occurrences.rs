@@ -1,10 +1,10 @@
-//! The instants in civil minutes of one zone: the first from a second on, and the last up to one.
+//! The instants in civil minutes of one zone: the first from a second on.
 
 use std::fmt;
 use std::ops::Range;
 
 use super::civil_times::CivilTimes;
-use super::search::nearest_due;
+use super::search::first_due;
 use crate::time::crontab::field_set::{Field, FieldSet, InField};
 use crate::time::{zone::Zone, zone::changes::Change};
 
@@ -37,10 +37,6 @@ impl Seconds {
         (bits != 0).then_some(Self(bits))
     }
 
-    fn first(self) -> i64 {
-        self.0.trailing_zeros().into()
-    }
-
     fn last(self) -> i64 {
         self.0.ilog2().into()
     }
@@ -49,11 +45,6 @@ impl Seconds {
     pub(crate) fn at_or_after(self, second: i64) -> Option<i64> {
         let rest = self.0 & u64::MAX.checked_shl(u32::try_from(second.max(0)).ok()?)?;
         (rest != 0).then(|| rest.trailing_zeros().into())
-    }
-
-    /// Returns the last of them up to `second`, which is not before the first.
-    fn at_or_before(self, second: i64) -> i64 {
-        (self.0 & u64::MAX >> (63 - second.min(63))).ilog2().into()
     }
 
     /// Returns the shortest time between two of them; `None` for one alone. `next_minute`: the next minute may be due, too.
@@ -78,12 +69,6 @@ impl Occurrences<'_> {
         Some(minute + self.seconds.at_or_after(from - minute)?)
     }
 
-    /// Returns the last one at second `until` or before.
-    pub(crate) fn at_or_before(self, until: i64) -> Option<i64> {
-        let minute = self.minute_at_or_before(until - self.seconds.first())?;
-        Some(minute + self.seconds.at_or_before(until - minute))
-    }
-
     /// Returns the first minute that begins at second `from` or after.
     fn minute_at_or_after(self, mut from: i64) -> Option<i64> {
         loop {
@@ -95,7 +80,7 @@ impl Occurrences<'_> {
                 from = from.max(resumed);
             }
             let offset = self.zone.seconds_ahead_at(from);
-            let found = self.civil_at_or_after(from + offset)? - offset;
+            let found = first_due(self.times, from + offset)? - offset;
             // Between two instants at which the offset is the same it may have been another one for a while. That
             // matters only within reach of `from`, where a time before it may come again, and of `found`, where its
             // own time may have come already.
@@ -110,34 +95,7 @@ impl Occurrences<'_> {
         }
     }
 
-    /// Returns the last minute that begins at second `until` or before: the mirror image of
-    /// [`minute_at_or_after`](Self::minute_at_or_after).
-    fn minute_at_or_before(self, mut until: i64) -> Option<i64> {
-        loop {
-            let offset = self.zone.seconds_ahead_at(until);
-            let found = self.civil_at_or_before(until + offset)? - offset;
-            if let Some(change) = self.small_change(until).filter(|change| found < change.first_new_minute()) {
-                let resumed = change.first_new_minute();
-                if resumed <= until && self.make_up_for(change) {
-                    return Some(resumed);
-                }
-                until = change.at - 1;
-                continue;
-            }
-            let near = until - found <= 2 * REACH;
-            if let Some(change) = self.zone.nearest_change(until, if near { found } else { until - REACH }) {
-                until = self.small_change(change).map_or(change - 1, Change::first_new_minute).min(until);
-            } else if !near {
-                until = found + REACH;
-            } else if self.small_change(found).is_some_and(|change| is_repeated(found, change)) {
-                until = found;
-            } else {
-                return Some(found);
-            }
-        }
-    }
-
-    // The rule for times that come once, for these searches and for ticks. Minutes that the clocks show again are not due. In the
+    // The rule for times that come once. Minutes that the clocks show again are not due. In the
     // first minute that they have not shown before, what the change left out is due, too.
 
     /// Returns the change around this second, if it decides which times are due.
@@ -146,23 +104,8 @@ impl Occurrences<'_> {
     }
 
     /// Returns whether the change left out a time of theirs.
-    pub(crate) fn make_up_for(self, change: Change) -> bool {
-        let has_time_in = |times: Range<i64>| self.civil_at_or_after(times.start).is_some_and(|time| time < times.end);
+    fn make_up_for(self, change: Change) -> bool {
+        let has_time_in = |times: Range<i64>| first_due(self.times, times.start).is_some_and(|time| time < times.end);
         change.skipped().is_some_and(has_time_in)
     }
-
-    // From here on seconds are civil: of a place whose clocks show UTC and never change.
-
-    fn civil_at_or_after(self, second: i64) -> Option<i64> {
-        Some(nearest_due::<true>(self.times, second.div_euclid(60) + i64::from(second.rem_euclid(60) != 0))? * 60)
-    }
-
-    fn civil_at_or_before(self, second: i64) -> Option<i64> {
-        Some(nearest_due::<false>(self.times, second.div_euclid(60))? * 60)
-    }
-}
-
-/// Returns whether the clocks have shown the minute that begins at this second already, before they were set back.
-pub(crate) fn is_repeated(minute: i64, change: Change) -> bool {
-    minute < change.first_new_minute()
 }

@@ -1,7 +1,5 @@
 //! From when on and until when an event comes.
 
-use std::fmt;
-
 use chrono::{DateTime, Timelike, Utc};
 
 use crate::time::clock::instant_of;
@@ -46,21 +44,10 @@ impl Span {
         second.max(self.from)
     }
 
-    /// Returns the last second at this one or before that may lie in it.
-    pub(crate) fn not_after(self, second: i64) -> i64 {
-        second.min(self.until.saturating_sub(1))
-    }
-
     /// `from ..`, `until ..`: as these instants are written by `written`.
     pub(crate) fn in_words(self, written: impl Fn(DateTime<Utc>) -> String) -> impl Iterator<Item = String> {
         let ends = [("from", self.from, i64::MIN), ("until", self.until, i64::MAX)];
         let is_set = ends.into_iter().filter(|(_, at, open)| at != open);
         is_set.map(move |(word, at, _)| format!("{word} {}", written(instant_of(at))))
-    }
-}
-
-impl fmt::Display for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.in_words(|at| at.to_string()).try_for_each(|end| write!(f, " {end}"))
     }
 }

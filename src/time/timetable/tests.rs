@@ -257,9 +257,8 @@ fn what_is_next_is_what_ticks_find_and_what_was_previous_too() {
             .collect();
         assert_eq!(onward, expected, "upcoming, {context}");
         let back = iter::successors(timetable.previous(to), |time| timetable.previous(*time));
-        let mut back: Vec<_> = back.take_while(|time| *time >= from).collect();
-        back.reverse();
-        assert_eq!(back, expected, "previous, {context}");
+        let back: Vec<_> = back.take_while(|time| *time >= from).take(500).collect();
+        assert_eq!(back, expected.iter().rev().take(500).copied().collect::<Vec<_>>(), "previous, {context}");
 
         for _ in 0..20 {
             let at = from + TimeDelta::milliseconds(random.i64(0..30 * 3_600_000));

@@ -1,8 +1,10 @@
-//! The minutes of the day that an event may run in: its timetable is limited to them.
+//! The times of the day that the methods of an event name, and the windows that an event may run in.
 
 use std::fmt;
 
 use chrono::{NaiveTime, Timelike};
+
+use crate::base::escape::Quoted;
 
 const MINUTES_OF_A_DAY: u32 = 24 * 60;
 
@@ -16,6 +18,12 @@ pub(crate) struct Window {
 }
 
 impl Window {
+    /// Makes the window that `method` was given: from `start` to `end`, or all but that.
+    pub(crate) fn new(method: &str, start: &str, end: &str, is_excluded: bool) -> Result<Self, String> {
+        let [first, last] = [time_of_day(method, start)?, time_of_day(method, end)?].map(minute_of);
+        Ok(Self { first, last, is_excluded })
+    }
+
     pub(crate) fn is_open_at(self, time: NaiveTime) -> bool {
         self.is_open_in(minute_of(time))
     }
@@ -24,13 +32,6 @@ impl Window {
         let (begun, not_over) = (self.first <= minute, minute <= self.last);
         let contained = if self.first <= self.last { begun && not_over } else { begun || not_over };
         contained != self.is_excluded
-    }
-
-    /// Returns how many minutes after this one it opens; none where it is open.
-    fn closed_for(self, minute: u32) -> u32 {
-        let opens = if self.is_excluded { self.last + 1 } else { self.first };
-        // A whole day, where no minute is left.
-        if self.is_open_in(minute) { 0 } else { (opens + MINUTES_OF_A_DAY - minute - 1) % MINUTES_OF_A_DAY + 1 }
     }
 }
 
@@ -50,18 +51,49 @@ pub(crate) struct Windows(pub(crate) Vec<Window>);
 impl Windows {
     /// Returns how many minutes after the minute of `time` they are open: none where they are open then. A day: they never are.
     pub(crate) fn closed_for(&self, time: NaiveTime) -> u32 {
-        let mut after = 0;
-        while after < MINUTES_OF_A_DAY {
+        let is_open = |after: &u32| {
             let minute = (minute_of(time) + after) % MINUTES_OF_A_DAY;
-            match self.0.iter().map(|window| window.closed_for(minute)).max() {
-                None | Some(0) => return after,
-                Some(more) => after += more,
-            }
-        }
-        MINUTES_OF_A_DAY
+            self.0.iter().all(|window| window.is_open_in(minute))
+        };
+        (0..MINUTES_OF_A_DAY).find(is_open).unwrap_or(MINUTES_OF_A_DAY)
     }
 }
 
-pub(crate) fn minute_of(time: NaiveTime) -> u32 {
+fn minute_of(time: NaiveTime) -> u32 {
     time.hour() * 60 + time.minute()
+}
+
+/// Reads the time of the day that `method` was given: `hh:mm`, or `h:mm`.
+pub(crate) fn time_of_day(method: &str, text: &str) -> Result<NaiveTime, String> {
+    // Without what `chrono` lets pass besides: spaces, and minutes of one digit.
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+    let two_digits = text.split_once(':').is_some_and(|(_, minute)| minute.len() == 2);
+    NaiveTime::parse_from_str(text, "%H:%M").ok().filter(|_| plain && two_digits).ok_or_else(|| {
+        let text = Quoted::new(text);
+        format!("`{method}(..)`: {text} is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_of_day_is_read_strictly() {
+        for (text, hour, minute) in [("2:30", 2, 30), ("02:30", 2, 30), ("00:00", 0, 0), ("23:59", 23, 59)] {
+            assert_eq!(time_of_day("daily_at", text), Ok(NaiveTime::from_hms_opt(hour, minute, 0).unwrap()));
+        }
+        for text in [
+            "24:00", "2:60", "2", "", ":", "2:", ":30", "2:5", "002:30", "02:030", "+2:30", "02:+5", "2:30:00",
+            " 2:30", "2:30 ", "2.30", "-1:00", "٢:30", "12:é",
+        ] {
+            let error = time_of_day("daily_at", text).unwrap_err();
+            assert_eq!(
+                error,
+                format!(
+                    "`daily_at(..)`: `{text}` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`"
+                )
+            );
+        }
+    }
 }

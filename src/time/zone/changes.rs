@@ -3,11 +3,9 @@
 use std::ops::Range;
 
 #[cfg(feature = "cli")]
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 
 use super::Zone;
-#[cfg(feature = "cli")]
-use crate::time::clock::instant_of;
 
 /// A day. No zone has kept an offset for less than six.
 pub(super) const STRIDE: i64 = 24 * 3600;
@@ -57,14 +55,15 @@ impl Zone {
         None
     }
 
-    /// Returns the earlier instant at which its clocks showed the time that they show at this one, if they were set
-    /// back in between.
+    /// Returns the first instant at which its clocks show this time. If they leave the time out, the instant at which it would have
+    /// come.
     #[cfg(feature = "cli")]
-    pub(crate) fn first_showing(&self, instant: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let second = instant.timestamp();
-        let Change { before, after, .. } = self.small_change(second)?;
-        let first = second - (before - after);
-        (first < second && self.seconds_ahead_at(first) == before).then(|| instant_of(first))
+    pub(crate) fn first_showing(&self, civil: NaiveDateTime) -> DateTime<Utc> {
+        let as_utc = civil.and_utc();
+        let offsets = [-1, 1].map(|days| self.offset_at(as_utc + TimeDelta::days(days)));
+        let instants = offsets.map(|offset| as_utc - TimeDelta::seconds(offset.local_minus_utc().into()));
+        let shows = |instant: &&DateTime<Utc>| self.at(**instant).naive_local() == civil;
+        *instants.iter().filter(shows).min().unwrap_or(&instants[0])
     }
 
     /// Returns the one change after second `from` and up to second `to`, whose offsets differ.

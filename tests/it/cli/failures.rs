@@ -207,7 +207,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         "soloist: --every ``: 0 fields instead of 5 (minute, hour, day of month, month, day of week): write five, such as `*/5 * * * *`",
     ),
     ("$S run --name j --every 500ms -- true", 64, "`--every 500ms`: use whole seconds, from 1s to ten years"),
-    ("$S run --name j --term 20y -- true", 64, "soloist: `--term 7305d`: use 2s to ten years; "),
+    ("$S run --name j --term 20y -- true", 64, "soloist: event `j`: `--term 7305d`: use 100ms to ten years"),
     ("$S run --name j --wait 5 --timeout 60.5 -- true", 0, ""),
     ("$S run --name j --wait 5s --every '* * * * *' -- true", 64, "cannot be used with"),
     (
@@ -247,7 +247,11 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ),
     ("$S run --name j --every '@every 5m' -- true", 64, "a crontab has no intervals"),
     ("$S run --name j --log 0 -- true", 64, "use a number from 1 to 1000"),
-    ("$S run --name j --term 1s -- true", 64, "soloist: `--term 1s`: use 2s to ten years; "),
+    (
+        "$S run --name j --term 1s -- true",
+        64,
+        "soloist: event `j`: its lease of 1s is too short for a `--grace 0s`: it has to last 2s",
+    ),
     ("$S run --name j --term 8s --grace 5s -- true", 64, "let the `--term` be longer, or the `--grace` shorter"),
     (
         "$S run --name j --grace 18446744073709551615 -- true",
@@ -340,7 +344,6 @@ const COMMANDS: &[(&str, i32, &str)] = &[
         "CREATE TABLE IF NOT EXISTS soloist_mutexes",
     ),
     ("$C list", 0, "carts:remind"),
-    ("$C next --for 0", 2, "soloist: `--for 0` is no time to look ahead: write `90m`, `24h` and the like"),
     ("$C list --next -1", 2, "invalid value '-1' for '--next <N>': use a number from 1 to 65535"),
     ("used; $S pause --for -1h", 2, "invalid value '-1h' for '--for <TIME>': write a time such as `90s`"),
     ("used; $S log", 0, "no run is on record: "),

@@ -144,14 +144,12 @@ fn what_has_ended_and_is_not_noticed_by_its_parent_does_not_hold_up_the_run() {
     }
 }
 
-/// With this variable, `/proc` hides the processes of other users, and the first process waits for no child. Its
-/// value is the path of a program that sleeps as root, for any user.
+/// With this variable, `/proc` hides the processes of other users. Its value is the path of a program that sleeps as root, for any user.
 const HIDDEN: &str = "SOLOIST_TEST_HIDDEN";
 
 #[test]
-fn what_has_ended_does_not_hold_up_the_run_where_other_users_are_hidden_and_what_lives_does() {
-    const TEST: &str =
-        "command::group::what_has_ended_does_not_hold_up_the_run_where_other_users_are_hidden_and_what_lives_does";
+fn a_process_of_a_hidden_user_holds_up_the_run() {
+    const TEST: &str = "command::group::a_process_of_a_hidden_user_holds_up_the_run";
     let Some(sleep) = std::env::var_os(HIDDEN) else {
         let Some(ground) = Ground::as_root(TEST) else { return };
         let sleep = ground.path().join("sleep");
@@ -159,8 +157,7 @@ fn what_has_ended_does_not_hold_up_the_run_where_other_users_are_hidden_and_what
         set_mode(&sleep, 0o4755);
         let line = format!(
             "mount -t proc -o hidepid=2 proc /proc || exit 1
-            setpriv --reuid={ALICE} --regid={ALICE} --clear-groups \"$0\" {TEST} --exact --nocapture &
-            exec sleep 600 >/dev/null", // so long that a busy machine can ask for each number that a process can have
+            setpriv --reuid={ALICE} --regid={ALICE} --clear-groups \"$0\" {TEST} --exact --nocapture & wait"
         );
         let mut alone = Command::new("unshare");
         alone.args(["--fork", "--pid", "--mount", "--kill-child", "sh", "-c", &line]).arg(&ground.exe);
@@ -175,11 +172,8 @@ fn what_has_ended_does_not_hold_up_the_run_where_other_users_are_hidden_and_what
     assert!(!Path::new("/proc/1").exists(), "it is hidden");
     let begun = Instant::now();
     let event = |line: &str| Event::exec("e", line).every_minute().env("SLEEP", &sleep);
-    assert_eq!(said(event("(sleep 0.1 &); \"$SLEEP\" 0.1 & exit 3")), "exited with 3 after 0 µs");
-    let ended = Instant::now();
-    assert_eq!(said(event("(sleep 0.1 &); \"$SLEEP\" 2 & exit 3")), "exited with 3 after 0 µs");
-    let (both_ended, one_lived) = (ended - begun, ended.elapsed());
-    assert!(one_lived >= 2 * SECOND, "{one_lived:?}, and {both_ended:?} before");
+    assert_eq!(said(event("\"$SLEEP\" 2 & exit 3")), "exited with 3 after 0 µs");
+    assert!(begun.elapsed() >= 2 * SECOND, "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -37,8 +37,8 @@ fn two_servers_have_one_permit_an_hour_and_it_outlives_the_hour() {
     ran(&there.run_due(at("2026-03-01T16:00:00Z")), name);
     assert_eq!(diary.lines().len(), 2);
 
-    let whole = at("2026-03-01T16:00:00Z") - now + TimeDelta::minutes(15);
-    let rest = rest(name, "2026-03-01T16:00:00+01:00").expect("it is called so");
+    let whole = TimeDelta::minutes(60 + 15);
+    let rest = rest(name, "2026-03-01T16+01:00").expect("it is called so");
     assert!(rest <= whole && rest > whole - TimeDelta::minutes(2), "{rest} of {whole}");
 }
 
@@ -52,7 +52,7 @@ fn an_hour_that_comes_twice_has_two_permits_on_a_server_too() {
         let _ = schedule.run_due(tick);
         assert_eq!(diary.lines().len(), runs, "{tick}");
     }
-    for start in ["2026-10-25T02:00:00+02:00", "2026-10-25T02:00:00+01:00"] {
+    for start in ["2026-10-25T02+02:00", "2026-10-25T02+01:00"] {
         assert!(rest(name, start).is_some(), "{start}");
     }
 }

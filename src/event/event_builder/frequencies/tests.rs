@@ -198,7 +198,7 @@ fn words_of_which_one_would_be_lost_are_refused() {
     );
     assert_eq!(
         refusal(event().every_second().every_ten_seconds()).expect("they differ"),
-        "event `x`: it is due every 1s and every 10s: leave one of them out"
+        "event `x`: `every(..)` is called twice with different values: remove one of the two"
     );
 }
 
@@ -345,11 +345,11 @@ fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
         (event().every(Duration::ZERO), "`every(0s)`: use whole seconds, from 1s to ten years"),
         (
             event().every(seconds(90)).anchored_at(instant("2026-01-05T00:00:00.5Z")),
-            "`anchored_at(2026-01-05T00:00:00.500Z)` lies within a second: write `2026-01-05T00:00:00Z`",
+            "`anchored_at(2026-01-05T00:00:00.500Z)` lies within a second, where ticks would miss it: write `2026-01-05T00:00:00Z`",
         ),
         (
             event().every(seconds(120)).anchored_at(instant("2026-01-05T00:00:30Z")),
-            "`anchored_at(2026-01-05T00:00:30Z)` lies within a minute, and would be missed by ticks at the start of each: \
+            "`anchored_at(2026-01-05T00:00:30Z)` lies within a minute, where ticks would miss it: \
              write `2026-01-05T00:00:00Z`",
         ),
         (
@@ -397,7 +397,7 @@ fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
         ),
         (
             event().at(instant("2026-01-05T00:00:30Z")),
-            "`at(2026-01-05T00:00:30Z)` lies within a minute, and would be missed by ticks at the start of each: write \
+            "`at(2026-01-05T00:00:30Z)` lies within a minute, where ticks would miss it: write \
              `2026-01-05T00:00:00Z`",
         ),
         (
@@ -407,7 +407,7 @@ fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
         ),
         (
             event().at(instant("2026-01-05T00:00:00Z")).at(instant("2026-01-06T00:00:00Z")),
-            "`at(..)` is called with 2026-01-05T00:00:00Z and with 2026-01-06T00:00:00Z: remove one of the two",
+            "`at(..)` is called twice with different values: remove one of the two",
         ),
         (
             event().daily().from(instant("2026-01-05T00:00:00Z")).until(instant("2026-01-05T00:00:00Z")),
