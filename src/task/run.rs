@@ -66,7 +66,7 @@ impl Run {
 
     /// Returns how long after its cancellation the task is ended by force.
     pub(crate) fn grace(&self) -> Duration {
-        self.held.stopping().saturating_sub(ENDING_TAKES)
+        self.held.stopping.saturating_sub(ENDING_TAKES)
     }
 
     /// Reports a step of the run.

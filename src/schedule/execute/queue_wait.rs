@@ -32,9 +32,6 @@ use std::mem;
 use std::sync::Arc;
 use std::thread::Scope;
 
-use uuid::Uuid;
-
-use super::lease_wait::{ask_once, wait_for_lease};
 use super::one_run::{ActiveRun, PendingRun};
 use super::store_request::StoreRequest;
 use super::workers::start_thread;

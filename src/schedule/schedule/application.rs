@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Schedule;
-use crate::base::error::MutexError;
+use crate::base::{error::MutexError, escape::Named};
 use crate::event::definition::Definition;
 use crate::event::protection::claim::CLAIM_MARGIN;
 use crate::lease::label::{LONGEST, Label};

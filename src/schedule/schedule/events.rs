@@ -12,6 +12,7 @@ use crate::event::event_builder::Event;
 use crate::event::protection::LeaseTerms;
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::trace;
+use crate::store::described_store::Store;
 use crate::store::event_mutex::description::Scope;
 #[cfg(feature = "cli")]
 use crate::store::event_mutex::{EventMutex, held::Names};

@@ -27,7 +27,7 @@ pub(crate) fn beginning(names: Names<'_>) -> String {
     match names {
         Names::LeasesWithPrefix(prefix) => format!("lease/{}", of_event(prefix)),
         Names::MarksOf(mutex) => format!("mark/{}/", of_event(mutex)),
-        Names::Exactly(_) | Names::Each(_) => String::new(),
+        Names::Each(_) => String::new(),
     }
 }
 
