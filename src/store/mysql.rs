@@ -1,10 +1,10 @@
 //! `MysqlMutex`: mutexes in a table of a MySQL or MariaDB server. [`sql`](super::sql) says how the table is used.
 
-use std::fmt;
+use std::sync::Arc;
 
-use super::sql::{DEFAULT_TIMEOUT, SqlMutex, table_methods, table_names::TABLE};
+use super::sql::{DEFAULT_TIMEOUT, SqlServer, table_methods, table_names::TABLE};
 use crate::base::error::InvalidOptions;
-use crate::store::{event_mutex::delegate::delegate, server::server_builder::server_builder};
+use crate::store::server::server_builder::server_builder;
 
 mod address;
 mod connection;
@@ -124,7 +124,7 @@ use connection::Connection;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct MysqlMutex(SqlMutex<Connection>);
+pub struct MysqlMutex(Arc<SqlServer<Connection>>);
 
 impl MysqlMutex {
     /// The statements that make the table, for people who keep their own migrations. Where there is one, they do nothing.
@@ -191,7 +191,7 @@ server_builder! {
     /// # Ok(())
     /// # }
     /// ```
-    pub struct MysqlMutexBuilder(Address) with "mysql-tls";
+    pub struct MysqlMutexBuilder(Address) of MysqlMutex with "mysql-tls";
 
     /// The table: that of the URL, or `soloist_mutexes`, unless it is set. Programs with different tables don't see each other's leases. 1 to
     /// 48 of a-z, 0-9 and _, no digit first; the name of its database may stand before it, as in `app.mutexes`.
@@ -203,12 +203,4 @@ server_builder! {
     /// The server waits for a row that another transaction has locked for a second at least. With less than four seconds
     /// for a call, that can be longer than the first attempt, and the error then concerns the store and not only the name.
     timeout: DEFAULT_TIMEOUT;
-}
-
-delegate!(impl EventMutex for MysqlMutex, |this| &this.0);
-
-impl fmt::Debug for MysqlMutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
 }

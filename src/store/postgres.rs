@@ -1,10 +1,10 @@
 //! `PostgresMutex`: mutexes in a table of a PostgreSQL server. [`sql`](super::sql) says how the table is used.
 
-use std::fmt;
+use std::sync::Arc;
 
-use super::sql::{DEFAULT_TIMEOUT, SqlMutex, table_methods, table_names::TABLE};
+use super::sql::{DEFAULT_TIMEOUT, SqlServer, table_methods, table_names::TABLE};
 use crate::base::error::InvalidOptions;
-use crate::store::{event_mutex::delegate::delegate, server::server_builder::server_builder};
+use crate::store::server::server_builder::server_builder;
 
 mod address;
 mod connection;
@@ -136,7 +136,7 @@ use connection::Connection;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct PostgresMutex(SqlMutex<Connection>);
+pub struct PostgresMutex(Arc<SqlServer<Connection>>);
 
 impl PostgresMutex {
     /// The statements that make the table, for people who keep their own migrations. Where there is one, they do nothing.
@@ -202,7 +202,7 @@ server_builder! {
     /// # Ok(())
     /// # }
     /// ```
-    pub struct PostgresMutexBuilder(Address) with "postgres-tls";
+    pub struct PostgresMutexBuilder(Address) of PostgresMutex with "postgres-tls";
 
     /// The table: that of the URL, or `soloist_mutexes`, unless it is set. Programs with different tables don't see each other's leases. 1 to
     /// 48 of a-z, 0-9 and _, no digit first; the name of its schema may stand before it, as in `app.mutexes`.
@@ -211,12 +211,4 @@ server_builder! {
     /// The longest time of a call: that of the URL, or four seconds, unless it is set; 100 milliseconds to a minute. It includes the
     /// look-up of the host, the connecting, the TLS handshake, the login, and a second attempt.
     timeout: DEFAULT_TIMEOUT;
-}
-
-delegate!(impl EventMutex for PostgresMutex, |this| &this.0);
-
-impl fmt::Debug for PostgresMutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
 }

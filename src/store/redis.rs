@@ -26,13 +26,11 @@
 //! copy of an admission that was asked for twice may arrive when its run is over: so the release revokes the owner, and the script
 //! grants that owner nothing more until the window ends.
 
-use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::InvalidOptions;
-use crate::store::event_mutex::delegate::delegate;
-use crate::store::server::server_builder::server_builder;
-use crate::store::server::server_mutex::ServerMutex;
+use crate::store::server::{attempts::Server, server_builder::server_builder};
 
 mod address;
 mod connection;
@@ -138,7 +136,7 @@ use engine::RedisEngine;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct RedisMutex(ServerMutex<RedisEngine>);
+pub struct RedisMutex(Arc<Server<RedisEngine>>);
 
 impl RedisMutex {
     /// Returns a store in the server and database of a URL, and connects at the first call.
@@ -214,7 +212,7 @@ server_builder! {
     /// # Ok(())
     /// # }
     /// ```
-    pub struct RedisMutexBuilder(Address) with "redis-tls";
+    pub struct RedisMutexBuilder(Address) of RedisMutex with "redis-tls";
 
     /// The hash tag of all keys: that of the URL, or `soloist`, unless it is set. Programs with different prefixes don't see each other's leases. 1 to 100 visible ASCII characters without braces.
     prefix: "soloist";
@@ -244,14 +242,6 @@ impl RedisMutexBuilder {
     ///
     /// The URL, the prefix, the timeout, or a certificate is not valid.
     pub fn build(self) -> Result<RedisMutex, InvalidOptions> {
-        Ok(RedisMutex(ServerMutex::new(RedisEngine::new(self.options.check(TIMEOUTS)?)?)))
-    }
-}
-
-delegate!(impl EventMutex for RedisMutex, |this| &this.0);
-
-impl fmt::Debug for RedisMutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        Ok(RedisMutex(Arc::new(Server::new(RedisEngine::new(self.options.check(TIMEOUTS)?)?))))
     }
 }

@@ -38,10 +38,10 @@
 
 use std::time::Duration;
 
+use super::server::attempts::Server;
 use super::server::engine::Attempt;
 use super::server::failure::Failure;
 use super::server::server_builder::ServerOptions;
-use super::server::server_mutex::ServerMutex;
 use crate::base::error::{InvalidOptions, MutexError};
 
 mod admission_plan;
@@ -64,15 +64,15 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(4);
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
 
 /// A store in a table, on any kind of SQL server.
-pub(crate) type SqlMutex<S> = ServerMutex<SqlEngine<S>>;
+pub(crate) type SqlServer<S> = Server<SqlEngine<S>>;
 
-impl<S: Session> SqlMutex<S> {
+impl<S: Session> SqlServer<S> {
     pub(super) fn of_table(options: ServerOptions<S::Address>) -> Result<Self, InvalidOptions> {
         Ok(Self::new(SqlEngine::new(options.check(TIMEOUTS)?)?))
     }
 
     pub(super) fn create_table(&self) -> Result<(), MutexError> {
-        self.ask_of_table("create", |attempt| self.engine().create_table(attempt))
+        self.ask_of_table("create", |attempt| self.engine.create_table(attempt))
     }
 
     /// Deletes the rows that have ended, batch by batch, and says how many.
@@ -92,8 +92,8 @@ impl<S: Session> SqlMutex<S> {
         verb: &str,
         ask: impl FnMut(&mut Attempt<S>) -> Result<T, Failure> + Send,
     ) -> Result<T, MutexError> {
-        let table = self.engine().name.as_str();
-        self.server().call(ask).map_err(|failure| self.failed(format_args!("{verb} the table {table}"), failure))
+        let table = self.engine.name.as_str();
+        self.call(ask).map_err(|failure| self.failed(format_args!("{verb} the table {table}"), failure))
     }
 }
 
@@ -119,7 +119,7 @@ macro_rules! table_methods {
             /// Returns the statements that [`create_table`](Self::create_table) sends: [`SCHEMA`](Self::SCHEMA), for the table of
             /// this name.
             pub fn schema(&self) -> &str {
-                &self.0.engine().schema
+                &self.0.engine.schema
             }
 
             /// Deletes all rows that have ended more than 90 seconds ago, batch by batch, and says how many. Rows that another
@@ -141,7 +141,7 @@ macro_rules! table_methods {
             ///
             /// The URL, the table's name, the timeout, or a certificate is not valid.
             pub fn build(self) -> Result<$store, InvalidOptions> {
-                Ok($store($crate::store::sql::SqlMutex::of_table(self.options)?))
+                Ok($store(std::sync::Arc::new($crate::store::sql::SqlServer::of_table(self.options)?)))
             }
         }
     };

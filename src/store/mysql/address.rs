@@ -16,6 +16,8 @@ pub(crate) struct Address {
 
 impl ServerAddress for Address {
     const KIND: &'static str = "mysql";
+    const STORE: &'static str = "MysqlMutex";
+    const NAMESPACE: &'static str = "table";
     const TLS: &'static str = "?ssl-mode=REQUIRED";
 
     fn of_url(url: &str) -> Result<Self, InvalidOptions> {

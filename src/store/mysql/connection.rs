@@ -35,7 +35,6 @@ pub(super) struct Connection {
 impl Session for Connection {
     type Address = Address;
 
-    const STORE: &'static str = "MysqlMutex";
     const QUOTE: char = '`';
     const SCHEMA: &'static str = include_str!("statements/schema.sql");
     const NO_TABLE: &'static str = "1146";

@@ -22,6 +22,8 @@ impl Address {
 
 impl ServerAddress for Address {
     const KIND: &'static str = "postgres";
+    const STORE: &'static str = "PostgresMutex";
+    const NAMESPACE: &'static str = "table";
     const TLS: &'static str = "?sslmode=require";
 
     fn is_overheard(&self) -> bool {

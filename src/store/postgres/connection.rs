@@ -81,7 +81,6 @@ where
 impl Session for Connection {
     type Address = Address;
 
-    const STORE: &'static str = "PostgresMutex";
     const QUOTE: char = '"';
     const SCHEMA: &'static str = include_str!("statements/schema.sql");
     const NO_TABLE: &'static str = "42P01";

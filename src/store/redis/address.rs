@@ -56,6 +56,8 @@ struct Options<'a> {
 
 impl ServerAddress for Address {
     const KIND: &'static str = "redis";
+    const STORE: &'static str = "RedisMutex";
+    const NAMESPACE: &'static str = "prefix";
     const TLS: &'static str = "rediss://";
 
     fn of_url(url: &str) -> Result<Self, InvalidOptions> {

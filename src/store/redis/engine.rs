@@ -171,8 +171,6 @@ impl RedisEngine {
 }
 
 impl Engine for RedisEngine {
-    const STORE: &'static str = "RedisMutex";
-    const NAMESPACE: &'static str = "prefix";
     /// The scripts do nothing after the deadline of a call.
     const COMMITS_LATE: bool = false;
 

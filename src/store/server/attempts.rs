@@ -24,7 +24,7 @@ const MOST_RELEASES: usize = 200;
 /// The time until a release that failed is tried again.
 const RELEASED_LATER: Duration = Duration::from_secs(5);
 
-/// A server. A child made by `fork` has no pending releases and no idle connections: it would read the replies to its parent.
+/// A server, which all handles of a store share. A child made by `fork` has no pending releases and no idle connections: it would read the replies to its parent.
 pub(crate) struct Server<E: Engine> {
     pub(crate) engine: E,
     idle: PerProcess<Arc<IdleConnections<E::Connection>>>,
@@ -64,7 +64,7 @@ impl<T> Part<T> {
 }
 
 impl<E: Engine> Server<E> {
-    pub(super) fn new(engine: E) -> Self {
+    pub(crate) fn new(engine: E) -> Self {
         Self { engine, idle: PerProcess::default(), pending: PerProcess::default() }
     }
 

@@ -23,12 +23,6 @@ use crate::time::{clock::Clock, clock::moment::Moment};
 /// A kind of server. Each request is sent on the connection of an attempt, and its reply is read before the attempt ends. The caller
 /// chooses the time and the connection, repeats the request if need be, and interprets the reply for the user.
 pub(crate) trait Engine: Send + Sync + Sized + 'static {
-    /// The name of the public store.
-    const STORE: &'static str;
-
-    /// The kind of the part of the server that a store uses: a prefix or a table.
-    const NAMESPACE: &'static str;
-
     /// Whether the server may still commit a request after its reply was lost, for as long as a call lasts.
     const COMMITS_LATE: bool;
 

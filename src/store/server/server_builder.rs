@@ -23,9 +23,9 @@ pub(crate) struct Target<A> {
 pub(crate) type ServerOptions<A> = Target<Result<A, InvalidOptions>>;
 
 impl<A: ServerAddress> ServerOptions<A> {
-    /// Returns the options of a URL, and the usual ones in place of those that it does not have. `own` is the name of the namespace.
-    pub(crate) fn new(url: &str, own: &'static str, namespace: &str, timeout: Duration) -> Self {
-        let (of_url, address) = match UrlOptions::take(url, own) {
+    /// Returns the options of a URL, and the usual ones in place of those that it does not have.
+    pub(crate) fn new(url: &str, namespace: &str, timeout: Duration) -> Self {
+        let (of_url, address) = match UrlOptions::take(url, A::NAMESPACE) {
             Ok((options, url)) => (options, A::of_url(&url)),
             Err(what) => (UrlOptions::default(), Err(wrong(A::KIND, what))),
         };
@@ -68,16 +68,24 @@ impl<A: fmt::Display> fmt::Debug for ServerOptions<A> {
     }
 }
 
-/// Defines a public builder but for its `build`, which stands beside the store.
+/// Implements the traits of a public store, and defines its builder but for `build`, which stands beside the store.
 macro_rules! server_builder {
     (
         $(#[$builder_doc:meta])*
-        pub struct $builder:ident($address:ty) with $tls:tt;
+        pub struct $builder:ident($address:ty) of $store:ident with $tls:tt;
         $(#[$namespace_doc:meta])*
         $namespace:ident: $default_namespace:expr;
         $(#[$timeout_doc:meta])*
         timeout: $default_timeout:expr;
     ) => {
+        $crate::store::event_mutex::delegate::delegate!(impl EventMutex for $store, |this| &*this.0);
+
+        impl std::fmt::Debug for $store {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
         $(#[$builder_doc])*
         #[derive(Debug)]
         #[must_use = "it opens nothing until it is built"]
@@ -89,8 +97,7 @@ macro_rules! server_builder {
             fn new(url: &str) -> Self {
                 use $crate::store::server::server_builder::ServerOptions;
 
-                let own = stringify!($namespace);
-                Self { options: ServerOptions::new(url, own, $default_namespace, $default_timeout) }
+                Self { options: ServerOptions::new(url, $default_namespace, $default_timeout) }
             }
 
             $(#[$namespace_doc])*

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::slice;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::attempts::{PendingRelease, Server};
@@ -22,37 +21,16 @@ use crate::store::event_mutex::run_log::RunLog;
 use crate::store::event_mutex::{broken_lease::Broken, slot::Slot, warning::StoreWarning};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// A store on a server. Its clones are handles of one server; the last one says goodbye.
-pub(crate) struct ServerMutex<E: Engine>(Arc<Server<E>>);
-
-impl<E: Engine> Clone for ServerMutex<E> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<E: Engine> ServerMutex<E> {
-    pub(crate) fn new(engine: E) -> Self {
-        Self(Arc::new(Server::new(engine)))
-    }
-
-    pub(crate) fn server(&self) -> &Server<E> {
-        &self.0
-    }
-
+impl<E: Engine> Server<E> {
     pub(crate) fn address(&self) -> &E::Address {
-        &self.engine().target().address
-    }
-
-    pub(crate) fn engine(&self) -> &E {
-        &self.server().engine
+        &self.engine.target().address
     }
 
     /// Reads which of these names are held, and by whom.
     fn held_of(&self, names: &[MutexName]) -> Result<Vec<Held>, MutexError> {
         let Some(first) = names.first() else { return Ok(Vec::new()) };
         let look_up = |name: &MutexName, failure| self.failed(format_args!("look up the holder of {name}"), failure);
-        let found = self.server().call(|attempt| self.engine().look(attempt, names));
+        let found = self.call(|attempt| self.engine.look(attempt, names));
         let held = |(name, holder): FoundEntry| match holder {
             Ok(holder) => Ok(Held::new(name, Some(holder))),
             Err(failure) => Err(look_up(&name, failure)),
@@ -76,11 +54,11 @@ impl<E: Engine> ServerMutex<E> {
         };
         if may_be_ours {
             let now = Clock::system().moment();
-            let latest = now.plus(2 * self.engine().target().timeout);
+            let latest = now.plus(2 * self.engine.target().timeout);
             let from = if E::COMMITS_LATE { vec![now, latest] } else { vec![now] };
             for request in [admission.claim(), admission.lease()].into_iter().flatten() {
                 let until = latest.plus(request.term().get());
-                self.release_later(request.name(), request.owner(), &from, until);
+                self.release_after(request.name(), request.owner(), &from, until);
             }
         }
         let attempted = || format!("admit {}", admission.name());
@@ -102,36 +80,37 @@ impl<E: Engine> ServerMutex<E> {
             Ok(was_ours) => Ok(was_ours && !(again && lease.deadline() <= now)),
             Err(failure) => {
                 let from = now.plus(asked.minimum_hold().map_or(Duration::ZERO, Term::get));
-                self.release_later(lease.name(), lease.owner(), &[from], from.plus(lease.term().get()));
+                self.release_after(lease.name(), lease.owner(), &[from], from.plus(lease.term().get()));
                 Err(self.failed(format_args!("{}", asked.attempted()), failure))
             }
         }
     }
 
     /// Releases a name, which this owner may hold, with a call after each of these moments.
-    fn release_later(&self, name: &MutexName, owner: Owner, from: &[Moment], until: Moment) {
+    fn release_after(&self, name: &MutexName, owner: Owner, from: &[Moment], until: Moment) {
         let request = EndRequest { name: name.clone(), owner, end: End::NowAndRevoked };
         let pending =
             |from: &Moment| PendingRelease { request: request.clone(), from: *from, until, goes_alone: false };
-        self.server().release_later(from.iter().map(pending));
+        self.release_later(from.iter().map(pending));
     }
 
     pub(crate) fn failed(&self, attempted: fmt::Arguments<'_>, failure: Failure) -> MutexError {
-        self.engine().error(format!("{attempted} in {}", self.address()), failure)
+        self.engine.error(format!("{attempted} in {}", self.address()), failure)
     }
 }
 
-impl<E: Engine> fmt::Debug for ServerMutex<E> {
+/// As the public store that holds the server.
+impl<E: Engine> fmt::Debug for Server<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let server = self.address().to_string();
-        f.debug_struct(E::STORE)
-            .field("server", &server)
-            .field(E::NAMESPACE, &self.engine().target().namespace)
+        let target = self.engine.target();
+        f.debug_struct(E::Address::STORE)
+            .field("server", &target.address.to_string())
+            .field(E::Address::NAMESPACE, &target.namespace)
             .finish()
     }
 }
 
-impl<E: Engine> EventMutex for ServerMutex<E> {
+impl<E: Engine> EventMutex for Server<E> {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
         match Admission::of(request.clone()).ask(self)? {
             Admitted::Granted(grant) => Ok(Some(request.granted(grant.token()))),
@@ -140,7 +119,7 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        let found = self.server().call(|attempt| Ok(!self.engine().look(attempt, slice::from_ref(name))?.is_empty()));
+        let found = self.call(|attempt| Ok(!self.engine.look(attempt, slice::from_ref(name))?.is_empty()));
         found.map_err(|failure| self.failed(format_args!("look at {name}"), failure))
     }
 
@@ -152,7 +131,7 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
     }
 
     fn describe(&self) -> Description {
-        Description::of(&*self.0).with_scope(Scope::Fleet).with_extension()
+        Description::of(self).with_scope(Scope::Fleet).with_extension()
     }
 
     fn carry_out(&self, batch: &mut Batch) {
@@ -162,7 +141,7 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
         };
         let ends: Vec<EndRequest> = releases.iter().map(end).collect();
         let asked: Vec<&Admission> = admissions.iter().map(Slot::asked).collect();
-        let (ended, decided) = self.server().decide(Request { ends: &ends, admissions: &asked });
+        let (ended, decided) = self.decide(Request { ends: &ends, admissions: &asked });
         for (slot, answer) in admissions.iter_mut().zip(decided.answers) {
             slot.fill(self.admitted(slot.asked(), answer, decided.again));
         }
@@ -173,7 +152,7 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
         let ends: Vec<EndRequest> = leases.iter().map(|slot| EndRequest::of(slot.asked(), End::After(term))).collect();
-        let (ended, _) = self.server().decide(Request::to_end(&ends));
+        let (ended, _) = self.decide(Request::to_end(&ends));
         for (slot, answer) in leases.iter_mut().zip(ended.answers) {
             slot.fill(answer.map_err(|failure| self.failed(format_args!("extend {}", slot.asked().name()), failure)));
         }
@@ -184,7 +163,7 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
             Names::Exactly(name) => self.held_of(slice::from_ref(name)),
             Names::Each(names) => self.held_of(names),
             Names::LeasesWithPrefix(_) | Names::MarksOf(_) => {
-                let found = self.server().call(|attempt| self.engine().list(attempt, names));
+                let found = self.call(|attempt| self.engine.list(attempt, names));
                 let what = if matches!(names, Names::MarksOf(_)) { "marks" } else { "leases" };
                 let found = found.map_err(|failure| self.failed(format_args!("list the {what}"), failure))?;
                 // An entry that can't be read must not hide the others.
@@ -199,17 +178,16 @@ impl<E: Engine> EventMutex for ServerMutex<E> {
         // replicas may have to confirm that it is not.
         let owner = holder.map_or_else(Owner::unique, |holder| holder.owner());
         let end = EndRequest { name: name.clone(), owner, end: End::Now };
-        let (mut ended, _) = self.server().decide(Request::to_end(&[end]));
+        let (mut ended, _) = self.decide(Request::to_end(&[end]));
         let was_held = ended.answers.remove(0);
         Ok(Broken::if_held(was_held.map_err(|failure| self.failed(format_args!("break {name}"), failure))?))
     }
 
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         let asked = Clock::system().now();
-        let (server, engine) = (self.server(), self.engine());
-        let health = server.call(|attempt| engine.health(attempt));
+        let health = self.call(|attempt| self.engine.health(attempt));
         let heard = Clock::system().now();
-        let failed = |failure| engine.error(format!("check {}", self.address()), failure);
+        let failed = |failure| self.engine.error(format!("check {}", self.address()), failure);
         let Health { time, ahead, mut warnings } = health.map_err(failed)?;
         let instead = E::Address::TLS;
         warnings.extend(self.address().is_overheard().then_some(StoreWarning::Plaintext { instead }));

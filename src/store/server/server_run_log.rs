@@ -1,14 +1,14 @@
 //! The log of runs on a server of any kind.
 
+use super::attempts::Server;
 use super::engine::{DroppedRuns, Engine};
-use super::server_mutex::ServerMutex;
 use crate::base::error::MutexError;
 use crate::outcome::run_record::RunRecord;
 use crate::outcome::run_record::numbered_record::{NumberedRecord, add, by_event, newest_first, split_surplus};
 use crate::outcome::run_record::skip_count::SkipCount;
 use crate::store::event_mutex::run_log::RunLog;
 
-impl<E: Engine> RunLog for ServerMutex<E> {
+impl<E: Engine> RunLog for Server<E> {
     /// Drops the surplus after the write. All writers do so: the last one sees all records, and no more than `keep` stay.
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
         let events = by_event(records);
@@ -16,32 +16,32 @@ impl<E: Engine> RunLog for ServerMutex<E> {
         // What would not stay is not written: should the answer be lost, it would come again as something new.
         let new = events.into_values().flat_map(|new| add(Vec::new(), &new, keep).into_iter().rev());
         let new: Vec<RunRecord> = new.map(|run| run.record).collect();
-        let written = self.server().call(|attempt| {
-            self.engine().log_runs(attempt, &new)?;
-            let found = self.engine().runs(attempt, &names)?;
+        let written = self.call(|attempt| {
+            self.engine.log_runs(attempt, &new)?;
+            let found = self.engine.runs(attempt, &names)?;
             let dropped: Vec<DroppedRuns<'_>> = names.iter().filter_map(|event| surplus(event, &found, keep)).collect();
-            if dropped.is_empty() { Ok(()) } else { self.engine().drop_runs(attempt, &dropped) }
+            if dropped.is_empty() { Ok(()) } else { self.engine.drop_runs(attempt, &dropped) }
         });
         written.map_err(|failure| self.failed(format_args!("write the log of runs"), failure))
     }
 
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
-        let found = self.server().call(|attempt| self.engine().runs(attempt, &[event]));
+        let found = self.call(|attempt| self.engine.runs(attempt, &[event]));
         found.map(newest_first).map_err(|failure| self.failed(format_args!("read the log of runs"), failure))
     }
 
     fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
-        let counted = self.server().call(|attempt| self.engine().count_skips(attempt, event, skips));
+        let counted = self.call(|attempt| self.engine.count_skips(attempt, event, skips));
         counted.map_err(|failure| self.failed(format_args!("count what is skipped"), failure))
     }
 
     fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
-        let found = self.server().call(|attempt| self.engine().skips(attempt, event));
+        let found = self.call(|attempt| self.engine.skips(attempt, event));
         found.map_err(|failure| self.failed(format_args!("read the log of runs"), failure))
     }
 
     fn events(&self) -> Result<Vec<String>, MutexError> {
-        let listed = self.server().call(|attempt| self.engine().logged_events(attempt));
+        let listed = self.call(|attempt| self.engine.logged_events(attempt));
         listed.map_err(|failure| self.failed(format_args!("list the events in the log of runs"), failure))
     }
 }

@@ -12,6 +12,12 @@ pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
     /// The kind of server, as in "redis".
     const KIND: &'static str;
 
+    /// The name of the public store.
+    const STORE: &'static str;
+
+    /// The kind of the part of the server that a store uses: a prefix or a table.
+    const NAMESPACE: &'static str;
+
     /// The part of a URL that asks for TLS.
     const TLS: &'static str;
 

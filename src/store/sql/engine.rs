@@ -147,8 +147,6 @@ impl<S: Session> SqlEngine<S> {
 }
 
 impl<S: Session> Engine for SqlEngine<S> {
-    const STORE: &'static str = S::STORE;
-    const NAMESPACE: &'static str = "table";
     const COMMITS_LATE: bool = true;
 
     type Address = S::Address;

@@ -17,8 +17,6 @@ pub(crate) type TextRow = Vec<String>;
 pub(crate) trait Session: Sized + Send + 'static {
     type Address: ServerAddress;
 
-    /// The name of the store.
-    const STORE: &'static str;
     /// The character around a table's name.
     const QUOTE: char;
     /// The statements that make the tables of the default name.
