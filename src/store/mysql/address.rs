@@ -16,12 +16,12 @@ pub(crate) struct Address {
 
 impl ServerAddress for Address {
     const KIND: &'static str = "mysql";
+    const SCHEMES: &'static [&'static str] = &["mysql", "mariadb"];
     const STORE: &'static str = "MysqlMutex";
     const NAMESPACE: &'static str = "table";
     const TLS: &'static str = "?ssl-mode=REQUIRED";
 
-    fn of_url(url: &str) -> Result<Self, InvalidOptions> {
-        let url = ServerUrl::parse(url, Self::KIND, &["mysql", "mariadb"])?;
+    fn of_url(url: &mut ServerUrl<'_>) -> Result<Self, InvalidOptions> {
         // A password with a slash in it ends there for the driver, and its rest would be shown as the database.
         let database = url.place.trim_start_matches('/').split_once('/').map(|(_, database)| database);
         url.refuse_if(
@@ -29,15 +29,12 @@ impl ServerAddress for Address {
             "has an @ behind the host; there it is written as %40, and in a password, / as %2F",
         )?;
         let modes = ["DISABLED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"];
-        let (is_encrypted, passed_on) = url.encryption("ssl-mode", modes)?;
+        let is_encrypted = url.take_encryption("ssl-mode", modes)?;
         url.check_tls(is_encrypted, cfg!(feature = "mysql-tls"))?;
-        let is_known = |option: &str| matches!(option.split_once('='), Some(("socket" | "client_found_rows", _)));
-        url.refuse_if(
-            !passed_on.split_terminator('&').all(is_known),
-            "has another option behind the ? than table, timeout, ssl-mode, socket and client_found_rows",
-        )?;
+        let known = "table, timeout, ssl-mode, socket and client_found_rows";
+        url.refuse_others(&["socket", "client_found_rows"], known)?;
         let form = "is not well-formed, as in mysql://user:password@host:3306/database";
-        let options = Opts::from_url(&format!("mysql:{}?{passed_on}", url.place)).map_err(|_| url.wrong(form))?;
+        let options = Opts::from_url(&format!("mysql:{}?{}", url.place, url.left())).map_err(|_| url.wrong(form))?;
         let has_no = |part: Option<&str>| part.is_none_or(str::is_empty);
         url.refuse_if(has_no(options.user()), "has no user, as in mysql://user:password@host/database")?;
         url.refuse_if(has_no(options.db_name()), "has no database, as in mysql://user:password@host/database")?;
@@ -71,22 +68,19 @@ mod tests {
     use super::*;
 
     fn shown(url: &str) -> String {
-        Address::of_url(url).map_or_else(|error| error.to_string(), |address| address.to_string())
+        Address::read(url).map_or_else(|error| error.to_string(), |address| address.to_string())
     }
 
     #[test]
     fn a_url_says_where_and_who() {
-        let address = Address::of_url("mariadb://us%40er:p%3Fss@db.example:7000/app").unwrap();
+        let address = Address::read("mariadb://us%40er:p%3Fss@db.example:7000/app").unwrap();
         assert_eq!((address.options.user(), address.options.pass()), (Some("us@er"), Some("p?ss")));
         assert_eq!(address.to_string(), "mysql://db.example:7000/app");
         assert_eq!(shown("MYSQL://u:p@[::1]/app?"), "mysql://[::1]:3306/app");
         assert_eq!(shown("mysql://u:p@localhost/app?socket=/run/my"), "mysql:///app?socket=/run/my");
         #[cfg(feature = "mysql-tls")]
         for (mode, is_encrypted) in [("DISABLED", false), ("required", true)] {
-            assert_eq!(
-                Address::of_url(&format!("mysql://u@h/app?ssl-mode={mode}")).unwrap().is_encrypted,
-                is_encrypted
-            );
+            assert_eq!(Address::read(&format!("mysql://u@h/app?ssl-mode={mode}")).unwrap().is_encrypted, is_encrypted);
         }
     }
 
@@ -107,7 +101,8 @@ mod tests {
             ("mysql://u:sec#ret@h/app", "has a fragment; in a password, # is written as %23"),
             (
                 "mysql://u:p@h/app?pass=secret",
-                "has another option behind the ? than table, timeout, ssl-mode, socket and client_found_rows",
+                "has another option behind the ? than table, timeout, ssl-mode, socket and client_found_rows; in a password, ? \
+                 is written as %3F",
             ),
             (
                 "mysql://u:p@h/app?client_found_rows=secret",

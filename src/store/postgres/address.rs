@@ -22,6 +22,7 @@ impl Address {
 
 impl ServerAddress for Address {
     const KIND: &'static str = "postgres";
+    const SCHEMES: &'static [&'static str] = &["postgres", "postgresql"];
     const STORE: &'static str = "PostgresMutex";
     const NAMESPACE: &'static str = "table";
     const TLS: &'static str = "?sslmode=require";
@@ -35,16 +36,15 @@ impl ServerAddress for Address {
         is_far && !self.is_encrypted()
     }
 
-    fn of_url(url: &str) -> Result<Self, InvalidOptions> {
-        let url = ServerUrl::parse(url, Self::KIND, &["postgres", "postgresql"])?;
-        let (is_encrypted, others) = url.encryption("sslmode", ["disable", "require", "verify-ca", "verify-full"])?;
+    fn of_url(url: &mut ServerUrl<'_>) -> Result<Self, InvalidOptions> {
+        let is_encrypted = url.take_encryption("sslmode", ["disable", "require", "verify-ca", "verify-full"])?;
         url.check_tls(is_encrypted, cfg!(feature = "postgres-tls"))?;
         // The driver would take the part of a password behind a question mark for options, and show it.
         url.refuse_if(
-            url.options.is_some_and(|options| options.contains('@')),
+            url.left().contains('@'),
             "has an @ behind the ?; there it is written as %40, and in a password, ? is written as %3F",
         )?;
-        let config = format!("postgres:{}?{others}", url.place).parse();
+        let config = format!("postgres:{}?{}", url.place, url.left()).parse();
         let mut config: Config = config.map_err(|error| url.wrong(said_by(&error)))?;
         let hosts = config.get_hosts();
         url.refuse_if(hosts.is_empty(), "has no host, as in postgres://user:password@host/database")?;
@@ -98,13 +98,12 @@ mod tests {
     use super::*;
 
     fn read(url: &str) -> String {
-        Address::of_url(url).map_or_else(|error| error.to_string(), |address| address.to_string())
+        Address::read(url).map_or_else(|error| error.to_string(), |address| address.to_string())
     }
 
     #[test]
     fn a_url_says_where_and_who() {
-        let address =
-            Address::of_url("postgres://us%40er:p%3Fss@db.example:7000/app?application_name=reports").unwrap();
+        let address = Address::read("postgres://us%40er:p%3Fss@db.example:7000/app?application_name=reports").unwrap();
         let config = &address.config;
         assert_eq!((config.get_user(), config.get_password()), (Some("us@er"), Some(&b"p?ss"[..])));
         assert_eq!(
@@ -118,13 +117,13 @@ mod tests {
         #[cfg(feature = "postgres-tls")]
         for (mode, expected) in [("disable", SslMode::Disable), ("verify-full", SslMode::Require)] {
             let url = format!("postgres://u@h/app?connect_timeout=1&sslmode={mode}");
-            assert_eq!(Address::of_url(&url).unwrap().config.get_ssl_mode(), expected);
+            assert_eq!(Address::read(&url).unwrap().config.get_ssl_mode(), expected);
         }
     }
 
     #[test]
     fn a_connection_is_overheard_if_any_of_its_servers_may_be_elsewhere() {
-        let is_overheard = |place: &str| Address::of_url(&format!("postgres://u:p@{place}")).unwrap().is_overheard();
+        let is_overheard = |place: &str| Address::read(&format!("postgres://u:p@{place}")).unwrap().is_overheard();
         for here in ["localhost/app", "127.0.0.1,[::1]/app", "%2Frun%2Fpg/app", "db/app?hostaddr=127.0.0.1"] {
             assert!(!is_overheard(here), "{here}");
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
 use crate::base::error::InvalidOptions;
-use crate::store::server::server_url::{ServerAddress, ServerUrl, decoded, host_and_port, is_this_host};
+use crate::store::server::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
 
 const NO_PATH: &str = "has no path, as in redis+unix:///run/redis.sock";
 
@@ -14,9 +14,6 @@ const NO_PRIMARY: &str =
 
 const NO_PORT: &str =
     "has a port that is not a number from 1 to 65535, as in redis://host:6379/0; in a password, / is written as %2F";
-
-const SCHEMES: [&str; 7] =
-    ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster", "redis+unix"];
 
 /// The servers of a URL, and the login of the server that has the keys.
 pub(super) struct Address {
@@ -45,40 +42,38 @@ impl Address {
     }
 }
 
-/// The options behind the question mark.
-#[derive(Default)]
-struct Options<'a> {
-    replicas: u32,
-    login_of_sentinels: RedisConnectionInfo,
-    /// Those of a `redis+unix` URL, which the driver reads.
-    of_path: Vec<&'a str>,
-}
-
 impl ServerAddress for Address {
     const KIND: &'static str = "redis";
+    const SCHEMES: &'static [&'static str] =
+        &["redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster", "redis+unix"];
     const STORE: &'static str = "RedisMutex";
     const NAMESPACE: &'static str = "prefix";
     const TLS: &'static str = "rediss://";
 
-    fn of_url(url: &str) -> Result<Self, InvalidOptions> {
-        let url = ServerUrl::parse(url, Self::KIND, &SCHEMES)?;
-        let (transport, kind) = url.scheme.split_once('+').unwrap_or((&url.scheme, ""));
+    fn of_url(url: &mut ServerUrl<'_>) -> Result<Self, InvalidOptions> {
+        let scheme = url.scheme.clone();
+        let (transport, kind) = scheme.split_once('+').unwrap_or((&scheme, ""));
         let is_encrypted = transport == "rediss";
         url.check_tls(is_encrypted, cfg!(feature = "redis-tls"))?;
-        let Options { replicas, login_of_sentinels, of_path } = read_options(&url, kind)?;
+        let wait = url.take("wait")?.map_or(Ok(0), |count| count.parse());
+        let replicas = wait.map_err(|_| url.wrong("has another wait than a number of replicas, as in wait=1"))?;
+        let login_of_sentinels = if kind == "sentinel" { take_login_of_sentinels(url)? } else { Default::default() };
+        match kind {
+            "sentinel" => url.refuse_others(&[], "prefix, timeout, wait, sentinel_user and sentinel_password")?,
+            "unix" => url.refuse_others(&["db", "user", "pass"], "prefix, timeout, wait, db, user and pass")?,
+            _ => url.refuse_others(&[], "prefix, timeout and wait")?,
+        }
         let (servers, topology) = match kind {
             "sentinel" => {
-                let (hosts, path) = split_hosts(&url, 26379)?;
+                let (hosts, path) = split_hosts(url, 26379)?;
                 let (name, database) = path.split_once('/').unwrap_or((path, ""));
                 let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
                 url.refuse_if(name.is_empty() || !name.bytes().all(is_plain), NO_PRIMARY)?;
-                let has_user_alone = login_of_sentinels.username().is_some() && login_of_sentinels.password().is_none();
-                url.refuse_if(has_user_alone, "has a sentinel_user and no sentinel_password")?;
                 let topology = Topology::Sentinel { primary: name.to_owned(), login: login_of_sentinels };
                 (hosts.iter().map(|host| format!("redis://{host}/{database}")).collect(), topology)
             }
             "cluster" => {
-                let (hosts, path) = split_hosts(&url, 6379)?;
+                let (hosts, path) = split_hosts(url, 6379)?;
                 url.refuse_if(!matches!(path, "" | "0"), "has another database than 0, and a cluster has no other")?;
                 (hosts.iter().map(|host| format!("redis://{host}")).collect(), Topology::Cluster)
             }
@@ -88,7 +83,7 @@ impl ServerAddress for Address {
                 url.refuse_if(before_path.is_some_and(|place| !place.contains('/')), NO_PATH)?;
                 let what = "has something before its path, as in redis+unix:///run/redis.sock";
                 url.refuse_if(before_path.is_some(), what)?;
-                (vec![format!("redis+unix:{}?{}", url.place, of_path.join("&"))], Topology::Standalone)
+                (vec![format!("redis+unix:{}?{}", url.place, url.left())], Topology::Standalone)
             }
             _ => {
                 let authority = url.place.trim_start_matches('/').split('/').next().unwrap_or_default();
@@ -117,33 +112,18 @@ impl ServerAddress for Address {
     }
 }
 
-fn read_options<'a>(url: &ServerUrl<'a>, kind: &str) -> Result<Options<'a>, InvalidOptions> {
-    let mut read = Options::default();
-    let decoded = |name, value| decoded(value).map_err(|why| url.wrong(format_args!("has a {name} {why}")));
-    for option in url.options.unwrap_or_default().split('&').filter(|option| !option.is_empty()) {
-        match (kind, option.split_once('=')) {
-            (_, Some(("wait", count))) => {
-                let what = "has another wait than a number of replicas, as in wait=1";
-                read.replicas = count.parse().map_err(|_| url.wrong(what))?;
-            }
-            ("sentinel", Some((name @ "sentinel_user", user))) => {
-                read.login_of_sentinels = read.login_of_sentinels.set_username(decoded(name, user)?);
-            }
-            ("sentinel", Some((name @ "sentinel_password", password))) => {
-                read.login_of_sentinels = read.login_of_sentinels.set_password(decoded(name, password)?);
-            }
-            ("unix", _) => read.of_path.push(option),
-            (kind, _) => {
-                let known = match kind {
-                    "sentinel" => "prefix, timeout, wait, sentinel_user and sentinel_password",
-                    _ => "prefix, timeout and wait",
-                };
-                let hint = "in a password, ? is written as %3F";
-                return Err(url.wrong(format_args!("has another option behind the ? than {known}; {hint}")));
-            }
-        }
-    }
-    Ok(read)
+fn take_login_of_sentinels(url: &mut ServerUrl<'_>) -> Result<RedisConnectionInfo, InvalidOptions> {
+    let login = RedisConnectionInfo::default();
+    let (user, password) = (url.take("sentinel_user")?, url.take("sentinel_password")?);
+    let login = match (&user, password) {
+        (_, Some(password)) => login.set_password(password),
+        (Some(_), None) => return Err(url.wrong("has a sentinel_user and no sentinel_password")),
+        (None, None) => login,
+    };
+    Ok(match user {
+        Some(user) => login.set_username(user),
+        None => login,
+    })
 }
 
 /// Returns the hosts of a list, each with the login before the list and with a port, and the path behind it.
@@ -203,16 +183,16 @@ mod tests {
     use super::*;
 
     fn read(url: &str) -> String {
-        Address::of_url(url).map_or_else(|error| error.to_string(), |address| address.to_string())
+        Address::read(url).map_or_else(|error| error.to_string(), |address| address.to_string())
     }
 
     #[test]
     fn a_url_says_where_and_who() {
-        let address = Address::of_url("redis://us%40er:p%3Fss@cache.example:7000/3").unwrap();
+        let address = Address::read("redis://us%40er:p%3Fss@cache.example:7000/3").unwrap();
         let login = &address.login;
         assert_eq!((login.username(), login.password()), (Some("us@er"), Some("p?ss")));
         assert_eq!(address.to_string(), "redis://cache.example:7000/3");
-        let address = Address::of_url("redis+unix:///run/redis.sock?db=2&user=u&pass=p").unwrap();
+        let address = Address::read("redis+unix:///run/redis.sock?db=2&user=u&pass=p").unwrap();
         let login = &address.login;
         assert_eq!((login.username(), login.password()), (Some("u"), Some("p")));
         assert_eq!(address.to_string(), "redis+unix:///run/redis.sock?db=2");
@@ -229,18 +209,18 @@ mod tests {
         let text = |text: &str| Some(text.to_owned());
         let hosts = "us%40er:p%3Fss@a:,b:7000,[::1]";
         let url = format!("redis+sentinel://{hosts}/my-master.1/3?wait=1&sentinel_user=s&sentinel_password=t%26u");
-        let address = Address::of_url(&url).unwrap();
+        let address = Address::read(&url).unwrap();
         assert_eq!(address.to_string(), "redis+sentinel://a:26379,b:7000,[::1]:26379/my-master.1/3");
         assert_eq!((login(&address.login), address.replicas), ((text("us@er"), text("p?ss"), 3), 1));
         let Topology::Sentinel { primary, login: of_sentinels } = &address.topology else { panic!("sentinels") };
         assert_eq!((&**primary, login(of_sentinels)), ("my-master.1", (text("s"), text("t&u"), 0)));
 
-        let address = Address::of_url(&format!("redis+cluster://{hosts}")).unwrap();
+        let address = Address::read(&format!("redis+cluster://{hosts}")).unwrap();
         assert_eq!(address.to_string(), "redis+cluster://a:6379,b:7000,[::1]:6379");
         assert_eq!((login(&address.login), address.replicas), ((text("us@er"), text("p?ss"), 0), 0));
         assert_eq!(read("redis+cluster://a/0"), "redis+cluster://a:6379");
         assert!(address.is_overheard());
-        assert!(!Address::of_url("redis+cluster://127.0.0.1,localhost").unwrap().is_overheard());
+        assert!(!Address::read("redis+cluster://127.0.0.1,localhost").unwrap().is_overheard());
     }
 
     #[test]
@@ -292,6 +272,10 @@ mod tests {
             ("redis+unix:", "has no path, as in redis+unix:///run/redis.sock"),
             ("redis+unix://user:secret@/run/r", "has something before its path, as in redis+unix:///run/redis.sock"),
             ("redis+unix://secret/run/r?db=1", "has something before its path, as in redis+unix:///run/redis.sock"),
+            (
+                "redis+unix:///run/r?password=secret",
+                "has another option behind the ? than prefix, timeout, wait, db, user and pass; in a password, ? is written as %3F",
+            ),
             ("redis+unix:///run/r?db=secret", "has a database that is not a number, as in redis://host:6379/0"),
         ];
         for (url, wrong) in cases {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::server_url::{ServerAddress, UrlOptions, wrong};
+use super::server_url::{ServerAddress, ServerUrl};
 #[cfg(feature = "server-tls")]
 use super::tls::Tls;
 use crate::base::error::InvalidOptions;
@@ -25,14 +25,19 @@ pub(crate) type ServerOptions<A> = Target<Result<A, InvalidOptions>>;
 impl<A: ServerAddress> ServerOptions<A> {
     /// Returns the options of a URL, and the usual ones in place of those that it does not have.
     pub(crate) fn new(url: &str, namespace: &str, timeout: Duration) -> Self {
-        let (of_url, address) = match UrlOptions::take(url, A::NAMESPACE) {
-            Ok((options, url)) => (options, A::of_url(&url)),
-            Err(what) => (UrlOptions::default(), Err(wrong(A::KIND, what))),
+        let read = || {
+            let mut url = ServerUrl::parse::<A>(url)?;
+            let (namespace, timeout) = (url.take(A::NAMESPACE)?, url.take_timeout()?);
+            Ok((A::of_url(&mut url)?, namespace, timeout))
+        };
+        let (address, of_url, timeout_of_url) = match read() {
+            Ok((address, namespace, timeout)) => (Ok(address), namespace, timeout),
+            Err(error) => (Err(error), None, None),
         };
         Self {
             address,
-            namespace: of_url.namespace.unwrap_or_else(|| namespace.to_owned()),
-            timeout: of_url.timeout.unwrap_or(timeout),
+            namespace: of_url.unwrap_or_else(|| namespace.to_owned()),
+            timeout: timeout_of_url.unwrap_or(timeout),
             #[cfg(feature = "server-tls")]
             tls: Tls::default(),
         }
