@@ -25,15 +25,12 @@ const IS_A_SENTINEL: &str =
 
 const PANICKED: &str = "the driver panicked at what the server answered";
 
+/// A stream, the parser of its replies, and the clock of the server.
 pub(super) struct Connection {
-    pipeline: Pipeline,
-    pub(super) clock: ServerClock,
-}
-
-/// A stream, and the parser of its replies.
-pub(super) struct Pipeline {
     stream: Box<dyn Stream>,
     parser: Parser,
+    /// It shows the year 1970 until the server has told its time. A Sentinel tells none.
+    pub(super) clock: ServerClock,
 }
 
 impl Connection {
@@ -46,44 +43,13 @@ impl Connection {
         until: Moment,
     ) -> Result<(Self, Value), Failure> {
         let commands: Vec<Cmd> = question.into_iter().chain([cmd("TIME")]).collect();
-        let (pipeline, mut replies) = Pipeline::open(target, server, &target.address.login, &commands, until)?;
+        let (mut connection, mut replies) = Self::open(target, server, &target.address.login, &commands, until)?;
         let time = replies.pop().unwrap_or(Value::Nil);
         let time = unless_refused(&time).and_then(|()| script::time(&time))?;
-        let clock = ServerClock::read(time.timestamp_micros());
-        Ok((Self { pipeline, clock }, replies.pop().unwrap_or(Value::Nil)))
+        connection.clock = ServerClock::read(time.timestamp_micros());
+        Ok((connection, replies.pop().unwrap_or(Value::Nil)))
     }
 
-    /// Returns whether the server has closed the connection, or has sent something that nothing has asked for, which must not be taken
-    /// for the reply to the next request.
-    pub(super) fn is_closed(&mut self) -> bool {
-        let socket = self.pipeline.stream.socket();
-        let has_input = socket.has_input().unwrap_or(true);
-        socket.allow(Moment::BEGINNING, 0); // It reads no more than came with the last reply.
-        has_input || !self.pipeline.reply().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
-    }
-
-    /// Sends commands and returns their replies. Scripts that the server lacks are loaded, and called again.
-    pub(super) fn exchange(&mut self, until: Moment, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
-        let (mut replies, end) = self.pipeline.exchange(until, commands);
-        end.map_err(Failure::unanswered)?;
-        let missing: Vec<usize> = (0..replies.len()).filter(|at| is_missing_script(&replies[*at])).collect();
-        if missing.is_empty() {
-            return Ok(replies);
-        }
-        let scripts = stored_script::ALL.iter().map(|script| script.load());
-        let again: Vec<Cmd> = scripts.chain(missing.iter().map(|at| commands[*at].clone())).collect();
-        let (mut loaded, end) = self.pipeline.exchange(until, &again);
-        end.map_err(Failure::unanswered)?;
-        let called = loaded.split_off(stored_script::ALL.len());
-        let refused = loaded.into_iter().find(|reply| matches!(reply, Value::ServerError(_)));
-        for (at, reply) in missing.into_iter().zip(called) {
-            replies[at] = refused.clone().unwrap_or(reply);
-        }
-        Ok(replies)
-    }
-}
-
-impl Pipeline {
     /// Connects to this server, logs in, and sends these commands. Returns their replies, which may be errors.
     pub(super) fn open(
         target: &Target<Address>,
@@ -94,25 +60,54 @@ impl Pipeline {
     ) -> Result<(Self, Vec<Value>), Failure> {
         let not_connected = |error| Failure::not_asked(error).while_connecting("maxclients");
         let stream = connect(target, server, until).map_err(not_connected)?;
-        let mut pipeline = Self { stream, parser: Parser::new() };
+        let mut connection = Self { stream, parser: Parser::new(), clock: ServerClock::read(0) };
         let auth = login.password().map(|password| cmd("AUTH").arg(login.username()).arg(password).take());
         let select = (login.db() != 0).then(|| cmd("SELECT").arg(login.db()).take());
         let mut all: Vec<Cmd> = auth.into_iter().chain(select).collect();
         let of_login = all.len();
         all.extend_from_slice(commands);
-        let (mut replies, end) = pipeline.exchange(until, &all);
-        if replies.iter().any(is_unknown) && pipeline.is_to_a_sentinel(until) {
+        let (mut replies, end) = connection.round_trip(until, &all);
+        if replies.iter().any(is_unknown) && connection.is_to_a_sentinel(until) {
             return Err(Failure::not_asked(io::Error::new(io::ErrorKind::InvalidData, IS_A_SENTINEL)));
         }
         // A server without room says so before it closes the connection.
         let may_refuse = if end.is_err() { replies.len() } else { of_login };
         replies[..may_refuse].iter().try_for_each(unless_refused)?;
         end.map_err(not_connected)?;
-        Ok((pipeline, replies.split_off(of_login)))
+        Ok((connection, replies.split_off(of_login)))
+    }
+
+    /// Returns whether the server has closed the connection, or has sent something that nothing has asked for, which must not be taken
+    /// for the reply to the next request.
+    pub(super) fn is_closed(&mut self) -> bool {
+        let socket = self.stream.socket();
+        let has_input = socket.has_input().unwrap_or(true);
+        socket.allow(Moment::BEGINNING, 0); // It reads no more than came with the last reply.
+        has_input || !self.reply().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
+    }
+
+    /// Sends commands and returns their replies. Scripts that the server lacks are loaded, and called again.
+    pub(super) fn exchange(&mut self, until: Moment, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
+        let (mut replies, end) = self.round_trip(until, commands);
+        end.map_err(Failure::unanswered)?;
+        let missing: Vec<usize> = (0..replies.len()).filter(|at| is_missing_script(&replies[*at])).collect();
+        if missing.is_empty() {
+            return Ok(replies);
+        }
+        let scripts = stored_script::ALL.iter().map(|script| script.load());
+        let again: Vec<Cmd> = scripts.chain(missing.iter().map(|at| commands[*at].clone())).collect();
+        let (mut loaded, end) = self.round_trip(until, &again);
+        end.map_err(Failure::unanswered)?;
+        let called = loaded.split_off(stored_script::ALL.len());
+        let refused = loaded.into_iter().find(|reply| matches!(reply, Value::ServerError(_)));
+        for (at, reply) in missing.into_iter().zip(called) {
+            replies[at] = refused.clone().unwrap_or(reply);
+        }
+        Ok(replies)
     }
 
     /// Sends commands in one round trip. Returns their replies, and the error if one ended the connection before the last reply.
-    fn exchange(&mut self, until: Moment, commands: &[Cmd]) -> (Vec<Value>, io::Result<()>) {
+    fn round_trip(&mut self, until: Moment, commands: &[Cmd]) -> (Vec<Value>, io::Result<()>) {
         self.stream.socket().allow(until, LONGEST_ANSWER);
         let mut replies = Vec::with_capacity(commands.len());
         let end = self.send(commands).and_then(|()| {
@@ -139,7 +134,7 @@ impl Pipeline {
     }
 
     fn is_to_a_sentinel(&mut self, until: Moment) -> bool {
-        let (replies, _) = self.exchange(until, &[cmd("ROLE")]);
+        let (replies, _) = self.round_trip(until, &[cmd("ROLE")]);
         let [Value::Array(role)] = &replies[..] else { return false };
         role.first().is_some_and(|role| *role == Value::BulkString(b"sentinel".to_vec()))
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use redis::{Cmd, ConnectionAddr, RedisConnectionInfo, Value, cmd};
 
 use super::address::{Address, Topology, shown};
-use super::connection::{Connection, Pipeline};
+use super::connection::Connection;
 use super::keys::Prefix;
 use super::script::{read, unless_refused};
 use super::server_error::is_unknown;
@@ -113,7 +113,7 @@ fn ask_sentinel(
         _ => failure,
     };
     let question = cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(primary).take();
-    let (_, answers) = Pipeline::open(target, sentinel, login, &[question], until).map_err(advised)?;
+    let (_, answers) = Connection::open(target, sentinel, login, &[question], until).map_err(advised)?;
     match answers.first() {
         Some(answer) if is_unknown(answer) => Err(Failure::unusable("this is no Redis Sentinel")),
         None | Some(Value::Nil) => {
