@@ -9,10 +9,10 @@
 //! that tokens rise over an empty restart too. Releasing and extending compare the owner.
 //!
 //! A call goes one way, file by file: from here to `server/server_mutex.rs` (the meaning of an answer), `server/attempts.rs` (the
-//! attempts), `engine.rs` (the requests on a connection; `script.rs` writes and reads them), `connection.rs` (the driver's commands
-//! and its parser), and `stream.rs` (the socket). `topology.rs` finds the server for a new connection: it asks Sentinels for the
-//! primary, or a node of a cluster which node has the slot. After a failover a connection breaks, or its server answers
-//! `MOVED` or `READONLY`, and the call is tried on a new one.
+//! attempts), `engine.rs` (the requests on a connection; `calls_and_replies.rs` writes and reads them), `connection.rs` (the driver's
+//! commands and its parser), and `stream.rs` (the socket). The decision is `scripts/carry_out.lua`. `topology.rs` finds the server for
+//! a new connection: it asks Sentinels for the primary, or a node of a cluster which node has the slot. After a failover a connection
+//! breaks, or its server answers `MOVED` or `READONLY`, and the call is tried on a new one.
 //!
 //! An entry begins with its format, `v1`, and its owner; an entry of another format is neither used nor changed. An entry
 //! records its term. If an admission finds an entry with more time left than its term, the server's clock was set back, and the
@@ -33,14 +33,14 @@ use crate::base::error::InvalidOptions;
 use crate::store::server::{attempts::Server, server_builder::server_builder};
 
 mod address;
+mod calls_and_replies;
 mod connection;
 mod engine;
 mod health;
 mod keys;
-mod script;
+mod scripts;
 mod server_error;
 mod stored_holder;
-mod stored_script;
 mod stream;
 mod topology;
 

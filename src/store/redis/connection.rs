@@ -7,9 +7,9 @@ use std::io;
 use redis::{Cmd, ConnectionAddr, Parser, RedisConnectionInfo, RedisError, Value, cmd};
 
 use super::address::Address;
-use super::script::{self, unless_refused};
+use super::calls_and_replies::{time, unless_refused};
+use super::scripts;
 use super::server_error::{is_missing_script, is_unknown};
-use super::stored_script;
 use super::stream::{Stream, connect};
 use crate::base::catch_panic::contain;
 use crate::store::server::failure::{Failure, makes_no_sense};
@@ -44,8 +44,8 @@ impl Connection {
     ) -> Result<(Self, Value), Failure> {
         let commands: Vec<Cmd> = question.into_iter().chain([cmd("TIME")]).collect();
         let (mut connection, mut replies) = Self::open(target, server, &target.address.login, &commands, until)?;
-        let time = replies.pop().unwrap_or(Value::Nil);
-        let time = unless_refused(&time).and_then(|()| script::time(&time))?;
+        let answer = replies.pop().unwrap_or(Value::Nil);
+        let time = unless_refused(&answer).and_then(|()| time(&answer))?;
         connection.clock = ServerClock::read(time.timestamp_micros());
         Ok((connection, replies.pop().unwrap_or(Value::Nil)))
     }
@@ -94,11 +94,11 @@ impl Connection {
         if missing.is_empty() {
             return Ok(replies);
         }
-        let scripts = stored_script::ALL.iter().map(|script| script.load());
+        let scripts = scripts::ALL.iter().map(|script| script.load());
         let again: Vec<Cmd> = scripts.chain(missing.iter().map(|at| commands[*at].clone())).collect();
         let (mut loaded, end) = self.round_trip(until, &again);
         end.map_err(Failure::unanswered)?;
-        let called = loaded.split_off(stored_script::ALL.len());
+        let called = loaded.split_off(scripts::ALL.len());
         let refused = loaded.into_iter().find(|reply| matches!(reply, Value::ServerError(_)));
         for (at, reply) in missing.into_iter().zip(called) {
             replies[at] = refused.clone().unwrap_or(reply);

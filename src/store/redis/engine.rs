@@ -8,11 +8,11 @@ use std::time::Duration;
 use redis::{Cmd, Value, cmd};
 
 use super::address::Address;
+use super::calls_and_replies::{self, read, unless_refused};
 use super::connection::Connection;
 use super::keys::Prefix;
-use super::script::{self, Call, read};
+use super::scripts::{COUNT_SKIPS, DROP_RUNS, LOG_RUNS};
 use super::stored_holder::behind_format;
-use super::stored_script::{COUNT_SKIPS, DROP_RUNS, LOG_RUNS};
 use super::{health, server_error, topology};
 use crate::base::error::{InvalidOptions, MutexError};
 use crate::lease::{name::MutexName, owner::Owner};
@@ -72,25 +72,19 @@ impl RedisEngine {
 
     /// Ends these leases and claims, and decides on these admissions. The last ends and the first admissions go into one call of the
     /// script: a run in order costs one call.
-    fn call_script(
-        &self,
-        attempt: &mut Attempt<Connection>,
-        ends: &[EndRequest],
-        admissions: &[&Admission],
-    ) -> Result<Answers, Failure> {
-        let mut parts = admissions.chunks(CHUNK);
-        let call = Call { ends: &[], admissions: &[], revoked_for: self.target.timeout + MARGIN };
-        let mut calls: Vec<Call<'_>> = ends.chunks(CHUNK).map(|ends| Call { ends, ..call }).collect();
+    fn call_script(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
+        let mut parts = request.admissions.chunks(CHUNK);
+        let mut calls: Vec<Request<'_>> = request.ends.chunks(CHUNK).map(Request::to_end).collect();
         if let Some(last) = calls.last_mut() {
             last.admissions = parts.next().unwrap_or_default();
         }
-        calls.extend(parts.map(|admissions| Call { admissions, ..call }));
-        let (until, clock) = (attempt.until, attempt.connection.clock);
-        let commands: Vec<Cmd> = calls.iter().map(|call| call.command(&self.prefix, clock, until)).collect();
-        let replies = attempt.connection.exchange(until, &commands)?;
+        calls.extend(parts.map(|admissions| Request { ends: &[], admissions }));
+        let (until, clock, revoked_for) = (attempt.until, attempt.connection.clock, self.target.timeout + MARGIN);
+        let command = |call: &Request<'_>| calls_and_replies::carry_out(&self.prefix, *call, revoked_for, clock, until);
+        let replies = attempt.connection.exchange(until, &calls.iter().map(command).collect::<Vec<_>>())?;
         let (asked_before, mut answers) = (attempt.asked_before(), Answers::default());
-        for (call, reply) in calls.iter().zip(replies) {
-            let of_call = call.read(reply, asked_before, &mut attempt.connection.clock);
+        for (call, reply) in calls.iter().zip(&replies) {
+            let of_call = calls_and_replies::carried_out(*call, reply, asked_before, &mut attempt.connection.clock);
             answers.ends.extend(of_call.ends);
             answers.admissions.extend(of_call.admissions);
         }
@@ -110,7 +104,7 @@ impl RedisEngine {
         let end = if attempt.asked_since.is_some() { End::NowAndRevoked } else { End::Now };
         let requests = granted.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
         let given_up = requests.map(|request| EndRequest { name: request.name().clone(), owner: request.owner(), end });
-        let released = self.call_script(attempt, &given_up.collect::<Vec<_>>(), &[]);
+        let released = self.call_script(attempt, Request::to_end(&given_up.collect::<Vec<_>>()));
         let is_released = released.is_ok_and(|answers| answers.ends.iter().all(Result::is_ok));
         for was_ours in answers.ends.iter_mut().filter(|was_ours| was_ours.is_ok()) {
             *was_ours = Err(failure.clone().perhaps_done(true));
@@ -191,7 +185,7 @@ impl Engine for RedisEngine {
 
     fn carry_out(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
         let ends: Vec<EndRequest> = request.ends.iter().map(|end| self.with_revocation(end)).collect();
-        let mut answers = self.call_script(attempt, &ends, request.admissions)?;
+        let mut answers = self.call_script(attempt, Request { ends: &ends, ..request })?;
         if self.target.address.replicas > 0 {
             self.wait_for_replicas(attempt, request.admissions, &mut answers);
         }
@@ -203,8 +197,8 @@ impl Engine for RedisEngine {
 
     fn look(&self, attempt: &mut Attempt<Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure> {
         let parts = || names.chunks(LOOKED_AT_ONCE);
-        let answers = replies(attempt, parts().map(|names| script::look(&self.prefix, names)))?;
-        let found = parts().zip(&answers).map(|(names, answer)| script::looked(names, answer));
+        let answers = replies(attempt, parts().map(|names| calls_and_replies::look(&self.prefix, names)))?;
+        let found = parts().zip(&answers).map(|(names, answer)| calls_and_replies::looked(names, answer));
         Ok(found.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
@@ -274,14 +268,14 @@ impl Engine for RedisEngine {
         // The answers about keys may be errors.
         let commands = [last, self.harmless_write(), cmd("TIME"), cmd("INFO")];
         let answers = attempt.connection.exchange(attempt.until, &commands)?;
-        answers[2..].iter().try_for_each(script::unless_refused)?;
+        answers[2..].iter().try_for_each(unless_refused)?;
         let address = &self.target.address;
-        match script::unless_refused(&answers[1]) {
+        match unless_refused(&answers[1]) {
             // It was the primary, when the connection was made.
             Err(failure) if address.fails_over() && failure.retry == AskAgain::Now => return Err(failure),
             _ => {}
         }
-        let time = script::time(&answers[2])?;
+        let time = calls_and_replies::time(&answers[2])?;
         let mut warnings = health::warnings(&answers[3], address.replicas, address.fails_over())?;
         warnings.extend(health::of_write(&answers[1], &warnings));
         // A token is the server's time of its grant, unless the clock was set back before that.
@@ -310,5 +304,5 @@ fn record(event: &str, field: &str, line: &str) -> Result<Option<NumberedRecord>
 /// Sends idempotent commands in one round trip.
 fn replies(attempt: &mut Attempt<Connection>, commands: impl IntoIterator<Item = Cmd>) -> Result<Vec<Value>, Failure> {
     let replies = attempt.connection.exchange(attempt.until, &Vec::from_iter(commands))?;
-    replies.iter().try_for_each(script::unless_refused).map(|()| replies)
+    replies.iter().try_for_each(unless_refused).map(|()| replies)
 }

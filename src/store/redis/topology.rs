@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use redis::{Cmd, ConnectionAddr, RedisConnectionInfo, Value, cmd};
 
 use super::address::{Address, Topology, shown};
+use super::calls_and_replies::{read, unless_refused};
 use super::connection::Connection;
 use super::keys::Prefix;
-use super::script::{read, unless_refused};
 use super::server_error::is_unknown;
 use super::stream::shares;
 use crate::store::server::failure::{AskAgain, Failure};

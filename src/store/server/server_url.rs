@@ -92,9 +92,9 @@ impl<'a> ServerUrl<'a> {
     pub(crate) fn take_encryption(&mut self, name: &str, modes: [&str; 4]) -> Result<bool, InvalidOptions> {
         let Some(mode) = self.take(name)? else { return Ok(false) };
         let [off, first, second, third] = modes;
-        let others = format_args!("has another {name} than {off} (the default), {first}, {second} or {third}");
         let at = modes.iter().position(|known| mode.eq_ignore_ascii_case(known));
-        at.map(|at| at > 0).ok_or_else(|| self.wrong(others))
+        let wrong = || format!("has another {name} than {off} (the default), {first}, {second} or {third}");
+        at.map(|at| at > 0).ok_or_else(|| self.wrong(wrong()))
     }
 
     /// Returns the options that were not taken, for the driver.
@@ -105,8 +105,7 @@ impl<'a> ServerUrl<'a> {
     /// Refuses a URL that has another option left than these for the driver. `known` names all options, for people.
     pub(crate) fn refuse_others(&self, of_driver: &[&str], known: &str) -> Result<(), InvalidOptions> {
         let is_of_driver = |option: &&str| option.split_once('=').is_some_and(|(name, _)| of_driver.contains(&name));
-        let hint = "in a password, ? is written as %3F";
-        let what = format_args!("has another option behind the ? than {known}; {hint}");
+        let what = format!("has another option behind the ? than {known}; in a password, ? is written as %3F");
         self.refuse_if(!self.options.iter().all(is_of_driver), what)
     }
 

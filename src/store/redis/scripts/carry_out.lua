@@ -4,27 +4,26 @@
 --
 -- KEYS[1]  the last token that was granted
 -- KEYS[2]  the owners that are granted nothing more, because a copy of their admissions may still be on its way
--- KEYS     the names to end; then for each admission the names that exclude it, unless they are those of the admission before,
---          and its claim and its lease, as far as it has them
+-- KEYS     the names to end; then for each admission the names that exclude it, and its claim and its lease, as far as it has them
 -- ARGV[1]  the time of this server, in microseconds with 16 digits, before which this was not sent
 -- ARGV[2]  the time of the call's deadline
 -- ARGV[3]  how many names to end
 -- ARGV[4]  for how many milliseconds a revoked owner is granted nothing more
 -- ARGV     for each name to end: its owner; and 'now', 'revoke', or the milliseconds from now after which it ends
--- ARGV     for each admission: its owner; and '=' if it is asked as the admission before, or how many names exclude it, the terms
---          of its claim and of its lease in milliseconds, empty if it has none, and the words of its entries about the holder
+-- ARGV     for each admission: its owner; how many names exclude it; the terms of its claim and of its lease in milliseconds, empty
+--          if it has none; and the words of its entries about the holder
 --
 -- An owner is written as an entry begins: the format, the owner, a space.
 --
--- Returns the time of this server in microseconds; the token of all that is granted, or the error if none can be; and for each
--- exception its number, its kind, an entry, and the milliseconds that the entry has left. The names to end are numbered from 1
--- on, the admissions behind them.
---   'not ours'        the name was not its owner's, but has this entry, or none
---   'late'            the end of the name was not moved, because the call's deadline has passed
---   'refused'         the end of the name was not moved, because of an error, which stands in the place of the entry
+-- Returns the time of this server in microseconds, and then a reply to each name to end and to each admission, in their order.
+-- An error in the place of a reply says that nothing was done: `LATE` if the deadline has passed, or why the server refused a write.
+--
+-- The reply to the end of a name is 1, or the entry of another owner, or '' if the name is free.
+--
+-- The reply to an admission is its token, also if it was granted to its owner before; or why it is refused, an entry, and the
+-- milliseconds that the entry has left:
 --   'claim', 'lease'  it was taken; or it is asked for by an owner that has released, whose own entry this is
 --   'excluded'        also says which of the excluding names is held, from 1 on
---   'ours'            it was granted to its owner before
 --
 -- Times and tokens are texts of 16 digits until the year 2286, and are compared as such.
 
@@ -38,8 +37,9 @@ local call, try, find, match, keys, args = redis.call, redis.pcall, string.find,
 
 local time = call('TIME')
 local now = string.sub('0000000000' .. time[1], -10) .. string.sub('000000' .. time[2], -6)
-local answer = { now, '' }
-local is_late = now < args[1] or now >= args[2]
+local answer = { now }
+local late = (now < args[1] or now >= args[2])
+  and redis.error_reply('LATE the deadline of the call has passed, or the clock was set back')
 
 -- The text at each key, or false. Lists and hashes read as false, and are found when a name is written.
 local entries = {}
@@ -54,16 +54,16 @@ local function is_of(owner, entry)
   return entry and find(entry, owner, 1, true) == 1
 end
 
--- The number of the release or the admission, and the last key and the last argument that were read.
-local number, at, arg = 0, 2, 4
-
-local function except(kind, entry, left, which)
-  answer[#answer + 1] = { number, kind, entry, left, which }
+local function reply(with)
+  answer[#answer + 1] = with
 end
+
+-- The last key and the last argument that were read.
+local at, arg = 2, 4
 
 local revoked, newly_revoked, ended = entries[keys[2]] or '', {}, {}
 for _ = 1, tonumber(args[3]) do
-  number, at = number + 1, at + 1
+  at = at + 1
   local key, owner, ending = keys[at], args[arg + 1], args[arg + 2]
   arg = arg + 2
   local entry, moves = entries[key], find(ending, '^%d')
@@ -71,23 +71,22 @@ for _ = 1, tonumber(args[3]) do
   if ending == 'revoke' and newly_revoked[#newly_revoked] ~= owner then
     newly_revoked[#newly_revoked + 1] = owner
   end
-  if moves and is_late then
-    except('late', '', 0)
+  if moves and late then
+    reply(late)
   elseif not is_of(owner, entry) then
-    except('not ours', entry or '', 0)
+    reply(entry or '')
   elseif not moves then
     ended[#ended + 1] = key
     entries[key] = false
+    reply(1)
   elseif match(entry, '^%S+ %S+ token=%d+ term=(%d+) ') == ending then
     call('PEXPIRE', key, ending) -- This takes no memory, which the server may not have.
+    reply(1)
   else
     local changed = string.gsub(entry, ' term=%d+ ', ' term=' .. ending .. ' ', 1)
     local written = try('SET', key, changed, 'PX', ending)
-    if written.err then
-      except('refused', written, 0)
-    else
-      entries[key] = changed
-    end
+    entries[key] = written.err and entry or changed
+    reply(written.err and written or 1)
   end
 end
 if #ended > 0 then
@@ -99,12 +98,15 @@ if #newly_revoked > 0 then
   try('SET', keys[2], revoked, 'PX', kept_ms) -- If the server refuses it, the releases still count.
 end
 
--- Takes the token of all that this call grants. Returns false, with an error in the answer, if there is none.
+-- The token of all that this call grants, or the error if there can be none.
+local token
+
 local function take_token()
-  if answer[2] ~= '' then
-    return true
+  if token then
+    return
   end
-  local token, last, written = now, entries[keys[1]], nil
+  local last, written = entries[keys[1]], nil
+  token = now
   if last and (#last ~= #now or last >= now) then
     -- The clock was set back, or does not tell two calls apart. Above 2^53, numbers here don't count by one.
     local after = match(last, '^%d+$') and tonumber(last) + 1
@@ -117,8 +119,7 @@ local function take_token()
     local what = 'something else than a token is at the key ' .. keys[1] .. ': delete that key'
     written = redis.error_reply('NOTOKEN ' .. what)
   end
-  answer[2] = written.err and written or token
-  return not written.err
+  token = written.err and written or token
 end
 
 -- Refuses an admission, because of an entry.
@@ -129,46 +130,38 @@ local function refuse(kind, key, which)
     call('PEXPIRE', key, term)
     left = term
   end
-  except(kind, entry, left, which)
+  reply({ kind, entry, left, which })
 end
-
-if arg < #args and is_late then
-  answer[2] = redis.error_reply('LATE the deadline of the call has passed, or the clock was set back')
-  return answer
-end
-
--- What an admission shares with the one before, unless it says otherwise. `rest` is an entry behind its term.
-local excluding_from, excluding_to, claim_term, lease_term, rest
 
 -- Writes the entry of a name that reads as free. Returns false if something else than a text is at its key.
-local function take(key, owner, term)
+local function take(key, owner, term, rest)
   if not key or entries[key] then
     return true
   end
-  local entry = owner .. 'token=' .. answer[2] .. ' term=' .. term .. rest
+  local entry = owner .. 'token=' .. token .. ' term=' .. term .. rest
   local taken = call('SET', key, entry, 'NX', 'PX', term)
   entries[key] = taken and entry or 'no text at ' .. key
   return taken
 end
 
+-- The excluding names that were asked for again: the text at a key does not tell whether there is a list or a hash.
+local asked_again = {}
+
 while arg < #args do
-  number = number + 1
-  local owner = args[arg + 1]
-  if args[arg + 2] == '=' then
-    arg = arg + 2
-  else
-    excluding_from, excluding_to = at + 1, at + args[arg + 2]
-    at, claim_term, lease_term, rest = excluding_to, args[arg + 3], args[arg + 4], args[arg + 5]
-    arg = arg + 5
-    for which = excluding_from, excluding_to do
-      local key = keys[which]
-      entries[key] = entries[key] or (call('EXISTS', key) == 1 and 'no text at ' .. key)
+  local owner, claim_term, lease_term, rest = args[arg + 1], args[arg + 3], args[arg + 4], args[arg + 5]
+  local excluding, excluding_key, claim_key, lease_key
+  for which = 1, tonumber(args[arg + 2]) do
+    at = at + 1
+    local key = keys[at]
+    if not entries[key] and not asked_again[key] then
+      asked_again[key] = true
+      entries[key] = call('EXISTS', key) == 1 and 'no text at ' .. key
+    end
+    if entries[key] and not excluding then
+      excluding, excluding_key = which, key
     end
   end
-  local excluding, claim_key, lease_key
-  for which = excluding_from, excluding_to do
-    excluding = excluding or (entries[keys[which]] and which)
-  end
+  arg = arg + 5
   if claim_term ~= '' then
     at = at + 1
     claim_key = keys[at]
@@ -181,29 +174,37 @@ while arg < #args do
   local has_claim, has_lease = is_of(owner, claim), is_of(owner, lease)
 
   -- In this order: what is over for good, what is granted already, what excludes it, and what is taken.
-  if find(revoked, owner, 1, true) then
+  if late then
+    reply(late)
+  elseif find(revoked, owner, 1, true) then
     local own = owner .. 'token=0 term=' .. (lease_key and lease_term or claim_term) .. rest
-    except(lease_key and 'lease' or 'claim', own, 0)
+    reply({ lease_key and 'lease' or 'claim', own, 0 })
   elseif (has_claim or not claim_key) and (has_lease or not lease_key) then
-    except('ours', lease or claim, 0) -- It stays granted, whatever excludes it since.
+    -- It stays granted, whatever excludes it since.
+    reply(match(lease or claim, ' token=(%d+) ') or redis.error_reply('NOTOKEN no token is in the entry of ' .. owner))
   elseif excluding then
-    refuse('excluded', keys[excluding], excluding - excluding_from + 1)
+    refuse('excluded', excluding_key, excluding)
   elseif claim and not has_claim then
     refuse('claim', claim_key)
   elseif has_claim and not lease then
-    except('claim', claim, 0) -- This is a late copy of the admission of a run that is over.
+    reply({ 'claim', claim, 0 }) -- This is a late copy of the admission of a run that is over.
   elseif lease and not has_lease then
     refuse('lease', lease_key)
-  elseif not take_token() then
-    return answer
-  elseif not take(claim_key, owner, claim_term) then
-    refuse('claim', claim_key)
-  elseif not take(lease_key, owner, lease_term) then
-    if claim_key and not has_claim then
-      call('DEL', claim_key)
-      entries[claim_key] = false
+  else
+    take_token()
+    if type(token) == 'table' then
+      reply(token)
+    elseif not take(claim_key, owner, claim_term, rest) then
+      refuse('claim', claim_key)
+    elseif take(lease_key, owner, lease_term, rest) then
+      reply(token)
+    else
+      if claim_key and not has_claim then
+        call('DEL', claim_key)
+        entries[claim_key] = false
+      end
+      refuse('lease', lease_key)
     end
-    refuse('lease', lease_key)
   end
 end
 return answer
