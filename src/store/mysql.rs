@@ -62,7 +62,7 @@ use connection::Connection;
 ///
 /// | | round trips | transactions that write |
 /// | --- | --- | --- |
-/// | an admission that is granted, of up to a hundred events | 2 | 1 |
+/// | an admission that is granted, of up to a hundred events | 2, and 1 for a clean-up | 1 |
 /// | an admission that is refused | 1 | 0 |
 /// | a release, of up to a hundred leases | 1 | 1 |
 /// | a renewal of all leases of a term | 1 | 1 |
@@ -75,9 +75,10 @@ use connection::Connection;
 /// a tenth of a second to the server, eight that ask four times a second each keep MariaDB busy for longer than the
 /// time-out now and then, and one of them skips its event: `no answer within 4s`. Once a minute they are far from that.
 ///
-/// The first granted admission of a process, and then one for each eight rows that are written, deletes twice as many rows as were
-/// written since the last clean-up, of those that ended 90 seconds ago: after its commit,
-/// in the same round trip, and none that another transaction has locked. If that fails, the admission stands.
+/// One admission for each eight rows that a process writes deletes twice as many rows as it wrote since its last clean-up, of those
+/// that ended 90 seconds ago: after its commit, in a round trip and a transaction of its own. Rows that another transaction has locked
+/// stay. If the clean-up fails, the admission stands. The count of a process begins at random, so that one in eight processes that
+/// write one row cleans up.
 /// [`purge`](Self::purge) deletes all of them at once.
 ///
 /// # What it promises, and what the server does not

@@ -26,8 +26,9 @@
 //! A token is the larger of the server's time in microseconds and one more than the highest token in the table, at the write. The row
 //! with the highest token is never cleaned away.
 //!
-//! The first granted admission of a process, and then one for each eight rows that are written, deletes rows that have ended: after its
-//! commit, in the same round trip, and twice as many as were written since the last clean-up, so that the table shrinks.
+//! One granted admission for each eight rows that a process writes deletes rows that have ended: after its commit, and twice as many
+//! as were written since the last clean-up, so that the table shrinks. The count begins at random, because a process that cron starts
+//! may write one row.
 //!
 //! An admission names a window of the server's time: its caller waits for the answer until the end. Outside of the window nothing is
 //! committed. A renewal and a minimum hold have a window, too. A row is never free for the owner that wrote it: a late copy of an

@@ -186,6 +186,12 @@ pub(crate) fn random_below(limit: Duration) -> Duration {
     limit.mul_f64(fraction)
 }
 
+/// Returns a random index of a list of this length.
+pub(crate) fn random_index(length: usize) -> usize {
+    let random = u64::from(Uuid::new_v4().as_fields().0); // All bits of the first field are random.
+    usize::try_from(random).map_or(0, |random| random % length)
+}
+
 /// Returns the pause between two reads of a state that others change: about a second, and random, so that not all read
 /// at once.
 pub(crate) fn about_a_second() -> Duration {

@@ -30,8 +30,6 @@ use std::mem;
 use std::sync::Arc;
 use std::thread::Scope;
 
-use uuid::Uuid;
-
 use super::lease_wait::{ask_once, wait_for_lease};
 use super::one_run::{ActiveRun, PendingRun};
 use super::store_request::StoreRequest;
@@ -50,7 +48,7 @@ use crate::schedule::shutdown::Shutdown;
 use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::held::{Held, Names};
-use crate::time::clock::{about_a_second, moment::Moment};
+use crate::time::clock::{about_a_second, moment::Moment, random_index};
 
 /// How many races for a place are lost in a row before the next second. So many mean that the store does not tell truly which
 /// places are held.
@@ -313,10 +311,4 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
 /// Returns whether this owner is the holder.
 fn is_of(holder: Option<&Holder>, owner: Option<Owner>) -> bool {
     owner.is_some() && holder.map(Holder::owner) == owner
-}
-
-/// Returns a random index of a list of this length.
-fn random_index(length: usize) -> usize {
-    let random = u64::from(Uuid::new_v4().as_fields().0); // All bits of the first field are random.
-    usize::try_from(random).map_or(0, |random| random % length)
 }

@@ -55,10 +55,9 @@ impl Session for Connection {
         Ok(Self { conn: Some(conn), tables: Tables::new(&target.namespace, Self::QUOTE, ""), runtime })
     }
 
-    /// Returns whether this connection was given up after a failure. If the server has closed it, the next request
-    /// notices that, and is retried on a new connection.
+    /// Returns `false`: if the server has closed the connection, the next request fails, and is retried on a new one.
     fn is_closed(&mut self) -> bool {
-        self.conn.is_none()
+        false
     }
 
     fn later(instant: &str, micros: &str) -> String {
@@ -70,41 +69,30 @@ impl Session for Connection {
     }
 
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
-        let mut rows = Vec::new();
-        self.read_all(statements, until, &mut rows).map(|()| rows)
-    }
-
-    /// Reads the answer to the admission from the first row, which comes behind the commit.
-    fn query_then(&mut self, admission: &str, then: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
-        let mut rows = Vec::new();
-        let answered = self.read_all(&format!("{admission} {then}"), until, &mut rows);
-        rows.truncate(1);
-        match answered {
-            Err(failure) if rows.is_empty() => return Err(failure),
-            // Without an error of the server, the next answer might belong to this question.
-            Err(failure) if failure.code().is_none() => self.conn = None,
-            _ => {}
-        }
-        Ok(rows)
+        let Some(conn) = &mut self.conn else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
+        let answered = self.runtime.until(until, read(conn, statements)).map_err(Failure::unanswered)?;
+        answered.map_err(failed).or_else(|failure| {
+            if !failure.is_conflict() && !failure.is_of_one_name() {
+                return Err(failure);
+            }
+            // The transaction is still open, with its locks.
+            let undone = self.runtime.until(until, conn.query_drop("ROLLBACK")).map_err(Failure::not_asked)?;
+            Err(undone.map_or_else(|error| failed(error).undone(), |()| failure))
+        })
     }
 
     statements_of_this_dialect!();
-
-    fn is_written(_: &Tables, _: &AskedRows) -> String {
-        "@soloist_written > 0".to_owned()
-    }
 
     /// Releases them as ever: the statement waits for a transaction of their owner that is not at its end, and the row stays.
     fn revoke(tables: &Tables, ours: &str, _: &[&[String; 2]]) -> String {
         Self::end(tables, ours, 0, [0, 0])
     }
 
-    fn clean_up(tables: &Tables, condition: &str, batch: usize) -> String {
+    fn clean_up(tables: &Tables, batch: usize) -> String {
         format!(
             include_str!("statements/clean_up.sql"),
             mutexes = tables.mutexes,
             index = tables.index_of_ends,
-            condition = condition,
             batch = batch,
         )
     }
@@ -121,22 +109,6 @@ impl Session for Connection {
 
     fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
         health::warnings(health)
-    }
-}
-
-impl Connection {
-    /// Sends statements, and adds all rows that come before an error.
-    fn read_all(&mut self, statements: &str, until: Moment, rows: &mut Vec<TextRow>) -> Result<(), Failure> {
-        let Some(conn) = &mut self.conn else { return Err(Failure::not_asked(io::ErrorKind::NotConnected.into())) };
-        let answered = self.runtime.until(until, read(conn, statements, rows)).map_err(Failure::unanswered)?;
-        answered.map_err(failed).or_else(|failure| {
-            if !failure.is_conflict() && !failure.is_of_one_name() {
-                return Err(failure);
-            }
-            // The transaction is still open, with its locks.
-            let undone = self.runtime.until(until, conn.query_drop("ROLLBACK")).map_err(Failure::not_asked)?;
-            Err(undone.map_or_else(|error| failed(error).undone(), |()| failure))
-        })
     }
 }
 
@@ -161,19 +133,19 @@ fn encrypted(options: OptsBuilder, target: &Target<Address>) -> io::Result<OptsB
 }
 
 /// Reads the rows of all statements, as text.
-async fn read(conn: &mut Conn, statements: &str, rows: &mut Vec<TextRow>) -> mysql_async::Result<()> {
+async fn read(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<TextRow>> {
     let text = |value: Option<&Value>| match value {
         Some(Value::Bytes(bytes)) => str::from_utf8(bytes).unwrap_or_default().to_owned(),
         _ => String::new(),
     };
-    let mut answer = conn.query_iter(statements).await?;
+    let (mut answer, mut rows) = (conn.query_iter(statements).await?, Vec::new());
     loop {
         // The read after the last row returns the error of a statement that followed others.
         let was_empty = answer.is_empty();
         let found: Vec<Found> = answer.collect().await?;
         rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row.as_ref(at))).collect::<TextRow>()));
         if was_empty {
-            return Ok(());
+            return Ok(rows);
         }
     }
 }

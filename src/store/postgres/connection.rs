@@ -1,9 +1,5 @@
 //! One connection to a PostgreSQL server, and the statements that are sent on it.
 
-use std::future::{Future, poll_fn};
-use std::mem;
-use std::pin::pin;
-
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres::tls::MakeTlsConnect;
@@ -122,28 +118,7 @@ impl Session for Connection {
         self.send(&format!("{}{statements}", self.settings), until)
     }
 
-    /// Sends both at once. The next call on this connection reads the reply to the second.
-    fn query_then(&mut self, admission: &str, then: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
-        let [admission, then] = [admission, then].map(|statements| format!("{}{statements}", self.settings));
-        let (mut admitted, mut cleaned) =
-            (pin!(self.client.simple_query(&admission)), pin!(self.client.simple_query(&then)));
-        let mut is_sent = false;
-        let asked = poll_fn(|context| {
-            let admitted = admitted.as_mut().poll(context);
-            if !mem::replace(&mut is_sent, true) {
-                let _ = cleaned.as_mut().poll(context);
-            }
-            admitted
-        });
-        let answered = self.transport.runtime.until(until, asked).map_err(Failure::unanswered)?;
-        Ok(rows(answered.map_err(|error| failed(&error))?))
-    }
-
     statements_of_this_dialect!();
-
-    fn is_written(tables: &Tables, AskedRows { names, owners, .. }: &AskedRows) -> String {
-        format!("EXISTS (SELECT FROM {} WHERE name IN ({names}) AND owner IN ({owners}))", tables.mutexes)
-    }
 
     fn revoke(tables: &Tables, _: &str, names: &[&[String; 2]]) -> String {
         let end = |[name, owner]: &&[String; 2]| {
@@ -153,9 +128,9 @@ impl Session for Connection {
         names.iter().map(end).collect()
     }
 
-    fn clean_up(tables: &Tables, condition: &str, batch: usize) -> String {
+    fn clean_up(tables: &Tables, batch: usize) -> String {
         let mutexes = &tables.mutexes;
-        format!(include_str!("statements/clean_up.sql"), mutexes = mutexes, condition = condition, batch = batch)
+        format!(include_str!("statements/clean_up.sql"), mutexes = mutexes, batch = batch)
     }
 
     fn health(tables: &Tables, _: (&str, &str)) -> String {

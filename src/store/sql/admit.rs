@@ -124,22 +124,25 @@ impl<S: Session> SqlEngine<S> {
         plan: &AdmissionPlan,
         look: &Snapshot,
     ) -> Result<(u64, FencingToken), Failure> {
-        let until = attempt.until;
-        let (tables, rows) = (attempt.connection.tables(), plan.rows::<S>(look, until));
-        let admit = one_line(&S::admit(tables, &rows));
-        // A clean-up deletes twice as many rows as were written since the last one, so that the table shrinks.
-        let uncleaned = self.uncleaned.load(Ordering::Relaxed) + plan.rows.len();
-        let is_due = uncleaned >= ROWS_UNTIL_CLEAN_UP;
-        let answer = if is_due {
-            let clean_up = S::clean_up(tables, &S::is_written(tables, &rows), 2 * uncleaned);
-            attempt.connection.query_then(&admit, &one_line(&clean_up), until)?
-        } else {
-            attempt.connection.query(&admit, until)?
-        };
+        let (until, tables) = (attempt.until, attempt.connection.tables());
+        let admit = one_line(&S::admit(tables, &plan.rows::<S>(look, until)));
+        let answer = attempt.connection.query(&admit, until)?;
         let (written, token) = (count::<S>(&answer)?, answer.last().and_then(|row| row.get(1)?.parse().ok()));
+        let token = token.ok_or_else(|| Failure::not_understood(&answer, S::Address::KIND))?;
         if written > 0 {
-            self.uncleaned.store(if is_due { 0 } else { uncleaned }, Ordering::Relaxed);
+            self.clean_up(attempt, plan.rows.len());
         }
-        Ok((written, FencingToken::new(token.ok_or_else(|| Failure::not_understood(&answer, S::Address::KIND))?)))
+        Ok((written, FencingToken::new(token)))
+    }
+
+    /// Deletes twice as many rows as were written since the last clean-up, if that is due, so that the table shrinks. Whatever becomes of
+    /// that, the admission stands.
+    fn clean_up(&self, attempt: &mut Attempt<S>, written: usize) {
+        let uncleaned = self.uncleaned.fetch_add(written, Ordering::Relaxed) + written;
+        if uncleaned >= ROWS_UNTIL_CLEAN_UP {
+            self.uncleaned.store(0, Ordering::Relaxed);
+            let cleaned = rows(attempt, |tables| S::clean_up(tables, 2 * uncleaned));
+            attempt.is_broken |= cleaned.is_err_and(|failure| failure.code().is_none());
+        }
     }
 }

@@ -29,7 +29,7 @@ use crate::store::server::failure::Failure;
 use crate::store::server::server_builder::Target;
 use crate::store::server::server_clock::ServerClock;
 use crate::store::server::server_url::ServerAddress;
-use crate::time::clock::{Clock, moment::Moment};
+use crate::time::clock::{Clock, moment::Moment, random_index};
 
 /// The most rows that a statement of a purge deletes.
 pub(super) const PURGED_AT_ONCE: usize = 500;
@@ -48,7 +48,8 @@ pub(crate) struct SqlEngine<S: Session> {
     pub(crate) schema: String,
     /// The server's clock, as last read on any connection.
     clock: Mutex<Option<ServerClock>>,
-    /// The rows that were written since the last clean-up. The first admission of a process cleans up.
+    /// The rows that were written since the last clean-up. It begins at random, so that of the processes that write one row, one in
+    /// eight cleans up.
     pub(super) uncleaned: AtomicUsize,
 }
 
@@ -57,7 +58,7 @@ impl<S: Session> SqlEngine<S> {
         let name = TableName::new(&target.namespace)?;
         let tables = Tables::new(name.as_str(), S::QUOTE, "");
         let schema = if name.as_str() == TABLE { S::SCHEMA.to_owned() } else { name.in_schema(S::SCHEMA, &tables) };
-        let uncleaned = AtomicUsize::new(ROWS_UNTIL_CLEAN_UP - 1);
+        let uncleaned = AtomicUsize::new(random_index(ROWS_UNTIL_CLEAN_UP));
         Ok(Self { target, name, schema, clock: Mutex::default(), uncleaned })
     }
 
@@ -287,7 +288,7 @@ fn together_or_alone<S, Q, A>(
 
 /// Deletes rows that have ended, except those that another transaction has locked. Returns their number.
 pub(super) fn purge<S: Session>(attempt: &mut Attempt<S>) -> Result<u64, Failure> {
-    count::<S>(&rows(attempt, |tables| S::clean_up(tables, "TRUE", PURGED_AT_ONCE))?)
+    count::<S>(&rows(attempt, |tables| S::clean_up(tables, PURGED_AT_ONCE))?)
 }
 
 /// Reads the log of the runs of the events with these keys.

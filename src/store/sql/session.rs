@@ -44,19 +44,13 @@ pub(crate) trait Session: Sized + Send + 'static {
     /// the session can be used again.
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure>;
 
-    /// Sends an admission and, in one round trip with it, statements that follow its commit, and may fail without consequence. Returns
-    /// the rows of the admission.
-    fn query_then(&mut self, admission: &str, then: &str, until: Moment) -> Result<Vec<TextRow>, Failure>;
-
     fn look(tables: &Tables, which: &str) -> String;
     fn shorten(tables: &Tables, names: &str) -> String;
     fn admit(tables: &Tables, asked: &AskedRows) -> String;
-    /// Returns the condition, for statements behind the commit of an admission, that it wrote its rows.
-    fn is_written(tables: &Tables, asked: &AskedRows) -> String;
     fn end(tables: &Tables, ours: &str, micros: u128, window: [i64; 2]) -> String;
     /// Returns the statements that release these names, each with its owner, and revoke the owners.
     fn revoke(tables: &Tables, ours: &str, names: &[&[String; 2]]) -> String;
-    fn clean_up(tables: &Tables, condition: &str, batch: usize) -> String;
+    fn clean_up(tables: &Tables, batch: usize) -> String;
     fn health(tables: &Tables, name: (&str, &str)) -> String;
     /// Returns the statement that finds other users who can run code with the rights of all users of the tables. It needs no right.
     fn strangers(tables: &Tables) -> Option<String>;

@@ -9,14 +9,13 @@ use soloist::store::Lease;
 
 use super::batches::admit;
 use super::cost::{admission, granted, request};
-use super::{COLUMNS, GRANTED, LONG, SqlServer, on_both};
+use super::{COLUMNS, GRANTED, SqlServer, on_both};
 use crate::servers::mariadb::{self, Mariadb};
 use crate::servers::postgres::{self, Postgres};
-use crate::support::until;
 
 on_both!(
     a_clean_up_after_eight_rows_deletes_twice_as_many_as_were_written_and_nothing_that_is_needed,
-    a_process_of_one_gate_cleans_up_before_it_ends,
+    one_in_eight_processes_of_one_gate_cleans_up,
     an_admission_that_is_refused_deletes_nothing,
     the_row_with_the_highest_token_stays,
     purge_says_how_many_rows_it_deleted,
@@ -62,9 +61,13 @@ pub(super) fn hold(mutex: &impl EventMutex, name: &str) -> Lease {
     mutex.create(&request(name)).expect("the store answers").expect("it is free")
 }
 
-/// Acquires as a process does that makes one call.
-fn one_gate<S: SqlServer>(server: &S, name: &str) {
-    hold(&server.mutex(), name);
+/// Writes eight rows, after which a clean-up is due, wherever the count of this process began. From then on it begins at zero.
+#[track_caller]
+pub(super) fn clean_up(mutex: &impl EventMutex, round: usize) {
+    let admissions: Vec<_> = (0..4).map(|number| admission(1_000 + 4 * round + number, 0)).collect();
+    for answer in admit(mutex, &admissions) {
+        granted(answer);
+    }
 }
 
 /// Adds a lease with this end.
@@ -82,66 +85,57 @@ fn left<S: SqlServer>(server: &S, seconds_ago: u64) -> u64 {
     server.count(&format!("SELECT COUNT(*) FROM soloist_mutexes WHERE name LIKE 'claim/old/{seconds_ago}/%'"))
 }
 
-/// Waits until the clean-up of this admission is over: a connection answers one request after another.
-#[track_caller]
-fn wait_for_clean_up(mutex: &impl EventMutex, admitted: &Lease) {
-    assert!(mutex.exists(admitted.name()).unwrap());
-}
-
-/// Waits until so many rows are left of those that ended five minutes ago. PostgreSQL deletes after the reply to
-/// the admission.
-#[track_caller]
-fn wait_until_left<S: SqlServer>(server: &S, count: u64) {
-    until(|| left(server, 300) <= count).expect("they are deleted");
-    assert_eq!(left(server, 300), count);
-}
-
 fn a_clean_up_after_eight_rows_deletes_twice_as_many_as_were_written_and_nothing_that_is_needed<S: SqlServer>() {
     let server = S::start();
     let mutex = server.mutex();
+    clean_up(&mutex, 0);
     let live: Vec<Lease> = (0..8).map(|number| hold(&mutex, &format!("live {number}"))).collect();
-    wait_for_clean_up(&mutex, &live[7]);
     server.add_ended(5000, 300);
     server.add_ended(5, 30);
     hold(&mutex, "a lease");
-    wait_until_left(&server, 5000 - 16);
     for number in 0..3 {
         granted(admission(number, 0).ask(&mutex));
     }
-    wait_until_left(&server, 5000 - 16);
-    // Two rows, after six.
+    assert_eq!(left(&server, 300), 5000);
+    // Two rows, after seven.
     granted(admission(3, 0).ask(&mutex));
-    wait_until_left(&server, 5000 - 16 - 16);
+    assert_eq!(left(&server, 300), 5000 - 18);
     for answer in admit(&mutex, &(10..110).map(|number| admission(number, 0)).collect::<Vec<_>>()) {
         granted(answer);
     }
-    wait_until_left(&server, 5000 - 16 - 16 - 400);
+    assert_eq!(left(&server, 300), 5000 - 18 - 400);
     let all = server.count("SELECT COUNT(*) FROM soloist_mutexes WHERE token > 0");
     assert_eq!(
         all - left(&server, 300),
-        8 + 5 + 1 + 4 * 2 + 200,
+        8 + 8 + 5 + 1 + 4 * 2 + 200,
         "what is live stays, and what ended less than 90 s ago"
     );
     assert!(live.iter().all(|lease| mutex.forget(lease).unwrap()));
 }
 
-fn a_process_of_one_gate_cleans_up_before_it_ends<S: SqlServer>() {
+fn one_in_eight_processes_of_one_gate_cleans_up<S: SqlServer>() {
     let server = S::start();
     server.add_ended(100, 300);
-    one_gate(&server, "gate");
-    wait_until_left(&server, 100 - 16);
+    let cleans_up = |process: usize| {
+        hold(&server.mutex(), &format!("gate {process}"));
+        left(&server, 300) < 100
+    };
+    assert!((0..1_000).any(cleans_up));
+    assert_eq!(left(&server, 300), 100 - 16);
 }
 
 fn an_admission_that_is_refused_deletes_nothing<S: SqlServer>() {
     let server = S::start();
     let mutex = server.mutex();
-    let held = hold(&mutex, "held");
-    wait_for_clean_up(&mutex, &held);
+    clean_up(&mutex, 0);
+    let held: Vec<Lease> = (0..7).map(|number| hold(&mutex, &number.to_string())).collect();
     server.add_ended(100, 300);
-    assert!(mutex.create(&request("held")).unwrap().is_none());
-    assert!(S::open(&server.url(), LONG).create(&request("held")).unwrap().is_none());
-    one_gate(&server, "gate");
-    wait_until_left(&server, 100 - 16);
+    for lease in &held {
+        assert!(mutex.create(&request(lease.name().mutex())).unwrap().is_none());
+    }
+    assert_eq!(left(&server, 300), 100);
+    hold(&mutex, "the eighth");
+    assert_eq!(left(&server, 300), 100 - 16);
 }
 
 fn the_row_with_the_highest_token_stays<S: SqlServer>() {
@@ -174,19 +168,21 @@ fn nobody_waits_for_a_clean_up_that_is_kept_from_its_rows<S: BesideTheStore>() {
     // With that, a row is waited for fifteen seconds.
     let mutex = S::open(&server.url(), Duration::from_secs(60));
     let began = Instant::now();
-    hold(&mutex, "gate");
+    clean_up(&mutex, 0);
     hold(&mutex, "daily");
     hold(&mutex, "another");
-    drop(mutex);
     let took = began.elapsed();
     assert!(took < Duration::from_secs(14), "{took:?}");
-    // The other rows go, among them that of the daily event, which comes first.
-    wait_until_left(&server, 50 - 16 + 1);
+    // The other rows go.
+    assert!(left(&server, 300) <= 50 - 15);
     let is_there = || server.count(&format!("SELECT COUNT(*) {row}"));
     assert_eq!(is_there(), 1);
     drop(held);
-    one_gate(&server, "later");
-    until(|| is_there() == 0).expect("it is deleted");
+    let is_deleted_by = |round| {
+        clean_up(&mutex, round);
+        is_there() == 0
+    };
+    assert!((1..5).any(is_deleted_by));
 }
 
 fn many_clean_up_at_once_beside_gates<S: SqlServer>() {
@@ -208,16 +204,15 @@ fn many_clean_up_at_once_beside_gates<S: SqlServer>() {
             });
         }
     });
-    wait_until_left(&server, 0);
+    assert_eq!(left(&server, 300), 0);
 }
 
 fn a_clean_up_that_fails_is_no_trouble_of_the_gate<S: BesideTheStore>() {
     let server = S::start();
     server.add_ended(10, 300);
     let mutex = S::open(&server.user_without_delete(), Duration::from_secs(4));
-    for number in 0..3 {
-        let lease = hold(&mutex, &number.to_string());
-        assert!(mutex.forget(&lease).unwrap());
+    for round in 0..3 {
+        clean_up(&mutex, round);
     }
     assert!(S::purge(&mutex).unwrap_err().is_outage());
     drop(mutex);
