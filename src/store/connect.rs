@@ -64,20 +64,18 @@ use crate::base::escape::percent_decoded;
 /// ```
 pub fn connect(url: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
     let (scheme, rest) = split_scheme(url)?;
-    match &*scheme {
+    match kind_of(&scheme)? {
         "memory" => memory(rest),
         "file" => file(rest),
         #[cfg(feature = "redis")]
-        "redis" | "redis+unix" | "redis+sentinel" | "redis+cluster" => {
-            Ok(Arc::new(RedisMutex::new(url).map_err(refused)?))
-        }
+        "redis" => Ok(Arc::new(RedisMutex::new(url).map_err(refused)?)),
         #[cfg(feature = "redis-tls")]
-        "rediss" | "rediss+sentinel" | "rediss+cluster" => Ok(Arc::new(RedisMutex::new(url).map_err(refused)?)),
+        "redis-tls" => Ok(Arc::new(RedisMutex::new(url).map_err(refused)?)),
         #[cfg(feature = "mysql")]
-        "mysql" | "mariadb" => Ok(Arc::new(MysqlMutex::new(url).map_err(refused)?)),
+        "mysql" => Ok(Arc::new(MysqlMutex::new(url).map_err(refused)?)),
         #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => Ok(Arc::new(PostgresMutex::new(url).map_err(refused)?)),
-        _ => Err(refused(why_not(&scheme))),
+        "postgres" => Ok(Arc::new(PostgresMutex::new(url).map_err(refused)?)),
+        feature => Err(not_built_in(&scheme, feature)),
     }
 }
 
@@ -95,16 +93,15 @@ impl Database {
     /// Returns the store that `url` names. Connects to nothing.
     pub(crate) fn at(url: &str) -> Result<Self, ConnectError> {
         let (scheme, _) = split_scheme(url)?;
-        match &*scheme {
+        match kind_of(&scheme)? {
             #[cfg(feature = "mysql")]
-            "mysql" | "mariadb" => Ok(Self::Mysql(MysqlMutex::new(url).map_err(refused)?)),
+            "mysql" => Ok(Self::Mysql(MysqlMutex::new(url).map_err(refused)?)),
             #[cfg(feature = "postgres")]
-            "postgres" | "postgresql" => Ok(Self::Postgres(PostgresMutex::new(url).map_err(refused)?)),
-            "memory" | "file" | "redis" | "rediss" | "redis+unix" | "redis+sentinel" | "rediss+sentinel"
-            | "redis+cluster" | "rediss+cluster" => {
+            "postgres" => Ok(Self::Postgres(PostgresMutex::new(url).map_err(refused)?)),
+            "memory" | "file" | "redis" | "redis-tls" => {
                 Err(refused(format!("a store at {scheme}: has no table, and needs none")))
             }
-            _ => Err(refused(why_not(&scheme))),
+            feature => Err(not_built_in(&scheme, feature)),
         }
     }
 
@@ -153,26 +150,35 @@ fn refused(why: impl Into<BoxError>) -> ConnectError {
     ConnectError(why.into().into())
 }
 
-/// The schemes of all stores, in this build or not.
-const KNOWN: &str = "memory, file, redis, rediss, redis+unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster, \
-                     mysql, mariadb, postgres and postgresql";
+/// The kinds of stores, in this build or not, with their schemes. Those on servers are called as their features.
+const KINDS: [(&str, &[&str]); 6] = [
+    ("memory", &["memory"]),
+    ("file", &["file"]),
+    ("redis", &["redis", "redis+unix", "redis+sentinel", "redis+cluster"]),
+    ("redis-tls", &["rediss", "rediss+sentinel", "rediss+cluster"]),
+    ("mysql", &["mysql", "mariadb"]),
+    ("postgres", &["postgres", "postgresql"]),
+];
 
-/// Returns why this build has no store of the scheme.
-fn why_not(scheme: &str) -> String {
-    let feature = match scheme {
-        "redis" | "redis+unix" | "redis+sentinel" | "redis+cluster" => "redis",
-        "rediss" | "rediss+sentinel" | "rediss+cluster" => "redis-tls",
-        "mysql" | "mariadb" => "mysql",
-        "postgres" | "postgresql" => "postgres",
-        "valkey" => {
-            return "no store has the scheme valkey; a Valkey server is reached by redis://host:6379/0".to_owned();
-        }
-        "valkeys" => {
-            return "no store has the scheme valkeys; a Valkey server is reached by rediss://host:6379/0".to_owned();
-        }
-        _ => return format!("no store has the scheme {scheme}; there are {KNOWN}"),
+/// Returns the schemes of all stores, for people.
+fn all_schemes() -> String {
+    KINDS.map(|(_, schemes)| schemes).concat().join(", ")
+}
+
+fn kind_of(scheme: &str) -> Result<&'static str, ConnectError> {
+    let found = KINDS.iter().find(|(_, schemes)| schemes.contains(&scheme));
+    let instead = || match scheme {
+        "valkey" => "a Valkey server is reached by redis://host:6379/0".to_owned(),
+        "valkeys" => "a Valkey server is reached by rediss://host:6379/0".to_owned(),
+        _ => format!("there are {}", all_schemes()),
     };
-    format!("a store at {scheme}: needs a soloist with the feature `{feature}`, which this build does not have")
+    found.map(|(kind, _)| *kind).ok_or_else(|| refused(format!("no store has the scheme {scheme}; {}", instead())))
+}
+
+fn not_built_in(scheme: &str, feature: &str) -> ConnectError {
+    refused(format!(
+        "a store at {scheme}: needs a soloist with the feature `{feature}`, which this build does not have"
+    ))
 }
 
 /// Returns the URL that is meant by a text which is a kind of store, a host with the usual port of one, or a path. No other text is
@@ -213,7 +219,7 @@ fn split_scheme(url: &str) -> Result<(String, &str), ConnectError> {
             if url.trim().is_empty() {
                 return Err(refused("the url of a store is empty: write one such as file:/var/lib/myapp/locks"));
             }
-            let known = || format!("write one such as file:/var/lib/myapp/locks; there are {KNOWN}");
+            let known = || format!("write one such as file:/var/lib/myapp/locks; there are {}", all_schemes());
             let instead = meant(url).map_or_else(known, |url| format!("did you mean {url}"));
             Err(refused(format!("the url of a store has no scheme; {instead}")))
         }

@@ -40,7 +40,7 @@ fn all_ways_to_write_a_path_mean_the_same_directory() {
 
 #[test]
 fn a_url_that_opens_no_store_is_told_why() {
-    let known = "memory, file, redis, rediss, redis+unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster, mysql, mariadb, postgres and postgresql";
+    let known = "memory, file, redis, redis+unix, redis+sentinel, redis+cluster, rediss, rediss+sentinel, rediss+cluster, mysql, mariadb, postgres, postgresql";
     assert_eq!(refused("zookeeper://a"), format!("no store has the scheme zookeeper; there are {known}"));
     if cfg!(not(feature = "redis")) {
         assert_eq!(refused("redis://user:secret@h/0"), "a store at redis: needs a soloist with the feature `redis`");
