@@ -24,6 +24,7 @@ pub(crate) mod attempts;
 pub(crate) mod engine;
 pub(crate) mod failure;
 mod idle_connections;
+pub(crate) mod key_text;
 pub(crate) mod server_builder;
 pub(crate) mod server_clock;
 pub(crate) mod server_mutex;

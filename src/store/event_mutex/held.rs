@@ -1,7 +1,5 @@
 //! The question and the answer of `held`: names, and their holders.
 
-#[cfg(feature = "server")]
-use crate::base::escape::percent_decoded;
 use crate::lease::{holder::Holder, name::MutexName};
 
 /// The names that [`held`](crate::EventMutex::held) asks about.
@@ -51,25 +49,6 @@ impl Names<'_> {
             Self::Each(names) => names.contains(name),
             Self::LeasesWithPrefix(prefix) => name.is_lease() && name.mutex().starts_with(prefix),
             Self::MarksOf(mutex) => name.marked().is_some() && name.mutex() == *mutex,
-        }
-    }
-
-    /// Returns the beginning of the texts of these leases or marks, with a part that `encode` writes as a key has it.
-    #[cfg(feature = "server")]
-    pub(crate) fn beginning(self, encode: impl FnOnce(&str) -> String) -> String {
-        match self {
-            Self::LeasesWithPrefix(prefix) => format!("lease/{}", encode(prefix)),
-            Self::MarksOf(mutex) => format!("mark/{}/", encode(mutex)),
-            Self::Exactly(_) | Self::Each(_) => String::new(),
-        }
-    }
-
-    /// Reads the text of a lease or a mark. `%XX` in it may stand for any byte.
-    #[cfg(feature = "server")]
-    pub(crate) fn read(text: &str) -> Option<MutexName> {
-        match text.strip_prefix("lease/") {
-            Some(mutex) => MutexName::lease(String::from_utf8(percent_decoded(mutex)?).ok()?).ok(),
-            None => MutexName::read_mark(text),
         }
     }
 }

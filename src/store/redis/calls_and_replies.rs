@@ -27,7 +27,7 @@ pub(super) fn carry_out(
     until: Moment,
 ) -> Cmd {
     let Request { ends, admissions } = request;
-    let mut keys = vec![prefix.key("token"), prefix.key("revoked")];
+    let mut keys = vec![prefix.with("token"), prefix.with("revoked")];
     let mut arguments = Vec::with_capacity(4 + 2 * ends.len() + 5 * admissions.len());
     arguments.extend(clock.window(until).map(|micros| format!("{micros:016}")));
     arguments.extend([ends.len().to_string(), revoked_for.as_millis().to_string()]);

@@ -130,7 +130,7 @@ impl RedisEngine {
     }
 
     fn harmless_write(&self) -> Cmd {
-        cmd("SET").arg(self.prefix.key("check")).arg("").arg("PX").arg(1).take()
+        cmd("SET").arg(self.prefix.with("check")).arg("").arg("PX").arg(1).take()
     }
 
     /// Returns this request; a release revokes the owner if a copy of its admission may still be on its way.
@@ -264,7 +264,7 @@ impl Engine for RedisEngine {
     }
 
     fn health(&self, attempt: &mut Attempt<Connection>) -> Result<Health, Failure> {
-        let last = cmd("GET").arg(self.prefix.key("token")).take();
+        let last = cmd("GET").arg(self.prefix.with("token")).take();
         // The answers about keys may be errors.
         let commands = [last, self.harmless_write(), cmd("TIME"), cmd("INFO")];
         let answers = attempt.connection.exchange(attempt.until, &commands)?;

@@ -122,7 +122,8 @@ fn connect_tcp(host: &str, port: u16, until: Moment) -> io::Result<socket2::Sock
     Err(failed)
 }
 
-/// Connects to a socket of this host at once, or not at all. Where it waited for a server that is stuck, it would have no time limit.
+/// Connects to a Unix socket of this host without waiting. A `connect` that waits has no time limit, so it would hang while the server
+/// is stuck.
 fn connect_unix(address: &SockAddr) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;

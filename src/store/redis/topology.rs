@@ -62,7 +62,7 @@ fn more_telling(before: Option<Failure>, failure: Failure) -> Failure {
 
 /// Returns a question that a node answers only if it has the slot of this prefix, and the slot is not being moved: no such key exists.
 pub(super) fn question_of_slot(prefix: &Prefix) -> Cmd {
-    cmd("EXISTS").arg(prefix.key("none")).take()
+    cmd("EXISTS").arg(prefix.with("none")).take()
 }
 
 /// Asks a node for the slot of this prefix, and follows redirections to the node that has it.

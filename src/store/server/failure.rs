@@ -121,7 +121,7 @@ impl Failure {
         Self { may_have_happened: false, ..self }
     }
 
-    /// Returns this failure; it may have happened if `perhaps`.
+    /// Returns this failure. If `perhaps`, it says that the server may have carried out the request.
     pub(crate) fn perhaps_done(self, perhaps: bool) -> Self {
         Self { may_have_happened: self.may_have_happened || perhaps, ..self }
     }

@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_wrong_option_of_the_store_is_told_without_its_value() {
         let told = |error: InvalidOptions| error.to_string().replace("the url of a test server ", "");
-        let said = |options| told(url(options).take("prefix").unwrap_err());
+        let said = |options: &str| told(url(options).take("prefix").unwrap_err());
         let of_timeout = |options: &str| told(url(options).take_timeout().unwrap_err());
         let unit = "has a timeout that is not a number with ms, s or m, as in timeout=500ms";
         for value in ["", "2", "2h", "ms", "-2s", "+2s", "2 s", "1.5s", "secret", "99999999999s", "4294967295m2"] {

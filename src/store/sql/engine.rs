@@ -26,6 +26,7 @@ use crate::store::server::engine::{
     Answers, Attempt, DroppedRuns, End, EndRequest, Engine, FoundEntry, Health, Request,
 };
 use crate::store::server::failure::Failure;
+use crate::store::server::key_text;
 use crate::store::server::server_builder::Target;
 use crate::store::server::server_clock::ServerClock;
 use crate::store::server::server_url::ServerAddress;
@@ -187,8 +188,8 @@ impl<S: Session> Engine for SqlEngine<S> {
     }
 
     fn list(&self, attempt: &mut Attempt<S>, names: Names<'_>) -> Result<Vec<FoundEntry>, Failure> {
-        let pattern = RowKey::pattern_of(names);
-        Ok(self.look_where(attempt, &format!("name LIKE '{pattern}' ESCAPE '!'"))?.listed(names))
+        let beginning = key_text::beginning(names).replace('!', "!!").replace('%', "!%").replace('_', "!_");
+        Ok(self.look_where(attempt, &format!("name LIKE '{beginning}%' ESCAPE '!'"))?.listed(names))
     }
 
     fn runs(&self, attempt: &mut Attempt<S>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
@@ -216,7 +217,7 @@ impl<S: Session> Engine for SqlEngine<S> {
 
     fn logged_events(&self, attempt: &mut Attempt<S>) -> Result<Vec<String>, Failure> {
         let rows = rows(attempt, run_rows::list_events)?;
-        Ok(rows.iter().filter_map(|row| RowKey::event_at(row.first()?)).collect())
+        Ok(rows.iter().filter_map(|row| key_text::event_at(row.first()?)).collect())
     }
 
     fn health(&self, attempt: &mut Attempt<S>) -> Result<Health, Failure> {

@@ -12,6 +12,7 @@ use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::Fencing
 use crate::store::event_mutex::held::Names;
 use crate::store::server::engine::{EndRequest, FoundEntry};
 use crate::store::server::failure::Failure;
+use crate::store::server::key_text;
 use crate::store::server::server_clock::{ServerClock, instant};
 use crate::time::clock::LITTLE_STEP;
 
@@ -65,7 +66,7 @@ impl Snapshot {
 
     /// Returns those of these names that are held, with their holders, of the rows whose keys are whole names.
     pub(super) fn listed(&self, listed: Names<'_>) -> Vec<FoundEntry> {
-        let names = self.entries.keys().filter_map(|key| RowKey::name_at(key)).filter(|name| listed.contain(name));
+        let names = self.entries.keys().filter_map(|key| key_text::name_at(key)).filter(|name| listed.contain(name));
         names.filter_map(|name| self.holder(&name).map(|holder| (name, holder))).collect()
     }
 
