@@ -12,7 +12,7 @@ use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::server::failure::Failure;
 use crate::store::server::server_builder::Target;
 use crate::store::sql::driver_runtime::DriverRuntime;
-use crate::store::sql::session::{AskedRows, Session, TextRow, lock_timeout, statements_of_this_dialect};
+use crate::store::sql::session::{Session, TextRow, lock_timeout};
 use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
@@ -42,6 +42,19 @@ impl Session for Connection {
     const NOW: &'static str = "UTC_TIMESTAMP(6)";
     const EPOCH: &'static str = "TIMESTAMP '1970-01-01 00:00:00'";
     const TOKEN: &'static str = "@soloist_token";
+    const LOOK: &'static str = include_str!("statements/look.sql");
+    const SHORTEN: &'static str = include_str!("statements/shorten.sql");
+    const ADMIT: &'static str = include_str!("statements/admit.sql");
+    const END: &'static str = include_str!("statements/end.sql");
+    /// A release waits for a transaction of the owner that is not at its end, and leaves the row.
+    const REVOKE: Option<&'static str> = None;
+    const CLEAN_UP: &'static str = include_str!("statements/clean_up.sql");
+    const HEALTH: &'static str = include_str!("statements/health.sql");
+    /// A trigger runs with the rights of its maker.
+    const STRANGERS: &'static str = "";
+    const LOOK_AT_RUNS: &'static str = include_str!("statements/look_at_runs.sql");
+    const LOG_RUNS: &'static str = include_str!("statements/log_runs.sql");
+    const COUNT_SKIPS: &'static str = include_str!("statements/count_skips.sql");
 
     fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
@@ -79,32 +92,6 @@ impl Session for Connection {
             let undone = self.runtime.until(until, conn.query_drop("ROLLBACK")).map_err(Failure::not_asked)?;
             Err(undone.map_or_else(|error| failed(error).undone(), |()| failure))
         })
-    }
-
-    statements_of_this_dialect!();
-
-    /// Releases them as ever: the statement waits for a transaction of their owner that is not at its end, and the row stays.
-    fn revoke(tables: &Tables, ours: &str, _: &[&[String; 2]]) -> String {
-        Self::end(tables, ours, 0, [0, 0])
-    }
-
-    fn clean_up(tables: &Tables, batch: usize) -> String {
-        format!(
-            include_str!("statements/clean_up.sql"),
-            mutexes = tables.mutexes,
-            index = tables.index_of_ends,
-            batch = batch,
-        )
-    }
-
-    fn health(tables: &Tables, (schema, table): (&str, &str)) -> String {
-        let mutexes = &tables.mutexes;
-        format!(include_str!("statements/health.sql"), mutexes = mutexes, schema = schema, table = table)
-    }
-
-    /// Returns no statement: a trigger runs with the rights of its maker.
-    fn strangers(_: &Tables) -> Option<String> {
-        None
     }
 
     fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {

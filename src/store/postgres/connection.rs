@@ -14,7 +14,7 @@ use crate::store::server::failure::Failure;
 use crate::store::server::server_builder::Target;
 use crate::store::server::server_url::ServerAddress;
 use crate::store::sql::driver_runtime::DriverRuntime;
-use crate::store::sql::session::{AskedRows, Session, TextRow, lock_timeout, statements_of_this_dialect};
+use crate::store::sql::session::{Session, TextRow, lock_timeout};
 use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
@@ -84,6 +84,17 @@ impl Session for Connection {
     const NOW: &'static str = "clock_timestamp()";
     const EPOCH: &'static str = "'epoch'::timestamptz";
     const TOKEN: &'static str = "current_setting('soloist.token')::bigint";
+    const LOOK: &'static str = include_str!("statements/look.sql");
+    const SHORTEN: &'static str = include_str!("statements/shorten.sql");
+    const ADMIT: &'static str = include_str!("statements/admit.sql");
+    const END: &'static str = include_str!("statements/end.sql");
+    const REVOKE: Option<&'static str> = Some(include_str!("statements/revoke.sql"));
+    const CLEAN_UP: &'static str = include_str!("statements/clean_up.sql");
+    const HEALTH: &'static str = include_str!("statements/health.sql");
+    const STRANGERS: &'static str = include_str!("statements/strangers.sql");
+    const LOOK_AT_RUNS: &'static str = include_str!("statements/look_at_runs.sql");
+    const LOG_RUNS: &'static str = include_str!("statements/log_runs.sql");
+    const COUNT_SKIPS: &'static str = include_str!("statements/count_skips.sql");
 
     fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let (lock, statement) = (lock_timeout(target.timeout).as_millis().max(1), target.timeout.as_millis().max(1));
@@ -116,30 +127,6 @@ impl Session for Connection {
 
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
         self.send(&format!("{}{statements}", self.settings), until)
-    }
-
-    statements_of_this_dialect!();
-
-    fn revoke(tables: &Tables, _: &str, names: &[&[String; 2]]) -> String {
-        let end = |[name, owner]: &&[String; 2]| {
-            let mutexes = &tables.mutexes;
-            format!(include_str!("statements/revoke.sql"), mutexes = mutexes, name = name, owner = owner)
-        };
-        names.iter().map(end).collect()
-    }
-
-    fn clean_up(tables: &Tables, batch: usize) -> String {
-        let mutexes = &tables.mutexes;
-        format!(include_str!("statements/clean_up.sql"), mutexes = mutexes, batch = batch)
-    }
-
-    fn health(tables: &Tables, _: (&str, &str)) -> String {
-        format!(include_str!("statements/health.sql"), mutexes = tables.mutexes)
-    }
-
-    fn strangers(tables: &Tables) -> Option<String> {
-        let (mutexes, runs) = (&tables.mutexes, &tables.runs);
-        Some(format!(include_str!("statements/strangers.sql"), mutexes = mutexes, runs = runs))
     }
 
     fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {

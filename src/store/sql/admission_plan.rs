@@ -1,13 +1,15 @@
 //! The plan of admissions after the rows were read: the refusals, and the rows to write for the others.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
 use chrono::Datelike;
 
 use super::row_key::RowKey;
 use super::run_rows::{encoded, or_null};
-use super::session::{AskedRows, Session, list};
+use super::session::{Session, list};
 use super::snapshot::{MutexRow, Snapshot};
+use super::table_names::Tables;
 use crate::lease::holder::Holder;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::token::FencingToken;
@@ -81,8 +83,8 @@ impl AdmissionPlan {
         Ok(Admitted::Granted(admission.granted(token)))
     }
 
-    /// Returns the rows as they stand in the statements. They are written between the server's time of the look and `until`.
-    pub(super) fn rows<S: Session>(&self, look: &Snapshot, until: Moment) -> AskedRows {
+    /// Returns the statements that write the rows, between the server's time of the look and `until`.
+    pub(super) fn statements<S: Session>(&self, tables: &Tables, look: &Snapshot, until: Moment) -> String {
         // Both servers can write the years from 1970 to 9999.
         let occurrence = |lease: &Lease| {
             let occurrence = lease.occurrence().filter(|occurrence| (1970..10_000).contains(&occurrence.year()));
@@ -95,12 +97,14 @@ impl AdmissionPlan {
             let (until, occurrence) = (S::later(now, &term.to_string()), occurrence(lease));
             format!("('{key}', '{owner}', {token}, '{host}', {pid}, {now}, {until}, FALSE, {term}, {occurrence})")
         };
-        AskedRows {
-            rows: self.rows.iter().map(row).collect::<Vec<_>>().join(", "),
-            names: list(self.rows.keys()),
-            excluding: list(&self.excluding),
-            owners: list(self.rows.values().map(Lease::owner)),
-            window: [look.now, look.clock.at(until)],
-        }
+        let values: [(&str, &dyn Display); 6] = [
+            ("rows", &self.rows.iter().map(row).collect::<Vec<_>>().join(", ")),
+            ("names", &list(self.rows.keys())),
+            ("excluding", &list(&self.excluding)),
+            ("owners", &list(self.rows.values().map(Lease::owner))),
+            ("looked", &look.now),
+            ("until", &look.clock.at(until)),
+        ];
+        tables.fill(S::ADMIT, &values)
     }
 }

@@ -11,7 +11,6 @@ use super::engine::{ROWS_UNTIL_CLEAN_UP, SqlEngine, TRIES, count, rows};
 use super::row_key::RowKey;
 use super::session::{Session, list};
 use super::snapshot::Snapshot;
-use super::table_names::one_line;
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::server::{engine::Attempt, failure::Failure, server_url::ServerAddress};
@@ -111,8 +110,7 @@ impl<S: Session> SqlEngine<S> {
         if longer.is_empty() {
             return Ok(first);
         }
-        let names = list(longer);
-        rows(attempt, |tables| S::shorten(tables, &names)).map_err(Failure::undone)?;
+        rows(attempt, S::SHORTEN, &[("names", &list(longer))]).map_err(Failure::undone)?;
         look(attempt)
     }
 
@@ -124,9 +122,9 @@ impl<S: Session> SqlEngine<S> {
         plan: &AdmissionPlan,
         look: &Snapshot,
     ) -> Result<(u64, FencingToken), Failure> {
-        let (until, tables) = (attempt.until, attempt.connection.tables());
-        let admit = one_line(&S::admit(tables, &plan.rows::<S>(look, until)));
-        let answer = attempt.connection.query(&admit, until)?;
+        let until = attempt.until;
+        let statements = plan.statements::<S>(attempt.connection.tables(), look, until);
+        let answer = attempt.connection.query(&statements, until)?;
         let (written, token) = (count::<S>(&answer)?, answer.last().and_then(|row| row.get(1)?.parse().ok()));
         let token = token.ok_or_else(|| Failure::not_understood(&answer, S::Address::KIND))?;
         if written > 0 {
@@ -141,7 +139,7 @@ impl<S: Session> SqlEngine<S> {
         let uncleaned = self.uncleaned.fetch_add(written, Ordering::Relaxed) + written;
         if uncleaned >= ROWS_UNTIL_CLEAN_UP {
             self.uncleaned.store(0, Ordering::Relaxed);
-            let cleaned = rows(attempt, |tables| S::clean_up(tables, 2 * uncleaned));
+            let cleaned = rows(attempt, S::CLEAN_UP, &[("batch", &(2 * uncleaned))]);
             attempt.is_broken |= cleaned.is_err_and(|failure| failure.code().is_none());
         }
     }

@@ -15,7 +15,7 @@ use super::row_key::RowKey;
 use super::run_rows::{self, record};
 use super::session::{Session, TextRow, list, values_of};
 use super::snapshot::Snapshot;
-use super::table_names::{TABLE, TableName, Tables, one_line};
+use super::table_names::{TABLE, TableName, Tables};
 use crate::base::error::{InvalidOptions, MutexError};
 use crate::lease::name::MutexName;
 use crate::outcome::{
@@ -64,13 +64,11 @@ impl<S: Session> SqlEngine<S> {
     }
 
     pub(super) fn create_table(&self, attempt: &mut Attempt<S>) -> Result<(), Failure> {
-        rows(attempt, |tables| self.name.in_schema(S::SCHEMA, tables))?;
-        if let Some(strangers) = S::strangers(attempt.connection.tables()) {
-            let found = rows(attempt, |_| strangers)?;
-            if let Some(what) = values_of(&found, "stranger").first() {
-                let advice = "drop the table while nothing runs, and create it again";
-                return Err(Failure::unusable(what).advised(advice));
-            }
+        let schema = self.name.in_schema(S::SCHEMA, attempt.connection.tables());
+        let found = rows(attempt, &format!("{schema}\n{}", S::STRANGERS), &[])?;
+        if let Some(what) = values_of(&found, "stranger").first() {
+            let advice = "drop the table while nothing runs, and create it again";
+            return Err(Failure::unusable(what).advised(advice));
         }
         // A table that was there already may lack columns.
         self.look_where(attempt, "FALSE")?;
@@ -86,7 +84,7 @@ impl<S: Session> SqlEngine<S> {
     }
 
     fn look_where(&self, attempt: &mut Attempt<S>, which: &str) -> Result<Snapshot, Failure> {
-        let rows = rows(attempt, |tables| S::look(tables, which))?;
+        let rows = rows(attempt, S::LOOK, &[("which", &which)])?;
         let look = Snapshot::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::Address::KIND))?;
         self.set_clock(look.clock);
         Ok(look)
@@ -129,22 +127,29 @@ impl<S: Session> SqlEngine<S> {
     fn end_alike(&self, attempt: &mut Attempt<S>, end: End, names: &[&[String; 2]]) -> Result<Vec<TextRow>, Failure> {
         let ours = names.iter().map(|[key, owner]| format!("(name = '{key}' AND owner = '{owner}')"));
         let ours = ours.collect::<Vec<_>>().join(" OR ");
-        let term = match end {
-            End::Now => return rows(attempt, |tables| S::end(tables, &ours, 0, [0, 0])),
-            End::NowAndRevoked => return rows(attempt, |tables| S::revoke(tables, &ours, names)),
-            End::After(term) => term.get().as_micros(),
+        let term = match (end, S::REVOKE) {
+            (End::NowAndRevoked, Some(revoke)) => {
+                let tables = attempt.connection.tables();
+                let each = names.iter().map(|[name, owner]| tables.fill(revoke, &[("name", name), ("owner", owner)]));
+                let statements: String = each.collect();
+                return send(attempt, &statements);
+            }
+            (End::Now | End::NowAndRevoked, _) => {
+                return rows(attempt, S::END, &[("ours", &ours), ("micros", &0), ("asked", &0), ("until", &0)]);
+            }
+            (End::After(term), _) => term.get().as_micros(),
         };
         let known = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
         let clock = match known {
             Some(clock) => clock,
             None => self.look_at(attempt, names.iter().map(|[key, _]| key)).map_err(Failure::undone)?.clock,
         };
-        let window = clock.window(attempt.until);
-        let rows = rows(attempt, |tables| S::end(tables, &ours, term, window))?;
+        let [asked, until] = clock.window(attempt.until);
+        let rows = rows(attempt, S::END, &[("ours", &ours), ("micros", &term), ("asked", &asked), ("until", &until)])?;
         let time = rows.last().and_then(|row| row.get(1)?.parse().ok());
         let time: i64 = time.ok_or_else(|| Failure::not_understood(&rows, S::Address::KIND))?;
         self.set_clock(ServerClock::read(time));
-        if (window[0]..=window[1]).contains(&time) { Ok(rows) } else { Err(Failure::too_late()) }
+        if (asked..=until).contains(&time) { Ok(rows) } else { Err(Failure::too_late()) }
     }
 }
 
@@ -199,15 +204,22 @@ impl<S: Session> Engine for SqlEngine<S> {
     }
 
     fn log_runs(&self, attempt: &mut Attempt<S>, records: &[RunRecord]) -> Result<(), Failure> {
-        rows(attempt, |tables| run_rows::write::<S>(tables, records)).map(drop)
+        rows(attempt, S::LOG_RUNS, &[("rows", &run_rows::rows::<S>(records))]).map(drop)
     }
 
     fn drop_runs(&self, attempt: &mut Attempt<S>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
-        rows(attempt, |tables| run_rows::drop_runs(tables, dropped)).map(drop)
+        rows(attempt, "DELETE FROM {runs} WHERE v1 AND ({which})", &[("which", &run_rows::any_of(dropped))]).map(drop)
     }
 
     fn count_skips(&self, attempt: &mut Attempt<S>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
-        rows(attempt, |tables| run_rows::count_skips::<S>(tables, event, skips)).map(drop)
+        let (event, tables) = (RowKey::of_event(event), attempt.connection.tables());
+        let statement = |skip: &SkipCount| {
+            let run = run_rows::of_reason(skip.reason());
+            let (latest, count) = (skip.latest().timestamp_micros(), skip.count());
+            tables.fill(S::COUNT_SKIPS, &[("event", &event), ("run", &run), ("latest", &latest), ("count", &count)])
+        };
+        let statements: String = skips.iter().map(statement).collect();
+        send(attempt, &statements).map(drop)
     }
 
     fn skips(&self, attempt: &mut Attempt<S>, event: &str) -> Result<Vec<SkipCount>, Failure> {
@@ -216,14 +228,15 @@ impl<S: Session> Engine for SqlEngine<S> {
     }
 
     fn logged_events(&self, attempt: &mut Attempt<S>) -> Result<Vec<String>, Failure> {
-        let rows = rows(attempt, run_rows::list_events)?;
+        let rows = rows(attempt, "SELECT DISTINCT event FROM {runs} WHERE v1", &[])?;
         Ok(rows.iter().filter_map(|row| key_text::event_at(row.first()?)).collect())
     }
 
     fn health(&self, attempt: &mut Attempt<S>) -> Result<Health, Failure> {
         self.look_where(attempt, "FALSE")?;
-        let health = |tables: &Tables| S::health(tables, self.name.parts()) + &S::strangers(tables).unwrap_or_default();
-        let health = rows(attempt, health)?;
+        let (schema, table) = self.name.parts();
+        let statements = format!("{}\n{}", S::HEALTH, S::STRANGERS);
+        let health = rows(attempt, &statements, &[("schema", &schema), ("table", &table)])?;
         let micros = |what: &str| values_of(&health, what).first().and_then(|micros| micros.parse().ok());
         Ok(Health {
             time: micros("time").and_then(DateTime::from_timestamp_micros),
@@ -289,7 +302,7 @@ fn together_or_alone<S, Q, A>(
 
 /// Deletes rows that have ended, except those that another transaction has locked. Returns their number.
 pub(super) fn purge<S: Session>(attempt: &mut Attempt<S>) -> Result<u64, Failure> {
-    count::<S>(&rows(attempt, |tables| S::clean_up(tables, PURGED_AT_ONCE))?)
+    count::<S>(&rows(attempt, S::CLEAN_UP, &[("batch", &PURGED_AT_ONCE)])?)
 }
 
 /// Reads the log of the runs of the events with these keys.
@@ -297,8 +310,7 @@ fn look_at_runs<S: Session>(
     attempt: &mut Attempt<S>,
     keys: impl IntoIterator<Item = impl Display>,
 ) -> Result<Vec<TextRow>, Failure> {
-    let events = list(keys);
-    rows(attempt, |tables| S::look_at_runs(tables, &events))
+    rows(attempt, S::LOOK_AT_RUNS, &[("events", &list(keys))])
 }
 
 /// Reads the number of rows that the statements wrote or deleted, from the last row that they return.
@@ -307,15 +319,21 @@ pub(super) fn count<S: Session>(rows: &[TextRow]) -> Result<u64, Failure> {
     count.ok_or_else(|| Failure::not_understood(rows, S::Address::KIND))
 }
 
-/// Sends statements, and again after a conflict with another transaction.
+/// Sends statements with these values in their places.
 pub(super) fn rows<S: Session>(
     attempt: &mut Attempt<S>,
-    statements: impl FnOnce(&Tables) -> String,
+    statements: &str,
+    values: &[(&str, &dyn Display)],
 ) -> Result<Vec<TextRow>, Failure> {
-    let statements = one_line(&statements(attempt.connection.tables()));
+    let statements = attempt.connection.tables().fill(statements, values);
+    send(attempt, &statements)
+}
+
+/// Sends statements, and again after a conflict with another transaction.
+fn send<S: Session>(attempt: &mut Attempt<S>, statements: &str) -> Result<Vec<TextRow>, Failure> {
     let mut tries = 1;
     loop {
-        match attempt.connection.query(&statements, attempt.until) {
+        match attempt.connection.query(statements, attempt.until) {
             Err(failure) if failure.is_conflict() && tries < TRIES => tries += 1,
             answer => return answer,
         }

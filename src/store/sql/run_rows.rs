@@ -1,4 +1,4 @@
-//! The rows of the log of runs, and the statements that write and drop them.
+//! The rows of the log of runs, as they stand in statements and answers.
 
 use std::fmt::Display;
 
@@ -6,7 +6,6 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 
 use super::row_key::RowKey;
 use super::session::{Session, list};
-use super::table_names::Tables;
 use crate::lease::token::FencingToken;
 use crate::outcome::run_record::numbered_record::NumberedRecord;
 use crate::outcome::run_record::skip_count::SkipCount;
@@ -46,37 +45,25 @@ pub(super) fn skip_count(row: &[String]) -> Option<SkipCount> {
     SkipCount::new(run.strip_prefix(SKIPPED)?, count.parse().ok()?, instant(latest.parse().ok()?))
 }
 
-/// Returns the statements that add these numbers.
-pub(super) fn count_skips<S: Session>(tables: &Tables, event: &str, skips: &[SkipCount]) -> String {
-    let event = RowKey::of_event(event).to_string();
-    let count = |skip: &SkipCount| {
-        let (run, latest) = (format!("{SKIPPED}{}", skip.reason()), skip.latest().timestamp_micros());
-        S::count_skips(tables, &event, &run, latest, skip.count())
-    };
-    skips.iter().map(count).collect::<Vec<_>>().join(" ")
+/// Returns the text in place of a run, in the row that counts what was skipped for this reason.
+pub(super) fn of_reason(reason: &str) -> String {
+    format!("{SKIPPED}{reason}")
 }
 
-/// Returns the statement that writes these records.
-pub(super) fn write<S: Session>(tables: &Tables, records: &[RunRecord]) -> String {
-    let rows: Vec<String> = records.iter().map(row::<S>).collect();
-    S::log_runs(tables, &rows.join(", "))
+/// Returns these records as rows.
+pub(super) fn rows<S: Session>(records: &[RunRecord]) -> String {
+    records.iter().map(row::<S>).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the statement that lists the keys of all events.
-pub(super) fn list_events(tables: &Tables) -> String {
-    format!("SELECT DISTINCT event FROM {} WHERE v1", tables.runs)
-}
-
-/// Returns the statement that drops these runs.
-pub(super) fn drop_runs(tables: &Tables, dropped: &[DroppedRuns<'_>]) -> String {
+/// Returns the condition for the runs that are dropped.
+pub(super) fn any_of(dropped: &[DroppedRuns<'_>]) -> String {
     let which = dropped.iter().flat_map(|DroppedRuns { event, ended, not_ended }| {
         let event = RowKey::of_event(event);
         [(ended, ""), (not_ended, " AND ended_at IS NULL")].map(|(runs, unless)| {
             (!runs.is_empty()).then(|| format!("(event = '{event}' AND run IN ({}){unless})", list(runs)))
         })
     });
-    let which: Vec<String> = which.flatten().collect();
-    format!("DELETE FROM {} WHERE v1 AND ({})", tables.runs, which.join(" OR "))
+    which.flatten().collect::<Vec<_>>().join(" OR ")
 }
 
 /// Returns one of the records that are written, in the order of the columns in `log_runs.sql`.

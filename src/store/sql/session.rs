@@ -12,8 +12,7 @@ pub(crate) type TextRow = Vec<String>;
 
 /// A connection to one kind of SQL server, with the statements in its dialect.
 ///
-/// The statements stand in files, which explain their places. All texts in them are plain ASCII without quotes, and stand between
-/// quotes as they are.
+/// All texts in the statements are plain ASCII without quotes, and stand between quotes as they are.
 pub(crate) trait Session: Sized + Send + 'static {
     type Address: ServerAddress;
 
@@ -28,6 +27,21 @@ pub(crate) trait Session: Sized + Send + 'static {
     const NOW: &'static str;
     const EPOCH: &'static str;
     const TOKEN: &'static str;
+
+    /// The statements, in files that explain their places.
+    const LOOK: &'static str;
+    const SHORTEN: &'static str;
+    const ADMIT: &'static str;
+    const END: &'static str;
+    /// The release of one name, which also revokes its owner; `None` if `END` does so.
+    const REVOKE: Option<&'static str>;
+    const CLEAN_UP: &'static str;
+    const HEALTH: &'static str;
+    /// The search for other users who can run code with the rights of all users of the tables; empty if there are none. It needs no right.
+    const STRANGERS: &'static str;
+    const LOOK_AT_RUNS: &'static str;
+    const LOG_RUNS: &'static str;
+    const COUNT_SKIPS: &'static str;
 
     /// Connects and logs in. A failure says that nothing was asked.
     fn open(target: &Target<Self::Address>, until: Moment) -> Result<Self, Failure>;
@@ -44,32 +58,8 @@ pub(crate) trait Session: Sized + Send + 'static {
     /// the session can be used again.
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure>;
 
-    fn look(tables: &Tables, which: &str) -> String;
-    fn shorten(tables: &Tables, names: &str) -> String;
-    fn admit(tables: &Tables, asked: &AskedRows) -> String;
-    fn end(tables: &Tables, ours: &str, micros: u128, window: [i64; 2]) -> String;
-    /// Returns the statements that release these names, each with its owner, and revoke the owners.
-    fn revoke(tables: &Tables, ours: &str, names: &[&[String; 2]]) -> String;
-    fn clean_up(tables: &Tables, batch: usize) -> String;
-    fn health(tables: &Tables, name: (&str, &str)) -> String;
-    /// Returns the statement that finds other users who can run code with the rights of all users of the tables. It needs no right.
-    fn strangers(tables: &Tables) -> Option<String>;
-    fn look_at_runs(tables: &Tables, events: &str) -> String;
-    fn log_runs(tables: &Tables, rows: &str) -> String;
-    fn count_skips(tables: &Tables, event: &str, run: &str, latest: i64, count: u64) -> String;
-
     /// Returns the warnings about a server and a table with this `health`.
     fn warnings(health: &[TextRow]) -> Vec<StoreWarning>;
-}
-
-/// The rows that an admission writes, in the order of their names, and the names that exclude them.
-pub(crate) struct AskedRows {
-    pub(crate) rows: String,
-    pub(crate) names: String,
-    pub(crate) excluding: String,
-    pub(crate) owners: String,
-    /// The server's times between which they are written, in microseconds.
-    pub(crate) window: [i64; 2],
 }
 
 /// Returns the values of a field of `health`: the second columns of the rows that have the field in the first.
@@ -89,61 +79,3 @@ pub(super) fn list(texts: impl IntoIterator<Item = impl std::fmt::Display>) -> S
 pub(crate) fn lock_timeout(timeout: Duration) -> Duration {
     timeout / 4
 }
-
-/// Defines the statements with equal places in each dialect, from the files beside the caller's.
-macro_rules! statements_of_this_dialect {
-    () => {
-        fn look(tables: &Tables, which: &str) -> String {
-            format!(include_str!("statements/look.sql"), mutexes = tables.mutexes, which = which)
-        }
-
-        fn shorten(tables: &Tables, names: &str) -> String {
-            format!(include_str!("statements/shorten.sql"), mutexes = tables.mutexes, names = names)
-        }
-
-        fn admit(tables: &Tables, asked: &AskedRows) -> String {
-            let AskedRows { rows, names, excluding, owners, window: [looked, until] } = asked;
-            format!(
-                include_str!("statements/admit.sql"),
-                mutexes = tables.mutexes,
-                rows = rows,
-                names = names,
-                excluding = excluding,
-                owners = owners,
-                looked = looked,
-                until = until,
-            )
-        }
-
-        fn end(tables: &Tables, ours: &str, micros: u128, [asked, until]: [i64; 2]) -> String {
-            format!(
-                include_str!("statements/end.sql"),
-                mutexes = tables.mutexes,
-                ours = ours,
-                micros = micros,
-                asked = asked,
-                until = until,
-            )
-        }
-
-        fn look_at_runs(tables: &Tables, events: &str) -> String {
-            format!(include_str!("statements/look_at_runs.sql"), runs = tables.runs, events = events)
-        }
-
-        fn log_runs(tables: &Tables, rows: &str) -> String {
-            format!(include_str!("statements/log_runs.sql"), runs = tables.runs, rows = rows)
-        }
-
-        fn count_skips(tables: &Tables, event: &str, run: &str, latest: i64, count: u64) -> String {
-            format!(
-                include_str!("statements/count_skips.sql"),
-                runs = tables.runs,
-                event = event,
-                run = run,
-                latest = latest,
-                count = count,
-            )
-        }
-    };
-}
-pub(crate) use statements_of_this_dialect;

@@ -1,5 +1,7 @@
 //! The names of the two tables.
 
+use std::fmt::{Display, Write};
+
 use crate::base::error::InvalidOptions;
 
 /// The table's name in the documentation, and the default.
@@ -46,11 +48,10 @@ impl TableName {
 
 /// The table of the mutexes and that of the log of runs, as they stand in statements.
 pub(crate) struct Tables {
-    pub(crate) mutexes: String,
-    pub(crate) runs: String,
+    mutexes: String,
+    runs: String,
     /// The index by the ends of the mutexes' rows.
-    #[cfg(feature = "mysql")]
-    pub(crate) index_of_ends: String,
+    index_of_ends: String,
 }
 
 impl Tables {
@@ -63,14 +64,29 @@ impl Tables {
         Self {
             mutexes: quoted(name),
             runs: quoted(&format!("{name}_runs")),
-            #[cfg(feature = "mysql")]
             index_of_ends: format!("{}_expires_at", name.rsplit('.').next().unwrap_or(name)),
         }
+    }
+
+    /// Returns a statement in one line, with these values in its places and with the names of the tables.
+    pub(super) fn fill(&self, statement: &str, values: &[(&str, &dyn Display)]) -> String {
+        let names: [(&str, &dyn Display); 3] =
+            [("mutexes", &self.mutexes), ("runs", &self.runs), ("index", &self.index_of_ends)];
+        let statement = one_line(statement);
+        let mut parts = statement.split('{');
+        let mut filled = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (place, rest) = part.split_once('}').expect("each place ends");
+            let value = names.iter().chain(values).find(|(known, _)| *known == place);
+            let (_, value) = value.expect("each place has a value");
+            let _ = write!(filled, "{value}{rest}"); // A text takes all.
+        }
+        filled
     }
 }
 
 /// Returns statements in one line, without their comments.
-pub(crate) fn one_line(statements: &str) -> String {
+fn one_line(statements: &str) -> String {
     let lines = statements.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("--"));
     lines.collect::<Vec<_>>().join(" ")
 }
@@ -107,5 +123,12 @@ mod tests {
             assert_eq!(one_line(&made), expected);
         }
         assert_eq!(Tables::new("order", '"', "public.").mutexes, "public.\"order\"");
+    }
+
+    #[test]
+    fn a_value_is_not_taken_for_a_place() {
+        let statement = "-- which:  {odd}\nSELECT {which}\nFROM {mutexes}, {runs};\n";
+        let filled = Tables::new("a", '`', "").fill(statement, &[("which", &"'{runs}'")]);
+        assert_eq!(filled, "SELECT '{runs}' FROM `a`, `a_runs`;");
     }
 }
