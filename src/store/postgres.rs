@@ -40,9 +40,9 @@ use connection::Connection;
 /// | `mark/shop/shop/paused` | that a schedule is [paused](crate::Schedule::pause) |
 /// | `advisory-key` | the secret of the advisory locks, in `owner` |
 ///
-/// In a name, `%` and `/` stand as `%25` and `%2F`, and `%XX` for each byte that is not plain ASCII. One of more than 500
-/// characters is cut, and ends in `%~` and an id that is made of all of it. [`held`](crate::EventMutex::held) leaves the leases
-/// with cut names out of its lists. What is held now:
+/// In a name, `%` and `/` stand as `%25` and `%2F`, and `%XX` for each byte that is not plain ASCII, and for spaces, quotes, braces
+/// and backslashes. One of more than 500 characters is cut, and ends in `%~` and an id that is made of all of it.
+/// [`held`](crate::EventMutex::held) leaves the leases with cut names out of its lists. What is held now:
 ///
 /// ```sql
 /// SELECT name, host, pid, acquired_at, expires_at FROM soloist_mutexes

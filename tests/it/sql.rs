@@ -244,7 +244,7 @@ use on_both;
 /// Returns the name in the table, as documented.
 fn key(name: &MutexName) -> String {
     let plain = |byte: u8| match byte {
-        b'!'..=b'~' if !b"\"'\\".contains(&byte) => char::from(byte).to_string(),
+        b'!'..=b'~' if !b"{}\"'\\".contains(&byte) => char::from(byte).to_string(),
         _ => format!("%{byte:02X}"),
     };
     name.to_string().bytes().map(plain).collect()

@@ -73,7 +73,8 @@ fn a_tick_in_which_nothing_is_due_opens_no_connection() {
 #[test]
 fn a_thousand_admissions_and_their_releases_cost_twenty_commands() {
     let server = Redis::start();
-    let mutex = RedisMutex::new(&server.url()).unwrap();
+    // The monitor makes the server slow.
+    let mutex = RedisMutex::builder(&server.url()).timeout(Duration::from_secs(20)).build().unwrap();
     let term = Term::new(Duration::from_secs(600)).unwrap();
     let admission = |number: usize| {
         let name = MutexName::lease(format!("event {number}")).unwrap();
@@ -218,7 +219,8 @@ fn a_run_in_order_costs_one_round_trip_and_few_bytes() {
     at_most(1.05, "total_reads_processed:");
     // 34 of them are the timetable, which other servers compare with theirs.
     at_most(580.0, "total_net_input_bytes:");
-    at_most(52.0, "total_net_output_bytes:");
+    // Each request has a reply: the release of 4 bytes, and the token.
+    at_most(56.0, "total_net_output_bytes:");
 }
 
 #[test]
@@ -228,6 +230,7 @@ fn a_run_in_the_background_costs_a_tenth_of_a_round_trip_and_few_bytes() {
         assert!(each <= limit, "{each} of {figure} each, where {limit} were enough");
     };
     at_most(0.1, "total_reads_processed:");
-    at_most(265.0, "total_net_input_bytes:");
-    at_most(2.0, "total_net_output_bytes:");
+    // Each admission says all that it asks for, also if that is as in the admission before.
+    at_most(410.0, "total_net_input_bytes:");
+    at_most(29.0, "total_net_output_bytes:");
 }
