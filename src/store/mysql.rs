@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::sql::{DEFAULT_TIMEOUT, SqlServer, table_methods, table_names::TABLE};
 use crate::base::error::InvalidOptions;
-use crate::store::server::server_builder::server_builder;
+use crate::store::{event_mutex::delegate::delegate, server::server_builder::server_builder};
 
 mod address;
 mod connection;
@@ -205,3 +205,5 @@ server_builder! {
     /// for a call, that can be longer than the first attempt, and the error then concerns the store and not only the name.
     timeout: DEFAULT_TIMEOUT;
 }
+
+delegate!(impl EventMutex for MysqlMutex, |this| &*this.0);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::sql::{DEFAULT_TIMEOUT, SqlServer, table_methods, table_names::TABLE};
 use crate::base::error::InvalidOptions;
-use crate::store::server::server_builder::server_builder;
+use crate::store::{event_mutex::delegate::delegate, server::server_builder::server_builder};
 
 mod address;
 mod connection;
@@ -213,3 +213,5 @@ server_builder! {
     /// look-up of the host, the connecting, the TLS handshake, the login, and a second attempt.
     timeout: DEFAULT_TIMEOUT;
 }
+
+delegate!(impl EventMutex for PostgresMutex, |this| &*this.0);

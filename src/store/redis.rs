@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::InvalidOptions;
+use crate::store::event_mutex::delegate::delegate;
 use crate::store::server::{attempts::Server, server_builder::server_builder};
 
 mod address;
@@ -245,3 +246,5 @@ impl RedisMutexBuilder {
         Ok(RedisMutex(Arc::new(Server::new(RedisEngine::new(self.options.check(TIMEOUTS)?)?))))
     }
 }
+
+delegate!(impl EventMutex for RedisMutex, |this| &*this.0);

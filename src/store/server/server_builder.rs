@@ -73,7 +73,7 @@ impl<A: fmt::Display> fmt::Debug for ServerOptions<A> {
     }
 }
 
-/// Implements the traits of a public store, and defines its builder but for `build`, which stands beside the store.
+/// Implements `Debug` for a public store, and defines its builder but for `build`, which stands beside the store.
 macro_rules! server_builder {
     (
         $(#[$builder_doc:meta])*
@@ -83,8 +83,6 @@ macro_rules! server_builder {
         $(#[$timeout_doc:meta])*
         timeout: $default_timeout:expr;
     ) => {
-        $crate::store::event_mutex::delegate::delegate!(impl EventMutex for $store, |this| &*this.0);
-
         impl std::fmt::Debug for $store {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 self.0.fmt(f)

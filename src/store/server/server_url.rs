@@ -24,7 +24,7 @@ pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
     /// The part of a URL that asks for TLS.
     const TLS: &'static str;
 
-    /// Reads a URL, of which the store's own options are taken out. An error repeats no part of it, because it may contain a password.
+    /// Reads a URL whose options for the store are taken out. An error repeats no part of it, because it may contain a password.
     fn of_url(url: &mut ServerUrl<'_>) -> Result<Self, InvalidOptions>;
 
     #[cfg(test)]

@@ -145,8 +145,7 @@ fn entries() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn texts() -> impl Strategy<Value = Reply> {
-    let words =
-        ["lease", "claim", "excluded", "ours", "LATE", "maxmemory_policy:allkeys-lru\r\nmaxmemory:1\r\n", "role:slave"];
+    let words = ["lease", "claim", "excluded", "LATE", "maxmemory_policy:allkeys-lru\r\nmaxmemory:1\r\n", "role:slave"];
     let text = prop_oneof![
         3 => select(words.to_vec()).prop_map(|word| word.as_bytes().to_vec()),
         3 => entries(),
@@ -184,10 +183,17 @@ fn plausible() -> impl Strategy<Value = Reply> {
         let known = vec!["1772366400000000", "1772366400000001", "0", "9223372036854775807"];
         prop_oneof![4 => select(known).prop_map(str::to_owned), 1 => numbers()].prop_map(Reply::text)
     };
-    let what = select(vec!["lease", "claim", "excluded", "ours", "other"]).prop_map(Reply::text);
-    let exception = (numbers(), what, entries(), numbers()).prop_map(|(at, what, entry, left)| {
-        Reply::Many('*', vec![Reply::Line(':', at), what, Reply::text(entry), Reply::Line(':', left)])
+    let what = select(vec!["lease", "claim", "excluded", "other"]).prop_map(Reply::text);
+    let refusal = (what, entries(), numbers(), vec(numbers(), 0..2)).prop_map(|(what, entry, left, which)| {
+        let numbers = [vec![left], which].concat().into_iter().map(|number| Reply::Line(':', number));
+        Reply::Many('*', [what, Reply::text(entry)].into_iter().chain(numbers).collect())
     });
+    let of_a_request = prop_oneof![
+        3 => digits(),
+        3 => refusal,
+        1 => entries().prop_map(Reply::text),
+        1 => numbers().prop_map(|number| Reply::Line(':', number)),
+    ];
     let looked = (entries(), numbers(), digits());
     let number = || numbers().prop_map(|number| Reply::Line(':', number));
     let not_ours = (numbers(), entries(), digits(), any::<bool>()).prop_map(|(at, entry, time, is_taken)| {
@@ -195,8 +201,8 @@ fn plausible() -> impl Strategy<Value = Reply> {
         Reply::Many('*', vec![Reply::Line(':', at), Reply::text(entry), time])
     });
     prop_oneof![
-        4 => (digits(), digits(), vec(exception, 0..4)).prop_map(|(time, token, exceptions)| {
-            Reply::Many('*', [vec![time, token], exceptions].concat())
+        4 => (digits(), vec(of_a_request, 1..5)).prop_map(|(time, replies)| {
+            Reply::Many('*', [vec![time], replies].concat())
         }),
         1 => looked.prop_map(|(entry, left, time)| {
             Reply::Many('*', vec![Reply::text(entry), Reply::Line(':', left), time])
@@ -227,7 +233,7 @@ pub(super) fn turns() -> impl Strategy<Value = Turn> {
 
 /// Generates refusals of the first name of a request, and useless replies.
 pub(super) fn refusals() -> impl Strategy<Value = Turn> {
-    let what = select(vec!["lease", "claim", "excluded", "ours", "other"]).prop_map(Reply::text);
+    let what = select(vec!["lease", "claim", "excluded", "other"]).prop_map(Reply::text);
     let taken = (what, entries(), numbers()).prop_map(|(what, entry, left)| taken(what, entry, left));
     let flags = select(vec!["0", "1"]).prop_map(|flag| Reply::Line(':', flag.to_owned()));
     let refusals = prop_oneof![3 => taken, 1 => lines(), 2 => flags];
@@ -244,8 +250,8 @@ pub(super) fn refusals_with_more() -> impl Strategy<Value = Turn> {
 }
 
 fn taken(what: Reply, entry: Vec<u8>, left: String) -> Reply {
-    let exception = vec![Reply::Line(':', "1".to_owned()), what, Reply::text(entry), Reply::Line(':', left)];
-    Reply::Many('*', [granted(), vec![Reply::Many('*', exception)]].concat())
+    let refusal = Reply::Many('*', vec![what, Reply::text(entry), Reply::Line(':', left)]);
+    Reply::Many('*', vec![Reply::text("1772366400000000"), refusal])
 }
 
 fn granted() -> Vec<Reply> {
@@ -255,25 +261,41 @@ fn granted() -> Vec<Reply> {
 /// Returns whether the bytes contain the grant of an admission with this token. A grant may begin anywhere, since
 /// bytes beyond a reply are dropped. Grants of others do not count: each caller has an owner of its own.
 pub(super) fn is_granted_in(said: &[u8], token: FencingToken) -> bool {
-    (0..said.len()).any(|at| grant(&said[at..]).is_some_and(|granted| granted.unsigned_abs() == token.get()))
+    (0..said.len()).any(|at| grants(&said[at..]).is_some_and(|tokens| tokens.contains(&token.get())))
 }
 
-/// Returns the token, if the bytes begin with a reply of `admit`: a list of its time, its token and its
-/// exceptions.
-fn grant(mut said: &[u8]) -> Option<i64> {
+/// Returns the tokens, if the bytes begin with a reply of the script: a list of its time, and of its replies to each request.
+fn grants(mut said: &[u8]) -> Option<Vec<u64>> {
     let count = number_after(b'*', &mut said)?;
-    let (_time, token) = (digits(&mut said)?, digits(&mut said)?);
-    (2..count).try_for_each(|_| exception(&mut said))?;
-    Some(token)
+    digits(&mut said)?;
+    let mut tokens = Vec::new();
+    for _ in 1..count {
+        let mut token = said;
+        tokens.extend(digits(&mut token).map(i64::unsigned_abs));
+        value(&mut said)?;
+    }
+    Some(tokens)
 }
 
-/// Reads a number, a reason, an entry, and the remaining time.
-fn exception(said: &mut &[u8]) -> Option<()> {
-    number_after(b'*', said).filter(|parts| *parts == 4)?;
-    number_after(b':', said).filter(|number| *number > 0)?;
-    text(said)?;
-    text(said)?;
-    number_after(b':', said).map(drop)
+/// Reads a value of any kind.
+fn value(said: &mut &[u8]) -> Option<()> {
+    match *said.first()? {
+        kind @ (b'$' | b'=' | b'!') => {
+            let length = usize::try_from(number_after(kind, said)?).ok();
+            *said = match length {
+                Some(length) => said.get(length..)?.strip_prefix(b"\r\n")?,
+                None => said, // It is null.
+            };
+            Some(())
+        }
+        kind @ (b'*' | b'~' | b'>') => (0..number_after(kind, said)?).try_for_each(|_| value(said)),
+        kind @ (b'%' | b'|') => (0..2 * number_after(kind, said)?.min(1_000)).try_for_each(|_| value(said)),
+        _ => {
+            let end = said.windows(2).position(|end| end == b"\r\n")?;
+            *said = &said[end + 2..];
+            Some(())
+        }
+    }
 }
 
 fn digits(said: &mut &[u8]) -> Option<i64> {
