@@ -103,6 +103,7 @@ impl<'a> ServerUrl<'a> {
     }
 
     /// Refuses a URL that has another option left than these for the driver. `known` names all options, for people.
+    #[cfg(any(feature = "redis", feature = "mysql"))]
     pub(crate) fn refuse_others(&self, of_driver: &[&str], known: &str) -> Result<(), InvalidOptions> {
         let is_of_driver = |option: &&str| option.split_once('=').is_some_and(|(name, _)| of_driver.contains(&name));
         let what = format!("has another option behind the ? than {known}; in a password, ? is written as %3F");
