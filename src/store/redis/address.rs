@@ -57,7 +57,8 @@ impl ServerAddress for Address {
         url.check_tls(is_encrypted, cfg!(feature = "redis-tls"))?;
         let wait = url.take("wait")?.map_or(Ok(0), |count| count.parse());
         let replicas = wait.map_err(|_| url.wrong("has another wait than a number of replicas, as in wait=1"))?;
-        let login_of_sentinels = if kind == "sentinel" { take_login_of_sentinels(url)? } else { Default::default() };
+        let login_of_sentinels =
+            if kind == "sentinel" { take_login_of_sentinels(url)? } else { RedisConnectionInfo::default() };
         match kind {
             "sentinel" => url.refuse_others(&[], "prefix, timeout, wait, sentinel_user and sentinel_password")?,
             "unix" => url.refuse_others(&["db", "user", "pass"], "prefix, timeout, wait, db, user and pass")?,

@@ -100,6 +100,7 @@ impl<E: Engine> Server<E> {
 }
 
 /// As the public store that holds the server.
+#[expect(clippy::missing_fields_in_debug, reason = "its connections and pending releases are no part of its identity")]
 impl<E: Engine> fmt::Debug for Server<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let target = self.engine.target();
