@@ -209,7 +209,7 @@ impl Error for MutexError {
 /// ```
 /// # #[cfg(feature = "redis")] {
 /// let error = soloist::RedisMutex::new("redis:/cache").unwrap_err();
-/// assert_eq!(error.to_string(), "the url of a redis server has no host, as in redis://host:6379");
+/// assert_eq!(error.to_string(), "the url of a redis server has no host: write redis://host:6379");
 /// # }
 /// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,5 +1,7 @@
 //! The names that a mistyped name may mean.
 
+use super::escape::Quoted;
+
 /// The most characters of a name that are compared.
 const COMPARED: usize = 100;
 
@@ -7,7 +9,7 @@ const COMPARED: usize = 100;
 const SUGGESTED: usize = 3;
 
 /// Returns the known names that are nearest to a name that is not known: those that differ in few characters, or have it in them.
-pub(crate) fn similar<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+fn similar<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let typed = letters(typed);
     let mut near: Vec<(usize, &str)> = known
         .filter_map(|name| {
@@ -24,6 +26,19 @@ pub(crate) fn similar<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> 
         near.truncate(1); // Only capitals differ.
     }
     near.into_iter().take(SUGGESTED).map(|(_, name)| name).collect()
+}
+
+/// Asks whether one of the known names is meant, as the end of a message. `None`: none is near.
+pub(crate) fn did_you_mean<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    let similar = quoted(similar(typed, known), "or");
+    (!similar.is_empty()).then(|| format!("did you mean {similar}?"))
+}
+
+/// Lists names: `` `a`, `b` or `c` ``.
+pub(crate) fn quoted(names: Vec<&str>, last: &str) -> String {
+    let mut names: Vec<String> = names.into_iter().map(|name| Quoted::new(name).to_string()).collect();
+    let end = names.pop().unwrap_or_default();
+    if names.is_empty() { end } else { format!("{} {last} {end}", names.join(", ")) }
 }
 
 fn letters(name: &str) -> Vec<char> {

@@ -144,6 +144,10 @@ pub(super) fn print_parse_error(mut error: clap::Error, usage: u8, hint: Option<
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
         }
     }
+    // No command here is similar to that of another program.
+    if error.kind() == Wrong::InvalidSubcommand && !hints(&error).is_empty() {
+        error.remove(ContextKind::SuggestedSubcommand);
+    }
     let is_error = error.use_stderr();
     // If printing fails, only the exit code is left.
     let _ = error.print();
@@ -170,7 +174,8 @@ fn hints(error: &clap::Error) -> Vec<&'static str> {
         Wrong::MissingRequiredArgument => {
             if is_named("--store <URL>") {
                 hints.push(
-                    "Say where leases are kept: --store file:/var/lib/locks, or set SOLOIST_STORE as in your crontab.",
+                    "Say where leases are kept: --store file:/var/lib/locks, redis://…, postgres://… or mysql://…, or set \
+                     SOLOIST_STORE as in your crontab.",
                 );
             }
             if is_named("--every <TIMES>") {
@@ -179,6 +184,11 @@ fn hints(error: &clap::Error) -> Vec<&'static str> {
         }
         Wrong::ArgumentConflict if is_named("--wait <TIME>") => {
             hints.push("With --every, a scheduled time waits for the run before it with --on-overlap queue-one.");
+        }
+        Wrong::UnknownArgument if is_named("--until") => hints.push("A pause has a length: --for 4d."),
+        Wrong::UnknownArgument if is_named("-c") => hints.push("Instead of -c of `flock`, write: -- sh -c 'LINE'."),
+        Wrong::UnknownArgument if is_named("-s") || is_named("--shared") => {
+            hints.push("There are no shared leases: one command at a time has the name.");
         }
         Wrong::InvalidSubcommand if is_named("create-table") => {
             hints.push("Write: soloist create-table --store URL.");

@@ -150,7 +150,7 @@ fn supervised(command: Command) -> Command {
                 .required(true)
                 .help("The name of the lease: of commands with one name, one runs at a time"),
         )
-        .arg(option("every", "TIMES").help(
+        .arg(option("every", "TIMES").allow_hyphen_values(true).help(
             "The scheduled times, as in the line of the crontab: '*/5 * * * *'; or an interval, such as 90m, counted from \
              1970-01-01 UTC: each of its times runs once, if cron calls this within five minutes after it",
         ))
@@ -249,12 +249,24 @@ fn duration(name: &'static str) -> Arg {
     option(name, "TIME").allow_hyphen_values(true).value_parser(ValueParser::new(parse_duration as fn(&str) -> _))
 }
 
+/// The error of a duration in months or years.
+pub(super) const IN_MONTHS: &str = "it is in months or years: write `m` for minutes, as in `5m`, or days, as in `150d`";
+
 /// Parses a duration such as `1h 30m`. A number alone counts seconds, as with `flock` and `timeout`.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     let whole = || text.parse().ok().map(Duration::from_secs);
     let seconds = whole().or_else(|| Duration::try_from_secs_f64(text.parse().ok()?).ok());
+    if seconds.is_none() && has_months_or_years(text) {
+        return Err(IN_MONTHS);
+    }
     let read = seconds.or_else(|| humantime::parse_duration(text).ok());
     read.ok_or("write a time such as `90s`, `5m`, `1h 30m`, or a number of seconds")
+}
+
+/// Returns whether a duration has a unit that is easily mistaken: `5M` is five months.
+fn has_months_or_years(text: &str) -> bool {
+    let is_long = |unit: &str| unit == "M" || unit.starts_with("month") || unit.starts_with('y');
+    text.split(|char: char| !char.is_ascii_alphabetic()).any(is_long)
 }
 
 /// Returns the value of an argument, or an empty text without one.

@@ -11,7 +11,7 @@ use super::arguments::text;
 use super::live_view::LiveView;
 use crate::base::escape::Quoted;
 use crate::outcome::skip_reason::SkipReason;
-use crate::schedule::report::{Entry, Report, Verdict};
+use crate::schedule::report::{Entry, Report, Verdict, time_in};
 use crate::schedule::run_due::backfill::Backfill;
 use crate::schedule::{schedule::Schedule, shutdown::Shutdown};
 use crate::time::clock::Clock;
@@ -92,8 +92,15 @@ fn range(schedule: &Schedule, arguments: &ArgMatches) -> Result<Range<DateTime<U
     let event = schedule.event(text(arguments, "event"))?;
     let zone = event.zone();
     let from = instant(text(arguments, "from"), zone)?;
-    let until = arguments.get_one::<String>("to").map(|to| instant(to, zone));
-    Ok(from..until.unwrap_or_else(|| Ok(Clock::system().now()))?)
+    let now = Clock::system().now();
+    if from > now {
+        let (from, now) = (Quoted::new(text(arguments, "from")), time_in(zone, now));
+        let message =
+            format_args!("`--from` {from} is in the future, and it is {now}: a backfill runs past occurrences again");
+        return Err(CommandFailure::saying(message).with_code(USAGE));
+    }
+    let until = arguments.get_one::<String>("to").map_or(Ok(now), |to| instant(to, zone))?;
+    Ok(from..until)
 }
 
 /// Parses an instant: in RFC 3339, or as the clocks of `zone` show it, without seconds or without a time of the day if that is zero.

@@ -97,7 +97,7 @@ pub async fn run_async<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Resul
 fn own_arguments() -> Result<ArgMatches, ExitCode> {
     let program = std::env::args_os().next().map(PathBuf::from);
     let name = program.as_deref().and_then(Path::file_stem).map_or("schedule".into(), OsStr::to_string_lossy);
-    let mut parser = command(name).subcommands(self_description::commands());
+    let mut parser = command(&*name).subcommands(self_description::commands(&name));
     let matches = parser.try_get_matches_from_mut(std::env::args_os());
     let matches = matches.map_err(|error| answer::print_parse_error(error, USAGE, None))?;
     match self_description::describe(parser, &matches) {
@@ -171,7 +171,7 @@ fn made<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, E>)
 /// }
 /// ```
 pub fn run_tool() -> ExitCode {
-    let mut parser = arguments::of_tool().subcommands(self_description::commands());
+    let mut parser = arguments::of_tool().subcommands(self_description::commands("soloist"));
     let matches = match parser.try_get_matches_from_mut(std::env::args_os()) {
         Ok(matches) => matches,
         // A wrong argument of `run` has the exit code of `flock`.

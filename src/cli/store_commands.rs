@@ -13,7 +13,7 @@ use super::arguments::{duration_of, parse_duration, text};
 use super::tables::{holding, how_it_ended, marked, pause_in_words, table_or, time, time_of};
 use super::unlock::unlock;
 use crate::base::escape::{Named, OneLine, Quoted};
-use crate::base::similar::similar;
+use crate::base::similar::did_you_mean;
 use crate::event::{definition::Definition, event_builder::Event};
 use crate::lease::holder::Holder;
 use crate::outcome::paused::Pause;
@@ -27,9 +27,6 @@ use crate::store::event_mutex::description::Scope;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::{Clock, shown::HumanDuration};
 use crate::time::zone::Zone;
-
-/// The subject of a pause without an event.
-const EVERYTHING: &str = "everything on this schedule";
 
 const NO_RUNS: &str =
     "no run is on record: `soloist run --log 20` keeps the last 20, `with_run_log(20)` those of a schedule";
@@ -195,9 +192,8 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
 /// Returns the names of events in the log that may be meant instead of this one, as the end of a message.
 fn others_like(schedule: &Schedule, event: &str) -> String {
     let logged = schedule.logged_events().unwrap_or_default();
-    let similar = similar(event, logged.iter().map(String::as_str).filter(|logged| *logged != event));
-    let similar: Vec<String> = similar.into_iter().map(|name| Quoted::new(name).to_string()).collect();
-    if similar.is_empty() { String::new() } else { format!("; did you mean {}?", similar.join(" or ")) }
+    let question = did_you_mean(event, logged.iter().map(String::as_str).filter(|logged| *logged != event));
+    question.map_or_else(String::new, |question| format!("; {question}"))
 }
 
 fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
@@ -249,8 +245,14 @@ fn pause(schedule: &Schedule, event: Option<&str>, length: Duration, why: &str) 
         None => schedule.pause(until, why)?,
         Some(event) => schedule.pause_event(event, until, why)?,
     }
-    let what = event.map_or_else(|| EVERYTHING.to_owned(), |event| OneLine(event).to_string());
-    Ok(CommandAnswer::text(format!("{what} is paused until {}; `resume` ends it", time_of(until, &Zone::UTC, now))))
+    let until = time_of(until, &Zone::UTC, now);
+    Ok(CommandAnswer::text(format!("{} is paused until {until}; `resume` ends it", subject(schedule, event))))
+}
+
+/// Returns the subject of a pause. It names the schedule: a pause of a schedule of another name pauses nothing.
+fn subject(schedule: &Schedule, event: Option<&str>) -> String {
+    let of = event.map_or_else(String::new, |event| format!("{} of ", OneLine(event)));
+    format!("{of}the schedule {}", Named(schedule.pause_name()))
 }
 
 fn resume(schedule: &Schedule, event: Option<&str>) -> Answered {
@@ -258,7 +260,7 @@ fn resume(schedule: &Schedule, event: Option<&str>) -> Answered {
         None => schedule.resume()?,
         Some(event) => schedule.resume_event(event)?,
     };
-    let what = event.map_or_else(|| EVERYTHING.to_owned(), |event| OneLine(event).to_string());
+    let what = subject(schedule, event);
     Ok(if was_paused {
         CommandAnswer::text(format!("{what} is resumed"))
     } else {
@@ -269,21 +271,18 @@ fn resume(schedule: &Schedule, event: Option<&str>) -> Answered {
 /// Answers with the pause of the schedule, and with that of this event or of each paused event.
 fn paused(schedule: &Schedule, event: Option<&str>) -> Answered {
     let now = Clock::system().now();
-    let is = |what: &str, pause: &Pause| format!("{what} is {}", pause_in_words(pause, now));
-    let mut pauses: Vec<String> = schedule.paused()?.iter().map(|pause| is(EVERYTHING, pause)).collect();
+    let is =
+        |event: Option<&str>, pause: &Pause| format!("{} is {}", subject(schedule, event), pause_in_words(pause, now));
+    let mut pauses: Vec<String> = schedule.paused()?.iter().map(|pause| is(None, pause)).collect();
     match event {
-        None => {
-            pauses.extend(schedule.paused_events()?.iter().map(|(name, pause)| is(&OneLine(name).to_string(), pause)));
-        }
-        Some(event) => {
-            pauses.extend(schedule.paused_event(event)?.iter().map(|pause| is(&OneLine(event).to_string(), pause)));
-        }
+        None => pauses.extend(schedule.paused_events()?.iter().map(|(name, pause)| is(Some(name), pause))),
+        Some(name) => pauses.extend(schedule.paused_event(name)?.map(|pause| is(event, &pause))),
     }
     if pauses.is_empty() {
-        let what = event.map_or_else(
-            || "nothing on this schedule is paused".to_owned(),
-            |event| format!("{} is not paused", OneLine(event)),
-        );
+        let what = match event {
+            None => format!("nothing on {} is paused", subject(schedule, None)),
+            Some(_) => format!("{} is not paused", subject(schedule, event)),
+        };
         return Ok(CommandAnswer::text(what).with_code(FAILED));
     }
     Ok(CommandAnswer::text(pauses.join("\n")))

@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use clap::ArgMatches;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, say};
-use super::arguments::{duration_of, parse_duration, text};
+use super::arguments::{IN_MONTHS, duration_of, parse_duration, text};
 use super::schedule_commands::{on_signals, run_when_free};
 use super::store_commands::{named, store_of};
 use crate::base::escape::{Chain, Named, Quoted};
@@ -249,10 +249,19 @@ fn check_times(arguments: &ArgMatches) -> Result<(), CommandFailure> {
         return Err(refused(format_args!("--timezone {error}")));
     }
     if interval(arguments).is_some() {
+        if arguments.contains_id("timezone") {
+            return Err(refused(
+                "--timezone has no effect on an interval in --every, which no clock moves: leave it out",
+            ));
+        }
         return Ok(());
     }
     if every.is_empty() || every.starts_with('@') || every.contains([' ', '\t']) {
-        return every.parse::<Crontab>().map(drop).map_err(|error| refused(format_args!("--every {error}")));
+        let read = every.parse::<Crontab>().map(drop);
+        return read.map_err(|error| refused(format_args!("--every {}", with_options(&error.to_string()))));
+    }
+    if parse_duration(every) == Err(IN_MONTHS) {
+        return Err(refused(format_args!("--every {}: {IN_MONTHS}", Quoted::new(every))));
     }
     let every = Quoted::new(every);
     Err(refused(format_args!(

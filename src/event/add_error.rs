@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::base::{error::debug_as_display, escape::Quoted};
 use crate::lease::term::Term;
 use crate::time::clock::shown::ExactDuration;
+use crate::time::zone::UnknownZone;
 
 /// The reason why a schedule refused an event. The schedule is as it was before.
 ///
@@ -105,6 +106,11 @@ pub(super) fn checked_term(method: &str, length: Duration) -> Result<Term, Refus
 pub(super) fn out_of_range(method: &str, value: Duration, least: Duration, most: &str) -> Refusal {
     let [value, least] = [value, least].map(ExactDuration);
     AddErrorKind::OutOfRange.because(format_args!("`{method}({value})`: use {least} to {most}"))
+}
+
+/// Refuses the zone that a method was given.
+pub(crate) fn wrong_zone(method: &str, error: &UnknownZone) -> Refusal {
+    AddErrorKind::Zone.because(format_args!("`{method}(..)`: {error}"))
 }
 
 /// Sets the option of the method `word`. A second, different value is an error.

@@ -9,23 +9,23 @@ use crate::time::clock::shown::ExactDuration;
 /// The most live claims of one event: each of them costs every decision on files, and memory in the other stores.
 const MOST_LIVE_CLAIMS: u128 = 50_000;
 
+/// The longest claim window without a queue and without `catch_up`.
+const LONGEST_WINDOW: Duration = Duration::from_secs(60 * 60);
+
 /// Returns the claim window of an event with this period, without a queue and without `catch_up`.
 pub(crate) fn usual_claim_window(period: Duration) -> Duration {
-    (period * 10).clamp(MINUTE, 60 * MINUTE)
+    (period * 10).clamp(MINUTE, LONGEST_WINDOW)
 }
 
-/// Checks that a jitter is whole seconds, and shorter than the time between two occurrences and than the usual claim window: so
-/// each occurrence starts before the next one, and while no claim on it can have expired.
+/// Checks that a jitter is whole seconds, and shorter than the period, which is an hour at most, and so no longer than the usual
+/// claim window. So each occurrence starts before the next one, and while no claim on it can have expired.
 pub(super) fn checked_jitter(longest: Duration, period: Duration) -> Result<u32, Refusal> {
-    let window = usual_claim_window(period);
     let seconds = u32::try_from(longest.as_secs()).ok().filter(|seconds| *seconds > 0 && longest.subsec_nanos() == 0);
-    seconds.filter(|_| longest < period.min(window)).ok_or_else(|| {
-        let [longest, least] = [longest, Duration::from_secs(1)].map(ExactDuration);
-        let [shown, window] = [period, window].map(ExactDuration);
-        let or_more = if period < 60 * MINUTE { "" } else { " or more" };
+    seconds.filter(|_| longest < period).ok_or_else(|| {
+        let [longest, least, limit] = [longest, Duration::from_secs(1), period].map(ExactDuration);
+        let why = if period < LONGEST_WINDOW { "the time between two of its occurrences" } else { "its claim window" };
         AddErrorKind::OutOfRange.because(format_args!(
-            "`jitter({longest})`: use whole seconds, from {least} on and less than both the {shown}{or_more} between two of its \
-             occurrences and its claim window of {window}"
+            "`jitter({longest})`: use whole seconds, from {least} to less than {limit}, which is {why}"
         ))
     })
 }

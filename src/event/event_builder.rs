@@ -57,7 +57,7 @@ mod limits;
 /// ```
 #[must_use = "an event does nothing until it is added to a schedule"]
 pub struct Event {
-    pub(super) name: Arc<str>,
+    pub(crate) name: Arc<str>,
     pub(super) work: Work,
     due: TimetableSpec,
     /// `None`: that of the schedule.
@@ -288,6 +288,11 @@ impl Event {
                  `cron(\"*/5 * * * *\")` …",
             )
         })?;
+        if self.clock_change.is_some() && timetable.interval.is_some() {
+            return Err(AddErrorKind::Conflict.because(
+                "`on_clock_change(..)` has no effect on `every(..)` and `at(..)`, which no change of the clocks moves: leave it out",
+            ));
+        }
         let jitter = match self.jitter {
             Some(longest) => Jitter::new(&self.name, checked_jitter(longest, timetable.period())?),
             None => Jitter::NONE,

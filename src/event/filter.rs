@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::add_error::{AddErrorKind, Refusal};
-use crate::base::escape::Named;
+use crate::base::escape::{Named, Quoted};
 use crate::time::tick::Tick;
 use crate::time::timetable::windows::{Window, Windows};
 
@@ -71,7 +71,7 @@ impl Environments {
     }
 
     /// Returns whether the names include the `environment` of the schedule. A schedule without an environment is an
-    /// error.
+    /// error, and so is a name that differs in capitals alone.
     pub(super) fn include(&self, environment: Option<&str>) -> Result<bool, Refusal> {
         let environment = environment.ok_or_else(|| {
             AddErrorKind::Missing.because(format_args!(
@@ -87,6 +87,15 @@ impl Environments {
                 self.list()
             )));
         }
-        Ok(self.0.iter().any(|name| **name == *environment))
+        let is_meant = |name: &&Arc<str>| name.to_lowercase() == environment.to_lowercase();
+        match self.0.iter().find(|name| ***name == *environment).or_else(|| self.0.iter().find(is_meant)) {
+            Some(name) if **name != *environment => Err(AddErrorKind::Conflict.because(format_args!(
+                "`environments(..)` says {}, and `schedule.with_environment(..)` says {}: spell it in one way, because \
+                 capitals count",
+                Quoted::new(name),
+                Quoted::new(environment)
+            ))),
+            found => Ok(found.is_some()),
+        }
     }
 }

@@ -244,7 +244,7 @@ impl fmt::Display for Entry {
 }
 
 /// Returns an instant as this zone writes it: `2026-03-01 12:00 UTC`, with seconds where it has any.
-pub(super) fn time_in(zone: &Zone, instant: DateTime<Utc>) -> String {
+pub(crate) fn time_in(zone: &Zone, instant: DateTime<Utc>) -> String {
     let seconds = if instant.timestamp() % 60 == 0 { "" } else { ":%S" };
     format!("{} {}", zone.at(instant).format(&format!("%F %H:%M{seconds}")), zone.abbreviation_at(instant))
 }

@@ -15,7 +15,8 @@ use crate::observe::tell::observers::{Observer, Observers};
 use crate::store::event_mutex::EventMutex;
 use crate::store::{described_store::Store, memory::MemoryMutex};
 use crate::task::future_task::Runtime;
-use crate::time::{clock::Clock, zone::Zone};
+use crate::time::clock::Clock;
+use crate::time::zone::{UnknownZone, Zone};
 
 mod application;
 mod events;
@@ -69,8 +70,8 @@ pub struct Schedule {
     pub(super) clock: Clock,
     /// The default term of renewed leases.
     pub(super) lease_term: Term,
-    /// The default zone of timetables.
-    pub(super) zone: Zone,
+    /// The default zone of timetables. An error is one of each event that is added.
+    pub(super) zone: Result<Zone, UnknownZone>,
     pub(super) environment: Option<Arc<str>>,
     pub(super) shutdown: Option<Shutdown>,
     pub(super) on_report: Option<OnReport>,
@@ -104,7 +105,7 @@ impl Schedule {
             events: Arc::new(LiveEvents::new(store.id)),
             store,
             lease_term: Term::DEFAULT,
-            zone: Zone::UTC,
+            zone: Ok(Zone::UTC),
             environment: None,
             shutdown: None,
             on_report: None,
@@ -146,10 +147,28 @@ impl Schedule {
     }
 
     /// Returns the same schedule with another default [zone](crate::Event::timezone) than UTC for the timetables of events that are
-    /// added from now on.
+    /// added from now on. It takes what that method takes; [`add`](Self::add) refuses events if it is no zone.
+    ///
+    /// ```
+    /// use soloist::{Event, Schedule};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[cfg(feature = "tzdata")]
+    /// # {
+    /// let schedule = Schedule::in_process().with_timezone("Europe/Berlin");
+    /// schedule.add(Event::call("reports", |_| {}).daily_at("02:30"))?;
+    /// assert_eq!(schedule.event("reports")?.zone().to_string(), "Europe/Berlin");
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use = "the zone is that of the schedule which is returned"]
-    pub fn with_timezone(self, zone: impl Into<Zone>) -> Self {
-        Self { zone: zone.into(), ..self }
+    pub fn with_timezone<Z>(self, zone: Z) -> Self
+    where
+        Z: TryInto<Zone>,
+        Z::Error: Into<UnknownZone>,
+    {
+        Self { zone: zone.try_into().map_err(Into::into), ..self }
     }
 
     /// Returns the same schedule in this environment, for the [`environments`](crate::Event::environments) of events that are added

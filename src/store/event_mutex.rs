@@ -109,6 +109,10 @@ use warning::StoreWarning;
 ///
 /// let schedule = soloist::Schedule::new(Table::default());
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no store",
+    note = "`soloist::connect(..)` and `FileMutex::in_dir(..)` return a `Result`: add `?` to get the store"
+)]
 pub trait EventMutex: fmt::Debug + Send + Sync {
     /// Acquires the name for its term if it is free, in one atomic step. `Ok(None)`: another owner holds it.
     ///

@@ -178,11 +178,11 @@ struct Shared {
 type LifeLocks = HashMap<(Owner, MutexName), LifeLock>;
 
 impl FileMutex {
-    /// Opens the directory `path`, which is made if it is not there, with mode 0700. A relative path is resolved against the
-    /// current directory now.
+    /// Opens the directory `path`, which is made if it is not there, with mode 0700.
     ///
     /// # Errors
     ///
+    /// - The path is not absolute: a relative one means another directory in a process that starts elsewhere.
     /// - The directory can't be made or opened.
     /// - It lies on a network filesystem, see [`NetworkFilesystem`](crate::store::NetworkFilesystem).
     /// - On Unix, other users could plant or replace files: all users can write to it; or it belongs to another user than
@@ -312,6 +312,19 @@ impl FileMutex {
             }
         }
         Ok(held)
+    }
+
+    /// Returns a warning for each state that can't be used. A file that can't be opened has another warning.
+    #[cfg(unix)]
+    fn unusable_states(&self) -> io::Result<Vec<StoreWarning>> {
+        let (directory, deadline, mut warnings) = (self.directory()?, lock_deadline(), Vec::new());
+        for path in files_of(self.dir(), |kind| kind == STATE)? {
+            if directory.file(&path).is_ok() {
+                let found = self.held_in(MutexPaths::beside(Arc::clone(&directory), &path), deadline, Names::Each(&[]));
+                warnings.extend(found.err().map(|error| StoreWarning::new(error.in_words())));
+            }
+        }
+        Ok(warnings)
     }
 
     /// Changes the entry of a lease. Returns whether its owner still held the name.
@@ -474,7 +487,11 @@ impl EventMutex for FileMutex {
     /// Opens every file in the directory, and warns of those that other users can use. It warns of nothing where files have no owner.
     #[cfg(unix)]
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
-        let check = || health::warnings(&*self.directory()?);
+        let check = || {
+            let mut warnings = health::warnings(&*self.directory()?)?;
+            warnings.extend(self.unusable_states()?);
+            Ok(warnings)
+        };
         check().map_err(|error| error::directory_error(format!("check the directory {}", self.dir().display()), error))
     }
 }
@@ -503,16 +520,21 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_path_is_made_absolute_once() {
-        assert_eq!(FileMutex::in_dir(".").unwrap().dir(), std::env::current_dir().unwrap());
-    }
-
-    #[test]
-    fn an_empty_path_is_refused() {
-        let error = FileMutex::in_dir("").unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "could not open the directory of a store: its path is empty: write one such as /var/lib/myapp/locks"
-        );
+    fn a_path_that_is_not_whole_is_refused() {
+        let relative = "its path is relative, and means another directory in a process that starts elsewhere: write the whole \
+                        path, such as /var/lib/myapp/locks";
+        for (path, shown, why) in [
+            ("", "of a store", "its path is empty: write one such as /var/lib/myapp/locks"),
+            (
+                "~/locks",
+                "~/locks",
+                "its path begins with ~, which only a shell replaces: write the whole path, such as /var/lib/myapp/locks",
+            ),
+            ("locks", "locks", relative),
+            ("./locks", "./locks", relative),
+        ] {
+            let error = FileMutex::in_dir(path).unwrap_err().to_string();
+            assert_eq!(error, format!("could not open the directory {shown}: {why}"));
+        }
     }
 }

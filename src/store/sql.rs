@@ -64,6 +64,10 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(4);
 /// The shortest and the longest time-out of a call. The longest is shorter than the 90 seconds after which an ended row is deleted.
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
 
+/// The rights that a user needs.
+pub(crate) const RIGHTS: &str = "its user needs SELECT, INSERT, UPDATE and DELETE on the table, for a log of runs also on the table \
+                                 with _runs behind its name, and CREATE to make them";
+
 /// A store in a table, on any kind of SQL server.
 pub(crate) type SqlServer<S> = Server<SqlEngine<S>>;
 

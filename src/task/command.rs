@@ -21,7 +21,7 @@ use super::process_group::terminal::Terminal;
 #[cfg(not(unix))]
 use super::process_not_unix::{Leader, ProcessAlone as Processes};
 use super::run::Run;
-use crate::base::{escape::Quoted, threads};
+use crate::base::{escape::OneLine, escape::Quoted, threads};
 use crate::outcome::cancel::{CancelReason, Cancelled};
 use crate::outcome::{command_exit::CommandExit, fault::Fault};
 use crate::time::clock::shown::Rfc3339;
@@ -40,8 +40,15 @@ pub(crate) struct Command {
 }
 
 /// The environment variables that describe the run.
-const OURS: [&str; 6] =
-    [EVENT, "SOLOIST_OCCURRENCE", "SOLOIST_ATTEMPT", "SOLOIST_OWNER", "SOLOIST_TOKEN", "SOLOIST_SLOT"];
+const OURS: [&str; 7] = [
+    EVENT,
+    "SOLOIST_OCCURRENCE",
+    "SOLOIST_BACKFILL",
+    "SOLOIST_ATTEMPT",
+    "SOLOIST_OWNER",
+    "SOLOIST_TOKEN",
+    "SOLOIST_SLOT",
+];
 
 impl Command {
     pub(crate) fn new(program: OsString, arguments: Option<Vec<OsString>>) -> Self {
@@ -146,6 +153,7 @@ impl Command {
         let values = [
             Some(run.name().to_owned()),
             Some(Rfc3339(run.occurrence()).to_string()),
+            run.is_backfill().then(|| "1".to_owned()),
             Some(run.attempt().to_string()),
             run.held().owner().map(|owner| owner.to_string()),
             run.fencing_token().map(|token| token.to_string()),
@@ -174,12 +182,26 @@ impl Command {
                      shell read the line, with `sh -c` or `Event::exec`"
                 ),
             ),
+            None if self.is_looked_for(error) => {
+                let path = std::env::var_os("PATH").unwrap_or_default();
+                let path = OneLine(path.to_string_lossy());
+                let why =
+                    format!("could not start {self}: {error}: it is in no folder of PATH={path}: write its whole path");
+                io::Error::new(error.kind(), why)
+            }
             None => because(error, format_args!("could not start {self}")),
         }
     }
 }
 
 impl Command {
+    /// Returns whether the system has looked for the program in the folders of this process's PATH: that of cron is short.
+    fn is_looked_for(&self, error: &io::Error) -> bool {
+        let has_own_path = self.environment.iter().any(|(name, _)| name == "PATH");
+        let is_missing = self.arguments.is_some() && error.kind() == io::ErrorKind::NotFound;
+        is_missing && !has_own_path && !has(&self.program, b'/')
+    }
+
     /// Returns whether the name of a missing program looks like a line for the shell.
     fn is_a_line(&self, error: &io::Error) -> bool {
         let is_missing = self.arguments.is_some() && error.kind() == io::ErrorKind::NotFound;

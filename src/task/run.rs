@@ -87,8 +87,15 @@ impl Run {
         self.id.occurrence
     }
 
+    /// Returns whether a [backfill](crate::Schedule::backfill) runs the occurrence again, as an operator has asked. A command has
+    /// `1` in the variable `SOLOIST_BACKFILL` then.
+    pub fn is_backfill(&self) -> bool {
+        self.id.is_backfill
+    }
+
     /// Returns how long after the start of the occurrence the tick of this run came: seconds, or, if the occurrence was missed in its
-    /// own tick, as much as [`catch_up`](crate::Event::catch_up) allows. A [jitter](crate::Event::jitter) does not count. Zero for a run by hand. The wait for earlier events in the tick does not
+    /// own tick, as much as [`catch_up`](crate::Event::catch_up) allows. A [jitter](crate::Event::jitter) does not count. Zero for a run by hand; the age of the occurrence in a
+    /// [backfill](Self::is_backfill). The wait for earlier events in the tick does not
     /// count.
     pub fn lateness(&self) -> Duration {
         self.lateness

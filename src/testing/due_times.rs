@@ -94,7 +94,7 @@ fn written(time: NaiveDateTime) -> String {
 ///
 /// # Panics
 ///
-/// There is no such event, time or zone, or the two are of different zones.
+/// There is no such event, time or zone, or the two times are of different zones, or the first is not before the second.
 ///
 /// ```
 /// use soloist::testing::due_times;
@@ -112,6 +112,8 @@ pub fn due_times(schedule: &Schedule, event: &str, time: Range<&str>) -> Vec<Str
     let (start, end) = (WallTime::read(time.start), WallTime::read(time.end));
     let names = [&start, &end].map(|time| time.zone.as_ref().map(ToString::to_string));
     assert!(names[0] == names[1], "{time:?} are times of two zones: name the zone in both, or in none");
+    let is_in_order = start.time < end.time;
+    assert!(is_in_order, "{:?} is not before {:?}: write the earlier time first", time.start, time.end);
     let times = WallTimes::of(schedule, event, start.zone);
     times.from(start.time).take_while(|at| *at < end.time).map(written).collect()
 }

@@ -23,9 +23,9 @@ pub(crate) struct TimetableSpec {
     /// With its text, for messages.
     expression: Option<(Expression, String)>,
     /// Fields of a crontab that were set one by one. All others are `*`.
-    fields: [Option<FieldSet>; Field::ALL.len()],
+    fields: [Option<SetField>; Field::ALL.len()],
     /// What holds unless the field is set, such as midnight.
-    defaults: [Option<FieldSet>; Field::ALL.len()],
+    defaults: [Option<SetField>; Field::ALL.len()],
     cycle: Option<Cycle>,
     /// The interval. It leaves nothing shorter than itself to other words: with an hour, none may say the minutes.
     pub(crate) every: Option<Duration>,
@@ -34,6 +34,13 @@ pub(crate) struct TimetableSpec {
     pub(crate) at: Option<DateTime<Utc>>,
     pub(crate) from: Option<DateTime<Utc>>,
     pub(crate) until: Option<DateTime<Utc>>,
+}
+
+/// The value of a field, and the method that has set it, as a message writes it: `daily_at(..)`.
+#[derive(Clone, Copy, Debug)]
+struct SetField {
+    set: FieldSet,
+    method: &'static str,
 }
 
 /// A complete timetable in one argument: five fields, or those of a schedule with seconds and years.
@@ -106,14 +113,15 @@ impl TimetableSpec {
     /// Returns the timetable in this zone, which has an occurrence. `None`: nothing was said.
     pub(crate) fn timetable(&self, zone: &Zone, clock_change: ClockChange) -> Result<Option<Timetable>, String> {
         let expression = match &self.expression {
-            Some((_, text)) if self.has_words() => {
-                return Err(format!(
-                    "both the crontab `{text}` and other methods, such as `daily()`, say when it is due: say all of it in \
-                     one of the two ways"
-                ));
-            }
-            Some((expression, _)) => *expression,
-            None if self.has_words() => self.crontab_of_words()?.into(),
+            Some((expression, text)) => match self.words().next() {
+                Some(method) => {
+                    return Err(format!(
+                        "both the crontab `{text}` and `{method}` say when it is due: say all of it in one of the two ways"
+                    ));
+                }
+                None => *expression,
+            },
+            None if self.words().next().is_some() => self.crontab_of_words()?.into(),
             None => return Ok(None),
         };
         let (Expression { times, seconds }, span) = (expression, self.span()?);
@@ -201,20 +209,19 @@ impl TimetableSpec {
             (None, None) => return Ok(()),
         };
         let lost = Field::ALL.into_iter().find_map(|field| {
-            let set = self.fields[field as usize].filter(|_| self.is_of_interval(field))?;
-            Some(format!("the {} `{}`", field.name(), InField(field, set)))
+            let SetField { set, method } = self.fields[field as usize].filter(|_| self.is_of_interval(field))?;
+            Some(format!("`{method}`, which sets the {} `{}`", field.name(), InField(field, set)))
         });
-        let lost = lost.or_else(|| self.cycle.map(|cycle| cycle.to_string()));
+        let lost = lost.or_else(|| self.cycle.map(|cycle| format!("`{}`", method_of(cycle))));
         let lost = lost.or_else(|| {
             self.at?;
             let ends = [("from", self.from), ("until", self.until)];
             let end = ends.into_iter().find_map(|(method, end)| Some(format!("`{method}({})`", Rfc3339(end?))));
-            end.or_else(|| (self.every.is_some() || self.anchor.is_some()).then(|| "an interval".to_owned()))
+            let interval = || self.every.map(|_| "`every(..)`").or_else(|| self.anchor.map(|_| "`anchored_at(..)`"));
+            end.or_else(|| interval().map(str::to_owned))
         });
         match lost {
-            Some(lost) => {
-                Err(format!("`{whole}` does not go with {lost}, which another method sets: leave one of the two out"))
-            }
+            Some(lost) => Err(format!("`{whole}` does not go with {lost}: leave one of the two out")),
             None => Ok(()),
         }
     }
@@ -226,13 +233,13 @@ impl TimetableSpec {
 
     /// Sets the weeks to each `n`th from that of this date, on this day of the week unless another word sets it.
     pub(crate) fn set_weeks_from(&mut self, n: u16, date: NaiveDate) -> Result<(), String> {
-        let day = FieldSet::only(chrono::Datelike::weekday(&date).num_days_from_sunday());
-        self.defaults[Field::DayOfWeek as usize] = Some(day);
+        let set = FieldSet::only(chrono::Datelike::weekday(&date).num_days_from_sunday());
+        self.defaults[Field::DayOfWeek as usize] = Some(SetField { set, method: "every_weeks(..)" });
         self.set_cycle("weeks", n, date, Cycle::of_weeks(n, date))
     }
 
     fn set_cycle(&mut self, unit: &str, n: u16, date: NaiveDate, cycle: Cycle) -> Result<(), String> {
-        self.default_to_zero(&[Field::Hour, Field::Minute]);
+        self.default_to_zero(method_of(cycle), &[Field::Hour, Field::Minute]);
         match self.cycle.replace(cycle) {
             _ if n == 0 => Err(format!("`every_{unit}(0, {date})` would never be due: write a number from 1 on")),
             Some(before) if before != cycle => Err(format!(
@@ -241,6 +248,10 @@ impl TimetableSpec {
             _ => Ok(()),
         }
     }
+}
+
+fn method_of(cycle: Cycle) -> &'static str {
+    if cycle.is_of_weeks() { "every_weeks(..)" } else { "every_days(..)" }
 }
 
 /// Returns the second of an instant, which has to be a multiple of `unit`, a second or a minute: ticks would miss any other.
@@ -259,38 +270,44 @@ fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
 
 impl TimetableSpec {
     /// Sets these fields as the expression has them, and these others if nothing else sets them.
-    pub(crate) fn set_from(&mut self, expression: &str, fields: &[Field], defaults: &[Field]) -> Result<(), String> {
+    pub(crate) fn set_from(
+        &mut self,
+        method: &'static str,
+        expression: &str,
+        fields: &[Field],
+        defaults: &[Field],
+    ) -> Result<(), String> {
         let crontab: Crontab = expression.parse().expect("the expressions in the table of words are in order");
         for field in defaults {
-            self.defaults[*field as usize] = Some(crontab.get(*field));
+            self.defaults[*field as usize] = Some(SetField { set: crontab.get(*field), method });
         }
-        fields.iter().try_for_each(|field| self.set(*field, crontab.get(*field)))
+        fields.iter().try_for_each(|field| self.set(method, *field, crontab.get(*field)))
     }
 
-    pub(crate) fn set(&mut self, field: Field, set: FieldSet) -> Result<(), String> {
-        let Some(before) = self.fields[field as usize].replace(set).filter(|before| *before != set) else {
+    /// Sets a field as `method` says.
+    pub(crate) fn set(&mut self, method: &'static str, field: Field, set: FieldSet) -> Result<(), String> {
+        let after = SetField { set, method };
+        let Some(before) = self.fields[field as usize].replace(after).filter(|before| before.set != set) else {
             return Ok(());
         };
-        let [before, after] = [before, set].map(|set| InField(field, set));
+        let [before, after] =
+            [before, after].map(|SetField { set, method }| format!("`{}` by `{method}`", InField(field, set)));
         let instead = match field {
             Field::DayOfWeek => "name all days in one `days([..])`",
             Field::DayOfMonth => {
                 "name all days in one `days_of_month([..])`, or with the last one in `cron(\"0 9 1,L * *\")`"
             }
-            Field::Hour | Field::Minute => {
-                "say all of it in one `cron(..)` (`daily_at(..)`, `hourly()`, `hourly_at(..)`, `twice_daily(..)` and the \
-                 `every_..` methods set it)"
-            }
+            Field::Hour | Field::Minute => "say all of it in one `cron(..)`",
             Field::Month => "say all of it in one `cron(..)`",
         };
         let name = field.name();
-        Err(format!("its {name} is set twice, as `{before}` and as `{after}`: leave one of them out, or {instead}"))
+        Err(format!("its {name} is set twice, as {before} and as {after}: leave one of them out, or {instead}"))
     }
 
     /// Sets a field to the numbers that `method` was given.
     pub(crate) fn set_numbers(
         &mut self,
-        method: &str,
+        method: &'static str,
         field: Field,
         numbers: impl IntoIterator<Item = u32>,
     ) -> Result<(), String> {
@@ -298,56 +315,61 @@ impl TimetableSpec {
         let mut set: Option<FieldSet> = None;
         for number in numbers {
             if !(first..=last).contains(&number) {
-                return Err(format!("`{method}(..)`: {name} {number} is outside of {first}-{last}"));
+                return Err(format!("`{method}`: {name} {number} is outside of {first}-{last}"));
             }
             let one = FieldSet::only(number);
             if set.is_some_and(|set| set.with(one) == set) {
                 let named = InField(field, one);
-                return Err(format!("`{method}(..)`: {name} {named} is given twice: write it once, or another one"));
+                return Err(format!("`{method}`: {name} {named} is given twice: write it once, or another one"));
             }
             set = Some(set.map_or(one, |set| set.with(one)));
         }
         let set = set.ok_or_else(|| {
-            format!("`{method}(..)`: the list is empty, so that it would never be due: write one {name} at least")
+            format!("`{method}`: the list is empty, so that it would never be due: write one {name} at least")
         })?;
-        self.set(field, set)
+        self.set(method, field, set)
     }
 
     /// Sets the hour and the minute: `hh:mm`.
-    pub(crate) fn set_time(&mut self, method: &str, time: &str) -> Result<(), String> {
+    pub(crate) fn set_time(&mut self, method: &'static str, time: &str) -> Result<(), String> {
         let time = time_of_day(method, time)?;
-        self.set(Field::Hour, FieldSet::only(time.hour()))?;
-        self.set(Field::Minute, FieldSet::only(time.minute()))
+        self.set(method, Field::Hour, FieldSet::only(time.hour()))?;
+        self.set(method, Field::Minute, FieldSet::only(time.minute()))
     }
 
     /// Sets the hours to every `n`th. The last interval of a day may not be shorter than the others.
-    pub(crate) fn set_hours(&mut self, method: &str, n: u32) -> Result<(), String> {
+    pub(crate) fn set_hours(&mut self, method: &'static str, n: u32) -> Result<(), String> {
         if n == 0 || 24 % n != 0 {
             return Err(format!(
-                "`{method}(..)`: {n} hours do not divide a day, write one of 1, 2, 3, 4, 6, 8, 12, 24; for every {n} hours of real time, say \
+                "`{method}`: {n} hours do not divide a day: write one of 1, 2, 3, 4, 6, 8, 12, 24; for every {n} hours of real time, say \
                  `every(Duration::from_secs({}))`",
                 u64::from(n.max(1)) * HOUR.as_secs()
             ));
         }
-        self.set(Field::Hour, FieldSet::every_nth(Field::Hour, n))
+        self.set(method, Field::Hour, FieldSet::every_nth(Field::Hour, n))
     }
 
     /// Takes midnight, or the start of an hour, for granted where nothing else sets these fields.
-    pub(crate) fn default_to_zero(&mut self, fields: &[Field]) -> &mut Self {
+    pub(crate) fn default_to_zero(&mut self, method: &'static str, fields: &[Field]) -> &mut Self {
         for field in fields {
-            self.defaults[*field as usize] = Some(FieldSet::only(0));
+            self.defaults[*field as usize] = Some(SetField { set: FieldSet::only(0), method });
         }
         self
     }
 
-    fn has_words(&self) -> bool {
-        self.at.is_some()
-            || self.every.is_some()
-            || self.anchor.is_some()
-            || Field::ALL.into_iter().any(|field| self.get(field).is_some())
+    /// Returns the methods that say when it is due, other than a whole expression.
+    fn words(&self) -> impl Iterator<Item = &'static str> {
+        let instants =
+            [self.at.map(|_| "at(..)"), self.every.map(|_| "every(..)"), self.anchor.map(|_| "anchored_at(..)")];
+        let fields = Field::ALL.into_iter().filter_map(|field| self.field(field)).map(|field| field.method);
+        instants.into_iter().flatten().chain(fields)
     }
 
     fn get(&self, field: Field) -> Option<FieldSet> {
+        self.field(field).map(|field| field.set)
+    }
+
+    fn field(&self, field: Field) -> Option<SetField> {
         let by_default = || self.defaults[field as usize].filter(|_| !self.is_of_interval(field));
         self.fields[field as usize].or_else(by_default)
     }
@@ -358,10 +380,10 @@ impl TimetableSpec {
         if let (Some(cycle), Some(days)) = (self.cycle, self.fields[Field::DayOfMonth as usize])
             && cycle.is_of_weeks()
         {
-            let days = InField(Field::DayOfMonth, days);
+            let (method, days) = (days.method, InField(Field::DayOfMonth, days.set));
             return Err(format!(
-                "`every_weeks(..)` counts weeks, {cycle}, and another method sets the day of month `{days}`: name days of the \
-                 week, or leave one of the two out"
+                "`every_weeks(..)` counts weeks, {cycle}, and `{method}` sets the day of month `{days}`: name days of the week, or \
+                 leave one of the two out"
             ));
         }
         let has_time = self.get(Field::Hour).is_some() || self.get(Field::Minute).is_some();
@@ -375,8 +397,10 @@ impl TimetableSpec {
         // Days of the week don't make up for it: who names a date means it.
         if !crontab.day_of_month_comes() {
             let [day, month] = [Field::DayOfMonth, Field::Month].map(|field| InField(field, crontab.get(field)));
+            let method = self.field(Field::DayOfMonth).map_or("days_of_month(..)", |field| field.method);
             return Err(format!(
-                "day {day} of the month never comes in month {month}; the end of a month is `last_day_of_month(..)`"
+                "`{method}`: day {day} of the month never comes in month {month}: the end of a month is \
+                 `last_day_of_month(..)`"
             ));
         }
         Ok(crontab)

@@ -9,7 +9,7 @@ use chrono::TimeZone;
 use chrono::{DateTime, FixedOffset, Local, NaiveTime, Offset, Timelike as _, Utc};
 
 use super::clock::instant_of;
-use crate::base::{error::debug_as_display, escape::Quoted};
+use crate::base::{error::debug_as_display, escape::Quoted, similar::did_you_mean};
 
 pub(crate) mod changes;
 #[cfg(unix)]
@@ -281,8 +281,7 @@ impl FromStr for Zone {
         if let Some(zone) = NamedZone::find(text) {
             return Ok(Self(Kind::Named(zone)));
         }
-        let instead = meant(text).map_or_else(|| ANY_ZONE.into(), |name| format!("`{name}`"));
-        Err(format!("{} is not a time zone, write {instead}", Quoted::new(text)).into())
+        Err(format!("{} is not a time zone: {}", Quoted::new(text), instead_of(text)).into())
     }
 }
 
@@ -305,7 +304,7 @@ try_from_texts!(String, &String, &str);
 /// use soloist::Zone;
 ///
 /// let error = "utc".parse::<Zone>().unwrap_err();
-/// assert_eq!(error.to_string(), "`utc` is not a time zone, write `UTC`");
+/// assert_eq!(error.to_string(), "`utc` is not a time zone: did you mean `UTC`?");
 /// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -334,13 +333,30 @@ fn offset(text: &str) -> Option<FixedOffset> {
     (offset.to_string() == text).then_some(offset)
 }
 
-/// Returns the zone that is spelt as `text` is, but for capitals.
-fn meant(text: &str) -> Option<&'static str> {
-    let meant = |name: &&'static str| name.eq_ignore_ascii_case(text);
-    let name = ["UTC", "local"].into_iter().find(meant);
+/// Returns what to write instead of a text that is no zone.
+fn instead_of(text: &str) -> String {
+    if let Some(offset) = meant_offset(text) {
+        return format!("write `{offset}`");
+    }
+    let known = ["UTC", "local"].into_iter();
     #[cfg(feature = "tzdata")]
-    let name = name.or_else(|| NamedZone::spelling(text));
-    name
+    let known = known.chain(NamedZone::names());
+    match did_you_mean(text, known) {
+        Some(question) => question,
+        None => format!("write {ANY_ZONE}"),
+    }
+}
+
+/// Reads an offset in another form: `UTC+2`, `+2`, `+0200`.
+fn meant_offset(text: &str) -> Option<FixedOffset> {
+    let bare = text.strip_prefix("UTC").or_else(|| text.strip_prefix("GMT")).unwrap_or(text);
+    let (sign, time) = bare.split_at_checked(1)?;
+    let (hours, minutes) = match time.len() {
+        4 if !time.contains(':') => time.split_at_checked(2)?,
+        0 => return None,
+        _ => time.split_once(':').unwrap_or((time, "00")),
+    };
+    offset(&format!("{sign}{hours:0>2}:{minutes}"))
 }
 
 #[cfg(test)]
@@ -397,17 +413,26 @@ mod tests {
             assert!(text.parse::<Zone>().is_err(), "{text}");
         }
         let message = |text: &str| text.parse::<Zone>().unwrap_err().to_string();
-        assert_eq!(message("utc"), "`utc` is not a time zone, write `UTC`");
+        assert_eq!(message("utc"), "`utc` is not a time zone: did you mean `UTC`?");
+        for (text, offset) in [("UTC+2", "+02:00"), ("GMT-03:30", "-03:30"), ("+0530", "+05:30"), ("-4", "-04:00")] {
+            assert_eq!(message(text), format!("`{text}` is not a time zone: write `{offset}`"));
+        }
         if cfg!(feature = "tzdata") {
-            assert_eq!(message("europe/berlin"), "`europe/berlin` is not a time zone, write `Europe/Berlin`");
+            for (text, name) in [
+                ("europe/berlin", "Europe/Berlin"),
+                ("America/New_Yrok", "America/New_York"),
+                ("Berlin", "Europe/Berlin"),
+            ] {
+                assert_eq!(message(text), format!("`{text}` is not a time zone: did you mean `{name}`?"));
+            }
         }
         assert_eq!(
             message("Mars/Olympus\n"),
             if cfg!(feature = "tzdata") {
-                "`Mars/Olympus\\n` is not a time zone, write a name such as `Europe/Berlin`, `UTC`, `local`, or an \
+                "`Mars/Olympus\\n` is not a time zone: write a name such as `Europe/Berlin`, `UTC`, `local`, or an \
                  offset such as `+02:00`"
             } else {
-                "`Mars/Olympus\\n` is not a time zone, write `UTC`, `local`, or an offset such as `+02:00` (names such \
+                "`Mars/Olympus\\n` is not a time zone: write `UTC`, `local`, or an offset such as `+02:00` (names such \
                  as `Europe/Berlin` need the feature `tzdata`, which is off)"
             }
         );

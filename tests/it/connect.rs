@@ -155,7 +155,7 @@ fn a_store_on_a_server_is_not_asked_for_anything_when_it_is_opened() {
             scope.spawn(move || opens_and_gets_no_answer(url));
         }
     });
-    let wrong = "the url of a redis server has a database that is not a number, as in redis://host:6379/0";
+    let wrong = "the url of a redis server has a database that is not a number: write redis://host:6379/0";
     assert_eq!(refused("redis://h/secret"), wrong);
 }
 
@@ -195,8 +195,8 @@ fn a_url_has_the_options_of_the_builder_and_a_setter_wins() {
         (
             "mysql://u@h/app?prefix=a",
             format!(
-                "{of_mysql}has another option behind the ? than table, timeout, ssl-mode, socket and client_found_rows; in a password, ? \
-                 is written as %3F"
+                "{of_mysql}has an unknown option behind the ?: it takes `table`, `timeout`, `ssl-mode`, `socket` and \
+                 `client_found_rows`; in a password, ? is written as %3F"
             ),
         ),
         ("redis://h?timeout=1m&timeout=1m", format!("{of_redis}has the option timeout twice")),

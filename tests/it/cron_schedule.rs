@@ -115,7 +115,7 @@ fn equal_sets_are_one_timetable_and_others_are_refused() {
             "two crontabs say when it is due, `0 0 9 * * Mon` and `1 0 9 * * 2 2026`: leave one of them out",
         ),
         (event("0 0 9 * * *").cron("0 9 * * mon"), "`0 0 9 * * *` and `0 9 * * 1`"),
-        (event("5 0 9 * * * 2027").weekdays(), "both the crontab `5 0 9 * * * 2027` and other methods"),
+        (event("5 0 9 * * * 2027").weekdays(), "both the crontab `5 0 9 * * * 2027` and `weekdays()`"),
         (event("0 0 9 30 2 *"), "is never due"),
     ] {
         let error = Schedule::in_process().add(event).expect_err("it is refused").to_string();

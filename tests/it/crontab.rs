@@ -686,21 +686,22 @@ fn the_normalised_spelling() {
 
 #[test]
 fn what_is_wrong_is_said_and_pointed_at() {
-    const FORMS: &str = "can't be read, an item is `*`, `*/2`, `3`, `3-9` or `3-9/2`";
-    const FORMS_OF_WEEK: &str = "can't be read, an item is `*`, `*/2`, `3`, `1-5`, `1-5/2`, `5#3` or `5L`";
+    const FORMS: &str = "can't be read: an item is `*`, `*/2`, `3`, `3-9` or `3-9/2`";
+    const FORMS_OF_WEEK: &str = "can't be read: an item is `*`, `*/2`, `3`, `1-5`, `1-5/2`, `5#3` or `5L`";
     const FIELDS: &str = "instead of 5 (minute, hour, day of month, month, day of week)";
     for (text, message, part) in [
         // How many fields.
         ("", &*format!("``: 0 fields {FIELDS}: write five, such as `*/5 * * * *`"), ""),
         (" \t ", &format!("` \\t `: 0 fields {FIELDS}: write five, such as `*/5 * * * *`"), " \t "),
-        ("*", &format!("`*`: 1 field {FIELDS}"), "*"),
-        ("0 2 * *", &format!("`0 2 * *`: 4 fields {FIELDS}"), "0 2 * *"),
-        ("99 2 * *", &format!("`99 2 * *`: 4 fields {FIELDS}"), "99 2 * *"),
+        ("*", &format!("`*`: 1 field {FIELDS}: write five, such as `*/5 * * * *`"), "*"),
+        ("0 2 * *", &format!("`0 2 * *`: 4 fields {FIELDS}: write five, such as `*/5 * * * *`"), "0 2 * *"),
+        ("99 2 * *", &format!("`99 2 * *`: 4 fields {FIELDS}: write five, such as `*/5 * * * *`"), "99 2 * *"),
         (
             "0 30 2 * * *",
             &format!(
-                "`0 30 2 * * *`: 6 fields {FIELDS}, seconds are not part of a crontab: use `on(\"0 30 9 * * \
-                 Mon-Fri\".parse::<cron::Schedule>()?)`, whose weeks begin with Sunday 1, or `every_ten_seconds()` and the like"
+                "`0 30 2 * * *`: 6 fields {FIELDS}: seconds are not part of a crontab: leave them out; or write `every_ten_seconds()` and \
+                 the like, or `--every 10s`; or `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, whose weeks begin with \
+                 Sunday 1"
             ),
             "0 30 2 * * *",
         ),
@@ -734,40 +735,40 @@ fn what_is_wrong_is_said_and_pointed_at() {
         (",1 * * * *", "`,1 * * * *`: minute has an empty list item (column 1)", ""),
         ("0 1, * * *", "`0 1, * * *`: hour has an empty list item (column 5)", ""),
         // Ranges.
-        ("0 22-2 * * *", "`0 22-2 * * *`: hour `22-2` runs backwards, write `22-23,0-2` (column 3)", "22-2"),
+        ("0 22-2 * * *", "`0 22-2 * * *`: hour `22-2` runs backwards: write `22-23,0-2` (column 3)", "22-2"),
         ("0 22-2/2 * * *", "`0 22-2/2 * * *`: hour `22-2/2` runs backwards (column 3)", "22-2/2"),
-        ("5-0 * * * *", "`5-0 * * * *`: minute `5-0` runs backwards, write `5-59,0-0` (column 1)", "5-0"),
+        ("5-0 * * * *", "`5-0 * * * *`: minute `5-0` runs backwards: write `5-59,0-0` (column 1)", "5-0"),
         (
             "0 0 * * fri-mon",
-            "`0 0 * * fri-mon`: day of week `fri-mon` runs backwards, write `5-6,0-1` (column 9)",
+            "`0 0 * * fri-mon`: day of week `fri-mon` runs backwards: write `5-6,0-1` (column 9)",
             "fri-mon",
         ),
-        ("0 0 * * 7-2", "`0 0 * * 7-2`: day of week `7-2` runs backwards, write `0-2` (column 9)", "7-2"),
+        ("0 0 * * 7-2", "`0 0 * * 7-2`: day of week `7-2` runs backwards: write `0-2` (column 9)", "7-2"),
         ("1- * * * *", &format!("`1- * * * *`: minute `1-` {FORMS} (column 1)"), "1-"),
         ("1-2-3 * * * *", &format!("`1-2-3 * * * *`: minute `1-2-3` {FORMS} (column 1)"), "1-2-3"),
         ("*-5 * * * *", &format!("`*-5 * * * *`: minute `*-5` {FORMS} (column 1)"), "*-5"),
         // Steps.
-        ("5/10 * * * *", "`5/10 * * * *`: minute `5/10` has a step but no range, write `5-59/10` (column 1)", "5/10"),
-        ("* * * * 7/2", "`* * * * 7/2`: day of week `7/2` has a step but no range, write `0-6/2` (column 9)", "7/2"),
-        ("0,*/0 * * * *", "`0,*/0 * * * *`: minute `*/0` has a step of 0 (column 3)", "*/0"),
+        ("5/10 * * * *", "`5/10 * * * *`: minute `5/10` has a step but no range: write `5-59/10` (column 1)", "5/10"),
+        ("* * * * 7/2", "`* * * * 7/2`: day of week `7/2` has a step but no range: write `0-6/2` (column 9)", "7/2"),
+        ("0,*/0 * * * *", "`0,*/0 * * * *`: minute `*/0` has a step of 0: write a step of 1 or more (column 3)", "*/0"),
         (
             "*/90 * * * *",
-            "`*/90 * * * *`: minute `*/90` has a step that is larger than its range, so that only 0 is left, write `0`; for every 90 minutes use an interval, `every(Duration::from_secs(5400))` or `--every 90m` (column 1)",
+            "`*/90 * * * *`: minute `*/90` has a step that is larger than its range, so that only 0 is left: write `0`; for every 90 minutes use an interval, `every(Duration::from_secs(5400))` or `--every 90m` (column 1)",
             "*/90",
         ),
         (
             "0 */36 * * *",
-            "`0 */36 * * *`: hour `*/36` has a step that is larger than its range, so that only 0 is left, write `0`; for every 36 hours use an interval, `every(Duration::from_secs(129600))` or `--every 36h` (column 3)",
+            "`0 */36 * * *`: hour `*/36` has a step that is larger than its range, so that only 0 is left: write `0`; for every 36 hours use an interval, `every(Duration::from_secs(129600))` or `--every 36h` (column 3)",
             "*/36",
         ),
         (
             "0 0 3-9/8 * *",
-            "`0 0 3-9/8 * *`: day of month `3-9/8` has a step that is larger than its range, so that only 3 is left, write `3` (column 5)",
+            "`0 0 3-9/8 * *`: day of month `3-9/8` has a step that is larger than its range, so that only 3 is left: write `3` (column 5)",
             "3-9/8",
         ),
         (
             "*/99999999999999999999 * * * *",
-            "`*/99999999999999999999 * * * *`: minute `*/99999999999999999999` has a step that is larger than its range, so that only 0 is left, write `0` (column 1)",
+            "`*/99999999999999999999 * * * *`: minute `*/99999999999999999999` has a step that is larger than its range, so that only 0 is left: write `0` (column 1)",
             "*/99999999999999999999",
         ),
         ("*/ * * * *", &format!("`*/ * * * *`: minute `*/` {FORMS} (column 1)"), "*/"),
@@ -776,11 +777,27 @@ fn what_is_wrong_is_said_and_pointed_at() {
         ("*5 * * * *", &format!("`*5 * * * *`: minute `*5` {FORMS} (column 1)"), "*5"),
         ("** * * * *", &format!("`** * * * *`: minute `**` {FORMS} (column 1)"), "**"),
         // Dates that never come.
-        ("30 2 31 2 *", "`30 2 31 2 *`: day of month `31` never comes in month `2` (column 6)", "31"),
-        ("0 0 30,31 feb *", "`0 0 30,31 feb *`: day of month `30,31` never comes in month `feb` (column 5)", "30,31"),
+        (
+            "30 2 31 2 *",
+            "`30 2 31 2 *`: day of month `31` never comes in month `2`: the last day of a month is `L` (column 6)",
+            "31",
+        ),
+        (
+            "0 0 30,31 feb *",
+            "`0 0 30,31 feb *`: day of month `30,31` never comes in month `feb`: the last day of a month is `L` (column 5)",
+            "30,31",
+        ),
         ("0 9 15W * */7", "`0 9 15W * */7`: day of month `15W` never comes on day of week `*/7` (column 5)", "15W"),
-        ("0 9 L-30 2 *", "`0 9 L-30 2 *`: day of month `L-30` never comes in month `2` (column 5)", "L-30"),
-        ("0 0  31 4,6 */2", "`0 0  31 4,6 */2`: day of month `31` never comes in month `4,6` (column 6)", "31"),
+        (
+            "0 9 L-30 2 *",
+            "`0 9 L-30 2 *`: day of month `L-30` never comes in month `2`: the last day of a month is `L` (column 5)",
+            "L-30",
+        ),
+        (
+            "0 0  31 4,6 */2",
+            "`0 0  31 4,6 */2`: day of month `31` never comes in month `4,6`: the last day of a month is `L` (column 6)",
+            "31",
+        ),
         // Not only ASCII.
         ("é * * * *", &format!("`é * * * *`: minute `é` {FORMS} (column 1)"), "é"),
         ("5é,é * * * *", &format!("`5é,é * * * *`: minute `5é` {FORMS} (column 1)"), "5é"),
@@ -794,7 +811,6 @@ fn what_is_wrong_is_said_and_pointed_at() {
 /// Asserts that syntax is refused that cronie does not have, or that servers would read differently.
 #[test]
 fn what_others_write_is_refused_with_what_to_write_instead() {
-    const NICKNAMES: &str = "none of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly";
     for (text, message, part) in [
         (
             "0 ? * * *",
@@ -808,36 +824,49 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
         ),
         (
             "TZ=UTC 0 * * * *",
-            "`TZ=UTC 0 * * * *`: `TZ=UTC` is no field, leave it out and say `.timezone(\"UTC\")`",
+            "`TZ=UTC 0 * * * *`: `TZ=UTC` is no field: leave it out and say `timezone(\"UTC\")`",
             "TZ=UTC",
         ),
         (
             "\tCRON_TZ=Europe/Berlin @daily",
-            "`\\tCRON_TZ=Europe/Berlin @daily`: `CRON_TZ=Europe/Berlin` is no field, leave it out and say \
-             `.timezone(\"Europe/Berlin\")`",
+            "`\\tCRON_TZ=Europe/Berlin @daily`: `CRON_TZ=Europe/Berlin` is no field: leave it out and say \
+             `timezone(\"Europe/Berlin\")`",
             "CRON_TZ=Europe/Berlin",
         ),
         (
             "TZ=\u{1b} * * * *",
-            "`TZ=\\u{1b} * * * *`: `TZ=\\u{1b}` is no field, leave it out and say `.timezone(\"\\u{1b}\")`",
+            "`TZ=\\u{1b} * * * *`: `TZ=\\u{1b}` is no field: leave it out and say `timezone(\"\\u{1b}\")`",
             "TZ=\u{1b}",
         ),
-        ("@YEARLY", "`@YEARLY`: nicknames are written in small letters, write `@yearly`", "@YEARLY"),
-        (" @Midnight ", "` @Midnight `: nicknames are written in small letters, write `@midnight`", "@Midnight"),
+        ("@midnite", "`@midnite`: no such nickname: did you mean `@midnight`?", "@midnite"),
+        ("* * * * * # nightly", "`* * * * * # nightly`: `#` begins no comment here: leave it out", "#"),
+        (
+            "H * * * *",
+            "`H * * * *`: minute `H` is not known here: write a number; `jitter(..)` moves each start by a time of its own (column 1)",
+            "H",
+        ),
+        ("59/2 * * * *", "`59/2 * * * *`: minute `59/2` has a step but no range: write `59` (column 1)", "59/2"),
+        (
+            "0 0 W15 * *",
+            "`0 0 W15 * *`: day of month `W15` has the `W` at its beginning: write it behind the day, as in `15W` (column 5)",
+            "W15",
+        ),
+        ("@YEARLY", "`@YEARLY`: no such nickname: did you mean `@yearly`?", "@YEARLY"),
+        (" @Midnight ", "` @Midnight `: no such nickname: did you mean `@midnight`?", "@Midnight"),
         (
             "0 0 L-31 * *",
-            "`0 0 L-31 * *`: day of month `L-31` is outside of L-1 to L-30, the last day is `L` (column 5)",
+            "`0 0 L-31 * *`: day of month `L-31` is outside of L-1 to L-30: the last day is `L` (column 5)",
             "L-31",
         ),
         (
             "0 0 1,L-3W * *",
-            "`0 0 1,L-3W * *`: day of month `L-3W` can't be read, an item is `*`, `*/2`, `3`, `3-9`, `3-9/2`, `L`, `L-2`, `15W` or `LW` (column 7)",
+            "`0 0 1,L-3W * *`: day of month `L-3W` can't be read: an item is `*`, `*/2`, `3`, `3-9`, `3-9/2`, `L`, `L-2`, `15W` or `LW` (column 7)",
             "L-3W",
         ),
         ("0 0 32W * *", "`0 0 32W * *`: day of month `32W` is outside of 1W to 31W (column 5)", "32W"),
         (
             "0 0 1-15W * *",
-            "`0 0 1-15W * *`: day of month `1-15W` is no day with a `W`, write one day, as in `15W`, or `LW` (column 5)",
+            "`0 0 1-15W * *`: day of month `1-15W` is no day with a `W`: write one day, as in `15W`, or `LW` (column 5)",
             "1-15W",
         ),
         (
@@ -847,7 +876,7 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
         ),
         (
             "0 0 * * 8L",
-            "`0 0 * * 8L`: day of week `8L` names no day of the week before `#` or `L`, write `5#3` or `fri#3`; Sunday is 0 or 7 here, Friday 5 (Quartz counts from Sunday 1, so that its Friday is 6) (column 9)",
+            "`0 0 * * 8L`: day of week `8L` names no day of the week before `#` or `L`: write `5#3` or `fri#3`; Sunday is 0 or 7 here, Friday 5 (Quartz counts from Sunday 1, so that its Friday is 6) (column 9)",
             "8L",
         ),
         (
@@ -876,8 +905,13 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
             "@every 5m",
         ),
         ("@reboot", "`@reboot`: it names no time: run that task when your program starts", "@reboot"),
-        ("@dialy", &format!("`@dialy`: `@dialy` is {NICKNAMES}"), "@dialy"),
-        ("@daily x", &format!("`@daily x`: `@daily x` is {NICKNAMES}"), "@daily x"),
+        ("@dialy", "`@dialy`: no such nickname: did you mean `@daily`?", "@dialy"),
+        ("@daily x", "`@daily x`: no such nickname: did you mean `@daily`?", "@daily x"),
+        (
+            "@noon",
+            "`@noon`: no such nickname: there are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly",
+            "@noon",
+        ),
     ] {
         is_refused_at(text, message, part);
     }
@@ -909,7 +943,7 @@ fn the_longest_lists_are_within_the_limit_and_refusing_more_takes_no_time() {
     let long = format!("{}* * * * *", " ".repeat(991));
     assert_eq!(long.parse(), "* * * * *".parse::<Crontab>());
     let error = format!(" {long}").parse::<Crontab>().unwrap_err();
-    assert_eq!(error.to_string(), format!("`{}…`: 1001 bytes, the limit is 1000", " ".repeat(60)));
+    assert_eq!(error.to_string(), format!("`{}…`: 1001 bytes: the limit is 1000", " ".repeat(60)));
 
     // Reading it a hundred times would take longer each time.
     let huge = "*,".repeat(1 << 19);
@@ -917,7 +951,7 @@ fn the_longest_lists_are_within_the_limit_and_refusing_more_takes_no_time() {
         let started = Instant::now();
         for _ in 0..100 {
             let error = huge.parse::<Crontab>().unwrap_err();
-            assert!(error.to_string().ends_with("…`: 1048576 bytes, the limit is 1000"));
+            assert!(error.to_string().ends_with("…`: 1048576 bytes: the limit is 1000"));
         }
         started.elapsed() < Duration::from_millis(100)
     };

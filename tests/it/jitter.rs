@@ -66,28 +66,23 @@ fn a_jitter_that_is_too_long_is_refused_with_the_figures() {
     for (event, message) in [
         (
             event().every_five_minutes().jitter(seconds(300)),
-            "`jitter(5m)`: use whole seconds, from 1s on and less than both the 5m between two of its occurrences and its claim \
-             window of 50m",
+            "`jitter(5m)`: use whole seconds, from 1s to less than 5m, which is the time between two of its occurrences",
         ),
         (
             event().daily().jitter(HOUR),
-            "`jitter(1h)`: use whole seconds, from 1s on and less than both the 1h or more between two of its occurrences and \
-             its claim window of 1h",
+            "`jitter(1h)`: use whole seconds, from 1s to less than 1h, which is its claim window",
         ),
         (
             event().every_two_seconds().jitter(seconds(2)),
-            "`jitter(2s)`: use whole seconds, from 1s on and less than both the 2s between two of its occurrences and its claim \
-             window of 1m",
+            "`jitter(2s)`: use whole seconds, from 1s to less than 2s, which is the time between two of its occurrences",
         ),
         (
             event().daily().jitter(Duration::ZERO),
-            "`jitter(0s)`: use whole seconds, from 1s on and less than both the 1h or more between two of its occurrences and \
-             its claim window of 1h",
+            "`jitter(0s)`: use whole seconds, from 1s to less than 1h, which is its claim window",
         ),
         (
             event().daily().jitter(Duration::from_millis(1500)),
-            "`jitter(1500ms)`: use whole seconds, from 1s on and less than both the 1h or more between two of its occurrences \
-             and its claim window of 1h",
+            "`jitter(1500ms)`: use whole seconds, from 1s to less than 1h, which is its claim window",
         ),
     ] {
         let error = Schedule::in_process().add(event).expect_err(message);

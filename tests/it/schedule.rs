@@ -94,7 +94,11 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         (event(" e").daily(), "event ` e`: the name begins or ends with a space: leave it out"),
         (event("e\u{a0}").daily(), "event `e\\u{a0}`: the name begins or ends with a space: leave it out"),
         (event(" ").daily(), "event ` `: the name begins or ends with a space: leave it out"),
-        (event("taken").daily(), "event `taken`: there is already an event of this name in the schedule"),
+        (
+            event("taken").daily(),
+            "event `taken`: there is already an event of this name in the schedule: use another name, or change the event with \
+             `replace(..)`",
+        ),
         (
             event("e"),
             "event `e`: it has no timetable: say when it runs, with `every_minute()`, `daily_at(\"02:30\")`, \
@@ -124,28 +128,33 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
         (
             event("e").cron("30 2 31 2 *"),
-            "event `e`: `30 2 31 2 *`: day of month `31` never comes in month `2` (column 6)",
+            "event `e`: `30 2 31 2 *`: day of month `31` never comes in month `2`: the last day of a month is `L` (column 6)",
         ),
         (event("e").cron("61 * * * *"), "event `e`: `61 * * * *`: minute `61` is outside of 0-59 (column 1)"),
         (
             event("e").cron("* * * *"),
-            "event `e`: `* * * *`: 4 fields instead of 5 (minute, hour, day of month, month, day of week)",
+            "event `e`: `* * * *`: 4 fields instead of 5 (minute, hour, day of month, month, day of week): \
+             write five, such as `*/5 * * * *`",
+        ),
+        (
+            event("e").cron("* * * * * # nightly"),
+            "event `e`: `* * * * * # nightly`: `#` begins no comment here: leave it out",
         ),
         (
             event("e").cron("0 * * * * *"),
-            "event `e`: `0 * * * * *`: 6 fields instead of 5 (minute, hour, day of month, month, day of week), \
-             seconds are not part of a crontab: use `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, whose weeks begin \
-             with Sunday 1, or `every_ten_seconds()` and the like",
+            "event `e`: `0 * * * * *`: 6 fields instead of 5 (minute, hour, day of month, month, day of week): \
+             seconds are not part of a crontab: leave them out; or write `every_ten_seconds()` and the like, or `--every 10s`; \
+             or `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, whose weeks begin with Sunday 1",
         ),
         (
             event("e").cron("0 9 * * * /usr/bin/backup --all"),
             "event `e`: `0 9 * * * /usr/bin/backup --all`: `/usr/bin/backup` is no field: write `0 9 * * *`, and the command in \
-             `Event::exec(..)`",
+             `Event::exec(..)` or behind `--`",
         ),
         (event("e").cron("1,,2 * * * *"), "event `e`: `1,,2 * * * *`: minute has an empty list item (column 3)"),
         (
             event("e").cron("5/10 * * * *"),
-            "event `e`: `5/10 * * * *`: minute `5/10` has a step but no range, write `5-59/10` (column 1)",
+            "event `e`: `5/10 * * * *`: minute `5/10` has a step but no range: write `5-59/10` (column 1)",
         ),
         (
             event("e").daily_at("24:00"),
@@ -159,13 +168,18 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         (event("e").hourly_at(60), "event `e`: `hourly_at(..)`: minute 60 is outside of 0-59"),
         (
             event("e").cron("*/90 * * * *"),
-            "event `e`: `*/90 * * * *`: minute `*/90` has a step that is larger than its range, so that only 0 is left, write \
+            "event `e`: `*/90 * * * *`: minute `*/90` has a step that is larger than its range, so that only 0 is left: write \
              `0`; for every 90 minutes use an interval, `every(Duration::from_secs(5400))` or `--every 90m` (column 1)",
         ),
         (
             event("e").daily().timezone("Mars/Olympus"),
-            "event `e`: `Mars/Olympus` is not a time zone, write a name such as `Europe/Berlin`, `UTC`, `local`, or an \
-             offset such as `+02:00`",
+            "event `e`: `timezone(..)`: `Mars/Olympus` is not a time zone: write a name such as `Europe/Berlin`, `UTC`, `local`, \
+             or an offset such as `+02:00`",
+        ),
+        (
+            event("e").every(HOUR).on_clock_change(ClockChange::Once),
+            "event `e`: `on_clock_change(..)` has no effect on `every(..)` and `at(..)`, which no change of the clocks moves: \
+             leave it out",
         ),
     ];
     for (event, message) in cases {

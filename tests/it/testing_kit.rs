@@ -73,6 +73,8 @@ fn a_test_that_fails_says_when_it_is_due() {
     assert!(message.contains("nighty"), "{message}");
     let message = fails(|| drop(due_times(&schedule, "nightly", "2026-07-01 UTC".."2026-07-02")));
     assert!(message.contains("name the zone in both, or in none"), "{message}");
+    let message = fails(|| drop(due_times(&schedule, "nightly", "2026-07-02".."2026-07-01")));
+    assert_eq!(message, "\"2026-07-02\" is not before \"2026-07-01\": write the earlier time first");
 }
 
 /// Runs in a process of its own, whose panics tell their place to this test.
@@ -100,8 +102,9 @@ fn a_test_that_fails_is_located_in_the_test() {
     fails(|| assert_not_due(&schedule, "nighty", "2026-07-01"));
     fails(|| drop(due_times(&schedule, "nighty", "2026-07-01".."2026-07-02")));
     fails(|| drop(due_times(&schedule, "nightly", "2026-07-01 UTC".."2026-07-02")));
+    fails(|| drop(due_times(&schedule, "nightly", "2026-07-01".."2026-07-01")));
     drop(std::panic::take_hook());
-    assert_eq!(*files.lock().unwrap(), [file!(); 12]);
+    assert_eq!(*files.lock().unwrap(), [file!(); 13]);
 }
 
 #[test]

@@ -31,9 +31,12 @@ impl Event {
     /// started, and nothing ends it if this process is killed. Kept output is read until every process that the command
     /// has started has closed it.
     ///
-    /// Its environment is that of this process, and five variables that describe the run: `SOLOIST_EVENT`,
-    /// `SOLOIST_OCCURRENCE`, and, as far as the event is protected, `SOLOIST_OWNER`, `SOLOIST_TOKEN`, its [fencing
-    /// token](crate::FencingToken), and `SOLOIST_SLOT`, its [slot](crate::Run::slot).
+    /// Its environment is that of this process, and variables that describe the run:
+    ///
+    /// - `SOLOIST_EVENT`, `SOLOIST_OCCURRENCE` and `SOLOIST_ATTEMPT`, its [attempt](crate::Run::attempt);
+    /// - in a [backfill](crate::Schedule::backfill), `SOLOIST_BACKFILL` with the value `1`;
+    /// - as far as the event is protected, `SOLOIST_OWNER`, `SOLOIST_TOKEN`, its [fencing token](crate::FencingToken), and
+    ///   `SOLOIST_SLOT`, its [slot](crate::Run::slot).
     ///
     /// ```
     /// use soloist::Event;
@@ -68,8 +71,8 @@ impl Event {
         self.of_the_command("current_dir", |command| set_once("current_dir", &mut command.directory, directory.into()))
     }
 
-    /// Sets a variable of the command's environment, in addition to those of this process or replacing one. The five
-    /// variables that describe the run can't be replaced.
+    /// Sets a variable of the command's environment, in addition to those of this process or replacing one. The variables
+    /// that describe the run can't be replaced.
     pub fn env(self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.of_the_command("env", |command| {
             let variable = (name.into(), value.into());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::Event;
-use crate::event::add_error::AddErrorKind;
+use crate::event::add_error::{AddErrorKind, wrong_zone};
 use crate::event::filter::windows_of;
 use crate::time::crontab::Crontab;
 #[cfg(feature = "cron")]
@@ -91,12 +91,13 @@ impl Event {
     {
         match zone.try_into() {
             Ok(zone) => self.say("timezone", zone, |event| &mut event.zone),
-            Err(error) => self.refused(AddErrorKind::Zone.because(Into::<UnknownZone>::into(error))),
+            Err(error) => self.refused(wrong_zone("timezone", &error.into())),
         }
     }
 
     /// Sets the rule for its times when the clocks of its zone are set forward or back. The default is the rule of cronie,
-    /// see [`ClockChange`].
+    /// see [`ClockChange`]. [`add`](crate::Schedule::add) refuses it beside [`every`](Self::every) and [`at`](Self::at), which no
+    /// change moves.
     pub fn on_clock_change(self, rule: ClockChange) -> Self {
         self.say("on_clock_change", rule, |event| &mut event.clock_change)
     }

@@ -12,7 +12,8 @@ impl Event {
     /// Runs only if the [environment](crate::Schedule::with_environment) of its schedule is one of these, letter by
     /// letter. Anywhere else it is never due, and by hand it is filtered out.
     ///
-    /// `add` refuses an empty list, an empty name, a name that is given twice, a second list, and a schedule without an environment.
+    /// `add` refuses an empty list, an empty name, a name that is given twice, a second list, a schedule without an environment, and
+    /// one whose environment differs from a name in capitals alone.
     ///
     /// ```
     /// use soloist::{Event, Schedule, SkipReason, Verdict};

@@ -39,7 +39,8 @@ macro_rules! words {
                 #[doc = concat!("Due ", $meaning, ": `", $expression, "`.")]
                 pub fn $word(self) -> Self {
                     self.timed(|words| {
-                        words.set_from($expression, &[$(Field::$set),*], &[$(Field::$default),*])
+                        let method = concat!(stringify!($word), "()");
+                        words.set_from(method, $expression, &[$(Field::$set),*], &[$(Field::$default),*])
                     })
                 }
             )+)+
@@ -191,64 +192,72 @@ impl Event {
     /// `add` refuses other numbers, because the last interval of a day would be shorter, and shows
     /// [`every`](Self::every).
     pub fn every_hours(self, n: u32) -> Self {
-        self.timed(|words| words.default_to_zero(&[Field::Minute]).set_hours("every_hours", n))
+        self.timed(|words| words.default_to_zero("every_hours(..)", &[Field::Minute]).set_hours("every_hours(..)", n))
     }
 
     /// Makes the event due every `n` hours, counted from midnight, at this minute or at these: `15 */n * * *` for 15.
     /// `n` is as for [`every_hours`](Self::every_hours).
     pub fn every_hours_at(self, n: u32, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.hours_at("every_hours_at", n, minutes.into())
+        self.hours_at("every_hours_at(..)", n, minutes.into())
     }
 
     /// Makes the event due every hour at this minute or at these: `17 * * * *` for 17, `15,45 * * * *` for `[15, 45]`.
     pub fn hourly_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.hours_at("hourly_at", 1, minutes.into())
+        self.hours_at("hourly_at(..)", 1, minutes.into())
     }
 
     /// Makes the event due every odd hour at this minute or at these: `15 1-23/2 * * *` for 15.
     pub fn every_odd_hour_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        let method = "every_odd_hour_at";
+        let method = "every_odd_hour_at(..)";
         self.numbers(method, Field::Hour, (1..24).step_by(2)).numbers(method, Field::Minute, minutes.into())
     }
 
     /// Makes the event due every two hours, counted from midnight, at this minute or at these: `15 */2 * * *` for 15.
     pub fn every_two_hours_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.hours_at("every_two_hours_at", 2, minutes.into())
+        self.hours_at("every_two_hours_at(..)", 2, minutes.into())
     }
 
     /// Makes the event due every three hours, counted from midnight, at this minute or at these: `15 */3 * * *` for 15.
     pub fn every_three_hours_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.hours_at("every_three_hours_at", 3, minutes.into())
+        self.hours_at("every_three_hours_at(..)", 3, minutes.into())
     }
 
     /// Makes the event due every four hours, counted from midnight, at this minute or at these: `15 */4 * * *` for 15.
     pub fn every_four_hours_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.hours_at("every_four_hours_at", 4, minutes.into())
+        self.hours_at("every_four_hours_at(..)", 4, minutes.into())
     }
 
     /// Makes the event due every six hours, counted from midnight, at this minute or at these: `15 */6 * * *` for 15.
     pub fn every_six_hours_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.hours_at("every_six_hours_at", 6, minutes.into())
+        self.hours_at("every_six_hours_at(..)", 6, minutes.into())
     }
 
     /// Makes the event due every day at this time: `30 2 * * *` for `02:30`. A time of day is written `hh:mm` or
     /// `h:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add` refuses any other text.
     pub fn daily_at(self, time: &str) -> Self {
-        self.time_of_day("daily_at", time)
+        self.time_of_day("daily_at(..)", time)
     }
 
     /// Makes the event due every day at these two hours: `0 1,13 * * *` for 1 and 13. `add` refuses an hour that is not
     /// from 0 to 23.
     pub fn twice_daily(self, first: u32, second: u32) -> Self {
         self.timed(|words| {
-            words.default_to_zero(&[Field::Minute]).set_numbers("twice_daily", Field::Hour, [first, second])
+            words.default_to_zero("twice_daily(..)", &[Field::Minute]).set_numbers(
+                "twice_daily(..)",
+                Field::Hour,
+                [first, second],
+            )
         })
     }
 
     /// Makes the event due every day at this minute of these two hours: `15 1,13 * * *` for 1, 13 and 15. `add` refuses
     /// an hour that is not from 0 to 23.
     pub fn twice_daily_at(self, first: u32, second: u32, minute: u32) -> Self {
-        self.numbers("twice_daily_at", Field::Hour, [first, second]).numbers("twice_daily_at", Field::Minute, [minute])
+        self.numbers("twice_daily_at(..)", Field::Hour, [first, second]).numbers(
+            "twice_daily_at(..)",
+            Field::Minute,
+            [minute],
+        )
     }
 }
 
@@ -271,53 +280,58 @@ impl Event {
     /// Makes the event due on these days of the week, at the times that other words say: `* * * * 1,3` for Monday and
     /// Wednesday.
     pub fn days(self, days: impl IntoIterator<Item = Weekday>) -> Self {
-        self.numbers("days", Field::DayOfWeek, days.into_iter().map(|day| day.num_days_from_sunday()))
+        self.numbers("days(..)", Field::DayOfWeek, days.into_iter().map(|day| day.num_days_from_sunday()))
     }
 
     /// Makes the event due on this day of the week or on these, at this time: `30 2 * * 1` for Monday and `02:30`.
     pub fn weekly_on(self, days: impl Into<OneOrMore<Weekday>>, time: &str) -> Self {
         let days = days.into().into_iter().map(|day| day.num_days_from_sunday());
-        self.time_of_day("weekly_on", time).numbers("weekly_on", Field::DayOfWeek, days)
+        self.time_of_day("weekly_on(..)", time).numbers("weekly_on(..)", Field::DayOfWeek, days)
     }
 
     /// Makes the event due on this day of each month at this time: `30 2 15 * *` for 15 and `02:30`. For the end of
     /// each month there is [`last_day_of_month`](Self::last_day_of_month).
     pub fn monthly_on(self, day: u32, time: &str) -> Self {
-        self.time_of_day("monthly_on", time).numbers("monthly_on", Field::DayOfMonth, [day])
+        self.time_of_day("monthly_on(..)", time).numbers("monthly_on(..)", Field::DayOfMonth, [day])
     }
 
     /// Makes the event due on these two days of each month at this time: `30 2 1,16 * *` for 1, 16 and `02:30`.
     pub fn twice_monthly(self, first: u32, second: u32, time: &str) -> Self {
-        self.time_of_day("twice_monthly", time).numbers("twice_monthly", Field::DayOfMonth, [first, second])
+        self.time_of_day("twice_monthly(..)", time).numbers("twice_monthly(..)", Field::DayOfMonth, [first, second])
     }
 
     /// Makes the event due on these days of each month at midnight, unless another word says the time: `0 0 1,11,21 *
     /// *` for `[1, 11, 21]`.
     pub fn days_of_month(self, days: impl IntoIterator<Item = u32>) -> Self {
         self.timed(|words| {
-            words.default_to_zero(&[Field::Hour, Field::Minute]).set_numbers("days_of_month", Field::DayOfMonth, days)
+            words.default_to_zero("days_of_month(..)", &[Field::Hour, Field::Minute]).set_numbers(
+                "days_of_month(..)",
+                Field::DayOfMonth,
+                days,
+            )
         })
     }
 
     /// Makes the event due on the last day of each month at this time, be it the 28th, 29th, 30th or 31st: `30 2 L * *`
     /// for `02:30`.
     pub fn last_day_of_month(self, time: &str) -> Self {
-        self.time_of_day("last_day_of_month", time).timed(|words| words.set(Field::DayOfMonth, FieldSet::LAST_DAY))
+        self.time_of_day("last_day_of_month(..)", time)
+            .timed(|words| words.set("last_day_of_month(..)", Field::DayOfMonth, FieldSet::LAST_DAY))
     }
 
     /// Makes the event due on this day of January, April, July and October at this time: `30 2 15 1-10/3 *` for 15 and
     /// `02:30`.
     pub fn quarterly_on(self, day: u32, time: &str) -> Self {
-        let quarterly = self.time_of_day("quarterly_on", time).numbers("quarterly_on", Field::Month, [1, 4, 7, 10]);
-        quarterly.numbers("quarterly_on", Field::DayOfMonth, [day])
+        let quarterly = self.time_of_day("quarterly_on(..)", time).numbers("quarterly_on(..)", Field::Month, [1, 4, 7, 10]);
+        quarterly.numbers("quarterly_on(..)", Field::DayOfMonth, [day])
     }
 
     /// Makes the event due on this day of the year at this time: `30 2 24 12 *` for the 24th of December and `02:30`.
     /// The 29th of February comes in leap years.
     pub fn yearly_on(self, month: Month, day: u32, time: &str) -> Self {
         let yearly =
-            self.time_of_day("yearly_on", time).numbers("yearly_on", Field::Month, [month.number_from_month()]);
-        yearly.numbers("yearly_on", Field::DayOfMonth, [day])
+            self.time_of_day("yearly_on(..)", time).numbers("yearly_on(..)", Field::Month, [month.number_from_month()]);
+        yearly.numbers("yearly_on(..)", Field::DayOfMonth, [day])
     }
 }
 
@@ -386,7 +400,7 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).every_five_minutes().between("08:00", "17:00");
     /// ```
     pub fn between(self, start: &str, end: &str) -> Self {
-        self.in_window(Window::new("between", start, end, false))
+        self.in_window(Window::new("between(..)", start, end, false))
     }
 
     /// Does not run from `start` to `end`, both of them included to the end of their minute: the opposite of
@@ -398,15 +412,15 @@ impl Event {
     /// let event = Event::call("reports:generate", |_| {}).every_five_minutes().unless_between("23:00", "04:00");
     /// ```
     pub fn unless_between(self, start: &str, end: &str) -> Self {
-        self.in_window(Window::new("unless_between", start, end, true))
+        self.in_window(Window::new("unless_between(..)", start, end, true))
     }
 
     /// Sets this field to these numbers.
-    fn numbers(self, method: &str, field: Field, numbers: impl IntoIterator<Item = u32>) -> Self {
+    fn numbers(self, method: &'static str, field: Field, numbers: impl IntoIterator<Item = u32>) -> Self {
         self.timed(|words| words.set_numbers(method, field, numbers))
     }
 
-    fn hours_at(self, method: &str, n: u32, minutes: OneOrMore<u32>) -> Self {
+    fn hours_at(self, method: &'static str, n: u32, minutes: OneOrMore<u32>) -> Self {
         self.timed(|words| words.set_hours(method, n)).numbers(method, Field::Minute, minutes)
     }
 
@@ -418,7 +432,7 @@ impl Event {
         }
     }
 
-    fn time_of_day(self, method: &str, time: &str) -> Self {
+    fn time_of_day(self, method: &'static str, time: &str) -> Self {
         self.timed(|words| words.set_time(method, time))
     }
 }

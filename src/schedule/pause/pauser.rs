@@ -17,9 +17,9 @@ use crate::outcome::paused::{EVENT_PAUSED, Pause};
 use crate::outcome::run_record::{RunEnd, RunRecord, outcome_kind::OutcomeKind};
 use crate::schedule::history::run_logger::no_log;
 use crate::schedule::schedule::Schedule;
+use crate::store::described_store::Store;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::{EventMutex, extend_one};
-use crate::store::described_store::Store;
 
 /// The pause of one marker, with all that begins and ends it.
 pub(crate) struct Pauser {

@@ -169,7 +169,8 @@ impl Backfill<'_> {
     /// ```
     pub fn again(self, label: impl Into<Arc<str>>) -> Result<Self, BackfillError> {
         let label = label.into();
-        MutexName::readable_up_to(Arc::clone(&label), LONGEST).map_err(BackfillError::Label)?;
+        MutexName::readable_up_to(Arc::clone(&label), LONGEST)
+            .map_err(|error| BackfillError::Label(error.of("the label of `again`")))?;
         Self { claims: BackfillClaims { again: Some(label) }, ..self }.with_open()
     }
 
@@ -281,7 +282,7 @@ impl fmt::Display for Backfill<'_> {
         if claimed > 0 {
             write!(
                 f,
-                "\nleft out, because a backfill of the last 30 days has run them: {claimed}; `again` with a label runs them"
+                "\nleft out, because a backfill of the last 30 days has run them: {claimed}; `again` with a label (`--again LABEL`) runs them"
             )?;
         }
         if self.schedule.store_of(self.event()).scope == Scope::Process {
@@ -366,7 +367,7 @@ pub enum BackfillError {
         until: DateTime<Utc>,
     },
     /// The label is no line that people can read, or is too long.
-    #[error("the label of `again` can't be used: {0}")]
+    #[error(transparent)]
     Label(InvalidName),
     /// The store gave no answer.
     #[error(transparent)]

@@ -67,6 +67,12 @@ impl Schedule {
         Ok(Self { pause_marker: Some(lease.mark(name, PAUSED)), ..self })
     }
 
+    /// Returns the name by which pauses find the schedule; empty if it has none.
+    #[cfg(feature = "cli")]
+    pub(crate) fn pause_name(&self) -> &str {
+        self.pause_marker.as_ref().map_or("", MutexName::mutex)
+    }
+
     /// Names this process beside its host and process id, for people: where each server is a container, all of them may be `worker,
     /// pid 1`. [Holders](crate::store::Holder::instance), the status, the log of runs and `tracing` show it. It is the value of the variable
     /// `SOLOIST_INSTANCE` unless it is set.

@@ -6,7 +6,7 @@ use super::Schedule;
 use super::registry::{Registry, UnknownEvent};
 #[cfg(feature = "cli")]
 use crate::base::error::MutexError;
-use crate::event::add_error::{AddError, AddErrorKind, Refusal};
+use crate::event::add_error::{AddError, AddErrorKind, Refusal, wrong_zone};
 use crate::event::definition::Definition;
 use crate::event::event_builder::Event;
 use crate::event::protection::LeaseTerms;
@@ -37,7 +37,7 @@ impl Schedule {
     /// let schedule = Schedule::in_process();
     /// schedule.add(Event::call("reports", |_| {}).hourly())?;
     /// let error = schedule.add(Event::call("reports", |_| {}).daily()).unwrap_err();
-    /// assert_eq!(error.to_string(), "event `reports`: there is already an event of this name in the schedule");
+    /// assert!(error.to_string().starts_with("event `reports`: there is already an event of this name in the schedule"));
     /// # Ok(())
     /// # }
     /// ```
@@ -156,7 +156,9 @@ impl Schedule {
     /// Validates an event against the settings of the schedule.
     pub(crate) fn checked(&self, event: Event) -> Result<Arc<Definition>, AddError> {
         let event = event.driven_by(self.runtime.as_ref())?;
-        let event = event.define(&self.zone, self.lease_term, self.environment.as_deref())?;
+        let zone = self.zone.as_ref();
+        let zone = zone.map_err(|error| AddError::new(&event.name, wrong_zone("with_timezone", error)))?;
+        let event = event.define(zone, self.lease_term, self.environment.as_deref())?;
         match self.check_store_of(&event).and_then(|()| self.check_failure_limit(&event)) {
             Ok(()) => Ok(Arc::new(event)),
             Err(refusal) => Err(AddError::new(&event.name, refusal)),

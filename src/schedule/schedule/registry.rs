@@ -5,7 +5,10 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::base::error::debug_as_display;
-use crate::base::{escape::Quoted, similar::similar};
+use crate::base::{
+    escape::Quoted,
+    similar::{did_you_mean, quoted},
+};
 use crate::event::add_error::{AddError, AddErrorKind};
 use crate::event::definition::Definition;
 use crate::lease::{name::MutexName, store_id::StoreId};
@@ -48,7 +51,7 @@ impl Registry {
     /// Adds an event at the end, if the other events allow it.
     pub(super) fn add(&mut self, event: Arc<Definition>) -> Result<(), AddError> {
         if self.names.contains_key(&event.name) {
-            let refusal = AddErrorKind::Duplicate.because("there is already an event of this name in the schedule");
+            let refusal = AddErrorKind::Duplicate.because("there is already an event of this name in the schedule: use another name, or change the event with `replace(..)`");
             return Err(AddError::new(&event.name, refusal));
         }
         self.check_runs_at_a_time(&event, None)?;
@@ -159,17 +162,12 @@ impl UnknownEvent {
     const NAMED: usize = 5;
 
     fn new<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Self {
-        let quoted = |names: Vec<&str>, last: &str| {
-            let mut names: Vec<String> = names.into_iter().map(|name| Quoted::new(name).to_string()).collect();
-            let end = names.pop().unwrap_or_default();
-            if names.is_empty() { end } else { format!("{} {last} {end}", names.join(", ")) }
-        };
-        let (similar, count) = (similar(name, known.clone()), known.clone().count());
-        let instead = match count.saturating_sub(Self::NAMED) {
-            _ if !similar.is_empty() => format!("; did you mean {}?", quoted(similar, "or")),
+        let (question, count) = (did_you_mean(name, known.clone()), known.clone().count());
+        let instead = match (question, count.saturating_sub(Self::NAMED)) {
+            (Some(question), _) => format!("; {question}"),
             _ if count == 0 => String::new(),
-            0 => format!("; it has {}", quoted(known.collect(), "and")),
-            more => format!("; it has {}, and {more} more", quoted(known.take(Self::NAMED).collect(), "and")),
+            (None, 0) => format!("; it has {}", quoted(known.collect(), "and")),
+            (None, more) => format!("; it has {}, and {more} more", quoted(known.take(Self::NAMED).collect(), "and")),
         };
         Self { name: Quoted::new(name), instead: instead.into() }
     }

@@ -8,7 +8,7 @@ use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::store_id::StoreId;
 use crate::observe::notice::{About, Step};
 use crate::schedule::schedule::Schedule;
-use crate::store::{event_mutex::EventMutex, event_mutex::batch::Batch, described_store::Store};
+use crate::store::{described_store::Store, event_mutex::EventMutex, event_mutex::batch::Batch};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// How long an unavailable store is not asked again. A tick may last for hours, and the store may answer again

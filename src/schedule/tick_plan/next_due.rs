@@ -68,7 +68,7 @@ impl Schedule {
 
     /// Returns which events start in this time, from its begin on and before its end, and when, in the order of time; events that
     /// start at one time in the order of their registration. Windows count, filters and stores are not asked. An event starts at its
-    /// occurrences, or after its [`jitter`](crate::Event::jitter).
+    /// occurrences, or after its [`jitter`](crate::Event::jitter). A range whose end comes first is empty, as in Rust.
     ///
     /// ```
     /// use soloist::{Event, Schedule};

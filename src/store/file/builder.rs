@@ -1,6 +1,7 @@
 //! The options that a `FileMutex` is opened with.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use super::directory::Directory;
 use super::error::directory_error;
@@ -63,17 +64,28 @@ impl FileMutexBuilder {
     /// Returns the absolute path of the directory, the directory, and the clock.
     pub(super) fn parts(self) -> Result<(PathBuf, Directory, Clock), MutexError> {
         let Self { path, clock, network } = self;
-        if path.as_os_str().is_empty() {
-            let error = std::io::Error::other("its path is empty: write one such as /var/lib/myapp/locks");
-            return Err(directory_error("open the directory of a store".into(), error));
-        }
         let open = || {
+            check_path(&path)?;
             let dir = std::path::absolute(&path)?;
             let directory = Directory::open_or_make(&dir, network)?;
             Ok((dir, directory))
         };
-        let (dir, directory) =
-            open().map_err(|error| directory_error(format!("open the directory {}", path.display()), error))?;
+        let shown = if path.as_os_str().is_empty() { "of a store".into() } else { path.to_string_lossy() };
+        let (dir, directory) = open().map_err(|error| directory_error(format!("open the directory {shown}"), error))?;
         Ok((dir, directory, clock))
     }
+}
+
+/// Refuses a path that means another directory in another process: the current directory of cron is not that of a shell.
+fn check_path(path: &Path) -> io::Result<()> {
+    let why = if path.is_absolute() {
+        return Ok(());
+    } else if path.as_os_str().is_empty() {
+        "its path is empty: write one"
+    } else if path.starts_with("~") {
+        "its path begins with ~, which only a shell replaces: write the whole path,"
+    } else {
+        "its path is relative, and means another directory in a process that starts elsewhere: write the whole path,"
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{why} such as /var/lib/myapp/locks")))
 }

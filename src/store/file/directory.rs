@@ -24,7 +24,7 @@ use crate::lease::owner::Owner;
 
 mod access;
 
-use access::{Access, Origin, accept_link, our_user, refused};
+use access::{Access, Origin, accept_link, our_user, refused, why_closed};
 
 /// The flags to open a file: for reading and writing, which locks need on some systems; never through a link; without waiting for the
 /// other side of a pipe.
@@ -69,7 +69,11 @@ impl Directory {
 
     fn open(path: &Path, network: NetworkFilesystem) -> io::Result<Self> {
         let directory = OFlags::DIRECTORY.bits().cast_signed();
-        let opened = File::options().read(true).custom_flags(directory).open(path)?;
+        let opened = File::options().read(true).custom_flags(directory).open(path);
+        let opened = opened.map_err(|error| match fs::metadata(path) {
+            Ok(found) if is_closed(&error) => why_closed(path, &found),
+            _ => error,
+        })?;
         let found = opened.metadata()?;
         expect_at(path, &found)?;
         let access = Access::in_directory(path, &found)?;
@@ -133,7 +137,7 @@ impl Directory {
     /// Writes a file, longer than that of a new event, and removes it.
     pub(super) fn try_write(&self) -> io::Result<()> {
         let path = self.path.join(format!("check-{}", Owner::unique()));
-        let made = self.make_file(&path)?;
+        let made = self.make_file(&path).map_err(|error| self.explained(&path, error))?;
         let written = (&made.file).write_all(&[b'\n'; 4096]);
         let removed = self.remove(&path);
         written.and(removed)
@@ -174,12 +178,19 @@ impl Directory {
 
     /// Returns a better error, if the file's owner or mode tells why the system refused to open it.
     fn explained(&self, path: &Path, error: io::Error) -> io::Error {
-        let is_closed = error.raw_os_error() == Some(Errno::ACCESS.raw_os_error());
-        match fs::symlink_metadata(path) {
-            Ok(found) if is_closed => self.access.why_it_is_closed(&found),
+        if !is_closed(&error) {
+            return error;
+        }
+        match (fs::symlink_metadata(path), fs::metadata(&self.path)) {
+            (Ok(file), _) => self.access.why_it_is_closed(&self.path, &file),
+            (Err(_), Ok(directory)) => why_closed(&self.path, &directory),
             _ => error,
         }
     }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::ACCESS.raw_os_error())
 }
 
 /// Returns the identity of a directory, with its owner and mode.

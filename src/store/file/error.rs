@@ -34,11 +34,17 @@ impl FileError {
         let first_line = beginning.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let why = format!(
             "it begins with {} and not with `{}`, the format that this version of soloist knows, and is left as it is: update \
-             this program, or give it a directory of its own",
+             this program, or give it a directory of its own; if the file is damaged, remove it while nothing runs",
             Quoted::new(&String::from_utf8_lossy(first_line)),
             known.trim_end()
         );
         Self::unusable(path, why)
+    }
+
+    /// Returns the file and its fault, for `check`.
+    #[cfg(unix)]
+    pub(super) fn in_words(&self) -> String {
+        format!("the file {} can't be used: {}", self.path.display(), self.source)
     }
 
     /// Returns the error for the user. It concerns one name, unless the disk takes no writes, or the directory can't be entered.

@@ -31,13 +31,12 @@ impl ServerAddress for Address {
         let modes = ["DISABLED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"];
         let is_encrypted = url.take_encryption("ssl-mode", modes)?;
         url.check_tls(is_encrypted, cfg!(feature = "mysql-tls"))?;
-        let known = "table, timeout, ssl-mode, socket and client_found_rows";
-        url.refuse_others(&["socket", "client_found_rows"], known)?;
-        let form = "is not well-formed, as in mysql://user:password@host:3306/database";
+        url.refuse_others(&["table", "timeout", "ssl-mode"], &["socket", "client_found_rows"])?;
+        let form = "is not well-formed: write mysql://user:password@host:3306/database";
         let options = Opts::from_url(&format!("mysql:{}?{}", url.place, url.left())).map_err(|_| url.wrong(form))?;
         let has_no = |part: Option<&str>| part.is_none_or(str::is_empty);
-        url.refuse_if(has_no(options.user()), "has no user, as in mysql://user:password@host/database")?;
-        url.refuse_if(has_no(options.db_name()), "has no database, as in mysql://user:password@host/database")?;
+        url.refuse_if(has_no(options.user()), "has no user: write mysql://user:password@host/database")?;
+        url.refuse_if(has_no(options.db_name()), "has no database: write mysql://user:password@host/database")?;
         // A host that is known by a URL is looked up before anything is waited for.
         let host = options.ip_or_hostname().trim_start_matches('[').trim_end_matches(']').to_owned();
         let options = OptsBuilder::from_opts(options).ip_or_hostname(host).prefer_socket(false);
@@ -90,10 +89,10 @@ mod tests {
         let cases = [
             ("localhost", "has no scheme: it begins with mysql://"),
             ("http://u:secret@h/app", "has another scheme than mysql or mariadb"),
-            ("mysql://", "is not well-formed, as in mysql://user:password@host:3306/database"),
-            ("mysql://u:secret@h:port/app", "is not well-formed, as in mysql://user:password@host:3306/database"),
-            ("mysql://h/app", "has no user, as in mysql://user:password@host/database"),
-            ("mysql://u:secret@h", "has no database, as in mysql://user:password@host/database"),
+            ("mysql://", "is not well-formed: write mysql://user:password@host:3306/database"),
+            ("mysql://u:secret@h:port/app", "is not well-formed: write mysql://user:password@host:3306/database"),
+            ("mysql://h/app", "has no user: write mysql://user:password@host/database"),
+            ("mysql://u:secret@h", "has no database: write mysql://user:password@host/database"),
             (
                 "mysql://u:p@q/secret@h/app",
                 "has an @ behind the host; there it is written as %40, and in a password, / as %2F",
@@ -101,12 +100,17 @@ mod tests {
             ("mysql://u:sec#ret@h/app", "has a fragment; in a password, # is written as %23"),
             (
                 "mysql://u:p@h/app?pass=secret",
-                "has another option behind the ? than table, timeout, ssl-mode, socket and client_found_rows; in a password, ? \
-                 is written as %3F",
+                "has an unknown option behind the ?: it takes `table`, `timeout`, `ssl-mode`, `socket` and `client_found_rows`; in a \
+                 password, ? is written as %3F",
+            ),
+            (
+                "mysql://u:p@h/app?sslmode=secret",
+                "has an unknown option behind the ?: did you mean `ssl-mode`? It takes `table`, `timeout`, `ssl-mode`, `socket` and \
+                 `client_found_rows`; in a password, ? is written as %3F",
             ),
             (
                 "mysql://u:p@h/app?client_found_rows=secret",
-                "is not well-formed, as in mysql://user:password@host:3306/database",
+                "is not well-formed: write mysql://user:password@host:3306/database",
             ),
             ("mysql://u:p@h/app?ssl-mode=secret", modes),
         ];

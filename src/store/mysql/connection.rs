@@ -63,8 +63,10 @@ impl Session for Connection {
         let options = OptsBuilder::from_opts(target.address.options.clone()).init(vec![session]);
         #[cfg(feature = "mysql-tls")]
         let options = encrypted(options, target).map_err(Failure::not_asked)?;
-        let connected = runtime.until(until, Conn::new(options)).map_err(Failure::not_asked)?;
-        let conn = connected.map_err(|error| failed(error).undone().while_connecting("max_connections"))?;
+        let refused = |failure: Failure| failure.while_connecting("max_connections");
+        let connected = runtime.until(until, Conn::new(options));
+        let connected = connected.map_err(|error| refused(Failure::not_asked(error)))?;
+        let conn = connected.map_err(|error| refused(failed(error).undone()))?;
         Ok(Self { conn: Some(conn), tables: Tables::new(&target.namespace, Self::QUOTE, ""), runtime })
     }
 

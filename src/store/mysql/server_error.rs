@@ -5,6 +5,7 @@ use std::io;
 use mysql_async::{Error, IoError, ServerError};
 
 use crate::store::server::failure::{AskAgain, Failure, understood};
+use crate::store::sql::RIGHTS;
 
 /// The code for a row that another transaction has locked.
 const LOCK_TIMEOUT: u16 = 1205;
@@ -51,7 +52,7 @@ fn meaning(code: u16, message: &str) -> (AskAgain, &'static str) {
         1226 if message.contains("max_user_connections") => (Later, many_of_this_user),
         1226 => (Never, many_of_this_user),
         1044 => (Never, "there is no such database, or the user in the url may not use it"),
-        1142 | 1143 | 1227 => (Never, "the documentation of MysqlMutex lists what its user must be allowed"),
+        1142 | 1143 | 1227 => (Never, RIGHTS),
         1045 => (Never, "the user or the password in the url is wrong, or it wants TLS, as in ?ssl-mode=REQUIRED"),
         1049 => (Never, "create the database, or name another in the url"),
         3159 => (Never, "it wants TLS, as in ?ssl-mode=REQUIRED"),

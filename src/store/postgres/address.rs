@@ -5,7 +5,7 @@ use std::fmt;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
-use crate::base::error::InvalidOptions;
+use crate::base::{error::InvalidOptions, similar::did_you_mean};
 use crate::store::server::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
 
 /// The address and the login of a URL.
@@ -47,12 +47,12 @@ impl ServerAddress for Address {
         let config = format!("postgres:{}?{}", url.place, url.left()).parse();
         let mut config: Config = config.map_err(|error| url.wrong(said_by(&error)))?;
         let hosts = config.get_hosts();
-        url.refuse_if(hosts.is_empty(), "has no host, as in postgres://user:password@host/database")?;
+        url.refuse_if(hosts.is_empty(), "has no host: write postgres://user:password@host/database")?;
         url.refuse_if(
             url.place.matches('@').count() > 1,
             "has more than one @; where it is part of a name or a password it is written as %40",
         )?;
-        url.refuse_if(config.get_user().is_none(), "has no user, as in postgres://user:password@host/database")?;
+        url.refuse_if(config.get_user().is_none(), "has no user: write postgres://user:password@host/database")?;
         let is_tcp = |host: &Host| matches!(host, Host::Tcp(_));
         let is_mixed = hosts.iter().any(is_tcp) && !hosts.iter().all(is_tcp);
         url.refuse_if(is_mixed, "lists a socket beside a host; name one or the other")?;
@@ -82,14 +82,20 @@ impl fmt::Display for Address {
     }
 }
 
+/// The options behind the question mark that are mistyped most.
+const OPTIONS: [&str; 7] =
+    ["table", "timeout", "sslmode", "connect_timeout", "application_name", "target_session_attrs", "options"];
+
 /// Returns the reason without values of the URL. The driver's details name an option, and show no value.
 fn said_by(error: &tokio_postgres::Error) -> String {
     let said = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-    let names_an_option = said.starts_with("unknown option") || said.starts_with("invalid value for option");
-    if names_an_option && !said.contains(char::is_control) {
-        format!("has an {said}")
+    let is_unknown = said.starts_with("unknown option");
+    if (is_unknown || said.starts_with("invalid value for option")) && !said.contains(char::is_control) {
+        let name = said.split('`').nth(1).filter(|_| is_unknown);
+        let question = name.and_then(|name| did_you_mean(name, OPTIONS.into_iter()));
+        format!("has an {said}{}", question.map_or_else(String::new, |question| format!(": {question}")))
     } else {
-        "is not well-formed, as in postgres://user:password@host:5432/database".to_owned()
+        "is not well-formed: write postgres://user:password@host:5432/database".to_owned()
     }
 }
 
@@ -139,11 +145,12 @@ mod tests {
         let cases = [
             ("localhost", "has no scheme: it begins with postgres://"),
             ("http://u:secret@h/app", "has another scheme than postgres or postgresql"),
-            ("postgres://u:secret@/app", "has no host, as in postgres://user:password@host/database"),
-            ("postgres://h/app", "has no user, as in postgres://user:password@host/database"),
+            ("postgres://u:secret@/app", "has no host: write postgres://user:password@host/database"),
+            ("postgres://h/app", "has no user: write postgres://user:password@host/database"),
             ("postgres://u:secret@h:port/app", "has an invalid value for option `port`"),
             ("postgres://u:sec#ret@h/app", "has a fragment; in a password, # is written as %23"),
             ("postgres://u:p@h/app?pass=secret", "has an unknown option `pass`"),
+            ("postgres://u:p@h/app?ssl-mode=secret", "has an unknown option `ssl-mode`: did you mean `sslmode`?"),
             ("postgres://u:secret@h,%2Frun%2Fpg/app", "lists a socket beside a host; name one or the other"),
             (
                 "postgres://u:p@secret@h/app",

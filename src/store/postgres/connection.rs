@@ -68,9 +68,9 @@ where
         // The next request returns the error that ends it.
         Ok((client, tokio::spawn(async move { _ = connection.await })))
     };
-    let connected = runtime.until(until, connect).map_err(Failure::not_asked)?;
-    let failed = |error: tokio_postgres::Error| failed(&error).undone().while_connecting("max_connections");
-    let (client, task) = connected.map_err(failed)?;
+    let refused = |failure: Failure| failure.while_connecting("max_connections");
+    let connected = runtime.until(until, connect).map_err(|error| refused(Failure::not_asked(error)))?;
+    let (client, task) = connected.map_err(|error: tokio_postgres::Error| refused(failed(&error).undone()))?;
     Ok((client, Transport { runtime, task }))
 }
 

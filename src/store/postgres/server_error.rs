@@ -5,7 +5,8 @@ use std::io;
 
 use tokio_postgres::error::DbError;
 
-use crate::store::server::failure::{AskAgain, Failure, understood};
+use crate::store::server::failure::{AskAgain, Failure, makes_no_sense, understood};
+use crate::store::sql::RIGHTS;
 
 /// The code for a row that another transaction has locked.
 const LOCK_TIMEOUT: &str = "55P03";
@@ -19,6 +20,9 @@ pub(super) fn failed(error: &tokio_postgres::Error) -> Failure {
     Failure::unanswered(match cause.and_then(|cause| cause.downcast_ref()) {
         _ if error.is_closed() => io::ErrorKind::UnexpectedEof.into(),
         Some(cause) => understood(cause, "postgres"),
+        None if error.to_string() == "unexpected message from server" => {
+            io::Error::new(io::ErrorKind::InvalidData, makes_no_sense(&error.to_string(), "postgres"))
+        }
         None => {
             let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
             io::Error::new(io::ErrorKind::InvalidData, format!("{error}{cause}"))
@@ -53,7 +57,7 @@ fn meaning(code: &str) -> (AskAgain, &'static str) {
         "25006" => (Never, "it takes no writes: connect to the primary, and to a database that is not read-only"),
         "28000" | "28P01" => (Never, wrong_login),
         "3D000" => (Never, "create the database, or name another in the url"),
-        "42501" => (Never, "the documentation of PostgresMutex lists what its user must be allowed"),
+        "42501" => (Never, RIGHTS),
         "57014" => (Never, "it took longer than the store's timeout, or it was cancelled"),
         _ => (Never, ""),
     }

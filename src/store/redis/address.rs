@@ -7,13 +7,13 @@ use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionI
 use crate::base::error::InvalidOptions;
 use crate::store::server::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
 
-const NO_PATH: &str = "has no path, as in redis+unix:///run/redis.sock";
+const NO_PATH: &str = "has no path: write redis+unix:///run/redis.sock";
 
 const NO_PRIMARY: &str =
-    "has no name of a primary, as in redis+sentinel://host1,host2/NAME: letters, digits, dots, - and _";
+    "has no name of a primary: write redis+sentinel://host1,host2/NAME, with letters, digits, dots, - and _ in NAME";
 
 const NO_PORT: &str =
-    "has a port that is not a number from 1 to 65535, as in redis://host:6379/0; in a password, / is written as %2F";
+    "has a port that is not a number from 1 to 65535: write redis://host:6379/0; in a password, / is written as %2F";
 
 /// The servers of a URL, and the login of the server that has the keys.
 pub(super) struct Address {
@@ -56,13 +56,15 @@ impl ServerAddress for Address {
         let is_encrypted = transport == "rediss";
         url.check_tls(is_encrypted, cfg!(feature = "redis-tls"))?;
         let wait = url.take("wait")?.map_or(Ok(0), |count| count.parse());
-        let replicas = wait.map_err(|_| url.wrong("has another wait than a number of replicas, as in wait=1"))?;
+        let replicas = wait.map_err(|_| url.wrong("has another wait than a number of replicas: write wait=1"))?;
         let login_of_sentinels =
             if kind == "sentinel" { take_login_of_sentinels(url)? } else { RedisConnectionInfo::default() };
         match kind {
-            "sentinel" => url.refuse_others(&[], "prefix, timeout, wait, sentinel_user and sentinel_password")?,
-            "unix" => url.refuse_others(&["db", "user", "pass"], "prefix, timeout, wait, db, user and pass")?,
-            _ => url.refuse_others(&[], "prefix, timeout and wait")?,
+            "sentinel" => {
+                url.refuse_others(&["prefix", "timeout", "wait", "sentinel_user", "sentinel_password"], &[])?;
+            }
+            "unix" => url.refuse_others(&["prefix", "timeout", "wait"], &["db", "user", "pass"])?,
+            _ => url.refuse_others(&["prefix", "timeout", "wait"], &[])?,
         }
         let (servers, topology) = match kind {
             "sentinel" => {
@@ -82,7 +84,7 @@ impl ServerAddress for Address {
                 // The driver passes over a user, a password and a host before a path.
                 let before_path = url.place.strip_prefix("//").filter(|place| !place.starts_with('/'));
                 url.refuse_if(before_path.is_some_and(|place| !place.contains('/')), NO_PATH)?;
-                let what = "has something before its path, as in redis+unix:///run/redis.sock";
+                let what = "has something before its path: write redis+unix:///run/redis.sock";
                 url.refuse_if(before_path.is_some(), what)?;
                 (vec![format!("redis+unix:{}?{}", url.place, url.left())], Topology::Standalone)
             }
@@ -100,7 +102,7 @@ impl ServerAddress for Address {
         let login = servers.first().map(|server| server.redis_settings().clone()).unwrap_or_default();
         url.refuse_if(
             login.username().is_some() && login.password().is_none(),
-            "has a user and no password, as in redis://user:password@host",
+            "has a user and no password: write redis://user:password@host",
         )?;
         url.refuse_if(login.db() < 0, "has a database below 0")?;
         let servers = servers.iter().map(|server| server.addr().clone()).collect();
@@ -134,7 +136,7 @@ fn split_hosts<'a>(url: &ServerUrl<'a>, port: u16) -> Result<(Vec<String>, &'a s
     let (login, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
     let what = "has more than one @; where it is part of a user or a password it is written as %40";
     url.refuse_if(login.matches('@').count() > 1, what)?;
-    url.refuse_if(hosts.split(',').any(str::is_empty), "has no host, as in redis://host:6379")?;
+    url.refuse_if(hosts.split(',').any(str::is_empty), "has no host: write redis://host:6379")?;
     let has_port = |host: &str| host.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
     let hosts = hosts.split(',').map(|host| host.strip_suffix(':').unwrap_or(host));
     let server = |host| if has_port(host) { format!("{login}{host}") } else { format!("{login}{host}:{port}") };
@@ -168,9 +170,9 @@ pub(super) fn shown(server: &ConnectionAddr) -> String {
 fn said_by(error: &redis::RedisError) -> &'static str {
     let said = error.to_string().to_ascii_lowercase();
     let known = [
-        ("hostname", "has no host, as in redis://host:6379"),
+        ("hostname", "has no host: write redis://host:6379"),
         ("wildcard", "has the host 0.0.0.0 or ::, where nobody can be reached"),
-        ("database", "has a database that is not a number, as in redis://host:6379/0"),
+        ("database", "has a database that is not a number: write redis://host:6379/0"),
         ("username", "has a user that is not UTF-8"),
         ("password", "has a password that is not UTF-8"),
         ("path", NO_PATH),
@@ -232,25 +234,25 @@ mod tests {
                 "http://localhost",
                 "has another scheme than redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster or redis+unix",
             ),
-            ("redis://", "has no host, as in redis://host:6379"),
-            ("redis:///0", "has no host, as in redis://host:6379"),
+            ("redis://", "has no host: write redis://host:6379"),
+            ("redis:///0", "has no host: write redis://host:6379"),
             ("redis://0.0.0.0", "has the host 0.0.0.0 or ::, where nobody can be reached"),
-            ("redis://h/secret", "has a database that is not a number, as in redis://host:6379/0"),
+            ("redis://h/secret", "has a database that is not a number: write redis://host:6379/0"),
             ("redis://h/-1", "has a database below 0"),
-            ("redis://secret@h", "has a user and no password, as in redis://user:password@host"),
+            ("redis://secret@h", "has a user and no password: write redis://user:password@host"),
             ("redis://h:secret", NO_PORT),
             ("redis://u:se/cret@h", NO_PORT),
             ("redis://h:70000", NO_PORT),
             (
                 "redis://h/0?secret",
-                "has another option behind the ? than prefix, timeout and wait; in a password, ? is written as %3F",
+                "has an unknown option behind the ?: it takes `prefix`, `timeout` and `wait`; in a password, ? is written as %3F",
             ),
             ("redis://h/0#secret", "has a fragment; in a password, # is written as %23"),
-            ("redis://h?wait=secret", "has another wait than a number of replicas, as in wait=1"),
+            ("redis://h?wait=secret", "has another wait than a number of replicas: write wait=1"),
             ("redis+cluster://h/1", "has another database than 0, and a cluster has no other"),
-            ("redis+cluster://h,", "has no host, as in redis://host:6379"),
-            ("redis+cluster:///0", "has no host, as in redis://host:6379"),
-            ("redis+sentinel:///main/0", "has no host, as in redis://host:6379"),
+            ("redis+cluster://h,", "has no host: write redis://host:6379"),
+            ("redis+cluster:///0", "has no host: write redis://host:6379"),
+            ("redis+sentinel:///main/0", "has no host: write redis://host:6379"),
             ("redis+sentinel://h/main?sentinel_user=secret", "has a sentinel_user and no sentinel_password"),
             (
                 "redis+sentinel://h/main?sentinel_password=secret%FF",
@@ -264,20 +266,21 @@ mod tests {
             ("redis+sentinel://h/a%20b", NO_PRIMARY),
             (
                 "redis+sentinel://h/main?sentinel=secret",
-                "has another option behind the ? than prefix, timeout, wait, sentinel_user and sentinel_password; in a \
-                 password, ? is written as %3F",
+                "has an unknown option behind the ?: did you mean `sentinel_user` or `sentinel_password`? It takes `prefix`, `timeout`, `wait`, `sentinel_user` and \
+                 `sentinel_password`; in a password, ? is written as %3F",
             ),
-            ("redis+unix://secret", "has no path, as in redis+unix:///run/redis.sock"),
-            ("redis+unix://secret?pass=a/b", "has no path, as in redis+unix:///run/redis.sock"),
-            ("redis+unix:secret", "has no path, as in redis+unix:///run/redis.sock"),
-            ("redis+unix:", "has no path, as in redis+unix:///run/redis.sock"),
-            ("redis+unix://user:secret@/run/r", "has something before its path, as in redis+unix:///run/redis.sock"),
-            ("redis+unix://secret/run/r?db=1", "has something before its path, as in redis+unix:///run/redis.sock"),
+            ("redis+unix://secret", "has no path: write redis+unix:///run/redis.sock"),
+            ("redis+unix://secret?pass=a/b", "has no path: write redis+unix:///run/redis.sock"),
+            ("redis+unix:secret", "has no path: write redis+unix:///run/redis.sock"),
+            ("redis+unix:", "has no path: write redis+unix:///run/redis.sock"),
+            ("redis+unix://user:secret@/run/r", "has something before its path: write redis+unix:///run/redis.sock"),
+            ("redis+unix://secret/run/r?db=1", "has something before its path: write redis+unix:///run/redis.sock"),
             (
                 "redis+unix:///run/r?password=secret",
-                "has another option behind the ? than prefix, timeout, wait, db, user and pass; in a password, ? is written as %3F",
+                "has an unknown option behind the ?: it takes `prefix`, `timeout`, `wait`, `db`, `user` and `pass`; in a password, ? is \
+                 written as %3F",
             ),
-            ("redis+unix:///run/r?db=secret", "has a database that is not a number, as in redis://host:6379/0"),
+            ("redis+unix:///run/r?db=secret", "has a database that is not a number: write redis://host:6379/0"),
         ];
         for (url, wrong) in cases {
             assert_eq!(read(url), format!("the url of a redis server {wrong}"), "{url}");

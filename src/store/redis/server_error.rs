@@ -39,6 +39,11 @@ const CLUSTER: &str = "another node of a Redis Cluster has the keys: redis+clust
 const MOVING: &str =
     "the slot of the keys is being moved to another node of the cluster: nothing is granted until it has been";
 
+/// The rights that the documentation of `RedisMutex` lists.
+const RIGHTS: &str = "let its user do that: `ACL SETUSER USER ~{soloist}:* +@connection +evalsha +script|load +time +get +mget \
+                      +exists +set +del +pttl +pexpire`, with the prefix of the store for `soloist`; a log of runs needs \
+                      `+hgetall +hget +hmget +hset +hincrby +hdel`, `check` `+info`, and `locks` `+scan`";
+
 /// The beginnings of the errors "too many clients" and "unknown command".
 const NO_ROOM: &str = "max number of clients";
 const UNKNOWN: &str = "unknown command";
@@ -90,7 +95,7 @@ fn advice(code: &str, details: &str) -> Option<&'static str> {
     } else if details.starts_with(UNKNOWN) {
         Some("is it a redis server, 6.2 or newer, and no proxy that passes only some commands on?")
     } else if says("NOPERM") || details.contains("can't run this command") {
-        Some("the documentation of RedisMutex lists what its user must be allowed")
+        Some(RIGHTS)
     } else {
         BEFORE_ANY_WRITE.iter().find(|(known, _)| says(known)).and_then(|(_, advice)| *advice)
     }

@@ -143,18 +143,21 @@ impl Failure {
         Self { advice: Some(advice.into()), ..self }
     }
 
-    /// Returns this failure of a login, with the reason why a server may have closed the connection. `setting` is the server's
+    /// Returns this failure of a login, with the reason why a server may not have answered, or have closed the connection. `setting` is the server's
     /// limit of clients.
     pub(crate) fn while_connecting(self, setting: &str) -> Self {
         let Some(kind) = self.io else { return self.undone() };
         let failure = Self::not_asked(io::Error::new(kind, self.said.into_owned()));
-        if !is_hung_up(kind) {
+        let said = if kind == io::ErrorKind::TimedOut {
+            format!("{NO_ANSWER} while connecting: check the host and the port")
+        } else if is_hung_up(kind) {
+            format!(
+                "the server closed the connection before it answered: it has no room for another client ({setting}), or is \
+                 a proxy without a server behind it, or another kind of server: check the port"
+            )
+        } else {
             return failure;
-        }
-        let said = format!(
-            "the server closed the connection before it answered: it has no room for another client ({setting}), or is \
-             a proxy without a server behind it"
-        );
+        };
         Self { said: said.into(), ..failure }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::base::error::InvalidOptions;
 use crate::base::escape::percent_decoded;
+use crate::base::similar::{did_you_mean, quoted};
 
 /// The address of a server, with our login, which it does not display.
 pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
@@ -82,7 +83,7 @@ impl<'a> ServerUrl<'a> {
             _ => None,
         };
         let timeout = number.parse().ok().zip(unit).and_then(|(number, unit)| unit.checked_mul(number));
-        let form = "has a timeout that is not a number with ms, s or m, as in timeout=500ms";
+        let form = "has a timeout that is not a number with ms, s or m: write timeout=500ms";
         timeout.map(Some).ok_or_else(|| self.wrong(form))
     }
 
@@ -102,12 +103,21 @@ impl<'a> ServerUrl<'a> {
         self.options.join("&")
     }
 
-    /// Refuses a URL that has another option left than these for the driver. `known` names all options, for people.
+    /// Refuses a URL that has an option left, other than those of the driver. Its name is not shown: it may be a part of a password.
     #[cfg(any(feature = "redis", feature = "mysql"))]
-    pub(crate) fn refuse_others(&self, of_driver: &[&str], known: &str) -> Result<(), InvalidOptions> {
+    pub(crate) fn refuse_others(&self, of_store: &[&str], of_driver: &[&str]) -> Result<(), InvalidOptions> {
         let is_of_driver = |option: &&str| option.split_once('=').is_some_and(|(name, _)| of_driver.contains(&name));
-        let what = format!("has another option behind the ? than {known}; in a password, ? is written as %3F");
-        self.refuse_if(!self.options.iter().all(is_of_driver), what)
+        let Some(option) = self.options.iter().find(|option| !is_of_driver(option)) else { return Ok(()) };
+        let known = [of_store, of_driver].concat();
+        let name = option.split('=').next().unwrap_or_default();
+        let it = match did_you_mean(name, known.iter().copied()) {
+            Some(question) => format!("{question} It"),
+            None => "it".to_owned(),
+        };
+        let known = quoted(known, "and");
+        Err(self.wrong(format_args!(
+            "has an unknown option behind the ?: {it} takes {known}; in a password, ? is written as %3F"
+        )))
     }
 
     /// Refuses a URL that asks for TLS, where this build has none for its kind of server.
@@ -187,7 +197,7 @@ mod tests {
         let told = |error: InvalidOptions| error.to_string().replace("the url of a test server ", "");
         let said = |options: &str| told(url(options).take("prefix").unwrap_err());
         let of_timeout = |options: &str| told(url(options).take_timeout().unwrap_err());
-        let unit = "has a timeout that is not a number with ms, s or m, as in timeout=500ms";
+        let unit = "has a timeout that is not a number with ms, s or m: write timeout=500ms";
         for value in ["", "2", "2h", "ms", "-2s", "+2s", "2 s", "1.5s", "secret", "99999999999s", "4294967295m2"] {
             assert_eq!(of_timeout(&format!("timeout={value}")), unit, "{value}");
         }

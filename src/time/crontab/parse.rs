@@ -7,7 +7,7 @@ use chrono::{Month, Weekday};
 use super::calendar_day::CalendarDay;
 use super::error::CrontabError;
 use super::field_set::{Field, FieldSet};
-use crate::base::{escape::OneLine, escape::Quoted};
+use crate::base::{escape::OneLine, escape::Quoted, similar::did_you_mean};
 
 /// More than the longest list of all five fields has, and little enough that refusing any text is cheap.
 const MAX_BYTES: usize = 1_000;
@@ -27,7 +27,7 @@ const NICKNAMES: [(&str, &str); 7] = [
 /// Returns the sets of the five fields, in their order.
 pub(super) fn fields(text: &str) -> Result<[FieldSet; 5], CrontabError> {
     if text.len() > MAX_BYTES {
-        return Err(CrontabError::new(text, text, format_args!("{} bytes, the limit is {MAX_BYTES}", text.len())));
+        return Err(CrontabError::new(text, text, format_args!("{} bytes: the limit is {MAX_BYTES}", text.len())));
     }
     if text.trim_start_matches(BLANKS).starts_with('@') {
         return nickname(text);
@@ -46,16 +46,14 @@ fn nickname(text: &str) -> Result<[FieldSet; 5], CrontabError> {
     if let Some((_, stands_for)) = NICKNAMES.iter().find(|(known, _)| *known == name) {
         return fields(stands_for);
     }
-    let what = match NICKNAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
-        Some((known, _)) => format!("nicknames are written in small letters, write `{known}`"),
-        None if name.starts_with("@every") => {
-            "a crontab has no intervals: use `every(Duration::from_secs(300))` or `--every 5m`".into()
-        }
-        None if name == "@reboot" => "it names no time: run that task when your program starts".into(),
-        None => {
-            let name = Quoted::new(name);
-            format!("{name} is none of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly")
-        }
+    let what = if name.starts_with("@every") {
+        "a crontab has no intervals: use `every(Duration::from_secs(300))` or `--every 5m`".to_owned()
+    } else if name == "@reboot" {
+        "it names no time: run that task when your program starts".to_owned()
+    } else {
+        let known = NICKNAMES.map(|(known, _)| known);
+        let question = did_you_mean(name, known.into_iter());
+        format!("no such nickname: {}", question.unwrap_or_else(|| format!("there are {}", known.join(", "))))
     };
     Err(CrontabError::new(text, name, what))
 }
@@ -82,10 +80,10 @@ impl<'a> BadPart<'a> {
             } else {
                 match field {
                     Field::DayOfMonth => {
-                        "can't be read, an item is `*`, `*/2`, `3`, `3-9`, `3-9/2`, `L`, `L-2`, `15W` or `LW`"
+                        "can't be read: an item is `*`, `*/2`, `3`, `3-9`, `3-9/2`, `L`, `L-2`, `15W` or `LW`"
                     }
-                    Field::DayOfWeek => "can't be read, an item is `*`, `*/2`, `3`, `1-5`, `1-5/2`, `5#3` or `5L`",
-                    _ => "can't be read, an item is `*`, `*/2`, `3`, `3-9` or `3-9/2`",
+                    Field::DayOfWeek => "can't be read: an item is `*`, `*/2`, `3`, `1-5`, `1-5/2`, `5#3` or `5L`",
+                    _ => "can't be read: an item is `*`, `*/2`, `3`, `3-9` or `3-9/2`",
                 }
             },
         )
@@ -127,24 +125,24 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
         high if low <= high => high,
         _ if step.is_some() => return Err(BadPart::new(field, item, "runs backwards")),
         high if first <= high => {
-            return Err(BadPart::new(field, item, format_args!("runs backwards, write `{first}-{high}`")));
+            return Err(BadPart::new(field, item, format_args!("runs backwards: write `{first}-{high}`")));
         }
         high => {
             let instead = format_args!("{low}-{last},{}-{high}", field.ends().0);
-            return Err(BadPart::new(field, item, format_args!("runs backwards, write `{instead}`")));
+            return Err(BadPart::new(field, item, format_args!("runs backwards: write `{instead}`")));
         }
     };
     let step = match step.map(digits) {
         None => 1,
         Some(None) => return Err(BadPart::unreadable(field, item)),
-        Some(Some(0)) => return Err(BadPart::new(field, item, "has a step of 0")),
+        Some(Some(0)) => return Err(BadPart::new(field, item, "has a step of 0: write a step of 1 or more")),
         Some(Some(step)) if range != "*" && ends.is_none() => {
-            let instead = format_args!("{first}-{last}/{step}");
-            return Err(BadPart::new(field, item, format_args!("has a step but no range, write `{instead}`")));
+            let instead = if step > last - first { first.to_string() } else { format!("{first}-{last}/{step}") };
+            return Err(BadPart::new(field, item, format_args!("has a step but no range: write `{instead}`")));
         }
         Some(Some(step)) if step > high - low + 1 => {
             let what =
-                format_args!("has a step that is larger than its range, so that only {low} is left, write `{low}`");
+                format_args!("has a step that is larger than its range, so that only {low} is left: write `{low}`");
             return Err(BadPart::new(field, item, format_args!("{what}{}", real_time(field, step))));
         }
         Some(Some(step)) => step,
@@ -179,14 +177,14 @@ fn read_calendar_day(field: Field, item: &str) -> Result<Option<CalendarDay>, Ba
         Field::DayOfMonth if item.eq_ignore_ascii_case("LW") => Ok(Some(CalendarDay::LastWeekday)),
         Field::DayOfMonth if begins_with_l => match item[1..].strip_prefix('-').and_then(digits) {
             Some(days @ 1..=30) => Ok(Some(CalendarDay::BeforeLast(days))),
-            Some(_) => Err(BadPart::new(field, item, "is outside of L-1 to L-30, the last day is `L`")),
+            Some(_) => Err(BadPart::new(field, item, "is outside of L-1 to L-30: the last day is `L`")),
             None => Err(BadPart::unreadable(field, item)),
         },
         Field::DayOfMonth => match ends_with(b'W').map(digits) {
             None => Ok(None),
             Some(Some(day @ 1..=31)) => Ok(Some(CalendarDay::WeekdayNearest(day))),
             Some(Some(_)) => Err(BadPart::new(field, item, "is outside of 1W to 31W")),
-            Some(None) => Err(BadPart::new(field, item, "is no day with a `W`, write one day, as in `15W`, or `LW`")),
+            Some(None) => Err(BadPart::new(field, item, "is no day with a `W`: write one day, as in `15W`, or `LW`")),
         },
         Field::DayOfWeek => {
             if let Some((day, nth)) = item.split_once('#') {
@@ -215,7 +213,7 @@ fn read_calendar_day(field: Field, item: &str) -> Result<Option<CalendarDay>, Ba
 fn read_day_of_calendar<'a>(item: &'a str, day: &'a str) -> Result<u32, BadPart<'a>> {
     let field = Field::DayOfWeek;
     let day = read_number(field, item, day).map_err(|_| {
-        let what = format_args!("names no day of the week before `#` or `L`, write `5#3` or `fri#3`; {FROM_SUNDAY}");
+        let what = format_args!("names no day of the week before `#` or `L`: write `5#3` or `fri#3`; {FROM_SUNDAY}");
         BadPart::new(field, item, what)
     })?;
     Ok(day % 7)
@@ -240,6 +238,14 @@ fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, Ba
     number.ok_or_else(|| {
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             BadPart::unreadable(field, item)
+        } else if text.eq_ignore_ascii_case("h") {
+            BadPart::new(
+                field,
+                text,
+                "is not known here: write a number; `jitter(..)` moves each start by a time of its own",
+            )
+        } else if field == Field::DayOfMonth && text[..1].eq_ignore_ascii_case("w") {
+            BadPart::new(field, text, "has the `W` at its beginning: write it behind the day, as in `15W`")
         } else if or_a_name.is_empty() {
             BadPart::new(field, text, format_args!("is not a number from {first}-{last}"))
         } else {
@@ -268,23 +274,31 @@ fn wrong_count(text: &str) -> CrontabError {
     if let Some((word, zone)) = zone_in(text) {
         let zone: String = zone.chars().take(60).collect();
         let (quoted, zone) = (Quoted::new(word), OneLine(&zone));
-        let what = format_args!("{quoted} is no field, leave it out and say `.timezone(\"{zone}\")`");
+        let what = format_args!("{quoted} is no field: leave it out and say `timezone(\"{zone}\")`");
         return CrontabError::new(text, word, what);
+    }
+    if let Some(comment) = lists(text).nth(Field::ALL.len()).filter(|list| list.starts_with('#')) {
+        return CrontabError::new(text, comment, "`#` begins no comment here: leave it out");
     }
     if let Some(command) = command_in(text) {
         let end = command.as_ptr().addr() - text.as_ptr().addr();
         let (command, alone) = (Quoted::new(command), Quoted::new(text[..end].trim_matches(BLANKS)));
-        let what = format_args!("{command} is no field: write {alone}, and the command in `Event::exec(..)`");
+        let what =
+            format_args!("{command} is no field: write {alone}, and the command in `Event::exec(..)` or behind `--`");
         return CrontabError::new(text, text, what);
     }
     let count = lists(text).count();
     let plural = if count == 1 { "" } else { "s" };
     let advice = match count {
-        6 => {
-            ", seconds are not part of a crontab: use `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, whose \
-                  weeks begin with Sunday 1, or `every_ten_seconds()` and the like"
+        6 if cfg!(feature = "cron") => {
+            ": seconds are not part of a crontab: leave them out; or write `every_ten_seconds()` and the like, or `--every \
+             10s`; or `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, whose weeks begin with Sunday 1"
         }
-        0 => ": write five, such as `*/5 * * * *`",
+        6 => {
+            ": seconds are not part of a crontab: leave them out; or write `every_ten_seconds()` and the like, or `--every \
+             10s`"
+        }
+        0..=4 => ": write five, such as `*/5 * * * *`",
         _ => "",
     };
     let what =
@@ -315,7 +329,10 @@ pub(super) fn never_comes(text: &str, day_of_month_comes: bool) -> CrontabError 
     let day = list(Field::DayOfMonth);
     let other = if day_of_month_comes { Field::DayOfWeek } else { Field::Month };
     let ([quoted, with], on) = ([day, list(other)].map(Quoted::new), if day_of_month_comes { "on" } else { "in" });
-    CrontabError::in_field(text, day, format_args!("day of month {quoted} never comes {on} {} {with}", other.name()))
+    let name = other.name();
+    let hint = if day_of_month_comes { "" } else { ": the last day of a month is `L`" };
+    let what = format_args!("day of month {quoted} never comes {on} {name} {with}{hint}");
+    CrontabError::in_field(text, day, what)
 }
 
 const BLANKS: [char; 2] = [' ', '\t'];

@@ -70,7 +70,7 @@ pub(crate) fn time_of_day(method: &str, text: &str) -> Result<NaiveTime, String>
     let two_digits = text.split_once(':').is_some_and(|(_, minute)| minute.len() == 2);
     NaiveTime::parse_from_str(text, "%H:%M").ok().filter(|_| plain && two_digits).ok_or_else(|| {
         let text = Quoted::new(text);
-        format!("`{method}(..)`: {text} is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`")
+        format!("`{method}`: {text} is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`")
     })
 }
 
@@ -81,13 +81,13 @@ mod tests {
     #[test]
     fn a_time_of_day_is_read_strictly() {
         for (text, hour, minute) in [("2:30", 2, 30), ("02:30", 2, 30), ("00:00", 0, 0), ("23:59", 23, 59)] {
-            assert_eq!(time_of_day("daily_at", text), Ok(NaiveTime::from_hms_opt(hour, minute, 0).unwrap()));
+            assert_eq!(time_of_day("daily_at(..)", text), Ok(NaiveTime::from_hms_opt(hour, minute, 0).unwrap()));
         }
         for text in [
             "24:00", "2:60", "2", "", ":", "2:", ":30", "2:5", "002:30", "02:030", "+2:30", "02:+5", "2:30:00",
             " 2:30", "2:30 ", "2.30", "-1:00", "٢:30", "12:é",
         ] {
-            let error = time_of_day("daily_at", text).unwrap_err();
+            let error = time_of_day("daily_at(..)", text).unwrap_err();
             assert_eq!(
                 error,
                 format!(

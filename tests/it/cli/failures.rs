@@ -226,7 +226,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --every '@daily' --timezone Nowhere -- true",
         64,
-        "soloist: --timezone `Nowhere` is not a time zone, write a name such as ",
+        "soloist: --timezone `Nowhere` is not a time zone: write a name such as ",
     ),
     (
         "$S run --name j --every '* * * * *' --on-overlap dance -- true",
@@ -246,6 +246,29 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         "soloist: `5` has no unit: write 5m and the like for an interval, or five fields",
     ),
     ("$S run --name j --every '@every 5m' -- true", 64, "a crontab has no intervals"),
+    (
+        "$S run --name j --every 5M -- true",
+        64,
+        "soloist: --every `5M`: it is in months or years: write `m` for minutes, as in `5m`, or days, as in `150d`",
+    ),
+    (
+        "$S run --name j --timeout 5M -- true",
+        64,
+        "invalid value '5M' for '--timeout <TIME>': it is in months or years: ",
+    ),
+    ("$S run --name j --every -5m -- true", 64, "`-5m` is neither five fields of a crontab, "),
+    (
+        "$S run --name j --every 90m --timezone UTC -- true",
+        64,
+        "soloist: --timezone has no effect on an interval in --every",
+    ),
+    (
+        "$S run --name j --every 'TZ=UTC * * * * *' -- true",
+        64,
+        "`TZ=UTC` is no field: leave it out and say `--timezone \"UTC\"`",
+    ),
+    ("$S run --name j -c 'true | true'", 64, "Instead of -c of `flock`, write: -- sh -c 'LINE'."),
+    ("$S run -s --name j -- true", 64, "There are no shared leases: "),
     ("$S run --name j --log 0 -- true", 64, "use a number from 1 to 1000"),
     (
         "$S run --name j --term 1s -- true",
@@ -297,7 +320,11 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ("full $S run --name j -- true", 66, ".state: File too large"),
     // The command can't be started.
     ("$S run --name j -- /no/command", 69, "soloist: j: failed after "),
-    ("$S run --name j -- no-such-command", 69, "could not start `no-such-command`: No such file or directory"),
+    (
+        "PATH=/usr/bin:/bin $S run --name j -- no-such-command",
+        69,
+        "could not start `no-such-command`: No such file or directory (os error 2): it is in no folder of PATH=/usr/bin:/bin: write its whole path",
+    ),
     (
         "$S run --name j -- 'echo hi'",
         69,
@@ -337,6 +364,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$S man", 0, ".TH soloist 1"),
     ("$S man run", 0, ".TH soloist-run 1"),
     ("$C man list", 0, "schedule_cli-list"),
+    ("$C help man", 0, "try `man -l <(schedule_cli man)`"),
     ("$S create-table --print --store mysql://nobody@127.0.0.1:1/app", 0, "CREATE TABLE IF NOT EXISTS soloist_mutexes"),
     (
         "$S create-table --print --store 'postgres://nobody@127.0.0.1:1/app'",
@@ -357,14 +385,14 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("used; $S unlock j", 1, "j is free: nobody holds it"),
     ("used; $S unlock --kill j", 1, "j is free: nobody holds it"),
     ("used; $S unlock --force j", 1, "j is free: nobody holds it"),
-    ("used; $S resume", 1, "everything on this schedule was not paused"),
-    ("used; $S resume j", 1, "j was not paused"),
-    ("used; $S paused", 1, "nothing on this schedule is paused"),
+    ("used; $S resume", 1, "the schedule soloist was not paused"),
+    ("used; $S resume j", 1, "j of the schedule soloist was not paused"),
+    ("used; $S paused", 1, "nothing on the schedule soloist is paused"),
     ("used; $S pause --for 0", 2, "`--for 0` is no time for a pause"),
-    ("used; $S paused j", 1, "j is not paused"),
-    ("used; $S pause >log; $S paused", 0, "everything on this schedule is paused until "),
-    ("used; $S pause j >log; $S paused j", 0, "j is paused until "),
-    ("used; $S pause --for 90", 0, "everything on this schedule is paused until "),
+    ("used; $S paused j", 1, "j of the schedule soloist is not paused"),
+    ("used; $S pause >log; $S paused", 0, "the schedule soloist is paused until "),
+    ("used; $S pause j >log; $S paused j", 0, "j of the schedule soloist is paused until "),
+    ("used; $S pause --for 90", 0, "the schedule soloist is paused until "),
     ("taken; $C unlock j --wait 0; end $?", 1, "soloist: j is still held, and is free in "),
     ("SCHEDULE_STORE=consul: $C list", 1, "soloist: no store has the scheme consul"),
     ("$C run-one prices:import", 1, "the supplier is out"),
@@ -373,9 +401,12 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$S sideways", 2, "error: unrecognized subcommand 'sideways'"),
     ("$C sideways", 2, "error: unrecognized subcommand 'sideways'"),
     ("$C list --next 0", 2, "use a number from 1 to 65535"),
+    ("$S status 2>&1 | grep tip; $S status", 2, "error: unrecognized subcommand 'status'\n\nUsage: "),
     ("$S status", 2, "a program with a schedule of its own"),
+    ("used; $S pause --until 2026-12-01", 2, "A pause has a length: --for 4d."),
     ("$C create-table", 2, "Write: soloist create-table --store URL"),
-    ("$C next --for 10y", 2, "soloist: more than 100000 times are due within 3652 d 12 h: write a shorter `--for`"),
+    ("$C next --for 3652d", 2, "soloist: more than 100000 times are due within 3652 d 0 h: write a shorter `--for`"),
+    ("$C next --for 5M", 2, "invalid value '5M' for '--for <TIME>': it is in months or years: write `m` for minutes, "),
     (
         "$C unlock db:bakup",
         1,
@@ -390,6 +421,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
         "soloist: the range from 2025-03-02T00:00:00Z until ",
     ),
     ("$C backfill carts:remind --from yesterday", 2, "soloist: `yesterday` is no time: write `2026-03-01`, "),
+    ("$C backfill carts:remind --from 2099-03-02", 2, "soloist: `--from` `2099-03-02` is in the future, and it is "),
     (
         "$C backfill carts:remind --from 2025-03-02 --to 2099-03-02",
         2,
@@ -397,11 +429,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ),
     ("$C backfill carts:remind --from 2000-01-01", 2, "soloist: more than 1,000,000 occurrences are due from "),
     ("$C backfill carts:remind --from 2025-03-02 --most 10001", 2, "use a number from 1 to 10000"),
-    (
-        "$C backfill carts:remind --from 2025-03-02 --again ''",
-        2,
-        "soloist: the label of `again` can't be used: the name is empty",
-    ),
+    ("$C backfill carts:remind --from 2025-03-02 --again ''", 2, "soloist: the label of `again` is empty"),
     (
         "$C backfill cart:remind --from 2025-03-02",
         2,
@@ -420,7 +448,8 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$S create-table --print --store redis://127.0.0.1", 2, "a store at redis: has no table, and needs none"),
     ("SOLOIST_STORE=; unset SOLOIST_STORE; $S locks", 2, "--store <URL>"),
     ("used; $S pause --for soon", 2, "invalid value 'soon' for '--for <TIME>'"),
-    ("used; $S pause --for 20y", 2, "is longer than ten years"),
+    ("used; $S pause --for 7300d", 2, "is longer than ten years"),
+    ("used; $S pause --for 1year", 2, "it is in months or years: write `m` for minutes, "),
     ("used; $S pause --for 0s", 2, "`--for 0` is no time for a pause"),
     // There is no such event.
     (
@@ -531,7 +560,8 @@ fn what_a_first_attempt_lacks_is_told_with_the_remedy() {
     let place = Place::new();
     let flock =
         "Write: soloist run --name NAME --store URL -- COMMAND. docs/guide/from_flock.md has the options of `flock`.\n";
-    let store = "Say where leases are kept: --store file:/var/lib/locks, or set SOLOIST_STORE as in your crontab.\n";
+    let store = "Say where leases are kept: --store file:/var/lib/locks, redis://…, postgres://… or mysql://…, or set \
+                 SOLOIST_STORE as in your crontab.\n";
     let every = "Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'.\n";
     for (words, is_set, code, hint) in [
         ("run /var/lock/backup true", true, 64, flock),

@@ -61,9 +61,9 @@ fn two_tables_are_apart() {
 fn a_wrong_option_is_told_and_no_value_of_it() {
     for (options, why) in [
         ("prefix=secret&prefix=secret", "has the option prefix twice"),
-        ("timeout=2secret", "has a timeout that is not a number with ms, s or m, as in timeout=500ms"),
-        ("timeout=1h", "has a timeout that is not a number with ms, s or m, as in timeout=500ms"),
-        ("table=secret", "has another option behind the ? than prefix, timeout and wait"),
+        ("timeout=2secret", "has a timeout that is not a number with ms, s or m: write timeout=500ms"),
+        ("timeout=1h", "has a timeout that is not a number with ms, s or m: write timeout=500ms"),
+        ("table=secret", "has an unknown option behind the ?: it takes `prefix`, `timeout` and `wait`"),
     ] {
         let refused = answer(&mut place_at("redis://:secret@localhost", options).soloist("locks")).exits_with(2);
         assert!(!refused.errors.contains("secret"), "{refused:?}");

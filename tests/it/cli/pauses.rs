@@ -18,7 +18,7 @@ fn line_of(place: &Place, name: &str, options: &str) -> Command {
 fn a_pause_stops_the_lines_of_crontabs_until_it_is_resumed(place: &Place) {
     let said = succeeds(place.soloist("pause --for 2h --why").arg("the orders are migrated")).printed;
     assert!(
-        said.starts_with("everything on this schedule is paused until ") && said.ends_with(" UTC; `resume` ends it\n"),
+        said.starts_with("the schedule soloist is paused until ") && said.ends_with(" UTC; `resume` ends it\n"),
         "{said}"
     );
     for options in ["", "--on-one-server", "--on-overlap queue-one"] {
@@ -31,29 +31,29 @@ fn a_pause_stops_the_lines_of_crontabs_until_it_is_resumed(place: &Place) {
     answer(&mut place.run("-v", "echo j >>log")).exits_with(CONFLICT).says("skipped, paused by ");
     // A line with another schedule name runs.
     succeeds(&mut line_of(place, "b", "--schedule shop"));
-    assert_eq!(succeeds(&mut place.soloist("resume")).printed, "everything on this schedule is resumed\n");
+    assert_eq!(succeeds(&mut place.soloist("resume")).printed, "the schedule soloist is resumed\n");
     succeeds(&mut line_of(place, "a", "--on-one-server")).is_silent();
     assert_eq!(place.read("log"), "b\na\n", "a pause has consumed no time");
-    assert_eq!(
-        answer(&mut place.soloist("resume")).exits_with(1).printed,
-        "everything on this schedule was not paused\n"
-    );
+    assert_eq!(answer(&mut place.soloist("resume")).exits_with(1).printed, "the schedule soloist was not paused\n");
 }
 
 #[track_caller]
 fn a_pause_of_one_event_stops_no_other(place: &Place) {
     let said = succeeds(place.soloist("pause a --why").arg("it is broken")).printed;
-    assert!(said.starts_with("a is paused until ") && said.ends_with(" UTC; `resume` ends it\n"), "{said}");
+    assert!(
+        said.starts_with("a of the schedule soloist is paused until ") && said.ends_with(" UTC; `resume` ends it\n"),
+        "{said}"
+    );
     answer(&mut line_of(place, "a", "-v")).exits_with(CONFLICT).says("paused by ").says(": it is broken");
     succeeds(&mut line_of(place, "b", "")).is_silent();
-    assert_eq!(answer(&mut place.soloist("resume b")).exits_with(1).printed, "b was not paused\n");
     assert_eq!(
-        answer(&mut place.soloist("resume")).exits_with(1).printed,
-        "everything on this schedule was not paused\n"
+        answer(&mut place.soloist("resume b")).exits_with(1).printed,
+        "b of the schedule soloist was not paused\n"
     );
+    assert_eq!(answer(&mut place.soloist("resume")).exits_with(1).printed, "the schedule soloist was not paused\n");
     answer(&mut line_of(place, "a", "")).exits_with(CONFLICT);
-    succeeds(&mut place.soloist("paused")).says("a is paused until ");
-    assert_eq!(succeeds(&mut place.soloist("resume a")).printed, "a is resumed\n");
+    succeeds(&mut place.soloist("paused")).says("a of the schedule soloist is paused until ");
+    assert_eq!(succeeds(&mut place.soloist("resume a")).printed, "a of the schedule soloist is resumed\n");
     succeeds(&mut line_of(place, "a", "")).is_silent();
     assert_eq!(place.read("log"), "b\na\n");
 }
@@ -101,7 +101,7 @@ fn a_program_and_the_tool_pause_each_other() {
         succeeds(&mut place.schedule("status")).says("the schedule is paused until ").says(": moving\n");
         succeeds(&mut place.schedule("run -v")).says("  carts:remind  ").says("skipped, paused by ");
         answer(&mut line_of(&place, "a", "--schedule shop")).exits_with(CONFLICT);
-        succeeds(&mut command(resumes, "resume")).says("everything on this schedule is resumed");
+        succeeds(&mut command(resumes, "resume")).says("the schedule shop is resumed");
         assert!(Place::json(&mut place.schedule("status"))["paused"].is_null());
 
         succeeds(&mut command(pauses, "pause carts:remind --why slow"));
@@ -112,7 +112,7 @@ fn a_program_and_the_tool_pause_each_other() {
         );
         succeeds(&mut place.schedule("run -v")).says("skipped, paused by ");
         answer(&mut line_of(&place, "carts:remind", "-v --schedule shop")).exits_with(CONFLICT).says(": slow");
-        succeeds(&mut command(resumes, "resume carts:remind")).says("carts:remind is resumed");
+        succeeds(&mut command(resumes, "resume carts:remind")).says("carts:remind of the schedule shop is resumed");
     }
     assert_eq!(place.read("log"), "");
 }
@@ -122,39 +122,46 @@ fn who_is_paused_by_whom_until_when_and_why_is_told() {
     let place = Place::new().used();
     let tells = |words: &str| succeeds(&mut place.soloist(words)).printed;
     let denies = |words: &str| answer(&mut place.soloist(words)).exits_with(1).printed;
-    assert_eq!(denies("paused"), "nothing on this schedule is paused\n");
-    assert_eq!(denies("paused a"), "a is not paused\n");
+    assert_eq!(denies("paused"), "nothing on the schedule soloist is paused\n");
+    assert_eq!(denies("paused a"), "a of the schedule soloist is not paused\n");
 
     let pausing = start(place.soloist("pause a --for 2h --why").arg("it is broken"));
     let pid = pausing.id();
     let promised = pausing.ended().exits_with(0).printed;
-    let until = promised.strip_prefix("a is paused until ").and_then(|rest| rest.strip_suffix("; `resume` ends it\n"));
+    let until = promised
+        .strip_prefix("a of the schedule soloist is paused until ")
+        .and_then(|rest| rest.strip_suffix("; `resume` ends it\n"));
     let until = until.expect(&promised);
     let one = tells("paused a");
     // The store rounds the end of a pause up; the message does not.
-    assert!(one.starts_with("a is paused until ") && one.ends_with(&format!(", pid {pid}: it is broken\n")), "{one}");
+    assert!(
+        one.starts_with("a of the schedule soloist is paused until ")
+            && one.ends_with(&format!(", pid {pid}: it is broken\n")),
+        "{one}"
+    );
     assert!(until.ends_with(" UTC") && one.contains(" UTC by "), "{one}");
     assert_eq!(tells("paused"), one, "each event that is paused is listed");
-    assert_eq!(denies("paused b"), "b is not paused\n");
+    assert_eq!(denies("paused b"), "b of the schedule soloist is not paused\n");
 
     succeeds(&mut place.soloist("pause --for 36h"));
     let both = tells("paused");
-    assert!(both.starts_with("everything on this schedule is paused until 20") && both.ends_with(&one), "{both}");
+    assert!(both.starts_with("the schedule soloist is paused until 20") && both.ends_with(&one), "{both}");
     let all = tells("paused b");
     assert_eq!(format!("{all}{one}"), both);
     assert!(!all.trim_end().contains(": "), "nobody has said why: {all}");
     assert_eq!(tells("paused a"), format!("{all}{one}"), "it is paused twice");
     assert_eq!(tells("paused b"), all);
-    assert_eq!(denies("paused --schedule shop"), "nothing on this schedule is paused\n");
-    assert_eq!(tells("resume"), "everything on this schedule is resumed\n");
+    assert_eq!(denies("paused --schedule shop"), "nothing on the schedule shop is paused\n");
+    assert_eq!(tells("resume"), "the schedule soloist is resumed\n");
     assert_eq!(tells("paused a"), one);
     // A program with a schedule has these commands, too.
-    assert_eq!(answer(&mut place.schedule("paused")).exits_with(1).printed, "nothing on this schedule is paused\n");
+    assert_eq!(answer(&mut place.schedule("paused")).exits_with(1).printed, "nothing on the schedule shop is paused\n");
     succeeds(&mut place.schedule("pause carts:remind"));
-    succeeds(&mut place.schedule("paused")).says("carts:remind is paused until ");
-    succeeds(&mut place.soloist("paused --schedule shop")).says("carts:remind is paused until ");
-    succeeds(&mut place.schedule("paused carts:remind")).says("carts:remind is paused until ");
-    succeeds(&mut place.soloist("paused carts:remind --schedule shop")).says("carts:remind is paused until ");
+    succeeds(&mut place.schedule("paused")).says("carts:remind of the schedule shop is paused until ");
+    succeeds(&mut place.soloist("paused --schedule shop")).says("carts:remind of the schedule shop is paused until ");
+    succeeds(&mut place.schedule("paused carts:remind")).says("carts:remind of the schedule shop is paused until ");
+    succeeds(&mut place.soloist("paused carts:remind --schedule shop"))
+        .says("carts:remind of the schedule shop is paused until ");
 }
 
 /// Refuses `pause 2h`: the pause of an event with that name would be noticed late.
@@ -190,7 +197,7 @@ fn a_pause_is_over_at_its_end() {
     // A second pause changes the end of the first, and not its reason.
     succeeds(place.soloist("pause --why").arg("the first"));
     let said = succeeds(place.soloist("pause --for 3h --why").arg("the second"));
-    assert!(said.printed.starts_with("everything on this schedule is paused until "), "{said:?}");
+    assert!(said.printed.starts_with("the schedule soloist is paused until "), "{said:?}");
     answer(&mut place.run("-v", "true")).exits_with(CONFLICT).says(": the first");
 }
 

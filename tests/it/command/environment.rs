@@ -69,6 +69,7 @@ fn a_command_without_a_lease_is_given_none_of_another() {
     let of_another = [
         ("SOLOIST_EVENT", "other"),
         ("SOLOIST_OCCURRENCE", "never"),
+        ("SOLOIST_BACKFILL", "1"),
         ("SOLOIST_ATTEMPT", "9"),
         ("SOLOIST_OWNER", "other"),
         ("SOLOIST_TOKEN", "1"),
@@ -124,7 +125,9 @@ fn a_program_that_is_not_there_is_told_from_its_directory() {
     let place = Place::new();
     let event = Event::command("e", "no-such-program", [""; 0]).every_minute().current_dir(place.0.path());
     let missing = "No such file or directory (os error 2)";
-    assert_eq!(said(event), format!("failed after 0 µs: could not start `no-such-program`: {missing}"));
+    let path = std::env::var("PATH").unwrap();
+    let why = format!("{missing}: it is in no folder of PATH={path}: write its whole path");
+    assert_eq!(said(event), format!("failed after 0 µs: could not start `no-such-program`: {why}"));
 }
 
 #[test]

@@ -62,8 +62,10 @@ fn a_program_that_is_not_there_is_named() {
     fs::write(place.path("text"), "no program").unwrap();
     let text = place.path("text").display().to_string();
     let missing = "No such file or directory (os error 2)";
+    let in_no_folder =
+        format!("{missing}: it is in no folder of PATH={}: write its whole path", std::env::var("PATH").unwrap());
     for (program, error) in [
-        ("no-such-program", missing),
+        ("no-such-program", &*in_no_folder),
         ("/no/such/program", missing),
         (&text, "Permission denied (os error 13)"),
         (

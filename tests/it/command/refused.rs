@@ -75,9 +75,15 @@ fn output_of_which_nothing_is_kept() {
 
 #[test]
 fn a_variable_that_tells_the_command_of_its_run() {
-    for name in
-        ["SOLOIST_EVENT", "SOLOIST_OCCURRENCE", "SOLOIST_ATTEMPT", "SOLOIST_OWNER", "SOLOIST_TOKEN", "SOLOIST_SLOT"]
-    {
+    for name in [
+        "SOLOIST_EVENT",
+        "SOLOIST_OCCURRENCE",
+        "SOLOIST_BACKFILL",
+        "SOLOIST_ATTEMPT",
+        "SOLOIST_OWNER",
+        "SOLOIST_TOKEN",
+        "SOLOIST_SLOT",
+    ] {
         assert_eq!(
             refused(line("c").env(name, "mine")).1,
             format!("`env(\"{name}\", ..)`: the scheduler sets this variable for each run: use another name")

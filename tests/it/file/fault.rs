@@ -128,6 +128,12 @@ fn a_file_of_another_format_is_an_error_that_names_both_formats_and_is_left_as_i
         let error = assert_no_answer(Unusable, &store.mutex, &store.request(&reports()), &state);
         assert_no_answer(Unusable, &store.mutex, &store.request(&claim), &state);
         assert_says_formats(&error.get_ref().unwrap().to_string(), first_line, "soloist-state v1");
+        let warnings = store.mutex.check().unwrap();
+        let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+        assert!(
+            warning.to_string().starts_with(&format!("the file {} can't be used: it begins with", state.display())),
+            "{warning}"
+        );
         assert_eq!(fs::read_to_string(&state).unwrap(), foreign);
     }
 }
@@ -137,7 +143,7 @@ fn assert_says_formats(said: &str, found: &str, known: &str) {
     assert!(said.contains(&format!("it begins with `{found}")), "{said}");
     let what_to_do = format!(
         " and not with `{known}`, the format that this version of soloist knows, and is left as it is: update this program, \
-         or give it a directory of its own"
+         or give it a directory of its own; if the file is damaged, remove it while nothing runs"
     );
     assert!(said.contains(&what_to_do), "{said}");
 }

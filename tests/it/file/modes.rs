@@ -133,7 +133,41 @@ fn two_services_share(ground: &Ground, dir: &Path) {
     holder.finish();
     assert_eq!(bob.does(&Order::Use(dir)), "granted");
     let said = ground.user(CAROL).does(&Order::Use(dir));
-    assert_eq!(said, format!("could not open the directory {}: Permission denied (os error 13)", dir.display()));
+    let why = format!(": use a directory of this user; or let this user be in group {TEAM}, which shares it");
+    assert!(said.starts_with("could not open the directory ") && said.ends_with(&why), "{said}");
+}
+
+#[test]
+fn what_is_closed_to_this_user_is_told_with_its_owner_its_mode_and_the_way_out() {
+    let test = "file::modes::what_is_closed_to_this_user_is_told_with_its_owner_its_mode_and_the_way_out";
+    let Some(ground) = Ground::as_root(test) else { return };
+    for (name, mode) in [("closed", 0o700), ("to-look-at", 0o755)] {
+        let dir = ground.dir(name, 0, 0, mode);
+        let said = ground.user(ALICE).does(&Order::Use(&dir));
+        let why = format!(
+            ": this process is user {ALICE}, and the directory is user 0's and has mode {mode:o}: use a directory of this user; or \
+             let user 0 give it away (`chown {ALICE} {0}`), or share it with its group (`chmod g+rwxs {0}`)",
+            dir.display()
+        );
+        assert!(said.ends_with(&why), "{said}");
+    }
+    let dir = ground.dir("of-a-group", 0, TEAM, 0o770);
+    assert_eq!(ground.root().does(&Order::Use(&dir)), "granted");
+    let said = ground.in_team(ALICE).does(&Order::Use(&dir));
+    let file = format!(": it is user 0's and has mode 600, so that user {ALICE} can't open it: ");
+    let of_group = format!("run `chgrp {TEAM}` and `chmod 660` on it");
+    let why = format!(
+        "{file}use a directory of this user; or, if the group of the directory shares the store, let user 0 run `chmod g+rwxs {}`, \
+         and user 0 {of_group}",
+        dir.display()
+    );
+    assert!(said.ends_with(&why), "{said}");
+    set_mode(&dir, 0o2770);
+    let said = ground.in_team(ALICE).does(&Order::Use(&dir));
+    assert!(said.ends_with(&format!("{file}let user 0 {of_group}")), "{said}");
+    // As it says.
+    ground.root().succeeds(&format!("chgrp {TEAM} \"$1\"/* && chmod 660 \"$1\"/*"), &dir);
+    assert_eq!(ground.in_team(ALICE).does(&Order::Use(&dir)), "granted");
 }
 
 #[test]

@@ -180,7 +180,7 @@ fn what_closes_a_connection_before_it_answers_may_be_a_proxy() {
     thread::spawn(move || listener.incoming().for_each(drop));
     let error = refused(&format!("redis://127.0.0.1:{port}"));
     let why = ": the server closed the connection before it answered: it has no room for another client (maxclients), or \
-               is a proxy without a server behind it";
+               is a proxy without a server behind it, or another kind of server: check the port";
     assert!(error.is_unavailable() && error.to_string().ends_with(why), "{error}");
 }
 

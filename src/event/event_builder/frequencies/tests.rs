@@ -147,43 +147,103 @@ fn words_of_which_one_would_be_lost_are_refused() {
     type Word = fn(Event) -> Event;
     let in_one = "leave one of them out, or";
     let cases: [(Word, Word, &str); 21] = [
-        (Event::mondays, Event::tuesdays, "day of week is set twice, as `1` and as `2`"),
-        (Event::weekdays, Event::saturdays, "day of week is set twice, as `1-5` and as `6`"),
+        (Event::mondays, Event::tuesdays, "day of week is set twice, as `1` by `mondays()` and as `2` by `tuesdays()`"),
+        (
+            Event::weekdays,
+            Event::saturdays,
+            "day of week is set twice, as `1-5` by `weekdays()` and as `6` by `saturdays()`",
+        ),
         (
             Event::weekends,
             |event| event.weekly_on(Weekday::Fri, "02:30"),
-            "day of week is set twice, as `0,6` and as `5`",
+            "day of week is set twice, as `0,6` by `weekends()` and as `5` by `weekly_on(..)`",
         ),
         (
             |event| event.monthly_on(1, "02:30"),
             |event| event.monthly_on(15, "02:30"),
-            "day of month is set twice, as `1` and as `15`",
+            "day of month is set twice, as `1` by `monthly_on(..)` and as `15` by `monthly_on(..)`",
         ),
         (
             |event| event.days_of_month([1, 15]),
             |event| event.last_day_of_month("02:30"),
-            "day of month is set twice, as `1,15` and as `L`",
+            "day of month is set twice, as `1,15` by `days_of_month(..)` and as `L` by `last_day_of_month(..)`",
         ),
-        (Event::quarterly, Event::yearly, "month is set twice, as `1-10/3` and as `1`"),
-        (|event| event.daily_at("02:00"), |event| event.daily_at("14:00"), "hour is set twice, as `2` and as `14`"),
-        (|event| event.daily_at("02:00"), |event| event.daily_at("02:30"), "minute is set twice, as `0` and as `30`"),
-        (|event| event.daily_at("02:00"), Event::hourly, "hour is set twice, as `2` and as `*`"),
-        (|event| event.daily_at("13:00"), |event| event.hourly_at(5), "hour is set twice, as `13` and as `*`"),
-        (Event::daily, |event| event.daily_at("13:00"), "hour is set twice, as `0` and as `13`"),
-        (Event::daily, Event::every_five_minutes, "minute is set twice, as `0` and as `*/5`"),
+        (Event::quarterly, Event::yearly, "month is set twice, as `1-10/3` by `quarterly()` and as `1` by `yearly()`"),
+        (
+            |event| event.daily_at("02:00"),
+            |event| event.daily_at("14:00"),
+            "hour is set twice, as `2` by `daily_at(..)` and as `14` by `daily_at(..)`",
+        ),
+        (
+            |event| event.daily_at("02:00"),
+            |event| event.daily_at("02:30"),
+            "minute is set twice, as `0` by `daily_at(..)` and as `30` by `daily_at(..)`",
+        ),
+        (
+            |event| event.daily_at("02:00"),
+            Event::hourly,
+            "hour is set twice, as `2` by `daily_at(..)` and as `*` by `hourly()`",
+        ),
+        (
+            |event| event.daily_at("13:00"),
+            |event| event.hourly_at(5),
+            "hour is set twice, as `13` by `daily_at(..)` and as `*` by `hourly_at(..)`",
+        ),
+        (
+            Event::daily,
+            |event| event.daily_at("13:00"),
+            "hour is set twice, as `0` by `daily()` and as `13` by `daily_at(..)`",
+        ),
+        (
+            Event::daily,
+            Event::every_five_minutes,
+            "minute is set twice, as `0` by `daily()` and as `*/5` by `every_five_minutes()`",
+        ),
         (
             |event| event.last_day_of_month("18:00"),
             |event| event.daily_at("02:30"),
-            "hour is set twice, as `18` and as `2`",
+            "hour is set twice, as `18` by `last_day_of_month(..)` and as `2` by `daily_at(..)`",
         ),
-        (|event| event.monthly_on(15, "12:00"), Event::daily, "hour is set twice, as `12` and as `0`"),
-        (|event| event.twice_daily(1, 13), Event::hourly, "hour is set twice, as `1,13` and as `*`"),
-        (Event::every_two_hours, Event::hourly, "hour is set twice, as `*/2` and as `*`"),
-        (Event::every_two_hours, Event::every_three_hours, "hour is set twice, as `*/2` and as `*/3`"),
-        (|event| event.every_hours_at(8, 15), Event::every_five_minutes, "minute is set twice, as `15` and as `*/5`"),
-        (Event::hourly, Event::every_minute, "minute is set twice, as `0` and as `*`"),
-        (Event::every_minute, Event::every_five_minutes, "minute is set twice, as `*` and as `*/5`"),
-        (|event| event.daily_at("02:30"), Event::every_minute, "minute is set twice, as `30` and as `*`"),
+        (
+            |event| event.monthly_on(15, "12:00"),
+            Event::daily,
+            "hour is set twice, as `12` by `monthly_on(..)` and as `0` by `daily()`",
+        ),
+        (
+            |event| event.twice_daily(1, 13),
+            Event::hourly,
+            "hour is set twice, as `1,13` by `twice_daily(..)` and as `*` by `hourly()`",
+        ),
+        (
+            Event::every_two_hours,
+            Event::hourly,
+            "hour is set twice, as `*/2` by `every_two_hours()` and as `*` by `hourly()`",
+        ),
+        (
+            Event::every_two_hours,
+            Event::every_three_hours,
+            "hour is set twice, as `*/2` by `every_two_hours()` and as `*/3` by `every_three_hours()`",
+        ),
+        (
+            |event| event.every_hours_at(8, 15),
+            Event::every_five_minutes,
+            "minute is set twice, as `15` by `every_hours_at(..)` and as `*/5` by `every_five_minutes()`",
+        ),
+        (
+            Event::hourly,
+            Event::every_minute,
+            "minute is set twice, as `0` by `hourly()` and as `*` by `every_minute()`",
+        ),
+        (
+            Event::every_minute,
+            Event::every_five_minutes,
+            "minute is set twice, as `*` by `every_minute()` and as `*/5` by `every_five_minutes()`",
+        ),
+        (
+            |event| event.daily_at("02:30"),
+            Event::every_minute,
+            "minute is set twice, as `30` by `daily_at(..)` and as `*` by `every_minute()`",
+        ),
     ];
     for (first, second, what) in cases {
         let said = refusal(second(first(event()))).expect(what);
@@ -193,7 +253,7 @@ fn words_of_which_one_would_be_lost_are_refused() {
     let both = |first, second| refusal(event().daily().days(first).days(second)).expect("they differ");
     assert_eq!(
         both([Weekday::Mon], [Weekday::Tue]),
-        "event `x`: its day of week is set twice, as `1` and as `2`: leave one of them out, or name all days in one \
+        "event `x`: its day of week is set twice, as `1` by `days(..)` and as `2` by `days(..)`: leave one of them out, or name all days in one \
          `days([..])`"
     );
     assert_eq!(
@@ -223,21 +283,22 @@ fn days_without_a_time_are_refused() {
 
 #[test]
 fn an_expression_says_all_of_it() {
-    let beside = "event `x`: both the crontab `0 9 * * 1` and other methods, such as `daily()`, say when it is due: say all of it in one of the two \
-         ways";
     let cron = |event: Event| event.cron("0 9 * * mon");
-    for event in [
-        cron(event().weekdays()),
-        cron(event()).weekdays(),
-        cron(event().daily_at("09:00")),
-        cron(event()).hourly(),
-        cron(event().every_ten_seconds()),
-        cron(event()).every(seconds(90)),
-        cron(event()).every_days(2, date("2026-01-05")),
-        cron(event()).at(instant("2026-01-05T00:00:00Z")),
-        cron(event()).monthly(),
+    for (event, method) in [
+        (cron(event().weekdays()), "weekdays()"),
+        (cron(event()).weekdays(), "weekdays()"),
+        (cron(event().daily_at("09:00")), "daily_at(..)"),
+        (cron(event()).hourly(), "hourly()"),
+        (cron(event().every_ten_seconds()), "every(..)"),
+        (cron(event()).every(seconds(90)), "every(..)"),
+        (cron(event()).every_days(2, date("2026-01-05")), "every_days(..)"),
+        (cron(event()).at(instant("2026-01-05T00:00:00Z")), "at(..)"),
+        (cron(event()).monthly(), "monthly()"),
     ] {
-        assert_eq!(refusal(event).as_deref(), Some(beside));
+        let beside = format!(
+            "event `x`: both the crontab `0 9 * * 1` and `{method}` say when it is due: say all of it in one of the two ways"
+        );
+        assert_eq!(refusal(event), Some(beside));
     }
     let two = "event `x`: two crontabs say when it is due, `0 9 * * 1` and `0 10 * * 1`: leave one of them out";
     assert_eq!(refusal(cron(event()).cron("0 10 * * 1")).as_deref(), Some(two));
@@ -298,20 +359,20 @@ fn what_no_crontab_can_say_is_refused_by_name() {
         (event().yearly_on(Month::May, 0, "02:30"), "`yearly_on(..)`: day of month 0 is outside of 1-31"),
         (
             event().yearly_on(Month::February, 30, "02:30"),
-            "day 30 of the month never comes in month 2; the end of a month is `last_day_of_month(..)`",
+            "`yearly_on(..)`: day 30 of the month never comes in month 2: the end of a month is `last_day_of_month(..)`",
         ),
         (
             event().mondays().yearly_on(Month::June, 31, "02:30"),
-            "day 31 of the month never comes in month 6; the end of a month is `last_day_of_month(..)`",
+            "`yearly_on(..)`: day 31 of the month never comes in month 6: the end of a month is `last_day_of_month(..)`",
         ),
         (
             event().every_hours(0),
-            "`every_hours(..)`: 0 hours do not divide a day, write one of 1, 2, 3, 4, 6, 8, 12, 24; for every 0 hours of real time, say \
+            "`every_hours(..)`: 0 hours do not divide a day: write one of 1, 2, 3, 4, 6, 8, 12, 24; for every 0 hours of real time, say \
              `every(Duration::from_secs(3600))`",
         ),
         (
             event().every_hours(5),
-            "`every_hours(..)`: 5 hours do not divide a day, write one of 1, 2, 3, 4, 6, 8, 12, 24; for every 5 hours of real time, say \
+            "`every_hours(..)`: 5 hours do not divide a day: write one of 1, 2, 3, 4, 6, 8, 12, 24; for every 5 hours of real time, say \
              `every(Duration::from_secs(18000))`",
         ),
     ] {
@@ -359,41 +420,41 @@ fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
         ),
         (
             event().daily_at("02:30").every(seconds(90)),
-            "`every(90s)` does not go with the minute `30`, which another method sets: leave one of the two out",
+            "`every(90s)` does not go with `daily_at(..)`, which sets the minute `30`: leave one of the two out",
         ),
         (
             event().every(seconds(3600)).every_minute(),
-            "`every(1h)` does not go with the minute `*`, which another method sets: leave one of the two out",
+            "`every(1h)` does not go with `every_minute()`, which sets the minute `*`: leave one of the two out",
         ),
         (
             event().mondays().every(seconds(86_400)),
-            "`every(1d)` does not go with the day of week `1`, which another method sets: leave one of the two out",
+            "`every(1d)` does not go with `mondays()`, which sets the day of week `1`: leave one of the two out",
         ),
         (
             event().every_days(2, date("2026-01-05")).every(seconds(86_400)),
-            "`every(1d)` does not go with every 2 days from 2026-01-05, which another method sets: leave one of the two out",
+            "`every(1d)` does not go with `every_days(..)`: leave one of the two out",
         ),
         (
             event().every(seconds(600)).every_days(3, date("2026-01-05")),
-            "`every(10m)` does not go with every 3 days from 2026-01-05, which another method sets: leave one of the two out",
+            "`every(10m)` does not go with `every_days(..)`: leave one of the two out",
         ),
         (
             event().every_weeks(2, date("2026-01-05")).days_of_month([1, 15]),
-            "`every_weeks(..)` counts weeks, every 2 weeks from 2026-01-05, and another method sets the day of month `1,15`: name \
+            "`every_weeks(..)` counts weeks, every 2 weeks from 2026-01-05, and `days_of_month(..)` sets the day of month `1,15`: name \
              days of the week, or leave one of the two out",
         ),
         (
             event().at(instant("2026-01-05T00:00:00Z")).until(instant("2026-01-06T00:00:00Z")),
-            "`at(2026-01-05T00:00:00Z)` does not go with `until(2026-01-06T00:00:00Z)`, which another method sets: leave one of \
+            "`at(2026-01-05T00:00:00Z)` does not go with `until(2026-01-06T00:00:00Z)`: leave one of \
              the two out",
         ),
         (
             event().at(instant("2026-01-05T00:00:00Z")).every(seconds(30)),
-            "`at(2026-01-05T00:00:00Z)` does not go with an interval, which another method sets: leave one of the two out",
+            "`at(2026-01-05T00:00:00Z)` does not go with `every(..)`: leave one of the two out",
         ),
         (
             event().at(instant("2026-01-05T00:00:00Z")).every_minute(),
-            "`at(2026-01-05T00:00:00Z)` does not go with the minute `*`, which another method sets: leave one of the two out",
+            "`at(2026-01-05T00:00:00Z)` does not go with `every_minute()`, which sets the minute `*`: leave one of the two out",
         ),
         (
             event().at(instant("2026-01-05T00:00:30Z")),

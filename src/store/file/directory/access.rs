@@ -94,14 +94,24 @@ impl Access {
         Ok(())
     }
 
-    /// Returns why the system does not let us open a file.
-    pub(super) fn why_it_is_closed(&self, file: &Metadata) -> io::Error {
-        let owner = file.uid();
-        self.accept(file, our_user()).err().unwrap_or_else(|| {
-            refused(format!(
-                "it is user {owner}'s, who lets nobody else open it: let user {owner} run `chown {}` on it",
-                self.owner
-            ))
+    /// Returns why the system does not let us open a file in this directory.
+    pub(super) fn why_it_is_closed(&self, directory: &Path, file: &Metadata) -> io::Error {
+        let (owner, mode, us) = (file.uid(), file.mode() & 0o7777, our_user());
+        self.accept(file, us).err().unwrap_or_else(|| {
+            let for_the_group = format!("run `chgrp {}` and `chmod {SHARED:o}` on it", self.group);
+            let way_out = if self.shared {
+                format!("let user {owner} {for_the_group}")
+            } else if self.owner == us {
+                format!("let user {owner} run `chown {us}` on it")
+            } else {
+                format!(
+                    "use a directory of this user; or, if the group of the directory shares the store, let user {} run `chmod \
+                     g+rwxs {}`, and user {owner} {for_the_group}",
+                    self.owner,
+                    directory.display()
+                )
+            };
+            refused(format!("it is user {owner}'s and has mode {mode:o}, so that user {us} can't open it: {way_out}"))
         })
     }
 
@@ -156,6 +166,22 @@ pub(super) fn accept_link(link: &Metadata, directory: &Metadata) -> io::Result<(
          path of that directory",
         link.uid()
     )))
+}
+
+/// Returns why the system does not let us open this directory, or make a file in it.
+pub(super) fn why_closed(path: &Path, directory: &Metadata) -> io::Error {
+    let (owner, mode, us, path) = (directory.uid(), directory.mode() & 0o7777, our_user(), path.display());
+    let way_out = if mode & SHARED_DIRECTORY == SHARED_DIRECTORY {
+        format!("let this user be in group {}, which shares it", directory.gid())
+    } else {
+        format!(
+            "let user {owner} give it away (`chown {us} {path}`), or share it with its group (`chmod g+rwxs {path}`)"
+        )
+    };
+    refused(format!(
+        "this process is user {us}, and the directory is user {owner}'s and has mode {mode:o}: use a directory of this user; or \
+         {way_out}"
+    ))
 }
 
 pub(super) fn refused(why: impl Into<String>) -> io::Error {
