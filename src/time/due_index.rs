@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 use std::slice;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::{DateTime, Utc};
 
@@ -43,6 +44,35 @@ struct SingleEvent {
     has_seconds: bool,
     /// For how many seconds before a first tick an event with seconds starts in it.
     looks_back: i64,
+    quiet: Quiet,
+}
+
+/// The seconds without a start that the last search found, so that most ticks need no search. The first and the last of them are
+/// in one number, because ticks on several threads read it.
+#[derive(Debug, Default)]
+struct Quiet(AtomicU64);
+
+impl Quiet {
+    /// The longest time that is searched ahead.
+    const LONGEST: i64 = 24 * 60 * 60;
+
+    fn covers(&self, first: i64, last: i64) -> bool {
+        let known = self.0.load(Ordering::Relaxed);
+        (known >> 32).cast_signed() <= first && last <= (known & u64::from(u32::MAX)).cast_signed()
+    }
+
+    fn set(&self, first: i64, last: i64) {
+        if let (Ok(first), Ok(last)) = (u32::try_from(first), u32::try_from(last)) {
+            self.0.store(u64::from(first) << 32 | u64::from(last), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Clone for Quiet {
+    /// Returns a value that knows nothing yet.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 impl DueIndex {
@@ -158,7 +188,7 @@ impl SingleEvent {
         let has_seconds = if has_jitter { period < 60 } else { timetable.needs_seconds() };
         // Of an interval only the latest instant counts, also if it is no occurrence.
         let looks_back = if timetable.interval.is_some() && !has_jitter { period.min(60) - 1 } else { 59 };
-        Self { event, timetable, has_seconds, looks_back }
+        Self { event, timetable, has_seconds, looks_back, quiet: Quiet::default() }
     }
 
     /// Returns the seconds of the starts that belong to the tick at `now`, where the tick before it was at `since`.
@@ -182,6 +212,11 @@ impl SingleEvent {
     /// Calls `found` with the tick of each start; of an event with a jitter all of them, unless it is due more often than every minute,
     /// and else the latest.
     fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(Tick)) {
+        // `seconds` has no second before this one.
+        let earliest = if since == DateTime::<Utc>::MIN_UTC { now.timestamp() - 118 } else { since.timestamp() + 1 };
+        if self.is_quiet(earliest, now.timestamp()) {
+            return;
+        }
         let starts = self.timetable.starting_in(self.seconds(now, since));
         let found = |occurrence| found(self.timetable.tick(now, occurrence));
         if self.has_seconds || self.timetable.jitter == Jitter::NONE {
@@ -191,9 +226,28 @@ impl SingleEvent {
         }
     }
 
+    /// Returns whether there is no start from the second `first` to the second `last`. Searches a day ahead if that is not known.
+    fn is_quiet(&self, first: i64, last: i64) -> bool {
+        if self.quiet.covers(first, last) {
+            return true;
+        }
+        // The rules of the machine's own zone may change at any time.
+        if self.timetable.zone == Zone::local() {
+            return false;
+        }
+        let until = last + Quiet::LONGEST;
+        let next = self.timetable.starting_in(first..=until).next();
+        let next = next.map_or(until + 1, |occurrence| self.timetable.start_of(occurrence).timestamp());
+        self.quiet.set(first, next - 1);
+        last < next
+    }
+
     /// Returns the first start after `now`, if it comes before the next minute; else the start of that.
     fn next_look(&self, now: DateTime<Utc>) -> DateTime<Utc> {
         let next_minute = Tick::at(now, &Zone::UTC).next_minute();
+        if self.is_quiet(now.timestamp() + 1, next_minute.timestamp()) {
+            return next_minute;
+        }
         let next = self.timetable.starting_in(now.timestamp() + 1..=next_minute.timestamp()).next();
         next.map_or(next_minute, |occurrence| self.timetable.start_of(occurrence))
     }
