@@ -25,7 +25,7 @@ use exit_release::ExitRelease;
 /// The leases of one store that this process holds.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// Some were released, and are soon removed.
+    /// Some were released, and are soon replaced.
     leases: Vec<PlannedLease>,
     /// At this many leases, those that were released are removed.
     purge_above: usize,
@@ -138,12 +138,20 @@ impl Plan {
         let held = Arc::clone(held);
         let planned =
             PlannedLease { held, store, renewal, look, is_looked_for: false, waits: false, is_shortened: false };
+        match self.leases.last_mut() {
+            // One run after another needs one place.
+            Some(last) if last.held.was_released() => *last = planned,
+            _ => self.add(planned),
+        }
+        Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due })
+    }
+
+    fn add(&mut self, planned: PlannedLease) {
         if self.leases.len() >= self.purge_above {
             self.leases.retain(|planned| !planned.held.was_released());
             self.purge_above = (self.leases.len() * 2).max(PURGE_NEVER_BELOW);
         }
         self.leases.push(planned);
-        Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due })
     }
 
     /// Returns a handle of the store that a holder of a lease still has.

@@ -48,7 +48,7 @@ pub(crate) fn check_missed(candidates: Vec<PlannedRun<'_>>) -> Vec<PlannedRun<'_
 }
 
 /// Asks the store whether these occurrences of one event were missed, in one request, and in a second one if any of them may have been.
-/// One that waits in a queue need not be made up for yet; any other that was not missed is settled.
+/// An occurrence that waits in a queue need not be made up for yet; any other that was not missed is settled.
 fn find_missed(candidates: &[PlannedRun<'_>]) -> Result<Vec<bool>, MutexError> {
     let Some((first, catch_up)) = candidates.first().and_then(|first| Some((first, first.event.catch_up.as_ref()?)))
     else {
