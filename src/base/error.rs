@@ -107,7 +107,7 @@ impl MutexError {
         Self(Arc::new(ErrorParts { kind, concerns, attempted: attempted.into(), cause: Some(cause.into().into()) }))
     }
 
-    /// Makes the error of a store whose code panicked. Other names may not be affected.
+    /// Makes the error of a store whose code panicked. Requests for other names may still work.
     pub(crate) fn panicked(attempted: impl Into<Arc<str>>, message: &str) -> Self {
         Self::unusable(attempted, format!("the store panicked: {message}"))
     }
@@ -129,8 +129,8 @@ impl MutexError {
         self.0.kind
     }
 
-    /// Returns whether the error concerns the store as a whole, of any kind. A request for another name would fail, too, so a tick
-    /// sends this store no request for a while.
+    /// Returns whether the error, of any kind, concerns the store as a whole. A request for another name would fail,
+    /// too, so ticks send this store no requests for a while.
     pub fn is_outage(&self) -> bool {
         self.0.concerns == Concerns::TheStore
     }

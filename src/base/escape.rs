@@ -1,4 +1,5 @@
-//! Untrusted text and errors, escaped so that they can't steer a terminal, hide text, or break the line of a log; and `%XX`.
+//! Untrusted text and errors, escaped so that they can't steer a terminal, hide text, or break the line of a log. Also
+//! the encoding with `%XX`.
 
 use std::error::Error;
 use std::fmt::{self, Write};
@@ -65,7 +66,7 @@ pub(crate) fn percent_encoded(text: &str, is_encoded: impl Fn(char) -> bool) -> 
     encoded
 }
 
-/// Decodes the `%XX` of a text. `None`: two hexadecimal digits do not follow each `%`.
+/// Decodes the `%XX` of a text. `None`: a `%` is not followed by two hexadecimal digits.
 pub(crate) fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     let is_byte = |after: &str| after.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     text.split('%').skip(1).all(is_byte).then(|| percent_decode_str(text).collect())
@@ -99,7 +100,7 @@ pub(crate) struct Quoted(Box<str>);
 impl Quoted {
     const MAX_CHARS: usize = 60;
 
-    /// Shortens and quotes the text. Reads no more of it than is shown.
+    /// Shortens and quotes the text. Reads only the part that is shown.
     pub(crate) fn new(text: &str) -> Self {
         let mut quoted = String::from("`");
         for (at, char) in text.chars().enumerate() {

@@ -4,7 +4,7 @@
 pub(crate) use std::process::id as current;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The number of forks between this process and the first process that noticed forks.
+/// The number of forks since the first process in this line that counts forks.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// A process. It differs from the processes that it was forked from, even if it has the id of an ended one.

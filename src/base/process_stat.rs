@@ -18,13 +18,13 @@ impl ProcessStat {
     }
 
     fn of(stat: &[u8]) -> Option<Self> {
-        // The name may contain any bytes, also parentheses.
+        // The process's name may contain any bytes, also parentheses.
         let after_its_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
         let mut fields = str::from_utf8(&stat[after_its_name..]).ok()?.split_ascii_whitespace();
         let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
         let (group, session) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
         let threads: u32 = fields.nth(13)?.parse().ok()?;
-        // The first thread may have ended before the others.
+        // The main thread may have ended before the other threads.
         Some(Self { parent, group, session, lives: !matches!(state, "Z" | "X") || threads > 1 })
     }
 }

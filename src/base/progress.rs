@@ -1,4 +1,4 @@
-//! The progress of a call that a caller may stop waiting for: whom it asks, and how its last attempt failed.
+//! The progress of a call whose caller may give up: the server of the present attempt, and the failure of the last one.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -13,7 +13,7 @@ thread_local! {
 pub(crate) struct CallProgress(Arc<Mutex<Option<String>>>);
 
 impl CallProgress {
-    /// Notes what the calls of this thread tell from now on.
+    /// Records the progress of the calls of this thread from now on.
     pub(crate) fn watch_this_thread(&self) {
         WATCHED.set(Some(self.clone()));
     }
@@ -24,9 +24,9 @@ impl CallProgress {
     }
 }
 
-/// Tells how far a call is, if a caller watches this thread.
+/// Reports the progress of a call, if a caller watches this thread.
 pub(crate) fn tell(what: impl fmt::Display) {
-    // A thread that ends may release a lease when its own values have gone.
+    // A thread that ends may release a lease after its thread-local values were dropped.
     let _ = WATCHED.try_with(|watched| {
         if let Some(CallProgress(last)) = &*watched.borrow() {
             *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(what.to_string());

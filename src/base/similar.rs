@@ -2,13 +2,14 @@
 
 use super::escape::Quoted;
 
-/// The most characters of a name that are compared.
+/// The number of characters of a name that are compared.
 const COMPARED: usize = 100;
 
 /// The most names that are suggested.
 const SUGGESTED: usize = 3;
 
-/// Returns the known names that are nearest to a name that is not known: those that differ in few characters, or have it in them.
+/// Returns the known names that are nearest to a name that is not known: names that differ in few characters, or that
+/// contain the typed name.
 fn similar<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let typed = letters(typed);
     let mut near: Vec<(usize, &str)> = known
@@ -45,7 +46,7 @@ fn letters(name: &str) -> Vec<char> {
     name.chars().take(COMPARED).flat_map(char::to_lowercase).collect()
 }
 
-/// Returns how many characters have to be inserted, removed or replaced to make one name of the other.
+/// Returns how many characters must be inserted, removed or replaced to turn one name into the other.
 fn distance(one: &[char], other: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (at, letter) in one.iter().enumerate() {

@@ -48,7 +48,7 @@ impl Thread {
     }
 }
 
-/// Returns whether this process inherited that it ignores the signal, as from `nohup`.
+/// Returns whether this process ignores the signal because it inherited that from its parent, such as `nohup`.
 #[cfg(feature = "signals")]
 #[expect(unsafe_code, reason = "sigaction")]
 pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
@@ -59,8 +59,8 @@ pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
     asked == 0 && unsafe { present.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
-/// Returns the process group of a process of any user, or of this process for zero. A negative number: there is no such process.
-/// Zero: the group is outside of this PID namespace, which `rustix` takes for impossible.
+/// Returns the process group of a process of any user, or of this process for zero. A negative number: there is no such
+/// process. Zero: the group is outside of this PID namespace. (`rustix` does not expect zero, so it is not used here.)
 #[cfg(feature = "cli")]
 #[expect(unsafe_code, reason = "getpgid")]
 pub(crate) fn group_of(process: i32) -> i32 {
@@ -85,7 +85,7 @@ pub(crate) struct ChangedSignal {
 
 #[cfg(feature = "cli")]
 impl SignalAction {
-    /// Handles a signal in this way. `None`: the signal can't be handled.
+    /// Handles `signal` as this action says. `None`: the signal can't be handled.
     #[expect(unsafe_code, reason = "sigaction")]
     pub(crate) fn of(self, signal: Signal) -> Option<ChangedSignal> {
         let signal = signal.as_raw();
@@ -110,7 +110,8 @@ impl Drop for ChangedSignal {
     }
 }
 
-/// The lowest number of an inherited descriptor. A script that opens a descriptor of a low number would close the inherited one.
+/// The lowest number for an inherited descriptor. A script may open a low number, and so close the inherited
+/// descriptor.
 const OUT_OF_THE_WAY: i32 = 100;
 
 /// Makes the kernel send this signal to the process of `command` when the thread that starts it ends, alone or with its process.
@@ -122,23 +123,24 @@ pub(crate) fn signal_at_death_of_this_thread(command: &mut Command, signal: Sign
     unsafe { command.pre_exec(in_the_child) };
 }
 
-/// Lets the process of `command`, and no other process that is started meanwhile, inherit `inherited`. Before it begins, it writes
-/// its process id to `pid_pipe`, in a line.
+/// Lets the process of `command`, and no other process that is started meanwhile, inherit `inherited`. Before the
+/// program begins, the process writes its id to `pid_pipe`, as a line.
 ///
-/// A prepared command is started by `fork` and `execvp`, which runs a script without a first line `#!` by the shell, if the C
-/// library does so. The quicker `posix_spawn` refuses such a script.
+/// A prepared command is started by `fork` and `execvp`, because `execvp` lets the shell run a script that has no first
+/// line `#!`, if the C library does so. The faster `posix_spawn` refuses such a script.
 #[expect(unsafe_code, reason = "between fork and exec")]
 pub(crate) fn prepare(command: &mut Command, inherited: Option<OwnedFd>, pid_pipe: Option<PipeWriter>) {
     let in_the_child = move || -> io::Result<()> {
         if let Some(inherited) = &inherited {
-            // The flag belongs to the child's descriptor, and not to the open file, which the parent shares.
+            // The flag belongs to the child's descriptor. It is not a flag of the open file, which parent and child
+            // share.
             match fcntl_dupfd_cloexec(inherited, OUT_OF_THE_WAY) {
                 Ok(moved) => {
                     fcntl_setfd(&moved, FdFlags::empty())?;
                     // The new program owns the descriptor.
                     std::mem::forget(moved);
                 }
-                // The limit of descriptors may be too low for such a number.
+                // The limit for descriptors may be too low for such a number.
                 Err(_) => fcntl_setfd(inherited, FdFlags::empty())?,
             }
         }

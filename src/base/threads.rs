@@ -1,5 +1,5 @@
-//! Starts threads, each with a name that a debugger shows. The work is boxed, so that the compiler generates the code that starts a
-//! thread only once.
+//! Starts threads, each with a name that a debugger shows. The work is boxed, so that the code to start a thread is
+//! compiled only once.
 
 use std::io;
 use std::thread::{Builder, Scope};

@@ -135,9 +135,10 @@ pub(super) fn say(message: impl Display) {
     print_line(format_args!("soloist: {message}"));
 }
 
-/// Prints an error of the parser, with a `hint` for its command. For clap, help is an error too, but one for standard output.
+/// Prints an error of the parser, with a `hint` for its command. For clap, the help text is an error, too, which goes
+/// to standard output.
 pub(super) fn print_parse_error(mut error: clap::Error, usage: u8, hint: Option<&'static str>) -> ExitCode {
-    // The tip to put an unknown option behind `--` would run the option as a command.
+    // clap would suggest to put an unknown option behind `--`. Then the option would be run as a command.
     if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
         tips.retain(|tip| !tip.to_string().contains("as a value"));
         if !tips.is_empty() {

@@ -61,7 +61,7 @@ pub(super) fn of_schedule(name: String) -> Command {
                         "Run also what a backfill has run in the last 30 days, unless it was under this label, too",
                     ),
                 )
-                .arg(flag("ignore-filters").help("Run it whatever `when`, `skip` and `between` say now"))
+                .arg(flag("ignore-filters").help("Run occurrences even if `when`, `skip` or `between` refuse them"))
                 .arg(flag("dry-run").help("Only list what it would run"))
                 .arg(flag("yes").short('y').help("Do not ask before it runs")),
         )
@@ -138,7 +138,7 @@ fn schedule() -> Arg {
         .help("The application, for `locks` and reports, and for pauses; `Schedule::named` in Rust")
 }
 
-/// Adds the arguments of `soloist run`. An argument that `flock` has, too, has its name there.
+/// Adds the arguments of `soloist run`. Arguments that `flock` also has keep their names.
 fn supervised(command: Command) -> Command {
     // Options of `flock` whose effect is the default here.
     let anyway = |name: &'static str, short: char| flag(name).short(short).hide(true);
@@ -245,7 +245,7 @@ fn number<N: TryFrom<u16> + Clone + Send + Sync + 'static>(least: u16, most: u16
 }
 
 fn duration(name: &'static str) -> Arg {
-    // A negative one is an error of this option, and no unknown option.
+    // A negative time is a wrong value of this option, and not an unknown option.
     option(name, "TIME").allow_hyphen_values(true).value_parser(ValueParser::new(parse_duration as fn(&str) -> _))
 }
 

@@ -33,11 +33,11 @@ pub(super) fn backfill(
     if !arguments.get_flag("yes") && !is_confirmed()? {
         return Ok(CommandAnswer::text("nothing was run").with_code(FAILED));
     }
-    // Not before the question, which a signal must end.
+    // The program listens only now, because a signal must still end the question above.
     let shutdown = listen()?;
     let (view, told) = LiveView::new();
     let schedule = schedule.with_shutdown(&shutdown).observe(view.clone());
-    // The question may have waited for long: another backfill may have run some of them.
+    // The answer may have taken long: another backfill may have run some of the occurrences.
     let plan = plan(&schedule, range, arguments)?;
     let planned = plan.occurrences().len();
     let report = view.print_during(told, &schedule, &shutdown, "Ctrl-C ends this after the present run", || plan.run());
@@ -73,8 +73,8 @@ fn is_confirmed() -> Result<bool, CommandFailure> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Describes what became of the planned occurrences, and returns the exit code: 0 if each has run well here, or another backfill has
-/// taken it.
+/// Describes the results of the planned occurrences, and returns the exit code. The code is 0 if each occurrence
+/// succeeded here, or was taken by another backfill.
 fn summary(report: &Report, planned: usize) -> (String, u8) {
     let count = |is: fn(&Verdict) -> bool| report.entries().iter().map(Entry::verdict).filter(|it| is(it)).count();
     let ran = count(|verdict| matches!(verdict, Verdict::Ran(_)));

@@ -78,7 +78,8 @@ fn run(schedule: Schedule, verbose: bool) -> Answered {
     let report = schedule.with_shutdown(&shutdown).run_minute(Clock::system().now());
     let code = if report.is_failure() { FAILED } else { 0 };
     if !verbose {
-        // Prints the failures, and ends the process by the signal that ended the runs.
+        // Prints the failures. If a signal began the shutdown, this ends the process by that signal, and does not
+        // return.
         let _ = report.report();
         return Ok(CommandAnswer::nothing().with_code(code));
     }
@@ -112,7 +113,7 @@ fn run_one(schedule: Schedule, arguments: &ArgMatches) -> Answered {
     };
     let now = Clock::system().now();
     let entry = if arguments.get_flag("claim") {
-        // The run counts as the one of the last due time.
+        // The run counts as the run of the last due time.
         let due = schedule.last_due(event, now)?.ok_or_else(not_due)?;
         let wait = wait.min((due + CLAIM_MARGIN - now).to_std().unwrap_or_default());
         run_when_free(&schedule, event, wait, || schedule.run_last_due(event, now)?.ok_or_else(not_due))?
@@ -345,7 +346,7 @@ mod tests {
         assert!(shown.lines().next().is_some_and(|line| line.ends_with(": every 15 minutes, UTC")), "{shown}");
     }
 
-    /// A store that grants leases, but can't be read.
+    /// The store grants leases, but can't be read.
     #[derive(Debug)]
     struct Unreadable(MemoryMutex);
 

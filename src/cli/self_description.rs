@@ -32,7 +32,7 @@ fn script(mut parser: Command, shell: Shell) -> CommandAnswer {
     CommandAnswer::text(String::from_utf8_lossy(&script))
 }
 
-/// Returns the page of the program, or of one of its commands, in the language of `man`.
+/// Returns the manual page of the program, or of one of its commands, in roff, the format of `man`.
 fn page(mut parser: Command, command: Option<&str>) -> Answered {
     parser.build();
     let described = match command {

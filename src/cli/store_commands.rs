@@ -65,8 +65,8 @@ fn unknown(schedule: &Schedule, name: &str) -> Option<UnknownEvent> {
     schedule.event(name).err().filter(|_| has_events && !schedule.definitions().iter().any(is_used))
 }
 
-/// Opens the named store for a command that reads or changes existing entries. A missing directory is an error, because the path
-/// may be mistyped, and a new directory might belong to the wrong user.
+/// Opens the named store for a command that reads or changes existing entries. A missing directory is an error: the
+/// path may be mistyped, and a new directory could belong to the wrong user.
 pub(super) fn present_store(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, CommandFailure> {
     match missing_directory(text(arguments, "store")) {
         None => store_of(arguments),
@@ -189,7 +189,7 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
     Ok(CommandAnswer::text(table.trim_end().to_owned() + &more))
 }
 
-/// Returns the names of events in the log that may be meant instead of this one, as the end of a message.
+/// Returns the names of logged events that resemble this name, as the end of a message.
 fn others_like(schedule: &Schedule, event: &str) -> String {
     let logged = schedule.logged_events().unwrap_or_default();
     let question = did_you_mean(event, logged.iter().map(String::as_str).filter(|logged| *logged != event));

@@ -35,14 +35,15 @@ pub(super) const USAGE: u8 = 64;
 pub(super) const HOW_TO_RUN: &str =
     "Write: soloist run --name NAME --store URL -- COMMAND. docs/guide/from_flock.md has the options of `flock`.";
 
-/// The store can't be opened, or was unavailable: `EX_NOINPUT`, as in `flock` for its file. Also if the command succeeded without
-/// protection, or its lease could not be released: 0 says that it succeeded under its lease, to the end.
+/// The store can't be opened, or was unavailable: `EX_NOINPUT`, as in `flock` for its file. Also the code if the
+/// command succeeded without protection, or if its lease could not be released. The code 0 says that the command
+/// succeeded, and had its lease to the end.
 const STORE: u8 = 66;
 
 /// The command could not be started: `EX_UNAVAILABLE`, as in `flock`.
 const NOT_STARTED: u8 = 69;
 
-/// The lease was lost, and the command was ended for that, or had succeeded by then: `EX_TEMPFAIL`.
+/// The lease was lost. The command was ended for that reason, or had succeeded already: `EX_TEMPFAIL`.
 const LEASE_LOST: u8 = 75;
 
 /// The command reached its timeout: the code of `timeout`.
@@ -72,7 +73,7 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
     #[cfg(unix)]
     std::mem::forget(crate::base::system::SignalAction::Default.of(rustix::process::Signal::CHILD));
     let shutdown = on_signals().map_err(|failure| failure.with_code(NOT_STARTED))?;
-    // A signal is passed on at once, because its sender waits for this process.
+    // Signals are passed on at once, because their sender waits for this process.
     let shutdown =
         shutdown.with_drain(Duration::ZERO).with_grace(grace(arguments).saturating_add(Duration::from_secs(1)));
     let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
@@ -111,7 +112,7 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
     Ok(CommandAnswer::nothing().with_code(code))
 }
 
-/// Runs the last due time, late if need be. `None`: the time ran already, before the clock was set back.
+/// Runs the last due time, even if that is late. `None`: this time ran already, before the clock was set back.
 fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Result<Option<Entry>, CommandFailure> {
     let name = text(arguments, "name");
     let unknown = |error: UnknownEvent| usage(&error);
@@ -190,7 +191,7 @@ fn event(arguments: &ArgMatches, now: DateTime<Utc>) -> Event {
                 None => event.cron(every),
             }
         }
-        // Due at each call of this program, and not again: no next occurrence ends its retries.
+        // The event is due once, at this call of the program. So no next occurrence ends its retries.
         None => event.at(Tick::at(now, &Zone::UTC).occurrence()),
     };
     let duration = |name| duration_of(arguments, name);
@@ -230,7 +231,8 @@ fn interval(arguments: &ArgMatches) -> Option<Duration> {
     arguments.get_one::<String>("every").and_then(|every| parse_duration(every).ok())
 }
 
-/// Refuses times and a zone that can't be read, also one word that may have been meant as a crontab or as an interval.
+/// Refuses times and zones that can't be read. Also refuses a single word that could be a part of a crontab or an
+/// interval.
 fn check_times(arguments: &ArgMatches) -> Result<(), CommandFailure> {
     let Some(every) = arguments.get_one::<String>("every") else { return Ok(()) };
     if interval(arguments).is_some() && text(arguments, "on-outage") == "run" {
@@ -292,10 +294,11 @@ fn now() -> Result<DateTime<Utc>, CommandFailure> {
 fn code(entry: &Entry, conflict: u8) -> u8 {
     match entry.verdict() {
         Verdict::Ran(outcome) => code_of(outcome),
-        // Another server runs this time, as requested.
+        // Another process has taken this occurrence, or waits with it, as `--on-one-server`, `--every` or
+        // `--on-overlap` ask.
         Verdict::Skipped(SkipReason::RanElsewhere(_) | SkipReason::Queued(_)) => 0,
         Verdict::Skipped(SkipReason::StoreUnavailable(_)) => STORE,
-        // Not 0: the messages of a success are not read.
+        // The code is not 0, because nobody reads the messages of a success.
         Verdict::Skipped(SkipReason::Stuck { .. }) => conflict.max(1),
         Verdict::Skipped(_) => conflict,
     }
@@ -310,7 +313,7 @@ fn code_of(outcome: &RunOutcome) -> u8 {
         }
         Some(reason) if reason.is_for_the_lease() => return GAVE_WAY,
         _ if matches!(outcome.ended(), Ended::TimedOut { .. }) => return TIMED_OUT,
-        // A command that had failed before, and waited for a retry, was not ended.
+        // If the command had failed before, and was waiting for a retry, the loss did not end it.
         _ if outcome.lease_lost_at().is_some() && outcome.no_retry().is_none() => return LEASE_LOST,
         _ => {}
     }

@@ -26,7 +26,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The longest time between the end of a command and the end of its lease.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// The margin of a request to stop, which outlasts the lease: the holder must read the request before it expires.
+/// A request to stop lives this much longer than the lease, or than the wait if that is longer. So the holder can still
+/// read the request.
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// The time between two reads of the store.
@@ -105,8 +106,9 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
     )))
 }
 
-/// Waits until this holder no longer holds the lease: `None`, also if another holds it then. After the timeout, returns the holder
-/// as it is now; at once if the holder ends during the wait and its command continues.
+/// Waits until this holder no longer holds the lease, and returns `None`, even if another process holds it by then.
+/// After the timeout, returns the present entry of the holder. Also returns that entry at once if the holder ends
+/// during the wait while its command continues.
 fn wait_until_free(
     store: &dyn EventMutex,
     name: &MutexName,

@@ -1,4 +1,4 @@
-//! The time limit of a case: a store that hangs fails it, a slow one does not.
+//! The time limit of a case. A case fails if the store hangs, but not if the store is only slow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,9 +15,11 @@ pub(super) struct Calls(Arc<AtomicUsize>);
 /// The limits of the wait for a case.
 #[derive(Clone, Copy)]
 pub(super) struct Patience {
-    /// While the store is asked nothing: a store that never answers fails the suite, and does not hang it.
+    /// The limit for the time without a request to the store. A store that never answers fails the suite, and does not
+    /// hang it.
     in_silence: Duration,
-    /// In all: the longest cases ask some ten thousand times, and no lease that they take for long ends meanwhile.
+    /// The limit for the whole case. The longest cases send some ten thousand requests; their long leases must not end
+    /// meanwhile.
     in_all: Duration,
 }
 
@@ -28,7 +30,7 @@ impl Default for Patience {
 }
 
 impl Calls {
-    /// Waits until the case has `ended`, or says what speaks against that.
+    /// Waits until the case has `ended`. `Err`: why the wait was given up.
     pub(super) fn wait_for(&self, ended: &Receiver<()>, patience: Patience) -> Result<(), String> {
         let Patience { in_silence, in_all } = patience;
         let clock = Clock::system();
@@ -37,7 +39,7 @@ impl Calls {
         while ended.recv_timeout(in_silence) == Err(RecvTimeoutError::Timeout) {
             let now = self.0.load(Ordering::Relaxed);
             if now == before {
-                return Err(format!("for {in_silence:?} nothing came after call {now}"));
+                return Err(format!("no call returned for {in_silence:?} after call {now}"));
             }
             if clock.moment().since(began) >= in_all {
                 return Err(format!("the case did not end within {in_all:?} and {now} calls"));
@@ -78,7 +80,8 @@ mod tests {
     use crate::lease::name::MutexName;
     use crate::store::{event_mutex::EventMutex, memory::MemoryMutex};
 
-    /// Waits for a case that asks so often, with a pause of so many milliseconds before each call, and then hangs or ends.
+    /// Waits for a case that makes this many calls, pauses for this many milliseconds before each call, and then hangs
+    /// or ends.
     fn wait_for(calls: u32, pause: u64, hangs: bool, patience: Patience) -> Result<(), String> {
         let counted = Calls::default();
         let mutex = Watched::new(MemoryMutex::new(), counted.clone());
@@ -111,7 +114,7 @@ mod tests {
             Ok(()),
             "it takes longer than that, and is never silent for so long"
         );
-        assert_eq!(wait_for(3, 1, true, patience), Err("for 2s nothing came after call 3".into()));
+        assert_eq!(wait_for(3, 1, true, patience), Err("no call returned for 2s after call 3".into()));
         let once = Patience { in_all: Duration::ZERO, ..patience };
         let endless = wait_for(u32::MAX, 1, false, once).expect_err("it goes on and on");
         assert!(endless.starts_with("the case did not end within 0ns and "), "{endless}");

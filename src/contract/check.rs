@@ -1,4 +1,4 @@
-//! How the cases are run: one as a test, all in a program, and the parts that other processes play.
+//! Runs the cases: one case as a test, all cases in a program, and the parts of other processes.
 
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -14,14 +14,14 @@ use super::child::{self, EntryPoint, Role};
 use super::harness::Harness;
 use super::subject::{CaseResult, Subject};
 
-/// Runs every case in order and prints a line for each, for programs without a test harness.
+/// Runs every case in order, and prints a line for each case, for programs without a test harness.
 ///
-/// `make` is called once for each case. The cases that need other processes start this program again, with the same
-/// arguments: there this function plays its part in the case and ends the process.
+/// `make` is called once for each case. A case that needs other processes starts this program again, with the same
+/// arguments. In such a process, this function plays the part of the process, and then ends the process.
 ///
 /// # Errors
 ///
-/// The cases that failed, with what each saw. The other cases ran as well.
+/// The cases that failed, with their messages. All other cases ran, too.
 ///
 /// ```
 /// use std::time::Duration;
@@ -110,7 +110,7 @@ impl Failed {
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the store breaks its contract")?;
+        f.write_str("the store does not keep the contract")?;
         self.cases.iter().try_for_each(|(name, saw)| write!(f, "\n  {name}: {saw}"))
     }
 }
@@ -127,7 +127,7 @@ impl std::error::Error for Failed {}
 ///
 /// # Panics
 ///
-/// As the case does.
+/// The function panics if the case fails.
 #[doc(hidden)]
 pub fn run_as_test<H: Harness>(case: &str, module: &str, harness: H) {
     let cases = cases::all::<H>();
@@ -145,7 +145,7 @@ pub fn run_as_test<H: Harness>(case: &str, module: &str, harness: H) {
     }
 }
 
-/// Plays a part in a case of another process, if a case started this process; else it does nothing.
+/// Plays a part in a case of another process, if that case started this process. Otherwise does nothing.
 #[doc(hidden)]
 pub fn run_as_child<H: Harness>(_make: impl FnOnce() -> H) {
     if let Some(Role::Here { address, run, role }) = child::part_of::<H>() {
@@ -153,7 +153,8 @@ pub fn run_as_child<H: Harness>(_make: impl FnOnce() -> H) {
     }
 }
 
-/// Plays a part at the store with this address, to its end, or to the end of the process which started this one.
+/// Plays a part on the store with this address, until the part is over, or until the process that started this one has
+/// ended.
 fn play<H: Harness>(address: &str, run: String, role: &str) {
     let subject = Subject::of_run(H::at(address), EntryPoint::Program, Calls::default(), run);
     processes::play(&subject, role, &child::words());
@@ -165,7 +166,7 @@ fn run<H: Harness>(
     harness: H,
     entry: EntryPoint,
 ) -> Result<CaseResult, Box<dyn Any + Send>> {
-    /// Harnesses with a case that did not end: their other cases are spared the wait.
+    /// Harnesses with a case that did not end. Their other cases fail at once, without another wait.
     static HANGING: Mutex<Vec<TypeId>> = Mutex::new(Vec::new());
     let hanging = || HANGING.lock().unwrap_or_else(PoisonError::into_inner);
 
@@ -203,11 +204,11 @@ macro_rules! __contract_test_functions {
     )*)*};
 }
 
-/// One `#[test]` for each case of the suite, in the module where it stands. Takes what makes a [`Harness`]; it is
-/// evaluated once for each case, so a harness over a server shares the server.
+/// Makes one `#[test]` for each case of the suite, in the module that calls the macro. The argument is an expression
+/// that makes a [`Harness`]. It is evaluated once for each case, so harnesses for a server should share that server.
 ///
-/// The cases that need other processes start this test binary again, with one test of this module as the filter and
-/// environment variables that begin with `SOLOIST_CONTRACT_`.
+/// A case that needs other processes starts this test binary again, with one test of this module as the filter, and
+/// with environment variables that begin with `SOLOIST_CONTRACT_`.
 ///
 /// ```
 /// use soloist::MemoryMutex;

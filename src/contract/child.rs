@@ -1,4 +1,4 @@
-//! Other processes that take part in a case: this program, started again.
+//! Other processes that take part in a case. Each of them is this program, started again.
 
 use std::any;
 use std::env;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::harness::Harness;
 
-/// The place at which another process enters the suite.
+/// The place where another process enters the suite.
 #[derive(Clone)]
 pub(super) enum EntryPoint {
     /// At the program's own call of the suite.
@@ -24,10 +24,10 @@ const ADDRESS: &str = "SOLOIST_CONTRACT_ADDRESS";
 const RUN: &str = "SOLOIST_CONTRACT_RUN";
 const ROLE: &str = "SOLOIST_CONTRACT_ROLE";
 
-/// What a line begins with that is meant for the case; a test binary writes lines of its own around it.
+/// The beginning of each line for the case. A test binary also prints lines of its own.
 const MARK: &str = "soloist-contract: ";
 
-/// No answer takes that long, unless the store hangs.
+/// An answer takes longer than this only if the store hangs.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 impl EntryPoint {
@@ -48,7 +48,7 @@ impl EntryPoint {
     }
 }
 
-/// A process that was started, heard and told; it is killed when it is dropped.
+/// A child process that exchanges words with the case. It is killed when this value is dropped.
 pub(super) struct Other {
     process: Child,
     words: ChildStdin,
@@ -87,7 +87,7 @@ impl Other {
     pub(super) fn hear(&self) -> String {
         self.lines.recv_timeout(PATIENCE).unwrap_or_else(|error| {
             panic!(
-                "process {}, started for this case, said nothing more ({error}); what it met is on stderr",
+                "process {}, which was started for this case, sent nothing more ({error}); see its messages on standard error",
                 self.pid()
             )
         })
@@ -96,7 +96,9 @@ impl Other {
     #[track_caller]
     pub(super) fn tell(&mut self, word: &str) {
         let told = writeln!(self.words, "{word}").and_then(|()| self.words.flush());
-        told.unwrap_or_else(|error| panic!("process {}, started for this case, is gone: {error}", self.pid()));
+        told.unwrap_or_else(|error| {
+            panic!("process {}, which was started for this case, has ended: {error}", self.pid())
+        });
     }
 
     /// Waits until the child has ended by itself, as asked.
@@ -104,7 +106,7 @@ impl Other {
         self.process.wait().expect("a child of this process can be waited for");
     }
 
-    /// Ends it without a chance to do anything about it.
+    /// Kills the process, without a chance to release anything.
     pub(super) fn kill(&mut self) {
         self.process.kill().expect("a child of this process can be killed");
         self.process.wait().expect("a child of this process can be waited for");
@@ -113,7 +115,7 @@ impl Other {
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // It may have ended by itself, which is as well.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -130,7 +132,7 @@ pub(super) enum Role {
     Elsewhere,
 }
 
-/// Returns the part of this process in a case of another process, if it was started for a case.
+/// Returns the part of this process, if a case of another process started it.
 pub(super) fn part_of<H: Harness>() -> Option<Role> {
     let read = |name| env::var(name).ok();
     let role = read(ROLE)?;
@@ -141,7 +143,7 @@ pub(super) fn part_of<H: Harness>() -> Option<Role> {
     }
 }
 
-/// Receives the words that the case says to this process. The process ends with the process that started it.
+/// Receives the words that the case sends to this process. This process ends when the process that started it ends.
 pub(super) fn words() -> Receiver<String> {
     let (sender, words) = mpsc::channel();
     thread::spawn(move || {
@@ -150,7 +152,7 @@ pub(super) fn words() -> Receiver<String> {
                 break;
             }
         }
-        // The case is over, or gone; a store that hangs is no reason to stay.
+        // The case is over, or its process has ended. This process does not wait for a store that hangs.
         process::exit(0);
     });
     words
@@ -159,6 +161,6 @@ pub(super) fn words() -> Receiver<String> {
 /// Sends a word to the case that started this process.
 pub(super) fn say(word: &str) {
     let mut output = io::stdout().lock();
-    // A case that does not listen any more has failed already.
+    // If the case does not read any more, it has failed already.
     let _ = writeln!(output, "\n{MARK}{word}").and_then(|()| output.flush());
 }

@@ -1,4 +1,4 @@
-//! The trait `Harness`: how the suite reaches a store.
+//! The trait `Harness`: the way of the suite to a store.
 
 use std::thread;
 use std::time::Duration;
@@ -42,52 +42,53 @@ use crate::time::clock::Clock;
 /// # fn main() {}
 /// ```
 pub trait Harness: Sized + Send + Sync + 'static {
-    /// The store, or a handle on it: `Arc<dyn EventMutex>` is one too.
+    /// The store, or a handle to it, such as `Arc<dyn EventMutex>`.
     type Mutex: EventMutex;
 
-    /// Returns a handle on the store under test, the same store each time.
+    /// Returns a handle to the store under test. All handles of a harness are for one store.
     fn mutex(&self) -> Self::Mutex;
 
-    /// Returns the clock that requests are made and deadlines measured on: the machine's, unless the store has one
-    /// injected.
+    /// Returns the clock for requests and deadlines: that of the machine, unless the test gave the store another clock.
     fn clock(&self) -> Clock {
         Clock::system()
     }
 
-    /// Returns when at least `by` has passed on the store's clock; `by` is never less than
+    /// Waits until at least `by` has passed on the store's clock. `by` is never less than
     /// [`short_term`](Self::short_term). The default sleeps.
     ///
-    /// A clock that is moved belongs to a store that no other harness sees, or its leases end too.
+    /// If the harness moves a clock, no other harness may use a store on that clock: the leases of the other harness
+    /// would end, too.
     fn let_time_pass(&self, by: Duration) {
         thread::sleep(by);
     }
 
-    /// Returns the length of the leases that the suite lets expire, and so the smallest step of its time. It has to be
-    /// long enough for a few round trips on a busy machine; a case that was too slow to see a lease before its end
-    /// tries again. The default is 250 milliseconds.
+    /// Returns the term of the leases that the suite lets expire. It is also the shortest time that the suite lets
+    /// pass. It must be long enough for a few round trips on a busy machine; a case that was too slow to read a lease
+    /// before its end tries again. The default is 250 milliseconds.
     fn short_term(&self) -> Term {
         Term::new(Duration::from_millis(250)).expect("250 milliseconds are a term")
     }
 
-    /// Returns whether the name is held now, seen past the store's own code, with a raw client say; an expired entry is
-    /// not held. `None`, the default: there is no other way to look.
+    /// Returns whether the name is held now, read without the store's own code, for example by a raw client. An expired
+    /// entry is not held. `None`, the default: there is no such client.
     fn witness(&self, name: &MutexName) -> Option<bool> {
         let _ = name;
         None
     }
 
-    /// Returns the address that another process finds this store by. `None`, the default: only this process sees it,
-    /// and the cases that start processes do not apply. A store with an address is on the clock that its processes
-    /// share.
+    /// Returns the address by which another process finds this store. `None`, the default: only this process can use
+    /// the store, and the cases that start processes do not apply. A store with an address must use a clock that all
+    /// these processes share.
     fn address(&self) -> Option<String> {
         None
     }
 
-    /// Opens the store at the [`address`](Self::address) of a harness in another process, which alone removes it.
+    /// Opens the store at the [`address`](Self::address) of a harness in another process. Only that other process
+    /// removes the store.
     ///
     /// # Panics
     ///
-    /// The default panics: a store without an address is never opened by one.
+    /// The default panics, because a store without an address can't be opened by its address.
     fn at(address: &str) -> Self {
         panic!("the harness gave the address {address:?}, and has no `at` that opens it");
     }

@@ -1,4 +1,4 @@
-//! Helpers for races: threads that start together, and never wait for a thread that has failed.
+//! Helpers for races between threads. The threads start together, and never wait for a thread that has failed.
 
 use std::hint;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use super::subject::must;
 use crate::lease::name::MutexName;
 use crate::time::clock::{Clock, moment::Moment};
 
-/// The time that a case repeats itself for. On a slow store it then makes fewer attempts, and takes no longer.
+/// The time that a case may spend on repetitions. On a slow store, the case makes fewer attempts in this time.
 pub(super) struct TimeToRepeat {
     clock: Clock,
     began: Moment,
@@ -33,18 +33,19 @@ impl TimeToRepeat {
     }
 }
 
-/// Makes so many attempts: the number of `times`, or on a slow store as many as there is time for, and `least` at least. Gives how many
-/// they were. An attempt is told its number.
+/// Makes `times` attempts. On a slow store, makes as many attempts as there is time for, but at least `least`. Passes
+/// each attempt its number, and returns the number of attempts.
 pub(super) fn repeat(least: usize, times: usize, mut attempt: impl FnMut(usize)) -> usize {
     let time = TimeToRepeat::begin();
     (0..times).take_while(|number| *number < least || !time.is_over()).inspect(|number| attempt(*number)).count()
 }
 
-/// Lets every thread make its `attempt` at one instant in each round, and look after its answer when all have theirs.
-/// An attempt is told its thread and its round. Gives the answers of each round, in the order of the threads.
+/// Plays rounds: in each round, all threads make their `attempt` at one instant, and call `afterwards` when all have
+/// their answers. Passes each attempt its thread and its round. Returns the answers of each round, in the order of the
+/// threads.
 ///
-/// A store in memory decides in so short a time that two rarely meet in it; it gets up to ten times as many rounds. A slow store
-/// gets fewer: as many as there is time for, a twentieth at least.
+/// A store in memory answers so fast that two requests rarely meet, so this plays up to ten times as many rounds there.
+/// On a slow store, it plays as many rounds as there is time for, but at least a twentieth.
 pub(super) fn rounds<T: Send>(
     threads: usize,
     usual: usize,
@@ -61,7 +62,7 @@ pub(super) fn rounds<T: Send>(
     answers
 }
 
-/// Makes these rounds and no more, see [`rounds`].
+/// Plays exactly this many rounds; see [`rounds`].
 pub(super) fn exactly<T: Send>(
     threads: usize,
     rounds: Range<usize>,
@@ -88,7 +89,8 @@ pub(super) fn exactly<T: Send>(
     rounds.clone().map(|_| by_thread.iter_mut().filter_map(Iterator::next).collect()).collect()
 }
 
-/// Runs `work` on several threads and answers what each did. A panic of one is the caller's, once all have ended.
+/// Runs `work` on several threads, and returns all results. If a thread panics, this panics after all threads have
+/// ended.
 pub(super) fn together<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let work = &work;
     thread::scope(|scope| {
@@ -97,8 +99,8 @@ pub(super) fn together<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync
     })
 }
 
-/// Repeats `hammer` on several threads for as long as `work` takes. If that is long, they stop before its end: a store that is not
-/// fair would let them pass for ever.
+/// Repeats `hammer` on several threads while `work` runs. If `work` takes long, the threads stop early: an unfair store
+/// would serve them for ever, and never `work`.
 pub(super) fn beside<R>(threads: usize, hammer: impl Fn() + Sync, work: impl FnOnce() -> R) -> R {
     let (done, time) = (AtomicBool::new(false), TimeToRepeat::begin());
     let repeat = || {
@@ -117,7 +119,7 @@ pub(super) fn beside<R>(threads: usize, hammer: impl Fn() + Sync, work: impl FnO
     })
 }
 
-/// Attempts again until there is an answer, and fails when there is none for long.
+/// Repeats an attempt until it returns an answer. Fails if there is no answer for a long time.
 #[track_caller]
 pub(super) fn patiently<T>(promise: &str, name: &MutexName, mut attempt: impl FnMut() -> Option<T>) -> T {
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -128,23 +130,24 @@ pub(super) fn patiently<T>(promise: &str, name: &MutexName, mut attempt: impl Fn
             return answer;
         }
         let in_time = clock.moment().since(began) < PATIENCE;
-        must(in_time, promise, name, format_args!("it did not come to that within {PATIENCE:?}"));
+        must(in_time, promise, name, format_args!("it did not happen within {PATIENCE:?}"));
         thread::yield_now();
     }
 }
 
-/// Lets threads go when all have arrived. They spin at first, so that those that have a core start together; a store
-/// that takes longer than a wake-up gets the cores meanwhile.
+/// A barrier that lets threads start when all have arrived. The threads spin at first, so that the running ones start
+/// together. If a store takes longer than it takes to wake a thread, the threads sleep, and leave the cores to the
+/// store.
 struct StartLine {
     threads: usize,
     arrived: AtomicUsize,
     failed: Mutex<bool>,
-    /// Notified when all have arrived, or one has failed.
+    /// Notified when all threads have arrived, or when one has failed.
     opened: Condvar,
 }
 
 impl StartLine {
-    /// Waits for all threads. Returns whether they arrived: a thread that failed never does.
+    /// Waits for all threads. `false`: a thread has failed, and will never arrive.
     fn wait(&self) -> bool {
         let place = self.arrived.fetch_add(1, Ordering::SeqCst);
         let all = (place / self.threads + 1) * self.threads;

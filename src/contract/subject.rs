@@ -1,4 +1,4 @@
-//! The store under test as a case sees it: calls that have to be granted or refused, and assertions.
+//! The store under test, with calls that must be granted or refused, and with assertions.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -36,7 +36,7 @@ pub(super) struct Subject<H: Harness> {
     pub(super) clock: Clock,
     entry: EntryPoint,
     calls: Calls,
-    /// The begin of the names of this case, so that no other case, process or host uses them.
+    /// The beginning of all names of this case. No other case, process or host uses such names.
     pub(super) run: String,
     keeps_holders: OnceLock<bool>,
 }
@@ -74,7 +74,7 @@ impl<H: Harness> Subject<H> {
         Term::new(self.short().get() * count).expect("a few short terms are a term")
     }
 
-    /// Lets so much time pass that a lease of this term has ended.
+    /// Lets time pass until a lease of this term has ended.
     pub(super) fn let_pass(&self, term: Term) {
         self.harness.let_time_pass(term.get() + term.get() / 4);
     }
@@ -92,13 +92,13 @@ impl<H: Harness> Subject<H> {
         Admission::both(lease.clone(), lease.with(claim.clone(), long()))
     }
 
-    /// Asks for `name`, for a term that does not end within a case.
+    /// Requests `name`, for a term that does not end within a case.
     #[track_caller]
     pub(super) fn try_create(&self, name: &MutexName) -> Option<Lease> {
         answered("create", name, self.mutex.create(&self.request(name)))
     }
 
-    /// Takes a name that is free, so that the store has to grant it.
+    /// Requests a free name. The store must grant the request.
     #[track_caller]
     pub(super) fn create(&self, name: &MutexName) -> Lease {
         self.create_for(name, long())
@@ -110,7 +110,7 @@ impl<H: Harness> Subject<H> {
         lease.unwrap_or_else(|| broken("a free name is granted", name, "create was refused"))
     }
 
-    /// Asks for a name that is held, so that the store has to refuse it.
+    /// Requests a held name. The store must refuse the request.
     #[track_caller]
     pub(super) fn is_refused(&self, name: &MutexName) {
         if let Some(lease) = self.try_create(name) {
@@ -124,16 +124,16 @@ impl<H: Harness> Subject<H> {
         answered("exists", name, self.mutex.exists(name))
     }
 
-    /// Returns the holder of the name; `None` also where the store never tells holders.
+    /// Returns the holder of the name. `None`: the name is free, or the store never tells holders.
     #[track_caller]
     pub(super) fn holder(&self, name: &MutexName) -> Option<Holder> {
         let held = self.held(Names::of(name))?;
         let one = held.len() < 2 && held.iter().all(|held| held.name() == name);
-        must(one, "who asks for one name is told of that name", name, format_args!("held answered {held:?}"));
+        must(one, "a read of one name returns that name", name, format_args!("held answered {held:?}"));
         held.into_iter().next()?.into_holder()
     }
 
-    /// Returns which of these names are held; `None` where the store says that it can't tell.
+    /// Returns the held ones of these names. `None`: the store says that it can't list names.
     #[track_caller]
     pub(super) fn held(&self, names: Names<'_>) -> Option<Vec<Held>> {
         match self.mutex.held(names) {
@@ -147,7 +147,7 @@ impl<H: Harness> Subject<H> {
         answered("forget", lease.name(), self.mutex.forget(lease))
     }
 
-    /// Releases a lease that its owner still has to hold.
+    /// Releases a lease. Fails if its owner does not hold the lease any more.
     #[track_caller]
     pub(super) fn releases(&self, lease: &Lease) {
         let ours = self.forget(lease);
@@ -165,7 +165,7 @@ impl<H: Harness> Subject<H> {
         let mut slots: Vec<_> = leases.iter().cloned().map(Slot::new).collect();
         self.mutex.extend(&mut slots, term);
         let same = slots.iter().map(Slot::asked).eq(leases);
-        must(same, "a store leaves the questions as they are", &"several leases", format_args!("got {slots:?}"));
+        must(same, "a store does not change the requests", &"several leases", format_args!("got {slots:?}"));
         answers("extend", &slots, |lease| lease.name())
     }
 
@@ -204,7 +204,7 @@ impl<H: Harness> Subject<H> {
         self.carry_out(batch).1
     }
 
-    /// Returns the answers to each release, and to each admission.
+    /// Carries out a batch, and returns the answer to each release and to each admission.
     #[track_caller]
     pub(super) fn carry_out(&self, mut batch: Batch) -> (Vec<bool>, Vec<Admitted>) {
         let asked = batch.clone();
@@ -212,27 +212,27 @@ impl<H: Harness> Subject<H> {
         let (releases, admissions) = (batch.releases(), batch.admissions());
         let same = releases.iter().map(Slot::asked).eq(asked.releases().iter().map(Slot::asked))
             && admissions.iter().map(Slot::asked).eq(asked.admissions().iter().map(Slot::asked));
-        must(same, "a store leaves the questions as they are", &"a batch", format_args!("got {batch:?}"));
+        must(same, "a store does not change the requests", &"a batch", format_args!("got {batch:?}"));
         (
             answers("a release", releases, |asked| asked.lease().name()),
             answers("an admission", admissions, Admission::name),
         )
     }
 
-    /// Asks for an admission that has to be granted, because all of it is free.
+    /// Requests an admission of free names. The store must grant the admission.
     #[track_caller]
     pub(super) fn is_admitted(&self, admission: &Admission) -> Grant {
         let admitted = self.admit(admission);
         granted(admission, admitted)
     }
 
-    /// Checks that the name is held, by `exists`, and by the witness where there is one.
+    /// Checks that the name is held: by `exists`, and by the witness if there is one.
     #[track_caller]
     pub(super) fn is_held(&self, name: &MutexName, promise: &str) {
         self.looks(name, true, promise);
     }
 
-    /// Checks that the name is free, by `exists`, and by the witness where there is one.
+    /// Checks that the name is free: by `exists`, and by the witness if there is one.
     #[track_caller]
     pub(super) fn is_free(&self, name: &MutexName, promise: &str) {
         self.looks(name, false, promise);
@@ -247,27 +247,29 @@ impl<H: Harness> Subject<H> {
         }
     }
 
-    /// Checks that this lease holds its name, by all that can be seen.
+    /// Checks that this lease holds its name, by all reads that the store offers.
     #[track_caller]
     pub(super) fn is_held_by(&self, lease: &Lease, promise: &str) {
         self.is_held(lease.name(), promise);
         self.is_told(lease, self.holder(lease.name()).as_ref(), promise);
     }
 
-    /// Checks that the holder that the store tells is that of the lease, or that the store never tells holders.
+    /// Checks that the store returns the holder of this lease, or that it never returns holders.
     #[track_caller]
     pub(super) fn is_told(&self, lease: &Lease, told: Option<&Holder>, promise: &str) {
         let name = lease.name();
         match told {
             Some(holder) => {
                 let same = holder.owner() == lease.owner() && holder.token() == lease.token();
-                must(same, promise, name, format_args!("the holder is told as {holder:?}, it is {lease:?}"));
+                must(same, promise, name, format_args!("the holder is {holder:?} instead of that of {lease:?}"));
             }
-            None => must(!self.keeps_holders(), promise, name, "no holder is told, although the store keeps them"),
+            None => {
+                must(!self.keeps_holders(), promise, name, "the answer has no holder, although the store keeps holders")
+            }
         }
     }
 
-    /// Returns whether the store tells the holder of a name; it may do so always, or never.
+    /// Returns whether the store returns holders. It must do so always or never.
     pub(super) fn keeps_holders(&self) -> bool {
         *self.keeps_holders.get_or_init(|| {
             let lease = self.create(&self.name("whether holders are kept"));
@@ -277,18 +279,18 @@ impl<H: Harness> Subject<H> {
         })
     }
 
-    /// Returns why a case does not apply; `None` where the store can extend. Another case checks that it says so truly.
+    /// Returns why a case does not apply. `None`: the store can extend leases. Another case checks that this is true.
     pub(super) fn can_not_extend(&self) -> Option<CaseResult> {
         (!self.mutex.describe().can_extend())
             .then_some(CaseResult::DoesNotApply("the store can't extend a lease, and says so"))
     }
 
-    /// Returns why a case does not apply; `None` where the store can break. If it can't, it has to say so each time.
+    /// Returns why a case does not apply. `None`: the store can break leases. A store that can't must say so each time.
     pub(super) fn can_not_break(&self) -> Option<CaseResult> {
         let lease = self.create(&self.name("whether leases are broken"));
         let held = self.mutex.break_lease(lease.name()).map(|held| held.is_some());
         let free = self.mutex.break_lease(lease.name()).map(|held| held.is_some());
-        let promise = "a store breaks, or says each time that it can't";
+        let promise = "a store that can't break leases says so each time";
         match (&held, &free) {
             (Ok(true), Ok(false)) => None,
             (Err(held), Err(free)) if held.is_unsupported() && free.is_unsupported() => {
@@ -304,7 +306,7 @@ impl<H: Harness> Subject<H> {
         answered("lifeline", lease.name(), self.mutex.lifeline(lease))
     }
 
-    /// Returns why a case does not apply; `None` where the store gives lifelines.
+    /// Returns why a case does not apply. `None`: the store gives lifelines.
     pub(super) fn gives_no_lifeline(&self) -> Option<CaseResult> {
         let lease = self.create(&self.name("whether lifelines are given"));
         let lifeline = self.lifeline(&lease);
@@ -313,15 +315,16 @@ impl<H: Harness> Subject<H> {
         lifeline.is_none().then_some(none)
     }
 
-    /// Repeats `attempt` with another name until it answers. On a busy machine, an observation that has to be made before a lease
-    /// ends may come too late, and proves nothing: the answer is `None` then, see [`before`](Self::before).
+    /// Repeats `attempt` with another name until it returns an answer. On a busy machine, an observation may come too
+    /// late: the lease has ended, and the observation proves nothing. Then the attempt returns `None`; see
+    /// [`before`](Self::before).
     #[track_caller]
     pub(super) fn in_time<T>(&self, mut attempt: impl FnMut(&MutexName) -> Option<T>) -> T {
         let seen = (0..20).find_map(|times| attempt(&self.name(format_args!("in time {times}"))));
         seen.unwrap_or_else(|| panic!("this machine was 20 times too slow for leases of {:?}", self.short().get()))
     }
 
-    /// Returns `answer`, if it is certain that it was given before `end`.
+    /// Returns `answer`, if it certainly came before `end`.
     pub(super) fn before<T>(&self, end: Moment, answer: T) -> Option<T> {
         (self.clock.moment() < end).then_some(answer)
     }
@@ -334,7 +337,7 @@ pub(super) fn long() -> Term {
 
 pub(super) fn lease(name: impl Into<String>) -> MutexName {
     let name = name.into();
-    MutexName::lease(name.clone()).unwrap_or_else(|error| panic!("{name:?} is meant to be a name: {error}"))
+    MutexName::lease(name.clone()).unwrap_or_else(|error| panic!("{name:?} must be a name: {error}"))
 }
 
 /// Returns the `number`th of the suite's occurrences.
@@ -343,7 +346,7 @@ pub(super) fn occurrence(number: usize) -> DateTime<Utc> {
     DateTime::UNIX_EPOCH + TimeDelta::minutes(number)
 }
 
-/// Returns the grant, if it is as it was asked for.
+/// Returns the grant. Fails if it does not match the request.
 #[track_caller]
 pub(super) fn granted(admission: &Admission, admitted: Admitted) -> Grant {
     let name = admission.name();
@@ -360,7 +363,7 @@ pub(super) fn granted(admission: &Admission, admitted: Admitted) -> Grant {
     let fits = fits(admission.lease(), grant.lease())
         && fits(admission.claim(), grant.claim())
         && grant.lease().or(grant.claim()).map(Lease::token) == Some(grant.token());
-    must(fits, "what is granted is what was asked for", name, format_args!("asked {admission:?}, got {grant:?}"));
+    must(fits, "the grant matches the request", name, format_args!("asked {admission:?}, got {grant:?}"));
     grant
 }
 
@@ -369,7 +372,7 @@ pub(super) fn granted(admission: &Admission, admitted: Admitted) -> Grant {
 fn answers<Q, A: Clone>(what: &str, slots: &[Slot<Q, A>], name: fn(&Q) -> &MutexName) -> Vec<A> {
     let answer = |slot: &Slot<Q, A>| {
         let name = name(slot.asked());
-        let empty = || broken("each question gets an answer", name, format_args!("{what} was left without one"));
+        let empty = || broken("each request gets an answer", name, format_args!("{what} was left without one"));
         answered(what, name, slot.answer().cloned().unwrap_or_else(empty))
     };
     slots.iter().map(answer).collect()
@@ -378,7 +381,7 @@ fn answers<Q, A: Clone>(what: &str, slots: &[Slot<Q, A>], name: fn(&Q) -> &Mutex
 #[track_caller]
 pub(super) fn answered<T>(what: &str, name: &impl fmt::Display, answer: Result<T, MutexError>) -> T {
     answer.unwrap_or_else(|error| {
-        broken("a store that is there answers", name, format_args!("{what} failed: {}", Chain(&error)))
+        broken("an available store answers", name, format_args!("{what} failed: {}", Chain(&error)))
     })
 }
 

@@ -67,7 +67,7 @@ pub enum AddErrorKind {
     Duplicate,
     /// The event has no timetable, or its timetable is malformed or never due.
     Timetable,
-    /// The event's zone is unknown, or it is the machine's own and `TZ` is invalid.
+    /// The event's zone is unknown, or the zone is the local one of the machine and `TZ` is invalid.
     Zone,
     /// The event's command can't be run.
     Command,
@@ -75,7 +75,7 @@ pub enum AddErrorKind {
     Runtime,
     /// A number or a duration is too small or too large.
     OutOfRange,
-    /// Two settings exclude each other, or a setting does not fit its task.
+    /// Two settings exclude each other, or a setting does not fit the task of the event.
     Conflict,
     /// A setting needs another one, of the event or of the schedule, that is missing.
     Missing,

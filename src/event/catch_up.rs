@@ -1,12 +1,13 @@
-//! Making up for missed occurrences: which occurrence may have been missed, as far as this process knows.
+//! Finds the occurrences that may have been missed, as far as this process knows.
 //!
-//! An occurrence that waited in a queue, in a process that has died, is made up for as well, by a process whose own tick was
-//! refused because that occurrence waited.
+//! If a process dies while an occurrence waits in its queue, that occurrence is made up for, too: by another process,
+//! whose own tick was refused because the occurrence was waiting.
 //!
-//! An occurrence was missed if it is among the latest ones, lies within the window, and no server has claimed it. A store that
-//! first saw the event after that occurrence can't know that, so each event has a marker in its store, whose age tells since when
-//! the store knows it. The marker's name encodes the timetable, the kind of claim and the window: if one of them changes,
-//! earlier claims say nothing any more, and the event counts as new.
+//! An occurrence was missed if it is among the latest ones, lies within the window, and no server has claimed it. If
+//! the store first saw the event after the occurrence, it can't know about claims. So each event has a marker in its
+//! store, and the age of the marker shows since when the store has known the event. The name of the marker encodes the
+//! timetable, the kind of claim and the window. If one of these changes, earlier claims mean nothing, and the event
+//! counts as new.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,30 +23,30 @@ use crate::time::{clock::Clock, clock::moment::Moment, timetable::Timetable};
 /// An event's rule for making up for missed occurrences, and the occurrences that this process knows of.
 pub(crate) struct CatchUp {
     pub(crate) window: Duration,
-    /// How many of the latest occurrences are made up for.
+    /// The number of latest occurrences that are made up for.
     pub(crate) most: usize,
-    /// `None`: only what waited in a queue is made up for.
+    /// `None`: only occurrences that waited in a queue are made up for.
     pub(crate) marker: Option<MutexName>,
     known: Mutex<KnownRuns>,
 }
 
 #[derive(Default)]
 struct KnownRuns {
-    /// The latest occurrences that are known to need no run any more, as many as are made up for.
+    /// The latest occurrences, at most `most`, that are known to need no run any more.
     settled: BTreeSet<DateTime<Utc>>,
     /// The occurrences that this process runs, or is about to.
     in_progress: BTreeSet<DateTime<Utc>>,
-    /// The latest occurrence that was not run here because it waited elsewhere.
+    /// The latest occurrence that was skipped here because it waited on another server.
     queued: Option<DateTime<Utc>>,
     /// When the store last confirmed that it has the marker.
     marker_confirmed: Option<Moment>,
 }
 
-/// How long to rely on the marker in a store before writing it again: the store may lose its data.
+/// The time until the marker is written again, because the store may lose its data.
 const RELIED_ON_FOR: Duration = Duration::from_secs(60 * 60);
 
 impl CatchUp {
-    /// `None` without a claim: nothing says which occurrences were run.
+    /// `None`: the event makes no claims, so it is not known which occurrences were run.
     pub(crate) fn new(
         window: Duration,
         most: usize,
@@ -65,8 +66,9 @@ impl CatchUp {
         Self { window: queue.within, most: 1, marker: None, known: Mutex::default() }
     }
 
-    /// Returns the occurrences that may have been missed, as of this `minute` and before the first that is `due`, oldest first. They
-    /// are in progress from now on. An occurrence that has not started was not missed. Asks no store.
+    /// Returns the occurrences before `minute` that may have been missed, and that came before the first one that is
+    /// `due`, oldest first. They count as in progress from now on. An occurrence whose start has not come was not
+    /// missed. Sends no request to a store.
     pub(crate) fn begin_candidates(
         &self,
         timetable: &Timetable,
@@ -125,8 +127,8 @@ impl CatchUp {
         }
     }
 
-    /// Returns for how long after the start of this occurrence a tick may read its claim: until the next one starts or the window
-    /// ends. A minute is added, because ticks check once a minute.
+    /// Returns for how long after the start of this occurrence a tick may read its claim: until the next occurrence
+    /// starts or the window ends. A minute is added, because ticks check once a minute.
     pub(crate) fn claim_lookup_time(&self, timetable: &Timetable, occurrence: DateTime<Utc>) -> Duration {
         let next_start = timetable.next(occurrence).map(|next| timetable.start_of(next));
         let until_next = next_start.and_then(|next| (next - timetable.start_of(occurrence)).to_std().ok());
@@ -143,16 +145,16 @@ impl CatchUp {
     }
 
     fn known(&self) -> MutexGuard<'_, KnownRuns> {
-        // No code that can panic runs while it is half-changed.
+        // No code that can panic runs while the value behind this lock is half-changed.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The reason why an event that is not due runs in a tick.
+/// The reason why an event runs in a tick although it is not due.
 #[derive(Clone, Debug)]
 pub(crate) enum Missed {
     /// No server has claimed its latest occurrence.
     Confirmed,
-    /// Whether its latest occurrence was missed is not known, for this reason.
+    /// It is not known whether the latest occurrence was missed, for this reason.
     Unknown(SkipReason),
 }

@@ -1,4 +1,5 @@
-//! The claim window: for how long after its tick began a run may ask for its claim. A claim lives [`CLAIM_MARGIN`] longer.
+//! The claim window: the time after the beginning of a tick when a run may request its claim. A claim lives
+//! [`CLAIM_MARGIN`] longer.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use super::add_error::{AddErrorKind, Refusal};
 use super::protection::claim::{CLAIM_MARGIN, Claim, MINUTE};
 use crate::time::clock::shown::ExactDuration;
 
-/// The most live claims of one event: each of them costs every decision on files, and memory in the other stores.
+/// The most live claims of one event. On files, every admission reads all of them; in other stores, they take memory.
 const MOST_LIVE_CLAIMS: u128 = 50_000;
 
 /// The longest claim window without a queue and without `catch_up`.

@@ -48,8 +48,8 @@ pub struct Definition {
     pub(crate) before: Vec<Task>,
     pub(crate) after: Vec<AfterHook>,
     pub(crate) protection: Protection,
-    /// The claim window without `catch_up`: longer than usual for an event that may wait in a queue, or that makes up for all missed
-    /// occurrences.
+    /// The claim window without `catch_up`: It is longer than usual for an event that may wait in a queue, or that
+    /// makes up for all missed occurrences.
     pub(crate) claim_window: Duration,
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<Retry>,
@@ -116,7 +116,8 @@ impl Definition {
         here.chain((0..self.filters.len()).map(|at| named(&self.filters, at))).collect()
     }
 
-    /// Returns the claim window for one occurrence: with `catch_up`, also as long as other servers look for its claim.
+    /// Returns the claim window for one occurrence. With `catch_up`, it also covers the time when other servers look
+    /// for the claim.
     #[inline]
     pub(crate) fn claim_window(&self, occurrence: DateTime<Utc>) -> Duration {
         match self.catch_up.as_ref().filter(|catch_up| catch_up.window + MINUTE > self.claim_window) {

@@ -1,4 +1,4 @@
-//! The builder of events: name, task, and the settings that its methods in this folder note.
+//! The builder of events: the name, the task, and the settings that the methods in this folder record.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,9 +33,9 @@ mod limits;
 
 /// A named task, its timetable and its protections; [`Schedule::add`](crate::Schedule::add) takes it.
 ///
-/// `add` validates it; the methods of the builder never fail, so that a definition reads in one piece. The order of the
-/// methods makes no difference, except that filters and hooks are called in their order. An option that is set twice to
-/// different values is refused.
+/// The methods of the builder never fail, so that a definition reads in one piece: `add` validates the event. The order
+/// of the methods makes no difference, except that filters and hooks are called in their order. `add` refuses an event
+/// if an option is set twice to different values.
 ///
 /// ```
 /// use std::time::Duration;
@@ -90,9 +90,10 @@ pub(crate) struct AfterHook {
 type AfterCall = Box<dyn Fn(&Run, &RunOutcome) -> TaskResult + Send + Sync>;
 
 impl Event {
-    /// Makes an event that calls `task`. The name is its identity: its lease and its claims are named after it, on
-    /// every server. So use a name once in a schedule, and keep it from version to version. It has 1 to 512 characters,
-    /// without control and invisible characters, and no space at its ends.
+    /// Makes an event that calls `task`. The name is the identity of the event: on every server, its lease and its
+    /// claims are named after it. So use a name once in a schedule, and keep the name from version to version. A name
+    /// has 1 to 512 characters. It has no control characters, no invisible characters, and no space at its beginning or
+    /// end.
     ///
     /// The task returns nothing, or a [`TaskResult`], as all hooks do.
     ///
@@ -121,7 +122,7 @@ impl Event {
     /// .hourly();
     /// ```
     ///
-    /// A function returns a [`TaskResult`], or is called with `?` where it has an error type of its own:
+    /// A function returns a [`TaskResult`]. If it has an error type of its own, a closure calls it with `?`:
     ///
     /// ```
     /// use soloist::{Event, Run, TaskResult};
@@ -145,23 +146,23 @@ impl Event {
     }
 
     /// Makes an event whose task is a future, which a tokio runtime drives. The runtime is that of
-    /// [`with_runtime`](crate::Schedule::with_runtime), or the runtime that the thread is in when the event is
-    /// [added](crate::Schedule::add). The task gets its run by value. Its name is its identity, as with
-    /// [`call`](Self::call). It returns anything that a callback may return.
+    /// [`with_runtime`](crate::Schedule::with_runtime), or the runtime of the thread that [adds](crate::Schedule::add)
+    /// the event. The task receives its run by value, and returns anything that a callback may return. The name is the
+    /// identity of the event, as with [`call`](Self::call).
     ///
     /// A future can be ended at its next `await`. So it keeps a promise that no callback can: **no poll of it begins
     /// when its lease is over**. A run that is cancelled, by the loss of its lease, its [`timeout`](Self::timeout) or a
     /// [`Shutdown`](crate::Shutdown), is notified by [`Run::cancelled`](crate::Run::cancelled). The future is dropped
     /// when its [`grace`](Self::grace) is over, or at once if another process may hold the lease already. So the run is
-    /// notified before its lease ends, earlier by the grace and a second, and the future is dropped a second before.
-    /// Its destructors run when the runtime next has a turn. If it panics, or its runtime ends or aborts it, the run
-    /// has failed, and the lease is released.
+    /// notified one grace and one second before its lease ends, and the future is dropped one second before that end.
+    /// The destructors run when the runtime next polls the task. If the future panics, or if its runtime ends or aborts
+    /// it, the run has failed, and the lease is released.
     ///
-    /// A future can't promise more: a poll that is under way goes on until its next `await`. Work that was handed to
-    /// `spawn_blocking`, to a task of its own or to a server goes on, too. If such work writes, pass its [fencing
-    /// token](crate::FencingToken) on.
+    /// A future can't promise more: a running poll continues until its next `await`. Work that was handed to
+    /// `spawn_blocking`, to another task or to a server continues, too. If such work writes data, pass the [fencing
+    /// token](crate::FencingToken) to it.
     ///
-    /// In the background it takes no thread, except for its hooks, which are callbacks.
+    /// A future in the background needs no thread, except for its hooks, which are callbacks.
     ///
     /// ```
     /// use std::time::Duration;
@@ -223,21 +224,21 @@ impl Event {
         }
     }
 
-    /// Runs on a worker thread, at the same time as the other events of the tick. The tick ends when all events have ended.
-    /// Without this, events run one after another.
+    /// Runs the event on a worker thread, at the same time as the other events of the tick. The tick ends when all
+    /// events have ended. Without this method, events run one after another.
     ///
     /// The background events of a store are admitted in batches of up to a hundred, and released in batches. A lease is
-    /// released at once if nothing else is running, and otherwise a few milliseconds after its run has ended, 50 at
-    /// most. Of each store's events, up to two hundred run at once on as many threads, and none of them waits for
-    /// another's task. The next batch is admitted when there are threads for a hundred.
+    /// released at once if nothing else is running. Otherwise it is released a few milliseconds after the end of its
+    /// run, 50 at most. Up to two hundred events of each store run at once, each on a thread of its own. The next batch
+    /// is admitted when a hundred threads are free.
     pub fn in_background(mut self) -> Self {
         self.background = true;
         self
     }
 
-    /// Runs when it is due even if its schedule is [paused](crate::Schedule::pause), and even if the store does not
-    /// answer whether it is paused. This is for events that a pause is not meant for, such as a heartbeat. Its own
-    /// protections apply as always.
+    /// Runs the event even if its schedule is [paused](crate::Schedule::pause), and even if the store does not answer
+    /// whether the schedule is paused. This is for events that must not be paused, such as a heartbeat. The protections
+    /// of the event apply as always.
     pub fn even_when_paused(mut self) -> Self {
         self.even_when_paused = true;
         self
@@ -258,8 +259,7 @@ impl Event {
         attributes(self)
     }
 
-    /// Returns the event with a runtime to drive its task, if that is a future: `usual`, or the runtime that this
-    /// thread is in.
+    /// Returns the event with a runtime for its task, if the task is a future: `usual`, or the runtime of this thread.
     pub(crate) fn driven_by(mut self, usual: Option<&Runtime>) -> Result<Self, AddError> {
         if let Work::Future(task) = &mut self.work {
             let runtime = usual.cloned().or_else(runtime::current);
@@ -315,7 +315,7 @@ impl Event {
         &self.due
     }
 
-    /// Adds a crontab or frequency words to its timetable.
+    /// Adds a crontab or a frequency to the timetable.
     pub(super) fn timed(mut self, say: impl FnOnce(&mut TimetableSpec) -> Result<(), String>) -> Self {
         let said = say(&mut self.due).map_err(|error| AddErrorKind::Timetable.because(error));
         self.noting(said)

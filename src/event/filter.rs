@@ -1,4 +1,4 @@
-//! Filters and environments: what may keep a due event from running without asking a store.
+//! Filters and environments: the conditions that can refuse a due event without a request to a store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ pub(crate) type FilterCall = Box<dyn Fn(&Tick) -> bool + Send + Sync>;
 impl Filter {
     pub(crate) fn allows(&self, tick: &Tick) -> bool {
         match self {
-            // The times differ for a missed occurrence: an occurrence that the window kept from running was not missed.
+            // For a missed occurrence, the two times differ. Both must be in the window, because an occurrence outside
+            // of the window was not missed.
             Self::Window(window) => [tick.local(), tick.scheduled()].iter().all(|at| window.is_open_at(at.time())),
             Self::OtherEnvironment(_) => false,
             Self::Call(_, allows) => allows(tick),
@@ -46,7 +47,8 @@ impl fmt::Display for Filter {
     }
 }
 
-/// Returns the name of the filter at this place, for people: with its number, if the same method added several.
+/// Returns the name that people see for `filters[at]`. If several filters have one name, the name gets a number: `when
+/// 2 of 3`.
 pub(crate) fn named(filters: &[Filter], at: usize) -> String {
     let name = filters[at].to_string();
     let alike = |filters: &[Filter]| filters.iter().filter(|other| other.to_string() == name).count();

@@ -21,14 +21,14 @@ use queue_markers::Queue;
 pub(crate) struct LeaseTerms {
     pub(crate) term: Term,
     pub(crate) renewal: Renewal,
-    /// How long it is held at least, even if the task ends earlier.
+    /// The least time that the lease is held, even if the task ends earlier.
     pub(crate) at_least: Option<Term>,
 }
 
 /// The numbers of occurrences that `catch_up_all` allows.
 pub(crate) const ALL_OCCURRENCES: RangeInclusive<usize> = 2..=1000;
 
-/// The windows that `catch_up` allows: not less than from one tick to the next.
+/// The windows that `catch_up` allows. A window must be as long as the time between two ticks.
 pub(crate) const CATCH_UP_WINDOWS: RangeInclusive<Duration> = MINUTE..=Duration::from_secs(366 * 24 * 60 * 60);
 
 impl LeaseTerms {
@@ -44,11 +44,11 @@ pub(crate) struct Protection {
     /// The name of the lease. Stores keep the claims beside it.
     pub(crate) mutex: MutexName,
     pub(crate) lease: Option<LeaseTerms>,
-    /// The leases, where several runs may run at a time: a run holds any one of them, and the first is `mutex`. Empty
-    /// where one run may.
+    /// The leases of an event that allows several runs at a time. Each run holds one of them; the first is `mutex`.
+    /// Empty if only one run is allowed.
     pub(crate) slots: Vec<MutexName>,
     pub(crate) claim: Option<Claim>,
-    /// Where an occurrence waits that meets a run; `None`: it is skipped.
+    /// The queue for occurrences that meet a run. `None`: such an occurrence is skipped.
     pub(crate) queue: Option<Queue>,
     pub(crate) on_outage: OutagePolicy,
 }
@@ -58,7 +58,7 @@ impl Protection {
         self.lease.is_some() || self.claim.is_some()
     }
 
-    /// Returns the words that ask for them, one by one.
+    /// Returns the protections in words, one text for each.
     pub(crate) fn in_words(&self) -> Vec<String> {
         let mut words = Vec::new();
         if let Some(LeaseTerms { term, renewal, at_least }) = self.lease {
@@ -79,7 +79,7 @@ impl Protection {
         words
     }
 
-    /// Returns whether another run may replace one of this event.
+    /// Returns whether another run may replace a run of this event.
     #[inline]
     pub(crate) fn is_replaceable(&self) -> bool {
         self.queue.as_ref().is_some_and(|queue| queue.replaces)
@@ -100,9 +100,9 @@ pub enum OutagePolicy {
     /// The event does not run. The report says why, and the process fails.
     #[default]
     Skip,
-    /// The event runs all the same, without a lease and without a fencing token, perhaps at the same time as another
-    /// run of it. Each such run is logged as a warning and marked in the report, and the process fails, so that the
-    /// outage is noticed. A schedule with a [name](crate::Schedule::named) that can't ask its store whether it is
-    /// paused skips the event, unless it is [`even_when_paused`](crate::Event::even_when_paused).
+    /// The event runs without a lease and without a fencing token, perhaps at the same time as another run of it. Each
+    /// such run is logged as a warning and marked in the report, and the process fails, so that the outage is noticed.
+    /// If a schedule with a [name](crate::Schedule::named) can't read whether it is paused, it skips the event, unless
+    /// the event is [`even_when_paused`](crate::Event::even_when_paused).
     RunUnprotected,
 }

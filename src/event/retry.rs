@@ -30,13 +30,14 @@ pub struct Retry {
 pub(crate) const MOST_RETRIES: u32 = 1000;
 
 impl Retry {
-    /// Makes retries of a number, from 1 to 1,000: a task is started so many times more, as long as it fails. A time
-    /// [`after`](Self::after) which they begin has to be added.
+    /// Makes retries of this number, from 1 to 1,000: a task is started again up to this many times, as long as it
+    /// fails. The delay must be added by [`after`](Self::after).
     pub fn times(times: u32) -> Self {
         Self { times, after: None, doubles: false, wrong: None }
     }
 
-    /// Sets the time from the end of a failed attempt to the begin of the next: from 1 millisecond to ten years.
+    /// Sets the time from the end of a failed attempt to the start of the next attempt: from 1 millisecond to ten
+    /// years.
     pub fn after(mut self, delay: Duration) -> Self {
         let set = set_once("after", &mut self.after, delay);
         Self { wrong: self.wrong.or(set.err()), ..self }

@@ -1,4 +1,5 @@
-//! Why a run should stop: its lease is lost, its task took too long, the process shuts down, or it was asked to.
+//! The reasons why a run should stop: its lease is lost, its task took too long, the process shuts down, or another
+//! process asked the run to stop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +13,12 @@ use crate::outcome::cancel::CancelReason;
 use crate::time::{clock::Waiting, clock::moment::Moment};
 
 impl HeldLease {
-    /// Returns the present moment on the clock that the run's deadlines are measured on.
+    /// Returns the present moment on the clock of the run's deadlines.
     pub(crate) fn now(&self) -> Moment {
         self.clock.moment()
     }
 
-    /// Changes something that threads or tasks of the run wait for, and wakes them.
+    /// Makes a change that threads or tasks of the run wait for, and wakes these threads and tasks.
     pub(crate) fn change<T>(&self, change: impl FnOnce() -> T) {
         self.signal.change_silently(change);
         self.signal.wake();
@@ -28,8 +29,8 @@ impl HeldLease {
         self.change(|| self.timeout.store(timeout.to_bits(), Ordering::Release));
     }
 
-    /// Shuts the run down, perhaps by a signal: the task is cancelled after the `drain`, and the process exits after the `grace`
-    /// that follows. Earlier times of an earlier call stay.
+    /// Shuts the run down, perhaps by a signal: the task is cancelled after the `drain`, and the process exits after
+    /// the `grace` that follows. If an earlier call set earlier times, these stay.
     pub(crate) fn shut_down(&self, drain: Duration, grace: Duration, signal: Option<i32>) {
         let drained_by = self.now().plus(drain);
         self.exit_signal.fetch_max(signal.unwrap_or(0), Ordering::AcqRel);
@@ -39,7 +40,7 @@ impl HeldLease {
         });
     }
 
-    /// Returns the signal that shuts the process down, if one does.
+    /// Returns the signal that shuts the process down. `None`: no signal does.
     pub(crate) fn exit_signal(&self) -> Option<i32> {
         Some(self.exit_signal.load(Ordering::Acquire)).filter(|signal| *signal > 0)
     }
@@ -54,7 +55,7 @@ impl HeldLease {
         self.stop_request.get().is_some()
     }
 
-    /// Returns who asked the run to stop, if the store tells.
+    /// Returns the process that asked the run to stop. `None`: no process did, or the store keeps no holders.
     pub(crate) fn asked_by(&self) -> Option<&Holder> {
         self.stop_request.get()?.1.as_ref()
     }
@@ -69,7 +70,7 @@ impl HeldLease {
         self.report_reason(self.now(), None)
     }
 
-    /// Returns the first reason to stop that there was when the task ended, and reports it. No later one is reported.
+    /// Returns the first reason to stop at the end of the task, and reports it. Later reasons are not reported.
     #[inline]
     pub(crate) fn reason_at_end(&self, ended: Moment) -> Option<CancelReason> {
         let reason = self.report_reason(ended, None);
@@ -77,8 +78,8 @@ impl HeldLease {
         reason
     }
 
-    /// Returns the first reason to stop, and reports it, once. Subscribers may be slow, so no thread calls this while others wait
-    /// for it.
+    /// Returns the first reason to stop, and reports that reason once. Subscribers may be slow, so no thread calls this
+    /// while other threads wait for the caller.
     pub(crate) fn report_reason(&self, now: Moment, posted: Option<Posted>) -> Option<CancelReason> {
         let reason = self.reason_at(now)?;
         if reason == CancelReason::LeaseLost {
@@ -99,7 +100,7 @@ impl HeldLease {
         Some(self.reason_since(now)?.0)
     }
 
-    /// Returns the first reason to stop, and since when there is one.
+    /// Returns the first reason to stop, with the moment since which it applies.
     #[inline]
     fn reason_since(&self, now: Moment) -> Option<(CancelReason, Moment)> {
         // The deadline of a released lease may be later.
@@ -117,8 +118,8 @@ impl HeldLease {
         Some((reason, first))
     }
 
-    /// Returns when a cancelled task is over at the latest, if it may take `grace` to stop and `ending` to be dropped; `None`: it
-    /// is not cancelled.
+    /// Returns when a cancelled task is over at the latest: it may take `grace` to stop, and then `ending` to be
+    /// dropped. `None`: the task is not cancelled.
     pub(crate) fn over_at(&self, now: Moment, grace: Duration, ending: Duration) -> Option<Moment> {
         let (_, since) = self.reason_since(now)?;
         Some(since.plus(grace).min(self.last_moment().minus(ending)))
@@ -130,11 +131,12 @@ impl HeldLease {
         self.wait_while(|now, waiting| {
             (self.reason_at(now).is_none() && now < enough).then(|| waiting.patience(self.end().min(enough)))
         });
-        // After the wait, because a report must not be made while the signal is locked.
+        // The reason is reported after the wait, because the signal must not be locked during a report.
         self.reason()
     }
 
-    /// Waits as long as `idle`, which is asked at every change, says for how long at most.
+    /// Waits until `idle` returns `None`. Each change calls `idle` again, which returns the longest time to the next
+    /// call.
     pub(crate) fn wait_while(&self, idle: impl Fn(Moment, &Waiting) -> Option<Duration>) {
         self.signal.wait_while(&self.clock.waiting(&self.signal), idle);
     }
@@ -145,12 +147,12 @@ impl HeldLease {
         self.signal.wait_until(move || this.reason_at(this.now()))
     }
 
-    /// Returns when there will be a reason to stop, as things are.
+    /// Returns when there will be a reason to stop, if nothing changes until then.
     pub(crate) fn end(&self) -> Moment {
         self.deadline().min(moment(&self.timeout)).min(moment(&self.drained_by)).min(self.asked_at())
     }
 
-    /// Returns how long the task may go on, as things are; `None`: without end.
+    /// Returns how long the task may continue, if nothing changes until then. `None`: without a limit.
     pub(crate) fn remaining(&self) -> Option<Duration> {
         let end = self.end();
         (end < Moment::NEVER).then(|| end.since(self.now()))

@@ -1,4 +1,4 @@
-//! What wakes the threads and the tasks that wait for a change of a lease, or of the run that holds it.
+//! A signal for the threads and the tasks that wait for a change of a lease, or of the run that holds the lease.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -10,7 +10,8 @@ use super::sync::{Condvar, Mutex, MutexGuard};
 use crate::base::catch_panic::contain;
 use crate::time::clock::{Clock, Waiting, manual::Wake, moment::Moment};
 
-/// A place where threads and tasks wait. It is locked for each change, so that a thread that is about to sleep misses none.
+/// A place where threads and tasks wait. It is locked during each change, so that a thread that is about to sleep
+/// misses no change.
 #[derive(Default)]
 pub(crate) struct Signal {
     waiters: Mutex<Waiters>,
@@ -18,7 +19,7 @@ pub(crate) struct Signal {
     changed: Condvar,
 }
 
-/// The tasks that wait, each under the number of its [`TaskWaiter`], and how many threads do.
+/// The waiting tasks, each under the number of its [`TaskWaiter`], and the number of waiting threads.
 #[derive(Default)]
 struct Waiters {
     tasks: BTreeMap<u64, Waker>,
@@ -57,8 +58,7 @@ impl Drop for TaskWaiter {
 }
 
 impl Signal {
-    /// Changes something that threads may wait for, and wakes them. It calls no code of others, so that it may be called while
-    /// something is locked.
+    /// Makes a change that threads may wait for, and wakes them. No foreign code is called, so a caller may hold locks.
     pub(crate) fn change<T>(&self, change: impl FnOnce() -> T) -> T {
         let waiters = self.lock();
         let changed = change();
@@ -82,7 +82,8 @@ impl Signal {
         }
     }
 
-    /// Unlocks, and wakes the threads that wait. Each run does this at its end, so it makes no system call if none waits.
+    /// Unlocks the signal, and wakes the waiting threads. Each run does this at its end. If no thread waits, this makes
+    /// no system call.
     fn wake_threads(&self, waiters: MutexGuard<'_, Waiters>) {
         let some_wait = waiters.threads > 0;
         drop(waiters);
@@ -91,7 +92,8 @@ impl Signal {
         }
     }
 
-    /// Lets this thread wait as long as `idle`, which is asked at every change, says for how long at most.
+    /// Lets this thread wait until `idle` returns `None`. Each change calls `idle` again, which returns the longest
+    /// time to the next call.
     pub(crate) fn wait_while(&self, waiting: &Waiting, idle: impl Fn(Moment, &Waiting) -> Option<Duration>) {
         let mut waiters = self.lock();
         while let Some(patience) = idle(waiting.clock().moment(), waiting) {
@@ -101,7 +103,8 @@ impl Signal {
         }
     }
 
-    /// Waits, as a task, until `look` finds something. A change wakes it; to find out that time has passed it needs a timer.
+    /// Waits, as a task, until `look` returns a value. A change wakes the task. A `look` that depends on the time needs
+    /// a timer to wake the task.
     pub(crate) fn wait_until<T, L>(self: &Arc<Self>, look: L) -> impl Future<Output = T> + Send + Unpin + use<T, L>
     where
         L: Fn() -> Option<T> + Send + Unpin,
@@ -114,7 +117,7 @@ impl Signal {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiters> {
-        // No code that can panic runs while it is half-changed.
+        // No code that can panic runs while the value behind this lock is half-changed.
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -18,15 +18,16 @@ use crate::time::clock::{Clock, about_a_second, moment::Moment};
 
 /// A held lease, for a task that runs under another scheduler. A drop releases it.
 ///
-/// It is renewed until it is dropped, so a short term is enough: a killed process blocks the name for its term at most. A task
-/// that runs for longer calls [`is_lost`](Self::is_lost) now and then, and stops if it is. [`EventMutex::held`] returns the
-/// holder of a name that is refused. `MutexName::lease("reports")` is also the lease of an event `reports`. A store that can't
-/// be cloned, or a `dyn EventMutex`, is passed as `&Arc<_>`.
+/// The lease is renewed until the guard is dropped, so a short term is enough: a killed process blocks the name for one
+/// term at most. A task that runs for longer than the term calls [`is_lost`](Self::is_lost) now and then, and stops if
+/// the lease is lost. If a name is refused, [`EventMutex::held`] returns its holder. `MutexName::lease("reports")` is
+/// also the lease of an event `reports`. A store that can't be cloned, or a `dyn EventMutex`, is passed as `&Arc<_>`.
 ///
-/// It is not re-entrant: a process that holds a name and acquires it again is refused as any other is.
+/// A guard is not re-entrant: if a process acquires a name that it holds already, it is refused, like any other
+/// process.
 ///
-/// It belongs to the process that acquired it. The copy of it in a child process that `fork` makes releases nothing, and
-/// counts as lost from its deadline on, because it is not renewed there.
+/// A guard belongs to the process that acquired it. In a child process that `fork` makes, the copy of the guard
+/// releases nothing. It is not renewed there, so it counts as lost from its deadline on.
 ///
 /// A drop waits for the reply of the store: for two seconds, the usual limit of a call, if the store is unavailable. A drop in a
 /// task of a runtime blocks the task's worker for that long: call `release_async` (feature `tokio`) there.
@@ -58,12 +59,12 @@ pub struct LeaseGuard {
 }
 
 impl LeaseGuard {
-    /// Acquires the name, and renews the lease before its term is over, from 100 milliseconds to ten years. `Ok(None)`:
+    /// Acquires the name, and keeps renewing the lease. The term is from 100 milliseconds to ten years. `Ok(None)`:
     /// another owner holds it.
     ///
     /// # Errors
     ///
-    /// The store did not answer, or not before the term was over: the name may be held or not. The term is shorter than 100
+    /// The store did not answer before the term was over: the name may be held or not. The term is shorter than 100
     /// milliseconds, or the store can't extend a lease: [`acquire_for`](Self::acquire_for) is for that.
     ///
     /// ```
@@ -92,9 +93,9 @@ impl LeaseGuard {
         Self::acquire_once(&store, name, term, Renewal::WhileItRuns)
     }
 
-    /// Acquires as [`acquire`](Self::acquire) does, and waits while another owner holds the name: for `timeout` at most, on the
-    /// store's clock, with an attempt about once a second. Any of the processes that wait may be the next. `Ok(None)`: another
-    /// owner still holds it.
+    /// Acquires as [`acquire`](Self::acquire) does, and waits while another owner holds the name: for `timeout` at
+    /// most, on the store's clock, with an attempt about once a second. Any of the waiting processes may get the name
+    /// next. `Ok(None)`: another owner still holds it.
     ///
     /// # Errors
     ///
@@ -132,7 +133,8 @@ impl LeaseGuard {
         Self::acquire_in_attempts(mutex, &name, term, enough, pause)
     }
 
-    /// Acquires before `enough`. `pause` sleeps before the next attempt, and returns whether to make it.
+    /// Acquires the name before `enough`. `pause` sleeps before the next attempt, and returns whether that attempt is
+    /// to be made.
     pub(crate) fn acquire_in_attempts<M>(
         mutex: &M,
         name: &MutexName,
@@ -154,12 +156,12 @@ impl LeaseGuard {
         }
     }
 
-    /// Acquires the name for a fixed term, which is not renewed: choose a longer one than the task takes. For stores that can't
-    /// extend a lease.
+    /// Acquires the name for a fixed term, without renewals, for stores that can't extend a lease. Choose a term that
+    /// is longer than the task takes.
     ///
     /// # Errors
     ///
-    /// The store did not answer, or not before the term was over: the name may be held or not.
+    /// The store did not answer before the term was over: the name may be held or not.
     ///
     /// ```
     /// use std::time::Duration;
@@ -203,7 +205,7 @@ impl LeaseGuard {
         if lease.deadline() <= now {
             return Err(MutexError::granted_too_late(format!("admit {}", lease.name())));
         }
-        // If this process still holds the name, the store has lost its data: the earlier lease counts.
+        // If this process already holds the name, the store has lost its data. Then the earlier lease counts.
         let kept = renewal_thread.keep(store, &held, renewal);
         Ok(kept.is_ok().then_some(Self { lease, held, _keeper: renewal_thread }))
     }
@@ -230,7 +232,7 @@ impl LeaseGuard {
         self.held.wait(timeout).is_some()
     }
 
-    /// Releases the name. `Ok(false)`: the lease was lost before, and the name was left alone.
+    /// Releases the name. `Ok(false)`: the lease was lost before, and nothing was released.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! The lease of a run or of a lease guard, from its grant to its release.
 //!
-//! One atomic `u64` holds the deadline, or the time of the loss. So a thread that finds the deadline passed and a
-//! thread that moves it after a renewal agree on the outcome, and a lost lease never comes back.
+//! One atomic `u64` holds the deadline, or the time of the loss. One thread may find that the deadline has passed,
+//! while another thread moves the deadline after a renewal. With one atomic value, both agree on the outcome, and a
+//! lost lease stays lost.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
@@ -17,15 +18,15 @@ use crate::observe::tell::observers::{Observers, RunObservers};
 use crate::store::event_mutex::admission::Grant;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// The lease and the claim of a run or a lease guard, or nothing for a run without protection; and all that ends a run early.
-/// `cancellation.rs` has the functions for that.
+/// The lease and the claim of a run or of a lease guard (a run without protection has neither), with everything that
+/// ends a run early. The functions for the early end are in `cancellation.rs`.
 pub(crate) struct HeldLease {
     pub(crate) clock: Clock,
     grant: Option<Grant>,
     pub(crate) granted_at: Moment,
-    /// How long the lease is held from the grant on, however soon it is released.
+    /// The lease is held at least this long from the grant on, even if it is released earlier.
     minimum_hold: Option<Term>,
-    /// How long the task takes to stop: it is cancelled so long before the lease ends.
+    /// The time that the task takes to stop. The task is cancelled this long before the lease ends.
     pub(crate) stopping: Duration,
     /// A [`LeaseState`] as one word.
     state: AtomicU64,
@@ -49,9 +50,9 @@ pub(crate) struct HeldLease {
     pub(super) exit_by: AtomicU64,
     /// The signal that shuts the process down; zero: none.
     pub(super) exit_signal: AtomicI32,
-    /// When another process or an operator asked the run to stop, and who.
+    /// The moment when another process or an operator asked the run to stop, and that process.
     pub(super) stop_request: OnceLock<Box<(Moment, Option<Holder>)>>,
-    /// Also set where no reason is to be reported: for a guard, and after the end of a task.
+    /// Also set if no reason may be reported: for a guard, and after the end of a task.
     pub(super) cancel_is_reported: AtomicBool,
 }
 
@@ -74,7 +75,7 @@ enum LeaseState {
 
 const GONE: u64 = 1 << 63;
 
-/// Gone by a release. The moment is still the deadline.
+/// Set if the lease was released. The other bits are still the deadline.
 const RELEASED: u64 = 1 << 62;
 
 impl LeaseState {
@@ -90,7 +91,7 @@ impl LeaseState {
         }
     }
 
-    /// Returns the state at this time, noticed or not.
+    /// Returns the state at this time, even if no thread has noticed it yet.
     fn at(self, now: Moment) -> Self {
         match self {
             Self::HeldUntil(deadline) if deadline <= now => Self::GoneSince(deadline),
@@ -135,7 +136,7 @@ impl HeldLease {
         }
     }
 
-    /// Holds a lease for a guard: only its loss ends it.
+    /// Holds a lease for a guard. Only the loss of the lease ends it early.
     pub(crate) fn for_guard(clock: &Clock, lease: Lease, granted_at: Moment) -> Self {
         let held = Self::new(clock.clone(), Some(Grant::of(lease)), granted_at, None, Duration::ZERO);
         Self { by: HeldBy::Guard, cancel_is_reported: AtomicBool::new(true), ..held }
@@ -172,7 +173,8 @@ impl HeldLease {
         self.lease().map(|lease| Holder::of(lease, self.clock.wall_at(self.granted_at)))
     }
 
-    /// Notes that the task runs on this thread from here on: `process::exit` on it releases the lease.
+    /// Notes that the task runs on this thread from now on. If this thread calls `process::exit`, the lease is
+    /// released.
     #[inline]
     pub(crate) fn enter_thread(&self) {
         self.thread.store(this_thread(), Ordering::Relaxed);
@@ -204,12 +206,13 @@ impl HeldLease {
         if let LeaseState::GoneSince(moment) = self.state_at(now) { Some(moment) } else { None }
     }
 
-    /// Returns until when the lease lasts for the task, unless it is lost or released.
+    /// Returns the time when the task must have stopped for the lease, unless the lease is lost or released.
     pub(crate) fn deadline_at(&self, now: Moment) -> Option<Moment> {
         if let LeaseState::HeldUntil(deadline) = self.state_at(now) { Some(deadline) } else { None }
     }
 
-    /// Returns until when the lease lasts for the task; the beginning of time if it is lost or released.
+    /// Returns the time when the task must have stopped for the lease. The beginning of time, if the lease is lost or
+    /// released.
     pub(super) fn deadline(&self) -> Moment {
         match self.state() {
             LeaseState::HeldUntil(deadline) => deadline,
@@ -217,8 +220,8 @@ impl HeldLease {
         }
     }
 
-    /// Returns the time by which the task must have stopped: when the lease ends or the process does, or at once if the store
-    /// may have granted the name to another owner.
+    /// Returns the time by which the task must have stopped: the end of the lease or of the process. That is now, if
+    /// the store may have granted the name to another owner.
     pub(crate) fn last_moment(&self) -> Moment {
         if self.is_taken_away.load(Ordering::Acquire) {
             return Moment::BEGINNING;
@@ -241,7 +244,7 @@ impl HeldLease {
         LeaseState::from_bits(self.state.load(Ordering::Acquire))
     }
 
-    /// Returns the state at this time. A deadline that is found passed is final from here on.
+    /// Returns the state at this time. If the deadline has passed, the loss is final from now on.
     fn state_at(&self, now: Moment) -> LeaseState {
         let passed = |bits| {
             let (known, state) = (LeaseState::from_bits(bits), LeaseState::from_bits(bits).at(now));
@@ -251,11 +254,11 @@ impl HeldLease {
         LeaseState::from_bits(bits).at(now)
     }
 
-    /// Notes that the store is about to be asked for a renewal. `false`: the lease is gone, so do not ask.
+    /// Notes that a renewal is about to be requested. `false`: the lease is gone, so the store must not be asked.
     pub(crate) fn begin_renewal(&self, now: Moment) -> bool {
         let is_live = self.deadline_at(now).is_some();
         self.signal.change_silently(|| {
-            // A release before the lock waits only for a renewal that began before it.
+            // If a release came before this lock, it does not wait for this renewal, so the renewal must not begin.
             let begins = is_live && matches!(self.state(), LeaseState::HeldUntil(_));
             self.is_renewing.store(begins, Ordering::Release);
             begins
@@ -267,10 +270,11 @@ impl HeldLease {
         self.end_renewal(now, LeaseState::HeldUntil(deadline.minus(self.stopping)));
     }
 
-    /// Notes that the store says that another owner holds the name, or none. It wakes the threads that wait, but no task.
+    /// Notes the answer of the store that another owner, or no owner, holds the name. Wakes the waiting threads, but no
+    /// tasks.
     pub(crate) fn lose(&self, now: Moment) {
         if !self.was_released() {
-            // Also if the deadline has passed: a task that is being stopped has no more time then.
+            // This is also set if the deadline has passed, because a task that is being stopped has no more time.
             self.is_taken_away.store(true, Ordering::Release);
         }
         self.end_renewal(now, LeaseState::GoneSince(now));
@@ -289,18 +293,18 @@ impl HeldLease {
         self.signal.change(|| self.is_renewing.store(false, Ordering::Release));
     }
 
-    /// Notes, before the store is asked for it, that the lease ends at this moment at the latest.
+    /// Notes that the lease ends at this moment at the latest. Called before the store is asked to shorten the lease.
     pub(crate) fn shorten_until(&self, deadline: Moment) {
         let deadline = deadline.minus(self.stopping);
         let is_later = |bits| matches!(LeaseState::from_bits(bits), LeaseState::HeldUntil(until) if deadline < until);
         let shorten = |bits| is_later(bits).then(|| LeaseState::HeldUntil(deadline).to_bits());
         let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, shorten);
-        // Threads that wait until the later deadline look again.
+        // Wakes the threads that wait until the former, later deadline.
         self.signal.change(|| ());
     }
 
-    /// Ends the run or the guard, and the renewal with it. Returns the lease with its last deadline, if it was renewed. The
-    /// caller wakes the tasks that wait, with nothing locked.
+    /// Ends the run or the guard, and the renewal with it. Returns the lease with its last deadline, if it was renewed.
+    /// The caller wakes the waiting tasks, without holding a lock.
     #[inline]
     pub(crate) fn begin_release(&self) -> Option<Lease> {
         let end = |bits| (bits & GONE == 0).then_some(bits | GONE | RELEASED);
@@ -320,15 +324,16 @@ impl HeldLease {
         self.deadline_at(now).and_then(|_| Term::new(left).ok())
     }
 
-    /// Waits for the answer to a renewal under way, until `deadline` at most: the renewal must not follow a request to shorten
-    /// the lease.
+    /// Waits until a running renewal is answered, or until `deadline`. Otherwise the store could carry out the renewal
+    /// after a request to shorten the lease.
     pub(crate) fn wait_for_renewal(&self, deadline: Moment) {
         let is_renewing = |now| self.is_renewing.load(Ordering::Acquire) && now < deadline;
         let waiting = self.clock.waiting(&self.signal);
         self.signal.wait_while(&waiting, |now, waiting| is_renewing(now).then(|| waiting.patience(deadline)));
     }
 
-    /// Reports the loss of the lease, once. Subscribers may be slow, so no thread calls this while others wait for it.
+    /// Reports the loss of the lease once. Subscribers may be slow, so no thread calls this while other threads wait
+    /// for the caller.
     #[cold]
     pub(super) fn report_loss(&self, posted: Option<Posted>) {
         if self.is_lost() && !self.loss_is_reported.swap(true, Ordering::AcqRel) {

@@ -1,4 +1,4 @@
-//! What a run holds and until when: the lease, its renewal, its loss and its release.
+//! The lease of a run: its renewal, its loss and its release.
 
 pub(crate) mod cancellation;
 pub(crate) mod change_signal;

@@ -1,10 +1,10 @@
 //! Releases all leases when this process ends by itself: by `exit`, on any thread, or by a return from `main` while
 //! other threads run tasks.
 //!
-//! The thread that exits may hold any lock, of ours or of others, and has no thread-locals any more, which logging and
-//! much else needs. So it asks no store. It signals the renewal threads, which run as long as a lease is held, and
-//! waits until they are done, but not for long: a store may be unavailable, or wait for something that this thread
-//! holds.
+//! The thread that exits may hold any lock, of this crate or of others. Its thread-locals, which logging and other code
+//! needs, may be gone. So this thread sends no request to a store. It signals the renewal threads, which run while a
+//! lease is held, and waits a short time until they are done. The wait is short because a store may be unavailable, or
+//! may wait for a lock of this thread.
 
 use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,20 +20,21 @@ use crate::time::clock::{Clock, Waiting};
 /// How long the exit of a process waits for all stores together.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The process that holds leases, or held some. The child of a `fork` holds none of them, and may find a lock that a thread of
-/// its parent took.
+/// The process that holds or held the leases. A child of this process by `fork` holds none of them, and may find a lock
+/// that a thread of the parent holds for ever.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// Something with work to do before the process ends.
+/// A type with work to do before the process ends.
 pub(crate) trait EndsWithProcess: Send + Sync {
-    /// Signals its thread that the process exits on the thread `by`, if that is not zero. It waits for nothing.
+    /// Signals the working thread that the process exits, on the thread `by` unless that is zero. Does not wait.
     fn begin(&self, by: usize);
 
     /// Waits until the work is done, or `enough` has passed.
     fn wait(&self, waiting: &Waiting, enough: Moment);
 }
 
-/// All that this process registered, and the process that it was forked from, each with its process.
+/// All values that were registered in this process or in the process that it was forked from, each with the id of its
+/// process.
 static REGISTERED: Mutex<Vec<(u32, Weak<dyn EndsWithProcess>)>> = Mutex::new(Vec::new());
 
 /// Registers `member` for the end of this process.
@@ -44,7 +45,7 @@ pub(crate) fn register(member: Weak<dyn EndsWithProcess>) {
     registered.retain(|(_, member)| member.strong_count() > 0);
     registered.push((process_id::current(), member));
     HOOKED.call_once(|| {
-        // If the system has no room for it, leases end with their terms, as those of a killed process do.
+        // If the system can't register this function, the leases end with their terms, like those of a killed process.
         let _ = at_exit(leave_at_exit);
     });
 }
@@ -70,7 +71,8 @@ pub(crate) fn leave(by: Option<Thread>) {
     for member in &members {
         member.wait(&waiting, enough);
     }
-    // The last drop of a member may close connections, which a thread without thread-locals can't.
+    // The members are not dropped. The last reference to a member would close connections. Closing needs thread-locals,
+    // and those of this thread may be gone.
     mem::forget(members);
 }
 

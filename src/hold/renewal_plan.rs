@@ -1,9 +1,10 @@
 //! The plan of a renewal thread: when each lease is renewed, when the store is asked for requests to stop, when tasks
-//! time out, and how the leases end when the process exits. It knows no thread and no clock, and asks no store.
+//! time out, and how the leases end when the process exits. The plan has no thread and no clock, and sends no requests
+//! itself.
 //!
-//! For a run that another one may replace, or that waits for a retry, the store is asked for a request to stop about once a
-//! second. For any other run it is asked after each renewal of its lease, for operators: a run that ends before its first renewal
-//! costs no request.
+//! For a run that another one may replace, or that waits for a retry, the store is asked for a request to stop about
+//! once a second. For any other run, the store is asked after each renewal of the lease, because an operator may want
+//! it to stop. A run that ends before its first renewal costs no such request.
 
 use std::mem;
 use std::sync::{Arc, Weak};
@@ -27,7 +28,7 @@ use exit_release::ExitRelease;
 pub(super) struct Plan {
     /// Some were released, and are soon replaced.
     leases: Vec<PlannedLease>,
-    /// At this many leases, those that were released are removed.
+    /// If there are more leases than this, the released ones are removed.
     purge_above: usize,
     /// Running tasks that have a timeout.
     timeouts: Vec<TaskTimeout>,
@@ -37,7 +38,7 @@ pub(super) struct Plan {
     exits_on: Option<usize>,
 }
 
-/// Mostly fewer leases than this are held at once.
+/// Usually fewer leases than this are held at once.
 const PURGE_NEVER_BELOW: usize = 256;
 
 struct PlannedLease {
@@ -46,7 +47,7 @@ struct PlannedLease {
     store: Weak<dyn EventMutex>,
     /// `None`: it has a fixed term.
     renewal: Option<NextRenewal>,
-    /// When the store is asked whether its run is asked to stop; `None`: after the next renewal.
+    /// The next time to read a request to stop for the run. `None`: after the next renewal.
     look: Option<Moment>,
     /// Whether a thread asks the store for that.
     is_looked_for: bool,
@@ -71,16 +72,16 @@ struct NextRenewal {
 }
 
 impl NextRenewal {
-    /// Plans a renewal for when a third of the time has passed that the last one gave to the run, so that two thirds
-    /// are left for failed attempts. The time for stopping does not count.
+    /// Plans the next renewal after a third of the usable term, so that two thirds are left for failed attempts. The
+    /// usable term is the term without the time that the task needs to stop.
     #[inline]
     fn after(asked: Moment, term: Term, held: &HeldLease) -> Self {
         let useful = term.get().saturating_sub(held.stopping);
         Self { term, due: asked.plus(useful / 3) }
     }
 
-    /// Plans the attempt after a failed one: not so soon that it floods a store in trouble, and often enough that the remaining
-    /// term has room for a dozen.
+    /// Plans the attempt after a failed attempt. The pause is long enough not to flood a store in trouble, and short
+    /// enough for a dozen attempts in the remaining term.
     fn retry(&mut self, now: Moment) {
         self.due = now.plus(self.term.get() / 30);
     }
@@ -96,7 +97,7 @@ pub(super) enum PlanStep {
     End,
 }
 
-/// A job that takes a while: the plan is not locked meanwhile.
+/// A job that takes a while. The plan is not locked during the job.
 #[derive(Debug)]
 pub(super) enum PlannedJob {
     Renew(DueRenewals),
@@ -105,11 +106,11 @@ pub(super) enum PlannedJob {
     Cancel(Vec<Arc<HeldLease>>),
     /// Reports tasks that did not stop at their timeout.
     ReportOverdue(Vec<(Arc<HeldLease>, RunId)>),
-    /// Asks the store whether these runs are asked to stop.
+    /// Reads the requests to stop for these runs from the store.
     LookForStopRequests(Vec<Arc<HeldLease>>),
 }
 
-/// Leases that are renewed together, each with the time that it lasted yet when the store was asked.
+/// Leases that are renewed together, each with the time that it had left when the request was sent.
 #[derive(Debug)]
 pub(super) struct DueRenewals {
     pub(super) term: Term,
@@ -154,13 +155,14 @@ impl Plan {
         self.leases.push(planned);
     }
 
-    /// Returns a handle of the store that a holder of a lease still has.
+    /// Returns a handle to the store, if a holder of a lease still has such a handle.
     pub(super) fn store(&self) -> Option<Arc<dyn EventMutex>> {
         self.leases.iter().find_map(|planned| planned.store.upgrade())
     }
 
-    /// Finds a lease of this name that this process renews, and renews it at once, to learn whether the store still knows it.
-    /// Returns its holder. A lease with a fixed term does not count: the store is never asked whether it is still held.
+    /// Finds a lease of this name that this process renews, and plans its renewal for now, because the store may have
+    /// lost the lease. Returns its holder. Leases with a fixed term do not count, because the store is never asked
+    /// about them again.
     pub(super) fn doubt(&mut self, name: &MutexName, now: Moment) -> Option<Holder> {
         let mut holder = None;
         for PlannedLease { held, renewal, .. } in &mut self.leases {
@@ -207,7 +209,8 @@ impl Plan {
         self.exits_on.is_none()
     }
 
-    /// Begins the exit of the process on this thread, or on an unknown one. The job of the next step is for that.
+    /// Begins the exit of the process on this thread, or on an unknown thread for zero. The next step is the job for
+    /// the exit.
     pub(super) fn begin_exit(&mut self, thread: usize) {
         self.exits_on = Some(thread);
     }
@@ -217,8 +220,9 @@ impl Plan {
         self.leases.iter().any(|planned| !planned.held.was_released())
     }
 
-    /// Returns the next step. A lease that is due is renewed with all others of its term, so that many leases become one batch
-    /// for each third of the term, whenever they were granted. A lease whose deadline has passed is lost, and not renewed.
+    /// Returns the next step. A due lease is renewed together with all other leases of its term. So all leases of a
+    /// term become one batch for each third of that term, whenever they were granted. A lease whose deadline has passed
+    /// is lost, and not renewed.
     pub(super) fn next_step(&mut self, now: Moment) -> PlanStep {
         let job = self.release_at_exit(now).map(PlannedJob::ReleaseAtExit);
         let job = job.or_else(|| non_empty(self.take_cancelled(now)).map(PlannedJob::Cancel));
@@ -228,8 +232,9 @@ impl Plan {
         job.map_or_else(|| self.next_due().map_or(PlanStep::End, PlanStep::SleepUntil), PlanStep::Do)
     }
 
-    /// Returns what the store is asked for because the process exits: it shortens each lease once, and releases those of the
-    /// thread that exits, as often as there are any, and those of runs that wait for a retry.
+    /// Returns the requests to the store because the process exits. The leases of the exiting thread, and of runs that
+    /// wait for a retry, are released. Every other lease is shortened once. `None`: there is nothing to request, or the
+    /// process does not exit.
     fn release_at_exit(&mut self, now: Moment) -> Option<ExitRelease> {
         let exits_on = self.exits_on?;
         let mut release = ExitRelease::default();
@@ -273,7 +278,7 @@ impl Plan {
         non_empty(leases.collect()).map(|leases| DueRenewals { term: first.term, asked: now, leases })
     }
 
-    /// Takes the runs that the store is asked about, for requests to stop, unless it is being asked.
+    /// Takes the runs whose requests to stop are to be read now, unless another thread is reading them.
     fn take_looks(&mut self, now: Moment) -> Vec<Arc<HeldLease>> {
         if self.is_looking || self.exits_on.is_some() {
             return Vec::new();
@@ -289,7 +294,7 @@ impl Plan {
         looks
     }
 
-    /// Returns when there is something to do. A deadline counts, so that a loss is reported when it passes.
+    /// Returns the time of the next job. Deadlines count, so that a loss is reported as soon as a deadline passes.
     fn next_due(&self) -> Option<Moment> {
         let leases = self.leases.iter().flat_map(|planned| {
             let renewal = planned.renewal.as_ref().map(|renewal| renewal.due);
@@ -326,7 +331,8 @@ impl Plan {
         }
     }
 
-    /// Notes that the store was asked for requests to stop, and returns when to ask it again, if ever.
+    /// Notes that the requests to stop were read, and returns the time of the next read. `None`: no run needs another
+    /// read.
     pub(super) fn looked(&mut self, is_answered: bool, now: Moment) -> Option<Moment> {
         self.is_looking = false;
         for PlannedLease { held, look, is_looked_for, waits, .. } in &mut self.leases {

@@ -1,8 +1,8 @@
-//! The renewal thread of a store: it renews the leases that this process holds while their tasks run, reports lost ones, and releases
-//! all when the process exits.
+//! The renewal thread of a store: it renews the leases of this process while their tasks run, reports lost leases, and
+//! releases all leases when the process exits.
 //!
-//! Each store has its own renewal thread, so that an outage of one delays no renewal in another, and asks it on connections that no
-//! admission waits for. Its thread lives while the process holds a lease of that store.
+//! Each store has its own renewal thread, so that an outage of one store delays no renewal in another. Renewals use
+//! connections that no admission waits for. The thread lives while the process holds a lease of that store.
 
 use std::fmt;
 use std::io;
@@ -51,7 +51,7 @@ pub(crate) struct RenewalThread {
 /// A renewal thread, and what tells it from the others.
 struct KnownThread {
     store: StoreId,
-    /// A store that is gone may have had the identity of another, and a renewal thread that is not gone yet.
+    /// A dropped store may have had the identity of another store, while its renewal thread still exists.
     scope: Scope,
     clock: Clock,
     /// The child of a `fork` has no thread, and needs a renewal thread of its own.
@@ -59,11 +59,12 @@ struct KnownThread {
     thread: Weak<RenewalThread>,
 }
 
-/// All renewal threads of this process, and those of the process that it was forked from.
+/// All renewal threads of this process and of the process that it was forked from.
 static RENEWAL_THREADS: Mutex<Vec<KnownThread>> = Mutex::new(Vec::new());
 
 impl RenewalThread {
-    /// Returns the renewal thread of this store. It lives as long as it is referred to, or its thread runs.
+    /// Returns the renewal thread of this store. The value lives while there is a reference to it, or while its thread
+    /// runs.
     pub(crate) fn of(store: &Store, clock: &Clock) -> Arc<Self> {
         let (clock, pid) = (clock.clone(), process_id::current());
         let is_it = |known: &&KnownThread| {
@@ -93,11 +94,11 @@ impl RenewalThread {
     ///
     /// # Errors
     ///
-    /// Another run in this process still holds the name, and the store granted it again: it has lost its data. The error is
-    /// the holder of that run.
+    /// Another run in this process still holds the name, although the store granted it again: the store has lost its
+    /// data. The error is the holder of that run.
     #[inline]
     pub(crate) fn keep(self: &Arc<Self>, store: &Store, held: &Arc<HeldLease>, renewal: Renewal) -> Result<(), Holder> {
-        // A store in the memory of this process is lost only with the leases.
+        // A store in the memory of this process can lose its data only together with the leases.
         let may_forget = self.scope != Scope::Process && renewal == Renewal::WhileItRuns;
         let name = held.lease().map(Lease::name).filter(|_| may_forget);
         self.change(|plan| match name.and_then(|name| plan.doubt(name, held.granted_at)) {
@@ -154,7 +155,7 @@ impl RenewalThread {
         work: impl FnOnce(&Arc<Self>, Waiting) + Send + 'static,
     ) -> io::Result<()> {
         let renewal_thread = Arc::clone(self);
-        // From here on time waits for the thread, where a test moves it.
+        // From now on, the clock of a test waits for this thread.
         let waiting = self.clock.waiting(self);
         waiting.is_needed();
         threads::start(name, move || work(&renewal_thread, waiting))
@@ -171,7 +172,7 @@ impl RenewalThread {
             }
             PlannedJob::Cancel(cancelled) => cancelled.iter().for_each(|held| {
                 held.signal.wake();
-                // A timeout that is not observed is logged by the run's own thread, within its span.
+                // Without observers, the run's own thread logs the timeout, within the span of the run.
                 if held.is_lost() || held.observers().is_any() {
                     self.post_reason(held);
                 }
@@ -184,7 +185,7 @@ impl RenewalThread {
                 }
             }
             PlannedJob::LookForStopRequests(runs) => {
-                // On a thread of its own: a store that hangs for its timeout must not delay the next renewal.
+                // This runs on a thread of its own, because a store that hangs must not delay the next renewal.
                 let runs = runs.clone();
                 let look = move |renewal_thread: &Arc<Self>, _: Waiting| {
                     let is_answered = contain(|| renewal_thread.look_for_stop_requests(&runs)).unwrap_or(false);
@@ -209,7 +210,7 @@ impl RenewalThread {
     fn renew(self: &Arc<Self>, due: &DueRenewals) -> RenewalAnswers {
         let leases = due.leases.iter().filter_map(|(held, _)| held.lease().cloned());
         let mut slots: Vec<Slot<Lease, bool>> = leases.map(Slot::new).collect();
-        // A holder has a handle of the store. If there is none, the leases were dropped without a release.
+        // Each holder has a handle to the store. If no handle is left, the leases were dropped without a release.
         let Some(store) = self.change(|plan| (plan.store(), None)) else { return vec![Ok(false); slots.len()] };
         let panic = contain(|| store.extend(&mut slots, due.term)).err();
         let no_answer = |lease: &Lease| no_answer(format!("extend {}", lease.name()), panic.as_ref());

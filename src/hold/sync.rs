@@ -1,4 +1,4 @@
-//! The atomics and locks that threads wait with, which the loom tests replace by loom's.
+//! The atomics and locks for waiting threads. The loom tests replace them by those of loom.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};

@@ -1,11 +1,11 @@
-//! The thread that does the jobs of a plan: it sleeps until the next one is due, and is woken for jobs that are due before that.
+//! The thread that does the jobs of a plan. It sleeps until the next job is due, and is woken for an earlier job.
 //!
-//! It lives only while there are jobs: it ends when it wakes up and finds none, and the next job starts another. So a job
-//! that is called off before it is due costs neither a wake-up nor a thread.
+//! The thread lives only while there are jobs. When it wakes up and finds no job, it ends, and the next job starts a
+//! new thread. So a job that is called off early costs neither a wake-up nor a thread.
 //!
-//! A process that exits must not wait for the lock of the plan: the thread that holds it may never go on. It sends a signal, and
-//! waits until the thread has handled it. The signals are locked only for an instant, and no code that can end the process runs
-//! meanwhile.
+//! A process that exits must not wait for the lock of the plan, because the thread that holds the lock may never
+//! continue. Instead, the exit sends a signal, and waits until the timer thread has handled the signal. The signals
+//! have a lock of their own, which is held only for an instant, and never by code that can end the process.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::time::{clock::Waiting, clock::moment::Moment};
 
 pub(super) struct TimerThread {
     state: Mutex<TimerState>,
-    /// The state is locked while this changes. Callers that can't lock the state read it too.
+    /// This changes only while the state is locked. Callers that can't lock the state read this, too.
     has_thread: AtomicBool,
     /// Locked after the state, or alone.
     signals: Mutex<Signals>,
@@ -38,7 +38,7 @@ struct TimerState {
 struct Signals {
     /// Whether the thread was woken since its last step.
     woken: bool,
-    /// The thread that exits: the number of the last signal that had one.
+    /// The exiting thread, from the last signal that named one.
     exits_on: usize,
     sent: u64,
     handled: u64,
@@ -55,8 +55,8 @@ impl TimerThread {
         }
     }
 
-    /// Changes the plan. `change` says when there is something to do because of it, if ever. Also returns whether a thread has to be
-    /// started, which calls [`run`](Self::run).
+    /// Changes the plan. `change` returns when the thread has something to do because of the change. `None`: never.
+    /// Also returns whether a thread has to be started, which calls [`run`](Self::run).
     #[inline]
     #[must_use = "without a thread no job is done"]
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Plan) -> (T, Option<Moment>)) -> (T, bool) {
@@ -84,7 +84,7 @@ impl TimerThread {
     fn end_thread(&self, mut state: MutexGuard<'_, TimerState>) {
         state.thread = None;
         self.has_thread.store(false, Ordering::Relaxed);
-        // A caller that waits for the thread reads that while the signals are locked.
+        // A waiting caller reads `has_thread` under the lock of the signals, so wake it under that lock.
         drop(self.signals());
         self.handled.notify_all();
     }
@@ -111,7 +111,7 @@ impl TimerThread {
             }
             match state.plan.next_step(clock.moment()) {
                 PlanStep::Do(job) => {
-                    // The next step sees all that was planned meanwhile, so that no change has to wake this thread.
+                    // The next step sees all changes up to then, so no change needs to wake this thread.
                     state.wakes_at = Moment::BEGINNING;
                     drop(state);
                     let answers = carry_out(&job);
@@ -126,7 +126,8 @@ impl TimerThread {
         }
     }
 
-    /// Returns how many signals were sent, and the thread that exits if some are not handled yet.
+    /// Returns how many signals were sent. If some are not handled yet, also returns the thread on which the process
+    /// exits.
     fn wait_for_signals(&self, patience: Duration) -> (u64, Option<usize>) {
         let mut signals = self.signals();
         if !signals.woken && !patience.is_zero() {
@@ -137,7 +138,7 @@ impl TimerThread {
     }
 
     fn state(&self) -> MutexGuard<'_, TimerState> {
-        // No code that can panic runs while it is half-changed.
+        // No code that can panic runs while the value behind this lock is half-changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,7 +151,7 @@ impl TimerThread {
 /// For the exit of the process, which may not wait for the state.
 #[cfg(any(unix, test))]
 impl TimerThread {
-    /// Signals the thread, if there is one, that the process exits on this thread, and does not wait for it.
+    /// Signals the timer thread, if there is one, that the process exits on the thread `exits_on`. Does not wait.
     pub(super) fn signal(&self, exits_on: usize) {
         let mut signals = self.signals();
         if exits_on != NO_THREAD {
@@ -162,7 +163,7 @@ impl TimerThread {
         self.woken.notify_one();
     }
 
-    /// Waits until all signals are handled, or there is nothing to do for them, or the time is `until`.
+    /// Waits until all signals are handled, or need no work, or until the time is `until`.
     pub(super) fn wait_until_handled(&self, waiting: &Waiting, until: Moment) {
         if self.is_seen_idle() {
             return;
@@ -177,14 +178,15 @@ impl TimerThread {
         }
     }
 
-    /// Returns whether no job is under way, and a signal changes nothing. `false`: perhaps, but the state is locked.
+    /// Returns whether no job is running and a signal would change nothing. Also returns `false` if the state is
+    /// locked, because then this is not known.
     fn is_seen_idle(&self) -> bool {
         let Ok(state) = self.state.try_lock() else { return false };
         state.wakes_at != Moment::BEGINNING && !state.plan.has_leases()
     }
 }
 
-/// Notices that the thread panics, so that the next job starts another.
+/// A guard that notices a panic of the thread, so that the next job starts a new thread.
 struct PanicNotice<'a>(&'a TimerThread);
 
 impl Drop for PanicNotice<'_> {

@@ -150,7 +150,7 @@ impl Holder {
     }
 
     /// Returns this holder with the occurrence of its run. A store that keeps the occurrence calls this.
-    #[must_use = "the holder itself stays as it is"]
+    #[must_use = "this returns a changed holder; the original does not change"]
     pub fn with_occurrence(self, occurrence: impl Into<Option<DateTime<Utc>>>) -> Self {
         self.with(|holder| holder.occurrence = occurrence.into())
     }
@@ -174,7 +174,7 @@ impl Holder {
     /// assert_eq!(holder.clone().seen_at(since + hour).clock_set_back_by(), None);
     /// assert_eq!(holder.seen_at(since - hour).clock_set_back_by(), Some(Duration::from_secs(3600)));
     /// ```
-    #[must_use = "the holder itself stays as it is"]
+    #[must_use = "this returns a changed holder; the original does not change"]
     pub fn seen_at(self, now: DateTime<Utc>) -> Self {
         let ahead = (self.0.since - now).to_std().ok();
         self.with(|holder| holder.set_back_by = ahead.filter(|ahead| *ahead > LITTLE_STEP))
@@ -188,14 +188,14 @@ impl Holder {
 
     /// Returns this holder with the process group of the command that runs under the lease. A store that keeps the group calls
     /// this.
-    #[must_use = "the holder itself stays as it is"]
+    #[must_use = "this returns a changed holder; the original does not change"]
     pub fn with_process_group(self, process_group: u32) -> Self {
         self.with(|holder| holder.process_group = Some(process_group))
     }
 
     /// Returns this holder with the note that its process has ended, while a command of it keeps the lease by its
     /// [`lifeline`](crate::EventMutex::lifeline). A store that can tell calls this.
-    #[must_use = "the holder itself stays as it is"]
+    #[must_use = "this returns a changed holder; the original does not change"]
     pub fn survived_by_its_command(self) -> Self {
         self.with(|holder| holder.has_ended = true)
     }
@@ -284,7 +284,8 @@ impl Holder {
         format!("{}{}{backfill}", self.process(), application.unwrap_or_default())
     }
 
-    /// Notes whether the holder is of another application than this one. A holder or a schedule without a name is of none.
+    /// Notes whether the holder belongs to another application than this one. A holder or a schedule without a name
+    /// belongs to no application.
     pub(crate) fn meet(&mut self, application: Option<&str>) {
         self.0.is_of_another_application =
             self.application().zip(application).is_some_and(|(its_own, other)| its_own != other);

@@ -4,9 +4,9 @@
 //! web-1 instance=blue app=shop timetable=hourly,%20UTC; (the table is migrated)
 //! ```
 //!
-//! A part that is not known is left out. In all parts but the reason, `%XX` stands for a space, a control character and `%`. The
-//! timetable ends in `;`, so that a text that was cut has none. The reason is the rest, as it was given. A store that has no room cuts
-//! the end of the text off.
+//! Unknown parts are left out. In all parts but the reason, spaces, control characters and `%` are written as `%XX`.
+//! The timetable ends in `;`: if a text was cut before that, it has no timetable. The reason is the unchanged rest of
+//! the text. A store without enough room cuts off the end of the text.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use crate::base::escape::{Named, OneLine, percent_encoded};
 /// The most characters of the name of an application, and of an instance.
 pub(crate) const LONGEST: usize = 100;
 
-/// The words before the parts of the text. No part contains a space, but for the last.
+/// The words before the parts of the text. Only the last part may contain spaces.
 const INSTANCE: &str = " instance=";
 const APPLICATION: &str = " app=";
 const TIMETABLE: &str = " timetable=";
@@ -32,7 +32,7 @@ pub(crate) const BACKFILL: &str = "backfill";
 pub(crate) struct Label {
     /// The name of the schedule.
     pub(crate) application: Option<Arc<str>>,
-    /// The name of the process, where hosts and process ids do not tell processes apart.
+    /// The name of the process, for fleets where host and process id do not identify a process.
     pub(crate) instance: Option<Arc<str>>,
     /// The timetable of the event that makes a claim.
     pub(crate) timetable: Option<Arc<str>>,

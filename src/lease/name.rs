@@ -90,7 +90,8 @@ impl MutexName {
 
     /// Makes the name of a lease of at most `limit` characters.
     fn lease_up_to(mutex: Arc<str>, limit: usize) -> Result<Self, InvalidName> {
-        // A text has no more characters than bytes: count only if it has more than `limit` bytes.
+        // A text has at most as many characters as bytes, so they are counted only if there are more than `limit`
+        // bytes.
         let chars = if mutex.len() <= limit { mutex.len() } else { mutex.chars().count() };
         match chars {
             0 => Err(InvalidNameKind::Empty.into()),
@@ -99,7 +100,8 @@ impl MutexName {
         }
     }
 
-    /// Makes the name of a lease that people read in reports and logs, as that of an event. They see every character of it.
+    /// Makes the name of a lease that people read in reports and logs, such as that of an event. Every character of it
+    /// must be visible.
     pub(crate) fn readable(name: impl Into<Arc<str>>) -> Result<Self, InvalidName> {
         Self::readable_up_to(name, Self::MAX_CHARS)
     }
@@ -129,7 +131,7 @@ impl MutexName {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "the name itself stays as it is"]
+    #[must_use = "this returns another name; the original does not change"]
     pub fn claim(&self, event: impl Into<Arc<str>>, occurrence: DateTime<Utc>) -> Self {
         self.with(event, Claimed::Occurrence(occurrence))
     }
@@ -147,7 +149,7 @@ impl MutexName {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "the name itself stays as it is"]
+    #[must_use = "this returns another name; the original does not change"]
     pub fn permit(&self, event: impl Into<Arc<str>>, period: impl Into<Arc<str>>) -> Self {
         self.with(event, Claimed::Period(period.into()))
     }
@@ -165,12 +167,13 @@ impl MutexName {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "the name itself stays as it is"]
+    #[must_use = "this returns another name; the original does not change"]
     pub fn mark(&self, event: impl Into<Arc<str>>, mark: impl Into<Arc<str>>) -> Self {
         self.with(event, Claimed::Mark(mark.into()))
     }
 
-    /// Reads the text of a mark. Any bytes of its parts may be `%XX`, as stores write them. `None`: it is none of a mark.
+    /// Parses the text of a marker. Any bytes of its parts may be written as `%XX`, as stores do. `None`: the text is
+    /// not that of a marker.
     pub(crate) fn read_mark(text: &str) -> Option<Self> {
         let mut parts =
             text.strip_prefix("mark/")?.split('/').map(|part| String::from_utf8(percent_decoded(part)?).ok());
@@ -196,8 +199,8 @@ impl MutexName {
         if self.is_lease() { Some(0) } else { self.marked()?.strip_prefix(SLOT)?.parse().ok() }
     }
 
-    /// Makes the name of the request to stop the run of this token: another run waits for the lease, or an operator frees it. The
-    /// next run has another token, so the request never concerns it.
+    /// Makes the name of the request to stop the run with this token, because another run waits for the lease or an
+    /// operator frees it. The next run has another token, so the request never stops that run.
     pub(crate) fn request_to_stop(&self, token: FencingToken) -> Self {
         self.mark(self.mutex(), format!("cancel {token}"))
     }
@@ -282,7 +285,7 @@ impl InvalidName {
         self.kind
     }
 
-    /// Returns the error about this text, in the place of "the name".
+    /// Returns the error with this subject instead of "the name".
     pub(crate) fn of(self, subject: &'static str) -> Self {
         Self { subject, ..self }
     }
@@ -327,7 +330,7 @@ pub enum InvalidNameKind {
         /// The first such character.
         char: char,
     },
-    /// The text is shown to people, and begins or ends with a space, which they can't see.
+    /// The text is shown to people, who could not see the space at its beginning or end.
     #[error("begins or ends with a space: leave it out")]
     SpaceAround,
 }

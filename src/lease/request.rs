@@ -87,7 +87,7 @@ impl LeaseRequest {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "the request itself stays as it is"]
+    #[must_use = "this returns a changed request; the original does not change"]
     pub fn with(&self, name: MutexName, term: Term) -> Self {
         let Self { owner, asked_at, occurrence, .. } = *self;
         Self { name, term, owner, asked_at, occurrence, label: self.label.clone() }
@@ -109,7 +109,7 @@ impl LeaseRequest {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "the request itself stays as it is"]
+    #[must_use = "this returns a changed request; the original does not change"]
     pub fn because(self, reason: impl Into<String>) -> Self {
         let reason: String = reason.into();
         let label = Label { reason: Some(reason.into()), ..self.label.as_deref().cloned().unwrap_or_default() };
@@ -140,7 +140,7 @@ impl LeaseRequest {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "the request itself stays as it is"]
+    #[must_use = "this returns a changed request; the original does not change"]
     pub fn for_occurrence(self, occurrence: DateTime<Utc>) -> Self {
         Self { occurrence: Some(occurrence), ..self }
     }
@@ -279,7 +279,7 @@ impl Lease {
         self.request.label.as_deref()
     }
 
-    /// Returns the text that a store keeps for people.
+    /// Returns the text about this process that a store keeps with the owner, such as `web-1 instance=blue app=shop`.
     #[cfg(feature = "sql")]
     pub(crate) fn holder_text(&self) -> String {
         self.request.holder_text()

@@ -232,11 +232,11 @@ fn timestamp(at: DateTime<Utc>) -> f64 {
 
 fn describe() {
     let count = Unit::Count;
-    describe_counter!("soloist_runs_total", count, "Runs that have ended, by how they ended.");
+    describe_counter!("soloist_runs_total", count, "Runs that have ended, by their result.");
     describe_counter!("soloist_skips_total", count, "Due occurrences that did not run in this process, by the reason.");
     describe_counter!("soloist_retries_total", count, "Attempts after the first of their run.");
     describe_counter!("soloist_leases_lost_total", count, "Leases that were lost while their run was running.");
-    describe_counter!("soloist_missed_total", count, "Occurrences that were found to have run on no server.");
+    describe_counter!("soloist_missed_total", count, "Missed occurrences: no server had run them.");
     describe_counter!("soloist_caught_up_total", count, "Runs that caught up a missed occurrence.");
     describe_counter!("soloist_backfilled_total", count, "Runs that a backfill started.");
     describe_counter!("soloist_late_renewals_total", count, "Renewals that left less than half of the term.");
@@ -247,7 +247,7 @@ fn describe() {
         count,
         "Runs that have failed since the last success in this process."
     );
-    describe_gauge!("soloist_store_unavailable", count, "Stores that were unavailable when they were last asked.");
+    describe_gauge!("soloist_store_unavailable", count, "Stores that were unavailable at the last request.");
     let seconds = Unit::Seconds;
     describe_histogram!("soloist_run_duration_seconds", seconds, "How long the tasks took, with their retries.");
     describe_histogram!("soloist_admission_duration_seconds", seconds, "How long the store took to admit a run.");

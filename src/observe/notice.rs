@@ -72,9 +72,10 @@ impl<'a> Notice<'a> {
         self.posted.map_or_else(|| self.clock.now(), |posted| posted.at)
     }
 
-    /// Returns the number of a notice that a separate thread delivers, from 1 for each store. The renewal of leases waits for no
-    /// observer, and sends its notices in this way. If a number is missing, a thousand notices waited for slow observers, and the
-    /// next notices were dropped. `None`: the thread that took the step delivers the notice.
+    /// Returns the number of a notice that a separate thread delivers, from 1 for each store. Leases are renewed
+    /// without waiting for observers, so these notices are delivered in this way. If a number is missing, notices were
+    /// dropped, because a thousand were waiting for slow observers. `None`: the thread that took the step delivers the
+    /// notice.
     pub fn sequence(&self) -> Option<u64> {
         self.posted.map(|posted| posted.sequence)
     }
@@ -118,8 +119,8 @@ pub enum Step<'a> {
     },
     /// The occurrence does not run.
     Skipped(&'a SkipReason),
-    /// The occurrence waits in the queue, behind a run of its event or behind other occurrences. Of a backfill: it waits for a run
-    /// of its event.
+    /// The occurrence waits in the queue, behind a run of its event or behind other occurrences. An occurrence of a
+    /// backfill waits for a run of its event.
     #[non_exhaustive]
     Queued {
         /// The first place of the occurrence in the queue, from 1.
@@ -224,11 +225,11 @@ pub enum Step<'a> {
         /// The name of the schedule.
         schedule: &'a str,
     },
-    /// A tick of the loop begins this long after its time: five seconds or more. The [jitter](crate::Event::jitter) of an event is not
-    /// late.
+    /// A tick of the loop begins this long after its time: five seconds or more. The [jitter](crate::Event::jitter) of
+    /// an event does not count.
     TickLate(Duration),
-    /// The loop is awake. The step is sent in each tick and at least once a minute, by a separate thread, because the loop waits
-    /// for no observer. If observers are still busy with the last one, it is left out.
+    /// The loop is awake. The step is sent in each tick and at least once a minute, by a separate thread, because the
+    /// loop waits for no observer. If observers are still busy with the last such step, the next one is left out.
     LoopAlive,
 }
 

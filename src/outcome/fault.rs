@@ -36,8 +36,8 @@ impl Fault {
         error.downcast_ref::<Cancelled>().map(Cancelled::reason)
     }
 
-    /// Returns whether the task has ended by itself: it was started, and did not stop because the run was cancelled or its runtime
-    /// ended.
+    /// Returns whether the task has ended by itself. The task was started, and its end was not caused by a cancellation
+    /// or by the end of its runtime.
     pub(crate) fn is_of_the_task(&self) -> bool {
         let was_dropped = matches!(self, Self::Failed(error) if error.is::<TaskDropped>());
         !was_dropped && !self.is_not_started() && self.cancellation().is_none()

@@ -72,7 +72,7 @@ impl fmt::Display for Reading<'_, Pause> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(Pause { holder }, time) = self;
         let Some(holder) = holder else { return f.write_str("paused") };
-        // Rounded, because the end was computed from two readings of a clock.
+        // Rounded, because the end was computed from two reads of a clock.
         let until = holder.until().round_subsecs(0);
         write!(f, "paused by {}, since {}, until {}", holder.process(), time(holder.since()), time(until))?;
         holder.reason().map_or(Ok(()), |why| write!(f, ": {}", OneLine(why)))

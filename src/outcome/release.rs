@@ -31,7 +31,7 @@ impl Release {
         matches!(self, Self::Lost | Self::Failed(_))
     }
 
-    /// Interprets a store's answer to a release, which asked for the rest of a minimum hold.
+    /// Interprets the answer of a store to a release. The release may have requested the rest of a minimum hold.
     #[inline]
     pub(crate) fn of(minimum_hold_left: Option<Term>, answer: Result<bool, MutexError>) -> Self {
         match (answer, minimum_hold_left) {

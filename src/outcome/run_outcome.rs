@@ -51,7 +51,7 @@ pub(crate) struct OutcomeDetails {
     pub(crate) asked_to_stop_by: Option<Holder>,
     pub(crate) hook_failures: Vec<HookFailure>,
     pub(crate) lost_at: Option<DateTime<Utc>>,
-    /// The fixed term of the lease, which was over while the run was at work.
+    /// The fixed term of the lease, if the term ended while the run was running.
     pub(crate) fixed_term: Option<Duration>,
     pub(crate) unprotected: Option<MutexError>,
     pub(crate) exit: Option<CommandExit>,
@@ -78,7 +78,7 @@ impl RunOutcome {
         &self.ended
     }
 
-    /// Returns the kind of the end in one word, for a page or a metric.
+    /// Returns the kind of the end, for a page or a metric.
     pub fn kind(&self) -> OutcomeKind {
         match &self.ended {
             Ended::Succeeded => OutcomeKind::Succeeded,
@@ -128,14 +128,15 @@ impl RunOutcome {
         self.took
     }
 
-    /// Returns how long after its occurrence the task started, if that was a minute or more: it waited for events before it in the
-    /// foreground, for a free thread, or in its queue. `None` for a missed occurrence: see [`Entry::missed_by`](crate::Entry::missed_by).
+    /// Returns how long after its occurrence the task started, if that was a minute or more: it waited for earlier
+    /// events in the foreground, for a free thread, or in its queue. `None` for a missed occurrence: see
+    /// [`Entry::missed_by`](crate::Entry::missed_by).
     pub fn started_late(&self) -> Option<Duration> {
         self.details.as_ref()?.started_late
     }
 
-    /// Returns how long the run waited for the run before it: in the [queue](crate::Event::on_overlap) of its event, or with `--wait`
-    /// on the command line. `None`: it did not wait.
+    /// Returns how long the run waited for the previous run: in the [queue](crate::Event::on_overlap) of its event, or
+    /// with `--wait` on the command line. `None`: it did not wait.
     pub fn waited(&self) -> Option<Duration> {
         self.details.as_ref()?.waited
     }
@@ -401,8 +402,8 @@ pub enum Ended {
         /// The fault of the task when it stopped; `None` if it returned without an error.
         fault: Option<Fault>,
     },
-    /// The task was not called, because a `before` hook failed, or because the lease was lost before. In the second case the
-    /// occurrence or the period is released, too: another server can run it.
+    /// The task was not called, because a `before` hook failed, or because the lease was lost before. If the lease was
+    /// lost, the occurrence or the period is released, too: another server can run it.
     NotStarted,
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct RunId {
 /// The most runs of an event that a schedule keeps.
 pub(crate) const MOST_KEPT: usize = 1_000;
 
-/// The most characters that are kept of an error, and of the name of a host.
+/// The most characters of an error, or of the name of a host, that are kept.
 const ERROR_MAX: usize = 200;
 const HOST_MAX: usize = 64;
 
@@ -93,7 +93,7 @@ impl RunRecord {
         Self { instance: instance.filter(|instance| !instance.is_empty()), ..self }
     }
 
-    /// Returns this record of a run that a backfill started, or not.
+    /// Returns this record with the mark of a backfill, or without it.
     pub(crate) fn of_backfill(self, is_backfill: bool) -> Self {
         Self { is_backfill, ..self }
     }
@@ -112,7 +112,7 @@ impl RunRecord {
     /// let record = record.on("worker instance=web-1", 1);
     /// assert_eq!((record.host(), record.instance()), ("worker", Some("web-1")));
     /// ```
-    #[must_use = "the record itself stays as it is"]
+    #[must_use = "this returns a changed record; the original does not change"]
     pub fn on(self, host: &str, pid: u32) -> Self {
         let (host, label) = label::parse(host.into());
         let is_backfill = label.reason.as_deref() == Some(BACKFILL);
@@ -121,13 +121,13 @@ impl RunRecord {
 
     /// Returns this record with the end of the run. The error becomes one line of at most 200 characters: control characters
     /// are escaped, and a longer error ends in `…`. An error without text is dropped.
-    #[must_use = "the record itself stays as it is"]
+    #[must_use = "this returns a changed record; the original does not change"]
     pub fn ended(self, at: DateTime<Utc>, result: OutcomeKind, error: Option<&str>) -> Self {
         let error = error.map(|error| one_line(error, ERROR_MAX)).filter(|error| !error.is_empty());
         Self { end: Some(RunEnd { at: kept_time(at), result, error }), ..self }
     }
 
-    /// Returns this record with the number of attempts, if it is another than 1.
+    /// Returns this record with the number of attempts. One attempt is the default.
     ///
     /// ```
     /// use chrono::DateTime;
@@ -139,7 +139,7 @@ impl RunRecord {
     /// let record = record.ended(noon, OutcomeKind::Succeeded, None).with_attempts(3);
     /// assert_eq!(record.to_string(), "1970-01-01T00:00:00Z succeeded in 0 µs and 3 attempts on web-1, pid 4242");
     /// ```
-    #[must_use = "the record itself stays as it is"]
+    #[must_use = "this returns a changed record; the original does not change"]
     pub fn with_attempts(self, attempts: u32) -> Self {
         Self { attempts, ..self }
     }
@@ -227,7 +227,7 @@ impl fmt::Display for RunRecord {
         let Some(RunEnd { at, result, error }) = &self.end else {
             return write!(f, "started at {} on {process}", to_the_second(self.started));
         };
-        // If the clock was set back meanwhile, the end is before the start: show zero.
+        // If the clock was set back during the run, the end is before the start. Then zero is shown.
         let took = HumanDuration((*at - self.started).to_std().unwrap_or_default());
         match result {
             OutcomeKind::NotStarted => write!(f, "{result}")?,

@@ -29,12 +29,12 @@ use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkipReason {
-    /// A condition refused the run: `when`, `skip`, `between 08:00 and 17:00` and the like, with its number where one method added
-    /// several.
+    /// A condition refused the run: `when`, `skip`, `between 08:00 and 17:00` and the like, with a number if one method
+    /// added several conditions.
     Filtered(Arc<str>),
     /// A filter panicked with this message, so that its answer is not known.
     FilterPanicked(Arc<str>),
-    /// The previous run is still running, or a run of another event that shares the mutex is.
+    /// The previous run is still running, or a run of another event with the same mutex is running.
     Overlapping(Option<Holder>),
     /// The run that holds the lease has been running for longer than the event [allows](crate::Event::stuck_after).
     #[non_exhaustive]

@@ -1,10 +1,10 @@
-//! The executor: runs what a tick has planned, and enters a result for each run.
+//! The executor: performs the planned runs of a tick, and records a result for each run.
 //!
-//! Foreground events run [in order](in_order) on the caller's thread. Background events run [side by side](in_background), with a
-//! loop for each store, so that a store that is unavailable delays no release of another one, and with [worker threads](workers).
-//! A task that is a future takes no thread: its loop looks after it, in [`awaited_runs`], until it ends. Neither does a run that
-//! waits for its [next attempt](retry_wait). An occurrence that meets
-//! a run of its event may wait in a [queue](queue_wait), on a thread of its own.
+//! Foreground events run [in order](in_order) on the caller's thread. Background events run [side by
+//! side](in_background), with a loop for each store, so that an unavailable store delays no release of another store,
+//! and with [worker threads](workers). A task that is a future needs no thread: its loop watches it, in
+//! [`awaited_runs`], until it ends. The same holds for a run that waits for its [next attempt](retry_wait). An
+//! occurrence that meets a run of its event may wait in a [queue](queue_wait), on a thread of its own.
 //!
 //! The way of a protected foreground event on Redis, from the tick to the driver. The answer comes back the same way.
 //!
@@ -22,8 +22,8 @@
 //! | `store/redis/engine.rs` | the calls of the scripts, on one connection |
 //! | `store/redis/connection.rs` | the commands as bytes, and the answers, on the socket |
 //!
-//! What only makes a value on the way is left out: the names, the owner, the text of a script. Filters, and a check for a
-//! pause, are asked before the batch is built. Then `schedule/execute/one_run.rs` performs the run.
+//! The table leaves out code that only makes a value, such as names, the owner or the text of a script. Filters and
+//! pauses are checked before the batch is made. Then `schedule/execute/one_run.rs` performs the run.
 
 use std::thread;
 
@@ -46,9 +46,10 @@ use in_order::run_in_order;
 use one_run::PendingRun;
 use workers::start_thread;
 
-/// Runs these, and enters a result for each.
+/// Performs these runs, and records a result for each.
 ///
-/// In a runtime that drives some of them, its other threads drive them meanwhile. If there are none, they are not started.
+/// If this thread belongs to a runtime that drives some of the runs, the other threads of that runtime drive them. If
+/// it has no other threads, these runs are not started.
 pub(crate) fn run_planned<'a>(planned: &'a [PlannedRun<'a>]) {
     let is_driven = |run: &PlannedRun<'_>, by| matches!(&run.event.work, Work::Future(task) if task.is_driven_by(by));
     let driven = runtime::here().and_then(|here| Some((here, planned.iter().find(|run| is_driven(run, here))?)));
@@ -82,13 +83,13 @@ fn run_all<'a>(planned: &'a [PlannedRun<'a>]) {
 #[derive(PartialEq)]
 enum LoopOf<'a> {
     Foreground,
-    /// The background runs of one store, or those that ask no store.
+    /// The background runs of one store, or the background runs without a store.
     Background(Option<StoreId>),
-    /// The occurrences of one event that makes up for all that it missed: they delay no other event.
+    /// The missed occurrences of one event with `catch_up_all`. They delay no other event.
     Backlog(&'a str),
 }
 
-/// Returns the runs of each loop: those of the foreground first, then the others in the order of the plan.
+/// Returns the runs of each loop: the foreground first, then the other loops in the order of the plan.
 fn loops_of<'a>(planned: &'a [PlannedRun<'a>]) -> Vec<Vec<&'a PlannedRun<'a>>> {
     let mut loops: Vec<(_, Vec<_>)> = Vec::new();
     for run in planned {
@@ -106,7 +107,7 @@ fn loops_of<'a>(planned: &'a [PlannedRun<'a>]) -> Vec<Vec<&'a PlannedRun<'a>>> {
     loops.into_iter().map(|(_, runs)| runs).collect()
 }
 
-/// Skips these for one reason, and enters it for each.
+/// Skips these runs, and records this reason for each.
 pub(crate) fn skip_planned(planned: &[PlannedRun<'_>], reason: &SkipReason) {
     for run in planned {
         PendingRun::new(run).skip(reason.clone());

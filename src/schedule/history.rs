@@ -27,7 +27,7 @@ struct SeenRuns {
     running: Vec<RunningNow>,
     last: Option<LastRun>,
     last_success: Option<LastRun>,
-    /// How many in a row have failed, up to now. A cancelled run does not count.
+    /// The number of failures in a row up to now. Cancelled runs do not count.
     failures: u32,
     last_skip: Option<LastSkip>,
     difference: SeenDifference,
@@ -52,7 +52,8 @@ pub struct RunningNow {
     pub is_backfill: bool,
     /// Since when its task is running.
     pub since: DateTime<Utc>,
-    /// Its attempt, from 1: see [`Event::retry`](crate::Event::retry). Between two attempts it is that of the last.
+    /// The number of its attempt, from 1; see [`Event::retry`](crate::Event::retry). Between two attempts, the number
+    /// of the failed one.
     pub attempt: u32,
     /// The token under which it runs.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_number"))]
@@ -85,7 +86,7 @@ pub struct LastRun {
     pub attempts: u32,
     /// How it ended, in one word.
     pub result: OutcomeKind,
-    /// What went wrong, on one line; `None` if it succeeded.
+    /// The error, on one line. `None`: the run succeeded.
     pub error: Option<Arc<str>>,
     /// The token under which it ran.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_number"))]
@@ -133,7 +134,7 @@ impl EventHistory {
     #[inline]
     pub(crate) fn ended(&self, run: &RunningNow, outcome: &RunOutcome) {
         let result = outcome.kind();
-        // Not while this is locked, because an error is shown by its own code.
+        // This is done without the lock, because the code of the error makes its text.
         let error = if result == OutcomeKind::Succeeded { None } else { outcome.error() };
         let error = error.map(|error| OneLine(error).to_string().into());
         let RunningNow { occurrence, is_backfill, since: started, token, .. } = *run;
@@ -155,7 +156,8 @@ impl EventHistory {
         self.seen().last_skip = Some(skip);
     }
 
-    /// Compares this server's timetable with that of the server that claimed an occurrence. Returns a difference that is to be told.
+    /// Compares the timetable of this server with that of the server that claimed an occurrence. Returns a difference
+    /// that is to be reported.
     pub(crate) fn compare_timetables(
         &self,
         own: &Arc<str>,
@@ -170,7 +172,7 @@ impl EventHistory {
     }
 
     fn seen(&self) -> MutexGuard<'_, SeenRuns> {
-        // No code that can panic runs while it is half-changed.
+        // No code that can panic runs while the value behind this lock is half-changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -16,32 +16,33 @@ use crate::outcome::paused::{EVENT_PAUSED, Pause};
 use crate::store::event_mutex::held::Names;
 
 impl Schedule {
-    /// Pauses all schedules of this [name](Self::named) on this store, in this process, on this host or in the fleet, as far as the
-    /// store reaches: nothing that is due starts before `until`, for the reason `why`. The pause ends at that time, or with
-    /// [`resume`](Self::resume), and not with this process.
+    /// Pauses all schedules of this [name](Self::named) on this store: no due event starts before `until`, for the
+    /// reason `why`. This concerns all processes that share the store: this process, the host, or the fleet. The pause
+    /// ends at that time, or by [`resume`](Self::resume). It does not end with this process.
     ///
-    /// Due events are skipped as [`Paused`](crate::SkipReason::Paused), before their filters are asked. Runs under way go on; runs
-    /// [by hand](Self::run_event) and events that are [`even_when_paused`](crate::Event::even_when_paused) start as always.
+    /// Due events are skipped as [`Paused`](crate::SkipReason::Paused), before their filters are asked. Running runs
+    /// continue; runs [by hand](Self::run_event) and events that are
+    /// [`even_when_paused`](crate::Event::even_when_paused) start as always.
     ///
-    /// The store refuses a protected event without filters while the pause lasts, if that store is the schedule's: a
-    /// pause takes effect at once. So does the [pause of one event](Self::pause_event). This costs no request of its
-    /// own on the stores of this crate. For other events, a tick of a schedule with a name reads in one request whether
-    /// the schedule or one of them is paused: once, and again for each minute that it takes. A tick without a due event
-    /// asks nothing.
+    /// For a protected event without filters in the schedule's store, the store itself refuses admissions during the
+    /// pause. So a pause takes effect at once, and so does the [pause of one event](Self::pause_event). On the stores
+    /// of this crate, this costs no extra request. For other events, a tick of a schedule with a name reads in one
+    /// request whether the schedule or one of these events is paused, and again after each minute of the tick. A tick
+    /// without a due event sends no request.
     ///
     /// If the store does not answer, a schedule with a name may be paused. So all due events are skipped as
-    /// [`StoreUnavailable`](crate::SkipReason::StoreUnavailable), and the report fails. That goes for an event without
-    /// a protection, too, and for an event that says [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected):
-    /// an event that would rather run twice than not at all may still have to wait for a migration. An event that need not
-    /// wait says [`even_when_paused`](crate::Event::even_when_paused).
+    /// [`StoreUnavailable`](crate::SkipReason::StoreUnavailable), and the report fails. This is also true for an event
+    /// without a protection, and for an event with
+    /// [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected): even such an event may have to wait for a
+    /// migration. For an event that need not wait, call [`even_when_paused`](crate::Event::even_when_paused).
     ///
-    /// If it is paused already, the pause gets this end instead, later or earlier than before; the last call wins, and
-    /// there is no moment between the two pauses. Who paused it, and why, stays as the first call said. (Where a store can't
-    /// [extend](crate::EventMutex::extend), or does not say who [holds](crate::EventMutex::held) it, the first pause is ended before the
-    /// second begins.)
+    /// If the schedule is paused already, the pause gets this new end, later or earlier than before. The last call
+    /// wins, and there is no gap between the two pauses. The process and the reason stay those of the first call. (If a
+    /// store can't [extend](crate::EventMutex::extend), or does not keep [holders](crate::EventMutex::held), the first
+    /// pause is ended before the second begins.)
     ///
-    /// Running events go on. A tick that began before the pause may still start events with filters, without protection or with a
-    /// store of their own, for a minute at most. Before a migration, wait for that minute and for the running events to end.
+    /// A tick that began before the pause may still start events with filters, without protection or with a store of
+    /// their own, for a minute at most. Before a migration, wait for that minute and for the running events to end.
     ///
     /// How long it takes to `until` is read from this schedule's clock, and that time then passes on the store's.
     ///
@@ -70,7 +71,7 @@ impl Schedule {
         self.pauser(self.pause_marker()?).begin(until, why)
     }
 
-    /// Ends the pause, whichever server began it. `false`: it was not paused.
+    /// Ends the pause, even if another server began it. `false`: the schedule was not paused.
     ///
     /// # Errors
     ///
@@ -80,7 +81,7 @@ impl Schedule {
         self.pauser(self.pause_marker()?).end()
     }
 
-    /// Returns the present pause, for a page about the service's health. `None`: it is not paused.
+    /// Returns the present pause, for a page about the service's health. `None`: the schedule is not paused.
     ///
     /// # Errors
     ///
@@ -89,13 +90,14 @@ impl Schedule {
         self.pauser(self.pause_marker()?).find()
     }
 
-    /// Pauses one event in all schedules of this [name](Self::named) on this store: no due occurrence of it starts before `until`, for
-    /// the reason `why`. Otherwise it is like [`pause`](Self::pause), and both may last at a time.
+    /// Pauses one event in all schedules of this [name](Self::named) on this store: no due occurrence of it starts
+    /// before `until`, for the reason `why`. Otherwise this is like [`pause`](Self::pause), and both pauses may last at
+    /// the same time.
     ///
-    /// What waits in a [queue](crate::Event::on_overlap) leaves it. After the pause, [`catch_up`](crate::Event::catch_up) makes up
-    /// for the latest occurrence, if its window is not over, and for no other.
+    /// Waiting occurrences leave the [queue](crate::Event::on_overlap). After the pause,
+    /// [`catch_up`](crate::Event::catch_up) makes up for the latest occurrence only, if its window is not over.
     ///
-    /// A schedule without events is an operator's, and takes any name.
+    /// A schedule without events, such as that of an operator's tool, accepts any name.
     ///
     /// # Errors
     ///
@@ -121,7 +123,7 @@ impl Schedule {
         self.pauser(self.event_pause_marker(event)?).begin(until, why)
     }
 
-    /// Ends the pause of one event, whichever server began it. `false`: it was not paused by itself.
+    /// Ends the pause of one event, even if another server began it. `false`: the event was not paused by itself.
     ///
     /// # Errors
     ///
@@ -130,7 +132,7 @@ impl Schedule {
         self.pauser(self.event_pause_marker(event)?).end()
     }
 
-    /// Returns the present pause of one event. `None`: it is not paused by itself; its schedule may be.
+    /// Returns the present pause of one event. `None`: the event is not paused by itself, but its schedule may be.
     ///
     /// # Errors
     ///
@@ -139,7 +141,8 @@ impl Schedule {
         self.pauser(self.event_pause_marker(event)?).find()
     }
 
-    /// Returns the events that are paused alone, by their names: all that the store lists, or those of this schedule.
+    /// Returns the pauses of single events, by the names of the events: all pauses that the store lists, or those of
+    /// this schedule's events.
     #[cfg(feature = "cli")]
     pub(crate) fn paused_events(&self) -> Result<Vec<(String, Pause)>, PauseError> {
         let (mark, store) = (self.pause_marker()?, &*self.store.mutex);

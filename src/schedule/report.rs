@@ -18,9 +18,9 @@ use crate::time::zone::Zone;
 
 /// The report of one tick: an entry for every event that was due, in the order of their registration.
 ///
-/// Printed, it is a table for a terminal. Returned from `main`, it prints its failures, and only those, to stderr, and
-/// makes the process fail if there are any: so cron mails failures only. If a signal has ended the
-/// tick, see [`Shutdown`], it ends the process by that signal.
+/// `Display` prints a table for a terminal. A report that `main` returns prints only its failures, on standard error,
+/// and makes the process fail if there are any. So cron mails only failures. If a signal has ended the tick (see
+/// [`Shutdown`]), such a report ends the process by that signal.
 ///
 /// ```no_run
 /// use soloist::{Event, FileMutex, Report, Schedule};
@@ -58,13 +58,13 @@ impl Report {
         self.entries
     }
 
-    /// Returns the entry of one event, the first if [`run_minute`](crate::Schedule::run_minute) has several; `None` if it was not
-    /// due.
+    /// Returns the entry of one event, or its first entry if [`run_minute`](crate::Schedule::run_minute) has several.
+    /// `None`: the event was not due.
     pub fn entry(&self, event: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.event() == event)
     }
 
-    /// Returns the outcome of one event; `None` if it did not, or was not due.
+    /// Returns the outcome of one event. `None`: the event did not run.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -83,7 +83,7 @@ impl Report {
         if let Verdict::Ran(outcome) = &self.entry(event)?.verdict { Some(outcome) } else { None }
     }
 
-    /// Returns the reason why one event was skipped; `None` if it ran, or was not due.
+    /// Returns the reason why one event was skipped. `None`: the event ran, or was not due.
     pub fn skip_reason(&self, event: &str) -> Option<&SkipReason> {
         if let Verdict::Skipped(reason) = &self.entry(event)?.verdict { Some(reason) } else { None }
     }
@@ -202,12 +202,12 @@ impl Entry {
         &self.event
     }
 
-    /// Returns the instant it was scheduled for; by hand, the instant that was given.
+    /// Returns the instant for which the event was scheduled; for a run by hand, the time that the caller passed.
     pub fn occurrence(&self) -> DateTime<Utc> {
         self.occurrence
     }
 
-    /// Returns how late the tick was, if it made up for a missed occurrence, or tried to: see
+    /// Returns how late the tick was, if this entry is for a missed occurrence; see
     /// [`catch_up`](crate::Event::catch_up).
     pub fn missed_by(&self) -> Option<Duration> {
         self.missed_by
@@ -243,7 +243,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// Returns an instant as this zone writes it: `2026-03-01 12:00 UTC`, with seconds where it has any.
+/// Formats an instant in this zone: `2026-03-01 12:00 UTC`, with seconds if they are not zero.
 pub(crate) fn time_in(zone: &Zone, instant: DateTime<Utc>) -> String {
     let seconds = if instant.timestamp() % 60 == 0 { "" } else { ":%S" };
     format!("{} {}", zone.at(instant).format(&format!("%F %H:%M{seconds}")), zone.abbreviation_at(instant))

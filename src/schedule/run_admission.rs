@@ -19,27 +19,27 @@ use crate::store::event_mutex::batch::Batch;
 use crate::task::run::Run;
 use crate::time::clock::moment::Moment;
 
-/// The run of an admitted event, with its lease and claim, which are released on every way out.
+/// The run of an admitted event, with its lease and claim. They are released however the run ends.
 pub(crate) struct AdmittedRun {
     pub(crate) run: Run,
     pub(crate) held: ReleaseOnDrop,
-    /// How long the store took to decide, if that is observed.
+    /// How long the store took to decide, if there are observers.
     pub(crate) decided_in: Duration,
     /// The details of its outcome that are known: the wait in the queue, and the error of the store, if the run is unprotected.
     pub(crate) details: Option<Box<OutcomeDetails>>,
 }
 
-/// How many admissions a store is asked for at once, at most.
+/// The most admissions in one request.
 pub(crate) const BATCH_SIZE: usize = 100;
 
 /// Refuses a run for a reason that needs no store: shutdown, pause, filters.
 pub(crate) fn check_before_store(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
     refuse_without_store(planned)?;
-    // The filters of a missed occurrence were asked before the store was.
+    // The filters of a missed occurrence were called before.
     if planned.missed.is_some() { Ok(()) } else { ask_filters(planned) }
 }
 
-/// Asks the filters in their order, until one refuses.
+/// Calls the filters in their order, until one refuses.
 pub(crate) fn ask_filters(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
     let filters = &planned.event.filters;
     for (at, filter) in filters.iter().enumerate() {
@@ -51,14 +51,14 @@ pub(crate) fn ask_filters(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
     Ok(())
 }
 
-/// Adds the admissions of a run to the batch, right before that is sent: the run wants one of them. It overtakes no occurrence
-/// that waits in the queue.
+/// Adds the admissions of a run to the batch, right before the batch is sent. The run needs only one of them. It does
+/// not overtake occurrences that wait in the queue.
 #[inline]
 pub(crate) fn add_admissions(planned: &PlannedRun<'_>, batch: &mut Batch) -> Result<(), SkipReason> {
     add_admissions_unless(planned, planned.places_before_it(), batch)
 }
 
-/// Adds the admissions of a run, to be refused while one of these names is held.
+/// Adds the admissions of a run. They are refused while one of these names is held.
 #[inline]
 pub(super) fn add_admissions_unless(
     planned: &PlannedRun<'_>,
@@ -76,8 +76,8 @@ pub(super) fn add_admissions_unless(
     Ok(())
 }
 
-/// Takes the best answer to the admissions of a run, from this place of the batch on. A name that excludes one of them, or a taken
-/// claim, does so for all; the run overlaps only if each lease is held.
+/// Takes the best answer to the admissions of a run, beginning at this place of the batch. A held name that excludes
+/// one of them, or a taken claim, refuses all of them. The run overlaps only if every lease is held.
 #[inline]
 pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: usize) -> Result<Admitted, MutexError> {
     let rank = |answer: &Result<Admitted, MutexError>| match answer {
@@ -91,7 +91,8 @@ pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: usize
     answers.min_by_key(rank).expect("a run asks for something")
 }
 
-/// Refuses a run for a reason that needs neither filters nor claims: shutdown, pause, a missed occurrence of an unavailable store.
+/// Refuses a run for a reason that needs neither filters nor claims: a shutdown, a pause, or a missed occurrence while
+/// the store is unavailable.
 pub(super) fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
     if planned.context.is_shutting_down() {
         return Err(SkipReason::ShuttingDown);
@@ -113,7 +114,7 @@ fn refuse_late_claims(planned: &PlannedRun<'_>, now: Moment) -> Result<(), SkipR
     if now.since(planned.context.began) > window { Err(SkipReason::TooLate) } else { Ok(()) }
 }
 
-/// Turns the store's answer, heard at `now`, into a run or a reason to skip it. A grant that is not used goes to
+/// Turns the store's answer, which came at `now`, into a run or a reason to skip the run. Adds an unused grant to
 /// `unused`.
 #[inline]
 pub(crate) fn decide(
@@ -132,7 +133,7 @@ pub(crate) fn decide(
     }
 }
 
-/// Decides by the event's outage policy whether it runs although the store gave no decision.
+/// Decides by the outage policy whether the event runs without a decision of the store.
 fn apply_outage_policy(planned: &PlannedRun<'_>, error: MutexError) -> Result<AdmittedRun, SkipReason> {
     // A backfill can wait for the store.
     if planned.event.protection.on_outage != OutagePolicy::RunUnprotected || planned.id.is_backfill {
@@ -152,8 +153,8 @@ fn not_started(mut admitted_run: AdmittedRun) -> impl Iterator<Item = Lease> + u
     lease.into_iter().chain(held.claim().cloned())
 }
 
-/// Begins the run and the renewal of its lease, unless the grant came too late, or this process still renews a lease of
-/// that name, which the store has forgotten.
+/// Begins the run and the renewal of its lease. Refuses the run if the grant came too late, or if this process still
+/// renews a lease of that name, because the store has lost its data then.
 #[inline]
 fn accept_grant(
     planned: &PlannedRun<'_>,
@@ -167,7 +168,7 @@ fn accept_grant(
     if held.lease().is_some() && held.deadline_at(held.granted_at).is_none() {
         let error = MutexError::granted_too_late(format!("admit {}", planned.event.protection.mutex));
         let decision = apply_outage_policy(planned, error);
-        // If it runs without a lease, its claim still counts for the other servers.
+        // Even if the run has no lease, its claim counts for the other servers.
         let claim = held.claim().map(|claim| claim.name().clone());
         let is_used = |lease: &Lease| decision.is_ok() && Some(lease.name()) == claim.as_ref();
         not_started(admitted_run).filter(|lease| !is_used(lease)).for_each(|lease| unused.release(lease));

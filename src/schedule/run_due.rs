@@ -1,4 +1,4 @@
-//! One tick, `run_due`: plans which events run, runs them, and reports. And one run by hand, `run_event`.
+//! One tick, `run_due`: plans the runs, performs them, and reports. Also one run by hand, `run_event`.
 
 use std::ptr;
 #[cfg(feature = "cli")]
@@ -34,9 +34,9 @@ pub(crate) mod backfill;
 impl Schedule {
     /// Runs one tick: every event that is due in the minute of `now`. Returns when all have ended.
     ///
-    /// Call it once a minute, from cron; the loop of a service is [`work`](Self::work). It has no memory: called twice
-    /// within a minute, it runs events twice that neither [`on_one_server`](crate::Event::on_one_server) nor
-    /// [`once_per`](crate::Event::once_per) protects. For an event that is due more often than every minute it runs the
+    /// Call it once a minute, from cron; the loop of a service is [`work`](Self::work). It has no memory: if it is
+    /// called twice within a minute, events without [`on_one_server`](crate::Event::on_one_server) or
+    /// [`once_per`](crate::Event::once_per) run twice. If an event is due more often than every minute, it runs the
     /// latest occurrence up to `now`: see [`run_minute`](Self::run_minute). Events run one after another in insertion
     /// order, those [`in_background`](crate::Event::in_background) at the same time. `now` is used for every event of
     /// the tick, however long it takes.
@@ -58,13 +58,13 @@ impl Schedule {
         report
     }
 
-    /// Runs the events that were due after `last`, up to `now`: a tick for a loop of one's own, which may come late. It gives the
-    /// `now` of one call as the `last` of the next, so that no minute is left out and none comes twice.
+    /// Runs the events that were due after `last`, up to `now`: a tick for a loop of your own, which may come late.
+    /// Pass the `now` of one call as the `last` of the next call, so that no minute is left out or repeated.
     ///
-    /// It makes up for five minutes at most, because the claims of other servers on earlier occurrences may have expired.
-    /// Earlier occurrences are missed: their number is logged, and [`catch_up`](crate::Event::catch_up) and
-    /// [`catch_up_all`](crate::Event::catch_up_all) make up for them. The report has all entries, minute by minute. If `now` is not
-    /// later than `last`, as after the clock was set back, nothing is due.
+    /// It makes up for five minutes at most, because the claims of other servers on earlier occurrences may have
+    /// expired. Earlier occurrences count as missed: their number is logged, and [`catch_up`](crate::Event::catch_up)
+    /// and [`catch_up_all`](crate::Event::catch_up_all) make up for them. The report has all entries, minute by minute.
+    /// If `now` is not later than `last`, as after the clock was set back, nothing is due.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -103,10 +103,10 @@ impl Schedule {
         trace::minutes_missed(after, until, occurrences);
     }
 
-    /// Runs one event by hand, due or not, through its filters and its lease. It makes no claim: it runs even if
-    /// another server ran the present occurrence or period, and does not take the permit of
-    /// [`once_per`](crate::Event::once_per). It also runs while the schedule is [paused](Self::pause), because a pause only
-    /// stops what the timetables start.
+    /// Runs one event by hand, due or not, with its filters and its lease. Such a run makes no claim: it runs even if
+    /// another server ran the present occurrence or period, and it does not take the permit of
+    /// [`once_per`](crate::Event::once_per). It also runs while the schedule is [paused](Self::pause), because a pause
+    /// only stops timetables.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl Schedule {
         self.run_by_hand(name, now, false)
     }
 
-    /// Runs one event by hand without asking its filters, but not in another environment.
+    /// Runs one event by hand without its filters, but not in another environment.
     #[cfg(feature = "cli")]
     pub(crate) fn run_event_past_filters(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
         self.run_by_hand(name, now, true)
@@ -142,8 +142,8 @@ impl Schedule {
         Ok(self.run_alone(PlannedRun::new(event, tick, &context)))
     }
 
-    /// Runs the [last due time](Self::last_due) of one event, as a tick does: with its claim, and not while it is paused. `None`: it
-    /// was not due.
+    /// Runs the [last due time](Self::last_due) of one event like a tick: with its claim, and not while it is paused.
+    /// `None`: the event was not due.
     #[cfg(feature = "cli")]
     pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
         let (registry, due) = (self.registry(), self.last_due(name, now)?);
@@ -160,8 +160,8 @@ impl Schedule {
         Ok(report.and_then(|report| report.into_entries().pop()))
     }
 
-    /// Runs the last due time of one event as a missed one, if a claim on it can't have expired. `None`: it has no claim, or was
-    /// not due for so long.
+    /// Runs the last due time of one event as a missed occurrence, if a claim on it can't have expired. `None`: the
+    /// event makes no claims, or its last due time is too long ago.
     #[cfg(feature = "cli")]
     pub(crate) fn run_missed(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
         let registry = self.registry();
@@ -176,8 +176,8 @@ impl Schedule {
         Ok(Some(self.run_alone(planned)))
     }
 
-    /// Returns whether the clocks of its zone show a due time of one event for the second time, after they were set back, and a
-    /// server has claimed it. An unknown event has no due time.
+    /// Returns whether the clocks of the event's zone show a due time for the second time, because they were set back,
+    /// and a server has claimed that time. An unknown event has no due time.
     #[cfg(feature = "cli")]
     pub(crate) fn is_claimed_repetition(&self, name: &str, now: DateTime<Utc>) -> Result<bool, MutexError> {
         let registry = self.registry();
@@ -206,7 +206,7 @@ impl Schedule {
         planned.into_entry()
     }
 
-    /// Tells the observers which events there are, once after each change.
+    /// Notifies the observers of the present events, once after each change.
     pub(super) fn tell_begin(&self) {
         if !self.observers.is_any() {
             return;

@@ -42,10 +42,10 @@ use live_events::LiveEvents;
 /// # }
 /// ```
 ///
-/// A cheap handle: clones share the events and the store. So a schedule is changed while another thread runs it, by
-/// [`add`](Self::add), [`replace`](Self::replace) and [`remove`](Self::remove): a loop of [`work`](Self::work) wakes, and a call of
-/// [`run_due`](Self::run_due) takes the events that there are when it begins. Settings, such as
-/// [`with_timezone`](Self::with_timezone), are those of each clone.
+/// A cheap handle: clones share the events and the store. So [`add`](Self::add), [`replace`](Self::replace) and
+/// [`remove`](Self::remove) can change a schedule while another thread runs it: a loop of [`work`](Self::work) wakes
+/// up, and a call of [`run_due`](Self::run_due) uses the events at its beginning. Settings, such as
+/// [`with_timezone`](Self::with_timezone), belong to each clone.
 ///
 /// ```
 /// use soloist::{Event, Schedule, Shutdown};
@@ -75,29 +75,29 @@ pub struct Schedule {
     pub(super) environment: Option<Arc<str>>,
     pub(super) shutdown: Option<Shutdown>,
     pub(super) on_report: Option<OnReport>,
-    /// Whether its reports have no reader, so that failures go to standard error.
+    /// Whether the reports have no reader. Then failures go to standard error.
     pub(super) drops_reports: bool,
     /// What drives the tasks that are futures.
     pub(super) runtime: Option<Runtime>,
     /// A permit for each call of its operators that may be under way.
     #[cfg(feature = "tokio")]
     pub(super) calls: CallPermits,
-    /// Its name and its instance, which stand in its requests.
+    /// The name and the instance, which are part of each request.
     pub(super) label: Option<Arc<Label>>,
-    /// The marker in its store that pauses it, if it has a name.
+    /// The marker in the store that pauses the schedule, if the schedule has a name.
     pub(super) pause_marker: Option<MutexName>,
     pub(super) observers: Observers,
     /// The one of them that keeps the log of runs.
     pub(super) run_logger: Option<Arc<RunLogger>>,
-    /// The version of the events that these observers were notified of; zero: of none.
+    /// The version of the events that these observers know. Zero: none.
     pub(super) told_of: Arc<AtomicU64>,
-    /// The stores that were unavailable when they were last asked.
+    /// The stores that were unavailable at the last request.
     pub(super) stores_out: Arc<Mutex<BTreeSet<StoreId>>>,
     pub(super) events: Arc<LiveEvents>,
 }
 
 impl Schedule {
-    /// Returns an empty schedule over a store. The store is asked for nothing until a protected event is due.
+    /// Returns an empty schedule on a store. No request is sent to the store until a protected event is due.
     pub fn new(mutex: impl EventMutex + 'static) -> Self {
         let store = Store::new(mutex);
         Self {
@@ -122,32 +122,34 @@ impl Schedule {
         }
     }
 
-    /// Returns an empty schedule with a store in this process's memory: it keeps the threads of this process from overlapping,
-    /// and sees no other process. `add` warns of an event that is to run on one server, which needs another store.
+    /// Returns an empty schedule with a store in this process's memory: it keeps the threads of this process from
+    /// overlapping, and knows no other process. `add` warns of an event that is to run on one server, because that
+    /// needs another store.
     pub fn in_process() -> Self {
         Self::new(MemoryMutex::new())
     }
 
-    /// Returns the same schedule on another clock than its store's, which is the machine's. For tests: see [`ManualClock`] for how
-    /// to let time pass under a running task.
+    /// Returns the same schedule on this clock, for tests. The default is the clock of its store, which is that of the
+    /// machine. [`ManualClock`] describes how to let time pass while a task is running.
     ///
     /// [`ManualClock`]: crate::time::ManualClock
-    #[must_use = "the clock is that of the schedule which is returned"]
+    #[must_use = "the clock is that of the returned schedule"]
     pub fn with_clock(self, clock: impl Into<Clock>) -> Self {
         let clock = clock.into();
         Self { observers: self.observers.on(&clock, self.instance()), clock, ..self }
     }
 
-    /// Returns the same schedule with another default than 60 seconds for the term of leases of
-    /// [`without_overlapping`](crate::Event::without_overlapping), for events that are added from now on: how long a killed
-    /// process blocks an event.
-    #[must_use = "the term is that of the schedule which is returned"]
+    /// Returns the same schedule with another default term for leases of
+    /// [`without_overlapping`](crate::Event::without_overlapping), for events that are added from now on. A killed
+    /// process blocks an event for this time. Without this method, the default is 60 seconds.
+    #[must_use = "the term is that of the returned schedule"]
     pub fn with_lease_term(self, term: Term) -> Self {
         Self { lease_term: term, ..self }
     }
 
-    /// Returns the same schedule with another default [zone](crate::Event::timezone) than UTC for the timetables of events that are
-    /// added from now on. It takes what that method takes; [`add`](Self::add) refuses events if it is no zone.
+    /// Returns the same schedule with another default [zone](crate::Event::timezone) for the timetables of events that
+    /// are added from now on. Without this method, the default is UTC. It takes what that method takes;
+    /// [`add`](Self::add) refuses events if it is no zone.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -162,7 +164,7 @@ impl Schedule {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "the zone is that of the schedule which is returned"]
+    #[must_use = "the zone is that of the returned schedule"]
     pub fn with_timezone<Z>(self, zone: Z) -> Self
     where
         Z: TryInto<Zone>,
@@ -171,28 +173,29 @@ impl Schedule {
         Self { zone: zone.try_into().map_err(Into::into), ..self }
     }
 
-    /// Returns the same schedule in this environment, for the [`environments`](crate::Event::environments) of events that are added
-    /// from now on. With an empty name, as from a variable that is not set, such events are refused and not left out silently.
-    #[must_use = "the environment is that of the schedule which is returned"]
+    /// Returns the same schedule in this environment, for the [`environments`](crate::Event::environments) of events
+    /// that are added from now on. With an empty name, for example from an unset variable, such events are refused, and
+    /// not silently left out.
+    #[must_use = "the environment is that of the returned schedule"]
     pub fn with_environment(self, name: impl Into<Arc<str>>) -> Self {
         Self { environment: Some(name.into()), ..self }
     }
 
-    /// Returns the same schedule, which starts nothing more once the process shuts down, and cancels its runs when the
-    /// drain is over.
-    #[must_use = "the shutdown is that of the schedule which is returned"]
+    /// Returns the same schedule with this shutdown. When the shutdown begins, the schedule starts nothing new. When
+    /// the drain is over, its runs are cancelled.
+    #[must_use = "the shutdown is that of the returned schedule"]
     pub fn with_shutdown(self, shutdown: &Shutdown) -> Self {
         Self { shutdown: Some(shutdown.clone()), ..self }
     }
 
-    /// Returns the same schedule, which calls `call` with the report of each tick with a due event, when all of its
-    /// events have ended. It waits for the slowest one; use [`then`](crate::Event::then) and [`on_failure`](crate::Event::on_failure)
-    /// to hear of each at once. It is not called for a tick that is still running when the process ends. In
-    /// [`work`](Self::work) and [`run_minute`](Self::run_minute) ticks have threads of their own, so that several calls
-    /// may run at the same time.
+    /// Returns the same schedule, which calls `call` with the report of each tick that had a due event, after all
+    /// events of the tick have ended. To learn of each run at its end, use [`then`](crate::Event::then) or
+    /// [`on_failure`](crate::Event::on_failure). If the process ends during a tick, `call` is not called for that tick.
+    /// In [`work`](Self::work) and [`run_minute`](Self::run_minute) ticks have threads of their own, so that several
+    /// calls may run at the same time.
     ///
     /// Without it, `work` reports failures by itself.
-    #[must_use = "the schedule that is returned has the callback"]
+    #[must_use = "the returned schedule has the callback"]
     pub fn on_report(self, call: impl Fn(&Report) + Send + Sync + 'static) -> Self {
         Self { on_report: Some(Arc::new(call)), ..self }
     }
@@ -207,9 +210,9 @@ impl Schedule {
     /// reasons of skips, starts, ends and releases. There may be several observers, and each receives all notices; see
     /// [`Step`](crate::observe::Step).
     ///
-    /// The thread that takes a step calls the observers, in the order of their registration, and waits for them: the steps of
-    /// one run come in their order. What the renewal of leases finds out is told by a thread of its own, so that a slow observer
-    /// loses no lease. A panic of an observer is logged. Without observers, nothing is done for them.
+    /// The thread that takes a step calls the observers, in the order of their registration, and waits for them: the
+    /// steps of one run come in their order. Notices about renewals come from a thread of their own, so that a slow
+    /// observer loses no lease. A panic of an observer is logged. Without observers, notices cost nothing.
     ///
     /// ```
     /// use soloist::observe::{Notice, Step};
@@ -226,20 +229,20 @@ impl Schedule {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "the schedule that is returned has the observer"]
+    #[must_use = "the returned schedule has the observer"]
     pub fn observe(self, observer: impl Observer + 'static) -> Self {
         let observers = self.observers.and(Arc::new(observer), &self.clock, self.instance());
         Self { observers, told_of: Arc::default(), ..self }
     }
 
-    /// Waits for the last records of the runs, because the process may end now.
+    /// Waits until the last records of runs are written, because the process may end now.
     pub(super) fn finish_run_log(&self) {
         if let Some(logger) = &self.run_logger {
             logger.finish();
         }
     }
 
-    /// Waits for the records and for the numbers of skips, at the end of a loop.
+    /// Waits until the records and the numbers of skips are written, at the end of a loop.
     pub(super) fn finish_run_log_of_loop(&self) {
         if let Some(logger) = &self.run_logger {
             logger.finish_all();

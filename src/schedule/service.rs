@@ -1,8 +1,9 @@
-//! The loop of a service, and of a minute with sub-minute events: ticks when something is due, and sleeps otherwise.
+//! The loop of a service, and of one minute with sub-minute events: it ticks when an event is due, and sleeps
+//! otherwise.
 //!
-//! Each tick has a thread of its own, as it has a process of its own under cron, so that a slow event delays no other tick.
-//! The loop follows the wall clock, which may step. So it remembers which times it has ticked through, and wakes up once a
-//! minute to read the clock.
+//! Each tick has a thread of its own, so that a slow event delays no other tick; under cron, each tick has a process.
+//! The loop follows the wall clock, which may be set. So the loop remembers the times that it has ticked through, and
+//! wakes up once a minute to read the clock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
@@ -31,38 +32,36 @@ mod loop_notices;
 use clock_steps::TickProgress;
 use loop_notices::LoopNotices;
 
-/// The longest sleep of the loop, so that it soon notices that the clock was set or the machine was suspended.
+/// The longest sleep of the loop. After it, the loop notices that the clock was set or the machine was suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
-/// The least lateness of a tick that observers are notified of.
+/// The least lateness of a tick that is reported to observers.
 const LATE: Duration = Duration::from_secs(5);
 
 impl Schedule {
     /// Ticks until `shutdown` begins, and returns when all of its runs have ended: the loop of a service. The shutdown
-    /// cancels its runs when its drain is over, as if the schedule had been [given](Self::with_shutdown) it.
+    /// cancels the runs when its drain is over, as with [`with_shutdown`](Self::with_shutdown).
     ///
-    /// It ticks at the start of each minute with a due event, and at the second for events that are due more
-    /// often. It sleeps in between, and wakes up once a minute at the most if nothing is due. It begins with the next
-    /// minute, so that a service that is started again within a minute does not run that minute's events twice; it
-    /// starts at once with events whose claims prevent that, by [`on_one_server`](crate::Event::on_one_server) or
+    /// It ticks at the start of each minute with a due event, and at the exact second for events that are due more
+    /// often. In between it sleeps, and wakes up at most once a minute if nothing is due. It begins with the next
+    /// minute, so that a service that is restarted within a minute does not run the events of that minute twice. Events
+    /// whose claims prevent that start at once: those with [`on_one_server`](crate::Event::on_one_server) or
     /// [`once_per`](crate::Event::once_per).
     ///
-    /// Each tick runs on a thread of its own, so that an event that takes five minutes delays none of the ticks after it. If the
-    /// system has no thread for one, its events are skipped as [`NoThread`](crate::SkipReason::NoThread).
-    /// Without [`without_overlapping`](crate::Event::without_overlapping) such an event that is due every minute runs
-    /// beside itself, as it would under cron. Within a tick, events run one after another, and those behind a slow one
-    /// wait for it, unless they are [`in_background`](crate::Event::in_background).
+    /// Each tick runs on a thread of its own, so that an event that takes five minutes delays none of the ticks after
+    /// it. If the system has no thread for a tick, its events are skipped as [`NoThread`](crate::SkipReason::NoThread).
+    /// Without [`without_overlapping`](crate::Event::without_overlapping), a slow event that is due every minute
+    /// overlaps itself, as under cron. Within a tick, events run one after another, and wait for a slow event before
+    /// them, unless they are [`in_background`](crate::Event::in_background).
     ///
-    /// **No occurrence runs twice** because the clock was set back by up to three hours: of the times that the clock
-    /// shows again, those that the loop ticked through are not ticked again. After a larger step it begins anew.
-    /// Occurrences that a clock set forward skips, or that are due while the machine is suspended, are missed; events
-    /// that [`catch_up`](crate::Event::catch_up) make up for them. The loop notices such a step within a minute, and
-    /// tells subscribers of `tracing`.
+    /// **No occurrence runs twice** if the clock is set back by up to three hours: the loop does not tick again at
+    /// times that it has ticked through. After a larger step, it begins anew. If the clock is set forward, or if the
+    /// machine is suspended, the occurrences in between are missed; [`catch_up`](crate::Event::catch_up) makes up for
+    /// them. The loop notices such a step within a minute, and reports it to subscribers of `tracing`.
     ///
-    /// **It sees changes**: events that are [added](Self::add), [replaced](Self::replace) and [removed](Self::remove)
-    /// while it runs. An occurrence belongs to the event that the schedule had at its time: an event that is added in
-    /// the middle of a minute runs at its next occurrence after that, and an event that is removed runs at those before
-    /// that.
+    /// **It follows changes**: events may be [added](Self::add), [replaced](Self::replace) and [removed](Self::remove)
+    /// while it runs. An occurrence belongs to the event that the schedule had at that time. So an added event runs
+    /// from its next occurrence on, and a removed event still runs the occurrences before its removal.
     ///
     /// Its reports go to subscribers of `tracing` and to [`on_report`](Self::on_report). If there is neither, each
     /// failure is written to standard error when its run ends, in a line that begins with `soloist: `. The `shutdown`
@@ -85,7 +84,7 @@ impl Schedule {
     /// ```
     pub fn work(&self, shutdown: &Shutdown) {
         let schedule = Self { drops_reports: self.on_report.is_none(), ..self.clone().with_shutdown(shutdown) };
-        // The process waits for the loop, not only for its ticks.
+        // The process waits for the end of the loop, and not only for its ticks.
         let _working = shutdown.tick();
         schedule.tell_begin();
         thread::scope(|scope| {
@@ -100,7 +99,8 @@ impl Schedule {
             threads.write_markers(registry);
             threads.tick(plan, Duration::ZERO);
             while !shutdown.is_triggered() {
-                // In this order, so that a delay between the two readings makes the loop wake up early, and not late.
+                // The moment is read first, so that a delay between the two reads makes the loop wake up early, and not
+                // late.
                 let moment = schedule.clock.moment();
                 let (past, present) = schedule.events.see(&watch);
                 let now = present.until;
@@ -124,13 +124,13 @@ impl Schedule {
         self.finish_run_log_of_loop();
     }
 
-    /// Runs one minute: [`run_due`](Self::run_due) at `now`, and, if events are due more often than every minute, at each of
-    /// their times up to the end of the minute of `now`. For a binary that cron starts every minute. The report has all
-    /// that was due, in the order of the ticks.
+    /// Runs one minute: [`run_due`](Self::run_due) at `now`, and, if events are due more often than every minute, at
+    /// each of their times until the end of that minute. This is for a binary that cron starts every minute. The report
+    /// has all due events, in the order of the ticks.
     ///
     /// The ticks run on threads of their own, so that a task that takes longer than its interval delays no later tick.
-    /// Occurrences earlier in the minute than `now` are not made up for. It waits in real time, also if `now` is in
-    /// another minute. Without sub-minute events it does what `run_due` does.
+    /// Occurrences before `now` are not made up for. The waits are in real time, even if `now` is in another minute.
+    /// Without sub-minute events, this is the same as `run_due`.
     ///
     /// ```no_run
     /// use soloist::{Event, FileMutex, Report, Schedule};
@@ -144,7 +144,7 @@ impl Schedule {
     pub fn run_minute(&self, now: DateTime<Utc>) -> Report {
         let end = Tick::at(now, &Zone::UTC).next_minute();
         let registry = self.registry();
-        // The call in the minute before has run the occurrences of that minute.
+        // The call for the previous minute has run the occurrences of that minute.
         let before_it = Tick::at(now, &Zone::UTC).occurrence() - TimeDelta::seconds(1);
         let next_after = |now| registry.due_index.next_look(now).filter(|next| *next < end);
         if next_after(now).is_none() {
@@ -186,7 +186,7 @@ impl Schedule {
         rest.map_or(LONGEST_SLEEP, |rest| rest.min(LONGEST_SLEEP))
     }
 
-    /// Tells the stores since when they know the events that make up for missed occurrences.
+    /// Writes the markers of all events with `catch_up`, which show since when the stores know these events.
     fn write_all_markers(&self, registry: &Registry) {
         let (context, now) = (TickContext::new(self, registry, StartedBy::Timetable), self.clock.now());
         let tick = |event: usize| Tick::at(now, &registry.events[event].timetable.zone);
@@ -225,9 +225,9 @@ impl TickThreads<'_, '_> {
         self.notices.tell(move || schedule.write_all_markers(&registry));
     }
 
-    /// Runs a tick on a thread of its own, if anything is planned. If the system has no thread, nothing of the tick runs: a task
-    /// that hangs would stop the loop. Tasks and hooks contain their panics, so a panic here is of a subscriber of `tracing`: the
-    /// loop goes on.
+    /// Runs a tick on a thread of its own, if anything is planned. If the system has no thread, no event of the tick
+    /// runs, because a task that hangs would stop the loop. Panics of tasks and hooks are caught elsewhere. So a panic
+    /// here is that of a subscriber of `tracing`, and the loop continues.
     fn tick(&self, plan: TickPlan, late: Duration) {
         if plan.is_empty() {
             return;

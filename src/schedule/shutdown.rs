@@ -21,20 +21,19 @@ use shutdown_state::{RunGuard, ShutdownState, TickGuard};
 /// [`Schedule::with_shutdown`](crate::Schedule::with_shutdown); a signal or [`trigger`](Self::trigger) starts it.
 ///
 /// 1. From then on nothing new starts: due events are skipped as [`ShuttingDown`](crate::SkipReason::ShuttingDown).
-/// 2. Runs running go on, and may finish, for as long as the [**drain**](Self::with_drain): 20 seconds by default.
+/// 2. Running runs continue, and may finish, during the [**drain**](Self::with_drain): 20 seconds by default.
 ///    [`run_due`](crate::Schedule::run_due) returns as soon as all of them have ended.
 /// 3. When the drain is over, runs that are still running are [cancelled](crate::Run::is_cancelled), so that a callback
 ///    that checks for it returns early; commands and futures are ended, a command with all processes that it has started.
 ///    Hooks run as always, then the leases are released. That may take as long as the [**grace**](Self::with_grace),
 ///    6 seconds by default.
 ///
-/// A run that is still running then is left behind when the process ends: its lease is not released but shortened to a
-/// few seconds, longer than the process takes to end. That takes up to 3 seconds more if a store is out. Together this is
-/// 29 seconds, less than the 30 seconds that Kubernetes allows. `docker stop` allows 10:
-/// [the book](https://docs.rs/crate/soloist/latest/source/docs/guide/service.md)
-/// says what to set there, and under systemd.
+/// A run that is still running then ends with the process. Its lease is not released, but shortened to a few seconds,
+/// so that it outlives the process. If a store is unavailable, this takes up to 3 seconds more. Together this is 29
+/// seconds, less than the 30 seconds that Kubernetes allows. `docker stop` allows 10: [the
+/// book](https://docs.rs/crate/soloist/latest/source/docs/guide/service.md) says what to set there, and under systemd.
 ///
-/// A cheap handle: clones are one shutdown.
+/// A cheap handle: all clones are the same shutdown.
 ///
 /// ```no_run
 /// # #[cfg(not(feature = "signals"))]
@@ -74,7 +73,7 @@ impl Shutdown {
         Self::default()
     }
 
-    /// Returns a shutdown that `SIGTERM`, `SIGINT`, `SIGQUIT` and `SIGHUP` trigger, and that then ends the process.
+    /// Returns a shutdown that `SIGTERM`, `SIGINT`, `SIGQUIT` and `SIGHUP` trigger. It then ends the process.
     ///
     /// The process ends by the signal itself, as its parent expects: when all ticks have ended and `main` has returned
     /// a [`Report`](crate::Report) or called [`finish`](Self::finish); a second after the last tick has ended, if the
@@ -104,11 +103,12 @@ impl Shutdown {
         Err(std::io::Error::other("there are no such signals here: call `Shutdown::trigger`"))
     }
 
-    /// Returns the same shutdown with this drain, for all of its handles: how long running events may go on before they are
-    /// cancelled. The default is 20 seconds; zero cancels them at once. It has no effect once the shutdown has begun.
+    /// Sets the drain for all handles of this shutdown: how long runs may continue before they are cancelled. The
+    /// default is 20 seconds; with zero, runs are cancelled at once. After the shutdown has begun, this has no effect.
     ///
-    /// Choose it a little longer than the tasks that should finish. The process may be killed
-    /// after the drain, the [grace](Self::with_grace) and 3 seconds, and not before. The time that the machine is suspended counts.
+    /// Choose a drain that is a little longer than the tasks that should finish. The process may be killed after the
+    /// drain, the [grace](Self::with_grace) and 3 seconds, and not before. The time that the machine is suspended
+    /// counts.
     ///
     /// ```
     /// use std::time::Duration;
@@ -118,15 +118,15 @@ impl Shutdown {
     /// let shutdown = Shutdown::new().with_drain(Duration::from_secs(75));
     /// # let _ = shutdown;
     /// ```
-    #[must_use = "it reads as a part of what makes the shutdown"]
+    #[must_use = "this returns the shutdown, for a chain of methods"]
     pub fn with_drain(self, drain: Duration) -> Self {
         self.state.lock().drain = Some(drain);
         self
     }
 
-    /// Returns the same shutdown with this grace, for all of its handles: how long runs may take to stop once the drain is over. It
-    /// has no effect once the shutdown has begun. Commands are killed a second before the grace is over, or at once if it
-    /// is shorter.
+    /// Sets the grace for all handles of this shutdown: how long runs may take to stop after the drain. After the
+    /// shutdown has begun, this has no effect. Commands are killed a second before the grace is over, or at once if the
+    /// grace is shorter than a second.
     ///
     /// ```
     /// use std::time::Duration;
@@ -136,7 +136,7 @@ impl Shutdown {
     /// let shutdown = Shutdown::new().with_drain(Duration::ZERO).with_grace(Duration::from_secs(6));
     /// # let _ = shutdown;
     /// ```
-    #[must_use = "it reads as a part of what makes the shutdown"]
+    #[must_use = "this returns the shutdown, for a chain of methods"]
     pub fn with_grace(self, grace: Duration) -> Self {
         self.state.lock().grace = Some(grace);
         self
@@ -151,8 +151,8 @@ impl Shutdown {
         self.state.begin(None, Clock::system().moment());
     }
 
-    /// Ends the drain: its runs are cancelled now, and have their grace. Starts the shutdown without a drain if it has not
-    /// begun. For an application that handles signals itself, and gets a second one.
+    /// Ends the drain: the runs are cancelled now, and have their grace. If the shutdown has not begun, this starts it
+    /// without a drain. It is for an application that handles signals itself, and gets a second signal.
     ///
     /// ```
     /// use std::time::Duration;
@@ -180,16 +180,16 @@ impl Shutdown {
         }
     }
 
-    /// Returns whether it has begun. A caller that has work of its own to end asks [`wait`](Self::wait), which keeps the
-    /// process from ending too early.
+    /// Returns whether the shutdown has begun. If the caller has work of its own to end, it should call
+    /// [`wait`](Self::wait) instead, which keeps the process from ending too early.
     #[inline]
     pub fn is_triggered(&self) -> bool {
         self.state.has_begun.load(Ordering::Acquire)
     }
 
-    /// Waits until it begins, for `timeout` at most: a sleep between two ticks that ends early. `false`: the time is
-    /// over. After `true` the caller has the rest of the drain and the grace to end its own work. With a `timeout` of zero
-    /// it returns at once.
+    /// Waits until the shutdown begins, for `timeout` at most: a sleep between two ticks that may end early. `false`:
+    /// the time is over. `true`: the shutdown has begun, and the caller has the rest of the drain and the grace to end
+    /// its own work. With a `timeout` of zero it returns at once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -222,8 +222,8 @@ impl Shutdown {
         triggered
     }
 
-    /// Waits until it begins, as a future. Then the caller has the rest of the drain and the grace to end its own
-    /// work.
+    /// Waits until the shutdown begins, as a future. Then the caller has the rest of the drain and the grace to end its
+    /// own work.
     ///
     /// ```no_run
     /// # async fn serve(listener: tokio::net::TcpListener, shutdown: soloist::Shutdown) {
@@ -241,8 +241,8 @@ impl Shutdown {
         self.state.begins.wait_until(move || this.is_triggered().then(|| this.mark_seen()))
     }
 
-    /// Begins it without a drain, or ends its drain, and without a word to subscribers: it is a part that is not needed any
-    /// more.
+    /// Begins the shutdown without a drain, or ends its drain. Subscribers are not notified, because this is a part
+    /// that is no longer needed.
     #[cfg(feature = "tokio")]
     pub(crate) fn end_part(&self) {
         let now = Clock::system().moment();
@@ -257,7 +257,7 @@ impl Shutdown {
     pub fn finish(&self) {
         #[cfg(all(unix, feature = "signals"))]
         {
-            // The lock is free while the process ends, so that a second signal gets through.
+            // The lock is not held while the process ends, so that a second signal is handled.
             let signal = self.state.outermost().lock().signal;
             if let Some(signal) = signal {
                 signals::end_by(signal);
@@ -303,7 +303,7 @@ impl Shutdown {
         TickGuard(&self.state)
     }
 
-    /// Tells a run until when it may go on when the shutdown begins, until the guard is dropped.
+    /// Registers a run until the guard is dropped. When the shutdown begins, the run gets its deadlines.
     pub(crate) fn watch(&self, run: &Run) -> RunGuard<'_> {
         for state in self.state.and_whole() {
             let mut progress = state.lock();
@@ -322,18 +322,18 @@ impl Shutdown {
         clock.waiting(&self.state)
     }
 
-    /// Sleeps until this moment, or until the shutdown begins; `true` if it has begun.
+    /// Sleeps until this moment, or until the shutdown begins. `true`: the shutdown has begun.
     pub(crate) fn sleep_until(&self, enough: Moment, waiting: &Waiting) -> bool {
         self.sleep_unless(|| false, enough, waiting)
     }
 
-    /// Sleeps until this moment, until the shutdown begins, or until there is something `to_do`, which its
-    /// [waker](Self::waker) is called for; `true` if the sleep has ended early.
+    /// Sleeps until this moment, until the shutdown begins, or until `to_do` returns `true`. The [waker](Self::waker)
+    /// makes the sleep check `to_do`. `true`: the sleep has ended early.
     pub(crate) fn sleep_unless(&self, to_do: impl Fn() -> bool, enough: Moment, waiting: &Waiting) -> bool {
         self.state.wait_for(|progress| progress.deadlines.is_some() || to_do(), |_| waiting.sleep_until(enough))
     }
 
-    /// Returns a call that wakes the thread that sleeps here by `waiting`.
+    /// Returns a function that wakes the thread that sleeps with `waiting`.
     pub(crate) fn waker(&self, waiting: &Arc<Waiting>) -> impl Fn() + Send + Sync + use<> {
         let (state, waiting) = (Arc::clone(&self.state), Arc::clone(waiting));
         move || {

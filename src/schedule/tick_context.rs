@@ -1,4 +1,5 @@
-//! What the runs of one tick share: why and when it began, outages seen so far, pause, shutdown.
+//! The context that the runs of one tick share: the cause and the time of the tick, the outages so far, the pause, the
+//! shutdown.
 
 use std::sync::{Arc, OnceLock};
 
@@ -21,11 +22,12 @@ pub(crate) struct TickContext<'a> {
     pub(crate) schedule: &'a Schedule,
     pub(crate) registry: &'a Registry,
     pub(crate) started_by: StartedBy<'a>,
-    /// Whether its events run also if their filters refuse, but not in another environment.
+    /// Whether events run even if their filters refuse them. In another environment they do not run.
     pub(crate) past_filters: bool,
     /// When the tick began.
     pub(crate) began: Moment,
-    /// The instant of the tick, if it is later than that of a run: a tick may run an occurrence that was due minutes ago.
+    /// The instant of the tick, if it is later than the time of its runs: a tick may run an occurrence that was due
+    /// minutes ago.
     pub(crate) now: DateTime<Utc>,
     pub(crate) outages: Outages<'a>,
     /// The check for pauses; `None` if the schedule has no name, or the run was started by hand.
@@ -34,7 +36,7 @@ pub(crate) struct TickContext<'a> {
     pub(crate) label: Option<Arc<Label>>,
     /// The name of the process.
     pub(crate) instance: Option<Arc<str>>,
-    /// The runtime that this tick blocks: it polls no task before the tick ends.
+    /// The runtime that this tick blocks. It polls no task before the tick ends.
     pub(crate) blocked: OnceLock<RuntimeId>,
 }
 

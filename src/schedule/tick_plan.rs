@@ -1,4 +1,4 @@
-//! The plan of a tick: which events are due, and which occurrences may have been missed.
+//! The plan of a tick: the due events, and the occurrences that may have been missed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,8 @@ pub(super) struct TickPlan {
     pub(super) registry: Arc<Registry>,
     pub(super) now: DateTime<Utc>,
     pub(super) due: Vec<(usize, Tick)>,
-    /// Occurrences that were missed, unless another server ran them: those of one event side by side, oldest first.
+    /// Occurrences that were missed, unless another server ran them. Those of one event are next to each other, oldest
+    /// first.
     pub(super) maybe_missed: Vec<(usize, Tick)>,
 }
 
@@ -27,13 +28,14 @@ impl TickPlan {
         self.due.is_empty() && self.maybe_missed.is_empty()
     }
 
-    /// Returns the lateness of its latest occurrence.
+    /// Returns the lateness of the latest occurrence in the plan.
     pub(super) fn lateness(&self) -> Duration {
         let late = self.due.iter().map(|(_, tick)| tick.now() - tick.occurrence()).min();
         late.and_then(|late| late.to_std().ok()).unwrap_or_default()
     }
 
-    /// Returns the plan with the due events that make claims only: a claim tells whether an occurrence ran already.
+    /// Returns the plan with only those due events that make claims, because a claim shows whether an occurrence ran
+    /// already.
     pub(super) fn only_claimed(mut self) -> Self {
         self.due.retain(|(event, _)| self.registry.events[*event].protection.claim.is_some());
         self

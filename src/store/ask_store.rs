@@ -17,7 +17,7 @@ impl Admission {
     ///
     /// # Errors
     ///
-    /// Whether it was granted is not known; it is released.
+    /// Whether the admission was granted is not known. Its lease and its claim are released.
     pub fn ask<M: EventMutex + ?Sized>(&self, mutex: &M) -> Result<Admitted, MutexError> {
         let mut batch = Batch::new();
         batch.admit(self.clone());
@@ -46,7 +46,8 @@ impl Batch {
     fn settle_unanswered<M: EventMutex + ?Sized>(&mut self, mutex: &M, panic: Option<&Arc<str>>) {
         let mut outage = self.outage().cloned();
         let (releases, admissions) = self.slots_mut();
-        // Each is tried again alone. A lease that this owner does not hold may have been released by the first call.
+        // Each release without a minimum hold is tried again alone. If this owner does not hold the lease, the first
+        // call may have released it: the answer stays unknown.
         answer_each(releases, &mut outage, LeaseRelease::attempted, |asked| match asked.minimum_hold() {
             None if mutex.forget(asked.lease())? => Ok(true),
             _ => Err(no_answer(asked.attempted(), panic)),

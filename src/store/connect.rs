@@ -1,4 +1,4 @@
-//! Opens a store by its URL, for programs that get it from their configuration.
+//! Opens a store by its URL, for programs that have the URL in their configuration.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -28,11 +28,12 @@ use crate::base::escape::percent_decoded;
 /// | `mysql://user:password@host:3306/database` | the `MysqlMutex` in this database, with the feature `mysql`, over TLS with `?ssl-mode=REQUIRED` and `mysql-tls`; `mariadb://…` means the same |
 /// | `postgres://user:password@host:5432/database` | the `PostgresMutex` in this database, with the feature `postgres`, over TLS with `?sslmode=require` and `postgres-tls`; `postgresql://…` means the same |
 ///
-/// A server is not connected yet: if it is down, the first call fails. A database needs a table, which
+/// `connect` does not contact a server: if the server is down, the first call fails. A database needs a table, which
 /// `MysqlMutex::create_table` and `PostgresMutex::create_table` make.
 ///
-/// The URL of a server takes the options of the store's builder behind a `?`, with an `&` between them. Applications that share a
-/// server keep apart by a namespace of their own: a prefix, a table, or on files a folder.
+/// The URL of a server takes the options of the store's builder behind a `?`, with an `&` between them. Each
+/// application that shares a server with others needs a namespace of its own: a prefix, or a table. On files, it needs
+/// a folder of its own.
 ///
 /// | option | of | sets |
 /// | --- | --- | --- |
@@ -42,13 +43,14 @@ use crate::base::escape::percent_decoded;
 ///
 /// In a value, `%XX` is the byte `XX`.
 ///
-/// The path of a file store is absolute, so that two programs with equal URLs share a store, wherever they were started. `%XX` in it
-/// is the byte `XX`; `%`, `?` and `#` themselves are written as `%25`, `%3F` and `%23`.
+/// The path of a file store is absolute, so that two programs with equal URLs share a store, wherever they were
+/// started. `%XX` in the path is the byte `XX`; `%`, `?` and `#` themselves are written as `%25`, `%3F` and `%23`.
 ///
 /// # Errors
 ///
-/// The URL has no scheme, or no store in this build has that scheme; the path or an option is not well-formed, or stands there twice;
-/// or the store can't be opened. No error shows a user name, a password or the value of an option.
+/// The URL has no scheme, or no store in this build has that scheme; the path or an option is not well-formed; an
+/// option stands in the URL twice; or the store can't be opened. No error shows a user name, a password or the value of
+/// an option.
 ///
 /// ```
 /// use soloist::MutexName;
@@ -90,7 +92,7 @@ pub(crate) enum Database {
 
 #[cfg(feature = "cli")]
 impl Database {
-    /// Returns the store that `url` names. Connects to nothing.
+    /// Returns the store that `url` names, without connecting to it.
     pub(crate) fn at(url: &str) -> Result<Self, ConnectError> {
         let (scheme, _) = split_scheme(url)?;
         match kind_of(&scheme)? {
@@ -140,7 +142,7 @@ debug_as_display!(ConnectError);
 
 #[cfg(feature = "cli")]
 impl ConnectError {
-    /// Returns whether the URL is well-formed, and its store can't be opened.
+    /// Returns whether the URL is well-formed, but its store can't be opened.
     pub(crate) fn is_of_the_store(&self) -> bool {
         self.0.is::<MutexError>()
     }
@@ -181,8 +183,8 @@ fn not_built_in(scheme: &str, feature: &str) -> ConnectError {
     ))
 }
 
-/// Returns the URL that is meant by a text which is a kind of store, a host with the usual port of one, or a path. No other text is
-/// repeated: there may be a password in it.
+/// Returns the URL that the user may have meant. The text can be a kind of store, a host with the usual port of a
+/// server, or a path. No other text is repeated, because it may contain a password.
 fn meant(text: &str) -> Option<String> {
     let example = match text {
         "memory" => "memory:",

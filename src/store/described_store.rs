@@ -23,7 +23,7 @@ impl PartialEq for Store {
 
 impl Store {
     pub(crate) fn new(mutex: impl EventMutex + 'static) -> Self {
-        // Asked in its final place: its default identity is its address.
+        // The store is described only after it was moved into the `Arc`: its default identity is its address in memory.
         let mutex: Arc<dyn EventMutex> = Arc::new(mutex);
         let description = mutex.describe();
         let (id, scope, can_extend) = (description.identity(), description.scope(), description.can_extend());

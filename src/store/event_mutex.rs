@@ -31,40 +31,42 @@ use run_log::RunLog;
 use slot::{Slot, answer_each};
 use warning::StoreWarning;
 
-/// A store of mutexes: it gates every run with atomic create, exists and forget.
+/// A store of mutexes: its atomic create, exists and forget decide which runs start.
 ///
-/// Built in are [`MemoryMutex`](crate::MemoryMutex) and [`FileMutex`](crate::FileMutex) and, with the features `redis`, `mysql`
-/// and `postgres`, `RedisMutex`, `MysqlMutex` and `PostgresMutex`. A store of your own needs three methods. The defaults of the
-/// others go step by step, or say that the store can't do it. A decorator, which counts or logs the calls of another store, returns
-/// that store as its [`inner`](Self::inner). Threads share handles: `&M`, `Box<M>` and `Arc<M>` are stores if `M` is one.
+/// Built in are [`MemoryMutex`](crate::MemoryMutex) and [`FileMutex`](crate::FileMutex) and, with the features `redis`,
+/// `mysql` and `postgres`, `RedisMutex`, `MysqlMutex` and `PostgresMutex`. A store of your own needs three methods. The
+/// other methods have defaults, which work step by step with these three, or answer that the store can't do this. A
+/// decorator, which counts or logs the calls of another store, returns that store as its [`inner`](Self::inner).
+/// Threads share handles: `&M`, `Box<M>` and `Arc<M>` are stores if `M` is one.
 ///
 /// # Contract
 ///
-/// 1. **One wins.** At most one of any number of concurrent [`create`](Self::create)s of a name is granted until it is forgotten,
-///    broken or expired. If the name is free, one of them is granted. This holds for all threads, processes and hosts within the
-///    store's [scope](Description::scope).
+/// 1. **One wins.** Of all concurrent [`create`](Self::create)s of a free name, exactly one is granted. No other is
+///    granted until that grant is forgotten, broken or has expired. This holds for all threads, processes and hosts
+///    within the store's [scope](Description::scope).
 /// 2. **Names are bytes.** Names are compared byte by byte, without trimming, padding, folding or truncating. A lease, a claim, a
 ///    permit and a marker never have equal names.
 /// 3. **Reading changes nothing.** [`exists`](Self::exists) and [`held`](Self::held) never make a concurrent
 ///    `create` fail, and never prolong or end a lease.
-/// 4. **Only the owner** releases and extends: [`forget`](Self::forget) and [`extend`](Self::extend) with a lease
-///    whose owner is not the holder answer `Ok(false)` and change nothing for the holder.
-///    [`lifeline`](Self::lifeline) changes nothing, either, and never answers `Ok(Some(_))` then.
-/// 5. **Everything expires**, on the store's own clock, when its term is over. Only a lease with a [`lifeline`](Self::lifeline)
-///    outlasts its term, and ends with the processes that have the lifeline open. A released name is free at once, and stays free
-///    if that clock is set back: store the release itself, not only a date. A store whose clock can be set back calls
-///    [`Holder::seen_at`](crate::store::Holder::seen_at) on every holder that it returns.
-/// 6. **Tokens rise** strictly with every grant of a name, also after it expired, was forgotten or broken. That holds
-///    over all leases and claims of one [`MutexName::mutex`].
+/// 4. **Only the owner** releases and extends: [`forget`](Self::forget) and [`extend`](Self::extend) with a lease whose
+///    owner is not the holder answer `Ok(false)` and change nothing for the holder. With such a lease,
+///    [`lifeline`](Self::lifeline) changes nothing, either, and never answers `Ok(Some(_))`.
+/// 5. **Everything expires**, on the store's own clock, when its term is over. Only a lease with a
+///    [`lifeline`](Self::lifeline) outlasts its term, and ends with the processes that have the lifeline open. A
+///    released name is free at once, and stays free if the store's clock is set back: store the release itself, not
+///    only a date. A store whose clock can be set back calls [`Holder::seen_at`](crate::store::Holder::seen_at) on
+///    every holder that it returns.
+/// 6. **Tokens rise** strictly with every grant of a name, also after an earlier grant expired, was forgotten or
+///    broken. They rise over all leases and claims of one [`MutexName::mutex`].
 /// 7. **`Err` means "not known".** A name held by another owner is `Ok(None)`, `Ok(true)` or `Ok(false)`, never `Err`, except for
 ///    [`lifeline`](Self::lifeline). A store that did not answer is `Err`, never `Ok`. No call blocks for longer than its time limit, a few seconds unless the user sets another.
 ///    If the store as a whole gave no answer, the error is [`MutexError::unavailable`]; if it refused, [`MutexError::refused`]. The
 ///    other events of a tick are then skipped without a request. If only one name can't be used, the error is
 ///    [`MutexError::unusable`], and the other events are asked for.
-/// 8. **An admission is all or nothing**: of a lease and a claim that are asked for together, both are granted or
-///    neither; a refusal consumes no occurrence.
+/// 8. **An admission is all or nothing**: if a lease and a claim are asked for together, both are granted or neither
+///    is. A refusal consumes no occurrence.
 ///
-/// The feature `contract-tests` has these words as a test suite, for a store of your own.
+/// The feature `contract-tests` has this contract as a test suite, for a store of your own.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -114,30 +116,32 @@ use warning::StoreWarning;
     note = "`soloist::connect(..)` and `FileMutex::in_dir(..)` return a `Result`: add `?` to get the store"
 )]
 pub trait EventMutex: fmt::Debug + Send + Sync {
-    /// Acquires the name for its term if it is free, in one atomic step. `Ok(None)`: another owner holds it.
+    /// Acquires the requested name for the requested term if the name is free, in one atomic step. `Ok(None)` means
+    /// that another owner holds the name.
     ///
     /// # Errors
     ///
-    /// Whether the name was acquired is not known. The store may have granted it, and may release it at any later time. So a
-    /// caller that tries again makes a new request, and never sends one request twice.
+    /// Whether the name was acquired is not known. The store may have granted the name, and may release this grant at
+    /// any later time. So a caller that tries again makes a new request, and never sends one request twice.
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError>;
 
-    /// Returns whether the name is held. Advisory: it changes nothing, and never admits a run.
+    /// Returns whether the name is held. The answer is advisory: this call changes nothing, and never admits a run.
     ///
     /// # Errors
     ///
     /// Whether the name is held is not known.
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError>;
 
-    /// Releases the name. `Ok(false)`: this owner does not hold it any more, and nothing has changed.
+    /// Releases the name. `Ok(false)` means that this owner does not hold the name any more, and that nothing has
+    /// changed.
     ///
     /// # Errors
     ///
-    /// Whether the name was released is not known; it expires with its term.
+    /// Whether the name was released is not known. If it was not released, the name expires with its term.
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError>;
 
-    /// Returns the store that a decorator wraps. Methods that you do not override are forwarded to it, also those that later
-    /// versions add.
+    /// Returns the store that a decorator wraps. Methods that you do not override are forwarded to that store, also
+    /// methods that later versions add.
     ///
     /// A tick and a [`LeaseGuard`](crate::LeaseGuard) acquire and release through [`carry_out`](Self::carry_out): override that
     /// method to see them. A schedule takes the decorator and the wrapped store for one store, unless the decorator
@@ -188,8 +192,8 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Describes the store: its identity, which processes share it, and whether it can [`extend`](Self::extend). A schedule asks
-    /// when it is given the store.
+    /// Describes the store: its identity, which processes share it, and whether it can [`extend`](Self::extend). A
+    /// schedule calls this when it is given the store.
     ///
     /// The default is [`Description::of`] this value: the clones of an `Arc` are one store, other clones are different stores, and
     /// leases are not extended. If the clones of your store share their state, describe that with `Description::of(&*state)`.
@@ -197,27 +201,31 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         self.inner().map_or_else(|| Description::of(self), EventMutex::describe)
     }
 
-    /// Returns the clock of the terms. A [`LeaseGuard`](crate::LeaseGuard) uses it, and a [`Schedule`](crate::Schedule)
-    /// that is given no other. The default is the machine's clock; a test can give a store a clock that it moves.
+    /// Returns the clock that measures the terms. A [`LeaseGuard`](crate::LeaseGuard) uses this clock, and so does a
+    /// [`Schedule`](crate::Schedule) that is given no other. The default is the machine's clock; a test can give a
+    /// store a clock that it moves.
     fn clock(&self) -> Clock {
         self.inner().map_or_else(Clock::system, EventMutex::clock)
     }
 
-    /// Releases leases, then decides on admissions, and fills the slot of each. A tick asks for up to a hundred of each at
-    /// once. They are independent of one another; those of one mutex are carried out in their order.
+    /// Releases leases, then decides on admissions, and fills the slot of each. A tick asks for up to a hundred
+    /// releases and a hundred admissions at once. They are independent of one another, but those of one mutex are
+    /// carried out in their order.
     ///
-    /// An admission is all or nothing. It is refused if a name that [excludes](crate::store::Admission::unless) it is held; then if its
-    /// claim is taken; then if its lease is held. A release with a [minimum hold](crate::store::LeaseRelease::minimum_hold) leaves the name
-    /// held for that time, whether or not this process lives. `Ok(false)`: the owner does not hold the lease any more, and nothing
-    /// has changed.
+    /// An admission is all or nothing. The store refuses it if a name that [excludes](crate::store::Admission::unless)
+    /// it is held, else if its claim is taken, else if its lease is held. A release with a [minimum
+    /// hold](crate::store::LeaseRelease::minimum_hold) leaves the name held for that time, whether or not this process
+    /// lives. The answer `Ok(false)` to a release means that the owner does not hold the lease any more, and that
+    /// nothing has changed.
     ///
     /// All slots come empty. A slot that stays empty means "not known": the caller releases the lease and the claim.
     ///
-    /// The default goes step by step, with `forget`, `exists` and `create`. It reads the excluding names and the claim, and acquires
-    /// the lease and then the claim. If the claim was taken, it releases the lease. No race consumes an occurrence, and a late
-    /// server does not disturb the run of another. A process that is killed between two steps blocks the event for one term at
-    /// most. A minimum hold is an [`extend`](Self::extend). After an [outage](MutexError::is_outage) the store is asked nothing
-    /// more. Override this method if the store can do it in one step.
+    /// The default works step by step, with `forget`, `exists` and `create`. It reads the excluding names and the
+    /// claim, then acquires the lease, and then the claim. If the claim was taken, it releases the lease. No race
+    /// consumes an occurrence, and a late server does not disturb the run of another server. A process that is killed
+    /// between two steps blocks the event for one term at most. A minimum hold is done by [`extend`](Self::extend).
+    /// After an [outage](MutexError::is_outage) the store is asked nothing more. Override this method if the store can
+    /// do it in one step.
     fn carry_out(&self, batch: &mut Batch) {
         match self.inner() {
             Some(inner) => inner.carry_out(batch),
@@ -225,10 +233,10 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Moves the deadline of each lease to one `term` from now, later or earlier than before. `Ok(false)`: the owner does not
-    /// hold the lease any more, and nothing has changed. The renewal thread renews all leases of one term with one call; an exit
-    /// of the process shortens them. A store that overrides this method [describes](Self::describe) itself
-    /// [with extension](Description::with_extension).
+    /// Moves the deadline of each lease to one `term` from now, later or earlier than it was. `Ok(false)` means that
+    /// the owner does not hold the lease any more, and that nothing has changed. The renewal thread renews all leases
+    /// of one term with one call. A process that exits shortens its leases. A store that overrides this method
+    /// [describes](Self::describe) itself [with extension](Description::with_extension).
     ///
     /// The default is [`MutexError::unsupported`].
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
@@ -238,21 +246,22 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Returns a lifeline, which a command inherits: the lease then lasts as long as the command, also if this process is killed
-    /// and nothing renews the lease. A scheduler asks for it after the grant, before it starts the command.
+    /// Returns a lifeline, which a command inherits: the lease then lasts as long as the command, also if this process
+    /// is killed and nothing renews the lease. A scheduler asks for the lifeline after the grant, before it starts the
+    /// command.
     ///
-    /// `Ok(Some(_))`: from now on the term does not count. The lease lasts as long as this process holds it. If this process ends
-    /// without a release, the lease lasts as long as a process has the lifeline open. [`forget`](Self::forget),
-    /// [`carry_out`](Self::carry_out) and [`break_lease`](Self::break_lease) end it as before, and [`extend`](Self::extend)
-    /// answers `Ok(true)`.
+    /// `Ok(Some(_))`: from now on the term does not count. The lease lasts as long as this process holds it. If this
+    /// process ends without a release, the lease lasts as long as a process has the lifeline open.
+    /// [`forget`](Self::forget), [`carry_out`](Self::carry_out) and [`break_lease`](Self::break_lease) still end the
+    /// lease, and [`extend`](Self::extend) answers `Ok(true)`.
     ///
     /// `Ok(None)`, the default: the store can't tell whether a process lives, and nothing about the lease has changed. The caller
     /// then has to see to it that the command ends with this process.
     ///
     /// # Errors
     ///
-    /// This process does not hold the lease any more, or it is not known whether the lease will last as long as a command. Start
-    /// nothing under it.
+    /// This process does not hold the lease any more, or it is not known whether the lease will last as long as a
+    /// command. Start no command under this lease.
     ///
     /// ```
     /// # #[cfg(unix)]
@@ -285,11 +294,12 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
 
     /// Reads which of these names are held, by whom, since when and until when. A lease may end while the answer is read.
     ///
-    /// The default reads [each](Names::Each) of several names by [`exists`](Self::exists), and does not know the holders. Override
-    /// it if the store can read several names at once: a queue reads its places so, and a server that lost a claim reads the next
-    /// claims. Make a holder by [`Holder::new`](crate::store::Holder::new), with the text that
-    /// [`LeaseRequest::holder_text`](crate::store::LeaseRequest::holder_text) returned at the grant: it has the host, the instance, the
-    /// application and the reason.
+    /// The default reads [each](Names::Each) of several names by [`exists`](Self::exists), and does not know the
+    /// holders. Override this method if the store can read several names at once. A queue reads all its places with one
+    /// call, and a server that lost a claim reads the next claims with one. Make a holder by
+    /// [`Holder::new`](crate::store::Holder::new), with the text that
+    /// [`LeaseRequest::holder_text`](crate::store::LeaseRequest::holder_text) returned at the grant: this text has the
+    /// host, the instance, the application and the reason.
     ///
     /// # Errors
     ///
@@ -302,10 +312,10 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Frees the name of any owner: an operator's tool. Returns how the name was held; `None`: it was not. The old run may still be
-    /// running; it is cancelled at its next renewal. Other processes are admitted at once. If the process of the old run is granted
-    /// the name again, this proves to it that the lease was lost. It releases that grant, cancels the old run, and is admitted at
-    /// the next attempt.
+    /// Frees the name of any owner: an operator's tool. Returns how the name was held; `None`: it was not. The old run
+    /// may still be running; it is cancelled at its next renewal. Other processes are admitted at once. If the process
+    /// of the old run is granted the name again, it learns from the grant that the old lease was lost. It then releases
+    /// the new grant, cancels the old run, and is admitted at the next attempt.
     ///
     /// If the process of the holder [has ended](Holder::has_ended), a command still runs under the lease, and nothing stops it: end
     /// its [process group](Holder::process_group) now, or the next run overlaps with it.
@@ -332,9 +342,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Checks the store for settings under which it promises less than its documentation says. Call it in a deployment, or on a
-    /// page about the service's health; no admission does. It changes no lease; it may write an entry of its own, to see whether
-    /// the store takes writes. The default returns no warnings.
+    /// Checks the store for settings under which it promises less than its documentation says. Call this in a
+    /// deployment, or for a page about the service's health; no admission calls it. The check changes no lease, but may
+    /// write an entry of its own, to see whether the store takes writes. The default returns no warnings.
     ///
     /// # Errors
     ///
@@ -391,7 +401,7 @@ pub(crate) fn extend_one<M: EventMutex + ?Sized>(mutex: &M, lease: &Lease, term:
     slot.take_answer(|lease| no_answer(format!("extend {}", lease.name()), None))
 }
 
-/// Reads the names that exclude the admission, and the claim; acquires the lease, and then the claim. If the claim is not granted,
+/// Reads the excluding names and the claim, then acquires the lease, and then the claim. If the claim is not granted,
 /// the lease is released.
 pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admission) -> Result<Admitted, MutexError> {
     for name in admission.excluded_by() {
@@ -435,15 +445,16 @@ fn held_in_steps<M: EventMutex + ?Sized>(mutex: &M, names: &[MutexName]) -> Resu
     Ok(held)
 }
 
-/// Returns the holder of a name that is held, for people; `None` if it is not known.
+/// Returns the holder of a held name, for people, or `None` if the holder is not known.
 fn holder<M: EventMutex + ?Sized>(mutex: &M, name: &MutexName) -> Option<Holder> {
     mutex.held(Names::of(name)).ok()?.pop()?.into_holder()
 }
 
-/// Acquires the name. After an error the store may have granted it all the same; nothing runs under it, so it is released.
+/// Acquires the name. After an error, the store may still have granted the name. No run starts under this grant, so it
+/// is released.
 fn create_or_release<M: EventMutex + ?Sized>(mutex: &M, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
     mutex.create(request).inspect_err(|_| {
-        // The answer changes nothing: the name expires by itself.
+        // The answer is ignored: a name that was not released expires by itself.
         let _ = mutex.forget(&request.granted(FencingToken::new(0)));
     })
 }

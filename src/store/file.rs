@@ -1,19 +1,20 @@
 //! Mutexes in the files of a directory.
 //!
-//! Scope: this host. Clock: the kernel's locks tell which holders live, the wall clock tells when a term is over. A crash
-//! frees the leases at once; claims stay until they expire.
+//! The scope is this host. The kernel's file locks show which holders live, and the wall clock shows when a term is
+//! over. A crash frees the leases at once; claims stay until they expire.
 //!
 //! Each mutex has three files:
 //!
-//! - `X.lock` is locked with `flock` during a decision, and is never replaced. A read takes the lock, too, so that it waits for a
-//!   create and never refuses it. A name that excludes an admission is locked shared. Several mutexes are
-//!   locked in the order of their names.
-//! - `X.state` is text: the last token, and a line for the lease, each claim and each marker. A grant writes the whole text: up
-//!   to 4 KiB in place by one write, a longer text beside, which is then renamed over. So a process that is killed has granted
-//!   all of an admission or nothing. Later changes go into the head of a line, in place, which needs no room on the disk: a
-//!   renewal writes its deadline, a release that the lease has ended.
-//! - `X.life` is locked while the run lives, and a release unlocks it. If a lease ends while its holder lives, the next holder
-//!   locks `X.life-1`, and so on.
+//! - `X.lock` is locked with `flock` during a decision, and is never replaced. A read takes the lock, too: so it waits
+//!   for a create, and never makes the create fail. A name that excludes an admission is locked shared. Several mutexes
+//!   are locked in the order of their names, so that two processes never wait for each other.
+//! - `X.state` is text: the last token, and a line for the lease, each claim and each marker. A grant writes the whole
+//!   text. A text of up to 4 KiB is written in place with one write. A longer text is written to a new file, which then
+//!   replaces the old one by a rename. So a process that is killed has granted all of an admission or nothing. Later
+//!   changes overwrite the head of a line in place, which needs no room on the disk. A renewal writes the new deadline;
+//!   a release writes that the lease has ended.
+//! - `X.life` is locked while the holder of the lease lives, and a release unlocks it. If a lease ends while its holder
+//!   still lives, the next holder locks `X.life-1`, and so on.
 //!
 //! A lease is held in one of three cases:
 //!
@@ -21,18 +22,20 @@
 //! - its life file is locked, and a command has inherited it;
 //! - a minimum hold is not over.
 //!
-//! A schedule that keeps a log of its runs has a file `X.runs` for each event, with a lock file of its own: no admission waits for it.
+//! A schedule that keeps a log of its runs has a file `X.runs` for each event, with a lock file of its own, so that no
+//! admission waits for the log.
 //!
-//! A command that runs under a lease inherits a duplicate of the life file's descriptor: its lifeline. All duplicates share one lock.
-//! It ends when the last of them is closed, or at once when the holder unlocks the file to release the lease. From the first
-//! lifeline on, the term does not count, because a killed holder renews nothing. If the life file was deleted, the term counts again.
+//! A command that runs under a lease inherits a duplicate of the life file's descriptor: its lifeline. All duplicates
+//! share one lock. The lock ends when the last duplicate is closed, or at once when the holder unlocks the file to
+//! release the lease. From the first lifeline on, the term does not count, because a killed holder renews nothing. If
+//! the life file was deleted, the term counts again.
 //!
-//! Nothing is synced to the disk. A power loss ends the holders, and may lose the claims of the last seconds before it. A state, or a
-//! line of one, that is damaged after that counts as empty, unless a life file is locked.
+//! Nothing is synced to the disk. A power loss ends the holders, and may lose the claims of the last seconds. If it
+//! damages a state, or a line of a state, this counts as empty, unless a life file is locked.
 //!
-//! A process that can open a file can lock it, and a user who can write to the directory can plant files that root or another user
-//! opens. So all files are opened beside one descriptor of the directory, never through a link; `directory/access.rs` says which
-//! users may own them.
+//! A process that can open a file can lock it, and a user who can write to the directory can plant files that root or
+//! another user opens. So all files are opened relative to one descriptor of the directory, never through a link;
+//! `directory/access.rs` says which users may own them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -80,15 +83,15 @@ use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 
 /// A store in a directory, for the processes of one host. It can do all that an [`EventMutex`] can.
 ///
-/// A killed process frees its leases at once, before the end of their terms. A lease whose
-/// [`lifeline`](EventMutex::lifeline) a command has is free when the command has ended, and all processes that
-/// inherited the lifeline from it; no sooner and no later, regardless of the term.
+/// If a process is killed, its leases are free at once, before their terms are over. A lease may have a
+/// [`lifeline`](EventMutex::lifeline), which a command inherits. Such a lease is free when the command and all its
+/// processes with the lifeline have ended: no sooner and no later, regardless of the term.
 ///
-/// [`held`](EventMutex::held) lists leases by prefix. It leaves out files that the store refuses (see below), and copies under
-/// another file's name.
+/// [`held`](EventMutex::held) lists leases by prefix. It leaves out files that the store refuses (see below), and state
+/// files that were copied to another name.
 ///
 /// `cat DIR/*.state` shows who holds what, since when and until when: a line for each lease, claim and marker. The word
-/// behind the deadline says how long that lasts:
+/// behind the deadline says how long the name is held:
 ///
 /// | word | the name is held |
 /// | --- | --- |
@@ -101,10 +104,11 @@ use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 /// `group` is the process group of its command, and `fuser DIR/*.life` finds processes that left the group. The
 /// [holder](EventMutex::held) and the report say so as well, and so does the answer of [`break_lease`](EventMutex::break_lease).
 ///
-/// The files are small and stay: three for each name that was ever asked for, a lock file for each name that ever excluded
-/// another, and for each event with a [log of runs](crate::Schedule::with_run_log) a file that ends in `.runs`, which may be
-/// deleted at any time. Do not delete or replace the others while a process uses the directory: a deleted file no longer
-/// excludes other processes, and its holder is told so when the lease is extended or released.
+/// The files are small, and stay in the directory. Each name that was ever asked for has three files, and each name
+/// that ever excluded another has a lock file. Each event with a [log of runs](crate::Schedule::with_run_log) has a
+/// file that ends in `.runs`, which may be deleted at any time. Do not delete or replace the other files while a
+/// process uses the directory. A deleted file no longer excludes other processes, and the holder learns this only when
+/// it extends or releases the lease.
 ///
 /// A user who can open a file of the store can lock it, and so block its event. So on Unix the files are their owner's alone, or also
 /// their group's if services of several users share the directory. The mode of the directory says which, to all who use it:
@@ -117,31 +121,33 @@ use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 /// | its group can write to it (0770, 0775) | 0600 | [`check`](EventMutex::check) warns: the group can remove files |
 /// | any other | 0600 | |
 ///
-/// A directory that the store makes gets mode 0700. Files with wider modes are narrowed when their owner opens them.
-/// [`check`](EventMutex::check) narrows all files of this user, and warns of those of others. The store refuses the following,
-/// with an error that names the path and says what to do:
+/// A directory that the store makes gets mode 0700. If a file has a wider mode, it is narrowed when its owner opens it.
+/// [`check`](EventMutex::check) narrows all files of this user, and warns of such files of other users. The store
+/// refuses the following, with an error that names the path and says what to do:
 ///
 /// - a state or a log that does not begin with its format, as in `soloist-state v1`;
-/// - a directory that all users can write to, such as `/tmp` itself, also one whose mode is changed later;
-/// - a directory of another user than root, unless its group shares it, or this process is root's;
+/// - a directory that all users can write to, such as `/tmp` itself, also if its mode is changed to that later;
+/// - a directory that belongs to another user, who is not root, unless its group shares it, or this process runs as
+///   root;
 /// - a symbolic link, a file with several hard links, or anything else that is not a regular file, as a file of the
 ///   store;
-/// - a file of another user than root, unless its group shares it, or this process is root's and the owner of the file
-///   owns the directory, too.
+/// - a file that belongs to another user, who is not root, unless its group shares it. A process of root also accepts
+///   files of the directory's owner.
 ///
-/// Files that root makes in the directory of another user belong to that user, so that root can pause their schedule.
-/// A user who can write to the directory, or to one above it, can still remove it or its files.
+/// Files that root makes in the directory of another user belong to that user, so that root can pause that user's
+/// schedule. A user who can write to the directory, or to one above it, can still remove it or its files.
 ///
-/// A cheap handle: clones see the same leases in hand. These end with the last handle, as they do with the process. Each lease
-/// keeps one file open. Claims only expire. They are not synced to the disk, so a power loss may take back those of the last
-/// seconds. On a full disk no file is made or grows, and an admission that needs that is an outage; leases in hand
-/// are renewed and released as ever.
+/// Clones are cheap, and share the leases that they hold. These leases end when the last clone is dropped, or when the
+/// process ends. Each lease keeps one file open. Claims only expire. Claims are not synced to the disk, so a power loss
+/// may lose the claims of the last seconds. On a full disk, no file can be made or can grow. An admission that needs
+/// this is an outage, but leases that are held are renewed and released as usual.
 ///
-/// Terms are measured on the wall clock, because all processes share it. If it is set
+/// Terms are measured on the wall clock, because all processes share this clock. If the clock is set
 ///
-/// - **back**, released leases stay free, and the leases of a dead process are free at once. Claims and the minimum hold of
-///   [`hold_at_least`](crate::Event::hold_at_least) last longer by that much. If a live holder refuses an admission, the
-///   report says that its `since` lies in the future, and [the process fails](crate::SkipReason::is_failure).
+/// - **back**, released leases stay free, and the leases of a dead process are free at once. Claims and the minimum
+///   hold of [`hold_at_least`](crate::Event::hold_at_least) last longer by that much. If a live holder blocks an
+///   admission, the report says that the holder's `since` lies in the future, and [the process
+///   fails](crate::SkipReason::is_failure).
 /// - **forward** by more than the rest of a term, a lease ends early, unless it has a lifeline.
 ///
 /// ```
@@ -174,11 +180,11 @@ struct Shared {
     life_locks: Mutex<LifeLocks>,
 }
 
-/// The life files that this process has locked: of leases that it holds, or has lost and not released yet.
+/// The life files that this process has locked, for leases that it holds, or that it has lost but not released yet.
 type LifeLocks = HashMap<(Owner, MutexName), LifeLock>;
 
 impl FileMutex {
-    /// Opens the directory `path`, which is made if it is not there, with mode 0700.
+    /// Opens the directory `path`. If it does not exist, it is made, with mode 0700.
     ///
     /// # Errors
     ///
@@ -214,13 +220,14 @@ impl FileMutex {
         &self.shared.dir
     }
 
-    /// Returns the directory that other processes find now at its path, for the files of a mutex.
+    /// Returns the directory that other processes now find at the store's path. An error names the state file of this
+    /// mutex.
     fn directory_for(&self, mutex: &str) -> Result<Arc<Directory>, FileError> {
         self.directory().map_err(FileError::of_directory(&state_in(self.dir(), mutex)))
     }
 
     fn directory(&self) -> io::Result<Arc<Directory>> {
-        // It is replaced as a whole.
+        // The directory is only replaced as a whole, so a poisoned lock does no harm.
         let mut directory = self.shared.directory.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(renewed) = directory.renewed()? {
             *directory = Arc::new(renewed);
@@ -238,8 +245,8 @@ impl FileMutex {
         self.life_locks().remove(&(owner, name.clone())).filter(LifeLock::is_of_this_process)
     }
 
-    /// Decides on one admission, with the locks of its mutex and of the mutexes that exclude it. It makes missing lock files, so that
-    /// two names that exclude each other always meet.
+    /// Decides on one admission, with the locks of its mutex and of the mutexes that exclude it. It makes the lock
+    /// files that are missing, so that two names that exclude each other always have a lock in common.
     fn admit(&self, admission: &Admission, deadline: Moment) -> Result<Admitted, FileError> {
         let name = admission.name();
         let mut names: Vec<&MutexName> = iter::once(name).chain(admission.excluded_by()).collect();
@@ -350,7 +357,8 @@ impl FileMutex {
                     }
                 })
             });
-            // Under the lock of the mutex: else the next holder might need the next life file.
+            // Unlocks the life file under the lock of the mutex. Otherwise the next holder might find the file still
+            // locked, and take the next one.
             drop(life);
             released
         });
@@ -370,7 +378,7 @@ impl FileMutex {
 
 #[cfg(unix)]
 impl FileMutex {
-    /// Binds a lease of this process to its life file, and returns a duplicate of that.
+    /// Binds a lease of this process to its life file, and returns a lifeline: a duplicate of the file's descriptor.
     fn lend_life_file(&self, lease: &Lease) -> Result<Lifeline, FileError> {
         let (owner, name) = (lease.owner(), lease.name());
         let unusable = |why: &str| FileError::unusable(&state_in(self.dir(), name.mutex()), why);
@@ -386,7 +394,7 @@ impl FileMutex {
         }
         let (store, lease) = (self.clone(), lease.clone());
         Ok(Lifeline::of(lent).telling(move |process_group| {
-            // After a failure the state lacks the process group, and the next renewal returns the error.
+            // If this fails, the state lacks the process group, and the next renewal returns the error.
             let _ = store.change_entry(&lease, lock_deadline(), |entry| {
                 Some(entry.with_holder(|holder| holder.with_process_group(process_group)))
             });
@@ -448,7 +456,7 @@ impl EventMutex for FileMutex {
         }
     }
 
-    /// Lends the life file of a lease. A claim has none: it ends with its term.
+    /// Lends the life file of a lease. A claim has no life file: it ends with its term.
     #[cfg(unix)]
     fn lifeline(&self, lease: &Lease) -> Result<Option<Lifeline>, MutexError> {
         if !lease.name().is_lease() {
@@ -484,7 +492,8 @@ impl EventMutex for FileMutex {
         Some(self)
     }
 
-    /// Opens every file in the directory, and warns of those that other users can use. It warns of nothing where files have no owner.
+    /// Opens every file in the directory, and warns of those that other users can open. On a system where files have no
+    /// owner, the check returns no warnings.
     #[cfg(unix)]
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         let check = || {

@@ -1,7 +1,7 @@
-//! Scope: this process. Clock: monotonic. A crash ends the leases.
+//! The store in memory. Its scope is this process, and its clock is monotonic. A crash ends the leases.
 //!
-//! The reference for other stores: one map behind one lock. A decision is made under the lock, as of one moment: a name is held until
-//! its term is over, and free from then on.
+//! It is the reference for other stores: one map behind one lock. Each decision is made under the lock, as of one
+//! moment. A name is held until its term is over, and free from then on.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,7 +27,8 @@ use crate::time::clock::{Clock, moment::Moment, wall_plus};
 
 /// Mutexes within one process; the store of [`Schedule::in_process`](crate::Schedule::in_process).
 ///
-/// A cheap handle: clones see the same mutexes. It can do all that an [`EventMutex`] can.
+/// Clones are cheap, and share their mutexes. This store supports all methods of [`EventMutex`], except that it has no
+/// [lifelines](EventMutex::lifeline).
 ///
 /// ```
 /// use soloist::{EventMutex, MemoryMutex, MutexName};
@@ -47,7 +48,8 @@ pub struct MemoryMutex {
 
 #[derive(Default)]
 struct MemoryState {
-    /// Leases, claims and marks. An entry whose term is over stays until the map is full, or until its name is granted again.
+    /// Leases, claims and markers. An entry whose term is over stays until the map is full, or until its name is
+    /// granted again.
     entries: HashMap<MutexName, MemoryEntry>,
     last_token: Option<FencingToken>,
 }
@@ -90,13 +92,13 @@ impl MemoryMutex {
         Self { clock: clock.into(), ..Self::default() }
     }
 
-    /// Loses all leases and claims, as a server does that is restarted without its data.
+    /// Loses all leases and claims, like a server that is restarted without its data.
     #[cfg(feature = "testing")]
     pub(crate) fn lose_all(&self) {
         self.decide(|state, _| state.entries.clear());
     }
 
-    /// Locks the state for one decision, at this moment.
+    /// Locks the state for one decision, which gets the current moment.
     fn decide<T>(&self, decide: impl FnOnce(&mut MemoryState, Moment) -> T) -> T {
         // No code that can panic runs while the state is half-changed, so a poisoned state is whole.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -136,8 +138,8 @@ impl MemoryState {
         Admitted::Granted(admission.granted(token))
     }
 
-    /// Returns a token that is higher than all before it. The first one says when it was granted, so that it is also higher than
-    /// those of an earlier process.
+    /// Returns a token that is higher than all before it. The first token is made from the current time, so that it is
+    /// also higher than the tokens of an earlier process.
     fn next_token(&mut self, clock: &Clock) -> FencingToken {
         let now = if self.last_token.is_none() { clock.now() } else { DateTime::UNIX_EPOCH };
         let token = FencingToken::after(self.last_token, now);
@@ -161,8 +163,8 @@ impl MemoryState {
         self.entries.insert(request.name().clone(), entry);
     }
 
-    /// Removes the entries that have expired from a full map. If more than half of the entries are left, the map grows. So each
-    /// entry is visited about twice in its life, however many there are.
+    /// Removes the entries that have expired from a full map. If more than half of the entries are left, the map grows.
+    /// So each entry is visited about twice in its life, however many entries the map has.
     #[cold]
     fn make_room(&mut self, now: Moment) {
         self.entries.retain(|_, entry| entry.is_live(now));
@@ -191,7 +193,7 @@ impl MemoryEntry {
         now < self.until
     }
 
-    /// Returns the holder for people, with its times on the wall clock as that is set now.
+    /// Returns the holder, for people. Its times are on the wall clock, as this is set now.
     fn holder(&self, clock: &Clock, now: Moment) -> Holder {
         let (since, until) = (clock.wall_at(self.since), wall_plus(clock.now(), self.until.since(now)));
         let holder = Holder::of_this_process(self.owner, self.token, self.label.as_deref(), since, until);

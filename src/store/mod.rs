@@ -1,4 +1,5 @@
-//! Stores: the words of [`EventMutex`](crate::EventMutex) for a store of your own, and the options of the stores that are here.
+//! Stores: the types of [`EventMutex`](crate::EventMutex), for a store of your own, and the options of the built-in
+//! stores.
 //!
 //! | for | names |
 //! | --- | --- |

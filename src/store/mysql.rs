@@ -14,16 +14,18 @@ mod server_error;
 use address::Address;
 use connection::Connection;
 
-/// Mutexes between all processes that reach one table in MySQL 8.0 or newer, or in MariaDB 10.6 or newer. It can do
-/// all that an [`EventMutex`](crate::EventMutex) can. Its tests run on MariaDB 10.11; the statements are those of MySQL too.
+/// Mutexes between all processes that reach one table in MySQL 8.0 or newer, or in MariaDB 10.6 or newer. It supports
+/// all methods of [`EventMutex`](crate::EventMutex), except that it has no [lifelines](crate::EventMutex::lifeline).
+/// Its tests run on MariaDB 10.11; all its statements are also valid on MySQL.
 ///
-/// It connects at the first call: a tick without a due event opens no connection. It may be
-/// used inside an asynchronous runtime, and blocks there as any task does; each call is then made from another thread.
+/// The store connects at the first call, so a tick without a due event opens no connection. It may be used inside an
+/// asynchronous runtime: each call is then made from another thread, and the calling thread waits for the answer.
 ///
 /// # The table
 ///
-/// [`create_table`](Self::create_table) makes it, or [`SCHEMA`](Self::SCHEMA) in a migration of yours. Where the table is
-/// missing, or has other columns, the first error says what to run. A table of another format lacks the column `v1`.
+/// Make the table with [`create_table`](Self::create_table), or with [`SCHEMA`](Self::SCHEMA) in a migration of yours.
+/// If the table is missing, or has other columns, the first error says what to run. A table of another format lacks the
+/// column `v1`.
 ///
 /// ```sql
 #[doc = include_str!("mysql/statements/schema.sql")]
@@ -48,15 +50,15 @@ use connection::Connection;
 /// ```
 ///
 /// To free a name by hand, call [`break_lease`](crate::EventMutex::break_lease), or run `UPDATE soloist_mutexes SET
-/// released = TRUE, expires_at = UTC_TIMESTAMP(6) WHERE name = 'lease/reports'`. Its holder is told at its next
+/// released = TRUE, expires_at = UTC_TIMESTAMP(6) WHERE name = 'lease/reports'`. The holder learns of this at its next
 /// renewal.
 ///
-/// Its user needs `SELECT, INSERT, UPDATE, DELETE` on the table, and the same on the second one for a
-/// [log of runs](crate::Schedule::with_run_log); and nothing else; for `create_table` also `CREATE` and
-/// `INDEX`.
+/// The store's user needs only `SELECT, INSERT, UPDATE, DELETE` on the table. For a [log of
+/// runs](crate::Schedule::with_run_log), the user also needs these rights on the second table, and for `create_table`
+/// also `CREATE` and `INDEX`.
 ///
-/// The second table has the [log of runs](crate::Schedule::with_run_log): a row for each run that is kept. It is called like the
-/// first one, and `_runs`. No admission reads it.
+/// The second table has the [log of runs](crate::Schedule::with_run_log): a row for each run that is kept. Its name is
+/// that of the first table with `_runs` behind it. No admission reads it.
 ///
 /// # What it costs
 ///
@@ -69,11 +71,12 @@ use connection::Connection;
 /// | `exists`, `held` | 1 | 0 |
 /// | `break_lease` | 2 | 1 |
 ///
-/// An admission that finds a lease held for longer than its term, after the server's clock was set back, takes two round trips and a
-/// commit more. An admission that is beaten between its look and its write looks again: two round trips more, and sometimes a
-/// transaction that is undone. Those who ask for one name at the same moment wait for one another's transactions. With
-/// a tenth of a second to the server, eight that ask four times a second each keep MariaDB busy for longer than the
-/// time-out now and then, and one of them skips its event: `no answer within 4s`. Once a minute they are far from that.
+/// An admission that finds a lease held for longer than its term, after the server's clock was set back, takes two
+/// round trips and a commit more. An admission that loses the race between its read and its write reads again. This
+/// costs two round trips more, and sometimes a transaction that is undone. Processes that ask for one name at the same
+/// moment wait for one another's transactions. Suppose that a round trip takes a tenth of a second, and eight processes
+/// ask for one name four times a second each. Then MariaDB is now and then busy for longer than the timeout, and one
+/// process skips its event: `no answer within 4s`. Processes that ask once a minute are far from that limit.
 ///
 /// One admission for each eight rows that a process writes deletes twice as many rows as it wrote since its last clean-up, of those
 /// that ended 90 seconds ago: after its commit, in a round trip and a transaction of its own. Rows that another transaction has locked
@@ -85,32 +88,35 @@ use connection::Connection;
 ///
 /// Terms are measured on the server's clock. A killed process leaves its lease until the term ends.
 ///
-/// A released name stays free whatever the server's clock does, and so does a name that
-/// [`break_lease`](crate::EventMutex::break_lease) freed: the row records the release. If the clock is set
+/// A released name stays free however the server's clock is set, and so does a name that
+/// [`break_lease`](crate::EventMutex::break_lease) freed, because the row records the release. If the clock is set
 ///
-/// - **back**, the lease of a killed process ends one term after the next admission that asks for it. So do a claim and the
-///   minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses an admission, the report says that the
-///   holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure); a claim is reported
-///   as usual. [`check`](crate::EventMutex::check) warns. A pause lasts until the server's clock shows its end.
+/// - **back**, the lease of a killed process ends one term after the next admission that asks for it. So do a claim and
+///   the minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease blocks an admission, the
+///   report says that the holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure);
+///   a claim is reported as usual. [`check`](crate::EventMutex::check) warns of such a clock. A pause lasts until the
+///   server's clock shows its end.
 /// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
 ///   the second time with a higher [fencing token](crate::FencingToken).
 ///
-/// With `innodb_flush_log_at_trx_commit` other than 1, a server whose host loses its power can forget what was granted
-/// in the second before; so can a failover to a replica that was behind. A second holder then gets a higher [fencing
+/// If `innodb_flush_log_at_trx_commit` is not 1, a server whose host loses power can lose the grants of the last
+/// second. So can a failover to a replica that was behind. A second holder then gets a higher [fencing
 /// token](crate::FencingToken). [`check`](crate::EventMutex::check) looks at the server and the table.
 ///
-/// A call takes four seconds at most, or what [`timeout`](MysqlMutexBuilder::timeout) says, the look-up of the host and
-/// the handshake included; [`break_lease`](crate::EventMutex::break_lease) is two. A row that another open transaction has locked is
-/// waited for a quarter of that, but a second at least, and then is an error of that name alone. If an answer is lost, it is
-/// asked for once more on a new connection. What this process may then
-/// hold without knowing it is released with its next call, which takes a quarter of its time for that at most; the last handle
-/// tries once more when it goes. A process that ends without an answer leaves the lease to its term, and the claim.
+/// A call takes four seconds at most, or the [`timeout`](MysqlMutexBuilder::timeout) that is set. This includes the
+/// look-up of the host and the handshake; [`break_lease`](crate::EventMutex::break_lease) makes two calls. If another
+/// open transaction has locked a row, the call waits a quarter of that time for it, but at least a second. After that,
+/// this is an error of the name alone. If an answer is lost, the request is sent once more on a new connection. A name
+/// that this process may then hold without knowing it is released with its next call. The call takes a quarter of its
+/// time for this at most. The last handle tries once more when it is dropped. If a process ends without an answer, its
+/// lease and its claim stay until their terms end.
 ///
-/// If the server has no room for another connection, is being started, or refuses connections, the call asks again after
-/// short random pauses, until its time limit.
+/// If the server has no room for another connection, is being started, or refuses connections, the call is retried
+/// after short random pauses, until its time limit.
 ///
-/// A cheap handle. Its clones keep up to eight idle connections, each for half a second to a second after its last use. Calls that
-/// are made at the same time open as many more as they need. A child process that `fork` makes opens its own.
+/// Clones are cheap. Together they keep up to eight idle connections, each for half a second to a second after its last
+/// use. Concurrent calls open as many more connections as they need. A child process that `fork` makes opens
+/// connections of its own.
 ///
 /// ```no_run
 /// use soloist::{Event, MysqlMutex, Schedule};
@@ -128,14 +134,16 @@ use connection::Connection;
 pub struct MysqlMutex(Arc<SqlServer<Connection>>);
 
 impl MysqlMutex {
-    /// The statements that make the table, for people who keep their own migrations. Where there is one, they do nothing.
+    /// The statements that make the table, for people who keep their own migrations. If the table exists already, they
+    /// do nothing.
     ///
     /// ```
     /// assert!(soloist::MysqlMutex::SCHEMA.contains("CREATE TABLE IF NOT EXISTS soloist_mutexes"));
     /// ```
     pub const SCHEMA: &'static str = include_str!("mysql/statements/schema.sql");
 
-    /// Returns a store in a table of a URL's database, `soloist_mutexes` unless the URL names another, and connects at the first call.
+    /// Returns a store in a table of the URL's database. The table is `soloist_mutexes`, unless the URL names another.
+    /// The store connects at the first call.
     ///
     /// | URL | server |
     /// | --- | --- |
@@ -145,16 +153,17 @@ impl MysqlMutex {
     /// | `…?table=app.mutexes&timeout=2s` | with these options of the [builder](MysqlMutexBuilder) |
     /// | `…?client_found_rows=true` | on a connection that counts rows as `CLIENT_FOUND_ROWS` says, which changes nothing |
     ///
-    /// TLS is done by the default provider of `rustls` that the process has installed, because the driver takes no other. A
-    /// program that uses it installs one when it starts: `rustls::crypto::ring::default_provider().install_default()`. Without
-    /// one, each call is an error that says so. The program `soloist` has one.
+    /// TLS is done by the default provider of `rustls` that the process has installed, because the driver takes no
+    /// other. A program that uses TLS installs a provider when it starts:
+    /// `rustls::crypto::ring::default_provider().install_default()`. Without a provider, each call is an error that
+    /// says so. The program `soloist` has a provider.
     ///
-    /// The driver sends no password in plain text without TLS. All other data can be read and changed on its way:
-    /// [`check`](crate::EventMutex::check) warns of a server without TLS that is not on this host.
+    /// Without TLS, the driver sends no password in plain text. Others on the network can read and change all other
+    /// data: [`check`](crate::EventMutex::check) warns of a server without TLS that is not on this host.
     ///
     /// # Errors
     ///
-    /// The URL is none of these. No message shows its user or its password.
+    /// The URL has none of these forms. No message shows its user or its password.
     ///
     /// ```
     /// use soloist::MysqlMutex;
@@ -194,15 +203,18 @@ server_builder! {
     /// ```
     pub struct MysqlMutexBuilder(Address) of MysqlMutex with "mysql-tls";
 
-    /// The table: that of the URL, or `soloist_mutexes`, unless it is set. Programs with different tables don't see each other's leases. 1 to
-    /// 48 of a-z, 0-9 and _, no digit first; the name of its database may stand before it, as in `app.mutexes`.
+    /// Sets the table: 1 to 48 of a-z, 0-9 and _, without a digit first. The name of its database may stand before it,
+    /// as in `app.mutexes`. The default is the table in the URL, or `soloist_mutexes`. Programs with different tables
+    /// don't see each other's leases.
     table: TABLE;
 
-    /// The longest time of a call: that of the URL, or four seconds, unless it is set; 100 milliseconds to a minute. It includes the
-    /// look-up of the host, the connecting, the TLS handshake, the login, and a second attempt.
+    /// Sets the longest time of a call: 100 milliseconds to a minute. The default is the timeout in the URL, or four
+    /// seconds. The time includes the look-up of the host, the connecting, the TLS handshake, the login, and a second
+    /// attempt.
     ///
-    /// The server waits for a row that another transaction has locked for a second at least. With less than four seconds
-    /// for a call, that can be longer than the first attempt, and the error then concerns the store and not only the name.
+    /// If another transaction has locked a row, the server waits at least a second for it. If a call has less than four
+    /// seconds, this wait can be longer than the first attempt. The error then concerns the store, and not only the
+    /// name.
     timeout: DEFAULT_TIMEOUT;
 }
 

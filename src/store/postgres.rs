@@ -15,16 +15,18 @@ mod server_error;
 use address::Address;
 use connection::Connection;
 
-/// Mutexes between all processes that reach one table in PostgreSQL 12 or newer. It can do all that an [`EventMutex`](crate::EventMutex) can.
-/// Its tests run on PostgreSQL 15.
+/// Mutexes between all processes that reach one table in PostgreSQL 12 or newer. It supports all methods of
+/// [`EventMutex`](crate::EventMutex), except that it has no [lifelines](crate::EventMutex::lifeline). Its tests run on
+/// PostgreSQL 15.
 ///
-/// It connects at the first call: a tick without a due event opens no connection. It may be
-/// used inside an asynchronous runtime, and blocks there as any task does; each call is then made from another thread.
+/// The store connects at the first call, so a tick without a due event opens no connection. It may be used inside an
+/// asynchronous runtime: each call is then made from another thread, and the calling thread waits for the answer.
 ///
 /// # The table
 ///
-/// [`create_table`](Self::create_table) makes it, or [`SCHEMA`](Self::SCHEMA) in a migration of yours. Where the table is
-/// missing, or has other columns, the first error says what to run. A table of another format lacks the column `v1`.
+/// Make the table with [`create_table`](Self::create_table), or with [`SCHEMA`](Self::SCHEMA) in a migration of yours.
+/// If the table is missing, or has other columns, the first error says what to run. A table of another format lacks the
+/// column `v1`.
 ///
 /// ```sql
 #[doc = include_str!("postgres/statements/schema.sql")]
@@ -50,22 +52,21 @@ use connection::Connection;
 /// ```
 ///
 /// To free a name by hand, call [`break_lease`](crate::EventMutex::break_lease), or run `UPDATE soloist_mutexes SET
-/// released = true, expires_at = now() WHERE name = 'lease/reports'`. Its holder is told at its next
-/// renewal.
+/// released = true, expires_at = now() WHERE name = 'lease/reports'`. The holder learns of this at its next renewal.
 ///
-/// Its user needs `SELECT, INSERT, UPDATE, DELETE` on the table, and the same on the second one for a
-/// [log of runs](crate::Schedule::with_run_log); and nothing else. For `create_table` it also needs
-/// `CREATE` on the schema, and must own the table if there is one.
+/// The store's user needs only `SELECT, INSERT, UPDATE, DELETE` on the table. For a [log of
+/// runs](crate::Schedule::with_run_log), the user also needs these rights on the second table. For `create_table`, the
+/// user also needs `CREATE` on the schema, and must own the table if it exists already.
 ///
-/// Without a schema in its [name](PostgresMutexBuilder::table), the table is the first of that name in the search path of the
-/// user, as it is when a connection is made; that takes one round trip. Nothing else depends on the search path: operators,
-/// functions and types are those of the server, whatever other users have made. A table that belongs to a stranger, or has a
-/// trigger, runs their code with the rights of this user: `create_table` refuses it, and
-/// [`check`](crate::EventMutex::check) warns. A stranger is who owns neither the database nor the schema, is no superuser, and
-/// is not this user.
+/// If the [name](PostgresMutexBuilder::table) has no schema, the table is the first of this name in the user's search
+/// path. The path is read when a connection is made, which takes one round trip. Nothing else depends on the search
+/// path: operators, functions and types are the server's own, even if other users have made others with their names. A
+/// table that belongs to a stranger, or has a trigger, can run code of other users with the rights of this user. So
+/// `create_table` refuses such a table, and [`check`](crate::EventMutex::check) warns of it. A stranger is a user who
+/// owns neither the database nor the schema, is no superuser, and is not this user.
 ///
-/// The second table has the [log of runs](crate::Schedule::with_run_log): a row for each run that is kept. It is called like the
-/// first one, and `_runs`. No admission reads it.
+/// The second table has the [log of runs](crate::Schedule::with_run_log): a row for each run that is kept. Its name is
+/// that of the first table with `_runs` behind it. No admission reads it.
 ///
 /// # What it costs
 ///
@@ -78,12 +79,14 @@ use connection::Connection;
 /// | `exists`, `held` | 1 | 0 |
 /// | `break_lease` | 2 | 1 |
 ///
-/// An admission that finds a lease held for longer than its term, after the server's clock was set back, takes two round
-/// trips and a commit more. Those who ask for one name at the same moment queue for a transaction-level advisory lock
-/// (`pg_advisory_xact_lock`, by a hash of the name and of a secret in the table); those whom one name
-/// [excludes](crate::store::Admission::unless) share that lock. All admissions share one more such lock; an admission of more than 50
-/// names takes that one alone, and waits for all others. One of those who ask for one name has the turn, by another such lock; the others wait for it and then look again, all at once. Who is beaten between its look
-/// and its write looks again: two round trips more. It writes nothing, and no error into the server's log.
+/// An admission that finds a lease held for longer than its term, after the server's clock was set back, takes two
+/// round trips and a commit more. Admissions that ask for one name at the same moment queue for a transaction-level
+/// advisory lock (`pg_advisory_xact_lock`). The key of the lock is a hash of the name and of a secret in the table.
+/// Admissions with one [excluding](crate::store::Admission::unless) name share the lock of this name. All admissions
+/// share one more such lock. An admission of more than 50 names takes only this lock, alone, and waits for all others.
+/// One of the admissions that ask for one name has the turn to write, by another such lock. The others wait for it and
+/// then read again, all at once. An admission that loses the race between its read and its write reads again: two round
+/// trips more. It writes nothing, and no error appears in the server's log.
 ///
 /// No setting outlasts its transaction, so that a pooler may give each transaction another session.
 ///
@@ -97,32 +100,35 @@ use connection::Connection;
 ///
 /// Terms are measured on the server's clock. A killed process leaves its lease until the term ends.
 ///
-/// A released name stays free whatever the server's clock does, and so does a name that
-/// [`break_lease`](crate::EventMutex::break_lease) freed: the row records the release. If the clock is set
+/// A released name stays free however the server's clock is set, and so does a name that
+/// [`break_lease`](crate::EventMutex::break_lease) freed, because the row records the release. If the clock is set
 ///
-/// - **back**, the lease of a killed process ends one term after the next admission that asks for it. So do a claim and the
-///   minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses an admission, the report says that the
-///   holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure); a claim is reported
-///   as usual. [`check`](crate::EventMutex::check) warns. A pause lasts until the server's clock shows its end.
+/// - **back**, the lease of a killed process ends one term after the next admission that asks for it. So do a claim and
+///   the minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease blocks an admission, the
+///   report says that the holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure);
+///   a claim is reported as usual. [`check`](crate::EventMutex::check) warns of such a clock. A pause lasts until the
+///   server's clock shows its end.
 /// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
 ///   the second time with a higher [fencing token](crate::FencingToken).
 ///
-/// With `synchronous_commit` off, a server that crashes can forget what was granted in the moment before; so can a
-/// failover to a replica that was behind. A second holder then gets a higher [fencing token](crate::FencingToken).
+/// If `synchronous_commit` is off, a server that crashes can lose the last grants. So can a failover to a replica that
+/// was behind. A second holder then gets a higher [fencing token](crate::FencingToken).
 /// [`check`](crate::EventMutex::check) looks at the server and the table.
 ///
-/// A call takes four seconds at most, or what [`timeout`](PostgresMutexBuilder::timeout) says, the look-up of the host and
-/// the handshake included; [`break_lease`](crate::EventMutex::break_lease) is two. A row that another open transaction has locked is
-/// waited for a quarter of that, and then is an error of that name alone. If an answer is lost, it is asked for once
-/// more on a new connection. What this process may then
-/// hold without knowing it is released with its next call, which takes a quarter of its time for that at most; the last handle
-/// tries once more when it goes. A process that ends without an answer leaves the lease to its term, and the claim.
+/// A call takes four seconds at most, or the [`timeout`](PostgresMutexBuilder::timeout) that is set. This includes the
+/// look-up of the host and the handshake; [`break_lease`](crate::EventMutex::break_lease) makes two calls. If another
+/// open transaction has locked a row, the call waits a quarter of that time for it. After that, this is an error of the
+/// name alone. If an answer is lost, the request is sent once more on a new connection. A name that this process may
+/// then hold without knowing it is released with its next call. The call takes a quarter of its time for this at most.
+/// The last handle tries once more when it is dropped. If a process ends without an answer, its lease and its claim
+/// stay until their terms end.
 ///
-/// If the server has no room for another connection, is being started, or refuses connections, the call asks again after
-/// short random pauses, until its time limit.
+/// If the server has no room for another connection, is being started, or refuses connections, the call is retried
+/// after short random pauses, until its time limit.
 ///
-/// A cheap handle. Its clones keep up to eight idle connections, each for half a second to a second after its last use. Calls that
-/// are made at the same time open as many more as they need. A child process that `fork` makes opens its own.
+/// Clones are cheap. Together they keep up to eight idle connections, each for half a second to a second after its last
+/// use. Concurrent calls open as many more connections as they need. A child process that `fork` makes opens
+/// connections of its own.
 ///
 /// ```no_run
 /// use soloist::{Event, PostgresMutex, Schedule};
@@ -140,14 +146,16 @@ use connection::Connection;
 pub struct PostgresMutex(Arc<SqlServer<Connection>>);
 
 impl PostgresMutex {
-    /// The statements that make the table, for people who keep their own migrations. Where there is one, they do nothing.
+    /// The statements that make the table, for people who keep their own migrations. If the table exists already, they
+    /// do nothing.
     ///
     /// ```
     /// assert!(soloist::PostgresMutex::SCHEMA.contains("CREATE TABLE IF NOT EXISTS soloist_mutexes"));
     /// ```
     pub const SCHEMA: &'static str = include_str!("postgres/statements/schema.sql");
 
-    /// Returns a store in a table of a URL's database, `soloist_mutexes` unless the URL names another, and connects at the first call.
+    /// Returns a store in a table of the URL's database. The table is `soloist_mutexes`, unless the URL names another.
+    /// The store connects at the first call.
     ///
     /// | URL | server |
     /// | --- | --- |
@@ -157,15 +165,16 @@ impl PostgresMutex {
     /// | `…?table=app.mutexes&timeout=2s` | with these options of the [builder](PostgresMutexBuilder) |
     /// | `postgres://USER:PASSWORD@HOST,HOST/DATABASE?target_session_attrs=read-write` | the first of these hosts that takes writes |
     ///
-    /// Without TLS, a server that is not on this host gets no password in plain text: if it asks for one (`password` in its
-    /// `pg_hba.conf`, or an impostor), the call fails. `scram-sha-256` and `md5` send none. A server is on
-    /// this host where the URL names a socket, `localhost` or a loopback address, and no host elsewhere beside it.
+    /// Without TLS, a server that is not on this host gets no password in plain text. If it asks for one, because of
+    /// `password` in its `pg_hba.conf` or because it is an impostor, the call fails. `scram-sha-256` and `md5` send no
+    /// password in plain text. A server is on this host if the URL names a socket, `localhost` or a loopback address,
+    /// and no other host beside it.
     ///
     /// Other options are those of the driver: `application_name`, `options`, `keepalives` and the like.
     ///
     /// # Errors
     ///
-    /// The URL is none of these. No message shows its user or its password.
+    /// The URL has none of these forms. No message shows its user or its password.
     ///
     /// ```
     /// use soloist::PostgresMutex;
@@ -205,12 +214,14 @@ server_builder! {
     /// ```
     pub struct PostgresMutexBuilder(Address) of PostgresMutex with "postgres-tls";
 
-    /// The table: that of the URL, or `soloist_mutexes`, unless it is set. Programs with different tables don't see each other's leases. 1 to
-    /// 48 of a-z, 0-9 and _, no digit first; the name of its schema may stand before it, as in `app.mutexes`.
+    /// Sets the table: 1 to 48 of a-z, 0-9 and _, without a digit first. The name of its schema may stand before it, as
+    /// in `app.mutexes`. The default is the table in the URL, or `soloist_mutexes`. Programs with different tables
+    /// don't see each other's leases.
     table: TABLE;
 
-    /// The longest time of a call: that of the URL, or four seconds, unless it is set; 100 milliseconds to a minute. It includes the
-    /// look-up of the host, the connecting, the TLS handshake, the login, and a second attempt.
+    /// Sets the longest time of a call: 100 milliseconds to a minute. The default is the timeout in the URL, or four
+    /// seconds. The time includes the look-up of the host, the connecting, the TLS handshake, the login, and a second
+    /// attempt.
     timeout: DEFAULT_TIMEOUT;
 }
 

@@ -1,30 +1,33 @@
 //! `RedisMutex`: mutexes on a Redis server.
 //!
-//! Scope: the fleet that is connected to the server. Clock: the server's. A crash leaves a lease for the rest of its term
-//! at most, and a claim until it expires.
+//! The scope is the fleet that is connected to the server, and the clock is the server's. After a crash, a lease stays
+//! for the rest of its term at most, and a claim until it expires.
 //!
-//! Each lease and each claim has a key, and all keys of a prefix lie on one slot of a cluster. A script releases leases, and
-//! decides on admissions in one step: it reads the claim and the lease, and writes both if both are free. An admission that is
-//! refused writes nothing. Each call hands out the larger of the last token plus one and the server's time in microseconds, so
-//! that tokens rise over an empty restart too. Releasing and extending compare the owner.
+//! Each lease and each claim has a key, and all keys of a prefix lie on one slot of a cluster. A script releases
+//! leases, and decides on admissions in one step: it reads the claim and the lease, and writes both if both are free.
+//! An admission that is refused writes nothing. All grants of a call get one token: the larger of the last token plus
+//! one and the server's time in microseconds. So tokens also rise if the server restarts without its data. A release
+//! and an extension compare the owner.
 //!
-//! A call goes one way, file by file: from here to `server/server_mutex.rs` (the meaning of an answer), `server/attempts.rs` (the
-//! attempts), `engine.rs` (the requests on a connection; `calls_and_replies.rs` writes and reads them), `connection.rs` (the driver's
-//! commands and its parser), and `stream.rs` (the socket). The decision is `scripts/carry_out.lua`. `topology.rs` finds the server for
-//! a new connection: it asks Sentinels for the primary, or a node of a cluster which node has the slot. After a failover a connection
-//! breaks, or its server answers `MOVED` or `READONLY`, and the call is tried on a new one.
+//! A call goes one way, file by file: from here to `server/server_mutex.rs` (the meaning of an answer),
+//! `server/attempts.rs` (the attempts), `engine.rs` (the requests on a connection; `calls_and_replies.rs` writes and
+//! reads them), `connection.rs` (the driver's commands and its parser), and `stream.rs` (the socket). The decision is
+//! `scripts/carry_out.lua`. `topology.rs` finds the server for a new connection: it asks Sentinels for the primary, or
+//! asks a node of a cluster which node has the slot. After a failover a connection breaks, or its server answers
+//! `MOVED` or `READONLY`, and the call is retried on a new connection.
 //!
-//! An entry begins with its format, `v1`, and its owner; an entry of another format is neither used nor changed. An entry
-//! records its term. If an admission finds an entry with more time left than its term, the server's clock was set back, and the
-//! admission shortens the entry to one term from now.
+//! An entry begins with its format, `v1`, and its owner; an entry of another format is neither used nor changed. An
+//! entry records its term. If an admission finds an entry with more time left than its term, the server's clock was set
+//! back. The admission then shortens the entry to one term from now.
 //!
-//! A request names a window of the server's time: the time until which its caller waits for the reply. Outside of the window the
-//! script only releases: an admission that arrives late, or after the clock was set back, writes nothing.
+//! A request names a window of the server's time: from the time when it was sent to the deadline of its caller. Outside
+//! of the window, the script only releases: an admission that arrives late, or after the clock was set back, writes
+//! nothing.
 //!
-//! If a reply is lost on a connection, the owner asks once more on another. The script recognises the owner; for a release, the entry
-//! of a new holder says how long it has held the name. A name that may be ours after all is released by a later call. The first
-//! copy of an admission that was asked for twice may arrive when its run is over: so the release revokes the owner, and the script
-//! grants that owner nothing more until the window ends.
+//! If a reply is lost, the request is sent once more on another connection. The script recognises the owner. For a
+//! release, the entry of a new holder says for how long this holder has had the name. A name that this process may hold
+//! after all is released by a later call. If an admission was sent twice, its first copy may arrive when its run is
+//! over. So the release revokes the owner, and the script grants that owner nothing more until the window ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,17 +51,17 @@ mod topology;
 use address::Address;
 use engine::RedisEngine;
 
-/// Mutexes between all processes that reach one Redis server, 6.2 or newer, or Valkey. It can do all that an
-/// [`EventMutex`](crate::EventMutex) can.
+/// Mutexes between all processes that reach one Redis server, 6.2 or newer, or Valkey. It supports all methods of
+/// [`EventMutex`](crate::EventMutex), except that it has no [lifelines](crate::EventMutex::lifeline).
 ///
-/// A protected run costs two commands: one script for the admission, one for the release. The store connects at the first of
-/// them: a tick without a due event opens no connection. It needs no
-/// asynchronous runtime; inside of one it blocks as any task does.
+/// A protected run costs two commands: one script for the admission, and one for the release. The store connects at its
+/// first command, so a tick without a due event opens no connection. The store needs no asynchronous runtime; inside a
+/// runtime, each call blocks its thread.
 ///
 /// # Keys
 ///
-/// In the URL's database, under a prefix that is `soloist` unless it is set. A key is the prefix in braces and the text of the
-/// [name](crate::MutexName):
+/// The keys are in the URL's database. A key is the prefix in braces, which is `soloist` unless it is set, and the text
+/// of the [name](crate::MutexName):
 ///
 /// | key | value | expires |
 /// | --- | --- | --- |
@@ -76,10 +79,9 @@ use engine::RedisEngine;
 /// The prefix is the hash tag of all its keys, so that they lie on one slot of a cluster.
 ///
 /// A value reads `v1 OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1
-/// app=shop`. Bytes of
-/// a name that are not plain ASCII, and `/ % { } " ' \` and the space, are written as `%XX`. To free a name by hand,
-/// delete its key, or call [`break_lease`](crate::EventMutex::break_lease). A value of another format than `v1` is an error of its
-/// name, and stays as it is.
+/// app=shop`. Bytes of a name that are not plain ASCII, and `/ % { } " ' \` and the space, are written as `%XX`. To
+/// free a name by hand, delete its key, or call [`break_lease`](crate::EventMutex::break_lease). A value of another
+/// format than `v1` is an error for its name, and is not changed.
 ///
 /// # What it promises, and what Redis does not
 ///
@@ -87,44 +89,47 @@ use engine::RedisEngine;
 ///
 /// A released name stays free however the server's clock is set. If the clock is set
 ///
-/// - **back**, the lease of a killed process ends one term after the next admission that asks for it. So do a claim and the
-///   minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease refuses an admission, the report says that the
-///   holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure); a claim is reported
-///   as usual. [`check`](crate::EventMutex::check) warns. A pause lasts until the server's clock shows its end.
+/// - **back**, the lease of a killed process ends one term after the next admission that asks for it. So do a claim and
+///   the minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease blocks an admission, the
+///   report says that the holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure);
+///   a claim is reported as usual. [`check`](crate::EventMutex::check) warns of such a clock. A pause lasts until the
+///   server's clock shows its end.
 /// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
 ///   the second time with a higher [fencing token](crate::FencingToken).
 ///
-/// Redis copies to its replicas after it has answered: a failover, or a restart without its data, can lose a lease or a
-/// claim that was granted a moment before, and there is a second holder then. It has a higher
-/// [fencing token](crate::FencingToken), unless the clock of the new primary is behind.
-/// [`wait_for_replicas`](RedisMutexBuilder::wait_for_replicas) makes that rarer, and [`check`](crate::EventMutex::check) warns of replicas without it. The
-/// server must not evict: [`check`](crate::EventMutex::check) warns of that, too.
+/// Redis copies a write to its replicas after it has answered. So a failover, or a restart without data, can lose a
+/// lease or a claim that was granted a moment before. Another owner can then acquire the name. This second holder has a
+/// higher [fencing token](crate::FencingToken), unless the clock of the new primary is behind.
+/// [`wait_for_replicas`](RedisMutexBuilder::wait_for_replicas) makes such a loss rarer, and
+/// [`check`](crate::EventMutex::check) warns of replicas without it. The server must not evict keys:
+/// [`check`](crate::EventMutex::check) warns of an eviction policy, too.
 ///
-/// With `redis+sentinel://`, each new connection asks the Sentinels where the primary is. With `redis+cluster://`, it asks the nodes
-/// which of them has the slot of the prefix. A call during a failover fails, as if the server did not answer, until there is a
-/// new primary. A slot that is being moved to another node is such an outage, too, until it has been moved: nothing is granted
-/// then.
+/// With `redis+sentinel://`, each new connection asks the Sentinels where the primary is. With `redis+cluster://`, the
+/// new connection asks the nodes which of them has the slot of the prefix. A call during a failover fails, as if the
+/// server did not answer, until a new primary has taken over. While the slot is being moved to another node, calls
+/// fail, too, and nothing is granted.
 ///
-/// A call takes two seconds at most, or what [`timeout`](RedisMutexBuilder::timeout) says, the look-up of the host and the
-/// handshake included; [`break_lease`](crate::EventMutex::break_lease) is two. If an answer is lost, it is asked for once more on
-/// a new connection. A name that this process may then hold without knowing it is released with its next call, which takes a
-/// quarter of its time for that at most; the last handle tries once more when it is dropped. A process that ends without an answer
-/// leaves the lease to its term, and the claim.
+/// A call takes two seconds at most, or the [`timeout`](RedisMutexBuilder::timeout) that is set. This includes the
+/// look-up of the host and the handshake; [`break_lease`](crate::EventMutex::break_lease) makes two calls. If an answer
+/// is lost, the request is sent once more on a new connection. A name that this process may then hold without knowing
+/// it is released with its next call. The call takes a quarter of its time for this at most. The last handle tries once
+/// more when it is dropped. If a process ends without an answer, its lease and its claim stay until their terms end.
 ///
-/// A release leaves no trace. So if the reply to a release is lost, and the second attempt finds the name free, the first attempt
-/// counts as the release, also if the server had lost the lease before. If another owner has held the name since before the call,
-/// the lease was lost, and the release says so.
+/// A release leaves no trace. So if the reply to a release is lost, and the second attempt finds the name free, the
+/// first attempt counts as the release, even if the server had lost the lease before. If another owner has held the
+/// name since before the call, the lease was lost, and the release says so.
 ///
 /// The server's user needs `+@connection +evalsha +script|load +time +get +mget +exists +set +del +pttl +pexpire` on the keys
 /// `~{soloist}:*`, `+hgetall +hget +hmget +hset +hincrby +hdel` for a [log of runs](crate::Schedule::with_run_log), `+info` for
 /// [`check`](crate::EventMutex::check), `+role` with Sentinels, `+wait` with `?wait=1`, and `+scan` to list [leases with a prefix](crate::store::Names::LeasesWithPrefix), which reads
 /// through all keys of the database.
 ///
-/// If the server has no room for another connection, is being started, refuses connections, or is blocked by a script of another
-/// client, the call asks again after short random pauses, until its time limit.
+/// If the server has no room for another connection, is being started, refuses connections, or is blocked by a script
+/// of another client, the call is retried after short random pauses, until its time limit.
 ///
-/// A cheap handle. Its clones keep up to eight idle connections, each for half a second to a second after its last use. Calls that
-/// are made at the same time open as many more as they need. A child process that `fork` makes opens its own.
+/// Clones are cheap. Together they keep up to eight idle connections, each for half a second to a second after its last
+/// use. Concurrent calls open as many more connections as they need. A child process that `fork` makes opens
+/// connections of its own.
 ///
 /// ```no_run
 /// use soloist::{Event, RedisMutex, Schedule};
@@ -140,7 +145,7 @@ use engine::RedisEngine;
 pub struct RedisMutex(Arc<Server<RedisEngine>>);
 
 impl RedisMutex {
-    /// Returns a store in the server and database of a URL, and connects at the first call.
+    /// Returns a store on the server and in the database of a URL. The store connects at the first call.
     ///
     /// | URL | server |
     /// | --- | --- |
@@ -154,12 +159,12 @@ impl RedisMutex {
     ///
     /// With `?wait=1`, a change [counts when a replica has it](RedisMutexBuilder::wait_for_replicas).
     ///
-    /// Without TLS the password goes over the network in plain text, as Redis knows no other way:
+    /// Without TLS the password goes over the network in plain text, because Redis has no other login:
     /// [`check`](crate::EventMutex::check) warns of a server without TLS that is not on this host.
     ///
     /// # Errors
     ///
-    /// The URL is none of these. No message shows its user or its password.
+    /// The URL has none of these forms. No message shows its user or its password.
     ///
     /// ```
     /// use soloist::RedisMutex;
@@ -215,11 +220,13 @@ server_builder! {
     /// ```
     pub struct RedisMutexBuilder(Address) of RedisMutex with "redis-tls";
 
-    /// The hash tag of all keys: that of the URL, or `soloist`, unless it is set. Programs with different prefixes don't see each other's leases. 1 to 100 visible ASCII characters without braces.
+    /// Sets the prefix, which is the hash tag of all keys: 1 to 100 visible ASCII characters without braces. The
+    /// default is the prefix in the URL, or `soloist`. Programs with different prefixes don't see each other's leases.
     prefix: "soloist";
 
-    /// The longest time of a call: that of the URL, or two seconds, unless it is set; a millisecond to ten minutes. It includes the
-    /// look-up of the host, the connecting, the TLS handshake, the login, and a second attempt.
+    /// Sets the longest time of a call: a millisecond to ten minutes. The default is the timeout in the URL, or two
+    /// seconds. The time includes the look-up of the host, the connecting, the TLS handshake, the login, and a second
+    /// attempt.
     timeout: Duration::from_secs(2);
 }
 
@@ -227,9 +234,10 @@ server_builder! {
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(600)];
 
 impl RedisMutexBuilder {
-    /// Waits after each change until so many replicas have confirmed it: 0 unless it is set, `?wait=1` in the URL. If too few have in
-    /// time, a grant is released, and the admission fails. A renewal fails, and is tried again until the lease ends, and then the run
-    /// is cancelled: so nothing goes on beside a primary that is cut off. The end of a lease or of a pause fails, and may have happened.
+    /// Sets how many replicas must confirm each change before the call returns. The default is the number in the URL,
+    /// as in `?wait=1`, or 0. If too few replicas confirm a change in time, the call fails. A grant is then released. A
+    /// renewal is retried until the lease ends, and then the run is cancelled: so no run goes on under a primary that
+    /// is cut off. The end of a lease or of a pause may have happened.
     pub fn wait_for_replicas(mut self, replicas: u32) -> Self {
         if let Ok(address) = &mut self.options.address {
             address.replicas = replicas;

@@ -1,27 +1,30 @@
 //! A store in a table, on any kind of SQL server. The kinds differ in how they connect and in their statements.
 //!
-//! Scope: the fleet that is connected to the server. Clock: the server's. A crash leaves a lease for the rest of its term
-//! at most, and a claim until it expires.
+//! The scope is the fleet that is connected to the server, and the clock is the server's. After a crash, a lease stays
+//! for the rest of its term at most, and a claim until it expires.
 //!
-//! Each name is a row of one table, which stays when it has ended, until it is taken over or cleaned away. A row that was
-//! released says so, and stays free when the server's clock is set back. A row has its term, too: an admission that finds it held
-//! for longer shortens it to one term.
+//! Each name is a row of one table. When its lease or claim has ended, the row stays until it is taken over or cleaned
+//! away. A row records its release, so that the name stays free when the server's clock is set back. A row records its
+//! term, too: an admission that finds the name held for longer shortens this to one term.
 //!
-//! The column `v1` says the format of a table. A statement names it, so that the server refuses a table without it.
+//! The column `v1` marks the format of a table. Statements name this column, so that the server refuses them for a
+//! table of another format.
 //!
 //! An admission reads its rows first, and locks nothing: a loser writes nothing. The rows of all granted admissions are written in one
 //! transaction, in the order of their names: each row is inserted, or replaces an ended row that has a lower token.
 //!
-//! If none of the rows could be written, another process won the race, and the admission reads again. If only some could, the
-//! transaction must fail: a final insert repeats every row that is not ours, which violates the primary key. So no loser commits
-//! anything, at any isolation level, and no count of affected rows matters.
+//! If none of the rows could be written, another process won the race, and the admission reads again. If only some
+//! could, the transaction must fail: a final insert repeats every row that another process has written, which violates
+//! the primary key. So no loser commits anything, at any isolation level, and nothing depends on a count of affected
+//! rows.
 //!
-//! On PostgreSQL, processes that ask for one name queue, so that a lost race is no error; one of them is elected to write. The others
-//! write nothing, and need not be admitted one after another.
+//! On PostgreSQL, processes that ask for one name queue, so that a lost race is no error. One of these processes is
+//! elected to write. The others wait for it, write nothing, and leave the queue together.
 //!
-//! The read includes the names that exclude an admission. The transaction reads them again, and commits nothing if one is held: on
-//! MySQL with locks, after its rows are written; on PostgreSQL in the queue, where processes with one excluding name share a place.
-//! There, a transaction of more than 50 names writes while no other one does.
+//! The read includes the names that exclude an admission. The transaction reads these names again, and commits nothing
+//! if one of them is held. On MySQL, it reads them with locks, after its rows are written. On PostgreSQL, it reads them
+//! in the queue, where processes with one excluding name share a place. On PostgreSQL, a transaction of more than 50
+//! names writes only while no other transaction writes.
 //!
 //! A token is the larger of the server's time in microseconds and one more than the highest token in the table, at the write. The row
 //! with the highest token is never cleaned away.
@@ -30,12 +33,12 @@
 //! as were written since the last clean-up, so that the table shrinks. The count begins at random, because a process that cron starts
 //! may write one row.
 //!
-//! An admission names a window of the server's time: its caller waits for the answer until the end. Outside of the window nothing is
-//! committed. A renewal and a minimum hold have a window, too. A row is never free for the owner that wrote it: a late copy of an
-//! admission, whose run is over, is granted nothing.
+//! An admission names a window of the server's time: from the read of its rows to the deadline of its caller. Outside
+//! of the window nothing is committed. A renewal and a minimum hold have a window, too. A row is never free for the
+//! owner that wrote it. So a late copy of an admission whose run is over is granted nothing.
 //!
-//! If an answer is lost on a connection, the owner asks once more on another, and is recognised. A name that may be ours after all is
-//! released with a later call.
+//! If an answer is lost, the request is sent once more on another connection, and its owner is recognised. A name that
+//! this process may hold after all is released with a later call.
 
 use std::time::Duration;
 
@@ -58,7 +61,7 @@ pub(crate) mod table_names;
 use engine::{PURGED_AT_ONCE, SqlEngine, purge};
 use session::Session;
 
-/// The longest time of a call, unless it is set.
+/// The default time limit of a call.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The shortest and the longest time-out of a call. The longest is shorter than the 90 seconds after which an ended row is deleted.
@@ -80,7 +83,7 @@ impl<S: Session> SqlServer<S> {
         self.ask_of_table("create", |attempt| self.engine.create_table(attempt))
     }
 
-    /// Deletes the rows that have ended, batch by batch, and says how many.
+    /// Deletes the rows that have ended, batch by batch, and returns their number.
     pub(super) fn purge(&self) -> Result<u64, MutexError> {
         let mut purged = 0;
         loop {
@@ -121,15 +124,15 @@ macro_rules! table_methods {
                 self.0.create_table()
             }
 
-            /// Returns the statements that [`create_table`](Self::create_table) sends: [`SCHEMA`](Self::SCHEMA), for the table of
-            /// this name.
+            /// Returns the statements that [`create_table`](Self::create_table) sends: [`SCHEMA`](Self::SCHEMA), with
+            /// the name of this store's table.
             pub fn schema(&self) -> &str {
                 &self.0.engine.schema
             }
 
-            /// Deletes all rows that have ended more than 90 seconds ago, batch by batch, and says how many. Rows that another
-            /// transaction has locked stay. Admissions delete some by themselves: this is for a time of day when the server has
-            /// nothing else to do.
+            /// Deletes all rows that ended more than 90 seconds ago, batch by batch, and returns their number. Rows
+            /// that another transaction has locked stay. Admissions delete some of these rows by themselves. Call this
+            /// at a time of day when the server has little else to do.
             ///
             /// # Errors
             ///

@@ -1,4 +1,4 @@
-//! A command as a task: a process of its own, with all that it starts.
+//! A command as a task: a process, and all processes that it starts.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -29,13 +29,14 @@ use crate::time::clock::shown::Rfc3339;
 /// A command: a program or a line for the shell, and its options.
 #[derive(Debug)]
 pub(crate) struct Command {
-    /// A program, or a line for the shell where there are no `arguments`.
+    /// A program, or a line for the shell if there are no `arguments`.
     program: OsString,
     arguments: Option<Vec<OsString>>,
     pub(crate) directory: Option<PathBuf>,
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) output: Option<Output>,
-    /// Whether the command takes the place of this process: it gets the standard input, the terminal and the signals.
+    /// Whether the command takes the place of this process. Then the command gets the standard input, the terminal and
+    /// the signals of this process.
     pub(crate) in_place: bool,
 }
 
@@ -162,7 +163,7 @@ impl Command {
         for (name, value) in OURS.into_iter().zip(values) {
             match value {
                 Some(value) => command.env(name, value),
-                // An inherited value describes the command that has started this process.
+                // An inherited value would describe the command that started this process.
                 None => command.env_remove(name),
             };
         }
@@ -170,7 +171,7 @@ impl Command {
     }
 
     fn not_started(&self, error: &io::Error) -> io::Error {
-        // The system has one error for a missing program and a missing directory.
+        // The system returns one error for both a missing program and a missing directory.
         match self.directory.as_ref().and_then(|directory| Some((directory, no_directory(directory)?))) {
             Some((directory, error)) => {
                 because(&error, format_args!("could not start {self} in {}", directory.display()))

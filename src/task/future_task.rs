@@ -1,4 +1,4 @@
-//! A task that is a future. A runtime polls it, and only while its run may continue.
+//! A task that is a future. A runtime polls the future, but only while its run may continue.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -97,8 +97,8 @@ impl PreparedTask {
 /// The end of a task.
 pub(crate) struct TaskEnd {
     pub(crate) fault: Option<Fault>,
-    /// The future was not dropped in time, because no thread drives its runtime any more. It will not be polled again, but its
-    /// resources may still be in use: so the lease is not released, and ends with its term.
+    /// Whether the future was not dropped in time, because no thread drives its runtime any more. The future will not
+    /// be polled again, but its resources may still be in use. So the lease is not released, and ends with its term.
     pub(crate) is_abandoned: bool,
 }
 
@@ -108,7 +108,7 @@ type OnEnd = Box<dyn FnOnce(TaskEnd) + Send>;
 pub(crate) struct TaskControl {
     run: Run,
     phase: AtomicU8,
-    /// The time since when the runtime should drop the future.
+    /// The time from which on the runtime should drop the future.
     revoked: AtomicU64,
     /// Whether the runtime has polled the future. If not, the task has not started.
     was_polled: AtomicBool,
@@ -118,7 +118,7 @@ pub(crate) struct TaskControl {
     awaited: Mutex<Option<(OnEnd, TaskWaiter)>>,
 }
 
-/// The phases: the future waits for a poll, a poll is running, no poll will follow.
+/// The phases of a future: it waits for a poll, a poll is running, or no poll will follow.
 const WAITING: u8 = 0;
 const POLLED: u8 = 1;
 const OVER: u8 = 2;
@@ -140,7 +140,7 @@ impl TaskControl {
             self.revoked.store(now.to_bits(), Ordering::Relaxed);
             held.change(|| ()); // Wakes the runtime, which then drops the future.
         }
-        // A future that is being polled reads the clock after the poll.
+        // After a running poll, the future itself reads the clock.
         let is_polled = self.phase.load(Ordering::Acquire) == POLLED;
         let left_at = Moment::from_bits(self.revoked.load(Ordering::Relaxed)).plus(ENDING_TAKES);
         if now < left_at || is_polled {
@@ -168,7 +168,7 @@ impl TaskControl {
     /// Begins a poll. `false`: the future must not be polled.
     fn begin_poll(&self) -> bool {
         let begins = self.phase.compare_exchange(WAITING, POLLED, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        // Read the clock last, because nothing waits between here and the task's own code.
+        // The clock is read last: nothing can wait between this read and the code of the task.
         let is_polled = begins && !self.is_over();
         self.was_polled.fetch_or(is_polled, Ordering::Relaxed);
         is_polled
@@ -235,7 +235,8 @@ impl Future for LeasedFuture {
             Ok(Poll::Ready(outcome)) => this.end(outcome.err().map(|error: BoxError| Fault::Failed(error.into()))),
             Ok(Poll::Pending) => {
                 this.control.phase.store(WAITING, Ordering::SeqCst);
-                // After the store: an `enforce` before it saw a running poll, and does not check again.
+                // This check comes after the store to `phase`: an earlier `enforce` saw a running poll, and does not
+                // check again.
                 if this.control.is_over() && this.control.revoke() {
                     let fault = this.control.cancelled(held.now());
                     return this.end(fault);

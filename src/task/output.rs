@@ -34,8 +34,8 @@ pub enum Output {
     /// The command appends to this file. A relative path starts at the directory of this process. The report of a failure names the
     /// file, as with `File`, and [`RunOutcome::output`](crate::RunOutcome::output) returns the last bytes that the run wrote.
     Append(PathBuf),
-    /// The report keeps so many of the last bytes, see [`RunOutcome::output`](crate::RunOutcome::output). The report of a
-    /// failure prints them.
+    /// The report keeps this many of the last bytes; see [`RunOutcome::output`](crate::RunOutcome::output). The report
+    /// of a failure prints them.
     Keep(usize),
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Listener<'scope> {
 pub(super) struct OutputFile {
     pub(super) path: Arc<Path>,
     begin: u64,
-    /// The number of the file's device, and that of the file.
+    /// The device number and the inode number of the file.
     #[cfg(unix)]
     identity: Option<(u64, u64)>,
 }
@@ -70,8 +70,8 @@ impl OutputFile {
         }
     }
 
-    /// Reads the last bytes that were written since the command began. `None`: the path leads to another file now, the file is no
-    /// regular one, or can't be read.
+    /// Reads the last bytes that were written since the command began. `None`: the path now leads to another file, or
+    /// the file is not a regular file, or it can't be read.
     pub(super) fn tail(&self) -> Option<KeptOutput> {
         let mut file = open(&self.path, OpenOptions::new().read(true)).ok()?;
         let found = file.metadata().ok().filter(fs::Metadata::is_file)?;
@@ -93,7 +93,7 @@ impl Output {
         if let Self::File(path) | Self::Append(path) = self { Some(path) } else { None }
     }
 
-    /// Connects the command to its output. Returns the reader of an output that is kept, or the file.
+    /// Connects the command to its output. Returns the thread that reads an output to be kept, or the output file.
     pub(super) fn connect<'scope>(
         &self,
         command: &mut Command,
@@ -118,7 +118,9 @@ impl Output {
                 let thread = Builder::new()
                     .name("soloist-output".into())
                     .spawn_scoped(scope, move || KeptTail::of(pipe, &over, bound).kept())
-                    .map_err(|error| because(&error, format_args!("no thread that keeps its output")))?;
+                    .map_err(|error| {
+                        because(&error, format_args!("could not start a thread that keeps the output of the command"))
+                    })?;
                 command.stdout(out).stderr(err);
                 return Ok((Some(Listener { thread, waiting }), None));
             }
@@ -142,7 +144,7 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         use std::os::unix::fs::OpenOptionsExt;
 
         let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
-        // The command may wait when it writes. A file without this mode does not need it, so an error does not matter.
+        // A write of the command may block. A file without such a mode returns an error here, which does not matter.
         let _ = rustix::io::ioctl_fionbio(&file, false);
         Ok(file)
     }

@@ -108,8 +108,8 @@ impl ProcessGroup {
         let _ = kill_process_group(self.id, signal);
     }
 
-    /// Returns whether no process of the group is left; call it after the end of the leader. `thorough`: also if that takes a scan
-    /// of all processes.
+    /// Returns whether no process of the group is left. Call this after the end of the leader. With `thorough`, this
+    /// may scan all processes.
     pub(super) fn has_gone(&mut self, thorough: bool) -> bool {
         let Self { leader, status, .. } = self;
         status.get_or_insert_with(|| leader.wait());

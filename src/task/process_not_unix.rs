@@ -22,7 +22,7 @@ impl ProcessAlone {
         self.0.clone()
     }
 
-    /// Ignores the request: such a system has no signal for it.
+    /// Ignores the request: such a system has no signal that asks a process to stop.
     pub(super) fn ask_to_stop(&mut self, _: Option<i32>) {}
 
     /// Ignores the request: such a system stops no process.
@@ -54,7 +54,7 @@ impl Leader {
     }
 
     fn child(&self) -> MutexGuard<'_, Child> {
-        // No code that can panic runs while the lock is held.
+        // No code that can panic runs under this lock, so the lock is never poisoned.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -40,7 +40,7 @@ pub(crate) const ENDING_TAKES: Duration = Duration::from_secs(1);
 /// The default grace, the time from the cancellation of a task to its end by force.
 pub(crate) const USUAL_GRACE: Duration = Duration::from_secs(5);
 
-/// The longest grace. A task is cancelled so long before the deadline of its lease.
+/// The longest grace. A task is cancelled as long before the deadline of its lease as its grace says.
 pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(60 * 60);
 
 impl Run {
@@ -81,8 +81,8 @@ impl Run {
         &self.id.event
     }
 
-    /// Returns the instant at which this run was due, which is equal on every server. For a run by hand it is the instant that was
-    /// given.
+    /// Returns the instant at which this run was due. The instant is the same on every server. For a run by hand, it is
+    /// the time that the caller passed.
     pub fn occurrence(&self) -> DateTime<Utc> {
         self.id.occurrence
     }
@@ -102,8 +102,8 @@ impl Run {
     }
 
     /// Returns the number of the attempt, from 1: how often the task of this run was started, with the
-    /// [retries](crate::Event::retry). A hook after the task sees that of the last attempt. A clone keeps the number that it
-    /// was made with.
+    /// [retries](crate::Event::retry). A hook that runs after the task gets the number of the last attempt. A clone of
+    /// the run keeps its number.
     ///
     /// ```
     /// use std::time::Duration;
@@ -124,8 +124,8 @@ impl Run {
         self.held.lease()
     }
 
-    /// Returns the number of the run's slot of [`at_most`](crate::Event::at_most), from 0. No other run of this mutex has this slot
-    /// at this time. A run that may only run alone has slot 0. `None`: the run has no lease.
+    /// Returns the number of the run's slot of [`at_most`](crate::Event::at_most), from 0. No other run of this mutex
+    /// has this slot at the same time. If only one run is allowed, its slot is 0. `None`: the run has no lease.
     pub fn slot(&self) -> Option<usize> {
         self.lease()?.name().slot_number()
     }
@@ -200,9 +200,9 @@ impl Run {
         self.held.wait(timeout)
     }
 
-    /// Waits until the run is cancelled, and returns the reason. Use it in a `select!` of a task that is a future, see `Event::spawn`
-    /// of the feature `tokio`. The future needs no runtime of a certain kind, and borrows nothing from the run. In a clone that
-    /// outlives its run, it completes when the run ends.
+    /// Waits until the run is cancelled, and returns the reason. Use it in a `select!` of a task that is a future; see
+    /// `Event::spawn` of the feature `tokio`. The returned future works on any runtime, and borrows nothing from the
+    /// run. If a clone outlives its run, the future of the clone completes when the run ends.
     ///
     /// ```
     /// use soloist::{Event, Run};

@@ -22,7 +22,7 @@ pub(crate) fn current() -> Option<Runtime> {
     None
 }
 
-/// Returns the id of the runtime of this thread, which a blocking call holds up.
+/// Returns the id of the runtime of this thread. A blocking call would hold up that runtime.
 #[cfg(feature = "tokio")]
 pub(crate) fn here() -> Option<RuntimeId> {
     tokio::runtime::Handle::try_current().ok().as_ref().map(id_of)
@@ -33,8 +33,8 @@ pub(crate) fn here() -> Option<RuntimeId> {
     None
 }
 
-/// Makes a call that blocks this thread, while the other threads of its runtime drive the tasks. On the only thread of a runtime tokio
-/// panics instead: then `Err` returns the call.
+/// Makes a call that blocks this thread; the other threads of the runtime drive the tasks meanwhile. If the runtime has
+/// no other thread, tokio would panic. Then the call is not made, and `Err` returns it.
 #[cfg(feature = "tokio")]
 pub(crate) fn block<T, C: FnOnce() -> T>(call: C) -> Result<T, C> {
     use tokio::task::block_in_place;

@@ -32,7 +32,7 @@ pub type TaskResult = Result<(), BoxError>;
     note = "a value that nobody wants is dropped with `;`; a task that is a future is made with `Event::spawn`, by the \
             feature `tokio`"
 )]
-// One error type and no other: only so does the compiler know the type of `Ok(())` at the end of a closure with `?`.
+// There is one error type only. So the compiler knows the type of `Ok(())` at the end of a closure with `?`.
 pub trait IntoTaskResult: Sealed {
     /// Returns success, or the error of the task.
     ///
@@ -54,7 +54,7 @@ impl IntoTaskResult for TaskResult {
     }
 }
 
-/// Keeps others from implementing [`IntoTaskResult`].
+/// Prevents implementations of [`IntoTaskResult`] outside of this crate.
 mod sealed {
     pub trait Sealed {}
 }

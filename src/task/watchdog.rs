@@ -1,8 +1,8 @@
 //! A process that ends a command when its scheduler was killed.
 //!
-//! The watchdog reads from a pipe of the scheduler. The kernel closes the pipe when the scheduler ends, unless a child that the
-//! scheduler has forked meanwhile keeps the pipe open. So the kernel also sends the watchdog a signal. (The kernel could signal
-//! the command itself, but not the processes that the command has started.)
+//! The watchdog reads from a pipe of the scheduler. The kernel closes the pipe when the scheduler ends. But a child
+//! that the scheduler has forked meanwhile may keep the pipe open. So the kernel also sends the watchdog a signal. (The
+//! kernel could signal the command itself, but not the processes that the command has started.)
 
 use std::io::{self, PipeWriter, Write};
 use std::os::unix::process::CommandExt;
@@ -36,7 +36,8 @@ impl Watchdog {
         // The script is an argument, so a list of processes shows it: keep it short.
         let script: String =
             SCRIPT.lines().filter(|line| !line.starts_with('#')).flat_map(|line| [line, "\n"]).collect();
-        // The watchdog holds no directory, output or terminal of the scheduler, because others may wait for their release.
+        // The watchdog keeps no directory, output or terminal of the scheduler open, because others may wait until
+        // these are closed.
         let mut process = Command::new("/bin/sh");
         process.args(["-c", &script, "soloist-watchdog", &in_seconds(grace), &scheduler.to_string()]);
         process.current_dir("/").process_group(0);

@@ -1,4 +1,4 @@
-//! When events are due on a wall clock, for tests of a schedule.
+//! Assertions on the times when events are due on a wall clock, for tests of a schedule.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -8,11 +8,12 @@ use chrono::{NaiveDate, NaiveDateTime, TimeDelta};
 use crate::schedule::schedule::Schedule;
 use crate::time::zone::Zone;
 
-/// The largest difference between a wall clock and UTC, and a margin.
+/// The largest difference between a wall clock and UTC, with a margin.
 const MOST_AHEAD: TimeDelta = TimeDelta::hours(26);
 
-/// A time on the wall clock of a zone, as a test writes it: `2026-03-01 02:30`, `2026-03-01 02:30:15`, or `2026-03-01` for its
-/// first minute; in the event's own zone, or in another one behind it: `2026-03-01 02:30 Europe/Berlin`.
+/// A time on the wall clock of a zone, as a test writes it: `2026-03-01 02:30`, `2026-03-01 02:30:15`, or `2026-03-01`
+/// for its first minute. The time is in the event's own zone, unless a zone follows it: `2026-03-01 02:30
+/// Europe/Berlin`.
 struct WallTime {
     time: NaiveDateTime,
     zone: Option<Zone>,
@@ -25,7 +26,7 @@ impl WallTime {
             Some((time, zone)) if !zone.starts_with(|first: char| first.is_ascii_digit()) => (time, Some(zone)),
             _ => (text, None),
         };
-        // No closure panics here: its location would be that of this file, and not that of the test.
+        // No closure may panic here, because the panic would name this file and not the test.
         let zone = match zone.map(str::parse).transpose() {
             Ok(zone) => zone,
             Err(error) => panic!("{text:?}: {error}"),
@@ -57,7 +58,7 @@ impl<'a> WallTimes<'a> {
         Self { schedule, event, zone: zone.unwrap_or_else(|| definition.timetable.zone.clone()) }
     }
 
-    /// Returns the times from `start` on, in the order of time.
+    /// Returns the times from `start` on, in ascending order.
     fn from(&self, start: NaiveDateTime) -> impl Iterator<Item = NaiveDateTime> {
         let early = start.checked_sub_signed(MOST_AHEAD).unwrap_or(start).and_utc();
         let times = self.schedule.upcoming(self.event, early).into_iter().flatten();
@@ -69,7 +70,7 @@ impl<'a> WallTimes<'a> {
         self.from(time).take_while(|at| *at < late).any(|at| at == time)
     }
 
-    /// Tells when the event is due before and after this time, for people.
+    /// Describes for people when the event is due before and after this time.
     fn around(&self, time: NaiveDateTime) -> String {
         let start = time.checked_sub_signed(TimeDelta::days(366)).unwrap_or(time);
         let (before, after) =
@@ -88,9 +89,9 @@ fn written(time: NaiveDateTime) -> String {
     time.format(&format!("%Y-%m-%d %H:%M{seconds}")).to_string()
 }
 
-/// Returns when an event is due, from the first of these times on and before the second, on the wall clock of its own zone.
-/// `2026-03-01` is its first minute; `2026-03-01 02:30 Asia/Tokyo`, in both, means another zone. An hour that a clock change
-/// repeats may be there twice.
+/// Returns the times when an event is due, from the start of `time` on and before its end, on the wall clock of the
+/// event's zone. The date `2026-03-01` stands for its first minute. If both times name a zone, as in `2026-03-01 02:30
+/// Asia/Tokyo`, all times are in that zone. If a clock change repeats an hour, its times may appear twice.
 ///
 /// # Panics
 ///
@@ -118,12 +119,12 @@ pub fn due_times(schedule: &Schedule, event: &str, time: Range<&str>) -> Vec<Str
     times.from(start.time).take_while(|at| *at < end.time).map(written).collect()
 }
 
-/// Fails the test unless the event is due at this time, on the wall clock of its own zone: `2026-03-01 02:30`, or
-/// `2026-03-01 02:30 Asia/Tokyo` for another. The message says when it is due before and after that.
+/// Fails the test unless the event is due at this time, on the wall clock of the event's zone: `2026-03-01 02:30`. For
+/// another zone, write `2026-03-01 02:30 Asia/Tokyo`. The message names the due times before and after this time.
 ///
 /// # Panics
 ///
-/// It is not due then; or there is no such event, time or zone.
+/// The function panics if the event is not due then, or if there is no such event, time or zone.
 ///
 /// ```
 /// use soloist::testing::{assert_due, assert_not_due};
@@ -149,7 +150,7 @@ pub fn assert_due(schedule: &Schedule, event: &str, time: &str) {
 ///
 /// # Panics
 ///
-/// It is due then; or there is no such event, time or zone.
+/// The function panics if the event is due then, or if there is no such event, time or zone.
 ///
 /// ```should_panic
 /// use soloist::testing::assert_not_due;

@@ -20,9 +20,9 @@ use crate::store::event_mutex::slot::Slot;
 use crate::store::memory::MemoryMutex;
 use crate::time::clock::{Clock, manual::ManualClock};
 
-/// A store in memory for tests of a schedule. The test makes it unavailable or slow, takes its data away, or lets another server
-/// hold a name in it. It says of itself that a fleet shares it, and its clones are one store: give a clone to each server of the
-/// test.
+/// A store in memory for tests of a schedule. The test can make the store unavailable or slow, delete its data, or let
+/// another server hold a name. The store claims to be shared by a fleet, and all its clones are one store: give a clone
+/// to each server of the test.
 ///
 /// ```
 /// use soloist::testing::TestStore;
@@ -55,12 +55,12 @@ struct Faults {
 }
 
 impl TestStore {
-    /// Creates an empty store on this clock, which answers at once.
+    /// Creates an empty store on this clock. The store answers at once.
     pub fn new(clock: &ManualClock) -> Self {
         Self { memory: MemoryMutex::with_clock(clock), clock: clock.clone(), faults: Arc::default() }
     }
 
-    /// Makes the store unavailable, or available again. Names that are held stay held, and expire.
+    /// Makes the store unavailable, or available again. Held names stay held, and expire as usual.
     pub fn be_out(&self, is_out: bool) {
         self.faults.is_out.store(is_out, Ordering::SeqCst);
     }
@@ -69,22 +69,23 @@ impl TestStore {
         self.faults.is_out.load(Ordering::SeqCst)
     }
 
-    /// Lets this time pass on its clock before each answer from now on.
+    /// Makes the store slow: from now on, this time passes on its clock before each answer.
     pub fn take(&self, time: Duration) {
         *self.faults.takes.lock().unwrap_or_else(PoisonError::into_inner) = time;
     }
 
-    /// Loses its data, as a server does that is restarted without them: leases, claims, pauses.
+    /// Deletes the data of the store, as if a server was restarted without its data: leases, claims and pauses.
     pub fn lose_all(&self) {
         self.memory.lose_all();
     }
 
-    /// Lets another server run the event with this name, or the events with this [`mutex_name`](crate::Event::mutex_name), until
-    /// the returned run is dropped. It does not wait: if the event is running, its lease is broken.
+    /// Lets another server run the event with this name, or the events with this
+    /// [`mutex_name`](crate::Event::mutex_name), until the returned run is dropped. This does not wait: if the event is
+    /// running, its lease is broken.
     ///
     /// # Errors
     ///
-    /// It is not a name that an event can have.
+    /// The name is not one that an event can have.
     ///
     /// ```
     /// use soloist::testing::TestStore;
@@ -108,12 +109,12 @@ impl TestStore {
         Ok(self.take_away(&MutexName::lease(mutex)?))
     }
 
-    /// Lets another server have run this occurrence of an event that is [`on_one_server`](crate::Event::on_one_server). The claim
-    /// stays.
+    /// Claims this occurrence of an event with [`on_one_server`](crate::Event::on_one_server), as if another server had
+    /// run the occurrence. The claim stays.
     ///
     /// # Errors
     ///
-    /// It is not a name that an event can have.
+    /// The name is not one that an event can have.
     pub fn claim_elsewhere(&self, event: &str, occurrence: DateTime<Utc>) -> Result<(), InvalidName> {
         let claim = self.take_away(&MutexName::lease(event)?.claim(event, occurrence));
         std::mem::forget(claim); // A claim is not released.
@@ -122,7 +123,7 @@ impl TestStore {
 
     fn take_away(&self, name: &MutexName) -> RunElsewhere {
         let lease = loop {
-            // What holds the name loses it. Another thread may be faster than the request.
+            // The present holder loses the name. Another thread may take the name before the request below.
             let _ = self.memory.break_lease(name);
             let request = LeaseRequest::new(name.clone(), Term::MAX, &self.clock());
             if let Ok(Some(lease)) = self.memory.create(&request) {
@@ -132,7 +133,7 @@ impl TestStore {
         RunElsewhere { memory: self.memory.clone(), lease }
     }
 
-    /// Asks the store in memory, unless it is unavailable, and lets the time of an answer pass.
+    /// Calls the store in memory, unless it is unavailable, and lets the time of an answer pass.
     fn answer<T>(
         &self,
         attempted: impl FnOnce() -> String,
@@ -219,7 +220,7 @@ impl EventMutex for TestStore {
     }
 }
 
-/// The log takes no time, because no run waits for it.
+/// A write to the log takes no time, because no run waits for the log.
 impl RunLog for TestStore {
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
         self.log("write the log of runs")?.write(records, keep)

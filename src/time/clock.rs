@@ -1,10 +1,10 @@
 //! The only file that reads a clock.
 //!
-//! Two clocks are read. The wall clock, which people and timetables mean, may step. The other clock only moves forward,
-//! counts the time the machine was suspended, and measures every deadline.
+//! It reads two clocks. The wall clock, which people and timetables use, may be set. The other clock only moves
+//! forward, also while the machine is suspended, and measures every deadline.
 //!
-//! A thread that waits for a time asks a [`Waiting`] how long to sleep. So a clock that a test moves knows the moment
-//! that each thread waits for. It stops at each of these moments, and lets its thread have its turn.
+//! A thread that waits for a time asks a [`Waiting`] how long to sleep. So the clock of a test knows the moment that
+//! each thread waits for. That clock stops at each of these moments, until the thread has had its turn.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use manual::ManualTime;
 use manual::{ManualClock, Wake};
 use moment::Moment;
 
-/// How far a time that a store wrote may lie in the future although no clock was set back: clocks are corrected by little
-/// steps.
+/// A time in a store may lie this far in the future without a sign that a clock was set back, because clocks are also
+/// corrected by small steps.
 pub(crate) const LITTLE_STEP: Duration = Duration::from_secs(1);
 
 /// The source of the time: the machine, or, in tests, a [`ManualClock`](crate::time::ManualClock).
 ///
-/// A cheap handle. Everything that reads a clock takes one, and takes the machine's unless told otherwise.
+/// A cheap handle. All code that reads a clock has such a handle; the default is the clock of the machine.
 ///
 /// ```
 /// use soloist::time::Clock;
@@ -61,8 +61,8 @@ impl Clock {
         self.0.as_ref().map_or_else(Utc::now, |time| time.now())
     }
 
-    /// Reads the clock that never steps and counts suspend: `CLOCK_BOOTTIME` on Linux and Android, elsewhere
-    /// what [`std::time::Instant`] reads.
+    /// Reads the clock that never steps, and that counts the time of a suspend: `CLOCK_BOOTTIME` on Linux and Android.
+    /// On other systems, reads the clock of [`std::time::Instant`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -99,8 +99,8 @@ impl Clock {
         Waiting { clock: self.clone(), place }
     }
 
-    /// Keeps time from moving on, except by this thread, until the result is dropped: a request is granted at the
-    /// moment of the request.
+    /// Keeps other threads from moving the time until the result is dropped, so that a request is granted at its own
+    /// moment.
     #[inline]
     pub(crate) fn stand_still(&self) -> Waiting {
         let place = self.0.as_ref().map_or(0, |time| time.take_turn());
@@ -135,7 +135,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Waits on the machine's clock, which no test moves.
+    /// Waits on the clock of the machine, which no test can move.
     pub(crate) fn on_the_machine() -> Self {
         Self { clock: Clock::system(), place: 0 }
     }
@@ -144,13 +144,13 @@ impl Waiting {
         &self.clock
     }
 
-    /// Returns how long this thread may sleep before it reads the clock again. That is not long, because a thread's
-    /// sleep does not count the time the machine is suspended.
+    /// Returns how long this thread may sleep before it reads the clock again. The time is short, because the sleep of
+    /// a thread does not count the time of a suspend.
     pub(crate) fn patience(&self, until: Moment) -> Duration {
         self.sleep_until(until).min(LONGEST_SLEEP)
     }
 
-    /// Returns how long a thread may sleep that would rather notice a suspend later than wake up for nothing.
+    /// Returns how long a thread may sleep if it may notice a suspend late, so that it seldom wakes up for nothing.
     pub(crate) fn sleep_until(&self, until: Moment) -> Duration {
         match &self.clock.0 {
             None => until.since(self.clock.moment()),
@@ -159,7 +159,7 @@ impl Waiting {
         }
     }
 
-    /// Notes that the thread was given something to do: it has its turn before time moves on.
+    /// Notes that the thread has work: it has its turn before the clock of a test moves on.
     pub(crate) fn is_needed(&self) {
         if let Some(time) = &self.clock.0 {
             time.is_needed(self.place);
@@ -176,7 +176,7 @@ impl Drop for Waiting {
     }
 }
 
-/// After a suspend, a thread that waits reads the clock this much later at most.
+/// After a suspend, a waiting thread reads the clock at most this much later.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
 /// Returns a random length, less than `limit` unless that is zero.
@@ -192,19 +192,19 @@ pub(crate) fn random_index(length: usize) -> usize {
     usize::try_from(random).map_or(0, |random| random % length)
 }
 
-/// Returns the pause between two reads of a state that others change: about a second, and random, so that not all read
-/// at once.
+/// Returns the pause between two reads of a state that other processes change: about a second. The pause is random, so
+/// that not all processes read at once.
 pub(crate) fn about_a_second() -> Duration {
     Duration::from_millis(900) + random_below(Duration::from_millis(200))
 }
 
-/// Returns the instant of a second, or the nearer end of time.
+/// Returns the instant of a second since 1970, or the nearer end of the range of `chrono`.
 pub(crate) fn instant_of(second: i64) -> DateTime<Utc> {
     let end = if second < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
     DateTime::from_timestamp(second, 0).unwrap_or(end)
 }
 
-/// `instant` plus `later`, kept within what can be written down.
+/// Returns `instant` plus `later`, at most the last instant of `chrono`.
 pub(crate) fn wall_plus(instant: DateTime<Utc>, later: Duration) -> DateTime<Utc> {
     let later = TimeDelta::from_std(later).unwrap_or(TimeDelta::MAX);
     instant.checked_add_signed(later).unwrap_or(DateTime::<Utc>::MAX_UTC)

@@ -1,4 +1,4 @@
-//! A crontab expression: five fields as bit masks, compared with a civil time by a few bit operations.
+//! A crontab expression: five fields as bit masks, so that a few bit operations compare it with a civil time.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -86,8 +86,8 @@ impl Crontab {
         stars: 0b1_0111,
     };
 
-    /// Returns the minute, hour, day and month of a civil time, one number in each field. They are taken apart once per
-    /// zone and tick, and compared with every crontab of that zone.
+    /// Returns the minute, hour, day and month of a civil time, one number in each field. They are computed once for
+    /// each zone and tick, and compared with every crontab of that zone.
     pub(crate) fn naming(civil: &(impl Datelike + Timelike)) -> Self {
         let date = Date {
             day: civil.day(),
@@ -101,7 +101,7 @@ impl Crontab {
         Self { bits: [minute, hour, date.days_of_month(), month, date.days_of_week()], stars: 0 }
     }
 
-    /// Returns whether it is due in the minute of `civil`, a time as a clock on the wall shows it.
+    /// Returns whether the crontab is due in the minute of `civil`, the time on a wall clock.
     ///
     /// ```
     /// use chrono::NaiveDate;
@@ -120,13 +120,13 @@ impl Crontab {
         self.due(&Self::naming(&civil))
     }
 
-    /// Returns whether it is due at the civil time that `now` names.
+    /// Returns whether the crontab is due at the civil time `now`.
     #[inline]
     pub(crate) fn due(&self, now: &Self) -> bool {
         self.meets(Field::Minute, now) && self.meets(Field::Hour, now) && self.meets_date(now)
     }
 
-    /// Returns the minutes of the hour, each a bit. They alone rule out most events of a tick.
+    /// Returns the minutes of the hour as bits. For most events of a tick, these alone show that the event is not due.
     #[expect(clippy::cast_possible_truncation, reason = "an hour has 60 minutes")]
     #[inline]
     pub(crate) fn minute(&self) -> u64 {
@@ -146,9 +146,9 @@ impl Crontab {
         day && self.meets(Field::Month, now)
     }
 
-    /// Writes one field anew and leaves the others as they are.
+    /// Replaces one field, and keeps the others.
     pub(crate) fn set(&mut self, field: Field, set: FieldSet) {
-        // How a month is spelt makes no difference to anything, and equal values should be equal.
+        // The spelling of the months makes no difference, so it must not make equal values different.
         let star = set.star && field != Field::Month;
         self.stars = self.stars & !(1 << field as u8) | u8::from(star) << field as u8;
         self.bits[field as usize] = set.bits;
@@ -158,7 +158,8 @@ impl Crontab {
         FieldSet { bits: self.bits[field as usize], star: self.stars >> field as u8 & 1 != 0 }
     }
 
-    /// Returns whether any date meets it. Each date falls on each day of the week sooner or later, and so does the 29th of February.
+    /// Returns whether any date matches. Each date, even the 29th of February, falls on each day of the week in some
+    /// year.
     pub(crate) fn comes(&self) -> bool {
         const MONTHS_OF_31_DAYS: u128 = 0b1_0101_1010_1010;
         const MONTHS_OF_30_DAYS: u128 = 0b1010_0101_0000;
@@ -173,20 +174,20 @@ impl Crontab {
         dates.any(|date| self.meets_date(&date))
     }
 
-    /// Returns whether any of its days of the month comes in any of its months, on any day of the week.
+    /// Returns whether any of the days of the month exists in any of the months, on any day of the week.
     pub(crate) fn day_of_month_comes(&self) -> bool {
         let mut on_any = *self;
         on_any.set(Field::DayOfWeek, FieldSet::every(Field::DayOfWeek));
         on_any.comes()
     }
 
-    /// Returns whether it names times of the day, as `30 2 * * *` does, and not a stretch of real time, as `*/10 * * * *` and
-    /// `0 * * * *` do: cronie's difference between jobs that a change of the clocks moves, and those it doesn't touch.
+    /// Returns whether the crontab has fixed times of the day, like `30 2 * * *`, and does not follow real time, like
+    /// `*/10 * * * *` and `0 * * * *`. cronie makes this difference: a clock change moves only jobs with fixed times.
     pub(crate) fn is_at_fixed_times(&self) -> bool {
         !self.get(Field::Minute).star && !self.get(Field::Hour).star
     }
 
-    /// Returns the shortest time between two of its times, in minutes; 60, if that is longer. The days are left out of account.
+    /// Returns the shortest time between two of its times in minutes, at most 60. Days do not count.
     pub(crate) fn shortest_interval(&self) -> u32 {
         let (minutes, hours) = (self.get(Field::Minute).bits, self.get(Field::Hour).bits);
         let has_hours_in_a_row = hours & (hours << 1 | hours >> 23) != 0;
@@ -195,7 +196,7 @@ impl Crontab {
         (1..60).find(|interval| minutes & minutes >> interval != 0).unwrap_or(60)
     }
 
-    /// Returns the rule of the days: both, where one of them starts with `*`; else either.
+    /// Returns the rule for the two day fields. `true`: both must match, because one of them starts with `*`.
     #[inline]
     pub(crate) fn days_must_both_match(&self) -> bool {
         self.stars >> Field::DayOfMonth as u8 & 0b101 != 0
@@ -205,7 +206,7 @@ impl Crontab {
 impl FromStr for Crontab {
     type Err = CrontabError;
 
-    /// Reads five fields, or a nickname such as `@daily`. At most 1,000 bytes are looked at.
+    /// Parses five fields, or a nickname such as `@daily`. At most 1,000 bytes are read.
     fn from_str(text: &str) -> Result<Self, CrontabError> {
         let mut crontab = Self::EVERY_MINUTE;
         for (field, set) in Field::ALL.into_iter().zip(parse::fields(text)?) {

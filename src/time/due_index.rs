@@ -1,4 +1,5 @@
-//! Which events are due at an instant, and when the next one is: the timetables of a schedule, side by side in memory.
+//! An index of the timetables of a schedule, next to each other in memory. It finds the events that are due at an
+//! instant, and the next due time.
 
 use std::ops::RangeInclusive;
 use std::slice;
@@ -26,9 +27,10 @@ pub(crate) struct DueIndex {
 #[derive(Clone, Debug)]
 struct Group {
     zone: Zone,
-    /// Whether each of their times of the day comes once, also if the clocks leave it out or repeat it.
+    /// Whether each time of the day comes once, even if the clocks skip or repeat it.
     once: bool,
-    /// The minutes of the hour of each of `times`, apart from them: most events are not due, and these tell.
+    /// The minutes of the hour of each of `times`. They are kept apart, because they alone show that most events are
+    /// not due.
     minutes: Vec<u64>,
     times: Vec<CivilTimes>,
     /// The event that each of `times` belongs to.
@@ -108,9 +110,9 @@ impl DueIndex {
         self.singles.iter().map(|single| single.event)
     }
 
-    /// Returns the events that start in the tick at `now` and not at `since` or before, and the tick as each of them
-    /// sees it, in insertion order. An event with a jitter may be there several times, with its oldest occurrence
-    /// first. Allocates nothing when there are none.
+    /// Returns the events that start after `since`, in the tick at `now`, each with its own tick, in insertion order.
+    /// An event with a jitter may appear several times, with its oldest occurrence first. If no event starts, nothing
+    /// is allocated.
     pub(crate) fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> Vec<(usize, Tick)> {
         let mut due = Vec::new();
         for group in &self.groups {
@@ -125,8 +127,7 @@ impl DueIndex {
         due
     }
 
-    /// Returns the first instant after `now` at which an event can be due, as far as that can be told without looking further
-    /// than to the next minute.
+    /// Returns the first instant after `now` when an event can be due. The search goes no further than the next minute.
     pub(crate) fn next_look(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let groups = self.groups.iter().map(|group| Tick::at(now, &group.zone).next_minute());
         groups.chain(self.singles.iter().map(|single| single.next_look(now))).min()
@@ -153,8 +154,8 @@ impl Group {
 
     /// Calls `found` with the place of each of `times` that is due, in their order.
     ///
-    /// Works by blocks, in two passes. The first meets all of them and has no branch that the processor could guess
-    /// wrong, as it would for each time that is due at a busy minute. The second meets the candidates alone.
+    /// Works in blocks, in two passes. The first pass visits all times, without branches that the processor could
+    /// mispredict. The second pass visits only the candidates.
     fn each_due(&self, now: &CivilMinute, mut found: impl FnMut(usize)) {
         for (block, start) in self.minutes.chunks(64).zip((0..).step_by(64)) {
             let mut candidates = 0_u64;

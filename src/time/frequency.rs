@@ -1,5 +1,6 @@
-//! The settings that say when an event is due, as its methods make them one by one: fields of a crontab, an interval, or a whole
-//! expression; and whether they make a timetable. No field is set twice, so that the order of the methods makes no difference.
+//! The settings that say when an event is due, as its methods make them one by one: fields of a crontab, an interval,
+//! or a whole expression; and whether they make a timetable. No field can be set twice, so the order of the methods
+//! makes no difference.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub(crate) struct TimetableSpec {
     expression: Option<(Expression, String)>,
     /// Fields of a crontab that were set one by one. All others are `*`.
     fields: [Option<SetField>; Field::ALL.len()],
-    /// What holds unless the field is set, such as midnight.
+    /// The defaults of fields that are not set, such as midnight.
     defaults: [Option<SetField>; Field::ALL.len()],
     cycle: Option<Cycle>,
     /// The interval. It leaves nothing shorter than itself to other words: with an hour, none may say the minutes.
@@ -56,7 +57,7 @@ impl From<Crontab> for Expression {
     }
 }
 
-/// Takes the sets, because the text makes no difference to them. The days must both match.
+/// Takes the sets of numbers, because the spelling makes no difference. Both day fields must match.
 #[cfg(feature = "cron")]
 impl TryFrom<&cron::Schedule> for Expression {
     type Error = String;
@@ -88,7 +89,7 @@ impl TryFrom<&cron::Schedule> for Expression {
     }
 }
 
-/// The intervals that `every` takes: a second to ten years.
+/// The intervals that `every` accepts: a second to ten years.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_650 * 24 * 60 * 60);
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -96,7 +97,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl TimetableSpec {
-    /// Sets all of it. `text` is for messages: expressions whose sets are equal are one.
+    /// Sets a complete timetable. `text` is for messages. Two expressions with equal sets count as one.
     pub(crate) fn set_expression(&mut self, expression: impl Into<Expression>, text: String) -> Result<(), String> {
         let expression = expression.into();
         match &self.expression {
@@ -110,7 +111,7 @@ impl TimetableSpec {
         }
     }
 
-    /// Returns the timetable in this zone, which has an occurrence. `None`: nothing was said.
+    /// Returns the timetable in this zone. It has at least one occurrence. `None`: no timetable was set.
     pub(crate) fn timetable(&self, zone: &Zone, clock_change: ClockChange) -> Result<Option<Timetable>, String> {
         let expression = match &self.expression {
             Some((expression, text)) => match self.words().next() {
@@ -191,7 +192,7 @@ impl TimetableSpec {
         self.at.is_some()
     }
 
-    /// Returns whether a field belongs to the interval, or to the one occurrence.
+    /// Returns whether a field belongs to the interval, or to the single occurrence.
     fn is_of_interval(&self, field: Field) -> bool {
         let shortest = match field {
             Field::Minute => MINUTE,
@@ -201,7 +202,7 @@ impl TimetableSpec {
         self.at.is_some() || self.every.is_some_and(|every| every >= shortest)
     }
 
-    /// Refuses words for fields that belong to the interval: either they or the interval would be lost.
+    /// Refuses methods for fields that belong to the interval, because one of the two settings would be lost.
     fn check_interval(&self) -> Result<(), String> {
         let whole = match (self.at, self.every) {
             (Some(at), _) => format!("at({})", Rfc3339(at)),
@@ -226,12 +227,13 @@ impl TimetableSpec {
         }
     }
 
-    /// Sets the days to each `n`th from this date, at midnight unless another word sets the time.
+    /// Sets the days to each `n`th day from this date, at midnight unless another method sets the time.
     pub(crate) fn set_days_from(&mut self, n: u16, date: NaiveDate) -> Result<(), String> {
         self.set_cycle("days", n, date, Cycle::of_days(n, date))
     }
 
-    /// Sets the weeks to each `n`th from that of this date, on this day of the week unless another word sets it.
+    /// Sets the weeks to each `n`th week from the week of this date. The day is the weekday of the date, unless another
+    /// method sets it.
     pub(crate) fn set_weeks_from(&mut self, n: u16, date: NaiveDate) -> Result<(), String> {
         let set = FieldSet::only(chrono::Datelike::weekday(&date).num_days_from_sunday());
         self.defaults[Field::DayOfWeek as usize] = Some(SetField { set, method: "every_weeks(..)" });
@@ -269,7 +271,7 @@ fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
 }
 
 impl TimetableSpec {
-    /// Sets these fields as the expression has them, and these others if nothing else sets them.
+    /// Sets `fields` from the expression, and `defaults` if no other method sets them.
     pub(crate) fn set_from(
         &mut self,
         method: &'static str,
@@ -349,7 +351,7 @@ impl TimetableSpec {
         self.set(method, Field::Hour, FieldSet::every_nth(Field::Hour, n))
     }
 
-    /// Takes midnight, or the start of an hour, for granted where nothing else sets these fields.
+    /// Sets these fields to zero, if no other method sets them: midnight, or the start of an hour.
     pub(crate) fn default_to_zero(&mut self, method: &'static str, fields: &[Field]) -> &mut Self {
         for field in fields {
             self.defaults[*field as usize] = Some(SetField { set: FieldSet::only(0), method });
@@ -387,14 +389,14 @@ impl TimetableSpec {
             ));
         }
         let has_time = self.get(Field::Hour).is_some() || self.get(Field::Minute).is_some();
-        // To an anchor alone belongs an interval, which is asked for elsewhere.
+        // An anchor alone has an error of its own, which names the missing interval.
         if !has_time && self.at.is_none() && self.every.is_none() && self.anchor.is_none() {
             return Err(format!(
                 "it says on which days it is due, but not at what time: add `daily_at(\"02:30\")` or `hourly()`; for every \
                  minute of these days (`{crontab}`), add `every_minute()`"
             ));
         }
-        // Days of the week don't make up for it: who names a date means it.
+        // Days of the week do not replace such a date, because a date was set on purpose.
         if !crontab.day_of_month_comes() {
             let [day, month] = [Field::DayOfMonth, Field::Month].map(|field| InField(field, crontab.get(field)));
             let method = self.field(Field::DayOfMonth).map_or("days_of_month(..)", |field| field.method);

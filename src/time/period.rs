@@ -1,6 +1,7 @@
 //! Civil periods: what the permit of the one that an instant lies in is called, and how long it is needed.
 //!
-//! A permit is a claim that is called after an event and a period: the first process that asks has it, and it only expires.
+//! A permit is a claim that is named after an event and a period. The first process that requests it gets it, and it is
+//! never released: it expires.
 
 use std::time::Duration;
 
@@ -11,10 +12,10 @@ use super::zone::Zone;
 /// A civil period, read in the zone of the event. Each period has one permit to run: see
 /// [`Event::once_per`](crate::Event::once_per).
 ///
-/// Where clocks are set back or forward:
+/// When clocks are set back or forward:
 ///
-/// - An hour that a clock shows twice is two hours, as it is for timetables. An hour that is cut short is one hour.
-/// - A day, a week or a month is one, however long it is, also where its midnight comes twice or not at all.
+/// - An hour that a clock shows twice counts as two hours, as for timetables. A shortened hour counts as one hour.
+/// - A day, a week or a month counts as one, even if its midnight comes twice or not at all.
 ///
 /// ```
 /// use soloist::{Event, Period};
@@ -28,7 +29,7 @@ pub enum Period {
     Hour,
     /// From midnight to midnight.
     Day,
-    /// From Monday 00:00 to the next, as ISO 8601 has it, also over the end of a year.
+    /// From Monday 00:00 to the next Monday, as in ISO 8601, also over the end of a year.
     Week,
     /// From the first, 00:00, to the next.
     Month,

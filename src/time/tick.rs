@@ -1,4 +1,4 @@
-//! A tick: one instant, captured once, as the clocks of an event's zone show it.
+//! A tick: one instant, captured once, with its time on the clocks of the event's zone.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use chrono::{DateTime, FixedOffset, Utc};
 use super::clock::wall_plus;
 use super::zone::Zone;
 
-/// The instant of a tick, captured once, as an event's filters see it.
+/// The instant of a tick, captured once, for the filters of an event.
 ///
 /// ```
 /// use chrono::{TimeZone, Utc};
@@ -28,13 +28,13 @@ pub struct Tick {
     now: DateTime<Utc>,
     local: DateTime<FixedOffset>,
     occurrence: DateTime<Utc>,
-    /// How far ahead the clocks were at the occurrence.
+    /// The offset of the clocks at the occurrence.
     offset_then: FixedOffset,
 }
 
 impl Tick {
-    /// Makes the tick at `now` for an event whose timetable is read in `zone`. A schedule makes its own; this is for testing
-    /// a filter.
+    /// Makes the tick at `now` for an event with a timetable in `zone`. A schedule makes its own ticks; this is for
+    /// tests of filters.
     ///
     /// ```
     /// use chrono::{DateTime, Timelike};
@@ -96,8 +96,8 @@ impl Tick {
         self.occurrence
     }
 
-    /// Returns the occurrence as the clocks in the event's zone showed it. It is earlier than [`local`](Self::local) where the
-    /// occurrence was missed, and is [made up for](crate::Event::catch_up) in this tick.
+    /// Returns the occurrence as the clocks in the event's zone showed it. It is earlier than [`local`](Self::local) if
+    /// the occurrence was missed, and this tick [makes up for it](crate::Event::catch_up).
     ///
     /// ```
     /// # use soloist::time::Tick;
@@ -112,7 +112,7 @@ impl Tick {
         self.occurrence.with_timezone(&self.offset_then)
     }
 
-    /// Returns the tick for an event with this `occurrence`, which is an instant of its interval, or was missed.
+    /// Returns the tick for an event with this `occurrence`: an instant of an interval, or a missed occurrence.
     pub(crate) fn with_occurrence(self, occurrence: DateTime<Utc>, zone: &Zone) -> Self {
         Self { occurrence, offset_then: zone.offset_at(occurrence), ..self }
     }
@@ -123,8 +123,8 @@ impl Tick {
     }
 }
 
-/// Cut on the zone's clocks, whose minutes start at odd seconds of UTC where an offset has seconds. In whole seconds,
-/// since chrono's own civil time can't be written down within a day of its ends.
+/// Computed on the clocks of the zone, because minutes start at odd seconds of UTC if an offset has seconds. It uses
+/// whole seconds, because the civil times of `chrono` overflow within a day of its range.
 fn start_of_minute(now: DateTime<Utc>, offset: FixedOffset) -> DateTime<Utc> {
     let into_minute = (now.timestamp() + i64::from(offset.local_minus_utc())).rem_euclid(60);
     DateTime::from_timestamp(now.timestamp() - into_minute, 0).unwrap_or(DateTime::<Utc>::MIN_UTC)

@@ -1,9 +1,9 @@
-//! When an event is due: which instants those are, forwards and backwards.
+//! The timetable of an event, with searches for its occurrences forwards and backwards.
 //!
-//! An event is due at its [`Seconds`] of each minute that its [`CivilTimes`] name, on the clocks of its zone. Of a time that a change of
-//! the clocks leaves out or repeats, its [`ClockChange`] says whether it comes. Where the event has an [`Interval`], it is due at
-//! the instants of that instead, as far as they lie in such minutes. Those are its occurrences; each starts after its delay by the
-//! event's [`Jitter`].
+//! An event is due at its [`Seconds`] of each minute of its [`CivilTimes`], on the clocks of its zone. If the clocks
+//! skip or repeat a time, its [`ClockChange`] decides whether that time comes. An event with an [`Interval`] is due at
+//! the instants of the interval that are in such minutes. These instants are its occurrences. Each occurrence starts
+//! after its delay by the event's [`Jitter`].
 
 use std::fmt::Write as _;
 use std::iter;
@@ -35,7 +35,7 @@ use occurrences::{Occurrences, Seconds};
 use span::Span;
 use windows::Windows;
 
-/// The seconds of the years from 1970 to 2100: no other times are searched.
+/// The seconds of the years from 1970 to 2100. Other times are not searched.
 const KNOWN: Range<i64> = 0..47_847 * DAY;
 
 const DAY: i64 = 24 * 60 * 60;
@@ -67,7 +67,7 @@ impl Timetable {
         }
     }
 
-    /// Returns whether each of its times of the day comes once, also if the clocks leave it out or repeat it.
+    /// Returns whether each time of the day comes once, even if the clocks skip or repeat it.
     pub(crate) fn comes_once(&self) -> bool {
         let once = match self.clock_change {
             ClockChange::AsCron => self.times.crontab.is_at_fixed_times(),
@@ -77,7 +77,7 @@ impl Timetable {
         once && self.interval.is_none() && self.zone.has_changes()
     }
 
-    /// Returns the shortest time between two of its occurrences, as clocks show them; an hour, if that is longer.
+    /// Returns the shortest time between two occurrences on a wall clock, at most an hour.
     pub(crate) fn period(&self) -> Duration {
         let minutes = || {
             let minutes = self.times.crontab.shortest_interval();
@@ -163,14 +163,14 @@ impl Timetable {
         latest
     }
 
-    /// Returns the tick at `now` for this occurrence, earlier by the delay of the occurrence: filters decide as they would without
-    /// it, and the tick is as late as it comes after the start.
+    /// Returns the tick at `now` for this occurrence, moved back by the delay of the occurrence. So filters decide as
+    /// without the delay, and the lateness of the tick counts from the start.
     pub(crate) fn tick(&self, now: DateTime<Utc>, occurrence: DateTime<Utc>) -> Tick {
         let delay = self.start_of(occurrence) - occurrence;
         Tick::at(now.checked_sub_signed(delay).unwrap_or(now), &self.zone).with_occurrence(occurrence, &self.zone)
     }
 
-    /// Returns the first occurrence after `after` at which these windows are open, between the years 1970 and 2100.
+    /// Returns the first occurrence after `after` inside these windows, between the years 1970 and 2100.
     pub(crate) fn next_in(&self, windows: &Windows, mut after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         loop {
             let time = self.next(after)?;
@@ -181,8 +181,8 @@ impl Timetable {
         }
     }
 
-    /// Returns the second before the windows may be open again: they are closed for so many minutes from that of `time`, or
-    /// until the clocks change.
+    /// Returns the last second before the windows may be open again. They are closed for this many minutes after the
+    /// minute of `time`, or until the clocks change.
     fn last_second_closed(&self, time: DateTime<Utc>, minutes: u32) -> DateTime<Utc> {
         let second = time.timestamp();
         let into_minute = i64::from(self.zone.at(time).second());
@@ -191,7 +191,7 @@ impl Timetable {
         instant_of(change.unwrap_or(opens) - 1)
     }
 
-    /// Returns the occurrences after `after` at which these windows are open, one by one, between the years 1970 and 2100.
+    /// Returns the occurrences after `after` inside these windows, one by one, between the years 1970 and 2100.
     pub(crate) fn upcoming(
         self,
         after: DateTime<Utc>,
@@ -204,7 +204,7 @@ impl Timetable {
         })
     }
 
-    /// Returns whether missed occurrences are still made up for: until its span is over, except that of `at`.
+    /// Returns whether missed occurrences are still made up for: until the span is over, but always for `at`.
     pub(crate) fn makes_up_at(&self, now: DateTime<Utc>) -> bool {
         self.span.only().is_some() || self.span.includes(now.timestamp())
     }
@@ -233,7 +233,7 @@ impl Timetable {
         format!("{}, {}{rule}", self.in_words(), self.zone)
     }
 
-    /// Returns in plain English when it is due on the clocks of its zone.
+    /// Returns in words when the event is due, on the clocks of its zone.
     pub(crate) fn in_words(&self) -> String {
         let shown = |at: DateTime<Utc>| {
             let seconds = if at.timestamp() % 60 == 0 { "" } else { ":%S" };
@@ -264,8 +264,8 @@ impl Timetable {
 }
 
 impl Crontab {
-    /// Returns the first instant after `after` at which this crontab is due in `zone`, with its clock changes as cronie takes
-    /// them: [`ClockChange::AsCron`]. `None` if there is none between the years 1970 and 2100.
+    /// Returns the first instant after `after` when this crontab is due in `zone`, with the rule of cronie for clock
+    /// changes: [`ClockChange::AsCron`]. `None`: there is no such instant between the years 1970 and 2100.
     ///
     /// ```
     /// use soloist::time::Crontab;
@@ -283,8 +283,8 @@ impl Crontab {
         self.at_the_minute(zone).next(after)
     }
 
-    /// Returns the last instant before `before` at which this crontab was due in `zone`, with its clock changes as cronie takes
-    /// them: [`ClockChange::AsCron`]. `None` if there is none between the years 1970 and 2100.
+    /// Returns the last instant before `before` when this crontab was due in `zone`, with the rule of cronie for clock
+    /// changes: [`ClockChange::AsCron`]. `None`: there is no such instant between the years 1970 and 2100.
     ///
     /// ```
     /// use soloist::time::Crontab;

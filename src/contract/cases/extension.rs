@@ -1,4 +1,4 @@
-//! Cases of `extend`: only the owner can, and only as long as it holds.
+//! Cases of `extend`: only the owner can extend a lease, and only while it holds the lease.
 
 use crate::contract::harness::Harness;
 use crate::contract::subject::{CaseResult, Subject, long, must};
@@ -19,10 +19,12 @@ pub(super) fn a_store_says_whether_it_can_extend<H: Harness>(subject: &Subject<H
     subject.releases(&lease);
     for (state, (verb, answer)) in held.map(|it| ("held", it)).into_iter().chain(ask().map(|it| ("free", it))) {
         let unsupported = matches!(&answer, Some(Err(error)) if error.is_unsupported());
-        let happened = format_args!("it is described with {can}, and {verb} of what is {state} answered {answer:?}");
+        let happened = format_args!(
+            "`describe().can_extend()` is {can}, but {verb} of a name that is {state} returned {answer:?}"
+        );
         must(
             unsupported != can,
-            "what can't be extended is always unsupported, and else never",
+            "a store that can't extend leases always says so, and any other store never",
             lease.name(),
             happened,
         );
@@ -41,7 +43,7 @@ pub(super) fn an_extension_moves_the_end_each_time<H: Harness>(subject: &Subject
             subject.let_pass(subject.short());
             let asked = subject.clock.moment();
             let extended = subject.before(end, subject.extend(&lease, term))?;
-            must(extended, "the owner extends what it holds", name, "extend answered false");
+            must(extended, "the owner can extend its lease", name, "extend answered false");
             end = asked.plus(term.get());
         }
         let second = subject.before(end, subject.try_create(name))?;
@@ -63,9 +65,9 @@ pub(super) fn an_extension_can_shorten<H: Harness>(subject: &Subject<H>) -> Case
     }
     let lease = subject.create(&subject.name("shortened"));
     let extended = subject.extend(&lease, subject.short());
-    must(extended, "the owner shortens what it holds", lease.name(), "extend answered false");
+    must(extended, "the owner can shorten its lease", lease.name(), "extend answered false");
     subject.let_pass(subject.short());
-    subject.is_free(lease.name(), "an extension ends the lease one term from now, also when that is earlier");
+    subject.is_free(lease.name(), "an extended lease ends one term from now, even if that is earlier");
     subject.create(lease.name());
     CaseResult::Passed
 }
@@ -77,7 +79,7 @@ pub(super) fn an_extension_after_the_end_is_refused<H: Harness>(subject: &Subjec
     let lease = subject.create_for(&subject.name("ended"), subject.short());
     subject.let_pass(subject.short());
     is_not_extended(subject, &lease);
-    subject.is_free(lease.name(), "an extension after the end takes nothing");
+    subject.is_free(lease.name(), "an extension after the end of a lease takes nothing");
     subject.create(lease.name());
     CaseResult::Passed
 }
@@ -104,9 +106,9 @@ pub(super) fn an_extension_after_a_break_is_refused<H: Harness>(subject: &Subjec
     subject.is_free(&name, "an extension after a break takes nothing");
     let holder = subject.create(&name);
     let shortened = subject.extend(&broken, subject.short());
-    must(!shortened, "who was broken shortens nothing", &name, "extend answered true");
+    must(!shortened, "the former holder of a broken lease can't shorten it", &name, "extend answered true");
     subject.let_pass(subject.short());
-    subject.is_held_by(&holder, "an extension after a break leaves the new holder alone");
+    subject.is_held_by(&holder, "an extension after a break changes nothing for the new holder");
     CaseResult::Passed
 }
 
@@ -122,7 +124,7 @@ pub(super) fn a_late_extension_leaves_the_new_holder_alone<H: Harness>(subject: 
     let shortened = subject.extend(&late, subject.short());
     must(!shortened, "only the owner shortens", &name, "extend answered true");
     subject.let_pass(subject.short());
-    subject.is_held_by(&holder, "a late extension leaves the new holder alone");
+    subject.is_held_by(&holder, "a late extension changes nothing for the new holder");
     subject.releases(&holder);
 
     let holder = subject.create_for(&name, subject.short());
@@ -160,5 +162,5 @@ pub(super) fn several_extensions_are_independent<H: Harness>(subject: &Subject<H
 #[track_caller]
 fn is_not_extended<H: Harness>(subject: &Subject<H>, lease: &Lease) {
     let extended = subject.extend(lease, long());
-    must(!extended, "only who holds a name extends it", lease.name(), "extend answered true");
+    must(!extended, "only the holder of a name can extend it", lease.name(), "extend answered true");
 }

@@ -6,12 +6,12 @@ use crate::store::event_mutex::EventMutex;
 
 pub(super) fn a_free_name_is_granted_as_it_was_asked_for<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("granted");
-    subject.is_free(&name, "a name that nobody took is free");
+    subject.is_free(&name, "a name without a holder is free");
     let request = subject.request(&name);
     let lease = answered("create", &name, subject.mutex.create(&request));
     let lease = lease.unwrap_or_else(|| broken("a free name is granted", &name, "create was refused"));
     let same = lease == request.granted(lease.token());
-    must(same, "the lease is for what was asked", &name, format_args!("asked {request:?}, got {lease:?}"));
+    must(same, "the lease matches the request", &name, format_args!("asked {request:?}, got {lease:?}"));
     subject.is_held_by(&lease, "a granted name is held");
 }
 
@@ -20,7 +20,7 @@ pub(super) fn a_held_name_is_refused_and_its_holder_left_alone<H: Harness>(subje
     for _ in 0..3 {
         subject.is_refused(lease.name());
     }
-    subject.is_held_by(&lease, "a create that was refused leaves the holder alone");
+    subject.is_held_by(&lease, "a refused create changes nothing for the holder");
     subject.releases(&lease);
 }
 
@@ -41,7 +41,7 @@ pub(super) fn an_expired_name_is_free_again<H: Harness>(subject: &Subject<H>) {
         subject.is_free(&name, "a lease ends with its term");
     }
     let lease = subject.create(&name);
-    subject.is_held_by(&lease, "a name that expired is held by who took it next");
+    subject.is_held_by(&lease, "an expired name is held by the next process that took it");
 }
 
 pub(super) fn a_lease_lasts_for_its_whole_term<H: Harness>(subject: &Subject<H>) {

@@ -1,4 +1,4 @@
-//! Cases of the log of runs, for stores that keep one.
+//! Cases of the log of runs, for stores that keep such a log.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -87,15 +87,15 @@ pub(super) fn an_end_takes_the_place_of_its_start_and_no_start_that_of_an_end<H:
     let event = name.mutex();
     let start = started(event, 0);
     let end = ended(&start, OutcomeKind::Succeeded, None).with_attempts(3);
-    log.is(event, &[], "an event of which nothing was written has no runs");
+    log.is(event, &[], "an event without records has no runs");
     log.write(std::slice::from_ref(&start), 5);
     log.is(event, &[&start], "a start is on record");
     log.write(std::slice::from_ref(&end), 5);
-    log.is(event, &[&end], "an end takes the place of its start");
+    log.is(event, &[&end], "the end of a run replaces its start");
     log.write(&[start.clone(), end.clone()], 5);
-    log.is(event, &[&end], "what is written twice is there once");
+    log.is(event, &[&end], "a record that is written twice is kept once");
     log.write(&[start], 5);
-    log.is(event, &[&end], "a start that comes late undoes no end");
+    log.is(event, &[&end], "a late start does not replace the end of its run");
     CaseResult::Passed
 }
 
@@ -116,7 +116,7 @@ pub(super) fn the_newest_runs_stay_and_the_last_success<H: Harness>(subject: &Su
     log.is(event, &newest, "the newest runs stay, and the last success");
     log.write(&[started(event, MANY)], 1);
     let left = answered("runs", &event, log.0.runs(event));
-    must(left.len() == 1, "no more runs stay than are to be kept", &event, left.len());
+    must(left.len() == 1, "the log keeps no more runs than it should", &event, left.len());
     CaseResult::Passed
 }
 
@@ -126,26 +126,27 @@ pub(super) fn runs_are_in_the_order_in_which_the_store_was_told_of_them<H: Harne
     let log = log_of!(subject);
     let name = subject.name("ahead");
     let event = name.mutex();
-    // The clock of one host is ahead, that of another behind, and a third one's is set back again and again.
+    // The clock of one host is ahead, the clock of another host is behind, and a third clock is set back again and
+    // again.
     let starts: Vec<RunRecord> = [90, 91, 50, 51, 7, 6, 5].iter().map(|number| started(event, *number)).collect();
     let fails = |record: &RunRecord| ended(record, OutcomeKind::Failed, Some("it broke"));
     let newest_first = |records: &[RunRecord]| records.iter().rev().cloned().collect::<Vec<_>>();
     starts[..2].iter().for_each(|start| log.write(std::slice::from_ref(start), 4));
     log.write(&starts[2..4], 4);
     let is = |expected: &[RunRecord], promise| log.is(event, &expected.iter().collect::<Vec<_>>(), promise);
-    is(&newest_first(&starts[..4]), "the run that the store was told of last is the newest");
+    is(&newest_first(&starts[..4]), "the last written run is the newest");
     let mut records = [&starts[0], &starts[1], &starts[2], &starts[3]].map(fails);
     records[1] = ended(&starts[1], OutcomeKind::Succeeded, None);
     for at in [3, 0, 2, 1] {
         log.write(std::slice::from_ref(&records[at]), 4);
     }
-    is(&newest_first(&records), "an end has the place of its start, whenever it comes");
+    is(&newest_first(&records), "the end of a run keeps the place of its start");
     log.write(&starts[4..6], 4);
     let kept = [&starts[5], &starts[4], &records[3], &records[1]].map(Clone::clone);
-    is(&kept, "the runs that the store was told of first go first, and not the last success");
+    is(&kept, "the runs that were written first are dropped first, except for the last success");
     log.write(&starts[6..], 4);
     let kept = [&starts[6], &starts[5], &starts[4], &records[1]].map(Clone::clone);
-    is(&kept, "the runs that the store was told of first go first");
+    is(&kept, "the runs that were written first are dropped first");
     CaseResult::Passed
 }
 
@@ -164,9 +165,9 @@ pub(super) fn skipped_occurrences_are_counted_beside_the_runs<H: Harness>(subjec
         must(found == expected, promise, name, format_args!("{found:?} came instead of {expected:?}"));
     };
     let count = |skips: &[SkipCount]| answered("count_skips", &name, log.0.count_skips(event, skips));
-    is(&name, &[], "an event of which nothing was skipped has no numbers");
+    is(&name, &[], "an event without skips has no numbers");
     count(&[skips("paused", 1, 3), skips("overlapping", 2, 5)]);
-    is(&name, &[skips("overlapping", 2, 5), skips("paused", 1, 3)], "what was skipped is counted by its reason");
+    is(&name, &[skips("overlapping", 2, 5), skips("paused", 1, 3)], "skipped occurrences are counted by their reasons");
     let run = started(event, 0);
     log.write(std::slice::from_ref(&run), 1);
     count(&[skips("overlapping", 40, 4)]);
@@ -174,7 +175,7 @@ pub(super) fn skipped_occurrences_are_counted_beside_the_runs<H: Harness>(subjec
     let all = [skips("overlapping", 42, 5), skips("paused", 1, 3), skips("stuck", 1, 6)];
     is(&name, &all, "numbers add up, and the latest occurrence stays");
     log.write(&[started(event, 1)], 1);
-    is(&name, &all, "runs that are dropped leave the numbers alone");
+    is(&name, &all, "dropped runs do not change the numbers");
     let left = answered("runs", &event, log.0.runs(event));
     must(left.len() == 1, "numbers are no runs, and drop none", &event, left.len());
     is(&other, &[], "each event has numbers of its own");
@@ -236,7 +237,7 @@ pub(super) fn no_run_is_lost_and_none_too_many_stays_where_many_write_at_once<H:
     must(ended == WRITERS * ROUNDS, "no end of a run is lost", &all, format_args!("{ended} are there"));
     for name in (0..ROUNDS).map(few) {
         let kept = records(&name).len();
-        must(kept == 2, "no more runs stay than are to be kept", &name, format_args!("{kept} are there"));
+        must(kept == 2, "the log keeps no more runs than it should", &name, format_args!("{kept} are there"));
     }
     CaseResult::Passed
 }

@@ -1,4 +1,4 @@
-//! Cases of `exists` and `held`: looking changes nothing, and the answers are true.
+//! Cases of `exists` and `held`: a read changes nothing, and the answers are true.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(super) fn looking_at_a_free_name_leaves_it_free<H: Harness>(subject: &Subjec
     for _ in 0..10 {
         subject.is_free(&name, "looking takes nothing");
         let holder = subject.holder(&name);
-        must(holder.is_none(), "nobody holds a free name", &name, format_args!("the holder is told as {holder:?}"));
+        must(holder.is_none(), "nobody holds a free name", &name, format_args!("the holder is {holder:?}"));
     }
     let lease = subject.create(&name);
     subject.releases(&lease);
@@ -60,7 +60,7 @@ pub(super) fn looking_never_makes_a_create_fail<H: Harness>(subject: &Subject<H>
         tells(&mutex, Names::LeasesWithPrefix(name.mutex()));
     };
     let create = |_| {
-        let promise = "looking makes no create fail";
+        let promise = "a read makes no create fail";
         let lease = subject.try_create(&name).unwrap_or_else(|| broken(promise, &name, "the only create was refused"));
         subject.is_held(&name, "looking ends nothing");
         subject.releases(&lease);
@@ -76,23 +76,23 @@ pub(super) fn the_holder_is_told_truly_or_not_at_all<H: Harness>(subject: &Subje
     let Some(told) = told else {
         return CaseResult::DoesNotApply("the store keeps no holders");
     };
-    let promise = "a person can read who holds a name, since when and until when";
+    let promise = "the holder of a name is known, with the beginning and the end of its lease";
     must(told.pid() == std::process::id(), promise, &name, format_args!("told {told:?}"));
     must(!told.host().is_empty(), promise, &name, format_args!("told {told:?}"));
     let term = TimeDelta::from_std(long().get()).expect("ten minutes are a time span");
     let off = (told.until() - told.since() - term).abs();
-    must(off < TimeDelta::seconds(2), promise, &name, format_args!("told {told:?} for a term of {term}"));
+    must(off < TimeDelta::seconds(2), promise, &name, format_args!("found {told:?} for a term of {term}"));
     subject.releases(&lease);
     let after = subject.holder(&name);
     must(after.is_none(), "nobody holds a free name", &name, format_args!("told {after:?}"));
 
     let next = subject.create(&name);
-    subject.is_told(&next, subject.holder(&name).as_ref(), "the holder is told truly, also the next one");
+    subject.is_told(&next, subject.holder(&name).as_ref(), "the answer names the right holder, and then the next one");
     subject.releases(&next);
     subject.create_for(&name, subject.short());
     subject.let_pass(subject.short());
     let after = subject.holder(&name);
-    must(after.is_none(), "nobody holds an expired name", &name, format_args!("told {after:?}"));
+    must(after.is_none(), "an expired name has no holder", &name, format_args!("told {after:?}"));
     CaseResult::Passed
 }
 
@@ -100,7 +100,7 @@ pub(super) fn the_holder_tells_for_which_occurrence_it_holds<H: Harness>(subject
     if !subject.keeps_holders() {
         return CaseResult::DoesNotApply("the store keeps no holders");
     }
-    let promise = "the holder tells for which occurrence it holds a name";
+    let promise = "a holder has the occurrence for which it holds a name";
     let lease = subject.name("for an occurrence");
     let can_extend = subject.mutex.describe().can_extend();
     for name in [lease.mark("event", "queue 1"), lease] {
@@ -111,7 +111,7 @@ pub(super) fn the_holder_tells_for_which_occurrence_it_holds<H: Harness>(subject
             let lease = lease.unwrap_or_else(|| broken("a free name is granted", &name, "create was refused"));
             for is_extended in [false, true] {
                 let told = subject.holder(&name).and_then(|holder| holder.occurrence());
-                must(told == occurrence, promise, &name, format_args!("told {told:?}, it is {occurrence:?}"));
+                must(told == occurrence, promise, &name, format_args!("found {told:?} instead of {occurrence:?}"));
                 if can_extend && !is_extended {
                     must(subject.extend(&lease, long()), "its owner extends it", &name, "it was not extended");
                 }
@@ -126,7 +126,7 @@ pub(super) fn the_holder_tells_its_application_and_its_instance<H: Harness>(subj
     if !subject.keeps_holders() {
         return CaseResult::DoesNotApply("the store keeps no holders");
     }
-    let promise = "the holder tells its application and its instance";
+    let promise = "a holder has its application and its instance";
     let (name, longest) = (subject.name("of an application"), "😀".repeat(LONGEST));
     let claim = name.claim("event", occurrence(0));
     let labels = [["shop", "blue"], ["my shop (a) app=%41", "instance=b ü"], [&*longest, &*longest]];
@@ -149,19 +149,19 @@ pub(super) fn the_holder_tells_its_application_and_its_instance<H: Harness>(subj
                 return CaseResult::DoesNotApply("the store does not keep the text of a holder");
             }
             let expected = [label.application.clone(), label.instance.clone(), label.timetable.clone()];
-            must(told == expected, promise, name, format_args!("told {told:?}, it is {expected:?}"));
+            must(told == expected, promise, name, format_args!("found {told:?} instead of {expected:?}"));
         }
         [grant.lease(), grant.claim()].into_iter().flatten().for_each(|lease| subject.releases(lease));
     }
     let lease = subject.create(&name);
     let told = subject.holder(&name).and_then(|holder| holder.application().map(str::to_owned));
-    must(told.is_none(), "a holder without an application tells none", &name, format_args!("told {told:?}"));
+    must(told.is_none(), "a holder without an application has none", &name, format_args!("told {told:?}"));
     subject.releases(&lease);
     CaseResult::Passed
 }
 
 pub(super) fn each_of_several_names_is_told_that_is_held<H: Harness>(subject: &Subject<H>) {
-    let promise = "who asks for several names is told of those that are held, and of no other";
+    let promise = "a read of several names returns the held ones, and no others";
     let (one, other) = (subject.name("one of several"), subject.name("another of several"));
     let marks = (1..=100).map(|number| one.mark("event", format!("place {number}")));
     let of_other = [other.clone(), other.claim("event", occurrence(0))];
@@ -171,9 +171,9 @@ pub(super) fn each_of_several_names_is_told_that_is_held<H: Harness>(subject: &S
             broken("a store reads several names, one by one if need be", &one, "held says that it can't")
         });
         let same = told.iter().map(Held::name).eq(expected.iter().map(|lease| lease.name()));
-        must(same, promise, &one, format_args!("told {told:?}, held are {expected:?}"));
+        must(same, promise, &one, format_args!("found {told:?} instead of {expected:?}"));
         for (held, lease) in told.iter().zip(expected) {
-            subject.is_told(lease, held.holder(), "what is told of several names is true");
+            subject.is_told(lease, held.holder(), "a read of several names returns the right holders");
         }
     };
     are_told(&[]);
@@ -185,7 +185,7 @@ pub(super) fn each_of_several_names_is_told_that_is_held<H: Harness>(subject: &S
     }
     are_told(&[]);
     let none = subject.held(Names::Each(&[]));
-    must(none.is_some_and(|told| told.is_empty()), promise, &one, "there was something to tell of no name");
+    must(none.is_some_and(|told| told.is_empty()), promise, &one, "a read of no names returned something");
 }
 
 pub(super) fn a_store_lists_the_leases_that_are_held_and_nothing_else<H: Harness>(subject: &Subject<H>) -> CaseResult {
@@ -195,7 +195,7 @@ pub(super) fn a_store_lists_the_leases_that_are_held_and_nothing_else<H: Harness
     let prefix = subject.name("listed:");
     let name = |text: &str| subject.name(format_args!("listed:{text}"));
     let held = ["", "a", "b", "a:b", "c", "C"].map(|text| subject.create(&name(text)));
-    // Other names, and of other kinds; names that are not held any more.
+    // Names with another prefix, names of other kinds, and names that are no longer held.
     for other in ["listed", "Listed:a", "listed;", "other:listed:"] {
         subject.create(&subject.name(other));
     }
@@ -214,7 +214,12 @@ pub(super) fn a_store_lists_the_leases_that_are_held_and_nothing_else<H: Harness
     if let Some(marks) = subject.held(Names::MarksOf(of)) {
         let names: Vec<&MutexName> = marks.iter().map(Held::name).collect();
         let expected = held[1].name().mark("event", "paused");
-        must(names == [&expected], "the marks of a mutex are listed", &expected, format_args!("listed are {names:?}"));
+        must(
+            names == [&expected],
+            "the markers of a mutex are listed",
+            &expected,
+            format_args!("listed are {names:?}"),
+        );
     }
 
     let mut expected: Vec<&Lease> = held.iter().collect();
@@ -252,7 +257,8 @@ pub(super) fn a_prefix_is_text_and_no_pattern<H: Harness>(subject: &Subject<H>) 
     CaseResult::Passed
 }
 
-/// Returns why a case does not apply; `None` where the store lists the leases of a prefix. If it can't, it says so each time.
+/// Returns why a case does not apply; `None`: the store lists the leases of a prefix. A store that can't list them must
+/// say so each time.
 fn can_not_list<H: Harness>(subject: &Subject<H>) -> Option<CaseResult> {
     let name = subject.name("whether leases are listed");
     let list = || subject.held(Names::LeasesWithPrefix(name.mutex())).map(|held| held.len());
@@ -263,12 +269,12 @@ fn can_not_list<H: Harness>(subject: &Subject<H>) -> Option<CaseResult> {
         (Some(1), Some(0)) => None,
         (None, None) => Some(CaseResult::DoesNotApply("the store can't list leases by a prefix, and says so")),
         counts => {
-            broken("a store lists leases, or says each time that it can't", &name, format_args!("it listed {counts:?}"))
+            broken("a store that can't list leases says so each time", &name, format_args!("it listed {counts:?}"))
         }
     }
 }
 
-/// Checks that the leases of this prefix are listed, each once and with the holder that is told for its own name.
+/// Checks that each lease of this prefix is listed once, with the holder that `holder` returns for its name.
 #[track_caller]
 fn are_listed<H: Harness>(subject: &Subject<H>, prefix: &str, expected: &[&Lease]) {
     let mut listed = subject.held(Names::LeasesWithPrefix(prefix)).unwrap_or_default();
@@ -278,9 +284,9 @@ fn are_listed<H: Harness>(subject: &Subject<H>, prefix: &str, expected: &[&Lease
     let promise = "the leases of a prefix are those of the names that begin with it";
     let names = listed.iter().map(Held::name);
     let same = names.eq(expected.iter().map(|lease| lease.name()));
-    let happened = format_args!("listed are {listed:?}, held are {expected:?}");
+    let happened = format_args!("{listed:?} were listed instead of {expected:?}");
     must(same, promise, &prefix, happened);
     for (held, lease) in listed.iter().zip(&expected) {
-        subject.is_told(lease, held.holder(), "what is listed is told truly");
+        subject.is_told(lease, held.holder(), "the list has the right holders");
     }
 }

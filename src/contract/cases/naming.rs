@@ -1,4 +1,4 @@
-//! Cases of odd names: two are the same only if they are equal byte by byte.
+//! Cases of odd names: two names are the same only if they are equal byte by byte.
 
 use std::collections::HashSet;
 
@@ -8,19 +8,19 @@ use crate::contract::harness::Harness;
 use crate::contract::subject::{Subject, lease, occurrence};
 use crate::lease::{name::MutexName, request::Lease};
 
-/// Names that some store takes for one another: each pair has cost a user a lock.
+/// Names that some stores confuse: each pair has cost a user a lock.
 #[rustfmt::skip] // a line for each kind of hazard
 pub(super) const ODD: &[&str] = &[
-    // Case, in several alphabets, and what looks or sorts alike.
+    // Upper and lower case in several alphabets, and characters that look or sort alike.
     "name", "Name", "NAME", "stra\u{df}e", "strasse", "STRASSE", "stra\u{1e9e}e", "i", "I", "\u{130}", "\u{131}",
     "\u{3c3}", "\u{3c2}", "k", "\u{212a}", "\u{ff4e}ame", "\u{fb01}", "fi", "\u{1f600}", "\u{1f601}",
-    // The normal forms of one text, and characters without a width.
+    // The Unicode normal forms of one text, and characters without a width.
     "caf\u{e9}", "cafe\u{301}", "cafe", "\u{c5}", "\u{212b}", "A\u{30a}", "na\u{ad}me", "na\u{200b}me",
     "na\u{200d}me", "\u{feff}name", "\u{202e}name",
-    // Space, and characters that end a line or a text.
+    // White space, and characters that end a line or a text.
     "", "name ", "name  ", " name", "name\t", "name\n", "name\r", "name\r\n", "name\u{a0}", "na\nme", "na\0me",
     "name\0", "name\0\0", "\0", "name\\0", "name\u{7f}", "name\u{1b}[2J",
-    // Characters that a path, a pattern, a key or a statement may take for its own.
+    // Characters with a meaning in paths, patterns, keys or SQL statements.
     "/", "//", "name/", "/name", "a/b", "a%2Fb", "a%2fb", "a%252Fb", "%", "%%", "%s", "%00", "{", "}", "{}",
     "{name}", "{name", "name}", ".", "..", "../name", "name/..", "a\\b", "*", "?", "[n]ame", "n_me", "n%me", ":",
     "name:1", "'", "''", "\"", "`", "';--", "$1", "#", "&", "|", "~", "-", "--", "lease", "lease/name",
@@ -30,7 +30,7 @@ pub(super) const ODD: &[&str] = &[
 pub(super) fn one_name_has_nothing_to_do_with_another<H: Harness>(subject: &Subject<H>) {
     let (one, other) = (subject.name("one"), subject.name("other"));
     let held = subject.create(&one);
-    subject.is_free(&other, "a name is free although another is held");
+    subject.is_free(&other, "a name is free while another one is held");
     let other_held = subject.create(&other);
     subject.releases(&held);
     subject.is_held_by(&other_held, "a name is held although another was released");
@@ -77,7 +77,7 @@ pub(super) fn a_lease_and_a_claim_never_collide<H: Harness>(subject: &Subject<H>
         subject.name("a/a"),
         subject.name("a:a"),
     ];
-    // Leases that are called what the text of the claim is.
+    // Leases whose names are the texts of claims.
     names.extend(texts(claim.to_string()));
     names.extend([a, b]);
     all_are_held_at_once(subject, &names);
@@ -98,7 +98,7 @@ pub(super) fn a_permit_collides_with_nothing_else<H: Harness>(subject: &Subject<
         a.permit("b", "day@1970-01-01T00:00:00+00:00"),
         a.permit("A", "day@1970-01-01T00:00:00+00:00"),
         b.permit("a", "day@1970-01-01T00:00:00+00:00"),
-        // The occurrences that these texts name, and the texts that a store may keep for them.
+        // The occurrences that these texts name, and the texts that a store may keep for these occurrences.
         a.claim("a", at),
         a.permit("a", "1970-01-01T00:00:00Z"),
         a.permit("a", at.to_rfc3339()),
@@ -156,37 +156,38 @@ pub(super) fn the_longest_names_are_told_apart_at_their_last_character<H: Harnes
     all_are_held_at_once(subject, &names);
 }
 
-/// Checks that each name is granted although the others are held, and stays held until it is released itself.
+/// Checks that each name is granted while the others are held, and stays held until that name is released.
 fn all_are_held_at_once<H: Harness>(subject: &Subject<H>, names: &[MutexName]) {
     let different: HashSet<&MutexName> = names.iter().collect();
     assert_eq!(different.len(), names.len(), "the suite lists a name twice");
     let leases: Vec<Lease> = names
         .iter()
         .map(|name| {
-            subject.is_free(name, "a name is free although names like it are held");
+            subject.is_free(name, "a name is free while similar names are held");
             subject.create(name)
         })
         .collect();
     for lease in &leases {
-        subject.is_held_by(lease, "a name is held although names like it are");
+        subject.is_held_by(lease, "a name is held while similar names are held");
         subject.is_refused(lease.name());
     }
     for (at, lease) in leases.iter().enumerate() {
         subject.releases(lease);
         subject.is_free(lease.name(), "a name that was released is free although names like it are held");
-        // The neighbours in the list are the most alike.
+        // Neighbours in the list are the most alike.
         for other in leases[at + 1..].iter().take(8) {
             subject.is_held_by(other, "a name stays held although one like it was released");
         }
     }
 }
 
-/// Maps a byte of the run's text to a character of four bytes.
+/// Maps a byte of the run's text to a character of four bytes in UTF-8.
 fn wide_character(byte: u8) -> char {
     char::from_u32(0x1f300 + u32::from(byte)).expect("the plane of pictographs has no gaps")
 }
 
-/// Returns a character of four bytes that most likely no other run uses: a name of one character has no room for more.
+/// Returns a character of four bytes that most likely no other run uses. A name of one character has no room for a
+/// longer prefix.
 fn own_wide_character(run: &str) -> String {
     let hash = run.bytes().fold(0xcbf2_9ce4_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let private_use = char::from_u32(0x000f_0000 + hash % 0xfffd).expect("a plane of private use has no gaps");

@@ -1,4 +1,4 @@
-//! Cases of lifelines: a lease that has a lifeline lasts as long as a process has that open.
+//! Cases of lifelines: a lease with a lifeline lasts as long as any process has the lifeline open.
 
 use crate::contract::harness::Harness;
 use crate::contract::subject::{CaseResult, Subject, answered, broken, must};
@@ -18,7 +18,10 @@ pub(super) fn a_lease_with_a_lifeline_outlasts_its_term<H: Harness>(subject: &Su
         }
         drop(lifeline);
         subject.let_pass(lease.term());
-        subject.is_held_by(&lease, "a lease with a lifeline lasts while its owner holds it, whoever has the lifeline");
+        subject.is_held_by(
+            &lease,
+            "a lease with a lifeline lasts while its owner holds it, even if another process has the lifeline",
+        );
         subject.releases(&lease);
         Some(())
     });
@@ -34,7 +37,7 @@ pub(super) fn an_extension_does_not_end_a_lease_with_a_lifeline<H: Harness>(subj
         for _ in 0..2 {
             subject.let_pass(lease.term());
             let extended = subject.extend(&lease, subject.short());
-            must(extended, "the owner extends what it holds, also past its term", name, "extend answered false");
+            must(extended, "the owner can extend its lease, also after its term", name, "extend answered false");
             subject.let_pass(subject.short());
             subject.is_held_by(&lease, "an extension does not end a lease with a lifeline");
         }
@@ -70,11 +73,11 @@ pub(super) fn a_later_release_frees_a_name_whoever_has_its_lifeline<H: Harness>(
         let _lifeline = lifeline_of(subject, &lease);
         let end = subject.clock.moment().plus(minimum_hold.get());
         let released = subject.release_after(&lease, minimum_hold);
-        must(released, "the owner releases later what it holds", name, "it answered false");
+        must(released, "the owner can release its lease with a minimum hold", name, "it answered false");
         let exists = subject.before(end, subject.exists(name))?;
         must(exists, "a name that is released later is held until then", name, "exists answered false");
         subject.let_pass(minimum_hold);
-        subject.is_free(name, "a name that was released later is free then, whoever has its lifeline");
+        subject.is_free(name, "a name that was to be released later is free then, even if a process has its lifeline");
         subject.create(name);
         Some(())
     });
@@ -88,11 +91,11 @@ pub(super) fn a_break_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject:
     let lease = subject.create(&subject.name("broken"));
     let _lifeline = lifeline_of(subject, &lease);
     let freed = subject.break_lease(lease.name());
-    must(freed, "breaking frees a name whoever holds it", lease.name(), "break_lease answered that nobody held it");
-    subject.is_free(lease.name(), "a broken name is free, whoever has its lifeline");
+    must(freed, "a break frees a name for any holder", lease.name(), "break_lease answered that nobody held it");
+    subject.is_free(lease.name(), "a broken name is free, even if a process has its lifeline");
     let holder = subject.create(lease.name());
-    must(!subject.forget(&lease), "the broken holder's forget answers false", lease.name(), "it answered true");
-    subject.is_held_by(&holder, "a broken holder with a lifeline leaves the new one alone");
+    must(!subject.forget(&lease), "the forget of the former holder returns false", lease.name(), "it answered true");
+    subject.is_held_by(&holder, "a former holder with a lifeline changes nothing for the new one");
     CaseResult::Passed
 }
 
@@ -103,16 +106,16 @@ pub(super) fn what_is_not_ours_any_more_gets_no_lifeline<H: Harness>(subject: &S
     subject.let_pass(subject.short());
     for lease in [&released, &ended] {
         gets_none(subject, lease);
-        subject.is_free(lease.name(), "to ask for the lifeline of what is not ours takes nothing");
+        subject.is_free(lease.name(), "a request for the lifeline of a free name takes nothing");
         let holder = subject.create(lease.name());
         gets_none(subject, lease);
-        subject.is_held_by(&holder, "to ask for the lifeline of another's lease leaves its holder alone");
+        subject.is_held_by(&holder, "a request for the lifeline of another's lease changes nothing for its holder");
         subject.releases(&holder);
 
         subject.create_for(lease.name(), subject.short());
         gets_none(subject, lease);
         subject.let_pass(subject.short());
-        subject.is_free(lease.name(), "to ask for the lifeline of another's lease does not prolong it");
+        subject.is_free(lease.name(), "a request for the lifeline of another's lease does not prolong it");
     }
 }
 
@@ -123,11 +126,11 @@ pub(super) fn a_lease_without_a_lifeline_is_as_it_was<H: Harness>(subject: &Subj
     let asks = |lease: &Lease| {
         let lifeline = subject.lifeline(lease);
         let happened = format_args!("lifeline answered {lifeline:?}");
-        must(lifeline.is_none(), "a store gives a lifeline each time, or never", lease.name(), happened);
+        must(lifeline.is_none(), "a store gives lifelines always or never", lease.name(), happened);
     };
     let lease = subject.create(&subject.name("as it was"));
     asks(&lease);
-    subject.is_held_by(&lease, "a lease without a lifeline is as it was");
+    subject.is_held_by(&lease, "a lease without a lifeline does not change");
     subject.is_refused(lease.name());
     subject.releases(&lease);
 
@@ -138,7 +141,8 @@ pub(super) fn a_lease_without_a_lifeline_is_as_it_was<H: Harness>(subject: &Subj
     CaseResult::Passed
 }
 
-/// Takes a lease of a few short terms, and its lifeline. `None`: the lease may have ended before the lifeline was asked for.
+/// Takes a lease of a few short terms, and its lifeline. `None`: the machine was slow, so the lease may have ended
+/// before the lifeline was requested.
 fn short_with_lifeline<H: Harness>(subject: &Subject<H>, name: &MutexName) -> Option<(Lease, Lifeline)> {
     let lease = subject.create_for(name, subject.shorts(4));
     let answer = subject.mutex.lifeline(&lease);
@@ -155,7 +159,7 @@ fn lifeline_of<H: Harness>(subject: &Subject<H>, lease: &Lease) -> Lifeline {
 #[track_caller]
 fn given(lease: &Lease, lifeline: Option<Lifeline>) -> Lifeline {
     lifeline.unwrap_or_else(|| {
-        broken("a store gives a lifeline each time, or never", lease.name(), "lifeline answered that there is none")
+        broken("a store gives lifelines always or never", lease.name(), "lifeline answered that there is none")
     })
 }
 
@@ -163,6 +167,6 @@ fn given(lease: &Lease, lifeline: Option<Lifeline>) -> Lifeline {
 fn gets_none<H: Harness>(subject: &Subject<H>, lease: &Lease) {
     if let Ok(Some(lifeline)) = subject.mutex.lifeline(lease) {
         let happened = format_args!("lifeline answered {lifeline:?}");
-        broken("what is not ours any more gets no lifeline", lease.name(), happened);
+        broken("a lost lease gets no lifeline", lease.name(), happened);
     }
 }

@@ -1,4 +1,4 @@
-//! Cases of late releases: only the owner releases.
+//! Cases of late releases: only the owner can release a lease.
 
 use crate::contract::harness::Harness;
 use crate::contract::subject::{Subject, must};
@@ -11,7 +11,7 @@ pub(super) fn a_second_forget_changes_nothing<H: Harness>(subject: &Subject<H>) 
     is_not_ours(subject, &lease);
     let next = subject.create(&name);
     is_not_ours(subject, &lease);
-    subject.is_held_by(&next, "a second forget leaves the next holder alone");
+    subject.is_held_by(&next, "a second forget changes nothing for the next holder");
     subject.is_refused(&name);
     subject.releases(&next);
 }
@@ -32,7 +32,7 @@ pub(super) fn a_late_forget_leaves_the_new_holder_alone<H: Harness>(subject: &Su
     let holder = subject.create(&name);
     for _ in 0..3 {
         is_not_ours(subject, &late);
-        subject.is_held_by(&holder, "a late forget leaves the new holder alone");
+        subject.is_held_by(&holder, "a late forget changes nothing for the new holder");
         subject.is_refused(&name);
     }
     subject.releases(&holder);
@@ -44,9 +44,9 @@ pub(super) fn a_late_release_of_several_leaves_the_new_holder_alone<H: Harness>(
     subject.let_pass(subject.short());
     let holders = names.each_ref().map(|name| subject.create(name));
     let answers = subject.release_all(&late);
-    must(answers == [false, false], "a late release answers false", &names[0], format_args!("got {answers:?}"));
+    must(answers == [false, false], "a late release returns false", &names[0], format_args!("got {answers:?}"));
     for holder in &holders {
-        subject.is_held_by(holder, "a late release leaves the new holder alone");
+        subject.is_held_by(holder, "a late release changes nothing for the new holder");
         subject.releases(holder);
     }
 }
@@ -54,5 +54,5 @@ pub(super) fn a_late_release_of_several_leaves_the_new_holder_alone<H: Harness>(
 #[track_caller]
 fn is_not_ours<H: Harness>(subject: &Subject<H>, lease: &Lease) {
     let ours = subject.forget(lease);
-    must(!ours, "forget answers false when the name is not ours any more", lease.name(), "forget answered true");
+    must(!ours, "forget returns false if the owner no longer holds the name", lease.name(), "forget answered true");
 }

@@ -1,4 +1,4 @@
-//! Cases of several processes: one wins, one is killed, one is late.
+//! Cases of several processes: a process wins, is killed, or is late.
 
 use std::env;
 use std::fs;
@@ -19,7 +19,8 @@ use crate::store::event_mutex::{EventMutex, lifeline::Lifeline};
 const PROCESSES: usize = 4;
 const NAMES: usize = 1_000;
 
-/// How many names are contested before the winners give them back: a store may keep a file open for each.
+/// The number of names that the processes compete for before the winners release them. A store may keep a file open for
+/// each held name.
 const ROUND: usize = 100;
 const UPDATES: u64 = 50;
 
@@ -35,7 +36,7 @@ pub(super) fn of_four_processes_exactly_one_wins_each_of_a_thousand_names<H: Har
     let mut others = start_together(subject, &address, "win");
     repeat(1, NAMES / ROUND, |number| {
         let round = number * ROUND;
-        // Each keeps the names that it won until all have been heard: a store may free the names of a process that
+        // Each process keeps its names until all processes have answered: a store may free the names of a process that
         // ends.
         for other in &mut others {
             other.tell(&round.to_string());
@@ -49,8 +50,8 @@ pub(super) fn of_four_processes_exactly_one_wins_each_of_a_thousand_names<H: Har
         }
         for (number, winners) in (round..).zip(winners) {
             let name = contested(subject, number);
-            let happened = format_args!("{winners} of {PROCESSES} processes were granted it");
-            must(winners == 1, "of all processes that create a free name exactly one wins", &name, happened);
+            let happened = format_args!("{winners} of {PROCESSES} processes got it");
+            must(winners == 1, "if several processes create a free name, exactly one gets it", &name, happened);
             subject.is_held(&name, "a name that another process created is held");
         }
         for other in &mut others {
@@ -74,7 +75,7 @@ pub(super) fn no_update_is_lost_between_processes<H: Harness>(subject: &Subject<
     let (count, _) = read_counter(&file);
     let all = UPDATES * PROCESSES as u64;
     let happened = format_args!("{count} of {all} updates were kept");
-    must(count == all, "one at a time, over all processes", &guarded(subject), happened);
+    must(count == all, "only one process at a time holds the name", &guarded(subject), happened);
     CaseResult::Passed
 }
 
@@ -91,8 +92,8 @@ pub(super) fn the_name_of_a_killed_process_is_free_when_its_term_is_over<H: Harn
     subject.is_free(&name, "the name of a killed process is free when its term is over");
     let next = subject.create(&name);
     let happened = format_args!("{} came after {token}", next.token());
-    must(next.token().get() > token, "tokens rise over the death of a holder", &name, happened);
-    subject.is_held_by(&next, "who takes over from a killed process holds the name");
+    must(next.token().get() > token, "tokens rise after the death of a holder", &name, happened);
+    subject.is_held_by(&next, "the process after a killed one holds the name");
     subject.releases(&next);
     CaseResult::Passed
 }
@@ -110,8 +111,8 @@ pub(super) fn a_process_that_was_late_can_not_come_back<H: Harness>(subject: &Su
         let answer = other.hear();
         let refused = answer == "false" || (word == "extend" && answer == "unsupported");
         let happened = format_args!("its {word} answered {answer}");
-        must(refused, "a process that was late can't come back", &name, happened);
-        subject.is_held_by(&holder, "a process that was late leaves the new holder alone");
+        must(refused, "a late process can't get its lease back", &name, happened);
+        subject.is_held_by(&holder, "a late process changes nothing for the new holder");
         subject.is_refused(&name);
     }
     subject.releases(&holder);
@@ -137,10 +138,15 @@ pub(super) fn a_name_that_is_released_later_outlives_its_process<H: Harness>(sub
         let answer = other.hear();
         // Too late to be its own, perhaps.
         subject.before(asked.plus(held_term(subject).get()), ())?;
-        must(answer == "true", "the owner releases later what it holds", name, format_args!("it answered {answer}"));
+        must(
+            answer == "true",
+            "the owner can release its lease with a minimum hold",
+            name,
+            format_args!("it answered {answer}"),
+        );
         other.tell("leave");
         other.leaves();
-        // By now the term that it asked for is over, too.
+        // By now, the requested term is over, too.
         subject.let_pass(held_term(subject));
         let promise = "a name that is released later outlives its process";
         let exists = subject.before(end, subject.exists(name))?;
@@ -149,10 +155,15 @@ pub(super) fn a_name_that_is_released_later_outlives_its_process<H: Harness>(sub
         must(created.is_none(), promise, name, format_args!("got {created:?}"));
         if let Some(told) = subject.before(end, subject.holder(name))? {
             let same = told.pid() == other.pid() && told.token().to_string() == token;
-            must(same, "the holder is told truly, also when it has gone", name, format_args!("told {told:?}"));
+            must(
+                same,
+                "the answer names the right holder, even if its process has ended",
+                name,
+                format_args!("told {told:?}"),
+            );
         }
         subject.let_pass(minimum_hold);
-        subject.is_free(name, "a name that was released later is free then, whoever is there");
+        subject.is_free(name, "a name that was to be released later is free then, whatever processes are left");
         subject.create(name);
         Some(())
     });
@@ -174,19 +185,24 @@ pub(super) fn a_lease_of_a_killed_process_lasts_as_long_as_a_command_has_its_lif
         let pid = other.pid();
         other.kill();
         subject.let_pass(held_term(subject));
-        let promise = "a lease lasts, although its process was killed, as long as a command has its lifeline";
+        let promise = "a lease of a killed process lasts as long as a command has the lifeline of the lease";
         subject.is_held(name, promise);
         subject.is_refused(name);
         if let Some(told) = subject.holder(name) {
             let same = told.pid() == pid && told.token().get() == token;
-            must(same, "the holder is told truly, also when it has gone", name, format_args!("told {told:?}"));
+            must(
+                same,
+                "the answer names the right holder, even if its process has ended",
+                name,
+                format_args!("told {told:?}"),
+            );
         }
-        // The command ends with its input, which is that of the process that was killed.
+        // The command ends when its input ends. Its input is that of the killed process.
         drop(other);
         let promise = "a lease of a killed process ends with the command that has its lifeline";
         let next = patiently(promise, name, || subject.try_create(name));
         let happened = format_args!("{} came after {token}", next.token());
-        must(next.token().get() > token, "tokens rise over the death of a command", name, happened);
+        must(next.token().get() > token, "tokens rise after the death of a command", name, happened);
         subject.releases(&next);
         Some(())
     });
@@ -207,7 +223,7 @@ pub(super) fn a_lease_of_a_killed_process_ends_when_nobody_has_its_lifeline<H: H
         held_with_lifeline(subject, &mut other, name, "keep the lifeline")?;
         other.kill();
         subject.let_pass(held_term(subject));
-        let promise = "a lease of a killed process whose lifeline nobody has is over with its term";
+        let promise = "a lease of a killed process ends with its term, if no process has its lifeline";
         subject.is_free(name, promise);
         subject.create(name);
         Some(())
@@ -215,7 +231,8 @@ pub(super) fn a_lease_of_a_killed_process_ends_when_nobody_has_its_lifeline<H: H
     CaseResult::Passed
 }
 
-/// Lets another process take this name and ask for its lifeline. Returns the token; `None`: the term may have been over.
+/// Lets another process take this name and request its lifeline. Returns the token. `None`: the machine was slow, so
+/// the term may have been over.
 fn held_with_lifeline<H: Harness>(
     subject: &Subject<H>,
     other: &mut Other,
@@ -234,7 +251,7 @@ fn held_with_lifeline<H: Harness>(
     Some(token.parse().expect("a process says the token of its lease"))
 }
 
-/// Returns a name that another process holds, seen before its term was over, and its token.
+/// Returns a name that another process holds, and its token. The name was read before its term was over.
 fn held_by<H: Harness>(subject: &Subject<H>, other: &mut Other) -> (MutexName, u64) {
     must_hear(other, "ready");
     subject.in_time(|name| {
@@ -245,20 +262,20 @@ fn held_by<H: Harness>(subject: &Subject<H>, other: &mut Other) -> (MutexName, u
             broken("a free name is granted to another process", name, format_args!("its create answered {answer}"));
         };
         let exists = subject.before(end, subject.exists(name))?;
-        must(exists, "what another process holds is held", name, "exists answered false");
+        must(exists, "a name that another process holds is held", name, "exists answered false");
         let holder = subject.before(end, subject.holder(name))?;
         if let Some(holder) = holder {
             let same = holder.pid() == other.pid() && holder.token().get() == token;
-            let happened = format_args!("told {holder:?}, it is process {} with token {token}", other.pid());
-            must(same, "the holder is told truly, also to another process", name, happened);
+            let happened = format_args!("found {holder:?} instead of process {} with token {token}", other.pid());
+            must(same, "the answer names the right holder in another process, too", name, happened);
         }
         let created = subject.before(end, subject.try_create(name))?;
-        must(created.is_none(), "what another process holds is refused", name, format_args!("got {created:?}"));
+        must(created.is_none(), "a name that another process holds is refused", name, format_args!("got {created:?}"));
         Some((name.clone(), token))
     })
 }
 
-/// Plays the role of this process, which another process started.
+/// Plays the role for which another process started this one.
 pub(in crate::contract) fn play<H: Harness>(subject: &Subject<H>, role: &str, words: &Receiver<String>) {
     say("ready");
     match role {
@@ -269,7 +286,7 @@ pub(in crate::contract) fn play<H: Harness>(subject: &Subject<H>, role: &str, wo
     }
 }
 
-/// Plays rounds: each word is the first name of a round, and the word after it ends the round.
+/// Plays rounds. A word from the case is the first name of a round; the next word ends the round.
 fn win<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
     for word in words {
         let round: usize = word.parse().expect("a case says where its round begins");
@@ -296,7 +313,7 @@ fn count<H: Harness>(subject: &Subject<H>) {
         let token = lease.token().get();
         must(
             last < token,
-            "tokens rise with every grant, whoever wins",
+            "tokens rise with every grant, to any owner",
             &name,
             format_args!("{token} came after {last}"),
         );
@@ -341,10 +358,11 @@ fn hold<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
     }
 }
 
-/// Starts a command that has the lifeline, and that ends with the input of this process.
+/// Starts a command that has the lifeline open, and that ends when the input of this process ends.
 #[cfg(unix)]
 fn command_with(lifeline: Lifeline) -> Child {
-    // It writes nothing to stderr, and reads the input of this process, which reads no more of it.
+    // The command writes nothing to stderr. It reads the input of this process; the process itself does not read it any
+    // more.
     let command = Command::new("cat").stdout(Stdio::null()).stderr(lifeline.into_parts().0).spawn();
     command.expect("every Unix has a `cat`")
 }
@@ -383,12 +401,13 @@ fn held_term<H: Harness>(subject: &Subject<H>) -> Term {
     subject.shorts(4)
 }
 
-/// Returns how long a name is held that a process released before it ended: longer than the term that it asked for.
+/// Returns how long a name stays held after a process has released it with a minimum hold: longer than the requested
+/// term.
 fn released_after<H: Harness>(subject: &Subject<H>) -> Term {
     subject.shorts(8)
 }
 
-/// Returns the file that the processes count in: how often they ran, and the last token.
+/// Returns the file where the processes count their runs, and keep the last token.
 fn counter<H: Harness>(subject: &Subject<H>) -> PathBuf {
     env::temp_dir().join(format!("soloist {}", subject.run))
 }
@@ -403,7 +422,7 @@ struct RemoveOnDrop<'a>(&'a Path);
 
 impl Drop for RemoveOnDrop<'_> {
     fn drop(&mut self) {
-        // If it fails, a few bytes stay in the directory for temporary files.
+        // If this fails, a small file stays in the directory for temporary files.
         let _ = fs::remove_file(self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! Cases of releases, at once and later, and of `break_lease`: a name that is released later stays held until then, also when
-//! the process has gone.
+//! Cases of releases, at once and later, and of `break_lease`. A name that is to be released later stays held until
+//! then, even if its process ends.
 
 use crate::contract::harness::Harness;
 use crate::contract::subject::{CaseResult, Subject, long, must};
@@ -39,12 +39,12 @@ pub(super) fn a_name_that_is_released_later_is_held_until_then<H: Harness>(subje
         must(second.is_none(), promise, name, "another create was granted");
         if let Some(told) = subject.before(end, subject.holder(name))? {
             let same = told.owner() == lease.owner() && told.token() == lease.token();
-            must(same, "who released a name later holds it until then", name, format_args!("told {told:?}"));
+            must(same, "a process that releases a name later holds it until then", name, format_args!("told {told:?}"));
         }
         subject.let_pass(minimum_hold);
-        subject.is_free(name, "a name that was released later is free then");
+        subject.is_free(name, "a name that was to be released later is free then");
         let next = subject.create(name);
-        must(next.token() > lease.token(), "tokens rise over a later release", name, format_args!("got {next:?}"));
+        must(next.token() > lease.token(), "tokens rise after a later release", name, format_args!("got {next:?}"));
         Some(())
     });
     CaseResult::Passed
@@ -67,12 +67,12 @@ pub(super) fn a_later_release_shortens_and_lengthens<H: Harness>(subject: &Subje
         let released = subject.release_after(&lease, minimum_hold);
         // Too late to be ours, perhaps.
         subject.before(lease.deadline(), ())?;
-        must(released, "the owner releases later what it holds", name, "it answered false");
+        must(released, "the owner can release its lease with a minimum hold", name, "it answered false");
         subject.let_pass(term);
         let exists = subject.before(end, subject.exists(name))?;
         must(exists, "a name is held until its later release, however short its term was", name, "exists said false");
         subject.let_pass(minimum_hold);
-        subject.is_free(name, "a name that was released later is free then");
+        subject.is_free(name, "a name that was to be released later is free then");
         Some(())
     });
     CaseResult::Passed
@@ -90,7 +90,7 @@ pub(super) fn a_later_release_of_what_is_not_ours_any_more_takes_nothing<H: Harn
     subject.let_pass(subject.short());
     for lease in [&released, &ended] {
         is_not_released(subject, lease, long());
-        subject.is_free(lease.name(), "a later release of what is not ours takes nothing");
+        subject.is_free(lease.name(), "a later release of a free name takes nothing");
         subject.create(lease.name());
     }
     CaseResult::Passed
@@ -106,7 +106,8 @@ pub(super) fn a_late_later_release_leaves_the_new_holder_alone<H: Harness>(subje
     let holder = subject.create(&name);
     is_not_released(subject, &late, subject.short());
     subject.let_pass(subject.short());
-    subject.is_held_by(&holder, "a late release leaves the new holder alone, also a later one");
+    subject
+        .is_held_by(&holder, "a late release changes nothing for the new holder, even if it was to take effect later");
     subject.releases(&holder);
 
     let holder = subject.create_for(&name, subject.short());
@@ -166,13 +167,13 @@ pub(super) fn releases_of_one_batch_have_minimum_holds_of_their_own<H: Harness>(
 #[track_caller]
 fn is_released_after<H: Harness>(subject: &Subject<H>, lease: &Lease, minimum_hold: Term) {
     let released = subject.release_after(lease, minimum_hold);
-    must(released, "the owner releases later what it holds", lease.name(), "it answered false");
+    must(released, "the owner can release its lease with a minimum hold", lease.name(), "it answered false");
 }
 
 #[track_caller]
 fn is_not_released<H: Harness>(subject: &Subject<H>, lease: &Lease, minimum_hold: Term) {
     let released = subject.release_after(lease, minimum_hold);
-    must(!released, "only who holds a name releases it, also later", lease.name(), "it answered true");
+    must(!released, "only the holder of a name can release it, now or later", lease.name(), "it answered true");
 }
 
 pub(super) fn a_broken_name_is_free_and_its_holder_can_not_come_back<H: Harness>(subject: &Subject<H>) -> CaseResult {
@@ -182,13 +183,13 @@ pub(super) fn a_broken_name_is_free_and_its_holder_can_not_come_back<H: Harness>
     let name = subject.name("broken");
     let old = subject.create(&name);
     let freed = subject.break_lease(&name);
-    must(freed, "breaking frees a name whoever holds it", &name, "break_lease answered that nobody held it");
+    must(freed, "a break frees a name for any holder", &name, "break_lease answered that nobody held it");
     subject.is_free(&name, "a broken name is free");
     is_lost(subject, &old);
-    subject.is_free(&name, "the holder of a broken name does not get it back");
+    subject.is_free(&name, "the former holder of a broken name does not get it back");
     let holder = subject.create(&name);
     is_lost(subject, &old);
-    subject.is_held_by(&holder, "a broken holder leaves the new one alone");
+    subject.is_held_by(&holder, "a former holder changes nothing for the new one");
     subject.is_refused(&name);
     subject.releases(&holder);
     CaseResult::Passed
@@ -208,7 +209,7 @@ pub(super) fn breaking_a_free_name_changes_nothing<H: Harness>(subject: &Subject
     is_not_broken(subject, lease.name());
     let other = subject.create(&subject.name("other"));
     is_not_broken(subject, &name);
-    subject.is_held_by(&other, "breaking one name leaves others alone");
+    subject.is_held_by(&other, "a break of one name does not change others");
     subject.create(&name);
     CaseResult::Passed
 }
@@ -216,10 +217,10 @@ pub(super) fn breaking_a_free_name_changes_nothing<H: Harness>(subject: &Subject
 #[track_caller]
 fn is_lost<H: Harness>(subject: &Subject<H>, lease: &Lease) {
     let released = subject.forget(lease);
-    must(!released, "the broken holder's forget answers false", lease.name(), "it answered true");
+    must(!released, "the forget of the former holder returns false", lease.name(), "it answered true");
     if subject.can_not_extend().is_none() {
         let extended = subject.extend(lease, long());
-        must(!extended, "the broken holder's extend answers false", lease.name(), "it answered true");
+        must(!extended, "the extend of the former holder returns false", lease.name(), "it answered true");
     }
 }
 

@@ -1,4 +1,5 @@
-//! The builder's methods for claims: one start for each occurrence, or for each period (a permit), and missed occurrences.
+//! The builder's methods for claims (one start for each occurrence), permits (one start for each period), and missed
+//! occurrences.
 
 use std::time::Duration;
 
@@ -6,14 +7,14 @@ use super::Event;
 use crate::time::period::Period;
 
 impl Event {
-    /// Starts each occurrence on exactly one of the servers that share the store, the first that asks. It needs a store
-    /// that all of them see. Their clocks may differ by up to 5 minutes. A long task may still be overlapped by its
-    /// next occurrence; use [`without_overlapping`](Self::without_overlapping) against that.
+    /// Starts each occurrence on exactly one of the servers that share the store: the first server that requests the
+    /// claim. All servers must use the same store. Their clocks may differ by up to 5 minutes. A long task may still be
+    /// overlapped by its next occurrence; use [`without_overlapping`](Self::without_overlapping) against that.
     ///
-    /// A server asks for the claim within a window after its tick began; later, because the events before it took that
-    /// long, the event is skipped as [`TooLate`](crate::SkipReason::TooLate). The window is ten periods of the event,
-    /// between a minute and an hour, and longer where [`catch_up`](Self::catch_up) says so. The period is the shortest
-    /// time between two occurrences. The claim is kept for 5 minutes longer than the window:
+    /// A server requests the claim within a window after its tick began. If earlier events of the tick take longer than
+    /// that window, the event is skipped as [`TooLate`](crate::SkipReason::TooLate). The window is ten periods of the
+    /// event, but at least a minute and at most an hour. [`catch_up`](Self::catch_up) may make the window longer. The
+    /// period is the shortest time between two occurrences. The claim is kept for 5 minutes longer than the window:
     ///
     /// | due | asked for within | kept for |
     /// | --- | --- | --- |
@@ -30,18 +31,18 @@ impl Event {
     }
 
     /// Starts at most once in each civil [`Period`], in its [`timezone`](Self::timezone), on the first server that
-    /// asks: there is one permit for the hour, the day, the week or the month, and it is never released. With
-    /// [`Period::Hour`] an event that is asked for at 15:01 here and at 15:02 there runs once; one at 15:59 and at
-    /// 16:00 runs twice. The period is that of the occurrence, so its timetable says when it may start, and the permit
-    /// that it does so once.
+    /// asks: there is one permit for each hour, day, week or month, and a permit is never released. With
+    /// [`Period::Hour`], an event that is due at 15:01 on one server and at 15:02 on another runs once. An event that
+    /// is due at 15:59 and at 16:00 runs twice. The period is that of the occurrence. So the timetable says when the
+    /// event may start, and the permit lets it start only once.
     ///
     /// The permit is a claim like that of [`on_one_server`](Self::on_one_server), and replaces it where both are set:
     /// kept in a store that all servers see, taken together with the lease or not at all, and asked for within the same
     /// window after a tick began. It is kept until its period is over in any case, and for the window and 5 minutes more. Later runs are skipped as
     /// [`RanElsewhere`](crate::SkipReason::RanElsewhere) with its holder, also in the same process.
     ///
-    /// The start uses up the period, not the success: a task that fails, or whose process dies after its admission,
-    /// runs again in the next period. A run [by hand](crate::Schedule::run_event) needs no permit.
+    /// The start uses up the period, even if the task fails or its process dies after the admission: the task runs
+    /// again in the next period. A run [by hand](crate::Schedule::run_event) needs no permit.
     ///
     /// ```
     /// use soloist::{Event, Period, Schedule, Verdict};
@@ -60,31 +61,33 @@ impl Event {
         self.say("once_per", period, |event| &mut event.protections.once_per)
     }
 
-    /// Makes up for an occurrence that was missed, because no server was up, cron was late, or the store was out: the
-    /// first tick of a minute within `window` after it runs it, on the first server that asks. The window is from a
-    /// minute to a year; it needs [`on_one_server`](Self::on_one_server) or [`once_per`](Self::once_per), whose claims
-    /// tell which occurrences were run.
+    /// Makes up for a missed occurrence: no server was up, cron was late, or the store was unavailable. The first tick
+    /// of a minute within `window` after the occurrence runs it, on the first server that requests it. The window is
+    /// from a minute to a year. The event needs [`on_one_server`](Self::on_one_server) or [`once_per`](Self::once_per),
+    /// because their claims show which occurrences were run.
     ///
-    /// Only the latest occurrence is run, however many were missed before it. The run
-    /// [knows](crate::Run::occurrence) which one it is and [how late](crate::Run::lateness), and so does the
+    /// Only the latest occurrence is run, however many were missed before it. The run has its
+    /// [occurrence](crate::Run::occurrence) and its [lateness](crate::Run::lateness), and so has the
     /// [report](crate::Entry::missed_by). A run that failed is not repeated.
     ///
     /// An occurrence that was skipped, because it overlapped or because the schedule was
     /// [paused](crate::Schedule::pause), counts as missed, too: it is tried again each minute until it runs, the next
-    /// one is due, or the window is over. While its filters refuse, it waits, without an entry in the report; filters
-    /// see the time of the tick, and the time of the occurrence in [`Tick::scheduled`](crate::time::Tick::scheduled).
-    /// An occurrence that [`between`](Self::between) kept from running was not missed. Nor was an occurrence that waits
-    /// behind other events in a tick of this process; but another process, such as cron starts each minute, can't know
-    /// that, and may run it at the same time as the events that it waits for.
+    /// occurrence is due, or the window is over. While its filters refuse the occurrence, it waits, without an entry in
+    /// the report. Filters get the time of the tick, and the time of the occurrence in
+    /// [`Tick::scheduled`](crate::time::Tick::scheduled). An occurrence that [`between`](Self::between) kept from
+    /// running was not missed. An occurrence that waits behind other events in a tick of this process was not missed,
+    /// either. But another process, for example one that cron starts each minute, can't know that. It may run the
+    /// occurrence at the same time as those other events.
     ///
-    /// Only occurrences since its store has known the event count, so that a new event, or one with another timetable,
-    /// window or claim, does not run when it is deployed. The store learns of it in the first tick when the event is
-    /// due or a window is open, and when [`work`](crate::Schedule::work) begins; a window as long as the time between
-    /// two occurrences is always open. If the store's clock was ahead then, and was set back since, that time says
-    /// nothing: it is ignored, with a warning. A definition that comes back, as after a rollback, has been known since
-    /// it was first seen, and so has one whose `catch_up` was left out for a while: break its mark, which starts with
-    /// `mark/` and the event's name, or deploy it under another name, where that matters. In a store that has lost its
-    /// data, as Redis may after a restart, the event is new, and nothing is made up for.
+    /// An occurrence counts only if the store knew the event at that time. So a new event does not run at its
+    /// deployment, nor does an event with another timetable, window or claim. The store learns of the event in the
+    /// first tick when the event is due or a window is open, and when [`work`](crate::Schedule::work) begins. A window
+    /// that is as long as the time between two occurrences is always open. If the store's clock was ahead then, and was
+    /// set back since, the recorded time is useless: it is ignored, with a warning. If a definition comes back, for
+    /// example after a rollback, the store has known it since it first saw it. The same is true if `catch_up` was left
+    /// out for a while. If that matters, break the event's marker, whose name starts with `mark/` and the event's name,
+    /// or deploy the event under another name. In a store that has lost its data, as Redis may after a restart, the
+    /// event is new, and nothing is made up for.
     ///
     /// While a window is open, each such event costs one request to the store each minute, and two if no server has
     /// claimed the occurrence, until this process knows that the occurrence was run. A tick with such events due asks
@@ -128,23 +131,24 @@ impl Event {
         self.say("catch_up", window, |event| &mut event.protections.catch_up)
     }
 
-    /// Makes up for every missed occurrence: the first tick of a minute after them runs each of them that no server has
-    /// claimed, oldest first, one after another. Of more than `most` occurrences, the latest `most` are run. The
-    /// `window` is from a minute to a year, `most` from 2 to 1,000; it needs [`on_one_server`](Self::on_one_server),
-    /// whose claims tell which occurrences were run. [`catch_up`](Self::catch_up), which says more on windows, filters
-    /// and new events, runs the latest occurrence only.
+    /// Makes up for every missed occurrence: the next tick of a minute runs all occurrences that no server has claimed,
+    /// oldest first, one after another. If there are more than `most`, it runs the latest `most`. The `window` is from
+    /// a minute to a year, and `most` from 2 to 1,000. The event needs [`on_one_server`](Self::on_one_server), because
+    /// its claims show which occurrences were run. [`catch_up`](Self::catch_up) runs only the latest occurrence; its
+    /// documentation has more about windows, filters and new events.
     ///
     /// The missed occurrences of an event, and the occurrence that is due in that tick after them, run on a thread of
-    /// their own: they delay no other event. Several servers, or a process that cron starts each minute, share them.
-    /// Add [`without_overlapping`](Self::without_overlapping), so that they run one at a time in the whole fleet.
+    /// their own: they delay no other event. Several servers, or the processes that cron starts each minute, share the
+    /// missed occurrences. Add [`without_overlapping`](Self::without_overlapping), so that they run one at a time in
+    /// the whole fleet.
     ///
     /// An occurrence that met a run of its event, and was therefore skipped, does not count as missed, unless that run
     /// made up for an earlier occurrence. An occurrence that was skipped while the event was paused, or while the store
     /// was unavailable, counts as missed. An occurrence whose turn comes after the end of the window is skipped as
     /// [`TooLate`](crate::SkipReason::TooLate): choose a window that is long enough for the runs before it.
     ///
-    /// Each minute the store is asked in one request which of the occurrences in the window were claimed, until this process knows
-    /// it. A claim is kept for the window and 6 minutes more.
+    /// Each minute, one request asks the store which of the occurrences in the window were claimed, until this process
+    /// knows all of them. A claim is kept for the window and 6 minutes more.
     ///
     /// ```
     /// use std::time::Duration;

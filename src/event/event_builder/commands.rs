@@ -9,27 +9,27 @@ use super::Event;
 use crate::event::add_error::{AddErrorKind, Refusal, set_once};
 use crate::task::{command::Command, output::Output, work::Work};
 
-/// Commands: processes of their own, with all that they start.
+/// Commands: processes, with all processes that they start.
 impl Event {
     /// Makes an event that runs a line of the shell: `/bin/sh -c`, and `cmd /C` on Windows. Its name is its identity,
     /// as with [`call`](Self::call).
     ///
-    /// The run succeeds if the line exits with 0. It lasts until nothing is left of its **process group**: the line,
-    /// and everything that it has started, also in the background. Processes that have left the group, as with
-    /// `setsid`, do not count. The command's standard input is empty; it writes to the output of this process, unless
-    /// [`output`](Self::output) says otherwise.
+    /// The run succeeds if the line exits with 0. The run lasts until no process is left of its **process group**: the
+    /// shell, and all processes that it has started, also in the background. Processes that have left the group, as
+    /// with `setsid`, do not count. The command's standard input is empty. The command writes to the output of this
+    /// process, unless [`output`](Self::output) says otherwise.
     ///
     /// A run that is cancelled, by its [`timeout`](Self::timeout), the loss of its lease or a
     /// [`Shutdown`](crate::Shutdown), ends its command. The group gets `SIGTERM`, and `SIGKILL` when the
     /// [`grace`](Self::grace) is over, or at once if another process may hold the lease already. The lease is released
-    /// when nothing is left of the group. So a command gets `SIGTERM` before its lease ends, earlier by the grace and a
-    /// second.
+    /// when no process of the group is left. So a command gets `SIGTERM` one grace and one second before its lease
+    /// ends.
     ///
-    /// If this process is killed, the command does not go on without a lease. On the file store it keeps the lease as
-    /// long as anything of it lives; elsewhere a watchdog, a small process beside it, ends its group. Without
-    /// `without_overlapping` it runs on. On Windows only the process itself is ended, not the processes that it has
-    /// started, and nothing ends it if this process is killed. Kept output is read until every process that the command
-    /// has started has closed it.
+    /// If this process is killed, the command does not continue without a lease. On the file store, the command keeps
+    /// the lease while any of its processes lives. On other stores, a watchdog, a small process beside the command,
+    /// ends its group. Without `without_overlapping`, the command continues. On Windows, only the process itself is
+    /// ended, not the processes that it has started, and nothing ends the command if this process is killed. Output
+    /// that is to be kept is read until every process of the command has closed it.
     ///
     /// Its environment is that of this process, and variables that describe the run:
     ///
@@ -47,7 +47,7 @@ impl Event {
         Self::of(name.into(), Work::Command(Box::new(Command::new(line.into(), None))))
     }
 
-    /// Makes an event that runs a program with these arguments, as they are: no shell reads them. Otherwise like
+    /// Makes an event that runs a program with these arguments. No shell interprets them. Otherwise like
     /// [`exec`](Self::exec). A program without a `/` is looked up in `PATH`; a relative path starts at its
     /// [`current_dir`](Self::current_dir). For no arguments write `[""; 0]`.
     ///
@@ -102,10 +102,10 @@ impl Event {
     }
 
     /// Sets the time that a command may take to stop after `SIGTERM`, and a future (`Event::spawn`) after its
-    /// [cancellation](crate::Run::cancelled). The time is from zero, when the command is killed or the future dropped
-    /// at once, to an hour. The default is 5 seconds. During a [`Shutdown`](crate::Shutdown) it is no more than the
-    /// rest of the shutdown's grace, less a second. The lease must last twice as long as the grace and the second that
-    /// killing may take, or `add` refuses the event.
+    /// [cancellation](crate::Run::cancelled). The time is at most an hour. With zero, the command is killed, or the
+    /// future is dropped, at once. The default is 5 seconds. During a [`Shutdown`](crate::Shutdown), the time is
+    /// limited to the rest of the shutdown's grace, less a second. The lease must last twice as long as the grace and
+    /// the second that killing may take, or `add` refuses the event.
     pub fn grace(self, grace: Duration) -> Self {
         if let Work::Callback(_) = self.work {
             let message = "`grace(..)` is for commands and futures, and this event calls a function, which ends by itself: leave it out";

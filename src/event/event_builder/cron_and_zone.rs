@@ -1,4 +1,4 @@
-//! The builder's methods for a crontab, a zone, clock changes and a jitter, and the occurrences that follow.
+//! The builder's methods for a crontab, a zone, clock changes and a jitter, and for the occurrences that result.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::time::timetable::clock_change::ClockChange;
 use crate::time::zone::{UnknownZone, Zone};
 
 impl Event {
-    /// Makes it due at the times of these five fields, read as cronie reads them; see
-    /// [`Crontab`](crate::time::Crontab). It is a complete timetable: `add` refuses an event that also has
-    /// [words](https://docs.rs/crate/soloist/latest/source/docs/guide/frequencies.md) for when it is due, other than
-    /// [`from`](Self::from), [`until`](Self::until) and windows.
+    /// Makes the event due at the times of these five fields, with the meaning that they have in cronie; see
+    /// [`Crontab`](crate::time::Crontab). The five fields are a complete timetable: `add` refuses an event that also
+    /// has other [methods](https://docs.rs/crate/soloist/latest/source/docs/guide/frequencies.md) for its due times,
+    /// except for [`from`](Self::from), [`until`](Self::until) and windows.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -37,18 +37,18 @@ impl Event {
         }
     }
 
-    /// Makes it due at the times of this schedule of the crate [`cron`](https://docs.rs/cron), with seconds and years. Its fields
-    /// are `second minute hour day-of-month month day-of-week [year]`, by the rules of that crate: Sunday is 1, and a day must
-    /// match both day fields. [`cron`](Self::cron) takes the five fields of a crontab.
+    /// Makes the event due at the times of this schedule of the crate [`cron`](https://docs.rs/cron), with seconds and
+    /// years. Its fields are `second minute hour day-of-month month day-of-week [year]`, by the rules of that crate:
+    /// Sunday is 1, and a day must match both day fields. [`cron`](Self::cron) takes the five fields of a crontab.
     ///
-    /// Only the sets of the schedule are used. This library decides when its times are, also where clocks change: a
-    /// schedule that has neither all minutes nor all hours names times of the day, as
-    /// [`ClockChange`](crate::time::ClockChange) has it. A time that clocks leave out is made up for in the first
-    /// minute after the change, at its seconds. It is a complete timetable, as with [`cron`](Self::cron).
+    /// Only the sets of numbers of the schedule are used. This library finds the times, also around clock changes: a
+    /// schedule with neither all minutes nor all hours has fixed times of the day in the sense of
+    /// [`ClockChange`](crate::time::ClockChange). A time that the clocks skip is made up for in the first minute after
+    /// the change, at its seconds. The schedule is a complete timetable, as with [`cron`](Self::cron).
     ///
-    /// A tick of [`run_due`](crate::Schedule::run_due) runs the latest occurrence in the minute before it, if its
-    /// seconds are others than 0; [`run_minute`](crate::Schedule::run_minute) and [`work`](crate::Schedule::work) stay for all of
-    /// them.
+    /// If the seconds are not only 0, a tick of [`run_due`](crate::Schedule::run_due) runs the latest occurrence in the
+    /// minute before that tick. [`run_minute`](crate::Schedule::run_minute) and [`work`](crate::Schedule::work) run all
+    /// of them.
     ///
     /// ```
     /// use chrono::{DateTime, Utc};
@@ -69,8 +69,8 @@ impl Event {
     }
 
     /// Sets the zone of the timetable. The default is UTC, or the zone that the schedule sets for its events with
-    /// [`with_timezone`](crate::Schedule::with_timezone). A name such as `"Europe/Berlin"`, `"local"` or `"+02:00"`, a
-    /// fixed offset, [`chrono::Local`], or, with the feature `chrono-tz`, a `chrono_tz::Tz`.
+    /// [`with_timezone`](crate::Schedule::with_timezone). A zone is a name such as `"Europe/Berlin"`, `"local"` or
+    /// `"+02:00"`, a fixed offset, [`chrono::Local`], or, with the feature `chrono-tz`, a `chrono_tz::Tz`.
     ///
     /// ```
     /// use chrono::FixedOffset;
@@ -95,30 +95,32 @@ impl Event {
         }
     }
 
-    /// Sets the rule for its times when the clocks of its zone are set forward or back. The default is the rule of cronie,
-    /// see [`ClockChange`]. [`add`](crate::Schedule::add) refuses it beside [`every`](Self::every) and [`at`](Self::at), which no
-    /// change moves.
+    /// Sets the rule for the times of the event when the clocks of its zone are set forward or back. The default is the
+    /// rule of cronie; see [`ClockChange`]. [`add`](crate::Schedule::add) refuses it beside [`every`](Self::every) and
+    /// [`at`](Self::at), which no change moves.
     pub fn on_clock_change(self, rule: ClockChange) -> Self {
         self.say("on_clock_change", rule, |event| &mut event.clock_change)
     }
 
-    /// Delays each start by some seconds, from none to `longest`, so that events of one timetable do not all start at once. The
-    /// default is no delay. A delay depends on the name of the event and on the occurrence alone. So it differs from one occurrence
-    /// to the next, and all servers agree on it, after each restart and in each version of this library.
+    /// Delays each start by some seconds, from none to `longest`, so that events of one timetable do not all start at
+    /// once. The default is no delay. A delay depends only on the name of the event and on the occurrence. So delays
+    /// differ from one occurrence to the next, but all servers agree on them, after each restart and in each version of
+    /// this library.
     ///
-    /// The occurrence stays as it was: claims are made for it, and [`between`](Self::between) and filters see the
-    /// [tick](crate::time::Tick) as they would without the delay. [`next`](Self::next) and [`upcoming`](Self::upcoming)
-    /// return occurrences; [`start_of`](crate::observe::Definition::start_of) tells when one of them starts, and the
-    /// commands `list`, `next` and `status` show both. Before its start an occurrence is neither late nor missed: the
-    /// window of [`catch_up`](Self::catch_up) begins with the start.
+    /// The occurrence stays as it was: claims are for the occurrence, and [`between`](Self::between) and filters get
+    /// the same [tick](crate::time::Tick) as without the delay. [`next`](Self::next) and [`upcoming`](Self::upcoming)
+    /// return occurrences; [`start_of`](crate::observe::Definition::start_of) returns when an occurrence starts, and
+    /// the commands `list`, `next` and `status` show both. Before its start, an occurrence is neither late nor missed:
+    /// the window of [`catch_up`](Self::catch_up) begins with the start.
     ///
-    /// [`work`](crate::Schedule::work) and [`run_minute`](crate::Schedule::run_minute) start it at the second.
-    /// [`run_due`](crate::Schedule::run_due), which does not wait, starts it in the tick of the first minute that begins at the start
-    /// or after it. So each start is found once by ticks that come once a minute, and an event is never early. Of an event that is due
-    /// more often than every minute, a tick runs the latest occurrence that has started.
+    /// [`work`](crate::Schedule::work) and [`run_minute`](crate::Schedule::run_minute) start an occurrence at the exact
+    /// second. [`run_due`](crate::Schedule::run_due), which does not wait, starts it in the tick of the first minute
+    /// that begins at the start or later. So ticks that come once a minute find each start once, and never early. If an
+    /// event is due more often than once a minute, a tick runs the latest occurrence whose start has come.
     ///
-    /// `longest` is whole seconds. It has to be shorter than the time between two occurrences, and than the [claim
-    /// window](Self::on_one_server), which is an hour at most. [`add`](crate::Schedule::add) refuses other values.
+    /// `longest` is in whole seconds. It must be shorter than the time between two occurrences, and shorter than the
+    /// [claim window](Self::on_one_server), which is an hour at most. [`add`](crate::Schedule::add) refuses other
+    /// values.
     ///
     /// ```
     /// use std::time::Duration;
@@ -137,16 +139,17 @@ impl Event {
         self.say("jitter", longest, |event| &mut event.jitter)
     }
 
-    /// Returns its first occurrence after `after`, between the years 1970 and 2100. `None`: there is none until then,
-    /// or the event has no timetable yet, or [`add`](crate::Schedule::add) would refuse it as defined so far.
+    /// Returns the event's first occurrence after `after`, between the years 1970 and 2100. `None`: there is no such
+    /// occurrence, or the event has no timetable yet, or [`add`](crate::Schedule::add) would refuse the event as
+    /// defined so far.
     ///
-    /// It lies within [`between`](Self::between) and [`unless_between`](Self::unless_between). Other filters,
-    /// [environments](Self::environments) and stores are not asked, so that the event may still be skipped then.
+    /// The occurrence is within [`between`](Self::between) and [`unless_between`](Self::unless_between). Other filters,
+    /// [environments](Self::environments) and stores are not asked, so the event may still be skipped at that time.
     pub fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         self.upcoming(after).next()
     }
 
-    /// Returns its occurrences after `after`, one by one: see [`next`](Self::next).
+    /// Returns the event's occurrences after `after`, one by one; see [`next`](Self::next).
     ///
     /// ```
     /// use chrono::{DateTime, Utc};

@@ -7,10 +7,11 @@ use crate::event::add_error::AddErrorKind;
 use crate::event::filter::{Environments, Filter};
 use crate::time::tick::Tick;
 
-/// Where and when it may run: conditions that are checked without a store.
+/// Conditions for a run, which are checked without a store.
 impl Event {
-    /// Runs only if the [environment](crate::Schedule::with_environment) of its schedule is one of these, letter by
-    /// letter. Anywhere else it is never due, and by hand it is filtered out.
+    /// Runs the event only if the [environment](crate::Schedule::with_environment) of its schedule is one of these
+    /// names, compared letter by letter. In another environment the event is never due, and a run by hand is filtered
+    /// out.
     ///
     /// `add` refuses an empty list, an empty name, a name that is given twice, a second list, a schedule without an environment, and
     /// one whose environment differs from a name in capitals alone.
@@ -40,8 +41,8 @@ impl Event {
         event.say("environments", Environments(names), |event| &mut event.environments)
     }
 
-    /// Runs only if `allowed` returns `true`. Filters are called in their order until one refuses, before the store is
-    /// asked.
+    /// Runs the event only if `allowed` returns `true`. Filters are called in their order, until one of them refuses.
+    /// No store is asked before that.
     ///
     /// ```
     /// use chrono::Timelike;
@@ -53,7 +54,7 @@ impl Event {
         self.filtered(Filter::Call("when", Box::new(allowed)))
     }
 
-    /// Does not run if `refused` returns `true`: the opposite of [`when`](Self::when).
+    /// Skips the event if `refused` returns `true`: the opposite of [`when`](Self::when).
     pub fn skip(self, refused: impl Fn(&Tick) -> bool + Send + Sync + 'static) -> Self {
         self.filtered(Filter::Call("skip", Box::new(move |tick| !refused(tick))))
     }

@@ -13,9 +13,9 @@ use crate::time::crontab::field_set::{Field, FieldSet};
 use crate::time::frequency::one_or_more::OneOrMore;
 use crate::time::timetable::windows::Window;
 
-/// Defines the words without arguments, by section of that page: each word with its meaning and its expression.
-/// The word sets the fields in the first list to those of the expression. The fields in the second list are defaults:
-/// they hold unless another word sets them.
+/// Defines the methods without arguments, by section of that page: each method with its meaning and its expression. A
+/// method sets the fields in the first list to those of the expression. The fields in the second list are defaults,
+/// which apply unless another method sets them.
 macro_rules! words {
     (
         $several:literal { $($every:ident $n:literal $how_often:literal;)+ }
@@ -88,15 +88,15 @@ words! {
     }
     "Days of the week" {
         weekly "0 0 * * 0" [] [Minute Hour DayOfWeek] "on Sundays at 00:00, in the night from Saturday to Sunday";
-        weekdays "* * * * 1-5" [DayOfWeek] [] "from Monday to Friday, at the times that other words say";
-        weekends "* * * * 0,6" [DayOfWeek] [] "on Saturday and Sunday, at the times that other words say";
-        mondays "* * * * 1" [DayOfWeek] [] "on Mondays, at the times that other words say";
-        tuesdays "* * * * 2" [DayOfWeek] [] "on Tuesdays, at the times that other words say";
-        wednesdays "* * * * 3" [DayOfWeek] [] "on Wednesdays, at the times that other words say";
-        thursdays "* * * * 4" [DayOfWeek] [] "on Thursdays, at the times that other words say";
-        fridays "* * * * 5" [DayOfWeek] [] "on Fridays, at the times that other words say";
-        saturdays "* * * * 6" [DayOfWeek] [] "on Saturdays, at the times that other words say";
-        sundays "* * * * 0" [DayOfWeek] [] "on Sundays, at the times that other words say";
+        weekdays "* * * * 1-5" [DayOfWeek] [] "from Monday to Friday, at the times that other methods set";
+        weekends "* * * * 0,6" [DayOfWeek] [] "on Saturday and Sunday, at the times that other methods set";
+        mondays "* * * * 1" [DayOfWeek] [] "on Mondays, at the times that other methods set";
+        tuesdays "* * * * 2" [DayOfWeek] [] "on Tuesdays, at the times that other methods set";
+        wednesdays "* * * * 3" [DayOfWeek] [] "on Wednesdays, at the times that other methods set";
+        thursdays "* * * * 4" [DayOfWeek] [] "on Thursdays, at the times that other methods set";
+        fridays "* * * * 5" [DayOfWeek] [] "on Fridays, at the times that other methods set";
+        saturdays "* * * * 6" [DayOfWeek] [] "on Saturdays, at the times that other methods set";
+        sundays "* * * * 0" [DayOfWeek] [] "on Sundays, at the times that other methods set";
     }
     "Days of the month and of the year" {
         monthly "0 0 1 * *" [] [Minute Hour DayOfMonth] "on the first of each month at midnight";
@@ -112,14 +112,15 @@ impl Event {
     /// [`anchored_at`](Self::anchored_at), so that all servers of a fleet agree, and no restart moves them. An interval
     /// does not drift, however long its task takes.
     ///
-    /// Other words may limit the event to minutes, hours or days that are longer than the interval.
+    /// Other methods may limit the event to certain minutes, hours or days, if these are longer than the interval.
     /// `every_ten_seconds().hourly()` is every ten seconds of the first minute of each hour. An interval of 90 minutes
-    /// with `weekdays()` leaves out the weekend of the event's zone. The rule for clock changes does not apply to such
-    /// words. A time that the clocks leave out does not come, and a time that they show twice comes twice.
+    /// with `weekdays()` skips the weekend of the event's zone. The rule for clock changes does not apply to such
+    /// limits: a time that the clocks skip does not come, and a time that the clocks show twice comes twice.
     ///
-    /// An interval of whole minutes is found by a tick each minute. For one with seconds, such as 90,
-    /// [`run_due`](crate::Schedule::run_due) runs the latest occurrence in the minute before it, if there is one;
-    /// [`run_minute`](crate::Schedule::run_minute) and [`work`](crate::Schedule::work) stay for all of them.
+    /// Ticks that come once a minute find each occurrence of an interval of whole minutes. For another interval, such
+    /// as 90 seconds, [`run_due`](crate::Schedule::run_due) runs the latest occurrence in the minute before the tick,
+    /// if there is one. [`run_minute`](crate::Schedule::run_minute) and [`work`](crate::Schedule::work) run all
+    /// occurrences.
     ///
     /// ```
     /// use std::time::Duration;
@@ -138,16 +139,18 @@ impl Event {
         self.say("every", interval, |event| &mut event.due.every)
     }
 
-    /// Counts the intervals of [`every`](Self::every) from this instant, to both sides of it: [`from`](Self::from) says when
-    /// they begin. Write a constant: an anchor such as the start of the process differs between servers. `add` refuses an
-    /// instant within a second, and within a minute if the interval has whole minutes.
+    /// Counts the intervals of [`every`](Self::every) from this instant, forwards and backwards. Use
+    /// [`from`](Self::from) to set a first time. Write a constant: an anchor such as the start of the process would
+    /// differ between servers. `add` refuses an instant within a second, and within a minute if the interval has whole
+    /// minutes.
     pub fn anchored_at(self, instant: DateTime<Utc>) -> Self {
         self.say("anchored_at", instant, |event| &mut event.due.anchor)
     }
 
-    /// Makes it due on every `n`th day, counted from this date to both sides of it, at midnight unless another word says the
-    /// time. The days are civil days in the event's zone; [`on_clock_change`](Self::on_clock_change) applies. Other words for days leave out those of these days that
-    /// they don't name. `add` refuses [`every`](Self::every) beside it: both say how often the event is due.
+    /// Makes the event due on every `n`th day, counted from this date forwards and backwards, at midnight unless
+    /// another method sets the time. The days are civil days in the event's zone;
+    /// [`on_clock_change`](Self::on_clock_change) applies. Other methods for days limit the event to their days. `add`
+    /// refuses this method together with [`every`](Self::every), because both say how often the event is due.
     ///
     /// ```
     /// use chrono::NaiveDate;
@@ -160,9 +163,9 @@ impl Event {
         self.timed(|words| words.set_days_from(n, date))
     }
 
-    /// Makes it due in every `n`th week, counted from the week of this date to both sides of it. The day is the date's day of
-    /// the week and the time midnight, unless other words say them. A week begins on Monday. `add` refuses days of the month and
-    /// [`every`](Self::every) beside it.
+    /// Makes the event due in every `n`th week, counted from the week of this date forwards and backwards. Unless other
+    /// methods set them, the day is the weekday of the date, and the time is midnight. A week begins on Monday. `add`
+    /// refuses this method together with days of the month or [`every`](Self::every).
     ///
     /// ```
     /// use chrono::{NaiveDate, Weekday};
@@ -179,7 +182,7 @@ impl Event {
 
 /// Minutes of hours, and hours of the day.
 ///
-/// `minutes` are one or several, from 0 to 59. [`add`](crate::Schedule::add) refuses others, and an empty list.
+/// `minutes` is one minute or several, from 0 to 59. [`add`](crate::Schedule::add) refuses others, and an empty list.
 ///
 /// ```
 /// use soloist::Event;
@@ -263,7 +266,7 @@ impl Event {
 
 /// Days of the week, of the month and of the year.
 ///
-/// Where both a day of the month and a day of the week are said, a day is due when it is *either*: see
+/// If an event has both a day of the month and a day of the week, it is due on a day that is *either* of them: see
 /// [`Crontab`](crate::time::Crontab). A `time` is written as for [`daily_at`](Self::daily_at). A `day` of the month is
 /// from 1 to 31. In a month that has no such day the event is not due: 31 means seven times a year.
 /// [`add`](crate::Schedule::add) refuses other days, an empty list, and a date that never comes.
@@ -277,7 +280,7 @@ impl Event {
 /// let event = Event::call("balance", |_| {}).yearly_on(Month::December, 31, "23:30");
 /// ```
 impl Event {
-    /// Makes the event due on these days of the week, at the times that other words say: `* * * * 1,3` for Monday and
+    /// Makes the event due on these days of the week, at the times that other methods set: `* * * * 1,3` for Monday and
     /// Wednesday.
     pub fn days(self, days: impl IntoIterator<Item = Weekday>) -> Self {
         self.numbers("days(..)", Field::DayOfWeek, days.into_iter().map(|day| day.num_days_from_sunday()))
@@ -300,7 +303,7 @@ impl Event {
         self.time_of_day("twice_monthly(..)", time).numbers("twice_monthly(..)", Field::DayOfMonth, [first, second])
     }
 
-    /// Makes the event due on these days of each month at midnight, unless another word says the time: `0 0 1,11,21 *
+    /// Makes the event due on these days of each month at midnight, unless another method sets the time: `0 0 1,11,21 *
     /// *` for `[1, 11, 21]`.
     pub fn days_of_month(self, days: impl IntoIterator<Item = u32>) -> Self {
         self.timed(|words| {
@@ -322,7 +325,8 @@ impl Event {
     /// Makes the event due on this day of January, April, July and October at this time: `30 2 15 1-10/3 *` for 15 and
     /// `02:30`.
     pub fn quarterly_on(self, day: u32, time: &str) -> Self {
-        let quarterly = self.time_of_day("quarterly_on(..)", time).numbers("quarterly_on(..)", Field::Month, [1, 4, 7, 10]);
+        let quarterly =
+            self.time_of_day("quarterly_on(..)", time).numbers("quarterly_on(..)", Field::Month, [1, 4, 7, 10]);
         quarterly.numbers("quarterly_on(..)", Field::DayOfMonth, [day])
     }
 
@@ -335,7 +339,7 @@ impl Event {
     }
 }
 
-/// From when on, until when, and once.
+/// The first time, the last time, and a single time.
 ///
 /// An event that never comes again stays in its schedule: [`status`](crate::Schedule::status) and the command `list` say so.
 ///
@@ -354,45 +358,44 @@ impl Event {
 /// # }
 /// ```
 impl Event {
-    /// Limits the event to this instant and the time after it. Other words say when it is due.
+    /// Limits the event to this instant and the time after it. Other methods say when the event is due.
     /// [`add`](crate::Schedule::add) refuses an event whose [`until`](Self::until) is not later, and an event without
     /// an occurrence in between.
     pub fn from(self, instant: DateTime<Utc>) -> Self {
         self.say("from", instant, |event| &mut event.due.from)
     }
 
-    /// Limits the event to the time before this instant: at the instant itself the event is not due any more. Other
-    /// words say when it is due.
+    /// Limits the event to the time before this instant: at the instant itself, the event is no longer due. Other
+    /// methods say when the event is due.
     pub fn until(self, instant: DateTime<Utc>) -> Self {
         self.say("until", instant, |event| &mut event.due.until)
     }
 
     /// Makes the event due at this instant, and never again. Servers that share a store start it on one of them with
-    /// [`on_one_server`](Self::on_one_server); [`catch_up`](Self::catch_up) makes up for it if no server ran then and
-    /// the store knew the event already; [`work`](crate::Schedule::work) makes sure, when it begins, that the store
-    /// knows the event. [`add`](crate::Schedule::add) refuses an instant within a minute, because ticks at the start of
-    /// minutes would miss it. It also refuses other words for when the event is due.
+    /// [`on_one_server`](Self::on_one_server); [`catch_up`](Self::catch_up) makes up for the occurrence if no server
+    /// was up then, and if the store already knew the event. When [`work`](crate::Schedule::work) begins, it makes sure
+    /// that the store knows the event. [`add`](crate::Schedule::add) refuses an instant within a minute, because ticks
+    /// at the start of minutes would miss it. It also refuses other methods for the due times of the event.
     pub fn at(self, instant: DateTime<Utc>) -> Self {
         self.say("at", instant, |event| &mut event.due.at)
     }
 }
 
-/// Windows limit an event to a part of the day. These words are [filters](Self::when): an event that is due outside of
-/// its window is in the report, as filtered out. An event that is run by hand outside of its window is filtered out,
-/// too. The [next times](Self::upcoming) of an event are those in its windows. An event with several windows runs where
-/// all of them are open. `add` refuses an event whose windows are never open together.
+/// Windows limit an event to a part of the day. These methods are [filters](Self::when): if an event is due outside of
+/// its window, the report has it as filtered out. A run by hand outside of the window is filtered out, too. The [next
+/// times](Self::upcoming) of an event are those in its windows. An event with several windows runs only while all of
+/// them are open. `add` refuses an event whose windows are never open together.
 impl Event {
-    /// Runs only from `start` to `end`, both of them included to the end of their minute. With `"08:00"` and `"17:00"`,
-    /// the last run of an event that is due every minute is that of 17:00. Where `start` is the later one, the window
-    /// goes over midnight: `"22:00"` to `"06:00"` is the night.
+    /// Runs the event only from `start` to `end`, each including its whole minute. With `"08:00"` and `"17:00"`, an
+    /// event that is due every minute runs at 17:00 for the last time. If `start` is later than `end`, the window goes
+    /// over midnight: `"22:00"` to `"06:00"` is the night.
     ///
-    /// The time on the clocks of the event's zone at the tick has to lie in the window. For an occurrence that
-    /// [`catch_up`](Self::catch_up) makes up for, its own time has to lie in the window, too. A time that a change of
-    /// the clocks left out [is made up for](crate::time::ClockChange) after the change: that later time has to lie in
-    /// the window.
+    /// The time of the tick, on the clocks of the event's zone, must be in the window. If [`catch_up`](Self::catch_up)
+    /// makes up for an occurrence, the time of the occurrence must be in the window, too. A time that a clock change
+    /// skipped [is made up for](crate::time::ClockChange) after the change: that later time must be in the window.
     ///
-    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`; `add` refuses any other text. Another word
-    /// has to say when the event is due.
+    /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`; `add` refuses any other text. Another
+    /// method must say when the event is due.
     ///
     /// ```
     /// use soloist::Event;
@@ -403,7 +406,7 @@ impl Event {
         self.in_window(Window::new("between(..)", start, end, false))
     }
 
-    /// Does not run from `start` to `end`, both of them included to the end of their minute: the opposite of
+    /// Skips the event from `start` to `end`, each including its whole minute: the opposite of
     /// [`between`](Self::between).
     ///
     /// ```

@@ -7,15 +7,15 @@ use crate::task::task_result::IntoTaskResult;
 use crate::task::work::callback;
 
 impl Event {
-    /// Calls the hook before the task, once the gate has admitted the run. If the hook fails, the task is not started,
-    /// and the hooks after the task run. The occurrence counts as run: no other server tries it again.
+    /// Calls the hook before the task, after the run was admitted. If the hook fails, the task is not started, but the
+    /// hooks after the task are called. The occurrence counts as run: no other server tries it again.
     pub fn before<R: IntoTaskResult>(mut self, hook: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
         self.before.push(callback(hook));
         self
     }
 
-    /// Calls the hook when the task has ended, however it ended, while the lease is still held, unless it was lost:
-    /// [`RunOutcome::lease_lost_at`]. A hook that fails keeps no other from running.
+    /// Calls the hook after the task, with any result. The lease is still held, unless it was lost: see
+    /// [`RunOutcome::lease_lost_at`]. If a hook fails, the other hooks are called all the same.
     pub fn then<R: IntoTaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
         self.after(Hook::Then, hook)
     }

@@ -8,12 +8,12 @@ use crate::event::retry::Retry;
 impl Event {
     /// Cancels the run when its task has taken this long: from 1 millisecond to ten years. The default is no timeout.
     ///
-    /// A [command](Self::exec) is ended. A callback is not ended by force: it sees
-    /// [`Run::is_cancelled`](crate::Run::is_cancelled), [`Run::check`](crate::Run::check) and
-    /// [`Run::wait_cancelled`](crate::Run::wait_cancelled), and is waited for. Its lease is held until it has stopped.
-    /// A callback that takes longer than its timeout counts as failed, even if it succeeds then. The report says how
-    /// much later it stopped, and subscribers of `tracing` are notified as soon as it has gone on for five seconds.
-    /// Hooks have no timeout.
+    /// A [command](Self::exec) is ended. A callback is not ended by force. It should call
+    /// [`Run::is_cancelled`](crate::Run::is_cancelled), [`Run::check`](crate::Run::check) or
+    /// [`Run::wait_cancelled`](crate::Run::wait_cancelled), and the schedule waits for its end. The lease is held until
+    /// the callback has stopped. A callback that takes longer than its timeout counts as failed, even if it returns
+    /// success then. The report says how much later the callback stopped, and subscribers of `tracing` are notified
+    /// when it continues for five seconds. Hooks have no timeout.
     ///
     /// ```
     /// use std::time::Duration;
@@ -33,17 +33,17 @@ impl Event {
         self.say("timeout", limit, |event| &mut event.timeout)
     }
 
-    /// Pauses the event when its last `times` runs have all failed, wherever in the fleet they ran: from 1 to 999. A
-    /// run that was cancelled does not count, and a run that succeeded begins the count anew.
+    /// Pauses the event when its last `times` runs have all failed, on any server of the fleet. `times` is from 1 to
+    /// 999. Cancelled runs do not count, and a success starts the count again.
     ///
-    /// The pause is one of [this event](crate::Schedule::pause_event), for ten years, with the reason `failed 3 times
-    /// in a row`: everybody who asks is told so, and [`resume_event`](crate::Schedule::resume_event) ends it. After
-    /// that, the next failure pauses it again, until a run has succeeded. The [log of
-    /// runs](crate::Schedule::with_run_log) tells what failed, and it is asked after a failure only, by the thread that
-    /// writes it. So a run may start before the pause begins; while the store is unavailable, several runs may.
+    /// This [pauses the event](crate::Schedule::pause_event) for ten years, with the reason `failed 3 times in a row`,
+    /// which all servers and commands show. [`resume_event`](crate::Schedule::resume_event) ends the pause. After that,
+    /// the next failure pauses the event again, until a run has succeeded. The failures are counted in the [log of
+    /// runs](crate::Schedule::with_run_log). The thread that writes the log reads it after a failure. So a run may
+    /// start before the pause begins; while the store is unavailable, several runs may.
     ///
-    /// `add` refuses it in a schedule without a [name](crate::Schedule::named), or one whose log keeps `times` runs or
-    /// fewer. Runs that are running or were cancelled take places there, too, so keep some more.
+    /// `add` refuses this in a schedule without a [name](crate::Schedule::named), and in a schedule whose log keeps
+    /// `times` runs or fewer. The log also has entries for running and cancelled runs, so let it keep some more.
     ///
     /// ```
     /// use chrono::{TimeDelta, Utc};
@@ -64,12 +64,13 @@ impl Event {
         self.say("pause_on_failure", times, |event| &mut event.failure_limit)
     }
 
-    /// Takes a run for stuck that has been running for this long, from 1 millisecond to ten years. An occurrence that
-    /// is skipped because of it is a failure, [`Stuck`](crate::SkipReason::Stuck), on every server. So a run that hangs
-    /// is reported by each of its next occurrences, and not for ever skipped in silence. The run itself goes on;
-    /// [`timeout`](Self::timeout) ends one.
+    /// Treats a run as stuck if it has been running for this long: from 1 millisecond to ten years. If an occurrence is
+    /// skipped because of such a run, the skip is a failure, [`Stuck`](crate::SkipReason::Stuck), on every server. So a
+    /// run that hangs is reported at each later occurrence, instead of being skipped in silence for ever. The run
+    /// itself continues; only a [`timeout`](Self::timeout) ends a run.
     ///
-    /// The time counts from the grant of the lease, on the store's clock, to now on the schedule's. It needs a lease.
+    /// The time counts from the grant of the lease, on the store's clock, to the present time on the schedule's clock.
+    /// This method needs a lease.
     ///
     /// ```
     /// use std::time::Duration;
@@ -82,28 +83,28 @@ impl Event {
         self.say("stuck_after", time, |event| &mut event.stuck_after)
     }
 
-    /// Starts a failed task again, as a part of the same run: it keeps its lease, its claim and its
-    /// [fencing token](crate::FencingToken), and the lease is renewed meanwhile. The default is no retry.
+    /// Starts a failed task again, as a part of the same run. The run keeps its lease, its claim and its [fencing
+    /// token](crate::FencingToken), and the lease is renewed during the wait. The default is no retry.
     ///
-    /// A task has failed if it ended by itself, with an error, a panic, an exit code or a signal, and its future or its
-    /// process group has gone. A task that was cancelled, or could not be started, is not retried.
+    /// A task has failed if it ended by itself, with an error, a panic, an exit code or a signal, and no future and no
+    /// process of it is left. A task that was cancelled, or could not be started, is not retried.
     ///
     /// No attempt begins after the next occurrence, outside of the windows of [`between`](Self::between) and
-    /// [`unless_between`](Self::unless_between), after [`until`](Self::until), or without the lease. A shutdown, a pause,
-    /// a later occurrence that [replaces](crate::Overlap::Replace) the run, and the command `unlock` end the wait for an
-    /// attempt: the run ends with the failure of its last attempt and is released. A process learns of a pause, a
-    /// replacement and `unlock` within about two seconds, and waits while it can't read whether its event is paused. A
-    /// run that was started by hand is not paused.
+    /// [`unless_between`](Self::unless_between), after [`until`](Self::until), or without the lease. A shutdown, a
+    /// pause, a later occurrence that [replaces](crate::Overlap::Replace) the run, and the command `unlock` end the
+    /// wait for an attempt: the run ends with the failure of its last attempt and is released. A process notices a
+    /// pause, a replacement or `unlock` within about two seconds. While the store does not answer whether the event is
+    /// paused, the process waits. A pause does not concern a run that was started by hand.
     ///
-    /// [`timeout`](Self::timeout) counts for the whole run, with all attempts and waits. The hooks are called once:
-    /// [`before`](Self::before) before the first attempt, the others after the last. A task knows its
-    /// [attempt](crate::Run::attempt), and a command has it in the variable `SOLOIST_ATTEMPT`. The report, the log of
-    /// runs and the status have the number of [attempts](crate::RunOutcome::attempts).
+    /// [`timeout`](Self::timeout) limits the whole run, with all attempts and waits. The hooks are called once:
+    /// [`before`](Self::before) before the first attempt, the others after the last. A task gets the number of its
+    /// [attempt](crate::Run::attempt); a command gets it in the variable `SOLOIST_ATTEMPT`. The report, the log of runs
+    /// and the status have the number of [attempts](crate::RunOutcome::attempts).
     ///
     /// A run [in background](Self::in_background) takes no thread while it waits. A run in the foreground delays the
     /// events behind it, and each tick ends when its last run has ended.
     ///
-    /// `add` refuses retries if no occurrence leaves time for them.
+    /// `add` refuses retries if the time between two occurrences is too short for them.
     ///
     /// ```
     /// use std::time::Duration;

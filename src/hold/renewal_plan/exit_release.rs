@@ -18,7 +18,7 @@ pub(in crate::hold) const FEW_SECONDS: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub(in crate::hold) struct ExitRelease {
-    /// Each with the time that is left of its minimum hold.
+    /// The leases to release, each with the rest of its minimum hold.
     released: Vec<(Lease, Option<Term>)>,
     shortened: HashMap<Term, Vec<Arc<HeldLease>>>,
 }
@@ -32,8 +32,7 @@ impl ExitRelease {
         self.released.push((lease, minimum_hold));
     }
 
-    /// Adds a lease whose task runs until the process has ended, and would have to stop at `deadline`. A command may take longer
-    /// to stop than the process to end.
+    /// Adds a lease whose task runs until the process has ended, and that would have to stop at `deadline`.
     pub(super) fn shorten(&mut self, held: &Arc<HeldLease>, deadline: Moment, now: Moment) {
         let Some(lease) = held.lease() else { return };
         let left = deadline.since(now) + held.stopping;
@@ -41,7 +40,8 @@ impl ExitRelease {
         match held.minimum_hold_left() {
             Some(minimum_hold) => {
                 let term = full_seconds(minimum_hold.get().max(left.min(soon.get())));
-                // A command may outlive the process, and its lease with it: it is not released to end then.
+                // A command may outlive the process, and needs its lease until then. So its lease is not shortened to
+                // the end of the process.
                 if held.stopping.is_zero() {
                     held.shorten_until(now.plus(term.get()));
                     self.released.push((lease.clone(), Some(term)));
@@ -59,8 +59,8 @@ impl ExitRelease {
         self.released.is_empty() && self.shortened.is_empty()
     }
 
-    /// Sends all requests to the store, up to the first outage. It logs nothing: a subscriber may wait for a lock of the thread
-    /// that exits, which waits for this.
+    /// Sends all requests to the store, up to the first outage. Logs nothing: a subscriber may need a lock that the
+    /// exiting thread holds while it waits for this thread.
     pub(in crate::hold) fn send_to(&self, store: &dyn EventMutex, clock: &Clock) {
         let mut batch = Batch::new();
         self.released.iter().for_each(|(lease, minimum_hold)| batch.add_release(lease.clone(), *minimum_hold));
@@ -86,7 +86,7 @@ impl ExitRelease {
     }
 }
 
-/// Rounds up, so that a single call asks for many.
+/// Rounds up to full seconds, so that one call covers many leases.
 fn full_seconds(time: Duration) -> Term {
     let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     Term::new(Duration::from_secs(seconds)).unwrap_or(Term::MAX)
@@ -101,7 +101,7 @@ mod tests {
     use crate::lease::{name::MutexName, request::LeaseRequest, token::FencingToken};
     use crate::store::event_mutex::{admission::Grant, description::Description};
 
-    /// A store that can't be reached, or panics; and how often it was asked.
+    /// A store that can't be reached or panics, with the number of requests to it.
     #[derive(Debug)]
     struct Out {
         panics: bool,

@@ -18,7 +18,7 @@ pub(super) struct Renewals {
     error: Option<MutexError>,
 }
 
-/// Counts the answers for the leases of each schedule. Returns what there is to report.
+/// Counts the answers for the leases of each schedule. Returns the notices.
 pub(super) fn by_schedule(due: &DueRenewals, answers: &[Result<bool, MutexError>]) -> Vec<Renewals> {
     let mut all: Vec<Renewals> = Vec::new();
     for ((held, lasted), answer) in due.leases.iter().zip(answers) {

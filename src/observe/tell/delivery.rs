@@ -45,7 +45,7 @@ impl Delivery {
         }
         if !mem::replace(&mut waiting.has_thread, true) {
             let delivery = Arc::clone(self);
-            // If no thread can be started, the notices wait for the next post.
+            // If no thread can be started, the notices wait until another notice is posted.
             waiting.has_thread = spawn_detached(move || delivery.deliver_all());
         }
     }
@@ -63,7 +63,7 @@ impl Delivery {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Undelivered> {
-        // No code that can panic runs while the queue is half-changed.
+        // No code that can panic runs while the queue behind this lock is half-changed.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -97,7 +97,7 @@ impl Observers {
         self.is_any() || is_subscribed()
     }
 
-    /// Returns whether both are one set of observers.
+    /// Returns whether both values are the same set of observers.
     pub(crate) fn are(&self, others: &Self) -> bool {
         match (&self.0, &others.0) {
             (Some(these), Some(others)) => Arc::ptr_eq(these, others),

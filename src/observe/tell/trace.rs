@@ -80,10 +80,8 @@ pub(super) fn is_subscribed() -> bool {
     LevelFilter::current() != LevelFilter::OFF
 }
 
-/// Logs a step.
-/// [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/logs.md)
-/// lists the fields. A message without the field `event` lies within the run's span,
-/// which has this field.
+/// Logs a step. [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/logs.md) lists the fields. A message
+/// without the field `event` is inside the span of its run, and that span has the field.
 #[inline]
 pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
     match *step {
@@ -206,7 +204,7 @@ pub(crate) fn store_too_near(event: &str, scope: &dyn fmt::Debug) {
     static PRINTED: Once = Once::new();
     log(|| {
         event!(warn, event, ?scope, "protection reaches further than its store");
-        // Such events mostly share one store: print a line for the first one only.
+        // Such events mostly share one store, so a line is printed for the first event only.
         PRINTED.call_once(|| {
             line!(
                 "event {}: on_one_server() or once_per(..) keeps no other process from running it, because its store is in \
@@ -260,8 +258,9 @@ pub(crate) fn clock_set_back(by_s: i64, begins_anew: bool) {
 /// The most missed occurrences that are counted.
 pub(crate) const MOST_COUNTED: usize = 1_000_000;
 
-/// Logs that there was no tick between these two times, because the clock was set, or the loop or the machine stood still. So many
-/// occurrences were due: [`MOST_COUNTED`] means that many, or more.
+/// Logs that there was no tick between these two times, because the clock was set, or the loop or the machine stood
+/// still. `occurrences` is the number of occurrences that were due between them; [`MOST_COUNTED`] stands for that
+/// number or more.
 pub(crate) fn minutes_missed(after: DateTime<Utc>, until: DateTime<Utc>, occurrences: usize) {
     log(|| {
         let at_least = if occurrences < MOST_COUNTED { "" } else { "at least " };

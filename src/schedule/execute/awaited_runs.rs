@@ -1,5 +1,5 @@
-//! The runs whose tasks are futures, and those that wait for a retry. They take no thread: the loop that started them looks after
-//! them until the task or the wait ends.
+//! The runs whose tasks are futures, and those that wait for a retry. They need no thread: the loop that started them
+//! watches them until the task or the wait ends.
 
 use std::collections::HashMap;
 use std::mem;
@@ -24,7 +24,7 @@ pub(super) struct AwaitedRuns<'a> {
     started: usize,
     sender: Arc<ArrivalSender>,
     arrivals: Receiver<Arrival>,
-    /// Whether something has changed for one of the runs since the last look.
+    /// Whether one of the runs has changed since the last check.
     has_changes: bool,
     /// When to look after them again.
     next_look: Moment,
@@ -32,14 +32,14 @@ pub(super) struct AwaitedRuns<'a> {
     waiting: Option<Waiting>,
 }
 
-/// The end of a task or of a wait, by its number; or a change for one of the runs.
+/// A message for the loop: the end of a task or of a wait, with its number, or a change of one of the runs.
 enum Arrival {
     /// `None`: a wait has ended.
     Ended(usize, Option<TaskEnd>),
     Changed,
 }
 
-/// The sender of the loop's arrivals, which runtimes, the renewal of leases and the clock of a test have.
+/// The sender of messages to the loop. Runtimes, the renewal thread and the clock of a test have one.
 struct ArrivalSender(Sender<Arrival>);
 
 impl Default for AwaitedRuns<'_> {
@@ -65,7 +65,7 @@ impl<'a> AwaitedRuns<'a> {
         self.runs.insert(self.started, run);
     }
 
-    /// Takes out the runs whose tasks or waits have ended.
+    /// Removes and returns the runs whose tasks or waits have ended.
     pub(super) fn take_ended(&mut self) -> Vec<ActiveRun<'a>> {
         let mut ended = Vec::new();
         for arrival in self.arrivals.try_iter() {
@@ -85,7 +85,7 @@ impl<'a> AwaitedRuns<'a> {
         ended
     }
 
-    /// Stops the tasks that have to stop, and returns for how long the loop may wait.
+    /// Stops the tasks that must stop, and returns how long the loop may wait.
     pub(super) fn look_after(&mut self) -> Duration {
         let Some(waiting) = &self.waiting else { return Duration::MAX };
         if mem::take(&mut self.has_changes) || self.next_look <= waiting.clock().moment() {
@@ -105,7 +105,7 @@ impl<'a> AwaitedRuns<'a> {
     }
 }
 
-/// Performs a run on this thread, up to its release.
+/// Performs a run on this thread, until it is to be released.
 pub(super) fn perform_here(mut run: ActiveRun<'_>) -> ActiveRun<'_> {
     run.perform();
     while run.awaited().is_some() {
@@ -139,7 +139,7 @@ impl ArrivalSender {
         }
     }
 
-    /// Ends a task that has to stop, or a wait that is over, and returns when to look again.
+    /// Ends a task that must stop, or a wait that is over, and returns the time of the next check.
     fn look_after(&self, number: usize, run: &mut ActiveRun<'_>) -> Moment {
         match run.awaited() {
             Some((AwaitedPart::Task(control), ..)) => control.enforce(),
@@ -163,7 +163,7 @@ impl task::Wake for ArrivalSender {
     }
 }
 
-/// The clock of a test has come to the next look.
+/// Called when the clock of a test has reached the time of the next check.
 impl Wake for ArrivalSender {
     fn wake(&self) {
         self.send(Arrival::Changed);

@@ -9,10 +9,10 @@ use super::workers::Workers;
 use crate::schedule::run_admission::{self, BATCH_SIZE};
 use crate::schedule::tick_plan::planned_run::PlannedRun;
 
-/// Runs these side by side, and enters a result for each.
+/// Runs these at the same time, and records a result for each.
 ///
-/// This thread asks the store and performs no run itself, so that a slow run delays no other. A request carries the releases of
-/// the runs that have ended, and the admissions of as many as have room.
+/// This thread sends the requests to the store, and performs no run itself, so that a slow run delays no other run. A
+/// request has the releases of the runs that have ended, and the admissions of as many runs as there is room for.
 pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'scope Scope<'scope, '_>) {
     let mut planned = planned.iter().copied();
     let (mut request, mut ended) = (StoreRequest::default(), Vec::new());

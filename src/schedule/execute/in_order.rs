@@ -14,13 +14,14 @@ use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::random_below;
 
-/// The longest random pause after the first loss to another server. It doubles with each loss in a row, up to eight times this.
+/// The longest random pause after the first loss to another server. It doubles with each further loss in a row, up to
+/// eight times this value.
 const FIRST_PAUSE: Duration = Duration::from_millis(8);
 
-/// Runs these one after another, and enters a result for each.
+/// Runs these one after another, and records a result for each.
 ///
-/// A run is released before any code of the next event runs. So the request that admits the next event also carries this release,
-/// if that event has no filter and is of the same store; otherwise the release is a request of its own.
+/// A run is released before any code of the next event runs. If the next event has no filter and uses the same store,
+/// one request carries this release and that admission. Otherwise the release is a request of its own.
 pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'scope Scope<'scope, '_>) {
     let (mut request, mut taken, mut ended) = (StoreRequest::default(), TakenClaims::default(), Vec::new());
     for (at, &run) in planned.iter().enumerate() {
@@ -55,12 +56,12 @@ pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], s
     request.ask();
 }
 
-/// The claims of later events of the tick that other servers have, as far as the store was asked.
+/// The claims of other servers on later events of the tick, as far as they were read.
 ///
-/// A server that won one occurrence of a tick has mostly won more of them. So after a loss one request reads the claims of the next
-/// events, ten at first. An event whose claim was taken then is skipped in its turn, without a request of its own. Servers that
-/// tick at one moment would lose to each other at each event: so a server that lost pauses for a random time before it reads, and the winners
-/// go ahead meanwhile.
+/// If another server won one occurrence of a tick, it has usually won more of them. So after a loss, one request reads
+/// the claims of the next events, ten at first. An event whose claim was taken is then skipped without a request of its
+/// own. Servers that tick at the same moment would meet again at each event. So after a loss, a server pauses for a
+/// random time before it reads, and the winner gets ahead.
 #[derive(Default)]
 struct TakenClaims {
     /// By the place of the event in the list.
@@ -70,11 +71,11 @@ struct TakenClaims {
 }
 
 impl TakenClaims {
-    /// Reads claims of the events that follow a lost one. After a failure nothing is known of them; if it is an outage, the store
-    /// is not asked again.
+    /// Reads the claims of the events after a lost one. After a failure nothing is known about these claims. After an
+    /// outage the store is not asked again.
     fn read_after_a_loss(&mut self, lost: &PlannedRun<'_>, at: usize, planned: &[&PlannedRun<'_>]) {
         self.losses += 1;
-        // A store that can't read several names at once is asked for one after another.
+        // If a store can't read several names at once, it is asked for each name.
         let count = 10_usize.saturating_pow(self.losses).min(BATCH_SIZE);
         let next = planned.iter().enumerate().skip(at + 1);
         let asks = next.filter(|(_, run)| run.claims() && run.store.id == lost.store.id).take(count);

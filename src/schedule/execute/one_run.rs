@@ -1,5 +1,5 @@
-//! One run from its admission to its result: `before` hooks, the attempts of its task, hooks after it, and what a release is asked
-//! for. The store is asked in `store_request`.
+//! One run from its admission to its result: the `before` hooks, the attempts of its task, the hooks after it, and the
+//! data of its release. The requests to the store are in `store_request`.
 
 use std::mem;
 use std::time::Duration;
@@ -31,20 +31,21 @@ use crate::time::clock::moment::Moment;
 const BLOCKED: &str = "this call blocks the only thread of its runtime; in a task, use `run_due_async`, `run_minute_async` or \
                        `work_async`";
 
-/// A planned run that comes next, until the decision on its admission.
+/// A planned run whose admission is not decided yet.
 pub(super) struct PendingRun<'a> {
     pub(super) planned: &'a PlannedRun<'a>,
     /// The span for the `tracing` events of this run.
     pub(super) span: TraceSpan,
 }
 
-/// A run that was admitted, or asks no store, until its result is entered.
+/// A run that was admitted or needs no store, until its result is recorded.
 pub(super) struct ActiveRun<'a> {
     pub(super) planned: &'a PlannedRun<'a>,
     pub(super) span: TraceSpan,
     admitted: AdmittedRun,
     progress: RunProgress<'a>,
-    /// Whether its task may still hold something, although it does not go on: then its lease ends with its term.
+    /// Whether the task may still use resources, although it was given up. Then the lease is not released, and ends
+    /// with its term.
     is_abandoned: bool,
 }
 
@@ -53,7 +54,7 @@ enum RunProgress<'a> {
     Admitted,
     /// It has begun, and awaits a part that takes no thread.
     Awaits(Box<BegunRun<'a>>, AwaitedPart<'a>),
-    /// Its task has ended so, and its hooks have run.
+    /// Its task has ended with this outcome, and its hooks have run.
     Over(RunOutcome),
 }
 
@@ -105,7 +106,8 @@ impl<'a> ActiveRun<'a> {
             _ if planned.context.is_shutting_down() => return,
             _ => None,
         };
-        // Tasks and hooks contain their panics, so this one is of a subscriber of `tracing`. The other runs go on.
+        // Panics of tasks and hooks are caught elsewhere, so this is a panic of a subscriber of `tracing`. The other
+        // runs continue.
         let performed = contain(|| {
             let _in_span = span.enter();
             match begun {
@@ -127,8 +129,8 @@ impl<'a> ActiveRun<'a> {
         Some((part, &admitted.run, span))
     }
 
-    /// Returns whether the next part takes no time: to start a future, or to enter how it ended. Before a retry, the store may have
-    /// to be asked whether the event is paused.
+    /// Returns whether the next part takes no time, because it only starts a future or records its end. A retry does
+    /// not count: before it, the store may have to be asked whether the event is paused.
     pub(super) fn needs_no_thread(&self) -> bool {
         let event = self.planned.event;
         let has_begun = matches!(self.progress, RunProgress::Awaits(..));
@@ -137,7 +139,7 @@ impl<'a> ActiveRun<'a> {
         matches!(event.work, Work::Future(_)) && hooks_are_none && asks_no_store
     }
 
-    /// Returns whether the task did not start, so that another server can run the occurrence.
+    /// Returns whether the task did not start. If so, another server can run the occurrence.
     #[inline]
     fn is_unused(&self) -> bool {
         !matches!(&self.progress, RunProgress::Over(outcome) if !outcome.leaves_its_occurrence())
@@ -150,7 +152,8 @@ impl<'a> ActiveRun<'a> {
         held.claim().filter(|_| self.is_unused() && !held.is_inherited()).cloned()
     }
 
-    /// Ends the renewal of the lease, which the caller asks the store to release, now or after its minimum hold.
+    /// Ends the renewal of the lease, and returns the lease. The caller asks the store to release it, now or after its
+    /// minimum hold.
     #[inline]
     pub(super) fn begin_release(&self) -> Option<(Lease, Option<Term>)> {
         let (lease, minimum_hold) = self.admitted.held.begin_release().filter(|_| !self.is_abandoned)?;
@@ -158,7 +161,7 @@ impl<'a> ActiveRun<'a> {
         Some((lease, minimum_hold.filter(|_| !self.is_unused())))
     }
 
-    /// Enters the result, with the answer of the store to the release, if it was asked for one.
+    /// Records the result, with the answer of the store to the release, if there was one.
     #[inline]
     pub(super) fn conclude(&mut self, release: Option<Release>) {
         let Self { planned, span, admitted: AdmittedRun { run, held, .. }, progress, is_abandoned } = self;
@@ -174,7 +177,7 @@ impl<'a> ActiveRun<'a> {
             _ => Verdict::Skipped(SkipReason::ShuttingDown),
         };
         if let Verdict::Ran(outcome @ RunOutcome { release: Some(release), token, .. }) = &verdict {
-            // The renewal thread has notified of a loss that it noticed.
+            // The renewal thread has already reported a loss that it noticed.
             if outcome.lease_lost_at().is_none() && matches!(release, Release::Lost) {
                 run.tell(&Step::LeaseLost { mutex: None, token: *token });
             }
@@ -185,7 +188,7 @@ impl<'a> ActiveRun<'a> {
 }
 
 impl<'a> PlannedRun<'a> {
-    /// Enters and tells the result, and notes it for `catch_up`.
+    /// Records and reports the result, and notes it for `catch_up`.
     #[inline]
     fn enter(&self, verdict: Verdict) {
         let RunId { event, occurrence, is_backfill } = self.id.clone();
@@ -204,8 +207,8 @@ impl<'a> PlannedRun<'a> {
         let _ = self.result.set(entry); // Each run is entered once.
     }
 
-    /// Runs `before` hooks, task and hooks after it; the caller holds the lease. A task that is a future and the wait for a retry
-    /// are returned and not performed here, and neither are the hooks that follow.
+    /// Runs the `before` hooks, the task, and the hooks after it. The caller holds the lease. If the task is a future,
+    /// or if the run waits for a retry, this returns that part instead, and the hooks after it come later.
     fn perform(&'a self, admitted_run: &mut AdmittedRun) -> RunProgress<'a> {
         let run = &mut admitted_run.run;
         let details = admitted_run.details.take();
@@ -219,7 +222,7 @@ impl<'a> PlannedRun<'a> {
         let RunId { occurrence, is_backfill, .. } = self.id;
         let (since, token) = (self.clock.now().round_subsecs(3), run.fencing_token());
         let running = RunningNow { occurrence, is_backfill, since, attempt: 1, token };
-        // Observers, hooks and the wait for a thread may have taken longer than the lease lasted.
+        // Observers, hooks and the wait for a thread may have taken longer than the lease lasts.
         if !is_prepared || run.held().gone_by(started).is_some() {
             self.note_loss(started, run, &mut outcome);
             return RunProgress::Over(self.follow_up(run, &running, outcome, watched));
@@ -238,7 +241,7 @@ impl<'a> PlannedRun<'a> {
         self.attempt(run, BegunRun { running, began: started, watched, outcome })
     }
 
-    /// Performs a run further, after the end of its task, a future, or of its wait for a retry.
+    /// Continues a run after the end of its task, a future, or after its wait for a retry.
     fn go_on(&'a self, run: &mut Run, begun: BegunRun<'a>, part: AwaitedPart<'a>) -> RunProgress<'a> {
         run.held().enter_thread();
         match part {
@@ -288,7 +291,7 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Begins the next attempt, lets the run wait for it, or ends the run because there will be none.
+    /// Begins the next attempt, or lets the run wait for it, or ends the run because no attempt follows.
     #[cold]
     fn retry(
         &'a self,
@@ -323,14 +326,14 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Notes how the task ended, and runs the hooks after it.
+    /// Records the end of the task, and runs the hooks after it.
     #[inline]
     fn end_task(&self, run: &Run, begun: BegunRun<'_>, fault: Option<Fault>, ended: Moment) -> RunOutcome {
         let BegunRun { running, began, watched, mut outcome } = begun;
         outcome.took = ended.since(began);
         outcome.ended = self.end_timeout(run, outcome.took, fault);
         let (cancelled, no_retry) = (run.held().reason_at_end(ended), outcome.no_retry());
-        // A task that failed by itself was not cancelled, however the wait after it has ended.
+        // A task that failed by itself was not cancelled, even if the wait after it was.
         outcome.cancelled = cancelled.filter(|_| no_retry.is_none());
         if outcome.cancelled.is_some_and(CancelReason::is_for_the_lease)
             || matches!(no_retry, Some(NoRetry::Replaced | NoRetry::Unlocked))
@@ -342,8 +345,8 @@ impl<'a> PlannedRun<'a> {
         self.follow_up(run, &running, outcome, watched)
     }
 
-    /// Begins the timeout of the task, for all of its attempts: it is cancelled then, has failed however it ends, and a warning is logged if it does not
-    /// end. The hooks after it have none.
+    /// Begins the timeout for all attempts of the task. At the timeout, the task is cancelled and counts as failed. A
+    /// warning is logged if the task does not end then. The hooks after it have no timeout.
     #[inline]
     fn begin_timeout(&self, run: &Run, began: Moment) {
         if let Some(limit) = self.event.timeout {
@@ -353,7 +356,7 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns how the task, which took so long, has ended with this fault.
+    /// Returns the end of a task that took this long, and had this fault.
     #[inline]
     fn end_timeout(&self, run: &Run, took: Duration, fault: Option<Fault>) -> Ended {
         if let Some(limit) = self.event.timeout {
@@ -366,7 +369,7 @@ impl<'a> PlannedRun<'a> {
         fault.map_or(Ended::Succeeded, Ended::Faulted)
     }
 
-    /// Notes when the lease was lost, if it is by `now`.
+    /// Records when the lease was lost, if it is lost at `now`.
     #[inline]
     fn note_loss(&self, now: Moment, run: &Run, outcome: &mut RunOutcome) {
         if let Some(moment) = run.held().gone_by(now) {
@@ -376,7 +379,8 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Runs the command so that it never outlives its lease: the store keeps the lease for it, or a watchdog ends it.
+    /// Runs the command so that it never outlives its lease: either the store keeps the lease until the command ends,
+    /// or a watchdog ends the command.
     fn run_command(&self, command: &Command, run: &Run) -> (Option<Fault>, Option<CommandExit>) {
         let orphan = match run.lease() {
             None => OrphanPolicy::RunOn,
@@ -390,7 +394,7 @@ impl<'a> PlannedRun<'a> {
         command.run(run, orphan)
     }
 
-    /// Runs the `before` hooks, up to the first that fails: then `false`.
+    /// Runs the `before` hooks. `false`: a hook failed, and those after it were not called.
     #[inline]
     fn prepare(&self, run: &Run, outcome: &mut RunOutcome) -> bool {
         let failed = |(at, hook): (usize, &Task)| {
@@ -401,7 +405,7 @@ impl<'a> PlannedRun<'a> {
         failure.map(|failure| outcome.details_mut().hook_failures.push(failure)).is_none()
     }
 
-    /// Runs the hooks after the task: each, even if others fail.
+    /// Runs all hooks after the task, even if some of them fail.
     #[inline]
     fn follow_up(
         &self,
@@ -433,7 +437,7 @@ impl<'a> PlannedRun<'a> {
     }
 }
 
-/// Tells how it ended, on the thread that performed it.
+/// Reports the end of the run, on the thread that performed it.
 fn tell_end(run: &Run, outcome: &RunOutcome) {
     run.tell(&Step::Ended(outcome));
     outcome.hook_failures().iter().for_each(|failure| run.tell(&Step::HookFailed(failure)));

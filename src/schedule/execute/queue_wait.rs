@@ -1,8 +1,9 @@
 //! The wait of a run for a run before it: in the queue of its event, or, of a backfill, for the lease alone.
 //!
-//! The queue of an event: an occurrence that meets a run of its event, or another occurrence that waits, waits until it may run.
+//! The queue of an event. An occurrence that meets a run of its event, or another waiting occurrence, waits until it
+//! may run.
 //!
-//! The queue needs nothing but a store, and every name in it is a marker of the event's mutex:
+//! The queue needs only a store. Every name in it is a marker of the event's mutex:
 //!
 //! | marker | says | until |
 //! | --- | --- | --- |
@@ -10,20 +11,20 @@
 //! | the waiter of an occurrence | the occurrence waits | its waiter leaves, or dies |
 //! | the cancellation of a token | the run under this token is to be replaced | five minutes after the wait of its writer would have ended |
 //!
-//! The lease of a run and the place of a waiter say which occurrence they are for.
+//! The lease of a run and the place of a waiter have the occurrence that they are for.
 //!
-//! 1. A newcomer asks for lease and claim unless a place is held, so that it overtakes no waiter.
-//! 2. If it is refused because of a run, or of a place, it reads all places and leases in one request. If all places are held, the
-//!    queue is full.
-//!    Else it takes a free place and is the waiter of its occurrence, both or neither: so an occurrence waits once, and no more
-//!    of them wait than there are places. If another newcomer got the place, it reads again.
+//! 1. A newcomer requests lease and claim, to be refused if a place is held. So it overtakes no waiter.
+//! 2. If it is refused because of a run, or of a place, it reads all places and leases in one request. If all places
+//!    are held, the queue is full. Otherwise it takes a free place together with the waiter's marker of its occurrence,
+//!    both or neither. So an occurrence waits only once, and no more occurrences wait than there are places. If another
+//!    newcomer got the place, it reads again.
 //! 3. The waiters are in the order of the tokens of their places, which rise with each grant of a mutex. So a waiter
 //!    never moves, and may take any place. It reads the places about once a second until fewer wait before it than may run at
 //!    a time. From then on it asks for lease and claim.
 //! 4. An admitted waiter leaves its place when it has its lease. If its process dies in between, the next one waits for a term.
 //! 5. A waiter whose store is unavailable goes on. If it has lost its place when the store answers again, it joins anew.
-//! 6. A waiter that dies frees its place in a term. A process that was refused because the occurrence waited asks at its next
-//!    ticks whether it still does, and takes it over if not: see `schedule/tick_plan/catch_up_check.rs`.
+//! 6. If a waiter dies, its place is free after a term. A process that was refused because the occurrence waited checks
+//!    at its next ticks whether it still waits, and takes it over if not: see `schedule/tick_plan/catch_up_check.rs`.
 //! 7. To replace a run, a waiter writes the cancellation of its token, which the renewal thread of the run looks for. A waiter that meets a
 //!    later occurrence, waiting or running, claims its own, so that no other server comes with that, and leaves. To replace a
 //!    run, the latest waiter asks, independent of its token.
@@ -52,12 +53,12 @@ use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::{about_a_second, moment::Moment, random_index};
 
-/// How many races for a place are lost in a row before the next second. So many mean that the store does not tell truly which
-/// places are held.
+/// The number of lost races for a place in a row after which the waiter waits a second. So many losses mean that the
+/// store does not report held places correctly.
 const MOST_RACES: usize = 20;
 
-/// Enters why a run did not start, or lets it wait in the queue of its event, on a thread of its own, so that it delays no other. A
-/// run of a backfill waits here, because its occurrences run one after another.
+/// Records why a run did not start, or lets it wait in the queue of its event. It waits on a thread of its own, so that
+/// it delays no other run. A run of a backfill waits on this thread, because its occurrences run one after another.
 pub(super) fn refuse_or_queue<'scope, 'a: 'scope>(
     pending: PendingRun<'a>,
     reason: SkipReason,
@@ -75,9 +76,11 @@ pub(super) fn refuse_or_queue<'scope, 'a: 'scope>(
     }
 }
 
-/// Waits until the run may start, performs it, and releases its lease and claim; or enters why it does not run.
+/// Waits until the run may start, performs the run, and releases its lease and claim. If the run may not start, records
+/// the reason.
 fn run_when_admitted(pending: PendingRun<'_>, wait: impl FnOnce() -> Result<AdmittedRun, SkipReason>) {
-    // The store's panics are contained where it is asked, so this one is of a subscriber of `tracing`. The other runs go on.
+    // Panics of the store are caught elsewhere, so this is a panic of a subscriber of `tracing`. The other runs
+    // continue.
     let admitted = contain(|| pending.span.in_scope(wait));
     let panicked =
         |message: Arc<str>| Err(SkipReason::StoreUnavailable(MutexError::panicked("wait in a queue", &message)));
@@ -87,8 +90,8 @@ fn run_when_admitted(pending: PendingRun<'_>, wait: impl FnOnce() -> Result<Admi
     }
 }
 
-/// Waits until a run of a backfill is admitted, for as long as the run lasts that is in its way. A run that is stuck is not waited
-/// for.
+/// Waits until a run of a backfill is admitted, however long the run that holds the lease takes. If that run is stuck,
+/// this does not wait for it.
 fn wait_for_lease(planned: &PlannedRun<'_>, mut why: SkipReason) -> Result<AdmittedRun, SkipReason> {
     let shutdown = planned.context.schedule.shutdown.clone().unwrap_or_default();
     let waiting = shutdown.waiting(planned.clock);
@@ -110,8 +113,8 @@ fn wait_for_lease(planned: &PlannedRun<'_>, mut why: SkipReason) -> Result<Admit
     }
 }
 
-/// Asks for lease and claim of a run that waits. `None`: one of these names is held. Without an answer it does not run, despite its
-/// outage policy, because the run that it waits for may still be running.
+/// Requests the lease and the claim of a waiting run. `None`: one of these names is held. If the store does not answer,
+/// the run does not start, whatever its outage policy says, because the previous run may still be running.
 fn ask_once(planned: &PlannedRun<'_>, unless: &[MutexName]) -> Result<Option<AdmittedRun>, SkipReason> {
     let PlannedRun { store, context, clock, .. } = planned;
     let (mut batch, mut unused) = (Batch::new(), Batch::new());
@@ -145,7 +148,8 @@ struct QueuedRun<'p, 'a> {
 struct QueuePlace {
     mark: LeaseGuard,
     waiter: LeaseGuard,
-    /// How many waited before it when the queue was read last. They only leave: who comes later has a higher token.
+    /// The number of waiters before this one at the last read of the queue. It can only fall, because later waiters
+    /// have higher tokens.
     before: usize,
     /// The last run that it asked to stop.
     cancelled: Option<FencingToken>,
@@ -160,8 +164,8 @@ impl QueuePlace {
         self.mark.is_lost() || self.waiter.is_lost()
     }
 
-    /// Returns whether it was taken before this other place: tokens rise with each grant of a mutex. Where the store does not
-    /// know holders, the names decide.
+    /// Returns whether this place was taken before the other place: tokens rise with each grant of a mutex. If the
+    /// store keeps no holders, the names decide.
     fn is_before(&self, other: &Held) -> bool {
         let own = self.mark.lease();
         other.holder().map_or(own.name() < other.name(), |holder| own.token() < holder.token())
@@ -169,7 +173,7 @@ impl QueuePlace {
 }
 
 impl<'p, 'a> QueuedRun<'p, 'a> {
-    /// Waits until the run is admitted, or for the reason why it is not.
+    /// Waits until the run is admitted. `Err`: the reason why it is not admitted.
     fn take(planned: &'p PlannedRun<'a>) -> Result<AdmittedRun, SkipReason> {
         let queue = planned.queue().expect("only what has a queue comes here");
         let until = planned.context.began.plus(queue.within.saturating_sub(planned.lateness()));
@@ -203,7 +207,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
                     self.planned.claim_without_running();
                     return Err(replaced);
                 }
-                // They leave, because a later one is among them.
+                // The waiters will leave soon, because a later occurrence is among them.
                 Err(SkipReason::QueueFull(holder)) if self.queue.replaces => why = SkipReason::QueuedTooLong(holder),
                 decided => return decided,
             }
@@ -216,8 +220,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         }
     }
 
-    /// Takes a free place. If another one wins the race for it, reads the queue again. The markers of a place that this wait
-    /// has lost end with their term.
+    /// Takes a free place. If another process wins the race for the place, reads the queue again. If this wait has lost
+    /// a place before, the markers of that place end with their term.
     fn join(&self, lost: Option<Owner>) -> Result<QueuePlace, SkipReason> {
         let PlannedRun { event, .. } = self.planned;
         let waiter = queue_markers::waiter(&event.protection.mutex, &event.name, self.planned.id.occurrence);
@@ -241,7 +245,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
                 let run = running.into_iter().next().and_then(Held::into_holder);
                 return Err(if is_own { SkipReason::Overlapping(run) } else { SkipReason::QueueFull(run) });
             }
-            // Waiters that lost one race rarely meet in the next.
+            // Random places, because waiters that met in one race would meet again in the next.
             let place = if race == 0 { free[0] } else { free[random_index(free.len())] };
             if let Some(place) = self.take_place(place, &waiter)? {
                 return Ok(place);
@@ -250,7 +254,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         Err(SkipReason::Overlapping(None))
     }
 
-    /// Takes this place, and is the waiter of its occurrence. `None`: one of the two is taken.
+    /// Takes this place, together with the waiter's marker of its occurrence. `None`: one of the two is taken.
     fn take_place(&self, place: &MutexName, waiter: &MutexName) -> Result<Option<QueuePlace>, SkipReason> {
         let PlannedRun { clock, store, .. } = self.planned;
         let place = self.planned.request(place.clone(), self.queue.term).for_occurrence(self.planned.id.occurrence);
@@ -267,7 +271,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             LeaseGuard::hold(store, clock, mark, Renewal::WhileItRuns).map_err(SkipReason::StoreUnavailable)
         };
         let (mark, waiter) = (hold(lease), hold(claim));
-        // This process still renews one of them for another waiter, and the store has lost its data.
+        // `None` if this process still renews such a marker for another waiter: then the store has lost its data.
         let (Some(mark), Some(waiter)) = (mark?, waiter?) else { return Ok(None) };
         let before = if self.queue.replaces { 0 } else { self.queue.places.len() - 1 };
         Ok(Some(QueuePlace { mark, waiter, before, cancelled: None }))
@@ -286,7 +290,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         holder.occurrence().is_some_and(|occurrence| occurrence > self.planned.id.occurrence)
     }
 
-    /// Leaves, if it is to replace a run and a later occurrence waits.
+    /// Leaves the queue, if this occurrence would replace a run while a later occurrence waits.
     fn leave_to_a_later_one(&self, held: &[Held]) -> Result<(), SkipReason> {
         let mut waiting = held.iter().filter_map(Held::holder).filter(|_| self.queue.replaces);
         waiting
@@ -294,7 +298,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             .map_or(Ok(()), |later| Err(SkipReason::Replaced(Some(later.clone()))))
     }
 
-    /// Asks for the run if it is next: if fewer wait before it than may run at a time.
+    /// Requests the run if it is next: fewer occurrences wait before it than may run at a time.
     fn ask_if_next(&self, place: &mut QueuePlace) -> Result<AdmittedRun, SkipReason> {
         if self.queue.replaces {
             return self.ask_as_the_latest(place);
@@ -311,7 +315,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         self.ask_for_the_run(place, &[])?.ok_or(SkipReason::Overlapping(None))
     }
 
-    /// Asks for the run unless another one waits. If that is an earlier occurrence, it is about to leave, and does not count.
+    /// Requests the run unless another occurrence waits. An earlier occurrence does not count, because it is about to
+    /// leave.
     fn ask_as_the_latest(&self, place: &mut QueuePlace) -> Result<AdmittedRun, SkipReason> {
         let mut others = self.queue.places.clone();
         others.retain(|name| name != place.mark.lease().name());
@@ -324,8 +329,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         self.ask_for_the_run(place, &others)?.ok_or(SkipReason::Overlapping(None))
     }
 
-    /// Asks for lease and claim, and asks a run that is in the way to stop, if it is to be replaced. `None`: one of these places is
-    /// held.
+    /// Requests lease and claim. If another run holds the lease and is to be replaced, asks that run to stop. `None`:
+    /// one of these places is held.
     fn ask_for_the_run(&self, place: &mut QueuePlace, unless: &[MutexName]) -> Result<Option<AdmittedRun>, SkipReason> {
         let decision = ask_once(self.planned, unless);
         if let Err(SkipReason::Overlapping(run)) = &decision
@@ -336,7 +341,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         decision
     }
 
-    /// Asks the run that is in the way to stop, once. If that is the run of a later occurrence, it leaves.
+    /// Asks the run that holds the lease to stop, once. If that is the run of a later occurrence, this one leaves the
+    /// queue.
     fn cancel_run(&self, run: Option<&Holder>, place: &mut QueuePlace) -> Result<(), SkipReason> {
         let PlannedRun { event, clock, store, .. } = self.planned;
         let unknown = || MutexError::unsupported("tell who holds a lease, which `Overlap::Replace` needs");

@@ -1,9 +1,9 @@
-//! The wait of a run between two attempts. It takes no thread of its own: the loop that awaits futures looks after it, and a run in
-//! the foreground waits on the caller's thread.
+//! The wait of a run between two attempts. It needs no thread: the loop that awaits futures watches it. A run in the
+//! foreground waits on the caller's thread.
 //!
-//! Before the wait, when it is over and once a second in between, [`PlannedRun::decide_on_attempt`] says whether the
-//! next attempt may begin. The renewal of the lease goes on. A shutdown, a request to stop and the loss of the lease
-//! end the run, and change the run's signal. Only a pause has to be read from the store.
+//! Before the wait, once a second during it, and at its end, [`PlannedRun::decide_on_attempt`] decides whether the next
+//! attempt may begin. The lease is renewed during the wait. A shutdown, a request to stop and the loss of the lease end
+//! the run, and change the signal of the run. Only pauses must be read from the store.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -43,13 +43,13 @@ pub(super) struct BegunRun<'a> {
     pub(super) outcome: RunOutcome,
 }
 
-/// An attempt that failed, in a run that waits for its next one.
+/// A failed attempt, in a run that waits for its next attempt.
 pub(super) struct FailedAttempt {
     pub(super) fault: Fault,
     pub(super) ended: Moment,
     /// When the next attempt may begin.
     pub(super) retry_at: Moment,
-    /// Whether observers were told that it failed, and that another one follows.
+    /// Whether observers know that this attempt failed and that another one follows.
     pub(super) is_told: bool,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct RetryWait<'a> {
     until: Moment,
     /// Wakes the thread that waits at each change of the run.
     waiter: TaskWaiter,
-    /// The place of this wait among those of a test's clock. Time does not move on before the next decision.
+    /// The registration of this wait at the clock of a test. That clock waits for the next decision.
     waiting: Waiting,
 }
 
@@ -71,7 +71,7 @@ impl RetryWait<'_> {
         self.waiter.set(changed);
     }
 
-    /// Returns when to look again. `None`: the wait is over.
+    /// Returns the time of the next check. `None`: the wait is over.
     pub(super) fn next_look(&self) -> Option<Moment> {
         let is_over = self.waiting.sleep_until(self.until).is_zero()
             || self.planned.context.is_shutting_down()
@@ -81,7 +81,8 @@ impl RetryWait<'_> {
 }
 
 impl PlannedRun<'_> {
-    /// Returns the failed attempt, if another one is left: the task ended by itself, and its run was not cancelled.
+    /// Returns the failed attempt, if another attempt may follow: the task ended by itself, its run was not cancelled,
+    /// and attempts are left.
     pub(super) fn failed_attempt(&self, run: &Run, fault: &Fault, ended: Moment) -> Option<FailedAttempt> {
         let delay = self.event.retry.as_ref()?.delay_after(run.attempt())?;
         let ended_by_itself = fault.is_of_the_task() && run.held().reason_at(ended).is_none();
@@ -105,12 +106,12 @@ impl PlannedRun<'_> {
         self.check_attempt(run, begun, now.max(failed.retry_at))?;
         let is_readable = match self.look_for_pauses_again(is_due) {
             Err(SkipReason::Paused(_)) => return Err(NoRetry::Paused),
-            // Whether it is paused is not known: it waits until the store answers.
+            // The store did not answer whether the event is paused, so the run waits.
             answer => answer.is_ok(),
         };
         let renewals = self.renewal_thread();
         if is_due && is_readable {
-            // From here on, the exit of the process does not release the lease. It may have done so meanwhile.
+            // From now on, the exit of the process does not release the lease. `false`: it has done so already.
             let goes_on = renewals.end_wait(run.held());
             self.check_attempt(run, begun, self.clock.moment())?;
             return if goes_on { Ok(None) } else { Err(NoRetry::ShuttingDown) };
@@ -139,7 +140,7 @@ impl PlannedRun<'_> {
         if is_fixed && run.held().end() <= at {
             return Err(NoRetry::LeaseOver);
         }
-        // The clock may be set forward during a run, and the next occurrence comes sooner then.
+        // If the clock was set forward during the run, the next occurrence comes sooner.
         let on_the_wall = (self.clock.now() - running.since).to_std().unwrap_or_default();
         let since_its_begin = self.clock.moment().since(*began).max(on_the_wall) + at.since(self.clock.moment());
         let tick = self.tick.now().max(self.context.now);

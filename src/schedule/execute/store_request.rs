@@ -1,4 +1,4 @@
-//! The next request of a loop to one store: releases of runs that have ended, and admissions of those that come next.
+//! The next request of a loop to one store: releases of runs that have ended, and admissions of the next runs.
 
 use std::mem;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) struct StoreRequest<'a> {
     releasing: Vec<ActiveRun<'a>>,
     /// The claims of runs that did not start.
     unused_claims: Vec<Lease>,
-    /// The run behind each admission of the batch, or that is about to ask for one.
+    /// The run of each admission in the batch, and the runs that are about to request one.
     admitting: Vec<PendingRun<'a>>,
     /// Releases of grants that are not used.
     unused: Batch,
@@ -32,7 +32,7 @@ pub(super) struct StoreRequest<'a> {
 }
 
 impl<'a> StoreRequest<'a> {
-    /// Performs a run that was admitted already, on this thread, and releases its lease and claim.
+    /// Performs an admitted run on this thread, and releases its lease and claim.
     pub(super) fn run_alone(run: ActiveRun<'a>) {
         let mut request = Self::default();
         request.release(&mut vec![perform_here(run)]);
@@ -44,7 +44,7 @@ impl<'a> StoreRequest<'a> {
         self.admitting.iter().map(|pending| pending.planned.event.protection.alternatives()).sum()
     }
 
-    /// Returns whether the run can be admitted in this request: it asks the same store.
+    /// Returns whether the run can be admitted in this request, because it uses the same store.
     #[inline]
     pub(super) fn may_include(&self, run: &PlannedRun<'_>) -> bool {
         self.of.is_none_or(|of| of.store.id == run.store.id)
@@ -57,7 +57,7 @@ impl<'a> StoreRequest<'a> {
         self.admitting.push(pending);
     }
 
-    /// Adds the releases of these runs. The result of a run without a lease is entered at once.
+    /// Adds the releases of these runs. The result of a run without a lease is recorded at once.
     #[inline]
     pub(super) fn release(&mut self, ended: &mut Vec<ActiveRun<'a>>) {
         let mut at = 0;
@@ -81,7 +81,8 @@ impl<'a> StoreRequest<'a> {
         mem::swap(&mut self.releasing, ended); // A run is large: it is moved as seldom as possible.
     }
 
-    /// Asks the store, enters the results of the released runs, and sorts the admissions into granted and refused ones.
+    /// Sends the request, records the results of the released runs, and sorts the admissions into granted and refused
+    /// ones.
     pub(super) fn ask(&mut self) {
         let Some(PlannedRun { store, clock, context, .. }) = self.of.take() else { return };
         let _still = clock.stand_still();
@@ -96,7 +97,7 @@ impl<'a> StoreRequest<'a> {
         self.conclude_releases();
         self.take_answers(decided_in, clock.moment());
         self.batch.clear();
-        // A grant that came too late, for example, is released before anything starts.
+        // Unused grants, for example those that came too late, are released before any run starts.
         if !self.unused.is_empty() {
             context.outages.carry_out(store, clock, &mut self.unused);
             self.unused.log_releases();
@@ -104,7 +105,7 @@ impl<'a> StoreRequest<'a> {
         }
     }
 
-    /// Adds the admissions right before they are sent: from here on their leases run down.
+    /// Adds the admissions right before they are sent, because their leases run from now on.
     #[inline]
     fn add_all_admissions(&mut self) {
         let mut at = 0;
@@ -129,7 +130,7 @@ impl<'a> StoreRequest<'a> {
         (released..self.batch.releases().len()).for_each(|at| drop(self.batch.take_release(at)));
     }
 
-    /// Takes the answers to the runs that have asked.
+    /// Takes the answers to the admissions of these runs.
     #[inline]
     fn take_answers(&mut self, decided_in: Duration, answered: Moment) {
         let mut at = 0;

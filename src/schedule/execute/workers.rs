@@ -18,7 +18,7 @@ const MAX_WORKERS: usize = 200;
 /// How long to wait for other runs to end before releasing those that have.
 const LINGER: Duration = Duration::from_millis(10);
 
-/// The worker threads of a loop, and the runs that the loop has handed on.
+/// The worker threads of a loop, and the runs that the loop has given them.
 pub(super) struct Workers<'scope, 'env, 'a> {
     scope: &'scope Scope<'scope, 'env>,
     /// The workers end when the loop drops this sender, also after a panic.
@@ -27,7 +27,7 @@ pub(super) struct Workers<'scope, 'env, 'a> {
     performed: Sender<ActiveRun<'a>>,
     heard: Receiver<ActiveRun<'a>>,
     threads: usize,
-    /// Less than [`MAX_WORKERS`] once the system had no thread.
+    /// At most [`MAX_WORKERS`]; less after the system had no thread for a worker.
     most_threads: usize,
     /// The number of runs that are in the queue or with a worker.
     unfinished: usize,
@@ -53,7 +53,7 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
         let room = loop {
             self.hear();
             let patience = self.awaited.look_after();
-            // All that the workers can ever perform at once, or none yet.
+            // There is room for a whole batch or for nothing, up to the largest number of workers.
             let most = self.most_threads.max(1);
             let wanted = wanted.min(most);
             let room = if self.unfinished + wanted <= most { wanted } else { 0 };
@@ -62,7 +62,8 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
                 break room;
             }
             if self.ended.is_empty() {
-                // Without any worker, one after another: a run that has ended is released before the next is performed.
+                // Without workers, this thread performs one run after another. A run that has ended is released before
+                // the next one.
                 if self.most_threads > 0 || !self.perform_here() {
                     self.awaited.hears_within(patience, &self.heard);
                 }
@@ -78,12 +79,12 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
         (room > 0 || !ended.is_empty()).then_some(room)
     }
 
-    /// Starts these runs, which have room, and takes them out.
+    /// Starts these runs, for which there is room, and removes them from the list.
     pub(super) fn start(&mut self, ready: &mut Vec<ActiveRun<'a>>) {
         ready.drain(..).for_each(|run| self.perform(run));
     }
 
-    /// Performs the next part of a run: on this thread if that takes no time, otherwise on that of a worker.
+    /// Performs the next part of a run: on this thread if it takes no time, otherwise on a worker.
     fn perform(&mut self, mut run: ActiveRun<'a>) {
         if run.needs_no_thread() {
             run.perform();
@@ -112,7 +113,7 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
         }
     }
 
-    /// Performs a run of the queue on this thread, because there is no other; `false` if the queue is empty.
+    /// Performs a queued run on this thread, because there are no workers. `false`: the queue is empty.
     fn perform_here(&mut self) -> bool {
         let Ok(mut run) = self.queued.try_recv() else { return false };
         self.unfinished -= 1;
@@ -121,7 +122,7 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
         true
     }
 
-    /// Takes a run that has ended, or starts its task or its wait.
+    /// Takes back a run from a worker. If the run has not ended, starts its future or its wait.
     fn take_back(&mut self, mut run: ActiveRun<'a>) {
         if run.awaited().is_some() {
             self.awaited.start(run);
@@ -130,8 +131,8 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
         }
     }
 
-    /// Takes back the runs that workers have performed, and the runs whose tasks or waits have ended: some need a
-    /// thread for their hooks, or for the next attempt.
+    /// Takes back the runs from workers, and the runs whose futures or waits have ended. Some of these need a thread
+    /// for their hooks, or for the next attempt.
     fn hear(&mut self) {
         while let Ok(performed) = self.heard.try_recv() {
             self.unfinished -= 1;
@@ -141,7 +142,8 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
     }
 }
 
-/// Starts a thread of a tick; `false` if the system has none. A panic of a subscriber of `tracing` must not end it.
+/// Starts a thread of a tick. `false`: the system has no thread. A panic of a subscriber of `tracing` does not end the
+/// tick.
 pub(super) fn start_thread<'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,

@@ -52,11 +52,11 @@ pub enum RunState {
     Ended,
     /// It has started, and has its lease.
     Running,
-    /// It has started, and has no end, and its lease is gone: its process was killed, or lost the lease, or could not write the
-    /// end so far.
+    /// The run has started and has no end, and its lease is gone: its process was killed, or lost the lease, or could
+    /// not write the end yet.
     PresumedDead,
-    /// It has started, and has no end. Whether it is running is not known, because the event has no lease, or the store does not
-    /// say who holds it.
+    /// The run has started and has no end. It is not known whether it is running, because the event has no lease or the
+    /// store keeps no holders.
     Unknown,
 }
 
@@ -122,14 +122,15 @@ impl serde::Serialize for LoggedRun {
 }
 
 impl Schedule {
-    /// Returns the same schedule, which keeps the last `keep` runs of each event, from 1 to 1,000, in the log of its store: those of the
-    /// whole fleet, with their occurrence, server, start, end, result, token and error. If none of them succeeded, the last
-    /// successful run is kept in place of the oldest. [`runs`](Self::runs) and [`status`](Self::status) show them.
+    /// Returns the schedule with a log of runs in its store. The log keeps the last `keep` runs of each event, from 1
+    /// to 1,000, of the whole fleet: their occurrence, server, start, end, result, token and error. If none of these
+    /// runs succeeded, the last successful run is kept instead of the oldest. [`runs`](Self::runs) and
+    /// [`status`](Self::status) show the log.
     ///
-    /// The log decides no admission and delays no run: a thread of its own writes it, when a run has started and when it has ended, and
-    /// tries again while the store is unavailable. Records that are not written when the process ends are lost: `run_due` and its kin wait
-    /// three seconds for them, when all runs have ended. For an event with [a store of its own](crate::Event::mutex) too, the log is in the
-    /// store of the schedule.
+    /// The log takes no part in admissions, and delays no run. A thread of its own writes the log when a run starts and
+    /// when it ends, and tries again while the store is unavailable. Records that are not written when the process ends
+    /// are lost. So `run_due` and the like wait up to three seconds for them, after all runs have ended. The log is in
+    /// the store of the schedule, even for an event with [a store of its own](crate::Event::mutex).
     ///
     /// # Errors
     ///
@@ -155,8 +156,9 @@ impl Schedule {
         Ok(Self { run_logger: Some(Arc::clone(&logger)), ..self.observe(logger) })
     }
 
-    /// Returns the last runs of an event in the whole fleet, the newest first: where the [log](Self::with_run_log) of the schedule's store
-    /// has them. A server that was killed is among them, with a run that is [presumed dead](RunState::PresumedDead).
+    /// Returns the last runs of an event in the whole fleet, newest first, as far as the [log](Self::with_run_log) in
+    /// the schedule's store has them. The runs of a killed server are among them: they are [presumed
+    /// dead](RunState::PresumedDead), or their state is unknown if the event has no lease.
     ///
     /// # Errors
     ///
@@ -167,17 +169,17 @@ impl Schedule {
         self.runs_of(&event).map_err(RunLogError::Store)
     }
 
-    /// Refuses a question about the log of a schedule that keeps none: an empty answer would mean that nothing ran.
+    /// Refuses a read of the log if the schedule keeps no log: an empty answer would mean that nothing ran.
     fn check_log(&self) -> Result<(), RunLogError> {
         self.run_logger.as_ref().map(drop).ok_or(RunLogError::NotKept)
     }
 
-    /// Returns how many occurrences of an event ran nowhere in the fleet because they met a run, a full queue or a pause, one number
-    /// for each reason: where the [log](Self::with_run_log) of the schedule's store has them. Occurrences that another server runs
-    /// are not among them.
+    /// Returns how many occurrences of an event did not run because they met a run, a full queue or a pause: one number
+    /// for each reason, as far as the [log](Self::with_run_log) in the schedule's store has them. Occurrences that
+    /// another server runs do not count.
     ///
-    /// Each server counts for itself those that it skips, and writes the number of an event at most every ten seconds. A loop
-    /// writes the rest when it ends; what a killed process has not written is lost.
+    /// Each server counts its own skips, and writes the numbers of an event at most every ten seconds. A loop writes
+    /// the rest when it ends. Numbers that a killed process has not written are lost.
     ///
     /// # Errors
     ///
@@ -202,7 +204,7 @@ impl Schedule {
         self.skips_of(&event).map_err(RunLogError::Store)
     }
 
-    /// Returns the numbers of skips that the store has, also those that other schedules wrote.
+    /// Returns the numbers of skips in the log of the store, including those that other schedules wrote.
     pub(crate) fn skips_of(&self, event: &Definition) -> Result<Vec<SkipCount>, MutexError> {
         let log = self.store.mutex.run_log().ok_or_else(no_log)?;
         let mut skips = log.skips(&event.name)?;
@@ -210,13 +212,13 @@ impl Schedule {
         Ok(skips)
     }
 
-    /// Returns the events in the log of its store, also those of other schedules.
+    /// Returns the events in the log of the store, including those of other schedules.
     #[cfg(feature = "cli")]
     pub(crate) fn logged_events(&self) -> Result<Vec<String>, MutexError> {
         self.store.mutex.run_log().ok_or_else(no_log)?.events()
     }
 
-    /// Returns the runs that the store has, also those that other schedules wrote.
+    /// Returns the runs in the log of the store, including those that other schedules wrote.
     pub(crate) fn runs_of(&self, event: &Definition) -> Result<Vec<LoggedRun>, MutexError> {
         let log = self.store.mutex.run_log().ok_or_else(no_log)?;
         let records = log.runs(&event.name)?;
@@ -224,7 +226,7 @@ impl Schedule {
             return Ok(records.into_iter().map(|record| LoggedRun { record, state: RunState::Ended }).collect());
         }
         let holders = self.holders_of(event);
-        // Read again, since what ended before the lease was looked at may have been written by now.
+        // Read the log again: a run may have ended before its lease was read, and its end may be written by now.
         let state = |record: &RunRecord| match &holders {
             _ if record.end().is_some() => RunState::Ended,
             None => RunState::Unknown,
@@ -235,7 +237,7 @@ impl Schedule {
         Ok(records.into_iter().map(|record| LoggedRun { state: state(&record), record }).collect())
     }
 
-    /// Returns the holders of its lease, or of its slots. `None`: it has none, or they are not known.
+    /// Returns the holders of the event's lease or slots. `None`: the event has no lease, or the holders are not known.
     pub(super) fn holders_of(&self, event: &Definition) -> Option<Vec<Holder>> {
         let leases = Some(event.protection.leases()).filter(|leases| !leases.is_empty())?;
         let held = self.store_of(event).mutex.held(Names::Each(leases)).ok()?;

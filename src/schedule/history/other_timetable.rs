@@ -1,4 +1,5 @@
-//! The timetable of an event on another server, where it differs from that of this one for longer than a deploy takes.
+//! The timetable of an event on another server, if it differs from the timetable on this server for longer than a
+//! deployment takes.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::lease::holder::Holder;
 
-/// How long the timetables of two servers may differ, as during a deploy.
+/// How long the timetables of two servers may differ without a notice, as during a deployment.
 const TOLERATED: TimeDelta = TimeDelta::hours(1);
 
 /// The timetable of an event on another server; see [`EventStatus`](crate::observe::EventStatus::other_timetable).
@@ -22,15 +23,15 @@ const TOLERATED: TimeDelta = TimeDelta::hours(1);
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct OtherTimetable {
-    /// The timetable with its zone, in plain English: `hourly, UTC`.
+    /// The timetable with its zone, in words: `hourly, UTC`.
     pub timetable: Arc<str>,
-    /// The server that claimed an occurrence by it: `web-2, pid 17`.
+    /// The server that claimed an occurrence with that timetable: `web-2, pid 17`.
     pub server: Arc<str>,
-    /// Since when this process has seen a difference.
+    /// The time since when this process has seen a difference.
     pub since: DateTime<Utc>,
 }
 
-/// The difference that this process sees, perhaps not for long yet.
+/// The present difference, which may have begun a moment ago.
 #[derive(Clone, Default)]
 pub(super) struct SeenDifference(Option<Difference>);
 
@@ -43,8 +44,9 @@ struct Difference {
 }
 
 impl SeenDifference {
-    /// Compares this server's timetable with that of the server that claimed an occurrence. Returns the other timetable once, when the
-    /// difference has lasted. An hour without a difference ends it, and so does another timetable of this server.
+    /// Compares this server's timetable with that of the server that claimed an occurrence. Returns the other timetable
+    /// once, when the difference has lasted for an hour. A difference ends after an hour without one, or when the
+    /// timetable on this server changes.
     pub(super) fn compare(
         &mut self,
         own: &Arc<str>,
@@ -66,7 +68,7 @@ impl SeenDifference {
         (is_told && !was_told).then_some(other)
     }
 
-    /// Returns the other timetable, if the difference has lasted.
+    /// Returns the other timetable, if the difference has lasted for an hour.
     pub(super) fn told(self) -> Option<OtherTimetable> {
         self.0.filter(|difference| difference.is_told).map(|difference| difference.other)
     }

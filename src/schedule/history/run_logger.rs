@@ -20,7 +20,7 @@ use crate::time::clock::Clock;
 use crate::time::clock::Waiting;
 use crate::time::clock::moment::Moment;
 
-/// How many records wait at most, while the store is unavailable; the oldest are dropped then.
+/// The most records that wait while the store is unavailable. If there are more, the oldest are dropped.
 const MOST_WAITING: usize = 10_000;
 
 /// How many are written at once.
@@ -32,7 +32,7 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How long the last tick of a process waits for its records to be written.
 const LAST_WRITES: Duration = Duration::from_secs(3);
 
-/// How often the numbers of skipped occurrences of an event are written at most.
+/// The shortest time between two writes of the numbers of skipped occurrences of an event.
 const SKIPS_AT_MOST_EACH: Duration = Duration::from_secs(10);
 
 /// The error in the record of a run that called `exit`.
@@ -40,7 +40,7 @@ const EXITED: &str = "the process ended by exit while it was running";
 
 /// The observer of a schedule that keeps the log of its runs.
 ///
-/// Its thread also exists while a run is running: if the run ends the process, no thread can be started any more.
+/// Its thread exists while a run is running, because no thread can be started any more if the run ends the process.
 pub(crate) struct RunLogger {
     store: Store,
     clock: Clock,
@@ -52,9 +52,9 @@ pub(crate) struct RunLogger {
 
 #[derive(Default)]
 struct WaitingRecords {
-    /// The process that has them. The other side of a `fork` has no thread, and other runs.
+    /// The process of these records. A child of this process by `fork` has no thread, and runs of its own.
     pid: u32,
-    /// Those of the running runs, with their threads.
+    /// The records of the running runs, each with the thread of its run.
     started: HashMap<Owner, (RunRecord, usize)>,
     waiting: VecDeque<RunRecord>,
     /// The thread that writes them.
@@ -69,7 +69,7 @@ struct WaitingRecords {
     after_failure: HashMap<Arc<str>, (FollowUp, usize)>,
     /// The skipped occurrences of each event that are not written yet.
     skips: HashMap<Box<str>, WaitingSkips>,
-    /// The thread that ends the process, until its runs are among those that wait.
+    /// The thread that ends the process, until its runs are among the waiting records.
     exits_on: Option<usize>,
     is_last: bool,
 }
@@ -118,7 +118,8 @@ impl WaitingRecords {
         (!is_nothing).then_some(work)
     }
 
-    /// Puts back what could not be written. Records that came meanwhile are newer; numbers are written with the next one.
+    /// Puts back the work that could not be written. Records that came meanwhile are newer. Numbers are written
+    /// together with the next number.
     fn put_back(&mut self, work: LogWork) {
         work.records.into_iter().rev().for_each(|record| self.waiting.push_front(record));
         let surplus = self.waiting.len().saturating_sub(MOST_WAITING);
@@ -131,7 +132,7 @@ impl WaitingRecords {
         }
     }
 
-    /// Lets all that waits be written, because the process ends.
+    /// Makes all waiting numbers due, because the process ends.
     fn let_skips_be_due(&mut self) {
         self.skips.values_mut().for_each(|skips| skips.are_due = !skips.counts.is_empty());
     }
@@ -190,7 +191,8 @@ impl RunLogger {
         self.begin_to_write(records);
     }
 
-    /// Returns the records, without those of the process that this one was forked from, and asks to be told when this one ends.
+    /// Returns the waiting records, without those of a parent process before a `fork`. Registers for the exit of this
+    /// process.
     fn records_of_this_process(self: &Arc<Self>) -> MutexGuard<'_, WaitingRecords> {
         let mut records = self.records();
         if records.pid != process_id::current() {
@@ -219,7 +221,7 @@ impl RunLogger {
         records.after_failure.entry(Arc::clone(event)).or_insert_with(|| (Arc::new(follow_up), 0)).1 += 1;
     }
 
-    /// Writes until nothing waits and nothing runs any more.
+    /// Writes until no record waits and no run is running.
     fn write_all(&self) {
         let mut records = self.records();
         loop {
@@ -246,7 +248,7 @@ impl RunLogger {
             let Err(error) = answer else { continue };
             records.put_back(work);
             self.changed.notify_all();
-            // A subscriber may wait for a lock of the thread that ends the process.
+            // A subscriber may wait for a lock that the exiting thread holds, so nothing is logged then.
             if !was_failing && !records.is_last {
                 drop(records);
                 trace::runs_not_logged(&error);
@@ -291,7 +293,7 @@ impl RunLogger {
         }
     }
 
-    /// Writes all numbers of skipped occurrences, too, and waits for that: the process ends.
+    /// Writes all records and numbers, and waits for these writes, because the process ends.
     pub(crate) fn finish_all(self: &Arc<Self>) {
         let mut records = self.records();
         records.let_skips_be_due();
@@ -303,7 +305,8 @@ impl RunLogger {
         self.finish();
     }
 
-    /// Waits until all is written, or one more attempt has failed, for a few seconds at most: the process may end then.
+    /// Waits until all records are written, until one more attempt has failed, or for a few seconds. The process may
+    /// end after this.
     pub(crate) fn finish(&self) {
         self.finish_until(Clock::system().moment().plus(LAST_WRITES));
     }
@@ -323,7 +326,7 @@ impl RunLogger {
     }
 
     fn records(&self) -> MutexGuard<'_, WaitingRecords> {
-        // No code that can panic runs while it is half-changed.
+        // No code that can panic runs while the value behind this lock is half-changed.
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -353,7 +356,7 @@ impl Observer for Arc<RunLogger> {
         if let (Step::Skipped(reason), Some(event), Some(occurrence)) =
             (notice.step(), notice.event(), notice.occurrence())
         {
-            // What a backfill skips is no occurrence that is due.
+            // Skips of a backfill do not count, because its occurrences were not due.
             if !notice.is_backfill()
                 && let Some(skip) = SkipCount::new(reason.keyword(), 1, occurrence)
             {

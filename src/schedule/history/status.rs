@@ -19,10 +19,9 @@ use crate::schedule::schedule::{Schedule, registry::Registry};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::zone::Zone;
 
-/// The status of a schedule: the runs that this process knows, and what its stores hold; see [`Schedule::status`]. With the
-/// feature `serde` it is written as JSON;
-/// [the book](https://docs.rs/crate/soloist/latest/source/docs/guide/observing.md)
-/// shows its form.
+/// The status of a schedule: the runs of this process, and the entries in its stores; see [`Schedule::status`]. With
+/// the feature `serde` it is written as JSON; [the
+/// book](https://docs.rs/crate/soloist/latest/source/docs/guide/observing.md) shows its form.
 ///
 /// ```
 /// use soloist::observe::OutcomeKind;
@@ -53,9 +52,9 @@ pub struct Status {
     pub instance: Option<Arc<str>>,
     /// The name of the schedule, if it [has one](Schedule::named).
     pub application: Option<Arc<str>>,
-    /// The pause of the schedule; `None` if it is not paused, or that is not known.
+    /// The pause of the schedule. `None`: it is not paused, or the store did not answer.
     pub paused: Option<Pause>,
-    /// The errors of stores that gave no answer: their holders and pauses are not known.
+    /// The errors of stores that did not answer. Their holders and pauses are not known.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_texts"))]
     pub store_errors: Vec<MutexError>,
     /// All events, in the order of their registration.
@@ -84,39 +83,41 @@ pub struct EventStatus {
     /// The zone of that.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_text"))]
     pub zone: Zone,
-    /// When it starts next; `None`: never, in this environment, or never again.
+    /// The next start. `None`: the event never starts in this environment, or never again.
     pub next_due: Option<DateTime<Utc>>,
-    /// The occurrence that starts then: earlier by its [`jitter`](crate::Event::jitter), if the event has one.
+    /// The occurrence of the next start. With a [`jitter`](crate::Event::jitter), it is earlier than the start.
     pub next_occurrence: Option<DateTime<Utc>>,
-    /// Whether it had its last occurrence, as its [`until`](crate::Event::until) or [`at`](crate::Event::at) says.
+    /// Whether the event had its last occurrence, because of its [`until`](crate::Event::until) or
+    /// [`at`](crate::Event::at).
     pub is_over: bool,
-    /// Its protections, in the words that ask for them.
+    /// The protections, as the methods that set them.
     pub protections: Vec<String>,
     /// The name of its lease; `None` without one.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_optional_text"))]
     pub mutex: Option<MutexName>,
     /// Its runs in this process.
     pub running: Vec<RunningNow>,
-    /// Who holds its lease, wherever that is; several where several may run. `None`: that is not known.
+    /// The holders of the lease in the whole fleet: several, if several runs are allowed. `None`: not known.
     pub held_by: Option<Vec<Holder>>,
-    /// Who waits in its [queue](crate::Event::on_overlap), wherever that is, the first one first. `None`: that is not known, or it has no
-    /// queue.
+    /// The waiters in the [queue](crate::Event::on_overlap) in the whole fleet, in their order. `None`: not known, or
+    /// the event has no queue.
     pub waiting: Option<Vec<Holder>>,
     /// Its last run that ended in this process.
     pub last_run: Option<LastRun>,
     /// Its last run that succeeded.
     pub last_success: Option<LastRun>,
-    /// How many of its runs in this process have failed since one succeeded. A cancelled run does not count.
+    /// The number of failed runs in this process since the last success. Cancelled runs do not count.
     pub consecutive_failures: u32,
-    /// Its last occurrence that this process skipped, and why.
+    /// The last occurrence that this process skipped, and the reason.
     pub last_skip: Option<LastSkip>,
-    /// The pause of the event alone; `None` if it is not paused, or that is not known.
+    /// The pause of the event alone. `None`: it is not paused by itself, or the store did not answer.
     pub paused: Option<Pause>,
-    /// Its last runs in the whole fleet, the newest first, where the schedule keeps [a log](Schedule::with_run_log). `None`: it
-    /// keeps none, or the store did not answer.
+    /// The last runs in the whole fleet, newest first, if the schedule keeps [a log](Schedule::with_run_log). `None`:
+    /// it keeps no log, or the store did not answer.
     pub log: Option<Vec<LoggedRun>>,
-    /// The timetable of another server, if that has differed from the one here for an hour or longer, as far as this process has
-    /// seen: where a claim of the other server kept an occurrence from running here. `None` again an hour after the last difference.
+    /// The timetable of another server, if it has differed from the timetable here for an hour or longer. A process
+    /// sees the other timetable in claims that kept an occurrence from running here. `None` again an hour after the
+    /// last difference.
     pub other_timetable: Option<OtherTimetable>,
 }
 
@@ -128,14 +129,14 @@ impl Status {
 }
 
 impl Schedule {
-    /// Returns what the schedule does and did in this process, also during its runs; and what its stores say: who holds each lease,
-    /// and who paused what. For a page, a health check, or a test.
+    /// Returns the present and past runs of the schedule in this process, and the holders and pauses in its stores, for
+    /// a page, a health check or a test. It can be called while runs are running.
     ///
-    /// Each store is asked once, and about each event alone if the schedule has [a log](Self::with_run_log).
-    /// That may take as long as a store takes to answer. If it gives no answer, [`Status::store_errors`] says so; the other fields are
-    /// complete.
+    /// Each store is asked once, and once more for each event if the schedule has [a log](Self::with_run_log). This may
+    /// take as long as a store takes to answer. If a store does not answer, [`Status::store_errors`] says so; the other
+    /// fields are complete.
     ///
-    /// What ran is known since this process has the schedule; clones share it.
+    /// The past runs are those since this process made the schedule. Clones share them.
     pub fn status(&self) -> Status {
         let registry = self.registry();
         let mut status = self.status_in(&registry);
@@ -153,7 +154,7 @@ impl Schedule {
         status
     }
 
-    /// Returns the status without what the stores say.
+    /// Returns the status without any request to a store.
     #[cfg(feature = "tokio")]
     pub(crate) fn status_here(&self) -> Status {
         self.status_in(&self.registry())
@@ -222,7 +223,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the processes that wait in the queue of an event, the first one first. None: it has no queue, or the store does not tell.
+    /// Returns the processes that wait in the queue of an event, in their order. `None`: it has no queue, or the store
+    /// keeps no holders.
     #[cfg(feature = "cli")]
     pub(crate) fn waiting_for(&self, event: &Definition) -> Result<Vec<Holder>, MutexError> {
         let Some(queue) = &event.protection.queue else { return Ok(Vec::new()) };
@@ -242,7 +244,7 @@ impl Schedule {
         for (event, in_status) in events.iter().zip(&mut status.events) {
             match self.runs_of(event) {
                 Ok(runs) => in_status.log = Some(runs),
-                // The logs of the other events would give no answer either.
+                // The reads for the other events would fail, too.
                 Err(error) => return status.store_errors.push(error),
             }
         }

@@ -1,4 +1,4 @@
-//! The check for pauses, once for all that they stop in a tick.
+//! The check for pauses, once for all events of a tick.
 
 use std::collections::HashMap;
 use std::slice;
@@ -12,10 +12,12 @@ use crate::schedule::tick_context::outages::Outages;
 use crate::store::{described_store::Store, event_mutex::EventMutex, event_mutex::held::Names};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// A tick that takes longer reads again, so that no event starts later than this after the pause began.
+/// A tick that takes longer than this reads the pauses again. So no event starts later than this after the beginning of
+/// a pause.
 pub(crate) const RECHECK_AFTER: Duration = Duration::from_secs(60);
 
-/// Reads which of these markers the store has, in one request. Each is a pause, with its holder if the store keeps that.
+/// Reads in one request which of these markers the store has. Each such marker is a pause, with its holder if the store
+/// keeps holders.
 pub(crate) fn find_pauses(
     mutex: &dyn EventMutex,
     marks: &[MutexName],
@@ -24,17 +26,17 @@ pub(crate) fn find_pauses(
     Ok(held.into_iter().map(|held| (held.name().clone(), Pause::by(held.into_holder()))))
 }
 
-/// Reads whether the store has this marker: the pause, if it does.
+/// Reads the pause of this marker. `None`: the store does not have the marker.
 pub(crate) fn find_pause(mutex: &dyn EventMutex, mark: &MutexName) -> Result<Option<Pause>, MutexError> {
     Ok(find_pauses(mutex, slice::from_ref(mark))?.next().map(|(_, pause)| pause))
 }
 
-/// The check for pauses that the events of one tick share: the store is asked once, and again a minute later.
+/// The check for pauses that the events of one tick share. It reads the store once, and again a minute later.
 pub(crate) struct PauseCheck<'a> {
     pub(crate) store: &'a Store,
     /// The marker that pauses the schedule.
     pub(crate) of_schedule: MutexName,
-    /// The markers that pause the events of the tick, each its own, without those that the admission checks.
+    /// The markers that pause single events of the tick, without the markers that the admission checks.
     of_events: OnceLock<Vec<MutexName>>,
     read: Mutex<Option<(Moment, Found)>>,
 }
@@ -47,7 +49,7 @@ impl<'a> PauseCheck<'a> {
         Self { store, of_schedule, of_events: OnceLock::new(), read: Mutex::default() }
     }
 
-    /// Reads these markers, too, when it reads that of the schedule.
+    /// Adds these markers to those that are read together with the marker of the schedule.
     pub(crate) fn watch(&self, of_events: Vec<MutexName>) {
         _ = self.of_events.set(of_events); // A tick plans its runs once.
     }

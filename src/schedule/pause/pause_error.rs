@@ -1,4 +1,4 @@
-//! Why a schedule, or an event, was not paused or resumed.
+//! The errors of pauses.
 
 use chrono::{DateTime, Utc};
 
@@ -8,7 +8,7 @@ use crate::lease::name::InvalidName;
 use crate::schedule::schedule::registry::UnknownEvent;
 use crate::time::clock::shown::{Rfc3339, to_the_second};
 
-/// How many characters the reason for a pause may have.
+/// The most characters of the reason for a pause.
 pub(crate) const LONGEST_REASON: usize = 200;
 
 /// An error of a pause: a schedule, or an event, was not paused or resumed, or that is not known.
@@ -42,7 +42,8 @@ pub enum PauseError {
         /// Its name.
         event: Box<str>,
     },
-    /// The reason is no line that people can read: it is too long, or has a control or invisible character, or a space at its ends.
+    /// The reason is not a readable line: it is too long, or it has a control character, an invisible character, or a
+    /// space at its beginning or end.
     #[error(transparent)]
     Reason(InvalidName),
     /// The schedule has no name.
@@ -64,7 +65,7 @@ pub enum PauseError {
         /// When it was to end.
         until: DateTime<Utc>,
     },
-    /// The store can neither break nor shorten its leases, so that the pause ends by itself alone.
+    /// The store can neither break nor shorten its leases, so the pause can only end by itself.
     #[error(
         "the store can't end a pause before its time{}: it has neither a `break_lease` nor an `extend` and a `held`; to start \
          events all the same, run them by hand, or name the schedule anew",
@@ -75,13 +76,13 @@ pub enum PauseError {
         /// When it ends, if the store says.
         until: Option<DateTime<Utc>>,
     },
-    /// The store gave no answer, or has no way of doing this.
+    /// The store did not answer, or can't do this.
     #[error(transparent)]
     Store(#[from] MutexError),
 }
 
 impl PauseError {
-    /// Returns whether the store gave no answer. Asking again later may help.
+    /// Returns whether the store did not answer. A later attempt may succeed.
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Self::Store(error) if error.is_unavailable())
     }

@@ -21,18 +21,18 @@ use crate::store::described_store::Store;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::{EventMutex, extend_one};
 
-/// The pause of one marker, with all that begins and ends it.
+/// The pause of one marker, with the functions that begin and end it.
 pub(crate) struct Pauser {
     pub(super) schedule: Schedule,
     pub(super) mark: MutexName,
 }
 
 impl Pauser {
-    /// Starts nothing that the marker stops before `until`.
+    /// Begins the pause, which lasts until `until`.
     pub(crate) fn begin(&self, until: DateTime<Utc>, why: &str) -> Result<(), PauseError> {
         let Self { schedule: Schedule { store, clock, observers, .. }, mark } = self;
         let why = Some(why).filter(|why| !why.is_empty());
-        // What people can read as a name they can read as a reason.
+        // The rules for a readable reason are those for a readable name.
         if let Some(Err(error)) = why.map(|why| MutexName::readable_up_to(why, LONGEST_REASON)) {
             return Err(PauseError::Reason(error.of("the reason for the pause")));
         }
@@ -42,7 +42,7 @@ impl Pauser {
         Ok(())
     }
 
-    /// Lets what the marker stops start again. `false`: it was not paused.
+    /// Ends the pause. `false`: there was no pause.
     pub(crate) fn end(&self) -> Result<bool, PauseError> {
         let Self { schedule: Schedule { store, observers, .. }, mark } = self;
         let was_paused = match store.mutex.break_lease(mark) {
@@ -55,7 +55,7 @@ impl Pauser {
         Ok(was_paused)
     }
 
-    /// Lets the pause end in a millisecond, in a store that can't break it.
+    /// Shortens the pause to a millisecond, for a store that can't break it.
     fn end_soon(&self) -> Result<bool, PauseError> {
         let paused = self.find()?;
         if paused.is_none() {
@@ -84,7 +84,7 @@ impl Pauser {
                 let _ = self.schedule.store.mutex.break_lease(&self.mark)?;
             }
         }
-        // The marker was free a moment ago. If it is taken again, another call came later than this one, and wins.
+        // The marker was free a moment ago. If it is taken again, another call was later, and its pause counts.
         self.create(term, why).map(|_| ())
     }
 
@@ -151,8 +151,8 @@ impl Schedule {
     }
 }
 
-/// Returns whether the last `limit` of these runs have failed, where the newest is first. A running run may succeed yet, and a cancelled
-/// one says nothing.
+/// Returns whether the last `limit` of these runs have failed; the newest run is the first. A running run may still
+/// succeed, and a cancelled run does not count.
 fn have_failed(runs: &[RunRecord], limit: usize) -> bool {
     let results = runs.iter().filter_map(|run| run.end().map(RunEnd::result));
     let failures = results

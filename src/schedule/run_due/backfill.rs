@@ -1,6 +1,6 @@
-//! A backfill: an operator lets the occurrences of an event in a range of the past run again, whether or not they ran.
+//! A backfill: an operator runs the occurrences of an event in a past range again, whether or not they ran before.
 //!
-//! Its occurrences run one after another, each like a run by hand, with a claim that no other backfill has made.
+//! The occurrences run one after another, each like a run by hand, but with a claim that no other backfill has.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -32,7 +32,7 @@ const MOST: RangeInclusive<usize> = 1..=10_000;
 /// The most occurrences of a range.
 const MOST_IN_RANGE: usize = 1_000_000;
 
-/// How many occurrences are shown one by one at each end of a long list.
+/// The number of occurrences that are shown at each end of a long list.
 const SHOWN: usize = 5;
 
 /// The occurrences that a backfill would run, see [`Schedule::backfill`]. `Display` lists them. [`run`](Self::run) runs them.
@@ -58,33 +58,34 @@ pub struct Backfill<'a> {
     range: Range<DateTime<Utc>>,
     /// The occurrences of the range, oldest first, without the earliest ones of too many.
     in_range: Vec<DateTime<Utc>>,
-    /// How many of the range are left out, because they are too many.
+    /// The number of occurrences in the range that are left out, because there are too many.
     too_many: usize,
     claims: BackfillClaims,
-    /// Those of `in_range` that no backfill has claimed.
+    /// The occurrences of `in_range` that no backfill has claimed.
     open: Vec<DateTime<Utc>>,
     past_filters: bool,
 }
 
 impl Schedule {
-    /// Plans to run the occurrences of one event in this range of the past again, whether or not they ran: from the begin of the range
-    /// on and before its end, `most` of them at most, from 1 to 10,000. If there are more, the latest are planned. The plan lists
-    /// them; nothing runs before [`Backfill::run`].
+    /// Plans to run the occurrences of one event in this past range again, whether or not they ran before. The range
+    /// includes its start, but not its end. `most`, from 1 to 10,000, limits the number: if there are more occurrences,
+    /// the latest are planned. The plan lists them, and nothing runs before [`Backfill::run`].
     ///
-    /// Each occurrence runs as by [`run_event`](Self::run_event), oldest first, one after another, also those of an
-    /// event that is [in the background](crate::Event::in_background). The task reads the occurrence that it runs for
-    /// from [`Run::occurrence`](crate::Run::occurrence).
+    /// Each occurrence runs like [`run_event`](Self::run_event), oldest first, one after another, even if the event is
+    /// [in the background](crate::Event::in_background). The task gets its occurrence from
+    /// [`Run::occurrence`](crate::Run::occurrence).
     ///
-    /// - **Two operators do not double it.** Each occurrence has a claim in the store of the event, also without
-    ///   [`on_one_server`](crate::Event::on_one_server). No other backfill runs a claimed occurrence for 30 days, unless it runs
-    ///   [`again`](Backfill::again). A store in memory knows the backfills of its own process only.
-    /// - **It is apart from the timetable.** The promise of one start per occurrence is about timetables: a backfill
-    ///   runs an occurrence although its timetable ran it. Occurrences that are due meanwhile, or that
+    /// - **Two operators do not repeat each other's runs.** Each occurrence has a claim in the store of the event, even
+    ///   without [`on_one_server`](crate::Event::on_one_server). No other backfill runs a claimed occurrence for 30
+    ///   days, unless it runs [`again`](Backfill::again). A store in memory knows the backfills of its own process
+    ///   only.
+    /// - **It is separate from the timetable.** The promise of one start per occurrence is about timetables: a backfill
+    ///   runs an occurrence even if its timetable ran it. Occurrences that are due meanwhile, or that
     ///   [`catch_up`](crate::Event::catch_up) makes up for, neither read nor make the claims of a backfill.
-    /// - **It waits for a run of its event**, and never runs beside it, if the event is
-    ///   [`without_overlapping`](crate::Event::without_overlapping). It lets occurrences go first that wait in the
-    ///   [queue](crate::Event::on_overlap). Without a queue, an occurrence that is due while it has the lease overlaps,
-    ///   as with any run.
+    /// - **It waits for a run of its event**, and never runs at the same time, if the event is
+    ///   [`without_overlapping`](crate::Event::without_overlapping). Occurrences that wait in the
+    ///   [queue](crate::Event::on_overlap) go first. Without a queue, an occurrence that is due while a backfill holds
+    ///   the lease is skipped, as with any run.
     /// - **Filters and pauses count.** A refused occurrence is skipped, and makes no claim. An outage of the store never lets it run
     ///   [unprotected](crate::OutagePolicy::RunUnprotected).
     ///
@@ -147,12 +148,12 @@ impl Schedule {
 }
 
 impl Backfill<'_> {
-    /// Returns the plan for another set of claims, under this label: it has all occurrences of the range that no backfill has run
-    /// again under the label. So two operators who say one label share the work, and do not double it.
+    /// Returns the plan for another set of claims, with this label. The plan has all occurrences of the range that no
+    /// backfill has claimed with the label. So two operators with one label share the work, and do not repeat it.
     ///
     /// # Errors
     ///
-    /// The label is no line that people can read, or has more than 100 characters; or the store did not say which claims it has.
+    /// The label is not a readable line, or has more than 100 characters; or the store did not answer.
     ///
     /// ```
     /// # use chrono::{DateTime, TimeDelta, Utc};
@@ -180,16 +181,17 @@ impl Backfill<'_> {
         Self { past_filters, ..self }
     }
 
-    /// Returns the occurrences that it would run, oldest first.
+    /// Returns the occurrences that the plan would run, oldest first.
     pub fn occurrences(&self) -> &[DateTime<Utc>] {
         &self.open
     }
 
     /// Runs the occurrences, and returns when the last of them has ended. The report has an entry for each.
     ///
-    /// After a failed run the next one follows. The report ends with the first occurrence that is skipped because the process shuts
-    /// down, the event is paused, its store is unavailable, or a run of it is [stuck](crate::Event::stuck_after): those after it
-    /// would be skipped, too. A later backfill runs them, because they are not claimed.
+    /// After a failed run, the next occurrence follows. The backfill ends with the first occurrence that is skipped
+    /// because the process shuts down, the event is paused, its store is unavailable, or a run of it is
+    /// [stuck](crate::Event::stuck_after): later occurrences would be skipped, too. They are not claimed, so a later
+    /// backfill runs them.
     pub fn run(self) -> Report {
         let Self { schedule, event, ref registry, .. } = self;
         let _ticking = schedule.shutdown.as_ref().map(Shutdown::tick);
@@ -366,7 +368,7 @@ pub enum BackfillError {
         /// Its end.
         until: DateTime<Utc>,
     },
-    /// The label is no line that people can read, or is too long.
+    /// The label is not a readable line, or is too long.
     #[error(transparent)]
     Label(InvalidName),
     /// The store gave no answer.

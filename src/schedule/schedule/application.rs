@@ -1,4 +1,5 @@
-//! The application that a schedule is: its name, its instance, and the names that another application has in the store, too.
+//! The application of a schedule: its name, its instance, and the check for names that another application uses in the
+//! same store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,14 +19,15 @@ use crate::store::event_mutex::held::Names;
 use crate::store::event_mutex::{EventMutex, warning::StoreWarning};
 
 impl Schedule {
-    /// Names the schedule: by the application that it belongs to, and with one name on all servers. The name is for people, and for
-    /// pauses. It keeps nothing apart: for that, give an application a prefix, a table or a folder of its own, see [`connect`].
+    /// Names the schedule after its application, with the same name on all servers. The name is for people, and for
+    /// pauses. It does not separate applications in a store: for that, give each application a prefix, a table or a
+    /// folder of its own; see [`connect`].
     ///
     /// - A schedule with a name can be [paused](Self::pause), with all schedules of this name on the same store.
     /// - The holder of its leases and claims [has it](crate::store::Holder::application).
-    /// - If another application has an event of the same name in the store, each takes the occurrences of the other. Between two schedules
-    ///   with names, the [report](crate::SkipReason::other_application) of a skipped event says so, and [`check`](Self::check) warns. A
-    ///   schedule without a name is taken for no other application.
+    /// - If another application has an event of the same name in the store, each takes the occurrences of the other.
+    ///   Between two schedules with names, the [report](crate::SkipReason::other_application) of a skipped event says
+    ///   so, and [`check`](Self::check) warns. A schedule without a name counts as the same application.
     ///
     /// # Errors
     ///
@@ -60,7 +62,7 @@ impl Schedule {
         Ok(schedule.with_label(|label| label.application = Some(name)))
     }
 
-    /// Lets pauses find the schedule by a name that is no application's.
+    /// Lets pauses find the schedule by a name that is not that of an application.
     pub(crate) fn paused_as(self, name: Arc<str>) -> Result<Self, PauseError> {
         let lease = MutexName::readable_up_to(Arc::clone(&name), LONGEST)
             .map_err(|error| PauseError::Name(error.of("the name of the schedule")))?;
@@ -73,9 +75,9 @@ impl Schedule {
         self.pause_marker.as_ref().map_or("", MutexName::mutex)
     }
 
-    /// Names this process beside its host and process id, for people: where each server is a container, all of them may be `worker,
-    /// pid 1`. [Holders](crate::store::Holder::instance), the status, the log of runs and `tracing` show it. It is the value of the variable
-    /// `SOLOIST_INSTANCE` unless it is set.
+    /// Names this process, in addition to its host and process id, for people: if each server is a container, all of
+    /// them may be `worker, pid 1`. [Holders](crate::store::Holder::instance), the status, the log of runs and
+    /// `tracing` show the name. The default is the value of the environment variable `SOLOIST_INSTANCE`.
     ///
     /// # Errors
     ///
@@ -113,8 +115,9 @@ impl Schedule {
         Label::of_this_process(self.label.as_deref()).instance
     }
 
-    /// Checks its stores, and those of its events: [`EventMutex::check`](crate::EventMutex::check). If the schedule has a
-    /// [name](Self::named), it also warns of each event whose lease or latest claim another application has.
+    /// Checks the stores of the schedule and of its events: [`EventMutex::check`](crate::EventMutex::check). If the
+    /// schedule has a [name](Self::named), it also warns of each event whose lease or latest claim another application
+    /// has.
     ///
     /// # Errors
     ///
@@ -168,7 +171,7 @@ impl Schedule {
     }
 }
 
-/// Returns the leases and the latest claim that are the event's own: those of a mutex that events share on purpose are not.
+/// Returns the event's own leases and its latest claim, without those of a mutex that events share on purpose.
 fn own_names(event: &Definition, now: DateTime<Utc>) -> impl Iterator<Item = MutexName> + use<> {
     let protection = &event.protection;
     let is_its_own = protection.mutex.mutex() == &*event.name;

@@ -18,13 +18,13 @@ use crate::store::event_mutex::description::Scope;
 use crate::store::event_mutex::{EventMutex, held::Names};
 
 impl Schedule {
-    /// Adds an event at the end, if it is valid. All clones of the schedule have it from now on, also those that
-    /// [`work`](Self::work): their loop wakes. In a loop, its first occurrence is the next one after now.
+    /// Adds an event at the end, if it is valid. All clones of the schedule have the event from now on, and running
+    /// loops of [`work`](Self::work) wake up. In a loop, the first occurrence of the event is the next one after now.
     ///
-    /// Warns of a protection that its store can't give: `on_one_server` and `once_per` on a store that only this
-    /// process sees. The warning goes to subscribers of `tracing` for each such event; without a subscriber, to
-    /// standard error for the first. It does not come in a test, where the schedule or its store is on a
-    /// [`ManualClock`](crate::time::ManualClock).
+    /// Warns of a protection that the store can't give: `on_one_server` or `once_per` on a store that only this process
+    /// uses. The warning goes to subscribers of `tracing`, for each such event. Without a subscriber, it goes to
+    /// standard error, for the first such event. In a test, where the schedule or its store is on a
+    /// [`ManualClock`](crate::time::ManualClock), there is no warning.
     ///
     /// # Errors
     ///
@@ -51,11 +51,11 @@ impl Schedule {
     /// Replaces the event of this name, in its place; or adds it, if there is none. Returns whether there was one.
     ///
     /// - The new event keeps the history of the old one: its [status](Self::status), its log and its pause.
-    /// - An occurrence belongs to the event that the schedule had at its time, so that a change in the middle of a minute neither
-    ///   repeats the occurrence of that minute nor loses it.
-    /// - A run of the old event goes on to its end, and an occurrence that waits in its queue still runs. The lease of a run keeps the
-    ///   new event from overlapping it, unless the new event has another `mutex_name`, store or number of runs in
-    ///   [`at_most`](Event::at_most).
+    /// - An occurrence belongs to the event that the schedule had at that time. So a change in the middle of a minute
+    ///   neither repeats nor loses the occurrence of that minute.
+    /// - A run of the old event continues to its end, and an occurrence that waits in its queue still runs. The lease
+    ///   of such a run keeps the new event from overlapping it, unless the new event has another `mutex_name`, store or
+    ///   number of runs in [`at_most`](Event::at_most).
     ///
     /// # Errors
     ///
@@ -79,8 +79,9 @@ impl Schedule {
         Ok(replaced.is_some())
     }
 
-    /// Removes an event; `false` if there is none of this name. A run under way goes on, and an occurrence that waits in its queue
-    /// still runs; so does one whose time came before the removal. Its log stays in the store.
+    /// Removes an event. `false`: no event has this name. A running run continues, an occurrence that waits in the
+    /// queue still runs, and so does an occurrence whose time came before the removal. The log of the event stays in
+    /// the store.
     pub fn remove(&self, name: &str) -> bool {
         let removed = self.events.change(|registry| Ok(registry.remove(name)));
         let is_removed = removed.is_ok_and(|removed| removed.is_some());
@@ -90,13 +91,13 @@ impl Schedule {
         is_removed
     }
 
-    /// Returns the names of its events, in the order of their registration.
+    /// Returns the names of the events, in the order of their registration.
     pub fn names(&self) -> impl Iterator<Item = Arc<str>> + use<> {
         let registry = self.registry();
         (0..registry.events.len()).map(move |event| Arc::clone(&registry.events[event].name))
     }
 
-    /// Returns the event of this name as it was defined, to read.
+    /// Returns the definition of the event of this name.
     ///
     /// # Errors
     ///
@@ -124,7 +125,7 @@ impl Schedule {
         self.registry().events.clone()
     }
 
-    /// Returns its store, and those that events have for themselves.
+    /// Returns the schedule's store, and the stores of single events.
     pub(crate) fn stores(&self) -> Vec<Store> {
         let mut stores = vec![self.store.clone()];
         for store in self.registry().events.iter().filter_map(|event| event.store.as_ref()) {
@@ -135,7 +136,7 @@ impl Schedule {
         stores
     }
 
-    /// Returns whether as many runs of this event hold a lease as may run at a time.
+    /// Returns whether all leases of this event are held: no further run may start now.
     #[cfg(feature = "cli")]
     pub(crate) fn is_fully_held(&self, name: &str) -> Result<bool, MutexError> {
         let Ok(event) = self.event(name) else { return Ok(false) };

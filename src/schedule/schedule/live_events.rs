@@ -1,4 +1,4 @@
-//! The events that the clones of a schedule share, and their changes, which a running loop sees.
+//! The events that the clones of a schedule share, and their changes for running loops.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -23,8 +23,8 @@ impl LiveEvents {
         Self(Mutex::new(Current { registry: Arc::new(Registry::new(usual_store)), watches: Vec::new() }))
     }
 
-    /// Changes the events, and wakes the loops. A definition that the change drops may belong to code that uses the schedule, so
-    /// it is returned, and dropped by the caller.
+    /// Changes the events, and wakes the loops. A removed definition is returned, and not dropped under the lock,
+    /// because its drop may run code that uses the schedule.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Registry) -> Result<T, AddError>) -> Result<T, AddError> {
         let mut current = self.lock();
         let watches: Vec<_> = current.watches.iter().filter_map(Weak::upgrade).collect();
@@ -42,7 +42,7 @@ impl LiveEvents {
         changed
     }
 
-    /// Watches the changes from now on, for a loop that goes by this clock and that `wake` wakes.
+    /// Watches the changes from now on, for a loop on this clock. `wake` wakes the loop.
     pub(in crate::schedule) fn watch(
         &self,
         clock: &Clock,
@@ -57,7 +57,7 @@ impl LiveEvents {
 
     /// Returns the events before each change since the last call, and those of now.
     pub(in crate::schedule) fn see(&self, watch: &ChangeWatch) -> (Vec<EventsUntil>, EventsUntil) {
-        // The clock is read under the lock, so that no change lies between the reading and the events.
+        // The clock is read under the lock, so that no change comes between that time and the events.
         let current = self.lock();
         let present = EventsUntil { until: watch.clock.now(), registry: Arc::clone(&current.registry) };
         (std::mem::take(&mut *watch.past()), present)
@@ -69,7 +69,7 @@ impl LiveEvents {
     }
 
     fn lock(&self) -> MutexGuard<'_, Current> {
-        // No code that can panic runs while it is half-changed.
+        // No code that can panic runs while the value behind this lock is half-changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

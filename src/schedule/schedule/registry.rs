@@ -15,12 +15,12 @@ use crate::lease::{name::MutexName, store_id::StoreId};
 use crate::schedule::history::EventHistory;
 use crate::time::due_index::DueIndex;
 
-/// The events of a schedule between two changes. A tick reads one registry from its begin to its end.
+/// The events of a schedule between two changes. A tick uses one registry from its beginning to its end.
 #[derive(Clone)]
 pub(crate) struct Registry {
     /// Rises with each change.
     pub(in crate::schedule) version: u64,
-    /// The store of the events without a store of their own.
+    /// The store for events without a store of their own.
     usual_store: StoreId,
     pub(in crate::schedule) events: Vec<Arc<Definition>>,
     /// The history of each of `events`.
@@ -60,8 +60,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Replaces the event of this name in its place, with its history, if the other events allow it. Returns the event that was
-    /// replaced; `None`: there was none, and the event was added.
+    /// Replaces the event of this name in its place, keeping its history, if the other events allow that. Returns the
+    /// replaced event. `None`: there was no such event, and the new one was added.
     pub(super) fn replace(&mut self, event: Arc<Definition>) -> Result<Option<Arc<Definition>>, AddError> {
         let Some(at) = self.names.get(&event.name).copied() else { return self.add(event).map(|()| None) };
         self.check_runs_at_a_time(&event, Some(at))?;
@@ -70,7 +70,7 @@ impl Registry {
         Ok(Some(replaced))
     }
 
-    /// Returns the event that was removed; `None`: there was none of this name.
+    /// Removes the event of this name, and returns it. `None`: no event has this name.
     pub(super) fn remove(&mut self, name: &str) -> Option<Arc<Definition>> {
         let at = self.names.get(name).copied()?;
         let removed = self.events.remove(at);
@@ -79,8 +79,8 @@ impl Registry {
         Some(removed)
     }
 
-    /// Refuses an event that allows another number of runs at a time than the events that share its mutex. The event that it
-    /// replaces does not count.
+    /// Refuses an event if its number of runs at a time differs from that of the events with the same mutex. The
+    /// replaced event does not count.
     fn check_runs_at_a_time(&self, event: &Definition, replaced: Option<usize>) -> Result<(), AddError> {
         let Some(mutex) = self.shared_mutex(event) else { return Ok(()) };
         let asked = event.protection.alternatives();
@@ -153,12 +153,12 @@ impl Registry {
 #[error("there is no event {name} in the schedule{instead}")]
 pub struct UnknownEvent {
     name: Quoted,
-    /// The names that may be meant, or some of those that there are.
+    /// The similar names, or some of the existing names.
     instead: Box<str>,
 }
 
 impl UnknownEvent {
-    /// The most events that are named where none is similar.
+    /// The most names that are shown if none is similar.
     const NAMED: usize = 5;
 
     fn new<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Self {

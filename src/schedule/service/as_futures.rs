@@ -1,4 +1,5 @@
-//! Calls of a schedule as futures. Each is made on a thread of its own, so that it blocks no runtime, and none stalls it.
+//! Calls of a schedule as futures. Each call is made on a thread of its own: it blocks no runtime, and no blocked
+//! runtime delays it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,25 +19,25 @@ use crate::task::runtime;
 mod lease_guard;
 pub(crate) mod operator;
 
-/// In a tokio runtime: calls as futures, and what takes place on threads of its own meanwhile.
+/// For a tokio runtime: calls as futures. The work is done on separate threads.
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 impl Schedule {
-    /// Returns the schedule with this runtime for all [futures](crate::Event::spawn) that are added from now on, in
-    /// place of the runtime that the thread is in when they are added.
-    #[must_use = "the runtime is that of the schedule which is returned"]
+    /// Returns the schedule with this runtime for all [futures](crate::Event::spawn) that are added from now on,
+    /// instead of the runtime of the thread that adds them.
+    #[must_use = "the runtime is that of the returned schedule"]
     pub fn with_runtime(self, runtime: tokio::runtime::Handle) -> Self {
         Self { runtime: Some(runtime::of(runtime)), ..self }
     }
 
-    /// Returns [`work`](Self::work) as a future, for a service beside others: it ticks until `shutdown` begins, and is over when all
-    /// of its runs have ended.
+    /// Returns [`work`](Self::work) as a future, for a program with other services: it ticks until `shutdown` begins,
+    /// and completes when all of its runs have ended.
     ///
-    /// Admissions, renewals and callbacks stay on threads of their own, so that they stall no worker of the runtime, and a
-    /// runtime that stalls delays no renewal. (If the system has no thread for that, it runs here, and blocks.)
+    /// Admissions, renewals and callbacks run on separate threads: they block no worker of the runtime, and a blocked
+    /// runtime delays no renewal. (If the system has no thread, the loop runs on this thread, and blocks it.)
     ///
-    /// If it is dropped before, its runs are cancelled without a drain, futures dropped when their grace is over, and nothing
-    /// more is started: the drop itself waits for nothing of that. A future whose runtime is not driven any more is not polled
-    /// again, and its lease ends with its term.
+    /// If the future is dropped early, its runs are cancelled without a drain, their futures are dropped after their
+    /// grace, and nothing new starts. The drop itself does not wait for that. If nothing drives the runtime of a task
+    /// any more, the task is not polled again, and its lease ends with its term.
     ///
     /// ```no_run
     /// use soloist::{Event, FileMutex, Run, Schedule, Shutdown};
@@ -70,9 +71,9 @@ impl Schedule {
         }
     }
 
-    /// Returns [`run_due`](Self::run_due) as a future, for a binary that cron starts. If it is dropped before it is over, its runs
-    /// are cancelled, as by [`work_async`](Self::work_async). It begins when fewer than sixteen dropped calls wait for an answer of
-    /// the schedule's store.
+    /// Returns [`run_due`](Self::run_due) as a future, for a binary that cron starts. If the future is dropped early,
+    /// its runs are cancelled, as with [`work_async`](Self::work_async). It begins when fewer than sixteen dropped
+    /// calls wait for the schedule's store.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -91,8 +92,8 @@ impl Schedule {
         self.report_async(move |schedule| schedule.run_due(now))
     }
 
-    /// Returns [`run_minute`](Self::run_minute) as a future, for a binary that cron starts every minute. If it is dropped before it
-    /// is over, its runs are cancelled, as by [`work_async`](Self::work_async).
+    /// Returns [`run_minute`](Self::run_minute) as a future, for a binary that cron starts every minute. If the future
+    /// is dropped early, its runs are cancelled, as with [`work_async`](Self::work_async).
     pub fn run_minute_async(&self, now: DateTime<Utc>) -> impl Future<Output = Report> + Send + use<> {
         self.report_async(move |schedule| schedule.run_minute(now))
     }
@@ -112,8 +113,8 @@ impl Schedule {
     }
 }
 
-/// Makes a call that asks `store` on a thread of its own, which goes on if this is dropped. While sixteen dropped calls wait for
-/// the store, it begins no other.
+/// Makes a call to `store` on a thread of its own. If the future is dropped, the call continues. While sixteen dropped
+/// calls wait for the store, no other call begins.
 async fn ask<T: Send + 'static>(store: &Store, call: impl FnOnce() -> T + Send + 'static) -> T {
     let renewal_thread = RenewalThread::of(store, &store.mutex.clock());
     let (_future, thread) = renewal_thread.dropped_futures.begin().await;
@@ -124,7 +125,7 @@ async fn ask<T: Send + 'static>(store: &Store, call: impl FnOnce() -> T + Send +
     .await
 }
 
-/// Cancels what a future has begun when it is dropped.
+/// A guard that cancels the runs of a future when the future is dropped.
 struct BeginOnDrop(Shutdown);
 
 impl Drop for BeginOnDrop {
@@ -133,7 +134,8 @@ impl Drop for BeginOnDrop {
     }
 }
 
-/// Makes a call on a thread of its own, or here if the system has none. The call goes on if this is dropped.
+/// Makes a call on a thread of its own, or on this thread if the system has no other. If the future is dropped, the
+/// call continues.
 pub(crate) async fn on_a_thread<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
     let (answer, answered) = oneshot::channel();
     let call = Arc::new(Mutex::new(Some(call)));

@@ -6,14 +6,14 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::observe::tell::trace;
 use crate::time::{tick::Tick, zone::Zone};
 
-/// After a larger step back of the clock the loop begins anew, as cronie does; after a smaller one it waits until the clock
-/// has caught up.
+/// If the clock is set back by more than this, the loop begins anew, as cronie does. After a smaller step, it waits
+/// until the clock has caught up.
 const LARGEST_STEP: TimeDelta = TimeDelta::hours(3);
 
 /// The times that the loop has ticked through.
 #[derive(Clone, Debug)]
 pub(super) struct TickProgress {
-    /// The intervals that it has ticked through, as far back as the clock may be set without beginning anew.
+    /// The intervals that the loop has ticked through, back to [`LARGEST_STEP`] ago.
     ticked: Vec<TickedInterval>,
     /// The last reading of the clock.
     last: DateTime<Utc>,
@@ -32,8 +32,9 @@ impl TickProgress {
         Self { ticked: vec![TickedInterval { from: now - TimeDelta::nanoseconds(1), until: now }], last: now }
     }
 
-    /// Returns the instant after which occurrences are due in the tick at `now`. `None`: no tick, because the clock was set back to a
-    /// time that was ticked through. Calls `missed` with the times between which there was no tick.
+    /// Returns the instant after which occurrences are due in the tick at `now`. `None`: no tick, because the clock was
+    /// set back to a time that was already ticked through. Calls `missed` with the beginning and the end of a gap
+    /// without ticks.
     pub(super) fn tick(
         &mut self,
         now: DateTime<Utc>,
@@ -74,7 +75,7 @@ impl TickProgress {
         self.ticked.iter().find(|interval| interval.from < now && now <= interval.until)
     }
 
-    /// Returns until when it has ticked through the interval that `now` is in.
+    /// Returns the end of the interval around `now` that the loop has ticked through.
     pub(super) fn ticked_until(&self, now: DateTime<Utc>) -> DateTime<Utc> {
         self.interval_around(now).map_or(now, |interval| interval.until)
     }

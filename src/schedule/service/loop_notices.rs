@@ -1,4 +1,4 @@
-//! The thread that tells what a loop itself finds out, so that the loop waits for no observer.
+//! The thread that delivers the notices of a loop, so that the loop waits for no observer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,12 +9,12 @@ use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::{observers::Observers, trace};
 
-/// The notices of a loop, which a thread tells one after another. It starts with the loop: where no more threads are to be had, it
-/// tells of the ticks that have none. By default there is no thread, and the caller tells what there is to tell.
+/// The notices of a loop, which a thread delivers one after another. The thread starts with the loop, so that it can
+/// report ticks for which the system had no thread. The default has no thread: the caller delivers the notices.
 #[derive(Default)]
 pub(super) struct LoopNotices<'env> {
     posted: Option<Sender<Telling<'env>>>,
-    /// Whether the last `LoopAlive` is still being told, or waits to be.
+    /// Whether the last `LoopAlive` is not delivered yet.
     is_telling_alive: Arc<AtomicBool>,
 }
 
@@ -42,7 +42,7 @@ impl<'env> LoopNotices<'env> {
         }
     }
 
-    /// Tells that the loop is awake, unless observers still hear that of an earlier time.
+    /// Notifies the observers that the loop is awake, unless they are still busy with the last such notice.
     pub(super) fn tell_alive(&self, observers: &'env Observers) {
         if observers.receive_all_steps() && !self.is_telling_alive.swap(true, Ordering::Relaxed) {
             let is_telling = Arc::clone(&self.is_telling_alive);

@@ -31,7 +31,8 @@ impl From<CancellationToken> for Shutdown {
     }
 }
 
-/// The waker of the token, which triggers the shutdown. It lives as long as the token, also after the last handle of the shutdown.
+/// The waker of the token, which triggers the shutdown. It lives as long as the token, even after the last handle of
+/// the shutdown was dropped.
 struct Watch {
     shutdown: Weak<ShutdownState>,
     /// `None` once it is.

@@ -16,15 +16,15 @@ use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::mome
 /// The state that all handles of one shutdown share.
 #[derive(Default)]
 pub(super) struct ShutdownState {
-    /// Whether it has begun, readable without the lock.
+    /// Whether the shutdown has begun, readable without the lock.
     pub(super) has_begun: AtomicBool,
     pub(super) progress: Mutex<Progress>,
     pub(super) changed: Condvar,
     /// Wakes the tasks that wait for it to begin.
     pub(super) begins: Arc<Signal>,
-    /// The shutdown that this is a part of: the runs of this part are also its runs.
+    /// The shutdown that this one is a part of. The runs of the part are also runs of the whole.
     pub(super) whole: Option<Arc<ShutdownState>>,
-    /// The process whose signals trigger it; zero if none does.
+    /// The process whose signals trigger the shutdown. Zero: no signals do.
     #[cfg(all(unix, feature = "signals"))]
     pub(super) listening_process: AtomicU32,
 }
@@ -39,20 +39,20 @@ pub(super) struct Progress {
     pub(super) deadlines: Option<Deadlines>,
     /// The signal that triggered it.
     pub(super) signal: Option<i32>,
-    /// Whether subscribers of `tracing` were told that it begins, or are being told.
+    /// Whether subscribers of `tracing` were notified of the beginning, or are being notified.
     pub(super) announced: bool,
     pub(super) ticks: usize,
     pub(super) running: Vec<Run>,
     /// Those that begin when this begins.
     pub(super) parts: Vec<Weak<ShutdownState>>,
-    /// Whether the application has seen that it began, and ends by itself.
+    /// Whether the application knows that the shutdown has begun, and ends by itself.
     pub(super) seen_by_application: bool,
 }
 
 /// Until when a shutdown that has begun waits.
 #[derive(Clone, Copy)]
 pub(super) struct Deadlines {
-    /// When the drain is over: runs that are still running are cancelled.
+    /// The end of the drain, when runs that are still running are cancelled.
     drained_by: Moment,
     /// When the grace is over, too.
     pub(super) exit_by: Moment,
@@ -75,7 +75,7 @@ impl Deadlines {
     }
 }
 
-// With the 3 seconds for a store that is out, both end within the 30 seconds that Kubernetes waits.
+// With 3 seconds for an unavailable store, drain and grace end within the 30 seconds that Kubernetes waits.
 const DEFAULT_DRAIN: Duration = Duration::from_secs(20);
 const DEFAULT_GRACE: Duration = Duration::from_secs(6);
 
@@ -90,8 +90,8 @@ impl Progress {
 }
 
 impl ShutdownState {
-    /// Tells subscribers of `tracing` that it begins. The caller calls this before any run is cancelled, because a run may
-    /// end the process. `None`: they were told already.
+    /// Returns a call that notifies subscribers of `tracing` of the beginning. The caller makes the call before any run
+    /// is cancelled, because a run may end the process. `None`: the subscribers were notified already.
     pub(super) fn announce(&self, signal: Option<i32>) -> Option<impl FnOnce() + Send + use<>> {
         let mut progress = self.lock();
         let runs = progress.running.len();
@@ -100,7 +100,7 @@ impl ShutdownState {
         (!mem::replace(&mut progress.announced, true)).then_some(announce)
     }
 
-    /// Begins the shutdown that was `asked` for at this moment, by a signal or not. `false`: it had begun before.
+    /// Begins the shutdown that was requested at the moment `asked`, by a signal or not. `false`: it had begun before.
     pub(super) fn begin(self: &Arc<Self>, signal: Option<i32>, asked: Moment) -> bool {
         let grace = self.and_whole().find_map(|state| state.lock().grace).unwrap_or(DEFAULT_GRACE);
         let progress = self.lock();
@@ -133,8 +133,8 @@ impl ShutdownState {
         true
     }
 
-    /// Ends the drain at this moment, or leaves it out if the shutdown has not begun. The caller then tells the runs, by
-    /// [`cancel_runs`](Self::cancel_runs). `false`: there is no drain any more. It calls no code of others.
+    /// Ends the drain at this moment, or begins the shutdown without a drain. The caller then cancels the runs by
+    /// [`cancel_runs`](Self::cancel_runs). `false`: the drain is over already. This calls no foreign code.
     pub(super) fn end_drain(&self, now: Moment) -> bool {
         let mut progress = self.lock();
         let Some(deadlines) = progress.deadlines else {
@@ -165,8 +165,9 @@ impl ShutdownState {
         self.changed.notify_all();
     }
 
-    /// Lets a thread wait for the end of the drain, and tell of it if runs are still running. They are cancelled by their own
-    /// clock, also without that thread; it wakes the tasks that wait for that without a timer.
+    /// Starts a thread that waits for the end of the drain, and reports it if runs are still running. Runs are
+    /// cancelled by their own clocks, even without that thread. The thread wakes the tasks that wait for their
+    /// cancellation without a timer.
     fn watch_drain(self: &Arc<Self>, deadlines: Deadlines) {
         let Some(clock) = self.lock().running.first().map(|run| run.held().clock.clone()) else { return };
         let drain = deadlines.drained_by.since(Clock::system().moment());
@@ -208,7 +209,8 @@ impl ShutdownState {
         self.wait_for(done, |_| waiting.patience(enough))
     }
 
-    /// Waits until `done`, until the grace is over at the most, and no longer than until `enough`. The shutdown has begun.
+    /// Waits until `done` returns `true`, but not longer than until the moment `enough` or the end of the grace.
+    /// Returns whether `done` returned `true`. The shutdown must have begun.
     #[cfg(all(unix, feature = "signals"))]
     pub(super) fn wait_for_exit(&self, enough: Moment, done: impl Fn(&Progress) -> bool) -> bool {
         let waiting = Waiting::on_the_machine();
@@ -216,7 +218,7 @@ impl ShutdownState {
         self.wait_for(done, |progress| waiting.patience(exit_by(progress).min(enough)))
     }
 
-    /// Waits until `done`, for as long as `patience` says, which is asked again after each wake-up.
+    /// Waits until `done` returns `true`, for the time that `patience` returns. Each wake-up calls `patience` again.
     pub(super) fn wait_for(&self, done: impl Fn(&Progress) -> bool, patience: impl Fn(&Progress) -> Duration) -> bool {
         let mut progress = self.lock();
         while !done(&progress) {
@@ -230,7 +232,7 @@ impl ShutdownState {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Progress> {
-        // No code that can panic runs while it is half-changed.
+        // No code that can panic runs while the value behind this lock is half-changed.
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -242,14 +244,14 @@ impl Wake for ShutdownState {
     }
 }
 
-/// A tick under way, which the process waits for.
+/// A running tick. The process waits for its end.
 pub(crate) struct TickGuard<'a>(pub(super) &'a ShutdownState);
 
 impl Drop for TickGuard<'_> {
     fn drop(&mut self) {
         for state in self.0.and_whole() {
             let mut progress = state.lock();
-            // The child of a `fork` drops its parent's guards, but counts its own ticks only.
+            // A child of a `fork` drops the guards of its parent, but counts only its own ticks.
             progress.ticks = progress.ticks.saturating_sub(1);
             drop(progress);
             state.changed.notify_all();
@@ -257,7 +259,7 @@ impl Drop for TickGuard<'_> {
     }
 }
 
-/// A run under way, which is told until when it may go on when the shutdown begins.
+/// A registered run. When the shutdown begins, the run gets its deadlines.
 pub(crate) struct RunGuard<'a> {
     pub(super) shutdown: &'a ShutdownState,
     pub(super) run: Run,

@@ -20,10 +20,10 @@ use crate::observe::tell::{delivery::spawn_detached, trace};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// A second signal within this time after the first counts as the same request: a closed terminal sends two.
+/// A second signal within this time counts as the same request, because a closed terminal sends two signals.
 const SAME_REQUEST: Duration = Duration::from_millis(100);
 
-/// How long `main` may take to see the shutdown when all ticks have ended.
+/// How long `main` may take to notice the shutdown after the last tick has ended.
 const MAIN_NOTICES: Duration = Duration::from_secs(1);
 
 /// How long the end waits for commands that a second signal kills.
@@ -32,7 +32,7 @@ const KILLING: Duration = Duration::from_millis(500);
 /// How long the end waits for standard error and subscribers of `tracing`.
 const TELLING: Duration = Duration::from_millis(500);
 
-/// Returns the one shutdown that the signals of this process trigger.
+/// Returns the only shutdown that the signals of this process trigger.
 pub(super) fn shutdown_of_this_process() -> io::Result<Arc<ShutdownState>> {
     static PROCESS: Mutex<Option<Arc<ShutdownState>>> = Mutex::new(None);
 
@@ -42,7 +42,7 @@ pub(super) fn shutdown_of_this_process() -> io::Result<Arc<ShutdownState>> {
     Ok(process.insert(shutdown).clone())
 }
 
-/// Starts the thread that reads the signals in the child of a `fork`, which inherits only the handlers.
+/// Starts the thread that reads the signals, in a child of a `fork`: the child inherits only the handlers.
 pub(super) fn listen_after_fork(shutdown: &Arc<ShutdownState>) {
     if ![0, process_id::current()].contains(&shutdown.listening_process.load(Ordering::Relaxed))
         && let Err(error) = shutdown.listen()
@@ -60,10 +60,10 @@ impl ShutdownState {
             return Ok(());
         }
         if listening_process != 0 {
-            // The ticks and runs of the parent process go on there.
+            // The ticks and runs of the parent process continue in the parent.
             (progress.ticks, progress.running) = (0, Vec::new());
         }
-        // Another thread that sees this still waits for the lock, and finds the state complete.
+        // If another thread sees this value, it still waits for the lock, and then finds the complete state.
         self.listening_process.store(process_id::current(), Ordering::Relaxed);
         drop(progress);
         self.start_listener().inspect_err(|_| self.listening_process.store(0, Ordering::Relaxed))
@@ -83,7 +83,7 @@ impl ShutdownState {
         threads::start("soloist-signals", listen)
     }
 
-    /// Handles one signal without blocking, even if all else hangs: a second signal must get through.
+    /// Handles one signal without blocking, because a second signal must be handled even if everything else hangs.
     fn handle(self: &Arc<Self>, signal: i32, first: &mut Option<Moment>) {
         let now = Clock::system().moment();
         match first {
@@ -106,7 +106,7 @@ impl ShutdownState {
         }
     }
 
-    /// Kills all commands, then ends the process: another signal after the drain means that nothing is to go on.
+    /// Kills all commands, then ends the process. Another signal after the drain means that nothing may continue.
     fn end_at_once(&self, signal: i32) {
         let running = self.lock().running.clone();
         for run in &running {
@@ -119,18 +119,19 @@ impl ShutdownState {
         die_of(signal);
     }
 
-    /// Begins the shutdown by the signal that came at this moment, and ends the process when nothing is running any more,
-    /// or when the grace is over.
+    /// Begins the shutdown for this `signal`, which came at the moment `came`. Ends the process when no tick is
+    /// running, or when the grace is over. If the application has noticed the shutdown, `main` has the rest of the
+    /// grace to return by itself.
     fn close(self: &Arc<Self>, signal: i32, came: Moment) {
         if let Some(tell) = self.announce(Some(signal)) {
             tell_with_timeout(tell);
         }
         if !self.begin(Some(signal), came) {
-            // `trigger` began it; the signal adds that the process is to end.
+            // `trigger` began the shutdown. The signal adds that the process must end.
             self.lock().signal = Some(signal);
         }
         if self.wait_for_exit(Moment::NEVER, |progress| progress.ticks == 0) {
-            // If `main` has no more to do, it returns before this is over.
+            // If `main` has nothing more to do, it returns before this time is over.
             let main_notices = Clock::system().moment().plus(MAIN_NOTICES);
             if self.wait_for_exit(main_notices, |progress| progress.seen_by_application) {
                 self.wait_for_exit(Moment::NEVER, |_| false);
@@ -155,7 +156,7 @@ fn report_left_behind(left_behind: &[Run]) {
     }
 }
 
-/// Calls `tell` on a thread, and waits for it only shortly: standard error and subscribers may hang.
+/// Calls `tell` on another thread, and waits a short time for its end, because standard error and subscribers may hang.
 fn tell_with_timeout(tell: impl FnOnce() + Send + 'static) {
     let (telling, is_written) = mpsc::channel::<()>();
     spawn_detached(move || {
@@ -167,14 +168,14 @@ fn tell_with_timeout(tell: impl FnOnce() + Send + 'static) {
 
 /// Ends the process by this signal, at the end of `main`.
 pub(crate) fn end_by(signal: i32) {
-    // Text that was printed without an end of line is still buffered.
+    // Text that was printed without an end of line is still in the buffer.
     let _ = io::stdout().flush();
     leave(None);
     die_of(signal);
 }
 
 fn die_of(signal: i32) {
-    // The kernel ignores a signal's default action for process 1.
+    // For process 1, the kernel ignores the default action of a signal.
     if process_id::current() != 1 {
         let _ = low_level::emulate_default_handler(signal);
     }

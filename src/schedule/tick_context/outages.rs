@@ -1,4 +1,4 @@
-//! Outages that a tick has seen: a store that gave no answer is not asked again for a minute.
+//! The outages that a tick has met. A store that did not answer is not asked again for a minute.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,8 +15,8 @@ use crate::time::{clock::Clock, clock::moment::Moment};
 /// meanwhile.
 const NOT_ASKED_FOR: Duration = Duration::from_secs(60);
 
-/// The outages of one tick. The first request to a store goes alone, and the others wait for its answer, so that an outage
-/// costs all of them one timeout together.
+/// The outages of one tick. The first request to a store is sent alone, and the others wait for its answer. So an
+/// outage costs all requests together only one timeout.
 pub(crate) struct Outages<'a> {
     schedule: &'a Schedule,
     known: Mutex<BTreeMap<StoreId, StoreState>>,
@@ -38,8 +38,8 @@ impl<'a> Outages<'a> {
         Self { schedule, known: Mutex::default(), heard: Condvar::new() }
     }
 
-    /// Sends a batch to a store. If the store was unavailable a moment ago, it is asked for the releases alone: it carries them out now
-    /// or when it answers again.
+    /// Sends a batch to a store. If the store was unavailable a moment ago, only the releases are sent. The store
+    /// carries them out now, or when it is available again.
     pub(crate) fn carry_out(&self, store: &Store, clock: &Clock, batch: &mut Batch) {
         let admits = !batch.admissions().is_empty();
         match if admits { self.may_ask(store.id, clock) } else { Ok(()) } {
@@ -55,8 +55,8 @@ impl<'a> Outages<'a> {
         }
     }
 
-    /// Asks a store something other than an admission, unless it was out a moment ago. A panic becomes an error with
-    /// the text of `attempted`.
+    /// Sends another request than an admission to a store, unless the store was unavailable a moment ago. A panic
+    /// becomes an error with the text of `attempted`.
     pub(crate) fn ask<A>(
         &self,
         store: &Store,
@@ -90,8 +90,8 @@ impl<'a> Outages<'a> {
         }
     }
 
-    /// Records the result of asking a store: an outage, or anything else. A store that answers one event after failing another
-    /// stays out until the outage expires.
+    /// Records whether a request met an outage. If a store fails one event and answers another, it stays unavailable
+    /// until the outage expires.
     fn record(&self, store: StoreId, clock: &Clock, outage: Option<&MutexError>) {
         let mut known = self.known();
         let state = match outage {
@@ -113,7 +113,7 @@ impl<'a> Outages<'a> {
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<StoreId, StoreState>> {
-        // No code that can panic runs while it is half-changed.
+        // No code that can panic runs while the value behind this lock is half-changed.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,5 @@
-//! Checks for `catch_up` whether an occurrence was missed in the whole fleet, and writes the markers that tell since when a store knows an
-//! event.
+//! Checks for `catch_up` whether the whole fleet missed an occurrence, and writes the markers that show since when a
+//! store knows an event.
 
 use chrono::{DateTime, Utc};
 
@@ -17,9 +17,9 @@ use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::Names;
 
-/// Returns those of one event's missed occurrences that are to be made up for. Asks the filters, then the store which of them were
-/// claimed, and if some were not, since when the store knows the event. An occurrence that the filters refuse may run later, when
-/// they allow it.
+/// Returns the occurrences of one event that were missed and are to run. Calls the filters, and then asks the store
+/// which occurrences were claimed. If some were not claimed, asks the store since when it knows the event. An
+/// occurrence that the filters refuse may run later, when they allow it.
 pub(crate) fn check_missed(candidates: Vec<PlannedRun<'_>>) -> Vec<PlannedRun<'_>> {
     let (mut missed, mut asked) = (Vec::new(), Vec::new());
     for planned in candidates {
@@ -35,7 +35,7 @@ pub(crate) fn check_missed(candidates: Vec<PlannedRun<'_>>) -> Vec<PlannedRun<'_
     for (at, planned) in asked.into_iter().enumerate() {
         let finding = match &are_missed {
             Ok(are_missed) => are_missed[at].then_some(Missed::Confirmed),
-            // One entry tells that the store is unavailable.
+            // Only one entry reports that the store is unavailable.
             Err(error) => (at == latest).then(|| Missed::Unknown(SkipReason::StoreUnavailable(error.clone()))),
         };
         if finding.is_none() {
@@ -90,12 +90,13 @@ impl PlannedRun<'_> {
         self.event.catch_up.iter().for_each(|catch_up| catch_up.end(self.tick.occurrence()));
     }
 
-    /// Returns since when the store knows the event: from now on, if its marker was not there.
+    /// Returns since when the store knows the event. If there is no marker yet, writes it, and returns the present
+    /// time.
     fn known_since(&self, marker: &MutexName) -> Result<DateTime<Utc>, MutexError> {
         let note = || format!("note {marker}");
         match self.context.outages.ask(self.store, self.clock, note, |mutex| self.marker(marker).ask(mutex))? {
             Admitted::ClaimTaken(Some(holder)) => match holder.clock_set_back_by() {
-                // Its time says nothing: the store's clock was ahead when the marker was written.
+                // The time of the marker is useless: the store's clock was ahead when the marker was written.
                 Some(by) if holder.since() > self.start() => {
                     trace::marker_from_the_future(&self.event.name, by);
                     Ok(DateTime::<Utc>::MIN_UTC)
@@ -111,8 +112,8 @@ impl PlannedRun<'_> {
         Admission::claim_only(self.request(mark.clone(), Term::MAX))
     }
 
-    /// Claims a due occurrence that met a run of its event, where all missed occurrences are made up for: it was refused, not missed.
-    /// That run may itself make up for an earlier occurrence; then this one counts as missed.
+    /// Claims a due occurrence that met a run of its event, if the event has `catch_up_all`: such an occurrence was
+    /// refused, and not missed. But if that run makes up for an earlier occurrence, this one counts as missed.
     pub(crate) fn settle_overlapped(&self, run: Option<&Holder>) {
         let is_due = self.missed.is_none() && !self.is_backlog && self.claims_for_timetable();
         let all = self.event.catch_up.as_ref().filter(|catch_up| is_due && catch_up.most > 1);
@@ -126,8 +127,8 @@ impl PlannedRun<'_> {
         }
     }
 
-    /// Remembers that its occurrence was run, or waits elsewhere. The claim of another server does not settle it: a claim is given back if its
-    /// lease is lost before the task starts.
+    /// Remembers that the occurrence was run, or waits on another server. The claim of another server is not enough,
+    /// because a claim is released if the lease is lost before the task starts.
     pub(crate) fn settle_occurrence(&self, verdict: &Verdict) {
         let Some(catch_up) = self.event.catch_up.as_ref().filter(|_| self.claims_for_timetable()) else { return };
         if matches!(verdict, Verdict::Skipped(SkipReason::Queued(_))) {
@@ -140,8 +141,8 @@ impl PlannedRun<'_> {
     }
 }
 
-/// Writes the markers of these events to their stores, where they are not known to be there, in batches. Errors are ignored:
-/// the admissions that follow report them, and the next tick tries again.
+/// Writes the markers of these events to their stores in batches, unless they are known to be there. Errors are
+/// ignored, because the following admissions report them, and the next tick tries again.
 pub(crate) fn write_markers(planned_runs: &[PlannedRun<'_>]) {
     let all = planned_runs.iter().filter_map(|planned| {
         let catch_up = planned.event.catch_up.as_ref()?;

@@ -24,9 +24,10 @@ impl Schedule {
     }
 
     /// Returns when the first event starts after `after`, within its windows and in this environment: at its
-    /// [next](crate::Event::next) occurrence, or after its [`jitter`](crate::Event::jitter). `None`: none of them does, until the year 2100.
+    /// [next](crate::Event::next) occurrence, or after its [`jitter`](crate::Event::jitter). `None`: no event starts
+    /// again before the year 2100.
     ///
-    /// Nothing is kept between calls: it searches the timetables of all events, some nanoseconds each.
+    /// Each call searches the timetables of all events; a search takes some nanoseconds.
     pub fn next_due(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let registry = self.registry();
         let Registry { due_index, events, .. } = &*registry;
@@ -48,14 +49,14 @@ impl Schedule {
         Ok(self.event(name)?.upcoming(after))
     }
 
-    /// Returns when an event was due last, if that was no longer before `now` than [`CLAIM_MARGIN`]: the claim on an earlier time may have
-    /// expired.
+    /// Returns when an event was due last, if that was at most [`CLAIM_MARGIN`] before `now`. The claim on an earlier
+    /// time may have expired.
     #[cfg(feature = "cli")]
     pub(crate) fn last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, UnknownEvent> {
         self.last_due_within(name, now, TimeDelta::from_std(CLAIM_MARGIN).unwrap_or_default())
     }
 
-    /// Returns when an event was due last, if that was no longer before `now` than this.
+    /// Returns when an event was due last, if that was at most this long before `now`.
     #[cfg(feature = "cli")]
     pub(crate) fn last_due_within(
         &self,
@@ -66,9 +67,10 @@ impl Schedule {
         Ok(self.upcoming(name, now - window)?.take_while(|due| *due <= now).last())
     }
 
-    /// Returns which events start in this time, from its begin on and before its end, and when, in the order of time; events that
-    /// start at one time in the order of their registration. Windows count, filters and stores are not asked. An event starts at its
-    /// occurrences, or after its [`jitter`](crate::Event::jitter). A range whose end comes first is empty, as in Rust.
+    /// Returns the starts in this range, with their events, in the order of time. The range includes its start, but not
+    /// its end. Events that start at the same time come in the order of their registration. Windows count, but filters
+    /// and stores are not asked. An event starts at its occurrences, or after its [`jitter`](crate::Event::jitter). A
+    /// range whose end comes first is empty, as in Rust.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -115,7 +117,7 @@ mod tests {
     use crate::store::memory::MemoryMutex;
     use crate::time::clock::manual::ManualClock;
 
-    // Its claim is kept only until the next occurrence starts.
+    // The claim is kept only until the next occurrence starts.
     #[test]
     fn what_ran_before_its_start_does_not_run_again() {
         const MINUTE: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! One event of a tick, with all that running it needs.
+//! A planned run of one event, with everything that the run needs.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -21,25 +21,25 @@ use crate::store::described_store::Store;
 use crate::store::event_mutex::admission::Admission;
 use crate::time::{clock::Clock, tick::Tick};
 
-/// How long the runs of a tick that wait for their next attempts share one answer about pauses.
+/// How long one answer about pauses counts for all runs of a tick that wait for their next attempt.
 const SHARED_FOR: Duration = Duration::from_millis(500);
 
-/// An event that a tick, a backfill, or a caller by hand has planned to run, with all that the run needs.
+/// A run that a tick, a backfill or a caller has planned, with everything that it needs.
 pub(crate) struct PlannedRun<'a> {
     pub(crate) id: RunId,
     pub(crate) event: &'a Definition,
     pub(crate) history: &'a EventHistory,
     pub(crate) tick: Tick,
-    /// Set if the event is not due in this tick, and is to make up for a missed occurrence.
+    /// Set if the event is not due in this tick, but makes up for a missed occurrence.
     pub(crate) missed: Option<Missed>,
-    /// Whether it is one of several occurrences of its event in this tick, which run one after another.
+    /// Whether this is one of several occurrences of its event in this tick. They run one after another.
     pub(crate) is_backlog: bool,
     pub(crate) context: &'a TickContext<'a>,
     pub(crate) store: &'a Store,
     pub(crate) clock: &'a Clock,
-    /// The marker that pauses it alone; `None` if nothing can pause it, or the run was started by hand.
+    /// The marker that pauses this event alone. `None`: the event can't be paused, or the run was started by hand.
     pub(crate) own_pause: Option<MutexName>,
-    /// The entry of the report, once it has run or was skipped.
+    /// The entry of the report, after the run has ended or was skipped.
     pub(crate) result: OnceLock<Entry>,
 }
 
@@ -87,7 +87,8 @@ impl<'a> PlannedRun<'a> {
         LeaseRequest::new(name, term, self.clock).labelled(self.label().as_ref())
     }
 
-    /// Returns the words for people in its requests. With a claim they have the timetable, which other servers compare with theirs.
+    /// Returns the label of the requests. If the run makes a claim, the label has the timetable, which other servers
+    /// compare with theirs.
     pub(crate) fn label(&self) -> Option<Arc<Label>> {
         let of_tick = self.context.label.as_ref();
         match &self.event.claimed_timetable {
@@ -99,8 +100,8 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns this reason to skip it, which notes whether another application has the name. Leases of a mutex that events share on
-    /// purpose are left out.
+    /// Returns this reason for a skip, with the note whether another application uses the name. Leases of a mutex that
+    /// events share on purpose are not checked.
     pub(crate) fn note_other_application(&self, reason: SkipReason) -> SkipReason {
         let Definition { name, protection, .. } = self.event;
         let is_its_own = matches!(reason, SkipReason::RanElsewhere(_)) || protection.mutex.mutex() == &**name;
@@ -108,7 +109,8 @@ impl<'a> PlannedRun<'a> {
         reason.met_by(application.filter(|_| is_its_own))
     }
 
-    /// Compares the timetable with that of the server that claimed the occurrence, and tells of a difference that has lasted.
+    /// Compares the timetable with that of the server that claimed the occurrence, and reports a difference that has
+    /// lasted for an hour.
     pub(crate) fn compare_timetables(&self, verdict: &Verdict) {
         let Some(own) = self.event.claimed_timetable.as_ref().filter(|_| self.claims_for_timetable()) else { return };
         let claimed_by = match verdict {
@@ -128,7 +130,8 @@ impl<'a> PlannedRun<'a> {
         matches!(self.context.started_by, StartedBy::Caller)
     }
 
-    /// Returns the claim that the run makes, and its term; `None` by hand, because such a run makes no claim.
+    /// Returns the name and the term of the claim. `None`: the run makes no claim, for example because it was started
+    /// by hand.
     #[inline]
     pub(crate) fn claim(&self) -> Option<(MutexName, Term)> {
         let Definition { name: event, protection, .. } = self.event;
@@ -139,26 +142,27 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns for how long after its tick began it may ask for its claim: while no server's claim on it can have expired.
+    /// Returns how long after the beginning of its tick the run may request its claim: as long as no claim of another
+    /// server can have expired.
     #[inline]
     pub(crate) fn claim_window(&self) -> Duration {
         self.event.claim_window(self.tick.occurrence())
     }
 
-    /// Returns whether the store decides on it. By hand, nothing is claimed.
+    /// Returns whether the run needs an admission by the store.
     #[inline]
     pub(crate) fn asks_store(&self) -> bool {
         self.event.protection.lease.is_some() || self.claims()
     }
 
-    /// Returns the markers that pause it: that of the schedule, and its own.
+    /// Returns the markers that pause the run: that of the schedule, and that of the event.
     fn pause_markers(&self) -> impl Iterator<Item = &MutexName> {
         let of_schedule = self.context.pauses.as_ref().map(|pauses| &pauses.of_schedule);
         of_schedule.into_iter().chain(&self.own_pause).filter(|_| !self.event.even_when_paused)
     }
 
-    /// Returns whether the store refuses its admission while it is paused. It does not if the event asks no store or another
-    /// store, or has filters, which run before the store is asked.
+    /// Returns whether the store refuses the admission during a pause. It does not if the event uses no store or
+    /// another store. It also does not if the event has filters, because these are called before the store is asked.
     #[inline]
     fn is_refused_while_paused(&self) -> bool {
         let is_store_of_pauses = |pauses: &PauseCheck<'_>| pauses.store.id == self.store.id;
@@ -167,12 +171,13 @@ impl<'a> PlannedRun<'a> {
             && self.context.pauses.as_ref().is_some_and(is_store_of_pauses)
     }
 
-    /// Returns the marker that pauses it alone, if the admission does not check it, or a retry checks it again.
+    /// Returns the marker that pauses the event alone, if the admission does not check that marker, or if a retry
+    /// checks it again.
     pub(crate) fn own_pause_to_read(&self) -> Option<&MutexName> {
         self.own_pause.as_ref().filter(|_| self.event.retry.is_some() || !self.is_refused_while_paused())
     }
 
-    /// Returns the admission, which the store refuses while one of these pauses lasts.
+    /// Returns the admission with the condition that the store refuses it during a pause.
     #[inline]
     pub(crate) fn unless_paused(&self, admission: Admission) -> Admission {
         if self.is_refused_while_paused() {
@@ -182,7 +187,7 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns whether this name, which excluded its admission, is that of a pause.
+    /// Returns whether this name, which excluded the admission, is that of a pause.
     pub(crate) fn is_pause(&self, name: &MutexName) -> bool {
         self.pause_markers().any(|mark| mark == name)
     }
@@ -197,7 +202,7 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Checks for all pauses, also because the admission had no answer.
+    /// Checks for all pauses, even those that the admission checks, because the admission had no answer.
     pub(crate) fn look_for_each_pause(&self) -> Result<(), SkipReason> {
         let TickContext { outages, pauses: Some(pauses), .. } = self.context else { return Ok(()) };
         self.pause_markers().try_for_each(|mark| pauses.allows(mark, RECHECK_AFTER, Some(outages), self.clock))
@@ -208,28 +213,28 @@ impl<'a> PlannedRun<'a> {
         self.pause_markers().next().is_some()
     }
 
-    /// Checks for all pauses, for a run that waits for its next attempt. `is_due`: no pause may have begun before this call. A
-    /// store that was unavailable is asked again, because the run waits for its answer.
+    /// Checks for all pauses, for a run that waits for its next attempt. If `is_due`, the answer must be newer than
+    /// this call. A store that was unavailable is asked again, because the run waits for its answer.
     pub(crate) fn look_for_pauses_again(&self, is_due: bool) -> Result<(), SkipReason> {
         let Some(pauses) = &self.context.pauses else { return Ok(()) };
         let max_age = if is_due { Duration::ZERO } else { SHARED_FOR };
         self.pause_markers().try_for_each(|mark| pauses.allows(mark, max_age, None, self.clock))
     }
 
-    /// Returns the queue that it waits in if it meets a run of its event. By hand, it does not wait.
+    /// Returns the queue where the run waits if it meets a run of its event. A run by hand does not wait.
     #[inline]
     pub(crate) fn queue(&self) -> Option<&Queue> {
         self.event.protection.queue.as_ref().filter(|_| matches!(self.context.started_by, StartedBy::Timetable))
     }
 
-    /// Returns the places in the queue of its event. While an occurrence waits in one of them, it is not admitted.
+    /// Returns the places in the queue of the event. While an occurrence waits in one of them, the run is not admitted.
     #[inline]
     pub(crate) fn places_before_it(&self) -> &[MutexName] {
         let queue = self.event.protection.queue.as_ref();
         queue.filter(|_| !self.is_by_hand()).map_or(&[], |queue| &queue.places)
     }
 
-    /// Returns whether the store decides before anything else is asked: no filter, and no check for a pause.
+    /// Returns whether the store is asked first, because there is no filter and no separate check for a pause.
     #[inline]
     pub(crate) fn asks_store_first(&self) -> bool {
         let needs_no_look = || self.is_refused_while_paused() || self.pause_markers().next().is_none();
@@ -255,8 +260,8 @@ impl<'a> PlannedRun<'a> {
         self.claim().map(|(name, _)| name)
     }
 
-    /// Claims its occurrence, which does not run. Should that fail, a server that comes late may still run it. A period is left to a
-    /// later occurrence.
+    /// Claims the occurrence without running it. If this fails, a late server may still run the occurrence. Periods are
+    /// not claimed, because a later occurrence may use them.
     pub(crate) fn claim_without_running(&self) {
         if let Some((claim, term)) = self.claim().filter(|(claim, _)| claim.occurrence().is_some()) {
             let admission = Admission::claim_only(self.request(claim, term));
@@ -276,7 +281,7 @@ impl<'a> PlannedRun<'a> {
         if self.missed.is_some() { self.lateness() } else { Duration::ZERO }
     }
 
-    /// Returns when its occurrence starts by the timetable.
+    /// Returns the time at which the occurrence starts: its time in the timetable, plus its delay by the jitter.
     pub(crate) fn start(&self) -> DateTime<Utc> {
         self.event.start_of(self.tick.occurrence())
     }

@@ -127,7 +127,7 @@ impl Admission {
         self.request().name()
     }
 
-    /// Returns the attempt as errors name it.
+    /// Returns the text for this attempt in an error.
     pub(crate) fn attempted(&self) -> String {
         format!("admit {}", self.name())
     }
@@ -137,7 +137,7 @@ impl Admission {
         self.request().owner()
     }
 
-    /// Returns the words for people.
+    /// Returns the label of the holder, for people.
     #[cfg(feature = "redis")]
     pub(crate) fn label(&self) -> Option<&std::sync::Arc<crate::lease::label::Label>> {
         self.request().label()
@@ -189,11 +189,11 @@ impl Admission {
 pub enum Admitted {
     /// The lease and the claim were granted, as far as they were asked for.
     Granted(Grant),
-    /// Nothing was granted: the lease is held, by this holder if the store knows it.
+    /// Nothing was granted, because the lease is held. The holder is `None` if the store does not know it.
     LeaseTaken(Option<Holder>),
-    /// Nothing was granted: the occurrence is claimed, by this holder if the store knows it.
+    /// Nothing was granted, because the occurrence is claimed. The holder is `None` if the store does not know it.
     ClaimTaken(Option<Holder>),
-    /// Nothing was granted: this name, which [excludes](Admission::unless) the admission, is held.
+    /// Nothing was granted, because this name is held, which [excludes](Admission::unless) the admission.
     Excluded(Held),
 }
 

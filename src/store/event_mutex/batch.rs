@@ -32,7 +32,7 @@ pub struct Batch {
     admissions: Vec<Slot<Admission, Admitted>>,
 }
 
-/// A lease to release, at once or later.
+/// A lease to release: its name is free at once, or after a minimum hold.
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,7 +61,8 @@ impl LeaseRelease {
         &self.lease
     }
 
-    /// Returns how much longer the name stays held, whether or not this process lives; `None`: it is free at once.
+    /// Returns how long the name stays held after the release, whether or not this process lives. `None` means that the
+    /// name is free at once.
     pub fn minimum_hold(&self) -> Option<Term> {
         self.minimum_hold
     }
@@ -82,7 +83,7 @@ impl Batch {
         self.add_release(lease, None);
     }
 
-    /// Adds the release of a lease that stays held for this time from now.
+    /// Adds the release of a lease whose name stays held for this time after the release.
     pub fn release_after(&mut self, lease: Lease, minimum_hold: Term) {
         self.add_release(lease, Some(minimum_hold));
     }
@@ -145,7 +146,7 @@ impl Batch {
         (0..self.releases.len()).for_each(|at| drop(self.take_release(at)));
     }
 
-    /// Empties the batch, and keeps its memory for the next requests.
+    /// Clears the batch, and keeps its memory for the next requests.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.releases.clear();
@@ -175,7 +176,8 @@ pub(crate) fn attempted_release(lease: &Lease) -> String {
     format!("forget {}", lease.name())
 }
 
-/// Returns the result of a release by the store's answer. A failure is logged here, because a drop can return nothing.
+/// Turns the store's answer into the result of a release. A failure is logged here, because a guard that is dropped
+/// can't return an error.
 #[inline]
 pub(crate) fn released(lease: &Lease, minimum_hold: Option<Term>, answer: Result<bool, MutexError>) -> Release {
     if let Err(error) = &answer {

@@ -34,7 +34,7 @@ impl Description {
         Self { scope, ..self }
     }
 
-    /// Says that the store has an [`extend`](crate::EventMutex::extend).
+    /// Notes that the store has an [`extend`](crate::EventMutex::extend).
     pub fn with_extension(self) -> Self {
         Self { can_extend: true, ..self }
     }
@@ -45,7 +45,7 @@ impl Description {
         self.identity
     }
 
-    /// Returns which processes share the store. [`Scope::Unknown`] is never warned of.
+    /// Returns which processes share the store. A schedule never warns about [`Scope::Unknown`].
     pub fn scope(&self) -> Scope {
         self.scope
     }

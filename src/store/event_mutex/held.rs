@@ -22,10 +22,11 @@ use crate::lease::{holder::Holder, name::MutexName};
 pub enum Names<'a> {
     /// These names, of any kind. If the store can, it reads all of them as of one moment.
     Each(&'a [MutexName]),
-    /// The leases of all mutexes whose names begin with this; with an empty text, all leases. No claims, permits or markers.
+    /// The leases of all mutexes whose names begin with this text; an empty text stands for all leases. Claims, permits
+    /// and markers are not included.
     LeasesWithPrefix(&'a str),
-    /// All marks that are kept beside this mutex: for a schedule its pauses, and for an event the occurrences that wait
-    /// in its queue.
+    /// All markers that belong to this mutex: for a schedule its pauses, and for an event the occurrences that wait in
+    /// its queue.
     MarksOf(&'a str),
 }
 
@@ -35,7 +36,7 @@ impl<'a> Names<'a> {
         Self::Each(slice::from_ref(name))
     }
 
-    /// Returns whether this name is among them.
+    /// Returns whether `name` is one of these names.
     ///
     /// ```
     /// use soloist::store::Names;
@@ -95,7 +96,7 @@ impl Held {
         self.holder.as_ref()
     }
 
-    /// Returns the owned holder.
+    /// Takes the holder out of this answer. `None`: the store does not know the holder.
     pub fn into_holder(self) -> Option<Holder> {
         self.holder
     }

@@ -7,8 +7,9 @@ use std::os::fd::OwnedFd;
 /// A descriptor that a command inherits; see [`EventMutex::lifeline`](crate::EventMutex::lifeline). The lease lasts as long as a
 /// process has the descriptor open: the command, and the processes that it starts, unless they close it.
 ///
-/// On Unix it is an `OwnedFd` that no process inherits by accident: the start of another program closes it. Pass it to a program on
-/// purpose, for example as a standard stream. Other systems have no lifelines.
+/// On Unix, a lifeline is an `OwnedFd` that no process inherits by accident: the descriptor is closed when a process
+/// executes another program. Pass it to a program on purpose, for example as a standard stream. Other systems have no
+/// lifelines.
 ///
 /// ```
 /// # #[cfg(unix)]
@@ -44,14 +45,15 @@ type Tell = Box<dyn FnOnce(u32) + Send + Sync>;
 #[cfg(unix)]
 type Inherited = OwnedFd;
 
-/// Nothing is inherited here.
+/// No lifeline exists on this system.
 #[cfg(not(unix))]
 type Inherited = std::convert::Infallible;
 
 #[cfg(unix)]
 impl Lifeline {
-    /// Makes a lifeline of a descriptor that shows your store whether a process that inherited it lives. Such a descriptor is that of
-    /// a file that is locked with `flock`, or of a pipe or a socket whose other end the store watches.
+    /// Makes a lifeline of a descriptor that lets your store see whether a process that inherited the descriptor still
+    /// lives. Examples are a file that is locked with `flock`, and a pipe or a socket whose other end the store
+    /// watches.
     ///
     /// ```
     /// # #[cfg(unix)]

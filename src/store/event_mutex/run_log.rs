@@ -11,9 +11,9 @@ use crate::outcome::run_record::skip_count::SkipCount;
 /// The log of the last runs of each event, over the whole fleet, which a store keeps in addition to its mutexes; see
 /// [`EventMutex::run_log`](crate::EventMutex::run_log).
 ///
-/// The log is best effort: it decides no admission and delays none, and a record that was not written is lost. Names of events are
-/// compared byte by byte. Writing the log changes no lease, claim or marker. A log that keeps records as text keeps
-/// [`RunRecord::host_text`], for the host and the instance, and reads it back by [`RunRecord::on`].
+/// The log is best effort: it decides no admission and delays none, and a record that was not written is lost. Names of
+/// events are compared byte by byte. Writing the log changes no lease, claim or marker. A log that keeps records as
+/// text writes the host and the instance as [`RunRecord::host_text`], and reads that text back with [`RunRecord::on`].
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -58,28 +58,29 @@ use crate::outcome::run_record::skip_count::SkipCount;
 /// # }
 /// ```
 pub trait RunLog: fmt::Debug + Send + Sync {
-    /// Writes these records, and drops the surplus over `keep` of each event; `keep` is 1 to 1000.
+    /// Writes these records, and then drops records of each event until at most `keep` are left; `keep` is 1 to 1000.
     ///
     /// A record with an end replaces the earlier record of its run, which has an equal [id](RunRecord::id). A record without an end
     /// is written only if its run has no record yet.
     ///
-    /// Runs are kept in the order of their first writes: the clocks of a fleet differ, and decide nothing here. The newest are kept.
-    /// If none of these is a success, the newest success replaces the oldest of them. So the last success is always known if two or
-    /// more runs are kept.
+    /// Runs are ordered by their first writes and not by clocks, because the clocks of a fleet differ. The newest runs
+    /// are kept. If none of these succeeded, the newest success takes the place of the oldest of them. So the last
+    /// success is always known if `keep` is two or more.
     ///
     /// # Errors
     ///
     /// Which of the records were written is not known.
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError>;
 
-    /// Returns the records of this event, the newest first. Damaged ones are left out.
+    /// Returns the records of this event, the newest first. Damaged records are left out.
     ///
     /// # Errors
     ///
     /// The store did not answer, or keeps the log in a format that this version does not know.
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError>;
 
-    /// Adds to the numbers of skipped occurrences of this event, one number for each reason. The default keeps none.
+    /// Adds to the numbers of skipped occurrences of this event; the log keeps one number for each reason. The default
+    /// keeps no numbers, and returns an error.
     ///
     /// # Errors
     ///
@@ -97,8 +98,8 @@ pub trait RunLog: fmt::Debug + Send + Sync {
         Err(MutexError::unsupported("count what is skipped"))
     }
 
-    /// Returns the names of the events in the log, in no order. A name that was too long for the store may be left out. The default
-    /// lists none.
+    /// Returns the names of the events in the log, in no order. A name that was too long for the store may be left out.
+    /// The default returns an error.
     ///
     /// # Errors
     ///
@@ -108,7 +109,8 @@ pub trait RunLog: fmt::Debug + Send + Sync {
     }
 }
 
-/// The log of one event, for a store that reads and writes it as a whole: records and numbers of skips, in no order.
+/// The log of one event, for a store that reads and writes each log as a whole: records and numbers of skips, in no
+/// order.
 #[derive(Debug, Default)]
 pub(crate) struct EventLog {
     pub(crate) runs: Vec<NumberedRecord>,
@@ -116,7 +118,7 @@ pub(crate) struct EventLog {
 }
 
 impl EventLog {
-    /// Adds records, and drops the surplus over `keep`.
+    /// Adds records, and then drops records until at most `keep` are left.
     pub(crate) fn add(&mut self, new: &[&RunRecord], keep: usize) {
         self.runs = add(mem::take(&mut self.runs), new, keep);
     }

@@ -41,20 +41,20 @@ impl<Q, A> Slot<Q, A> {
         self.answer = Some(answer);
     }
 
-    /// Takes the answer out; an empty slot returns the error of `unanswered`.
+    /// Takes the answer out of the slot, or returns the error of `unanswered` if the slot is empty.
     #[inline]
     pub(crate) fn take_answer(&mut self, unanswered: impl FnOnce(&Q) -> MutexError) -> Result<A, MutexError> {
         self.answer.take().unwrap_or_else(|| Err(unanswered(&self.asked)))
     }
 
-    /// Returns the answer if it says that the store as a whole is unavailable.
+    /// Returns the error in the answer, if it says that the store as a whole is unavailable.
     pub(crate) fn outage(&self) -> Option<&MutexError> {
         self.answer.as_ref()?.as_ref().err().filter(|error| error.is_outage())
     }
 }
 
-/// Answers one question after another. After an outage the store is not asked again, so that a tick waits for it once. A panic
-/// fails only its own question.
+/// Fills the empty slots one after another with the answers of `ask`. After an outage the store is not asked again, so
+/// that a tick waits for the timeout only once. A panic of `ask` fails only the slot that it was called for.
 pub(crate) fn answer_each<Q, A>(
     slots: &mut [Slot<Q, A>],
     outage: &mut Option<MutexError>,

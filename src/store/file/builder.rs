@@ -56,7 +56,8 @@ impl FileMutexBuilder {
         Self { clock: clock.into(), ..self }
     }
 
-    /// Sets what to do with a directory on a network filesystem; the default is to refuse it. Only Linux tells.
+    /// Sets whether a directory on a network filesystem is refused; the default is to refuse it. Such a directory is
+    /// recognised only on Linux.
     pub fn on_network_filesystem(self, network: NetworkFilesystem) -> Self {
         Self { network, ..self }
     }

@@ -1,10 +1,10 @@
-//! The directory of a store: one descriptor, beside which its files are opened.
+//! The directory of a store. Its files are opened relative to one descriptor.
 //!
 //! Other users may have planted files in the directory:
 //!
 //! - Links are not followed.
 //! - Only a regular file of a permitted owner is locked, read or changed; anything else is refused before that.
-//! - Only a file that the same call has made changes its owner.
+//! - The owner of a file is changed only by the call that has made the file.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata};
@@ -31,13 +31,15 @@ use access::{Access, Origin, accept_link, our_user, refused, why_closed};
 const FLAGS: OFlags =
     OFlags::RDWR.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// The flags without a note of the time of the read, which costs more than the read. Only the file's owner may ask for that.
+/// The flags with `NOATIME`, because the note of the time of a read costs more than the read. Only the file's owner may
+/// use this flag.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const QUIETLY: OFlags = FLAGS.union(OFlags::NOATIME);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const QUIETLY: OFlags = FLAGS;
 
-/// The waits between attempts. A process that makes a file gives it its group and mode a moment later.
+/// The waits between attempts. They are needed because a process that makes a file sets its group and mode a moment
+/// later.
 const PAUSES: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(2), Duration::from_millis(4)];
 
@@ -81,7 +83,8 @@ impl Directory {
         Ok(Self { path: path.to_owned(), network, opened, found, access })
     }
 
-    /// Opens the directory that is at this path now, if it is another one, or has another owner or mode.
+    /// Opens the directory that is at this path now, if it is another directory, or has another owner or mode than
+    /// before.
     pub(super) fn renewed(&self) -> io::Result<Option<Self>> {
         let changed = identity(&fs::metadata(&self.path)?) != identity(&self.found);
         changed.then(|| Self::open(&self.path, self.network)).transpose()
@@ -95,12 +98,12 @@ impl Directory {
         &self.access
     }
 
-    /// Returns whether its group can write to it.
+    /// Returns whether the directory's group can write to it.
     pub(super) fn is_writable_by_group(&self) -> bool {
         self.found.mode() & 0o020 != 0
     }
 
-    /// Opens one of its files, given by its path.
+    /// Opens a file of the directory by its path.
     pub(super) fn file(&self, path: &Path) -> io::Result<Option<OpenFile>> {
         patiently(|| self.open_file(path), is_being_made).map_err(|error| self.explained(path, error))
     }
@@ -113,11 +116,12 @@ impl Directory {
         patiently(open_or_make, is_being_made).map_err(|error| self.explained(path, error))
     }
 
-    /// Replaces a file by one with these bytes. Each process sees the old file or the new one, also if this process is killed.
+    /// Replaces a file by one with these bytes. Each process sees the old file or the new one, even if this process is
+    /// killed.
     pub(super) fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let beside = path.with_file_name(format!("{}.new", file_name(path).display()));
         let made = match self.make_file(&beside) {
-            // A process was killed before it was done, or a user has planted something.
+            // Either a process was killed before it renamed this file, or a user has planted it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 self.remove(&beside)?;
                 self.make_file(&beside)
@@ -134,7 +138,8 @@ impl Directory {
         Ok(unlinkat(&self.opened, file_name(path), AtFlags::empty())?)
     }
 
-    /// Writes a file, longer than that of a new event, and removes it.
+    /// Writes a file as long as the state of a new event, and removes it. An error says that the directory takes no
+    /// writes.
     pub(super) fn try_write(&self) -> io::Result<()> {
         let path = self.path.join(format!("check-{}", Owner::unique()));
         let made = self.make_file(&path).map_err(|error| self.explained(&path, error))?;
@@ -152,7 +157,7 @@ impl Directory {
         match opened {
             Ok(file) => self.accepted(file, path, Origin::Found).map(Some),
             Err(Errno::NOENT) => Ok(None),
-            // The second one on some of the BSDs.
+            // Some of the BSDs use the second error for a symbolic link.
             Err(Errno::LOOP | Errno::MLINK) => Err(refused(
                 "it is a symbolic link, and links are not followed: stop all processes that use the directory, \
                      then remove it",
@@ -161,7 +166,7 @@ impl Directory {
         }
     }
 
-    /// Makes a file that only its owner can open until it is settled, under any umask.
+    /// Makes a file. Under any umask, only its owner can open it until its group and mode are set.
     fn make_file(&self, path: &Path) -> io::Result<OpenFile> {
         let file =
             openat(&self.opened, file_name(path), QUIETLY | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)?;
@@ -202,7 +207,7 @@ fn file_name(path: &Path) -> &OsStr {
     path.file_name().unwrap_or_default()
 }
 
-/// Checks that the path names this directory, by itself or through a link of a user who may have set one.
+/// Checks that the path names this directory, by itself or through a link that a trusted user made.
 fn expect_at(path: &Path, directory: &Metadata) -> io::Result<()> {
     let named = fs::symlink_metadata(path)?;
     if named.is_symlink() {
@@ -214,7 +219,8 @@ fn expect_at(path: &Path, directory: &Metadata) -> io::Result<()> {
     Err(refused("the directory was replaced while it was opened"))
 }
 
-/// Makes a directory for its owner alone, below directories that all users can enter, so that users can share it later.
+/// Makes a directory for its owner alone. Missing directories above it are made so that all users can enter them,
+/// because users may share the directory later.
 fn make(path: &Path) -> io::Result<()> {
     if let Some(above) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o755).create(above)?;
@@ -231,7 +237,7 @@ fn is_being_made(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|error| errors.contains(&error))
 }
 
-/// Tries again for a few milliseconds, as long as the error may pass.
+/// Runs `attempt`, and retries for a few milliseconds while its error may pass.
 fn patiently<T>(attempt: impl Fn() -> io::Result<T>, passes: impl Fn(&io::Error) -> bool) -> io::Result<T> {
     for pause in PAUSES {
         match attempt() {

@@ -18,7 +18,7 @@ impl Directory {
         Ok(Self { path: path.to_owned() })
     }
 
-    /// Checks that a directory is at this path: the path is all that is known of it.
+    /// Checks that the path still exists. The directory is never replaced, because only its path is known here.
     pub(super) fn renewed(&self) -> io::Result<Option<Self>> {
         self.path.metadata().map(|_| None)
     }

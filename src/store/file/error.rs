@@ -20,7 +20,7 @@ impl FileError {
         |source| Self { path: path.to_owned(), source, is_of_directory: false }
     }
 
-    /// Says that the directory of this path can't be used.
+    /// Makes an error that says that the directory of this path can't be used.
     pub(super) fn of_directory(path: &Path) -> impl Fn(io::Error) -> Self {
         |source| Self { path: path.to_owned(), source, is_of_directory: true }
     }
@@ -61,7 +61,8 @@ impl FileError {
     }
 }
 
-/// Returns the error of the whole store. A directory that can't be entered, or that takes no more, has refused.
+/// Returns an error of the whole store. It is a refusal if the directory can't be entered or takes no writes; otherwise
+/// the store is unavailable.
 pub(super) fn directory_error(attempted: String, error: io::Error) -> MutexError {
     use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull, Unsupported};
 

@@ -22,10 +22,12 @@ const OVERLAYFS: u32 = 0x794C_7630;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NetworkFilesystem {
-    /// The directory is an error. Locks there may reach this host only, or vanish when the server restarts; so may the rest.
+    /// Such a directory is an error. Locks in it may exclude only the processes of this host, or may vanish when the
+    /// file server restarts.
     #[default]
     Refuse,
-    /// The directory is used. You know that its locks hold between all hosts that use it; their clocks must agree.
+    /// Such a directory is used. Choose this only if you know that its locks exclude the processes of all hosts that
+    /// use it, and that the clocks of these hosts agree.
     Trust,
 }
 
@@ -44,12 +46,13 @@ impl NetworkFilesystem {
     }
 }
 
-/// Returns the name of the network filesystem that `dir` lies on, if it does. Only Linux tells.
+/// Returns the name of the network filesystem that `dir` lies on, or `None` if it lies on another filesystem. The
+/// filesystem is known only on Linux.
 pub(super) fn network_of(dir: &Path) -> io::Result<Option<&'static str>> {
     magic_of(dir).map(named)
 }
 
-/// Returns whether `dir` lies on overlayfs, in the layer of one container. Only Linux tells.
+/// Returns whether `dir` lies on overlayfs, in the layer of one container. The filesystem is known only on Linux.
 #[cfg(unix)]
 pub(super) fn is_overlay(dir: &Path) -> io::Result<bool> {
     Ok(magic_of(dir)? == OVERLAYFS)
@@ -80,7 +83,7 @@ fn named(magic: u32) -> Option<&'static str> {
         0x5346_414F | 0x6B41_4653 => "AFS",
         0x7375_7245 => "Coda",
         0x0102_1997 => "9P",
-        // sshfs, Gluster and many more; those that are local can't be told from them.
+        // This is sshfs, Gluster and many more. A local FUSE filesystem can't be told from these.
         0x6573_5546 => "FUSE",
         0x00C3_6400 => "Ceph",
         0x0BD0_0BD0 => "Lustre",

@@ -9,7 +9,7 @@ use super::filesystem::is_overlay;
 use super::paths::{LIFE, LOCK, RUNS, RUNS_LOCK, STATE, files_of};
 use crate::store::event_mutex::warning::StoreWarning;
 
-/// Opens all files, so that those of ours get the mode that they should have.
+/// Returns the warnings. Opens all files, so that the files of this user get the mode that they should have.
 pub(super) fn warnings(directory: &Directory) -> io::Result<Vec<StoreWarning>> {
     let path = directory.path();
     let mut warnings = Vec::from_iter(of_its_group(directory));
@@ -42,7 +42,7 @@ fn of_its_group(directory: &Directory) -> Option<StoreWarning> {
 }
 
 fn of_a_directory_above(above: &Path, store: &Path) -> Option<StoreWarning> {
-    // In a sticky directory only owners move their files.
+    // In a sticky directory, only the owner of an entry can rename or remove it.
     let is_open = above.metadata().is_ok_and(|above| above.mode() & 0o1002 == 0o002);
     let text = format_args!(
         "the directory {0} is not safe: all users can write to it, and can put another directory in place of {1}: run `chmod +t {0}`, \

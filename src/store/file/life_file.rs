@@ -1,7 +1,7 @@
 //! The life files of a mutex. A locked life file says that its holder still lives.
 //!
-//! Only a holder locks a life file exclusively. A read takes a shared lock for a moment, under the lock of the mutex, so that it
-//! disturbs no other read and no create.
+//! Only a holder locks a life file exclusively. A read takes a shared lock for a moment, under the lock of the mutex,
+//! so that the read disturbs neither another read nor a create.
 
 #[cfg(unix)]
 use std::fs::File;
@@ -14,30 +14,31 @@ use crate::lease::holder::Holder;
 #[cfg(unix)]
 use crate::lease::label::this_host;
 
-/// The most holders of one mutex that may live after the end of their leases.
+/// The greatest number of holders of one mutex that may still live after the end of their leases.
 const GENERATIONS: u32 = 1000;
 
 /// The identity of a life file that a holder has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LifeId {
-    /// The number in its name.
+    /// The number in the file's name.
     pub(super) generation: u32,
-    /// Its inode, which tells it from a later file of this name; zero where the system does not tell.
+    /// The inode, which tells the file from a later file of this name, or zero if the system has no inodes.
     pub(super) inode: u64,
 }
 
-/// A life file that this process has locked: proof that the holder lives, for as long as this is kept.
+/// A life file that this process has locked. As long as this value is kept, the file proves that the holder lives.
 ///
 /// Each acquisition has a handle of its own, because one handle can be locked twice. No child process inherits the
-/// descriptor; a process that is to keep the lease when this one dies is [lent](Self::lend) a duplicate. The lock belongs
-/// to them all: it stays until the last is closed, or until one of them is unlocked.
+/// descriptor by accident. A command that is to keep the lease when this process dies is [lent](Self::lend) a
+/// duplicate. The descriptor and its duplicates share the lock: it stays until the last of them is closed, or until one
+/// of them is unlocked.
 #[derive(Debug)]
 pub(super) struct LifeLock {
     file: OpenFile,
     generation: u32,
     /// Whether a command may have a duplicate.
     lent: bool,
-    /// The process that locked it. After a `fork` the child has the lock too, and must not end it.
+    /// The process that locked the file. After a `fork`, the child has the lock, too, and must not end it.
     pid: u32,
 }
 
@@ -62,7 +63,7 @@ impl LifeLock {
         self.pid == process_id::current()
     }
 
-    /// Makes a duplicate for a process that is to keep the lease when this one has gone.
+    /// Makes a duplicate for a command that is to keep the lease when this process has gone.
     #[cfg(unix)]
     pub(super) fn lend(&mut self) -> Result<File, FileError> {
         let duplicate = self.file.duplicate()?;
@@ -70,7 +71,8 @@ impl LifeLock {
         Ok(duplicate)
     }
 
-    /// Ends the lifelines of a lease that is being released: when this is dropped, the file is unlocked for all duplicates.
+    /// Returns the lock for a release, which ends the lifelines, too: when the lock is dropped, the file is unlocked
+    /// for all duplicates.
     pub(super) fn for_release(mut self) -> Self {
         self.lent = false;
         self
@@ -86,7 +88,8 @@ impl Drop for LifeLock {
     }
 }
 
-/// Returns whether the holder that locked this life file lives, or a command with a duplicate. `None`: the file is gone.
+/// Returns whether the holder that locked this life file lives, or a command with a duplicate. Returns `None` if the
+/// file is gone.
 pub(super) fn is_alive(paths: &MutexPaths, id: LifeId) -> Result<Option<bool>, FileError> {
     match paths.open_if_there(&life(id.generation))? {
         Some(file) if file.inode() == id.inode => is_locked(&file).map(Some),
@@ -113,8 +116,8 @@ fn is_locked(file: &OpenFile) -> Result<bool, FileError> {
     Ok(!shared)
 }
 
-/// Returns the holder of a lease with a lifeline, and notes whether its process has ended, and whether the process group of its command
-/// has. Only a process of this host can be checked.
+/// Returns the holder of a lease with a lifeline, with a note if its process has ended. If its process group has ended,
+/// too, the group is removed. Only a process of this host can be checked.
 #[cfg(unix)]
 pub(super) fn with_its_end(holder: Holder) -> Holder {
     use rustix::io::Errno;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::FileError;
 
-/// The longest file of a store, in bytes: fifty thousand claims with long reasons.
+/// The longest file of a store, in bytes: it has room for fifty thousand claims with long reasons.
 const LEN_MAX: u64 = 1 << 26;
 
 /// A file of the store, as it was opened.
@@ -31,7 +31,7 @@ impl OpenFile {
         self.len
     }
 
-    /// Returns the inode, which tells the file from a later one of its name; zero where the system does not tell.
+    /// Returns the inode, which tells the file from a later file of this name, or zero if the system has no inodes.
     pub(super) fn inode(&self) -> u64 {
         self.inode
     }
@@ -42,12 +42,12 @@ impl OpenFile {
         self.file.try_clone().map_err(FileError::at(&self.path))
     }
 
-    /// Locks the file, unless it is locked through another handle. Returns whether it is locked now.
+    /// Locks the file, unless it is locked through another handle. Returns whether this handle has the lock now.
     pub(super) fn try_lock(&self) -> Result<bool, FileError> {
         self.is_locked(self.file.try_lock())
     }
 
-    /// Locks the file beside others who share its lock.
+    /// Takes a shared lock, unless the file is locked exclusively. Returns whether this handle has the lock now.
     pub(super) fn try_lock_shared(&self) -> Result<bool, FileError> {
         self.is_locked(self.file.try_lock_shared())
     }
@@ -60,13 +60,13 @@ impl OpenFile {
         }
     }
 
-    /// Unlocks the file for every process that has a duplicate of this handle. Closing alone would leave it locked while a
-    /// child process that another thread is just starting has one.
+    /// Unlocks the file for every process that has a duplicate of this handle. Closing the handle alone would leave the
+    /// file locked while a child process, which another thread is just starting, has a duplicate.
     pub(super) fn unlock(&self) -> io::Result<()> {
         self.file.unlock()
     }
 
-    /// Reads the file, as long as it was when it was opened.
+    /// Reads the file, up to the length that it had when it was opened.
     pub(super) fn read(&self) -> Result<Vec<u8>, FileError> {
         if self.len > LEN_MAX {
             return Err(FileError::unusable(&self.path, format!("it is longer than {LEN_MAX} bytes")));

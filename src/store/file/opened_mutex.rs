@@ -23,19 +23,20 @@ use state::{BLOCK, Lasts, MAGIC, MutexState, StateEntry};
 const STILL_LIVES: &str = "it is missing or damaged, and the holder of a lease that it should name still lives: wait until that has \
                            ended";
 
-/// A mutex whose state was read. With the lock, nothing else changes the state; without it, the mutex is only read.
+/// A mutex whose state was read. With the lock, no other process changes the state; without the lock, the mutex is only
+/// read.
 pub(super) struct OpenedMutex {
     paths: MutexPaths,
     state: MutexState,
     /// The file that the state was read from.
     file: Option<OpenFile>,
     pub(super) now: DateTime<Utc>,
-    /// `None`: another process held the lock for too long.
+    /// `None` if another process held the lock for too long, or if the mutex has no lock file.
     _lock: Option<MutexLock>,
 }
 
 impl OpenedMutex {
-    /// Reads the state. It is an error if that is of another format or another name.
+    /// Reads the state. A state of another format or another name is an error.
     pub(super) fn read(paths: MutexPaths, lock: Option<MutexLock>, now: DateTime<Utc>) -> Result<Self, FileError> {
         let (path, file) = (paths.path(STATE), paths.open_if_there(STATE)?);
         let bytes = file.as_ref().map(OpenFile::read).transpose()?.unwrap_or_default();
@@ -138,7 +139,8 @@ impl OpenedMutex {
         Ok((Admitted::Granted(grant), life))
     }
 
-    /// Changes the entry of a lease. Returns whether its owner still held the name, and `change` made a change.
+    /// Changes the entry of a lease. Returns whether the lease's owner still held the name, and `change` returned an
+    /// entry.
     pub(super) fn change(
         &self,
         lease: &Lease,
@@ -149,7 +151,7 @@ impl OpenedMutex {
         self.write(&changed).map(|()| true)
     }
 
-    /// Frees `name` of any owner.
+    /// Frees `name`, no matter which owner holds it.
     pub(super) fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, FileError> {
         let Some(entry) = self.held_entry(name)? else { return Ok(None) };
         let held = Held::new(name.clone(), Some(self.holder_now(&entry)));
@@ -157,8 +159,8 @@ impl OpenedMutex {
         Ok(Some(held))
     }
 
-    /// Writes the whole state. A text that fits fills one block, which is written in place: a replacement takes fifty times as long.
-    /// One write of a block is whole also when its process is killed.
+    /// Writes the whole state. A text that fits into one block is written in place, because a replacement of the file
+    /// takes fifty times as long. One write of a block is never cut, even if the process is killed.
     fn write_anew(&self, mut text: String) -> Result<(), FileError> {
         let fits = text.len() <= BLOCK;
         text.extend(iter::repeat_n('\0', BLOCK.saturating_sub(text.len())));

@@ -68,12 +68,14 @@ pub(super) fn state_in(dir: &Path, mutex: &str) -> PathBuf {
     dir.join(format!("{}.{STATE}", stem_of(mutex)))
 }
 
-/// Returns the kind of the life file of a generation. The first is the only one as long as no lease ends before its holder.
+/// Returns the kind of the life file of a generation. The first generation is the only one until a lease ends while its
+/// holder still lives.
 pub(super) fn life(generation: u32) -> String {
     if generation == 0 { LIFE.to_owned() } else { format!("{LIFE}-{generation}") }
 }
 
-/// Returns the files of a directory whose kind, the end of their names, is one of these; in the order of their names.
+/// Returns the files of a directory whose kind, the end of their names, passes `is_kind`. They are in the order of
+/// their names.
 pub(super) fn files_of(directory: &Path, is_kind: impl Fn(&str) -> bool) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in directory.read_dir()? {
@@ -86,8 +88,8 @@ pub(super) fn files_of(directory: &Path, is_kind: impl Fn(&str) -> bool) -> io::
     Ok(files)
 }
 
-/// Returns the beginning of the names of a mutex's files: a text that a person recognises the name by, and the name's
-/// hash.
+/// Returns the beginning of the names of a mutex's files: a text that lets a person recognise the mutex, and a hash of
+/// the mutex's name.
 fn stem_of(name: &str) -> String {
     const NAMESPACE: Uuid = Uuid::from_u128(0x2f4a_9f0e_8f0b_4b0c_9a57_0e7a_6f3d_51c8);
     let plain = |char: char| if char.is_ascii_alphanumeric() || matches!(char, '.' | '_') { char } else { '-' };

@@ -1,6 +1,7 @@
 //! The log of the runs of each event: a file of lines, behind a line that names the event.
 //!
-//! It is written anew as a whole, under a lock of its own, so that no admission waits for it, and a reader takes no lock.
+//! Each write replaces the whole file, so that a reader needs no lock. Writers take a lock of the log's own, so that no
+//! admission waits for them.
 
 use std::io;
 use std::path::PathBuf;
@@ -65,7 +66,7 @@ impl RunLog for FileMutex {
         Ok(self.read_log(event)?.skips)
     }
 
-    /// Lists the names in all logs of the directory. A log that can't be used hides no other.
+    /// Lists the names in all logs of the directory. A log that can't be used does not hide the others.
     fn events(&self) -> Result<Vec<String>, MutexError> {
         let failed = |error: io::Error| FileError::of_directory(self.dir())(error).while_trying_to("list", LOG);
         let directory = self.directory().map_err(failed)?;
@@ -82,7 +83,7 @@ impl RunsFile<'_> {
         let text = String::from_utf8_lossy(&bytes);
         let mut lines = text.split_inclusive('\n');
         let first = lines.next().unwrap_or_default();
-        // After a power loss, there may be zeros in its place.
+        // After a power loss, the first line may be zeros.
         if !MAGIC.starts_with(first) && first.bytes().any(|byte| byte != 0) {
             return Err(FileError::of_another_format(file.path(), first.as_bytes(), MAGIC));
         }
@@ -110,7 +111,8 @@ impl RunsFile<'_> {
     }
 }
 
-/// Reads the name of the event whose log is at this path. `None`: the file is no log of ours.
+/// Reads the name of the event whose log this file is. Returns `None` if the file is missing, or is not the log of the
+/// event that it names.
 fn event_of(paths: &MutexPaths) -> Result<Option<String>, FileError> {
     let Some(file) = paths.open_if_there(RUNS)? else { return Ok(None) };
     let bytes = file.read()?;

@@ -15,7 +15,7 @@ pub(crate) struct MemoryRunLog(Mutex<HashMap<Box<str>, EventLog>>);
 
 impl MemoryRunLog {
     fn locked(&self) -> MutexGuard<'_, HashMap<Box<str>, EventLog>> {
-        // No code that can panic runs while it is half-changed.
+        // No code that can panic runs while the map behind this lock is half-changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -22,7 +22,7 @@ impl ServerAddress for Address {
     const TLS: &'static str = "?ssl-mode=REQUIRED";
 
     fn of_url(url: &mut ServerUrl<'_>) -> Result<Self, InvalidOptions> {
-        // A password with a slash in it ends there for the driver, and its rest would be shown as the database.
+        // If a password contains a slash, the driver takes the rest of it for the database, which would be displayed.
         let database = url.place.trim_start_matches('/').split_once('/').map(|(_, database)| database);
         url.refuse_if(
             database.is_some_and(|database| database.contains('@')),
@@ -37,10 +37,11 @@ impl ServerAddress for Address {
         let has_no = |part: Option<&str>| part.is_none_or(str::is_empty);
         url.refuse_if(has_no(options.user()), "has no user: write mysql://user:password@host/database")?;
         url.refuse_if(has_no(options.db_name()), "has no database: write mysql://user:password@host/database")?;
-        // A host that is known by a URL is looked up before anything is waited for.
+        // The host is set again, because the driver blocks the thread while it looks up a host from a URL: no timeout
+        // would end that.
         let host = options.ip_or_hostname().trim_start_matches('[').trim_end_matches(']').to_owned();
         let options = OptsBuilder::from_opts(options).ip_or_hostname(host).prefer_socket(false);
-        // The driver would ask the server for these after it has connected.
+        // Without these settings, the driver would ask the server for them after it has connected.
         let options = options.max_allowed_packet(Some(16 * 1024 * 1024)).wait_timeout(Some(28_800)).into();
         Ok(Self { options, is_encrypted })
     }
@@ -50,7 +51,7 @@ impl ServerAddress for Address {
     }
 }
 
-/// Without user and password.
+/// Shows no user and no password.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let database = self.options.db_name().unwrap_or_default();

@@ -16,8 +16,8 @@ use crate::store::sql::session::{Session, TextRow, lock_timeout};
 use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
-/// The settings that the statements rely on: a commit begins no transaction, assignments see those before them, errors
-/// are not warnings, and all rows are found.
+/// The settings that the statements rely on: a commit begins no transaction, an assignment sees earlier assignments, an
+/// error is not only a warning, and no limit hides rows.
 const SESSION: &str = "SET autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES', \
                        sql_select_limit = 18446744073709551615, sql_safe_updates = 0";
 
@@ -26,7 +26,7 @@ const NO_PROVIDER: &str = "TLS to a mysql server needs the process's default pro
                            rustls::crypto::ring::default_provider().install_default() when the program starts";
 
 pub(super) struct Connection {
-    /// `None` after the goodbye.
+    /// `None` after the connection was given up, or closed.
     conn: Option<Conn>,
     tables: Tables,
     runtime: DriverRuntime,
@@ -90,7 +90,7 @@ impl Session for Connection {
             if !failure.is_conflict() && !failure.is_of_one_name() {
                 return Err(failure);
             }
-            // The transaction is still open, with its locks.
+            // The transaction is still open, with its locks, so it must be rolled back.
             let undone = self.runtime.until(until, conn.query_drop("ROLLBACK")).map_err(Failure::not_asked)?;
             Err(undone.map_or_else(|error| failed(error).undone(), |()| failure))
         })
@@ -108,7 +108,7 @@ fn encrypted(options: OptsBuilder, target: &Target<Address>) -> io::Result<OptsB
         return Ok(options);
     }
     target.tls.config()?; // It checks the certificates, with the messages of the other stores.
-    // Without a provider of the process the driver would install one, which is for the program to do.
+    // If the process has no provider, the driver would install one. That is for the program to do.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, NO_PROVIDER));
     }
@@ -129,7 +129,7 @@ async fn read(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<Text
     };
     let (mut answer, mut rows) = (conn.query_iter(statements).await?, Vec::new());
     loop {
-        // The read after the last row returns the error of a statement that followed others.
+        // If a later statement fails, only the read after the last row returns its error.
         let was_empty = answer.is_empty();
         let found: Vec<Found> = answer.collect().await?;
         rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row.as_ref(at))).collect::<TextRow>()));
@@ -139,7 +139,7 @@ async fn read(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<Text
     }
 }
 
-/// Says goodbye to the server, which logs connections that end without one.
+/// Says goodbye to the server, which logs connections that end without a goodbye.
 impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(conn) = self.conn.take() {

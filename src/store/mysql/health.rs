@@ -9,7 +9,7 @@ const READ_ONLY: &str = "read_only is on: connect to the primary if this is a re
 /// Returns the warnings about a server and a table with this `health`.
 pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let values_of = |field: &str| values_of(health, field);
-    // Newer servers call it by three states and more.
+    // Newer servers have more states of `read_only` than on and off.
     let takes_no_writes = values_of("read_only").iter().any(|state| !["0", "OFF"].contains(state));
     let engine = values_of("engine").into_iter().find(|engine| *engine != "InnoDB");
     let wrong_engine = |engine: &str| {

@@ -14,7 +14,8 @@ const LOCK_TIMEOUT: u16 = 1205;
 pub(super) fn failed(error: Error) -> Failure {
     Failure::unanswered(match error {
         Error::Server(refusal) => return refused(&refusal),
-        // Of a closed connection the driver says the same in words of its own.
+        // The driver has its own text for a closed connection. That text is dropped, so that `Failure::unanswered`
+        // writes the text that all stores share.
         Error::Io(IoError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => error.kind().into(),
         Error::Io(IoError::Io(error)) => understood(&error, "mysql"),
         Error::Driver(mysql_async::DriverError::ConnectionClosed) => io::ErrorKind::UnexpectedEof.into(),
@@ -26,8 +27,8 @@ pub(super) fn failed(error: Error) -> Failure {
     })
 }
 
-/// Returns the failure of an error reply. It comes before the commit, unless the connection or the statement was ended in between.
-/// (<https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html>)
+/// Returns the failure of an error reply. The error came before the commit, unless the server ended the connection or
+/// the statement on its way. (<https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html>)
 fn refused(error: &ServerError) -> Failure {
     let (retry, advice) = meaning(error.code, &error.message);
     let failure = Failure::refused(&error.code.to_string(), &error.message, Some(advice), retry);

@@ -28,7 +28,7 @@ impl ServerAddress for Address {
     const TLS: &'static str = "?sslmode=require";
 
     fn is_overheard(&self) -> bool {
-        // Addresses stand in the place of the hosts' own.
+        // If the URL has `hostaddr`, the driver connects to these addresses instead of the hosts'.
         let is_far = match self.config.get_hostaddrs() {
             [] => self.config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(host) if !is_this_host(host))),
             addresses => !addresses.iter().all(|address| is_this_host(&address.to_string())),
@@ -64,7 +64,7 @@ impl ServerAddress for Address {
     }
 }
 
-/// Without user, password and options.
+/// Shows no user, no password and no options.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ports = self.config.get_ports();
@@ -86,7 +86,7 @@ impl fmt::Display for Address {
 const OPTIONS: [&str; 7] =
     ["table", "timeout", "sslmode", "connect_timeout", "application_name", "target_session_attrs", "options"];
 
-/// Returns the reason without values of the URL. The driver's details name an option, and show no value.
+/// Returns the reason of this error without values of the URL. The driver's details name an option, but show no value.
 fn said_by(error: &tokio_postgres::Error) -> String {
     let said = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     let is_unknown = said.starts_with("unknown option");

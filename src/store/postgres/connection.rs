@@ -19,7 +19,7 @@ use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
 pub(super) struct Connection {
-    /// Dropped before the transport, which ends then.
+    /// The client. It is dropped before the transport, which then ends.
     client: Client,
     transport: Transport,
     /// The settings that each call begins with, for its transaction alone: operators, functions and types are the
@@ -28,8 +28,8 @@ pub(super) struct Connection {
     tables: Tables,
 }
 
-/// Finds the schema of the table, or that of a new table, by the user's search path. No other name is searched by that path: another
-/// user may have made a function or an operator there.
+/// Finds the schema of the table, or the schema for a new table, by the user's search path. No other name is looked up
+/// in this path, because another user may have made a function or an operator there.
 const FIND_SCHEMA: &str = "SELECT coalesce((\
         SELECT pg_catalog.quote_ident(nspname::pg_catalog.text) \
         FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid OPERATOR(pg_catalog.=) relnamespace \
@@ -65,7 +65,7 @@ where
     let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
     let connect = async {
         let (client, connection) = config.connect(by).await?;
-        // The next request returns the error that ends it.
+        // If an error ends the connection, the next request returns it.
         Ok((client, tokio::spawn(async move { _ = connection.await })))
     };
     let refused = |failure: Failure| failure.while_connecting("max_connections");
@@ -150,7 +150,7 @@ fn rows(messages: Vec<SimpleQueryMessage>) -> Vec<TextRow> {
     rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect()
 }
 
-/// Says goodbye to the server. Closing the socket is not enough: a child process may have it open, too.
+/// Says goodbye to the server. Closing the socket is not enough, because a child process may have it open, too.
 impl Drop for Transport {
     fn drop(&mut self) {
         self.runtime.leave(&mut self.task);

@@ -1,7 +1,8 @@
 //! Connections without encryption that give no server a password in plain text.
 //!
-//! The driver sends a password to any server that asks for it. Only a connector for TLS can read the server's first message before
-//! the driver does: so this is such a connector, which encrypts nothing. With the negotiation "direct" the driver calls it at once.
+//! The driver sends a password to any server that asks for it. Only a connector for TLS can read the server's first
+//! message before the driver does: so this module is such a connector, but it encrypts nothing. With the negotiation
+//! "direct" the driver calls the connector at once.
 
 use std::future::{Ready, ready};
 use std::io;
@@ -45,7 +46,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsConnect<S> for Plain {
 /// A stream that fails if the server's first message asks for the password in plain text.
 pub(super) struct PasswordGuard<S> {
     stream: S,
-    /// The number of bytes that were read, while they are those of that request; then `None`.
+    /// The number of bytes that were read, as long as they are those of the request for the password, and then `None`.
     as_expected: Option<usize>,
 }
 
@@ -92,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the bytes that pass the guard, of pieces that arrive one after another.
+    /// Sends these pieces one after another, and returns the bytes that pass the guard.
     fn heard(pieces: &[&[u8]]) -> io::Result<Vec<u8>> {
         Builder::new_current_thread().build()?.block_on(async {
             let (ours, mut theirs) = tokio::io::duplex(64);
@@ -122,7 +123,7 @@ mod tests {
     fn all_else_is_passed_on() {
         let scram = b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0";
         assert_eq!(heard(&[scram]).unwrap(), scram);
-        // It is no request where it is not the first that is said.
+        // These bytes are no request for the password if they are not the server's first message.
         let later = [b"R\0\0\0\x08\0\0\0\0", &WANTS_PLAIN_TEXT[..]].concat();
         assert_eq!(heard(&[&later[..4], &later[4..]]).unwrap(), later);
     }

@@ -31,7 +31,7 @@ pub(super) enum Topology {
     Standalone,
     /// Nodes of a cluster. Each knows which node has the slot of the keys.
     Cluster,
-    /// Sentinels, which know where the primary of this name is, and log their clients in with `login`.
+    /// Sentinels, which know where the primary of this name is. `login` is the login for the Sentinels.
     Sentinel { primary: String, login: RedisConnectionInfo },
 }
 
@@ -81,7 +81,7 @@ impl ServerAddress for Address {
                 (hosts.iter().map(|host| format!("redis://{host}")).collect(), Topology::Cluster)
             }
             "unix" => {
-                // The driver passes over a user, a password and a host before a path.
+                // The driver ignores a user, a password and a host before a path, so they are refused here.
                 let before_path = url.place.strip_prefix("//").filter(|place| !place.starts_with('/'));
                 url.refuse_if(before_path.is_some_and(|place| !place.contains('/')), NO_PATH)?;
                 let what = "has something before its path: write redis+unix:///run/redis.sock";
@@ -129,7 +129,8 @@ fn take_login_of_sentinels(url: &mut ServerUrl<'_>) -> Result<RedisConnectionInf
     })
 }
 
-/// Returns the hosts of a list, each with the login before the list and with a port, and the path behind it.
+/// Returns the hosts of the URL's list, and the path behind the list. Each host has the login before the list, and a
+/// port.
 fn split_hosts<'a>(url: &ServerUrl<'a>, port: u16) -> Result<(Vec<String>, &'a str), InvalidOptions> {
     let place = url.place.strip_prefix("//").unwrap_or(url.place);
     let (authority, path) = place.split_once('/').unwrap_or((place, ""));
@@ -143,7 +144,7 @@ fn split_hosts<'a>(url: &ServerUrl<'a>, port: u16) -> Result<(Vec<String>, &'a s
     Ok((hosts.map(server).collect(), path))
 }
 
-/// Without user and password.
+/// Shows no user and no password.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (database, servers) = (self.login.db(), self.servers.iter().map(shown).collect::<Vec<_>>().join(","));
@@ -166,12 +167,13 @@ pub(super) fn shown(server: &ConnectionAddr) -> String {
     }
 }
 
-/// Returns a reason without parts of the URL. The driver's reasons are fixed texts, but its details repeat such parts.
+/// Returns the reason of this error without parts of the URL. The driver's reasons are fixed texts, but its details
+/// repeat parts of the URL.
 fn said_by(error: &redis::RedisError) -> &'static str {
     let said = error.to_string().to_ascii_lowercase();
     let known = [
         ("hostname", "has no host: write redis://host:6379"),
-        ("wildcard", "has the host 0.0.0.0 or ::, where nobody can be reached"),
+        ("wildcard", "has the host 0.0.0.0 or ::, which is no server's address"),
         ("database", "has a database that is not a number: write redis://host:6379/0"),
         ("username", "has a user that is not UTF-8"),
         ("password", "has a password that is not UTF-8"),
@@ -236,7 +238,7 @@ mod tests {
             ),
             ("redis://", "has no host: write redis://host:6379"),
             ("redis:///0", "has no host: write redis://host:6379"),
-            ("redis://0.0.0.0", "has the host 0.0.0.0 or ::, where nobody can be reached"),
+            ("redis://0.0.0.0", "has the host 0.0.0.0 or ::, which is no server's address"),
             ("redis://h/secret", "has a database that is not a number: write redis://host:6379/0"),
             ("redis://h/-1", "has a database below 0"),
             ("redis://secret@h", "has a user and no password: write redis://user:password@host"),

@@ -101,11 +101,11 @@ fn read_end(
 ) -> Result<bool, Failure> {
     match reply {
         Value::Int(1) => Ok(true),
-        // A server without memory has carried out the other releases of the call: they take none.
+        // A server whose memory is full has carried out the other releases of the call, because they need no memory.
         Value::ServerError(error) if error.code() == OUT_OF_MEMORY => Err(refused(error).of_one_name()),
         Value::ServerError(error) => Err(refused(error)),
         Value::BulkString(entry) => {
-            // A lease whose deadline was moved is still there.
+            // If an earlier attempt had moved the deadline, the lease would still be there.
             let asked_before = asked_before.filter(|_| !matches!(request.end, End::After(_)));
             let taken_for = if entry.is_empty() { Some(Duration::ZERO) } else { held_for(entry, now) };
             Ok(asked_before.zip(taken_for).is_some_and(|(ago, taken_for)| taken_for <= ago))
@@ -167,7 +167,7 @@ pub(super) fn time(answer: &Value) -> Result<DateTime<Utc>, Failure> {
     Ok(instant(seconds.saturating_mul(1_000_000).saturating_add(micros)))
 }
 
-/// Reads a time or a token, which is a text.
+/// Reads a time or a token, which the script returns as text.
 fn digits(value: &Value) -> Result<i64, Failure> {
     let Value::BulkString(digits) = value else { return Err(not_understood(value)) };
     let number = str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());

@@ -1,6 +1,6 @@
-//! One connection to a Redis server: the driver's commands and parser, above a socket of ours.
+//! One connection to a Redis server. It uses the commands and the parser of the driver, but the socket of `stream.rs`.
 //!
-//! The driver's own connections have no limit in time for a whole call, and none for the length of an answer.
+//! The driver's own connections limit neither the time of a whole call nor the length of an answer.
 
 use std::io;
 
@@ -34,8 +34,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects to this server, logs in, and reads its clock. Returns the reply to `question`, too, which may be an error; without a
-    /// question it is `Value::Nil`.
+    /// Connects to this server, logs in, and reads its clock. Also returns the reply to `question`, which may be an
+    /// error. Without a question, the reply is `Value::Nil`.
     pub(super) fn to(
         target: &Target<Address>,
         server: &ConnectionAddr,
@@ -77,8 +77,8 @@ impl Connection {
         Ok((connection, replies.split_off(of_login)))
     }
 
-    /// Returns whether the server has closed the connection, or has sent something that nothing has asked for, which must not be taken
-    /// for the reply to the next request.
+    /// Returns whether the server has closed the connection, or has sent data that no request has asked for. Such data
+    /// must not be taken for the reply to the next request.
     pub(super) fn is_closed(&mut self) -> bool {
         let socket = self.stream.socket();
         let has_input = socket.has_input().unwrap_or(true);

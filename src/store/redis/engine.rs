@@ -29,28 +29,29 @@ use crate::store::server::failure::{AskAgain, Failure};
 use crate::store::server::{server_builder::Target, server_clock::instant};
 use crate::time::clock::{Clock, moment::Moment};
 
-/// The most releases, and the most admissions, of one call of a script, which keeps the server for less than a millisecond.
+/// The greatest number of releases, and of admissions, in one call of a script. Such a call blocks the server for less
+/// than a millisecond.
 const CHUNK: usize = 100;
 
 /// The most names of one call of the script that reads them, which takes about a millisecond.
 const LOOKED_AT_ONCE: usize = 1000;
 
-/// The most time after the end of a call at which a server accepts a copy of it, because clocks drift.
+/// The time after the end of a call while a server may still accept a copy of its request, because clocks drift.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// The keys that the server searches for one reply of `SCAN`.
+/// The number of keys that the server searches for one reply of `SCAN`.
 const SCANNED_AT_ONCE: u32 = 1000;
 
-/// The events whose logs one request reads: with a thousand runs each, they are shorter than the longest reply.
+/// The number of logs in one request. With a thousand runs each, these logs are shorter than the longest reply.
 const LOGS_AT_ONCE: usize = 4;
 
 pub(super) struct RedisEngine {
     target: Target<Address>,
     prefix: Prefix,
-    /// Which of the servers in the URL answered last: it is asked first.
+    /// The index of the server in the URL that answered last: this server is asked first.
     answered_last: AtomicUsize,
-    /// The owners that their release revokes, because their admissions were granted at a second attempt; and the moment until which the
-    /// server accepts the first copy.
+    /// The owners whose admissions were granted at a second attempt, so that their releases must revoke them. The
+    /// moment is the latest time when the server accepts the first copy.
     to_revoke: Mutex<Vec<(Owner, Moment)>>,
 }
 
@@ -60,7 +61,7 @@ impl RedisEngine {
         Ok(Self { target, prefix, answered_last: AtomicUsize::new(0), to_revoke: Mutex::default() })
     }
 
-    /// Notes the owners of these admissions that were granted.
+    /// Notes the owners of those admissions that were granted, so that their releases revoke them.
     fn revoke_later(&self, admissions: &[&Admission], decided: &[Result<Admitted, Failure>]) {
         let now = Clock::system().moment();
         let until = now.plus(self.target.timeout + MARGIN);
@@ -70,8 +71,8 @@ impl RedisEngine {
         to_revoke.extend(granted.map(|(admission, _)| (admission.owner(), until)));
     }
 
-    /// Ends these leases and claims, and decides on these admissions. The last ends and the first admissions go into one call of the
-    /// script: a run in order costs one call.
+    /// Ends these leases and claims, and decides on these admissions. The last ends and the first admissions go into
+    /// one call of the script, so that an ordinary request costs one call.
     fn call_script(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
         let mut parts = request.admissions.chunks(CHUNK);
         let mut calls: Vec<Request<'_>> = request.ends.chunks(CHUNK).map(Request::to_end).collect();
@@ -91,9 +92,10 @@ impl RedisEngine {
         Ok(answers)
     }
 
-    /// Waits until replicas have the changes. If too few have them, the ends fail, the leases and claims that were
-    /// granted are released, and then all admissions fail: one may have been refused because of such a grant. A name
-    /// that was not held may have been released by an earlier request, which no replica confirmed.
+    /// Waits until enough replicas have the changes. If too few have them, all ends fail. The leases and claims that
+    /// were granted are released, and all admissions fail, because some may have been refused only because of such a
+    /// grant. The end of a name that was not held fails, too: an earlier request may have released the name, which no
+    /// replica confirmed.
     fn wait_for_replicas(&self, attempt: &mut Attempt<Connection>, admissions: &[&Admission], answers: &mut Answers) {
         let granted = admissions.iter().zip(&answers.admissions).filter(|(_, decided)| is_granted(decided));
         let granted: Vec<&Admission> = granted.map(|(admission, _)| *admission).collect();
@@ -114,12 +116,12 @@ impl RedisEngine {
         }
     }
 
-    /// Waits, for half of the time that is left, until enough replicas have what the server has.
+    /// Waits until enough replicas have all writes of the server, but only for half of the time that is left.
     fn confirm(&self, attempt: &mut Attempt<Connection>) -> Result<(), Failure> {
         let (left, needed) = (attempt.until.since(Clock::system().moment()), self.target.address.replicas);
         let wait = cmd("WAIT").arg(needed).arg((left.as_millis() / 2).max(1)).take();
-        // The server waits for the writes of this connection, and an earlier attempt may have written the grant on
-        // another one.
+        // `WAIT` waits for the writes of this connection, but an earlier attempt may have written the grant on another
+        // connection. So a harmless write on this connection comes first.
         let answers = replies(attempt, [self.harmless_write(), wait])?;
         let count: u32 = read(&answers[1])?;
         if count < needed {
@@ -133,7 +135,8 @@ impl RedisEngine {
         cmd("SET").arg(self.prefix.with("check")).arg("").arg("PX").arg(1).take()
     }
 
-    /// Returns this request; a release revokes the owner if a copy of its admission may still be on its way.
+    /// Returns this request. If it is a release, and a copy of the owner's admission may still be on its way, the
+    /// request also revokes the owner.
     fn with_revocation(&self, request: &EndRequest) -> EndRequest {
         let now = Clock::system().moment();
         let to_revoke = self.to_revoke.lock().unwrap_or_else(PoisonError::into_inner);
@@ -142,7 +145,7 @@ impl RedisEngine {
         EndRequest { end, ..request.clone() }
     }
 
-    /// Reads all keys that match the pattern, and returns what `parse` makes of them.
+    /// Reads all keys that match the pattern, and returns the results of `parse`.
     fn scan<T: Ord>(
         &self,
         attempt: &mut Attempt<Connection>,
@@ -153,10 +156,11 @@ impl RedisEngine {
         while cursor.as_deref() != Some("0") {
             let mut scan = cmd("SCAN");
             scan.arg(cursor.as_deref().unwrap_or("0")).arg("MATCH").arg(pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
-            // `SCAN` has no key, so that a node of a cluster answers it also without the slot.
+            // `SCAN` has no key, so a node of a cluster answers it even without the slot. The second command checks
+            // that the node has the slot.
             let answers = replies(attempt, [scan, topology::question_of_slot(&self.prefix)])?;
             let (next, keys): (String, Vec<Vec<u8>>) = read(&answers[0])?;
-            // Our keys are text.
+            // The store's keys are text. Other keys are left out.
             found.extend(keys.iter().filter_map(|key| parse(str::from_utf8(key).ok()?)));
             cursor = Some(next);
         }
@@ -165,7 +169,7 @@ impl RedisEngine {
 }
 
 impl Engine for RedisEngine {
-    /// The scripts do nothing after the deadline of a call.
+    /// After the deadline of a call, the scripts grant and extend nothing.
     const COMMITS_LATE: bool = false;
 
     type Address = Address;
@@ -265,20 +269,21 @@ impl Engine for RedisEngine {
 
     fn health(&self, attempt: &mut Attempt<Connection>) -> Result<Health, Failure> {
         let last = cmd("GET").arg(self.prefix.with("token")).take();
-        // The answers about keys may be errors.
+        // The replies to commands with a key may be errors.
         let commands = [last, self.harmless_write(), cmd("TIME"), cmd("INFO")];
         let answers = attempt.connection.exchange(attempt.until, &commands)?;
         answers[2..].iter().try_for_each(unless_refused)?;
         let address = &self.target.address;
         match unless_refused(&answers[1]) {
-            // It was the primary, when the connection was made.
+            // The server was the primary when the connection was made, and is not any more: the call is retried on a
+            // new connection.
             Err(failure) if address.fails_over() && failure.retry == AskAgain::Now => return Err(failure),
             _ => {}
         }
         let time = calls_and_replies::time(&answers[2])?;
         let mut warnings = health::warnings(&answers[3], address.replicas, address.fails_over())?;
         warnings.extend(health::of_write(&answers[1], &warnings));
-        // A token is the server's time of its grant, unless the clock was set back before that.
+        // A token is the server's time of its grant, unless the clock was set back before the grant.
         let granted = read(&answers[0]).map(instant);
         Ok(Health { time: Some(time), ahead: granted.ok().and_then(|last| (last - time).to_std().ok()), warnings })
     }
@@ -292,7 +297,8 @@ fn is_granted(decided: &Result<Admitted, Failure>) -> bool {
     matches!(decided, Ok(Admitted::Granted(_)))
 }
 
-/// Reads the record of a run from a field of a log. `None`: the field is not a run's, or its line is damaged.
+/// Reads the record of a run from a field of a log. Returns `None` if the field is not a run's, or if its line is
+/// damaged.
 fn record(event: &str, field: &str, line: &str) -> Result<Option<NumberedRecord>, Failure> {
     if field.parse::<Owner>().is_err() {
         return Ok(None);
@@ -301,7 +307,7 @@ fn record(event: &str, field: &str, line: &str) -> Result<Option<NumberedRecord>
     Ok(NumberedRecord::of_line(event, field, line))
 }
 
-/// Sends idempotent commands in one round trip.
+/// Sends commands in one round trip. Returns their replies, or a failure if one of the replies is an error.
 fn replies(attempt: &mut Attempt<Connection>, commands: impl IntoIterator<Item = Cmd>) -> Result<Vec<Value>, Failure> {
     let replies = attempt.connection.exchange(attempt.until, &Vec::from_iter(commands))?;
     replies.iter().try_for_each(unless_refused).map(|()| replies)

@@ -9,13 +9,14 @@ use crate::store::server::{engine::IS_REPLICA, failure::Failure};
 const CLUSTER_NODE: &str = "the server is a node of a Redis Cluster, and no event runs while another node has the slot of the keys: \
                             write redis+cluster:// in the url";
 
-/// Returns the warnings about a server whose `INFO` this is. A grant needs so many replicas; `fails_over` says that the URL names
-/// Sentinels, or nodes of a cluster.
+/// Returns the warnings about a server with this `INFO`. A grant needs `needed` replicas; `fails_over` says that the
+/// URL names Sentinels, or nodes of a cluster.
 pub(super) fn warnings(info: &Value, needed: u32, fails_over: bool) -> Result<Vec<StoreWarning>, Failure> {
     let Value::BulkString(info) = info else { return Err(not_understood(info)) };
     let info = String::from_utf8_lossy(info);
     let field = |name: &str| info.lines().find_map(|pooled| pooled.strip_prefix(name)?.strip_prefix(':'));
-    // Every key of ours but the logs of runs expires, so that a policy for those that do (`volatile-…`) is about them too.
+    // All keys of the store but the logs of runs expire, so a policy for keys that expire (`volatile-…`) concerns them,
+    // too.
     let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction");
     let replicas = field("connected_slaves").and_then(|count| count.parse().ok()).unwrap_or(0);
     let evicts = |policy: &str| {

@@ -38,7 +38,7 @@ impl Prefix {
         self.with(format_args!("runs/{}", key_text::of_event(event)))
     }
 
-    /// Returns the pattern of `SCAN` for the keys of these leases or marks.
+    /// Returns the pattern of `SCAN` for the keys of these leases or markers.
     pub(super) fn pattern_of(&self, names: Names<'_>) -> String {
         beginning_with(&self.with(key_text::beginning(names)))
     }
@@ -53,7 +53,7 @@ impl Prefix {
         key_text::event_at(key.strip_prefix(&self.runs_key(""))?)
     }
 
-    /// Returns the lease or the mark that has this key; `None` if the key is none of these.
+    /// Returns the lease or the marker that has this key, or `None` if it is another key.
     pub(super) fn name_at(&self, key: &str) -> Option<MutexName> {
         key_text::name_at(key.strip_prefix(&self.with(""))?)
     }

@@ -1,4 +1,4 @@
-//! The scripts, and the names under which servers keep them.
+//! The scripts, which a server keeps under the hashes of their texts.
 
 use std::sync::OnceLock;
 
@@ -16,7 +16,7 @@ pub(super) static LOG_RUNS: StoredScript = StoredScript::new(include_str!("scrip
 pub(super) static COUNT_SKIPS: StoredScript = StoredScript::new(include_str!("scripts/count_skips.lua"));
 pub(super) static DROP_RUNS: StoredScript = StoredScript::new(include_str!("scripts/drop_runs.lua"));
 
-/// All scripts. A server that lacks one was restarted, and lacks the others, too.
+/// All scripts. If a server lacks one of them, its scripts were lost, and it lacks the others, too.
 pub(super) static ALL: [&StoredScript; 5] = [&CARRY_OUT, &LOOK, &LOG_RUNS, &COUNT_SKIPS, &DROP_RUNS];
 
 impl StoredScript {
@@ -24,7 +24,7 @@ impl StoredScript {
         Self { text, hashed: OnceLock::new() }
     }
 
-    /// Returns a call of the script with these keys, for more arguments.
+    /// Returns a call of the script with these keys. The caller adds the other arguments.
     pub(super) fn call(&self, keys: &[String]) -> Cmd {
         let script = self.hashed.get_or_init(|| Script::new(self.text));
         let mut call = Cmd::with_capacity(3 * keys.len() + 8, 160 * keys.len() + 400);

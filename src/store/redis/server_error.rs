@@ -8,7 +8,7 @@ use crate::base::error::{MutexError, MutexErrorKind};
 use crate::store::server::failure::{AskAgain, Failure};
 
 /// The codes of errors that the server gives before a script starts, or at the first of its writes; and the user's next
-/// step, where the server's own words don't say it.
+/// step, if the server's own words don't say it.
 const BEFORE_ANY_WRITE: [(&str, Option<&str>); 16] = [
     ("ASK", Some(MOVING)),
     ("BUSY", Some("a script of another client blocks it: wait, or end it with SCRIPT KILL")),
@@ -48,10 +48,10 @@ const RIGHTS: &str = "let its user do that: `ACL SETUSER USER ~{soloist}:* +@con
 const NO_ROOM: &str = "max number of clients";
 const UNKNOWN: &str = "unknown command";
 
-/// Returns the failure of a request that the server answered with an error. A script that fails on its way is not undone, so
-/// that only an error from before its first write says that nothing was done.
+/// Returns the failure of a request that the server answered with an error. A script that fails halfway is not undone.
+/// So only an error from before the first write says that nothing was done.
 pub(super) fn refused(error: &ServerError) -> Failure {
-    // Our own arguments follow, such as a script.
+    // Behind these words, the server repeats the arguments of the command, such as a script.
     let details = error.details().and_then(|details| details.split(", with args beginning").next()).unwrap_or_default();
     let retry = match error.code() {
         "LATE" => return Failure::too_late(),
@@ -88,7 +88,8 @@ pub(super) fn not_understood(answer: impl fmt::Debug) -> Failure {
 
 /// Returns the next step for an error whose own words don't say it.
 fn advice(code: &str, details: &str) -> Option<&'static str> {
-    // Before 7.0 a script's error carries the code inside of its own words; since then it is refused a command in words alone.
+    // Before Redis 7.0, the error of a script has the code inside its text. Since then, if a script may not use a
+    // command, only the text says so.
     let says = |known: &str| code == known || details.contains(&format!("-{known} "));
     if details.starts_with(NO_ROOM) {
         Some("raise maxclients, or let fewer clients connect")

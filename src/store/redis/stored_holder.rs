@@ -1,5 +1,6 @@
-//! The value of a key: `v1 OWNER token=N term=MS since=INSTANT pid=N for=OCCURRENCE host=TEXT`. A holder without an occurrence
-//! leaves that out. The text is the rest, as in `web-1 instance=blue app=shop (the table is migrated)`.
+//! The value of a key: `v1 OWNER token=N term=MS since=INSTANT pid=N for=OCCURRENCE host=TEXT`. Without an occurrence,
+//! `for=` is left out. The text behind `host=` goes to the end, as in `web-1 instance=blue app=shop (the table is
+//! migrated)`.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::time::clock::wall_plus;
 /// The format: the first word of each entry and of each line of a log.
 pub(super) const FORMAT: &str = "v1";
 
-/// The words of the scripts, with the key behind them, in the place of an entry that is no text.
+/// The words that the scripts return in place of an entry that is no text. The key follows them.
 const NO_TEXT: &str = "no text at ";
 
 /// Returns the beginning of an entry: the format and the owner, with a space behind each.
@@ -26,12 +27,12 @@ pub(super) fn beginning_of_entry(owner: Owner) -> String {
     beginning
 }
 
-/// Returns the part of an entry behind its owner, its token and its term. It has the server's time of the grant, as far as it is known
-/// here, the occurrence and the words for people.
+/// Returns the end of an entry, which follows its owner, its token and its term. It has the server's time of the grant
+/// as far as this process knows it, the occurrence, and the text for people.
 pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>, label: Option<&Label>) -> String {
     let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
     let mut entry = String::with_capacity(160);
-    // A text takes all that is written to it.
+    // Writing to a text never fails.
     let _ = write!(entry, " since={since} pid={}", process_id::current());
     if let Some(occurrence) = occurrence {
         let _ = write!(entry, " for={occurrence:?}");
@@ -40,7 +41,8 @@ pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>
     entry
 }
 
-/// Reads the holder from an entry, whose key expires in this many milliseconds from `now`; or returns why the entry can't be read.
+/// Reads the holder from an entry, whose key expires `left_ms` milliseconds after `now`; or returns why the entry can't
+/// be read.
 pub(super) fn holder(entry: &[u8], left_ms: i64, now: DateTime<Utc>) -> Result<Holder, String> {
     let entry = String::from_utf8_lossy(entry);
     parsed(behind_format(&entry)?, left_ms, now).ok_or_else(|| format!("{} is no entry of ours", Quoted::new(&entry)))
@@ -73,8 +75,9 @@ fn parsed(entry: &str, left_ms: i64, now: DateTime<Utc>) -> Option<Holder> {
     Some(holder.with_occurrence(instant("for")).seen_at(now))
 }
 
-/// Returns for how long the owner of an entry has held it at `now`; `None` if it can't be read. A token is the time of its grant in
-/// microseconds. After a clock was set back it is ahead of `now`, and the time that the writer noted counts.
+/// Returns for how long the owner of an entry has held the name at `now`, or `None` if the entry can't be read. A token
+/// is the time of its grant in microseconds. After the clock was set back, the token may be ahead of `now`. Then the
+/// time counts that the writer of the entry noted.
 pub(super) fn held_for(entry: &[u8], now: DateTime<Utc>) -> Option<Duration> {
     let holder = holder(entry, 0, now).ok()?;
     let granted = i64::try_from(holder.token().get()).map_or(DateTime::<Utc>::MAX_UTC, instant);

@@ -1,5 +1,5 @@
-//! The bytes between a Redis server and us, in plain or over TLS: each read and write ends at a deadline, the server may answer no
-//! more bytes than it is allowed, and the end of a connection is seen although a forked child has it open, too.
+//! The bytes between a Redis server and this process, in plain or over TLS. Each read and write ends at a deadline, and
+//! the length of an answer is limited. The server sees the end of a connection even if a forked child has it open, too.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem::MaybeUninit;
@@ -28,12 +28,12 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Allows reads and writes until a moment, and so many bytes to be read.
+    /// Allows reads and writes until a moment, and limits the number of bytes to read.
     pub(super) fn allow(&mut self, until: Moment, bytes: usize) {
         (self.until, self.allowance) = (until, bytes);
     }
 
-    /// Returns whether there is something to be read: the end of the connection, or an answer that nothing has asked for.
+    /// Returns whether something can be read: the end of the connection, or an answer that no request has asked for.
     pub(super) fn has_input(&self) -> io::Result<bool> {
         self.connected.set_nonblocking(true)?;
         let peeked = self.connected.peek(&mut [MaybeUninit::uninit()]);
@@ -62,7 +62,7 @@ impl Read for Socket {
             self.connected.read(bytes)
         })?;
         let left = self.allowance.checked_sub(read);
-        self.allowance = left.ok_or_else(|| io::Error::other("the answer has no end"))?;
+        self.allowance = left.ok_or_else(|| io::Error::other("the answer is longer than a reply can be"))?;
         Ok(read)
     }
 }
@@ -80,7 +80,7 @@ impl Write for Socket {
     }
 }
 
-/// To close the socket is not enough: a forked child may have it open, too.
+/// Shuts the connection down. To close the socket is not enough, because a forked child may have it open, too.
 impl Drop for Socket {
     fn drop(&mut self) {
         let _ = self.connected.shutdown(Shutdown::Both); // The server may have closed it first.
@@ -137,7 +137,7 @@ fn connect_unix(address: &SockAddr) -> io::Result<socket2::Socket> {
     Ok(socket)
 }
 
-/// Returns the addresses of a host. The look-up of a name has no time limit of its own: another thread waits for it.
+/// Returns the addresses of a host. The look-up of a name has no time limit of its own, so another thread does it.
 fn look_up(host: &str, port: u16, until: Moment) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![(address, port).into()]);
@@ -151,7 +151,7 @@ fn look_up(host: &str, port: u16, until: Moment) -> io::Result<Vec<SocketAddr>> 
     receiver.recv_timeout(left(until)?).map_err(|_| io::Error::from(ErrorKind::TimedOut))?
 }
 
-/// Returns the deadline of each attempt, one after another: an attempt without an answer leaves time for the next.
+/// Returns the deadlines of attempts that follow one another. An attempt without an answer leaves time for the next.
 pub(super) fn shares(attempts: usize, until: Moment) -> impl Iterator<Item = Moment> {
     (0..attempts).map(move |done| {
         let now = Clock::system().moment();
@@ -162,11 +162,11 @@ pub(super) fn shares(attempts: usize, until: Moment) -> impl Iterator<Item = Mom
 /// Returns the time that is left until a moment.
 fn left(until: Moment) -> io::Result<Duration> {
     let left = until.since(Clock::system().moment());
-    // The system counts microseconds, and takes none for no limit.
+    // The system counts microseconds, and takes zero of them as no time limit.
     if left.as_micros() == 0 { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// Reads or writes, again after each signal.
+/// Runs `attempt`, and runs it again if a signal has interrupted it.
 fn until_done(mut attempt: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match attempt() {

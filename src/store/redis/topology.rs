@@ -1,4 +1,5 @@
-//! The way to the server that has the keys: it is the one in the URL, or Sentinels name it, or any node of its cluster does.
+//! The way to the server that has the keys. It is the server in the URL, or the server that Sentinels or the nodes of a
+//! cluster name.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,8 +18,8 @@ use crate::time::clock::moment::Moment;
 /// The most redirections of a cluster that are followed. A node that has lost the slot knows its successor, unless nodes disagree.
 const REDIRECTIONS: usize = 5;
 
-/// Connects to the server that has the keys of this prefix. A server of the URL that does not answer leaves time for the next;
-/// the server that led there last is asked first.
+/// Connects to the server that has the keys of this prefix. The servers in the URL are asked one after another,
+/// beginning with the server that answered last. A server that does not answer leaves time for the next.
 pub(super) fn connect(
     target: &Target<Address>,
     prefix: &Prefix,
@@ -51,7 +52,8 @@ pub(super) fn connect(
     Err(failed.unwrap_or_else(|| Failure::unusable("the url names no server")))
 }
 
-/// Returns the failure that says more: what a server answered. It is worth another attempt, if one of them is.
+/// Returns the failure that says more: the earlier failure if it is a server's answer, else the later failure. It is
+/// worth a retry if either of them is.
 fn more_telling(before: Option<Failure>, failure: Failure) -> Failure {
     let is_away =
         [before.as_ref(), Some(&failure)].into_iter().flatten().any(|failure| failure.retry == AskAgain::Later);
@@ -60,7 +62,8 @@ fn more_telling(before: Option<Failure>, failure: Failure) -> Failure {
     said
 }
 
-/// Returns a question that a node answers only if it has the slot of this prefix, and the slot is not being moved: no such key exists.
+/// Returns a question that a node answers only if it has the slot of this prefix, and the slot is not being moved. This
+/// is so because the question is about a key that never exists.
 pub(super) fn question_of_slot(prefix: &Prefix) -> Cmd {
     cmd("EXISTS").arg(prefix.with("none")).take()
 }
@@ -86,7 +89,8 @@ fn connect_to_slot(
     Err(Failure::unavailable(what, AskAgain::Later))
 }
 
-/// Returns the node that a redirection names, as in `MOVED 866 10.0.0.7:6379`. No host means that of the node that was asked.
+/// Returns the node that a redirection names, as in `MOVED 866 10.0.0.7:6379`. If the redirection has no host, the host
+/// is that of the node that was asked.
 fn moved_to(answer: &Value, asked: &ConnectionAddr) -> Option<ConnectionAddr> {
     let Value::ServerError(error) = answer else { return None };
     let (host, port) = error.details().filter(|_| error.code() == "MOVED")?.split_once(' ')?.1.rsplit_once(':')?;
@@ -127,7 +131,8 @@ fn ask_sentinel(
     }
 }
 
-/// Connects to the server that the Sentinels name. Until they have all heard of a failover, it may be a replica.
+/// Connects to the server that the Sentinels name, and checks that it is the primary. Until all Sentinels have heard of
+/// a failover, the server may be a replica.
 fn connect_to_primary(target: &Target<Address>, server: &ConnectionAddr, until: Moment) -> Result<Connection, Failure> {
     let (connection, role) = Connection::to(target, server, Some(cmd("ROLE")), until)?;
     unless_refused(&role)?;

@@ -12,10 +12,10 @@ use crate::base::{per_process::PerProcess, progress};
 use crate::store::event_mutex::admission::Admitted;
 use crate::time::clock::{Clock, moment::Moment, random_below};
 
-/// The first pause before a server is asked again that has no room, or starts.
+/// The first pause before a retry, if the server has no room or is starting.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
-/// The longest of these pauses. Each is twice as long as the one before.
+/// The longest of these pauses. Each pause is twice as long as the previous pause.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// The most pending releases that go with one call: the claims and leases of a batch of a hundred admissions.
@@ -31,20 +31,21 @@ pub(crate) struct Server<E: Engine> {
     pending: PerProcess<Mutex<Vec<PendingRelease>>>,
 }
 
-/// The release of a name that this process may hold without knowing it, because an answer was lost. It goes with a later call.
+/// The release of a name that this process may hold without knowing it, because an answer was lost. The release is sent
+/// with a later call.
 #[derive(Clone, Debug)]
 pub(super) struct PendingRelease {
     pub(super) request: EndRequest,
-    /// The moment before which it is not sent.
+    /// The earliest moment to send the release.
     pub(super) from: Moment,
     /// The moment at which the name has expired by itself.
     pub(super) until: Moment,
-    /// Whether it may hold others up, as a row does that another transaction has locked: it failed, or was not answered in time. Then
-    /// it is sent alone.
+    /// Whether the release is sent alone, because it failed or was not answered in time. It might hold other releases
+    /// up, as when another transaction has locked its row.
     pub(super) goes_alone: bool,
 }
 
-/// The answers to one part of a request, its ends or its admissions.
+/// The answers to one part of a request: either its ends or its admissions.
 pub(super) struct Part<T> {
     pub(super) answers: Vec<Result<T, Failure>>,
     /// Whether the server may have carried out an earlier attempt before the attempt that it answered.
@@ -94,12 +95,12 @@ impl<E: Engine> Server<E> {
         (ended, decided.unwrap_or_else(|| Part::failed(&failure, request.admissions.len())))
     }
 
-    /// Sends the pending releases, and then runs `exchange` on a connection. Inside a runtime of the application, another thread
-    /// does so.
+    /// Sends the pending releases, and then runs `exchange` on a connection. Inside an asynchronous runtime, another
+    /// thread does so if the driver needs that.
     ///
-    /// A failure on an idle connection is retried once on a new one, and so is a failure that a new connection may cure. While the
-    /// server has no room, or starts, it is retried until the deadline. So `exchange` may run several times: the owner of a request
-    /// makes it idempotent.
+    /// A failure on an idle connection is retried once on a new connection, and so is a failure that a new connection
+    /// may cure. While the server has no room, or is starting, `exchange` is retried until the deadline. So it may run
+    /// several times. The owner in a request makes the request idempotent.
     pub(crate) fn call<T: Send>(
         &self,
         exchange: impl FnMut(&mut Attempt<E::Connection>) -> Result<T, Failure> + Send,
@@ -113,7 +114,7 @@ impl<E: Engine> Server<E> {
         E::blocking(call).unwrap_or_else(|error| Err(Failure::not_asked(error)))
     }
 
-    /// Runs `exchange` until it succeeds or is not to be tried again.
+    /// Runs `exchange` until it succeeds, or must not be retried.
     ///
     /// | the failure says | on a connection that was idle | on a new one |
     /// | --- | --- | --- |
@@ -133,7 +134,7 @@ impl<E: Engine> Server<E> {
             let was_idle = idle.is_some();
             let connection = idle.map_or_else(|| self.engine.open(until), Ok);
             let attempted = connection.and_then(|connection| {
-                // An idle connection may be dead, so that half of the time is kept for a new one.
+                // An idle connection may be dead, so half of the time is kept for a new connection.
                 let sooner = if was_idle { now().plus(until.since(now()) / 2) } else { until };
                 let asked_since = may_have_happened.then_some(began);
                 let attempt = Attempt { connection, until: sooner, call_until: until, asked_since, is_broken: false };
@@ -151,7 +152,7 @@ impl<E: Engine> Server<E> {
             }
             let goes_on = match failure.retry {
                 AskAgain::Later => {
-                    // A server without room says why, or closes the connection without a word.
+                    // A server without room may say why, or just close the connection. A failure with a code says more.
                     no_room = no_room.filter(|before| before.code().is_some()).or_else(|| Some(failure.clone()));
                     pauses(&mut pause, until)
                 }
@@ -160,7 +161,8 @@ impl<E: Engine> Server<E> {
             };
             may_retry &= failure.retry == AskAgain::Later;
             if !goes_on {
-                // The words of a server without room say more than a last attempt that had no time left.
+                // The failure of a server without room says more than the failure of a last attempt that had no time
+                // left.
                 let is_away = failure.is_timeout() || failure.retry == AskAgain::Later;
                 let why = no_room.filter(|_| is_away).unwrap_or(failure);
                 return Err(why.perhaps_done(may_have_happened).within(target.timeout));
@@ -168,7 +170,7 @@ impl<E: Engine> Server<E> {
         }
     }
 
-    /// Runs `exchange` once, and keeps the connection, unless it broke or the store failed as a whole.
+    /// Runs `exchange` once. Keeps the connection, unless the connection broke or the store failed as a whole.
     fn attempt<T>(
         &self,
         mut attempt: Attempt<E::Connection>,
@@ -181,7 +183,7 @@ impl<E: Engine> Server<E> {
         answer
     }
 
-    /// Takes the connection that was used last, of those that have not ended meanwhile.
+    /// Takes the idle connection that was used last and has not ended meanwhile.
     fn take_idle(&self) -> Option<E::Connection> {
         iter::from_fn(|| self.idle.get().take()).find_map(|mut idle| (!E::is_closed(&mut idle)).then_some(idle))
     }
@@ -233,7 +235,7 @@ impl<E: Engine> Server<E> {
     }
 }
 
-/// The last handle tries once more to send the pending releases, and says goodbye to the server.
+/// Tries once more to send the pending releases, and closes the connections, when the last handle is dropped.
 impl<E: Engine> Drop for Server<E> {
     fn drop(&mut self) {
         let end = || {
@@ -251,8 +253,9 @@ fn of_the_store<T>(answers: &[Result<T, Failure>]) -> Option<Failure> {
     answers.iter().filter_map(|answer| answer.as_ref().err()).find(|failure| !failure.is_of_one_name()).cloned()
 }
 
-/// Pauses, and returns whether there was time for that and for another attempt. Each pause is twice as long as the one before, and
-/// random within a factor of two, so that processes that were refused at one moment come back at different ones.
+/// Pauses, if there is time for the pause and for another attempt, and returns whether there was. Each pause is twice
+/// as long as the previous pause. Its length is random within a factor of two, so that processes that were refused at
+/// one moment come back at different moments.
 fn pauses(longest: &mut Duration, until: Moment) -> bool {
     let pause = *longest / 2 + random_below(*longest / 2);
     *longest = (2 * *longest).min(LONGEST_PAUSE);

@@ -28,10 +28,11 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
 
     type Address: ServerAddress;
 
-    /// A connection. After a failure on it, it is not used again: its next reply might belong to the earlier request.
+    /// A connection. It is not used again after a failure, because its next reply might belong to the failed request.
     type Connection: Send + 'static;
 
-    /// Runs a call where its driver may block: on this thread, unless the driver forbids that in a runtime of the application.
+    /// Runs a call on a thread that the driver may block. This is the calling thread, unless the driver must not block
+    /// inside an asynchronous runtime.
     fn blocking<T: Send>(call: impl FnOnce() -> T + Send) -> io::Result<T> {
         Ok(call())
     }
@@ -39,33 +40,34 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// Returns the server, and the longest time of a call.
     fn target(&self) -> &Target<Self::Address>;
 
-    /// Connects and logs in. A failure says that nothing was asked.
+    /// Connects and logs in. A failure says that no request was carried out.
     fn open(&self, until: Moment) -> Result<Self::Connection, Failure>;
 
-    /// Returns whether a connection has ended while it was idle. A request on another one may still be lost.
+    /// Returns whether a connection has ended while it was idle. If it has not, a request on it may still be lost.
     fn is_closed(connection: &mut Self::Connection) -> bool;
 
-    /// Ends leases, and then decides on admissions, each in one step. There is one answer for each, in their order.
+    /// Ends leases, and then decides on admissions, each in one step. Returns one answer for each lease and each
+    /// admission, in their order.
     fn carry_out(&self, attempt: &mut Attempt<Self::Connection>, request: Request<'_>) -> Result<Answers, Failure>;
 
-    /// Reads which of these names are held, and by whom: adjacent names of one mutex as of one moment.
+    /// Reads which of these names are held, and by whom. Adjacent names of one mutex are read as of one moment.
     fn look(&self, attempt: &mut Attempt<Self::Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure>;
 
-    /// Reads the leases of a prefix, or the marks of a mutex.
+    /// Reads the leases with a prefix, or the markers of a mutex.
     fn list(&self, attempt: &mut Attempt<Self::Connection>, names: Names<'_>) -> Result<Vec<FoundEntry>, Failure>;
 
     /// Reads the records of these events in the log of runs, in no order.
     fn runs(&self, attempt: &mut Attempt<Self::Connection>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure>;
 
-    /// Writes into the log of runs. The server numbers runs as they come. The records of an event are adjacent. A record
-    /// without an end replaces no record.
+    /// Writes records into the log of runs. The server numbers runs as they arrive. The caller passes the records of
+    /// each event next to one another. A record without an end replaces no other record.
     fn log_runs(&self, attempt: &mut Attempt<Self::Connection>, records: &[RunRecord]) -> Result<(), Failure>;
 
-    /// Drops records from the log of runs. A record that had no end stays if it has one now: the process that wrote the end drops
-    /// the surplus then.
+    /// Drops records from the log of runs. A record that was read without an end stays if it has an end now: the
+    /// process that wrote the end then drops the surplus.
     fn drop_runs(&self, attempt: &mut Attempt<Self::Connection>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure>;
 
-    /// Adds to the numbers of skipped occurrences in the log of runs. Asked twice, it adds twice.
+    /// Adds to the numbers of skipped occurrences in the log of runs. A request that is sent twice adds twice.
     fn count_skips(
         &self,
         attempt: &mut Attempt<Self::Connection>,
@@ -103,7 +105,7 @@ pub(crate) struct Attempt<C> {
 }
 
 impl<C> Attempt<C> {
-    /// Lets the attempt last until the deadline of the call: there is no other attempt.
+    /// Lets the attempt last until the deadline of the call, because no other attempt follows.
     #[cfg(feature = "sql")]
     pub(crate) fn take_all_time(&mut self) {
         self.until = self.call_until;
@@ -147,8 +149,8 @@ impl EndRequest {
 pub(crate) enum End {
     /// At once: a release.
     Now,
-    /// At once, and the owner is granted nothing more, because one of its requests may still be on its way: a release of a name
-    /// that this process may hold without knowing it.
+    /// At once, and the owner is granted nothing more, because one of its requests may still be on its way. This is the
+    /// release of a name that this process may hold without knowing it.
     NowAndRevoked,
     /// One term from now: a renewal, or a minimum hold.
     After(Term),
@@ -162,10 +164,10 @@ pub(crate) struct Answers {
     pub(crate) admissions: Vec<Result<Admitted, Failure>>,
 }
 
-/// A name that is held, and its holder, if its entry can be read.
+/// A name that is held, and its holder, if the entry can be read.
 pub(crate) type FoundEntry = (MutexName, Result<Holder, Failure>);
 
-/// The runs that the log of an event drops, by whether they had an end.
+/// The runs that the log of an event drops, split by whether they had an end when they were read.
 pub(crate) struct DroppedRuns<'a> {
     pub(crate) event: &'a str,
     pub(crate) ended: Vec<String>,
@@ -178,7 +180,7 @@ pub(crate) const IS_REPLICA: &str = "the server is a replica and can't be writte
 
 /// The state of a server.
 pub(crate) struct Health {
-    /// The time of its clock.
+    /// The time of the server's clock.
     pub(crate) time: Option<DateTime<Utc>>,
     /// How far the grants of live leases lie in the future.
     pub(crate) ahead: Option<Duration>,

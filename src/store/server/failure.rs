@@ -20,26 +20,26 @@ pub(crate) struct Failure {
     /// Whether the server may have carried out the request, or a part of it.
     pub(crate) may_have_happened: bool,
     said: Cow<'static, str>,
-    /// The server's own name for its refusal.
+    /// The error code of the server's refusal.
     code: Option<Box<str>>,
-    /// The user's next step, where the server's words don't say it.
+    /// The user's next step, if the server's words don't say it.
     advice: Option<Cow<'static, str>>,
     /// The kind of the connection's error.
     io: Option<io::ErrorKind>,
 }
 
-/// The time to ask again, after a failure on a connection that was just made.
+/// The time of a retry, after a failure on a connection that was just made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AskAgain {
     Never,
-    /// At once: once on another connection, or, after a conflict of two transactions, up to ten times.
+    /// At once: once on another connection, or up to ten times after a conflict of two transactions.
     Now,
-    /// After a pause, and again: the server has no room for another connection, or starts, or stops.
+    /// After a pause, until the deadline: the server has no room for another connection, or is starting or stopping.
     Later,
 }
 
 impl Failure {
-    /// Returns a failure of the store as a whole, which leaves no doubt that nothing happened.
+    /// Returns a failure of the store as a whole. The server has not carried out the request.
     fn new(kind: MutexErrorKind, retry: AskAgain, said: impl Into<Cow<'static, str>>) -> Self {
         let (about, may_have_happened, said) = (Concerns::TheStore, false, said.into());
         Self { kind, about, retry, may_have_happened, said, code: None, advice: None, io: None }
@@ -62,8 +62,8 @@ impl Failure {
         Self { may_have_happened: true, io: Some(error.kind()), ..Self::new(kind, AskAgain::Now, said) }
     }
 
-    /// Returns the failure of an attempt to connect: nothing was asked. A server that starts, stops, or has too many clients
-    /// closes its port or the connection.
+    /// Returns the failure of an attempt to connect: no request was sent. A closed port or connection is worth a retry,
+    /// because the server may be starting or stopping, or has too many clients.
     pub(crate) fn not_asked(error: io::Error) -> Self {
         use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, NotFound};
 
@@ -104,7 +104,7 @@ impl Failure {
         Self::new(MutexErrorKind::Unavailable, AskAgain::Now, what)
     }
 
-    /// Returns the failure of servers that together do not do as they were asked.
+    /// Returns the failure of several servers that together could not carry out a request.
     #[cfg(feature = "redis")]
     pub(crate) fn unavailable(what: impl Into<Cow<'static, str>>, retry: AskAgain) -> Self {
         Self::new(MutexErrorKind::Unavailable, retry, what)
@@ -116,7 +116,7 @@ impl Failure {
         Self::new(MutexErrorKind::Unusable, AskAgain::Now, why).of_one_name()
     }
 
-    /// Returns this failure of a request that changed nothing.
+    /// Returns this failure. It now says that the request changed nothing.
     pub(crate) fn undone(self) -> Self {
         Self { may_have_happened: false, ..self }
     }
@@ -126,12 +126,13 @@ impl Failure {
         Self { may_have_happened: self.may_have_happened || perhaps, ..self }
     }
 
-    /// Returns this failure as one of a name: the connection is as it was, and other names are not concerned.
+    /// Returns this failure as the failure of one name: the connection can still be used, and other names are not
+    /// concerned.
     pub(crate) fn of_one_name(self) -> Self {
         Self { kind: MutexErrorKind::Unusable, about: Concerns::OneName, ..self }
     }
 
-    /// Returns this refusal as one by the store as a whole.
+    /// Returns this failure as a failure of the store as a whole.
     #[cfg(feature = "sql")]
     pub(crate) fn of_the_store(self) -> Self {
         let kind = if self.is_of_one_name() { MutexErrorKind::Refused } else { self.kind };
@@ -161,7 +162,7 @@ impl Failure {
         Self { said: said.into(), ..failure }
     }
 
-    /// Returns this failure of one of several servers.
+    /// Returns this failure with the name of the server, which is one of several.
     #[cfg(feature = "redis")]
     pub(crate) fn of_server(self, server: &str) -> Self {
         Self { said: format!("{server}: {}", self.said).into(), ..self }
@@ -171,13 +172,14 @@ impl Failure {
         self.about == Concerns::OneName
     }
 
-    /// Returns whether two transactions were in each other's way: the request changed nothing, and may succeed at once.
+    /// Returns whether two transactions were in each other's way. If so, the request changed nothing, and may succeed
+    /// at once.
     #[cfg(feature = "sql")]
     pub(crate) fn is_conflict(&self) -> bool {
         self.retry == AskAgain::Now && self.code.is_some()
     }
 
-    /// Returns the server's own name for its refusal.
+    /// Returns the error code of the server's refusal.
     pub(crate) fn code(&self) -> Option<&str> {
         self.code.as_deref()
     }
@@ -186,7 +188,7 @@ impl Failure {
         self.io == Some(io::ErrorKind::TimedOut)
     }
 
-    /// Returns this failure of a whole call; a timeout names the limit of the call.
+    /// Returns this failure as the failure of a whole call: the text of a timeout names the time limit of the call.
     pub(crate) fn within(self, timeout: Duration) -> Self {
         let said = if self.is_timeout() {
             self.said.replace(NO_ANSWER, &format!("no answer within {}", ExactDuration(timeout))).into()
@@ -207,7 +209,8 @@ fn is_hung_up(kind: io::ErrorKind) -> bool {
     matches!(kind, BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// Returns this error of a driver; with a question, if the driver did not understand the server.
+/// Returns this error of a driver. If the driver did not understand the server, the text asks whether it is a server of
+/// this kind.
 #[cfg(feature = "sql")]
 pub(crate) fn understood(error: &io::Error, kind: &str) -> io::Error {
     use io::ErrorKind::{InvalidData, InvalidInput, Other};
@@ -224,7 +227,8 @@ pub(crate) fn understood(error: &io::Error, kind: &str) -> io::Error {
     }
 }
 
-/// Says that an answer is none of the protocol; `kind` is the kind of server that was expected, as in "redis".
+/// Returns the text for an answer that does not follow the protocol; `kind` is the kind of server that was expected, as
+/// in "redis".
 pub(crate) fn makes_no_sense(answer: &str, kind: &str) -> String {
     format!("the answer makes no sense: {answer}; is it a {kind} server?")
 }

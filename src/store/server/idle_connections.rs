@@ -1,7 +1,8 @@
-//! The idle connections of one process: the next call uses the latest, and a thread closes the others.
+//! The idle connections of one process. The next call uses the connection that was used last, and a thread closes the
+//! others.
 //!
-//! The calls of a tick follow one another closely, and share one connection. No connection is kept while a task runs, which can take
-//! minutes: a server has room for a limited number, and another process may need it.
+//! The calls of a tick follow one another closely, and share one connection. No connection is kept while a task runs,
+//! which can take minutes. A server has room for a limited number of connections, and another process may need one.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use std::time::Duration;
 use crate::base::threads;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// The most idle connections, and the shortest time until one is closed.
+/// The greatest number of idle connections, and the shortest time until an idle connection is closed.
 const MOST_IDLE: usize = 8;
 const IDLE_FOR: Duration = Duration::from_millis(500);
 
@@ -37,7 +38,8 @@ impl<C: Send + 'static> IdleConnections<C> {
         Some(self.locked().connections.pop()?.1)
     }
 
-    /// Keeps a connection for the next call, unless there are enough, or no thread can be started that would close it.
+    /// Keeps a connection for the next call. If enough connections are idle, or no thread can be started to close it
+    /// later, the connection is closed now.
     pub(super) fn keep(self: &Arc<Self>, connection: C) {
         let mut idle = self.locked();
         if idle.connections.len() < MOST_IDLE {
@@ -50,7 +52,7 @@ impl<C: Send + 'static> IdleConnections<C> {
         drop(idle); // A goodbye to the server takes a moment.
     }
 
-    /// Leaves all connections to the thread, which closes them: a goodbye to the server takes a moment.
+    /// Leaves all connections to the thread, which closes them, because a goodbye to the server takes a moment.
     pub(super) fn expire(&self) {
         let mut idle = self.locked();
         let connections = mem::take(&mut idle.connections);
@@ -65,7 +67,7 @@ impl<C: Send + 'static> IdleConnections<C> {
         drop(closed);
     }
 
-    /// Closes the connections that no call has used for a while, until there is none.
+    /// Closes the connections that no call has used for a while, and returns when none is left.
     fn close_unused(&self) {
         let mut has_work = true;
         while has_work {

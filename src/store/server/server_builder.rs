@@ -9,7 +9,7 @@ use super::tls::Tls;
 use crate::base::error::InvalidOptions;
 use crate::time::clock::shown::ExactDuration;
 
-/// A server, how it is reached, and how long one call takes at most.
+/// A server: its address, the namespace on it, and the longest time of a call.
 pub(crate) struct Target<A> {
     pub(crate) address: A,
     /// The prefix of the keys, or the table.
@@ -43,7 +43,7 @@ impl<A: ServerAddress> ServerOptions<A> {
         }
     }
 
-    /// Checks the options, but for the namespace, which the store checks.
+    /// Checks all options except the namespace, which the store checks.
     pub(crate) fn check(self, [shortest, longest]: [Duration; 2]) -> Result<Target<A>, InvalidOptions> {
         let timeout = self.timeout;
         if !(shortest..=longest).contains(&timeout) {
@@ -61,7 +61,7 @@ impl<A: ServerAddress> ServerOptions<A> {
     }
 }
 
-/// Without user and password.
+/// Shows no user and no password.
 impl<A: fmt::Display> fmt::Debug for ServerOptions<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let server = self.address.as_ref().map_or_else(ToString::to_string, ToString::to_string);
@@ -115,8 +115,8 @@ macro_rules! server_builder {
                 self
             }
 
-            /// Sets the certificates, as PEM, of the authorities that may have signed the server's: the roots of the system
-            /// unless it is set.
+            /// Sets the certificates, as PEM, of the authorities that may have signed the server's certificate. The
+            /// default is the system's root certificates.
             #[cfg(feature = $tls)]
             #[cfg_attr(docsrs, doc(cfg(feature = $tls)))]
             pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
@@ -124,7 +124,7 @@ macro_rules! server_builder {
                 self
             }
 
-            /// Sets a certificate of our own and its key, as PEM, for servers that ask for one.
+            /// Sets the client's certificate and its key, as PEM, for servers that ask for a client certificate.
             #[cfg(feature = $tls)]
             #[cfg_attr(docsrs, doc(cfg(feature = $tls)))]
             pub fn client_certificate(mut self, chain_pem: impl Into<Vec<u8>>, key_pem: impl Into<Vec<u8>>) -> Self {

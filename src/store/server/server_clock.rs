@@ -1,4 +1,4 @@
-//! The clock of a server: its last known time, and the warning if it differs from ours.
+//! The clock of a server: its last known time, and the warning if it differs from the clock of this host.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use chrono::{DateTime, Utc};
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::time::clock::{Clock, LITTLE_STEP, moment::Moment, shown::HumanDuration};
 
-/// The last known time of a server's clock, and the moment of its arrival here. That is later than the reading, so that the server's
-/// time is never overestimated.
+/// The last known time of a server's clock, and the moment when it arrived here. The server read its clock before that
+/// moment, so the server's time is never overestimated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerClock {
     micros: i64,
@@ -16,12 +16,12 @@ pub(crate) struct ServerClock {
 }
 
 impl ServerClock {
-    /// Notes a time of the server, in microseconds, that arrived now.
+    /// Makes the clock from a time of the server, in microseconds, which has arrived now.
     pub(crate) fn read(micros: i64) -> Self {
         Self { micros, heard: Clock::system().moment() }
     }
 
-    /// Returns the server's time at a moment of ours, in microseconds.
+    /// Returns the server's time, in microseconds, at a moment of this host.
     pub(crate) fn at(self, moment: Moment) -> i64 {
         let later = i64::try_from(moment.since(self.heard).as_micros()).unwrap_or(i64::MAX);
         self.micros.saturating_add(later)
@@ -33,13 +33,14 @@ impl ServerClock {
     }
 }
 
-/// The greatest drift of two clocks between two calls, in microseconds, while neither is set.
+/// The greatest drift of two clocks between two calls, in microseconds, if neither clock is set in between.
 const CLOCKS_DRIFT: i64 = 1_000_000;
 
-/// The greatest difference of clocks that follow one time.
+/// The greatest difference between two clocks that are synchronised.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(10);
 
-/// Returns the warning, if a server that was asked and heard at these times of ours showed another `time`.
+/// Returns the warning if the server's `time` is far outside of the time from `asked` to `heard`. This host sent the
+/// request at `asked`, and got the reply at `heard`.
 pub(crate) fn difference_warning(
     asked: DateTime<Utc>,
     time: DateTime<Utc>,

@@ -38,8 +38,8 @@ impl<E: Engine> Server<E> {
         found.map_err(|failure| look_up(first, failure))?.into_iter().map(held).collect()
     }
 
-    /// Returns the user's answer to an admission. `again` says that an earlier attempt may have been carried out. A lease or claim
-    /// that may be ours without a run is released later.
+    /// Turns the server's answer to an admission into the user's answer. `again` says that the server may have carried
+    /// out an earlier attempt. A lease or claim that this process may hold without a run is released later.
     fn admitted(
         &self,
         admission: &Admission,
@@ -48,7 +48,7 @@ impl<E: Engine> Server<E> {
     ) -> Result<Admitted, MutexError> {
         let may_be_ours = match &answer {
             Ok(Admitted::Granted(_)) => false,
-            // The first attempt may have been granted before, or may still be granted.
+            // The first attempt may have been granted, or may still be granted.
             Ok(_) => again,
             Err(failure) => again || failure.may_have_happened,
         };
@@ -72,11 +72,13 @@ impl<E: Engine> Server<E> {
         }
     }
 
-    /// Returns the user's answer to a release. A lease that may not have ended is released later, after its minimum hold.
+    /// Turns the server's answer to a release into the user's answer. A lease that may not have ended is released again
+    /// later, after its minimum hold.
     fn released(&self, asked: &LeaseRelease, answer: Result<bool, Failure>, again: bool) -> Result<bool, MutexError> {
         let (lease, now) = (asked.lease(), Clock::system().moment());
         match answer {
-            // After its deadline, nothing tells whether the first attempt released the lease, or its term did.
+            // After the lease's deadline, it is not known whether the first attempt released the lease, or the term was
+            // over before.
             Ok(was_ours) => Ok(was_ours && !(again && lease.deadline() <= now)),
             Err(failure) => {
                 let from = now.plus(asked.minimum_hold().map_or(Duration::ZERO, Term::get));
@@ -86,7 +88,7 @@ impl<E: Engine> Server<E> {
         }
     }
 
-    /// Releases a name, which this owner may hold, with a call after each of these moments.
+    /// Releases a name that this owner may hold: once after each of these moments, together with a later call.
     fn release_after(&self, name: &MutexName, owner: Owner, from: &[Moment], until: Moment) {
         let request = EndRequest { name: name.clone(), owner, end: End::NowAndRevoked };
         let pending =
@@ -174,8 +176,8 @@ impl<E: Engine> EventMutex for Server<E> {
 
     fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
         let held = self.held(Names::of(name))?.pop();
-        // Only this holder is broken, however late the request arrives and however often. A name that is not held is asked for, too:
-        // replicas may have to confirm that it is not.
+        // Only the lease of this holder is broken, however late and however often the request arrives. The request is
+        // also sent if the name is not held, because replicas may have to confirm that.
         let holder = held.as_ref().and_then(Held::holder);
         let owner = holder.map_or_else(Owner::unique, Holder::owner);
         let end = EndRequest { name: name.clone(), owner, end: End::Now };

@@ -9,11 +9,13 @@ use crate::outcome::run_record::skip_count::SkipCount;
 use crate::store::event_mutex::run_log::RunLog;
 
 impl<E: Engine> RunLog for Server<E> {
-    /// Drops the surplus after the write. All writers do so: the last one sees all records, and no more than `keep` stay.
+    /// Drops the surplus after the write. All writers do so: the last writer sees all records, so that no more than
+    /// `keep` stay.
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
         let events = by_event(records);
         let names: Vec<&str> = events.keys().copied().collect();
-        // What would not stay is not written: should the answer be lost, it would come again as something new.
+        // A record that would not stay is not written: if the answer is lost, the retry would write it again as a new
+        // record.
         let new = events.into_values().flat_map(|new| add(Vec::new(), &new, keep).into_iter().rev());
         let new: Vec<RunRecord> = new.map(|run| run.record).collect();
         let written = self.call(|attempt| {

@@ -1,4 +1,5 @@
-//! The URL of a server: the options of the store, the parts for the driver, whether it asks for TLS, and whether its host is this one.
+//! The URL of a server: the store's options, the parts for the driver, whether the URL asks for TLS, and whether it
+//! names this host.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,7 +9,7 @@ use crate::base::error::InvalidOptions;
 use crate::base::escape::percent_decoded;
 use crate::base::similar::{did_you_mean, quoted};
 
-/// The address of a server, with our login, which it does not display.
+/// The address of a server, with the login, which is never displayed.
 pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
     /// The kind of server, as in "redis".
     const KIND: &'static str;
@@ -19,7 +20,7 @@ pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
     /// The name of the public store.
     const STORE: &'static str;
 
-    /// The kind of the part of the server that a store uses: a prefix or a table.
+    /// The word for the part of the server that a store uses: a prefix or a table.
     const NAMESPACE: &'static str;
 
     /// The part of a URL that asks for TLS.
@@ -33,15 +34,15 @@ pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
         Self::of_url(&mut ServerUrl::parse::<Self>(url)?)
     }
 
-    /// Returns whether others can read the connection: it leaves this host without encryption.
+    /// Returns whether others can read the connection, because it leaves this host without encryption.
     fn is_overheard(&self) -> bool;
 }
 
-/// The URL of a server, in parts. No error repeats any of it, because there may be a password in it.
+/// The URL of a server, in parts. An error repeats no part, because that may contain a password.
 pub(crate) struct ServerUrl<'a> {
     /// The kind of server, as in "redis".
     kind: &'static str,
-    /// In lower case.
+    /// The scheme, in lower case.
     pub(crate) scheme: String,
     /// The text between the scheme's colon and the question mark.
     pub(crate) place: &'a str,
@@ -87,8 +88,9 @@ impl<'a> ServerUrl<'a> {
         timeout.map(Some).ok_or_else(|| self.wrong(form))
     }
 
-    /// Takes the option of this name out, and returns whether it asks for TLS. The first of its modes, which are read in any case, is
-    /// the default and asks for none; each of the others has the server's certificate checked.
+    /// Takes the option of this name out, and returns whether it asks for TLS. Upper and lower case do not matter in
+    /// the option's mode. The first mode is the default, and asks for no TLS. With every other mode, the server's
+    /// certificate is checked.
     #[cfg(feature = "sql")]
     pub(crate) fn take_encryption(&mut self, name: &str, modes: [&str; 4]) -> Result<bool, InvalidOptions> {
         let Some(mode) = self.take(name)? else { return Ok(false) };
@@ -120,7 +122,7 @@ impl<'a> ServerUrl<'a> {
         )))
     }
 
-    /// Refuses a URL that asks for TLS, where this build has none for its kind of server.
+    /// Refuses a URL that asks for TLS, if this build has no TLS for this kind of server.
     pub(crate) fn check_tls(&self, is_encrypted: bool, is_built_in: bool) -> Result<(), InvalidOptions> {
         let needed = format_args!("asks for TLS, which needs a soloist with the feature `{}-tls`", self.kind);
         self.refuse_if(is_encrypted && !is_built_in, needed)
@@ -144,12 +146,13 @@ fn decoded(value: &str) -> Result<String, &'static str> {
     text.ok_or("that is not well-formed; % itself is written as %25")
 }
 
-/// Returns the host and the port as a URL has them.
+/// Returns the host and the port as a URL writes them.
 pub(crate) fn host_and_port(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// Returns whether the host of a URL is this one. Any name but `localhost` may lead elsewhere tomorrow.
+/// Returns whether the host in a URL is this host. Of the names, only `localhost` counts, because any other name may
+/// lead elsewhere tomorrow.
 pub(crate) fn is_this_host(host: &str) -> bool {
     match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
         Ok(address) => address.to_canonical().is_loopback(),

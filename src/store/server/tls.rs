@@ -1,4 +1,4 @@
-//! TLS: the trusted roots, and a certificate of our own.
+//! TLS: the trusted root certificates, and the client's certificate.
 
 use std::fmt;
 use std::io;
@@ -17,7 +17,7 @@ const ROOTS: &str = "root certificates";
 #[derive(Default)]
 pub(crate) struct Tls {
     pub(crate) roots: Option<Vec<u8>>,
-    /// A chain and its key.
+    /// The chain of the client's certificate, and its key.
     pub(crate) client: Option<(Vec<u8>, Vec<u8>)>,
     config: OnceLock<Arc<ClientConfig>>,
 }
@@ -35,8 +35,8 @@ impl Tls {
         Ok(Some((certificates(chain, "certificate of the client")?, key)))
     }
 
-    /// Returns the configuration of a connection, by the crypto provider of the process, if it has one. The first call reads the
-    /// roots of the system.
+    /// Returns the configuration of a connection. It uses the crypto provider of the process, or `ring` if the process
+    /// has none. The first call reads the root certificates.
     pub(crate) fn config(&self) -> io::Result<Arc<ClientConfig>> {
         if let Some(config) = self.config.get() {
             return Ok(Arc::clone(config));
@@ -63,7 +63,7 @@ impl Tls {
         if let Some(pem) = &self.roots {
             return certificates(pem, ROOTS).map_err(io::Error::other);
         }
-        // A root that can't be read is left out; it is an error if that leaves none.
+        // A root certificate that can't be read is left out; if none is left, that is an error.
         let system = rustls_native_certs::load_native_certs().certs;
         let is_readable = |root: &CertificateDer<'static>| RootCertStore::empty().add(root.clone()).is_ok();
         let readable: Vec<_> = system.into_iter().filter(is_readable).collect();

@@ -1,4 +1,4 @@
-//! The plan of admissions after the rows were read: the refusals, and the rows to write for the others.
+//! The plan of admissions after the rows were read: the refusals, and the rows to write for the grants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -28,7 +28,7 @@ pub(super) struct AdmissionPlan {
     pub(super) decisions: Vec<Result<Admitted, Failure>>,
     /// The rows to write, in the order of the names; none if no admission needs a row.
     pub(super) rows: BTreeMap<RowKey, Lease>,
-    /// The names that exclude the rows, and must be free when these are written.
+    /// The names that exclude the rows, and that must be free when the rows are written.
     excluding: BTreeSet<RowKey>,
 }
 
@@ -74,7 +74,7 @@ impl AdmissionPlan {
                 return Ok(refused(request)(holder));
             }
         }
-        // It was granted before, and its run is over.
+        // An earlier attempt of the admission was granted, and its run is over.
         if let Some(((request, _), Some(row))) = asked.iter().zip(&ours).find(|(_, ours)| ours.is_some()) {
             return Ok(refused(request)(Some(row.holder(request.name(), look.now)?)));
         }
@@ -85,7 +85,7 @@ impl AdmissionPlan {
 
     /// Returns the statements that write the rows, between the server's time of the look and `until`.
     pub(super) fn statements<S: Session>(&self, tables: &Tables, look: &Snapshot, until: Moment) -> String {
-        // Both servers can write the years from 1970 to 9999.
+        // MySQL and PostgreSQL can both write the years from 1970 to 9999.
         let occurrence = |lease: &Lease| {
             let occurrence = lease.occurrence().filter(|occurrence| (1970..10_000).contains(&occurrence.year()));
             S::later(S::EPOCH, &or_null(occurrence.map(|occurrence| occurrence.timestamp_micros())))

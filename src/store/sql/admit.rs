@@ -1,4 +1,4 @@
-//! An admission: a look at its rows, and a transaction that writes them.
+//! An admission: a read of its rows, and a transaction that writes them.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -31,19 +31,20 @@ const CROWD: &str =
 const UNSEEN: &str = "it lost the race to other processes each time, and no read showed what they wrote: if a proxy sends reads to \
                       a replica, connect to the primary";
 
-/// The reason why a transaction wrote nothing, although the look before it had found all rows free.
+/// The reason why a transaction wrote nothing, although the earlier read had found all rows free.
 enum Lost {
-    /// Another process wrote first, or had the turn to write.
+    /// Another process wrote first, or had the turn to write. `had_turn` says whether this process had the turn.
     ToAnother { had_turn: bool },
-    /// Another transaction had locked a row for so long.
+    /// Another transaction had locked a row. The write waited for it for this time.
     ToLock(Failure, Duration),
 }
 
 impl<S: Session> SqlEngine<S> {
-    /// Reads the rows, and writes those of the granted admissions, until no other process wins the race in between.
+    /// Reads the rows, and writes the rows of the granted admissions. Repeats this while another process wins the race
+    /// in between.
     ///
-    /// After a lock timeout it reads once more. If other admissions held the lock, the name is taken now, or its row has changed. If
-    /// the rows are as they were, an open transaction holds the lock, and the admission fails.
+    /// After a lock timeout, the rows are read once more. If other admissions held the lock, the name is taken now, or
+    /// its row has changed. If the rows are unchanged, an open transaction holds the lock, and the admission fails.
     pub(super) fn admit(
         &self,
         attempt: &mut Attempt<S>,
@@ -53,7 +54,7 @@ impl<S: Session> SqlEngine<S> {
         let asked = admissions.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
         let asked: BTreeSet<RowKey> = asked.map(|request| RowKey::of(request.name())).collect();
         let excluding = admissions.iter().flat_map(|admission| admission.excluded_by()).map(RowKey::of).collect();
-        // The races that were lost to a process that no look shows, and the deadlocks.
+        // The number of deadlocks, and of races that were lost to a process whose rows no read shows.
         let mut tries = 1;
         let (mut last, mut has_lost): (Option<(Snapshot, Lost)>, _) = (None, false);
         loop {
@@ -85,7 +86,7 @@ impl<S: Session> SqlEngine<S> {
                 Err(failure) if !failure.is_conflict() || tries == TRIES => return Err(failure),
                 Err(_) => tries += 1,
             }
-            // The look after the first lost race mostly shows the winner.
+            // After the first lost race there is no pause, because the next read mostly shows the winner.
             if mem::replace(&mut has_lost, true) {
                 let now = Clock::system().moment();
                 let longest = LONGEST_PAUSE.min(until.since(now) / 4);
@@ -94,8 +95,8 @@ impl<S: Session> SqlEngine<S> {
         }
     }
 
-    /// Reads the rows. If one is held for longer than its term, because the server's clock was set back, shortens it to one term from
-    /// now, and reads again. A live holder renews it in time.
+    /// Reads the rows. If a name is held for longer than its term, the server's clock was set back. The name is then
+    /// shortened to one term from now, and the rows are read again. A live holder renews the lease in time.
     fn look_and_shorten(
         &self,
         attempt: &mut Attempt<S>,

@@ -1,4 +1,4 @@
-//! The runtime of one connection: it drives an asynchronous driver on the thread that asks, until a given moment.
+//! The runtime of one connection: it drives an asynchronous driver on the calling thread, until a given moment.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +25,8 @@ impl DriverRuntime {
         Ok(Self { runtime: Some(runtime) })
     }
 
-    /// Runs a future until it is done, its time is up, or the driver panics at a reply. The caller is [`outside_any_runtime`].
+    /// Runs a future until it is done, its time is up, or the driver panics at a reply. The caller must be
+    /// [`outside_any_runtime`].
     pub(crate) fn until<T>(&self, until: Moment, future: impl Future<Output = T>) -> io::Result<T> {
         let runtime = self.runtime.as_ref().ok_or_else(|| io::Error::other("the connection was closed"))?;
         let wait = async { timeout(until.since(Clock::system().moment()), future).await.map_err(io::Error::from) };
@@ -40,7 +41,7 @@ impl DriverRuntime {
     }
 }
 
-/// Ends without waiting for its tasks, such as the look-up of a host's name, which has no time limit.
+/// Shuts the runtime down without waiting for its tasks, such as the look-up of a host's name, which has no time limit.
 impl Drop for DriverRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
@@ -49,7 +50,8 @@ impl Drop for DriverRuntime {
     }
 }
 
-/// Runs `call` where a runtime may block: on this thread, or on another one if this thread is in a runtime of the application.
+/// Runs `call` on a thread that may block. This is the calling thread, or a new thread if the calling thread is in an
+/// asynchronous runtime.
 pub(crate) fn outside_any_runtime<T: Send>(call: impl FnOnce() -> T + Send) -> io::Result<T> {
     if Handle::try_current().is_err() {
         return Ok(call());

@@ -35,10 +35,10 @@ use crate::time::clock::{Clock, moment::Moment, random_index};
 /// The most rows that a statement of a purge deletes.
 pub(super) const PURGED_AT_ONCE: usize = 500;
 
-/// The rows that admissions write until one of them cleans up. A clean-up is a transaction of its own.
+/// The number of rows that admissions write until one of them cleans up. A clean-up is a transaction of its own.
 pub(super) const ROWS_UNTIL_CLEAN_UP: usize = 8;
 
-/// The most attempts that may be lost to a process that no look shows, or to a deadlock, before that is an error.
+/// The greatest number of attempts, if each of them is lost to a deadlock, or to a process whose rows no read shows.
 pub(super) const TRIES: u32 = 10;
 
 /// The engine of a table on any kind of SQL server.
@@ -94,7 +94,7 @@ impl<S: Session> SqlEngine<S> {
         *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock);
     }
 
-    /// Ends leases, those with equal ends by one statement. Returns for each whether its owner held it.
+    /// Ends leases. One statement ends all leases with equal ends. Returns for each lease whether its owner held it.
     fn end(&self, attempt: &mut Attempt<S>, requests: &[EndRequest]) -> Result<Vec<Result<bool, Failure>>, Failure> {
         let asked: Vec<[String; 2]> =
             requests.iter().map(|request| [RowKey::of(&request.name).to_string(), request.owner.to_string()]).collect();
@@ -114,7 +114,7 @@ impl<S: Session> SqlEngine<S> {
             let look = self.look_at(attempt, asked.iter().map(|[key, _]| key))?;
             let ago = attempt.asked_before().unwrap_or_default(); // The look took time, too.
             for (was_ours, request) in were_ours.iter_mut().zip(requests) {
-                // A lease whose deadline was moved is still there.
+                // If an earlier attempt had moved the deadline, the lease would still be there.
                 let may_be_gone = !matches!(request.end, End::After(_));
                 *was_ours |= may_be_gone && look.may_have_been_held(request, ago);
             }
@@ -122,8 +122,8 @@ impl<S: Session> SqlEngine<S> {
         Ok(were_ours.into_iter().map(Ok).collect())
     }
 
-    /// Ends these leases by one statement. It moves deadlines only while the call lasts: a late copy must not prolong a lease that was
-    /// shortened meanwhile.
+    /// Ends these leases by one statement. The statement moves deadlines only while the call lasts, because a late copy
+    /// must not prolong a lease that was shortened meanwhile.
     fn end_alike(&self, attempt: &mut Attempt<S>, end: End, names: &[&[String; 2]]) -> Result<Vec<TextRow>, Failure> {
         let ours = names.iter().map(|[key, owner]| format!("(name = '{key}' AND owner = '{owner}')"));
         let ours = ours.collect::<Vec<_>>().join(" OR ");
@@ -245,7 +245,7 @@ impl<S: Session> Engine for SqlEngine<S> {
         })
     }
 
-    /// Adds the way to make the table, if there is none or it has other columns.
+    /// Adds the advice to make the table, if the table is missing or has other columns.
     fn error(&self, attempted: String, failure: Failure) -> MutexError {
         let name = self.name.as_str();
         let advice = match failure.code() {
@@ -260,8 +260,8 @@ impl<S: Session> Engine for SqlEngine<S> {
     }
 }
 
-/// Asks for all at once. If another transaction has locked one of the rows, asks for each alone, while there is time, so that the
-/// others do not fail with it.
+/// Decides on all requests at once. If another transaction has locked one of the rows, each request is decided on
+/// alone, while there is time. So the other requests do not fail, too.
 fn together_or_alone<S, Q, A>(
     attempt: &mut Attempt<S>,
     asked: &[Q],
@@ -289,7 +289,7 @@ fn together_or_alone<S, Q, A>(
             None => answers.push(Err(locked.clone())),
             Some(Ok(answer)) => answers.extend(answer),
             Some(Err(failure)) if failure.is_of_one_name() => answers.push(Err(failure)),
-            // It waited for the lock until the end of the call.
+            // The request waited for the lock until the end of the call.
             Some(Err(failure)) if failure.is_timeout() => {
                 attempt.is_broken = true;
                 answers.push(Err(locked.clone().perhaps_done(true)));
@@ -329,7 +329,7 @@ pub(super) fn rows<S: Session>(
     send(attempt, &statements)
 }
 
-/// Sends statements, and again after a conflict with another transaction.
+/// Sends statements, and retries after a conflict with another transaction.
 fn send<S: Session>(attempt: &mut Attempt<S>, statements: &str) -> Result<Vec<TextRow>, Failure> {
     let mut tries = 1;
     loop {

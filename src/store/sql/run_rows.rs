@@ -36,7 +36,7 @@ pub(super) fn record(event: &str, row: &[String]) -> Option<NumberedRecord> {
     Some(NumberedRecord { number: number.parse().ok()?, record })
 }
 
-/// The text before the reason, in place of a run, in a row that counts skipped occurrences.
+/// The text that stands, with a reason behind it, in place of a run's id in a row that counts skipped occurrences.
 const SKIPPED: &str = "skipped/";
 
 /// Reads the number of skipped occurrences from a row that has one.
@@ -66,7 +66,7 @@ pub(super) fn any_of(dropped: &[DroppedRuns<'_>]) -> String {
     which.flatten().collect::<Vec<_>>().join(" OR ")
 }
 
-/// Returns one of the records that are written, in the order of the columns in `log_runs.sql`.
+/// Returns the values of a record, in the order of the columns in `log_runs.sql`.
 fn row<S: Session>(record: &RunRecord) -> String {
     let (event, run, end) = (RowKey::of_event(record.event()), record.id(), record.end());
     let at = |time: Option<chrono::DateTime<chrono::Utc>>| {
@@ -83,7 +83,7 @@ fn row<S: Session>(record: &RunRecord) -> String {
     )
 }
 
-/// Returns a value as it stands in a statement.
+/// Returns a value as it stands in a statement, or `NULL` for none.
 pub(super) fn or_null(value: Option<impl Display>) -> String {
     value.map_or_else(|| "NULL".to_owned(), |value| value.to_string())
 }

@@ -20,7 +20,7 @@ pub(crate) trait Session: Sized + Send + 'static {
     const QUOTE: char;
     /// The statements that make the tables of the default name.
     const SCHEMA: &'static str;
-    /// The code for a missing table, and those for a table of other columns.
+    /// The error code for a missing table, and the error codes for a table with other columns.
     const NO_TABLE: &'static str;
     const OTHER_COLUMNS: &'static [&'static str];
     /// The server's time, the first instant of 1970, and the token of an admission, as expressions.
@@ -43,13 +43,13 @@ pub(crate) trait Session: Sized + Send + 'static {
     const LOG_RUNS: &'static str;
     const COUNT_SKIPS: &'static str;
 
-    /// Connects and logs in. A failure says that nothing was asked.
+    /// Connects and logs in. A failure says that no request was carried out.
     fn open(target: &Target<Self::Address>, until: Moment) -> Result<Self, Failure>;
 
     /// Returns whether the connection has ended while it was idle.
     fn is_closed(&mut self) -> bool;
 
-    /// Returns the expression for an instant so many microseconds later.
+    /// Returns the expression for an instant that is `micros` microseconds later.
     fn later(instant: &str, micros: &str) -> String;
 
     fn tables(&self) -> &Tables;
@@ -75,14 +75,15 @@ pub(crate) fn wrong_table(what: &str) -> StoreWarning {
     ))
 }
 
-/// Returns plain texts between quotes, with commas between them; or `NULL` for none, which contains nothing.
+/// Returns plain texts between quotes, with commas between them. Without texts it returns `NULL`, because `IN (NULL)`
+/// matches nothing.
 pub(super) fn list(texts: impl IntoIterator<Item = impl std::fmt::Display>) -> String {
     let texts: Vec<String> = texts.into_iter().map(|text| format!("'{text}'")).collect();
     if texts.is_empty() { "NULL".to_owned() } else { texts.join(", ") }
 }
 
-/// Returns the longest wait of a statement for a row that another transaction has locked: so short that the server's error arrives
-/// within an attempt.
+/// Returns the longest wait of a statement for a row that another transaction has locked. The wait is so short that the
+/// server's error arrives within an attempt.
 pub(crate) fn lock_timeout(timeout: Duration) -> Duration {
     timeout / 4
 }

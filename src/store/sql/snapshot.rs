@@ -32,7 +32,7 @@ pub(super) struct MutexRow {
     host: String,
     since: i64,
     until: i64,
-    /// Whether it was released. A released row is free also before its end.
+    /// Whether the name was released. A released name is free even before its end.
     is_released: bool,
     /// The term of its last grant or renewal, in microseconds.
     term: i64,
@@ -40,7 +40,7 @@ pub(super) struct MutexRow {
 }
 
 impl Snapshot {
-    /// Reads the rows that the statement returns. `None`: they make no sense.
+    /// Reads the rows that the statement returns. Returns `None` if the rows make no sense.
     pub(super) fn read(rows: &[TextRow]) -> Option<Self> {
         let (mut now, mut entries) = (None, HashMap::with_capacity(rows.len()));
         for row in rows {
@@ -64,7 +64,7 @@ impl Snapshot {
         Some(self.holds(&RowKey::of(name))?.holder(name, self.now))
     }
 
-    /// Returns those of these names that are held, with their holders, of the rows whose keys are whole names.
+    /// Returns the held names among `listed`, with their holders. Rows whose keys were cut are left out.
     pub(super) fn listed(&self, listed: Names<'_>) -> Vec<FoundEntry> {
         let names = self.entries.keys().filter_map(|key| key_text::name_at(key)).filter(|name| listed.contain(name));
         names.filter_map(|name| self.holder(&name).map(|holder| (name, holder))).collect()
@@ -82,19 +82,21 @@ impl Snapshot {
     /// Returns whether this name is held for longer than its term, because the server's clock was set back since the last grant or
     /// renewal.
     pub(super) fn outlasts_its_term(&self, key: &RowKey) -> bool {
-        // Times are read one after another, so that a smaller difference says nothing.
+        // Times are read one after another, so a difference below this tolerance means nothing.
         let tolerance = i64::try_from(LITTLE_STEP.as_micros()).unwrap_or(i64::MAX);
         let longest = |entry: &MutexRow| self.now.saturating_add(entry.term).saturating_add(tolerance);
         self.holds(key).is_some_and(|entry| entry.until > longest(entry))
     }
 
-    /// Returns whether the rows are those of another read of these names: nothing was granted, released or renewed in between.
+    /// Returns whether another read of these names has found equal rows: nothing was granted, released or renewed in
+    /// between.
     pub(super) fn is_as(&self, other: &Self) -> bool {
         self.entries == other.entries
     }
 
-    /// Returns whether the owner may still have held the name so long ago: its row has ended since then, or another owner has acquired
-    /// the name since then. An earlier attempt of this request may have ended it.
+    /// Returns whether the owner may still have held the name so long ago. It may if its row has ended since then, or
+    /// if another owner has acquired the name since then. In both cases, an earlier attempt of this request may have
+    /// ended the lease.
     pub(super) fn may_have_been_held(&self, request: &EndRequest, ago: Duration) -> bool {
         let then = self.now.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX));
         let ended = |entry: &MutexRow| entry.is_of(request.owner) && then <= entry.until;

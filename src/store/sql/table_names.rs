@@ -7,7 +7,7 @@ use crate::base::error::InvalidOptions;
 /// The table's name in the documentation, and the default.
 pub(crate) const TABLE: &str = "soloist_mutexes";
 
-/// The name of a table, perhaps with that of its schema or database before it.
+/// The name of a table. The name of its schema or database may stand before it.
 pub(crate) struct TableName(Box<str>);
 
 impl TableName {
@@ -34,9 +34,10 @@ impl TableName {
         self.0.split_once('.').unwrap_or(("", &self.0))
     }
 
-    /// Returns the statements that make the tables, for a table of this name. `schema` makes those of the default name.
+    /// Returns the statements that make the tables, for a table of this name. `schema` has the statements for the
+    /// default name.
     pub(super) fn in_schema(&self, schema: &str, tables: &Tables) -> String {
-        // The names of the indexes begin with the table's own.
+        // The names of the indexes begin with the table's name, without its schema.
         let (_, name) = self.parts();
         schema
             .replace("soloist_mutexes_expires_at", &format!("{name}_expires_at"))
@@ -46,16 +47,16 @@ impl TableName {
     }
 }
 
-/// The table of the mutexes and that of the log of runs, as they stand in statements.
+/// The names of the table of mutexes and of the table of the log of runs, as they stand in statements.
 pub(crate) struct Tables {
     mutexes: String,
     runs: String,
-    /// The index by the ends of the mutexes' rows.
+    /// The name of the index on the ends of the rows of mutexes.
     index_of_ends: String,
 }
 
 impl Tables {
-    /// Quotes the name of a table. `schema` stands before it: a quoted name and a dot, or nothing.
+    /// Makes the quoted names of both tables. `schema` stands before each of them: a quoted name and a dot, or nothing.
     pub(crate) fn new(name: &str, quote: char, schema: &str) -> Self {
         let quoted = |name: &str| {
             let parts: Vec<String> = name.split('.').map(|part| format!("{quote}{part}{quote}")).collect();

@@ -97,7 +97,7 @@ fn last_moment(held: &HeldLease) -> Moment {
 /// The end of the leader, and how this process learns of it.
 pub(super) struct LeaderEnd {
     pub(super) leader: Leader,
-    /// Whether a thread waits for the end. Without one, the end is polled.
+    /// Whether a thread waits for the end. Without such a thread, the end is polled.
     pub(super) is_told: bool,
     pub(super) has_come: Arc<AtomicBool>,
 }

@@ -45,7 +45,7 @@ impl KeptTail {
         use rustix::event::{PollFd, PollFlags, poll};
         use rustix::io::{Errno, ioctl_fionbio};
 
-        /// More than a pipe holds. Further bytes come from a process that still writes.
+        /// More bytes than a pipe holds. Further bytes come from a process that is still writing.
         const LEFT_IN_IT: usize = 1024 * 1024;
 
         let (mut tail, mut chunk) = (Self::new(bound), vec![0; CHUNK]);

@@ -22,7 +22,7 @@ const KILLING: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 ///
-/// The group can't be signalled, or no process of it names this owner: its id may be another group's by now.
+/// The group can't be signalled, or none of its processes names this owner: the id may belong to another group by now.
 pub(crate) fn end_orphans(group: u32, owner: Owner, grace: Duration) -> io::Result<bool> {
     let group = i32::try_from(group).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
     if test_kill_process_group(group) != Err(Errno::SRCH) && !is_of(group, owner) {

@@ -1,10 +1,11 @@
 //! The terminal of this process, which a command in its place shares.
 //!
-//! The command has a process group of its own, so that all of it can be ended. But a terminal has one foreground group: the job of
-//! a shell, with this process and perhaps a pager or a whole script. So the job keeps the terminal. The signals of its keys reach
-//! this process, which passes them on. If another group reads from the terminal or changes its settings, the kernel stops that
-//! group. If the kernel stops the command so while the job is in the foreground, the command is lent the terminal. If anything
-//! else stops the command, the job stops with it, so that the shell continues.
+//! The command has a process group of its own, so that all of it can be ended. But a terminal has one foreground group:
+//! the job of a shell, with this process and perhaps a pager or a whole script. So the job keeps the terminal. The
+//! signals of the terminal's keys reach this process, which passes them on to the command. If another group reads from
+//! the terminal or changes its settings, the kernel stops that group. If the kernel stops the command for this reason
+//! while the job is in the foreground, the terminal is lent to the command. If anything else stops the command, the
+//! whole job stops, so that the shell continues.
 
 use std::fs::File;
 use std::io;
@@ -27,10 +28,11 @@ use crate::base::system::{SignalAction, group_of, is_ignored};
 use crate::base::threads;
 use crate::hold::held_lease::HeldLease;
 
-/// The signals of the terminal that do not end a process. `Shutdown` passes on those that do.
+/// The signals of the terminal that do not end a process. `Shutdown` passes on the signals that end one.
 const PASSED_ON: [Signal; 4] = [Signal::TSTP, Signal::TTIN, Signal::TTOU, Signal::WINCH];
 
-/// How long a job that was continued in the background waits for a signal that ends it, before its command goes on.
+/// A job that is continued in the background waits this long for a signal that ends it. Only then its command
+/// continues.
 const ENDING: Duration = Duration::from_millis(500);
 
 /// The terminal of this process, and the signals that its keys send from now on.
@@ -47,12 +49,13 @@ pub(in crate::task) struct SharedTerminal {
 }
 
 impl Terminal {
-    /// Opens the terminal before a command starts, so that no key is lost. `None`: there is none, or it can't be shared.
+    /// Opens the terminal before a command starts, so that no key is lost. `None`: this process has no terminal, or
+    /// can't share it.
     pub(in crate::task) fn of_this_process() -> Option<Self> {
         if group_of(0) <= 0 {
             return None; // The group is outside of this PID namespace.
         }
-        // The standard input may be something else, and the command may ask for a password nevertheless.
+        // Even if the standard input is no terminal, the command may ask for a password.
         let file = File::options().read(true).write(true).open("/dev/tty").ok()?;
         let signals = PASSED_ON.into_iter().map(Signal::as_raw).filter(|signal| !is_ignored(*signal));
         Some(Self { file, signals: Signals::new(signals).ok()? })
@@ -95,10 +98,11 @@ fn is_foreground(terminal: &File, group: Pid) -> bool {
     tcgetpgrp(terminal).is_ok_and(|it| it == group)
 }
 
-/// Takes the terminal back, but from no other group than the command's: in the background, the terminal is the shell's.
+/// Takes the terminal back from the command's group. If another group has the terminal, this changes nothing: while the
+/// job is in the background, the terminal belongs to the shell.
 fn take_back(terminal: &File, command: Pid) {
     if is_foreground(terminal, command) {
-        // Without this, the change would stop this process, which is in the background.
+        // Otherwise the kernel would stop this process, because a process in the background may not change this.
         let _ignored = SignalAction::Ignore.of(Signal::TTOU);
         // An error means that the terminal has gone.
         let _ = tcsetpgrp(terminal, getpgrp());
@@ -116,14 +120,14 @@ fn follow(terminal: &File, command: Pid, held: &HeldLease) {
         } else if is_cancelled() || (signal == Signal::STOP && !is_foreground(terminal, command)) {
             continue; // The command is killed soon, or was stopped by an operator: its lease is renewed.
         } else if asks_for_terminal && is_orphaned() {
-            // No shell will ever give the command the terminal. A command that ignores SIGHUP would read and be stopped without
-            // end.
+            // No shell will ever give the command the terminal, so the command gets SIGHUP. If it ignores SIGHUP and
+            // reads again, it is stopped again, and then killed.
             send(command, if has_hung_up { Signal::KILL } else { Signal::HUP });
             has_hung_up = true;
         } else {
             take_back(terminal, command);
-            // STOP also reaches processes that ignore the keys of the terminal: no thread renews the lease while this process is
-            // stopped.
+            // STOP also stops processes that ignore the keys of the terminal. That is necessary, because no thread
+            // renews the lease while this process is stopped.
             send(command, Signal::STOP);
             stop_job(if signal == Signal::STOP { Signal::TSTP } else { signal });
             let is_ended = || !is_foreground(terminal, getpgrp()) && held.wait(ENDING).is_some();
@@ -143,7 +147,8 @@ fn next_stop(process: Pid) -> Option<Signal> {
         match waitid(WaitId::Pid(process), options) {
             Err(Errno::INTR) => {}
             Ok(Some(status)) if status.stopped() => {
-                // Without `NOWAIT`, each stop is reported once. `NOWAIT` leaves an end to the thread that waits for it.
+                // A wait without `NOWAIT` reports each stop only once. With `NOWAIT`, the end of the process is left to
+                // the thread that waits for that end.
                 let _ = waitid(WaitId::Pid(process), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
                 return status.stopping_signal().and_then(Signal::from_named_raw).or(Some(Signal::STOP));
             }
@@ -162,7 +167,8 @@ fn stop_job(signal: Signal) {
     let _ = low_level::raise(signal.as_raw());
 }
 
-/// Returns whether no shell controls the process group of this process: then the kernel stops it by no signal of a terminal.
+/// Returns whether no shell controls the process group of this process. If so, the signals of a terminal do not stop
+/// this group.
 #[cfg(target_os = "linux")]
 fn is_orphaned() -> bool {
     let Some(own) = ProcessStat::read(process_id::current()) else { return false };

@@ -8,12 +8,12 @@ use rustix::process::Pid;
 #[cfg(target_os = "linux")]
 use crate::base::process_stat::ProcessStat;
 
-/// The most scans for processes that others have started meanwhile.
+/// The number of scans, at most. A scan is repeated if processes were started meanwhile.
 #[cfg(target_os = "linux")]
 const LOOKS: u32 = 10;
 
-/// The zombies of a process group. Their parent may never reap them: in a container, the process that adopts orphans need not do
-/// so.
+/// The zombies of a process group. Their parent may never reap them: in a container, the process that adopts orphans
+/// often reaps nothing.
 #[derive(Default)]
 pub(super) struct Zombies {
     /// The zombies of the last check, if it found no other process.
@@ -52,7 +52,8 @@ fn if_all_are_zombies(group: Pid) -> Option<Vec<u32>> {
             if known.contains(&id) {
                 continue;
             }
-            // A process that has gone since the list was made may belong to the group, and may have started another.
+            // This process ended after it was listed. If it belonged to the group, it may have started another process,
+            // so the list is read again.
             let Some(process) = ProcessStat::read(id) else {
                 all_are_known = false;
                 continue;
@@ -89,7 +90,7 @@ mod tests {
 
         let mut child = Command::new("sleep").arg("60").process_group(0).spawn().expect("there is sleep");
         let group = Pid::from_child(&child);
-        // Other processes that start or end may leave the result open.
+        // If other processes start or end meanwhile, a scan may have no result.
         let listed = |expected: &Option<Vec<u32>>| (0..1000).any(|_| if_all_are_zombies(group) == *expected);
         assert_eq!(if_all_are_zombies(group), None, "it lives");
         child.kill().expect("it is ours");

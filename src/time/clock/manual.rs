@@ -10,13 +10,13 @@ use chrono::{DateTime, Utc};
 
 use super::moment::Moment;
 
-/// How long time waits for a thread that does not end its turn. In real time.
+/// How long the clock waits for a thread that does not end its turn, in real time.
 const LONGEST_TURN: Duration = Duration::from_secs(5);
 
 /// A clock that stands still until a test moves it.
 ///
-/// [`advance`](Self::advance) lets everything that is due meanwhile happen in its order, renewals of leases above all. So
-/// a task that is still at work after ten minutes still holds its lease:
+/// [`advance`](Self::advance) lets everything that is due happen in its order, especially renewals of leases. So a task
+/// that is still running after ten minutes still holds its lease:
 ///
 /// ```
 /// use std::sync::{Mutex, mpsc};
@@ -53,17 +53,18 @@ const LONGEST_TURN: Duration = Duration::from_secs(5);
 /// # }
 /// ```
 ///
-/// It moves the deadlines of a [`Schedule`](crate::Schedule::with_clock), and the stores that take their time from it:
+/// It moves the deadlines of a [`Schedule`](crate::Schedule::with_clock) on this clock, and the stores on this clock:
 /// [`MemoryMutex::with_clock`](crate::MemoryMutex::with_clock) and, with
-/// [`clock`](crate::store::FileMutexBuilder::clock), [`FileMutex`](crate::FileMutex). A server goes by its own clock: there a
-/// lease does not expire because a test moves this one. The process of a command goes by the machine's. A run
-/// is cancelled when so much of its schedule's time has passed as was left of the drain when it heard of the
-/// [`Shutdown`](crate::Shutdown); the process ends by the machine's.
+/// [`clock`](crate::store::FileMutexBuilder::clock), [`FileMutex`](crate::FileMutex). A server has a clock of its own:
+/// a lease there does not expire because a test moves this clock. The process of a command uses the clock of the
+/// machine. During a [`Shutdown`](crate::Shutdown), a run is cancelled after the rest of the drain has passed on the
+/// clock of its schedule, but the process ends by the clock of the machine.
 #[derive(Clone)]
 pub struct ManualClock(pub(super) Arc<ManualTime>);
 
 impl ManualClock {
-    /// Makes a clock that shows `start`, from the years 1678 to 2262; a time outside of them is moved to the nearer end.
+    /// Makes a clock that shows `start`. A time outside of the years 1678 to 2262 is moved to the nearer end of this
+    /// range.
     ///
     /// ```
     /// use chrono::DateTime;
@@ -91,8 +92,8 @@ impl ManualClock {
         self.0.now()
     }
 
-    /// Sets the wall clock, forward or back, for every handle of this one, as an operator does who finds it wrong; the
-    /// clock that never steps goes on from where it is.
+    /// Sets the wall clock forward or back, for every handle of this clock, like an operator who corrects a clock. The
+    /// clock that never steps does not change.
     ///
     /// ```
     /// use chrono::{DateTime, TimeDelta};
@@ -108,14 +109,15 @@ impl ManualClock {
         self.0.set_to_nanos.store(nanos(wall).saturating_sub(self.0.passed()), Ordering::SeqCst);
     }
 
-    /// Lets `by` pass on both clocks, for every handle of this one, and returns when all that was due meanwhile is done.
+    /// Lets `by` pass on both clocks, for every handle of this clock. Returns when everything that was due in this time
+    /// is done.
     ///
-    /// Time stops at each moment that a thread waits for, and goes on when that turn is over: a lease is renewed every
-    /// third of its term, [`Run::wait_cancelled`](crate::Run::wait_cancelled) returns, a
-    /// [timeout](crate::Event::timeout) sets in, [`Schedule::work`](crate::Schedule::work) starts its ticks. What
-    /// tasks, hooks and ticks do then is not waited for. A renewal or an admission that takes longer than five seconds
-    /// of real time is not waited for either, until it has ended. Nor is a renewal or an admission that calls this
-    /// itself. A thread that begins to wait after this has returned waits for the next call.
+    /// Time stops at each moment that a thread waits for, and continues after the turn of that thread: a lease is
+    /// renewed every third of its term, [`Run::wait_cancelled`](crate::Run::wait_cancelled) returns, a
+    /// [timeout](crate::Event::timeout) sets in, [`Schedule::work`](crate::Schedule::work) starts its ticks. The clock
+    /// does not wait for tasks, hooks and ticks. It waits for renewals and admissions, but no longer than five seconds
+    /// of real time, and not for one that calls this method itself. If a thread begins to wait after this has returned,
+    /// it waits for the next call.
     ///
     /// ```
     /// use std::time::Duration;
@@ -131,15 +133,15 @@ impl ManualClock {
         loop {
             left -= self.0.pass(left);
             if left == 0 {
-                // The thread that was woken last has its turn, too.
+                // Also waits for the turn of the last woken thread.
                 drop(self.0.settle());
                 return;
             }
         }
     }
 
-    /// Lets `by` pass at once, as for a process that was stopped, or on a machine that was suspended: no thread has a
-    /// turn before all of it has passed. A lease whose term is over by then is lost.
+    /// Lets `by` pass at once, as for a stopped process or a suspended machine: no thread has a turn before the whole
+    /// time has passed. A lease whose term is over by then is lost.
     ///
     /// ```
     /// use std::time::Duration;
@@ -175,15 +177,15 @@ impl fmt::Debug for ManualClock {
 
 /// A place where threads wait for moments of a clock.
 pub(crate) trait Wake: Send + Sync {
-    /// Lets the threads that wait here read the clock again. A thread that is about to sleep must not miss this.
+    /// Makes the threads that wait here read the clock again. A thread that is about to sleep must not miss this call.
     fn wake(&self);
 }
 
-/// The time of a test. It passes on both clocks at once: a thread that reads one and then the other never finds the
-/// second behind the first.
+/// The time of a test. It passes on both clocks at once: if a thread reads one clock and then the other, the second is
+/// never behind the first.
 pub(super) struct ManualTime {
     moment_nanos: AtomicU64,
-    /// The time that the wall clock would have shown at the first moment, as it is set now.
+    /// The time that the wall clock, with its present setting, would have shown at the first moment.
     set_to_nanos: AtomicI64,
     /// Locked while time moves.
     places: Mutex<Places>,
@@ -198,7 +200,7 @@ struct Places {
     taken: Vec<(u64, Place)>,
 }
 
-/// The place of a thread that waits for moments, or that time waits for.
+/// The place of a thread that waits for moments, or for whose turn the clock waits.
 struct Place {
     /// `None`: it does not sleep.
     here: Option<Arc<dyn Wake>>,
@@ -234,7 +236,7 @@ impl ManualTime {
         self.take(Place { here: Some(here), thread: None, state: ThreadState::Idle })
     }
 
-    /// Takes a place for this thread, whose turn lasts until it leaves the place.
+    /// Takes a place for this thread. The turn of the thread lasts until it leaves the place.
     pub(super) fn take_turn(&self) -> u64 {
         self.take(Place { here: None, thread: Some(thread::current().id()), state: ThreadState::Awake })
     }
@@ -247,8 +249,8 @@ impl ManualTime {
         number
     }
 
-    /// Notes that this thread is about to sleep until then. `false`: the moment has passed, and the thread has its
-    /// turn.
+    /// Notes that this thread is about to sleep until this moment. `false`: the moment has passed, and the thread has
+    /// its turn.
     pub(super) fn sleeps(&self, place: u64, until: Moment) -> bool {
         let mut places = self.places();
         let sleeps = self.moment() < until;
@@ -272,12 +274,12 @@ impl ManualTime {
         let left = at.map(|at| places.taken.remove(at));
         drop(places);
         self.settled.notify_all();
-        // Not under the lock: `here` may end with the place.
+        // Dropped after the lock, because this may be the last reference to `here`.
         drop(left);
     }
 
-    /// Lets time pass up to the next moment that a thread sleeps until, no longer than `at_most`, and wakes the threads
-    /// of that moment. Returns how long that was.
+    /// Lets time pass up to the next moment that a thread waits for, but no longer than `at_most`, and wakes the
+    /// threads of that moment. Returns the time that has passed.
     fn pass(&self, at_most: u64) -> u64 {
         let mut places = self.settle();
         let next = places.taken.iter().filter_map(|(_, place)| place.sleeps_until()).min();
@@ -288,8 +290,8 @@ impl ManualTime {
         by
     }
 
-    /// Lets so much time pass at once. Returns the places where threads sleep whose moments have come: each of them has
-    /// its turn.
+    /// Lets this time pass at once. Returns the places of the threads whose moments have come. Each of these threads
+    /// has its turn.
     fn skip(&self, by: u64, places: &mut Places) -> Vec<Arc<dyn Wake>> {
         let now = Moment(self.moment().0.saturating_add(by));
         self.moment_nanos.store(now.0, Ordering::SeqCst);
@@ -301,7 +303,7 @@ impl ManualTime {
         .collect()
     }
 
-    /// Waits until all turns are over but that of this thread. No turn begins while the result is held.
+    /// Waits until the turns of all other threads are over. No turn begins while the result is held.
     fn settle(&self) -> MutexGuard<'_, Places> {
         let this = Some(thread::current().id());
         let waits_for = |place: &Place| place.state == ThreadState::Awake && place.thread != this;
@@ -318,13 +320,13 @@ impl ManualTime {
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
-        // No code that can panic runs while they are half-changed.
+        // No code that can panic runs while the places behind this lock are half-changed.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Wakes these, without a lock on the places: a thread that sleeps here takes that lock while it holds the lock that
-/// `Wake::wake` waits for.
+/// Wakes these threads, without a lock on the places: a thread that is about to sleep takes that lock while it holds
+/// the lock that `Wake::wake` waits for.
 fn wake(due: &[Arc<dyn Wake>]) {
     for here in due {
         here.wake();
@@ -347,7 +349,7 @@ impl Place {
     }
 }
 
-/// Returns the nanoseconds since 1970, or the nearer end of those that can be counted.
+/// Returns the nanoseconds since 1970, or the nearer end of the range that can be counted.
 fn nanos(instant: DateTime<Utc>) -> i64 {
     let end = if instant < DateTime::UNIX_EPOCH { i64::MIN } else { i64::MAX };
     instant.timestamp_nanos_opt().unwrap_or(end)

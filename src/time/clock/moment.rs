@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A point on the clock that never steps; only good for comparing with another of the same process.
+/// A point in time on the clock that never steps. It can only be compared with another moment of the same process.
 ///
 /// ```
 /// use std::time::Duration;
@@ -14,7 +14,7 @@ use std::time::Duration;
 pub struct Moment(pub(super) u64);
 
 impl Moment {
-    /// Makes the moment at this time since the start. Its nanoseconds last for 584 years.
+    /// Makes the moment at this time since the start. The number has room for 584 years.
     pub(super) fn at(since_start: Duration) -> Self {
         Self(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
     }
@@ -31,7 +31,7 @@ impl Moment {
         Self(self.0.saturating_add(Self::at(later).0))
     }
 
-    /// Returns how long after `earlier` this is; zero when it is not after it.
+    /// Returns the time since `earlier`, or zero if this moment is not after `earlier`.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -47,7 +47,7 @@ impl Moment {
         Self(self.0.saturating_sub(Self::at(earlier).0))
     }
 
-    /// Returns the moment as a number of 62 bits, which last for 146 years.
+    /// Returns the moment as a number of 62 bits, which have room for 146 years.
     pub(crate) fn to_bits(self) -> u64 {
         self.0.min(Self::NEVER.0)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-/// An instant as programs read it: `2026-03-01T12:00:00Z`, with a fraction where it has one.
+/// An instant for programs: `2026-03-01T12:00:00Z`, with a fraction if it is not zero.
 pub(crate) struct Rfc3339(pub(crate) DateTime<Utc>);
 
 impl fmt::Display for Rfc3339 {
@@ -19,7 +19,7 @@ pub(crate) fn to_the_second(instant: DateTime<Utc>) -> String {
     instant.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// A value as a person reads it, with all instants as the function writes them.
+/// A value for people, with all instants in the format of the function.
 pub(crate) struct Reading<'a, T>(pub(crate) &'a T, pub(crate) &'a dyn Fn(DateTime<Utc>) -> String);
 
 /// A duration as people type it, exactly: `90s`, `5m`, `1500ms`.

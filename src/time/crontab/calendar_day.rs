@@ -1,11 +1,11 @@
-//! The days that only a calendar can tell, such as `15W` and `5#3`: bits of their field beside its numbers.
+//! The days that depend on the calendar, such as `15W` and `5#3`. They are additional bits of their field.
 
 use std::fmt;
 
-/// A day of the month or of the week that is another number in each month.
+/// A day of the month or of the week with another date in each month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CalendarDay {
-    /// `L` for 0, `L-n`: so many days before the last one of the month.
+    /// `L` for 0, `L-n`: this many days before the last day of the month.
     BeforeLast(u32),
     /// `nW`: the weekday of the month that is nearest to this day.
     WeekdayNearest(u32),

@@ -28,20 +28,19 @@ pub struct CrontabError {
 debug_as_display!(CrontabError);
 
 impl CrontabError {
-    /// `what` is wrong in this part of the text, a slice of it.
+    /// Makes the error that `what` is wrong in this part, which is a slice of the text.
     pub(super) fn new(text: &str, part: &str, what: impl fmt::Display) -> Self {
         let start = part.as_ptr().addr() - text.as_ptr().addr();
         Self { message: format!("{}: {what}", Quoted::new(text)).into(), at: start..start + part.len() }
     }
 
-    /// `what` is wrong in this part of one of the five fields.
+    /// Makes the error that `what` is wrong in this part of one of the five fields.
     pub(super) fn in_field(text: &str, part: &str, what: impl fmt::Display) -> Self {
         let column = part.as_ptr().addr() - text.as_ptr().addr() + 1;
         Self::new(text, part, format_args!("{what} (column {column})"))
     }
 
-    /// Returns the bytes of the text that are wrong: a single item or word if the fault is in there, else the whole
-    /// text.
+    /// Returns the range of bytes with the fault: a single item or word, if the fault is in it, or the whole text.
     ///
     /// ```
     /// use soloist::time::Crontab;

@@ -1,4 +1,4 @@
-//! A field of a crontab line, and the set of numbers that stands in it.
+//! A field of a crontab line, and the set of its numbers.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ impl Field {
         }
     }
 
-    /// Returns its first number, and its last as it is written: 7 is Sunday again.
+    /// Returns the first number and the last number of the field. The last day of the week is 7, which is Sunday, too.
     pub(crate) const fn ends(self) -> (u32, u32) {
         match self {
             Self::Minute => (0, 59),
@@ -117,7 +117,7 @@ impl FieldSet {
         }
     }
 
-    /// Returns the numbers alone, if they are `all` that there are: then each day of the calendar is among them.
+    /// Returns only the numbers, if they are `all` numbers of the field: then they include each day of the calendar.
     const fn without_what_is_named(self, all: Self) -> Self {
         Self { bits: if self.bits & all.bits == all.bits { all.bits } else { self.bits }, ..self }
     }
@@ -130,7 +130,7 @@ impl FieldSet {
         Self { bits: self.bits & !other.bits, star: self.star }
     }
 
-    /// Returns the items of its list in `field`, which read back as this set, star and all.
+    /// Returns the items of the list in `field`. Parsed again, they give this set, with its star.
     fn items(self, field: Field) -> Vec<String> {
         if self.bits == Self::every(field).bits && (self.star || field == Field::Month) {
             return vec!["*".into()];
@@ -138,7 +138,7 @@ impl FieldSet {
         let mut items = Vec::new();
         let mut rest = self.without_calendar_days(field);
         if self.star {
-            // It was read from an item that starts with `*`; the finest such item that fits stands for it.
+            // The set comes from an item that starts with `*`. The finest such item that fits is shown.
             let fits = |step: &u32| Self::every_nth(field, *step).without(rest).bits == 0;
             if let Some(step) = (2..=field.ends().1 + 1).find(fits) {
                 items.push(format!("*/{step}"));
@@ -163,7 +163,8 @@ impl FieldSet {
         items
     }
 
-    /// First, last and step, where there are enough numbers at one distance that this is easier to read than a list.
+    /// Returns first, last and step, if there are so many numbers at equal distances that this is easier to read than a
+    /// list.
     fn progression(self) -> Option<(u32, u32, u32)> {
         const ENOUGH: u32 = 4;
 

@@ -1,4 +1,4 @@
-//! Reads the text of a crontab into bit sets. Allocates only where something is wrong.
+//! Parses the text of a crontab into bit sets. Allocates memory only for errors.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use super::error::CrontabError;
 use super::field_set::{Field, FieldSet};
 use crate::base::{escape::OneLine, escape::Quoted, similar::did_you_mean};
 
-/// More than the longest list of all five fields has, and little enough that refusing any text is cheap.
+/// More than the longest useful text has, but so few that any text is refused quickly.
 const MAX_BYTES: usize = 1_000;
 
-/// Each stands for the text that its manual page gives, and reads the same: where cronie sets no star for the days of
-/// `@daily`, both are whole, and either rule says every day.
+/// Each nickname has the text of its manual page, with the same meaning as in cronie. (For `@daily`, cronie sets no
+/// star for the days. But both fields have all days, so either rule means every day.)
 const NICKNAMES: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
@@ -117,10 +117,10 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
         Some((low, high)) => (read_number(field, item, low)?, read_number(field, item, high)?),
         None => [read_number(field, item, range)?; 2].into(),
     };
-    // As a 7, Sunday would begin a range that runs backwards again.
+    // A Sunday written as 7 would begin a range that runs backwards.
     let (first, last) = if field == Field::DayOfWeek { (low % 7, 6) } else { (low, field.ends().1) };
     let high = match high {
-        // A range of days may end with Sunday. cronie agrees, except before a step.
+        // A range of days may end with Sunday, as in cronie, where that is not allowed before a step.
         0 if field == Field::DayOfWeek && low > 0 => 7,
         high if low <= high => high,
         _ if step.is_some() => return Err(BadPart::new(field, item, "runs backwards")),
@@ -150,7 +150,7 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
     Ok(FieldSet::stepped(low, high, step))
 }
 
-/// Returns advice for a step that is meant to be an interval of real time.
+/// Returns advice for a step that was probably meant as an interval of real time.
 fn real_time(field: Field, step: u32) -> String {
     let seconds = match field {
         Field::Minute => 60,
@@ -209,7 +209,7 @@ fn read_calendar_day(field: Field, item: &str) -> Result<Option<CalendarDay>, Ba
     }
 }
 
-/// Reads the day of the week before a `#` or an `L`.
+/// Parses the day of the week before a `#` or an `L`.
 fn read_day_of_calendar<'a>(item: &'a str, day: &'a str) -> Result<u32, BadPart<'a>> {
     let field = Field::DayOfWeek;
     let day = read_number(field, item, day).map_err(|_| {
@@ -222,7 +222,7 @@ fn read_day_of_calendar<'a>(item: &'a str, day: &'a str) -> Result<u32, BadPart<
 /// A hint for users who know these items from Quartz.
 const FROM_SUNDAY: &str = "Sunday is 0 or 7 here, Friday 5 (Quartz counts from Sunday 1, so that its Friday is 6)";
 
-/// Reads a number within the field, or a name that stands for one.
+/// Parses a number of the field, or a name for such a number.
 fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, BadPart<'a>> {
     let (first, last) = field.ends();
     if let Some(number) = digits(text) {
@@ -261,8 +261,8 @@ fn digits(text: &str) -> Option<u32> {
     is_number.then(|| text.parse().unwrap_or(u32::MAX))
 }
 
-/// Returns the error for this fault. With a field too many or too few the numbers stand in the wrong places, and the
-/// error is about the count of the fields.
+/// Returns the error for this fault. If the number of fields is wrong, the numbers are in the wrong fields. Then the
+/// error is about the number of fields.
 #[cold]
 fn refusal(text: &str, fault: &BadPart<'_>) -> CrontabError {
     let is_fault = lists(text).count() == Field::ALL.len() && zone_in(text).is_none();
@@ -316,13 +316,14 @@ fn command_in(text: &str) -> Option<&str> {
     (are_fields && !is_field).then_some(command)
 }
 
-/// Returns the first word, and the zone that it sets: for the line in other programs, for the lines after it in cronie.
+/// Returns the first word, and the zone that it sets. In other programs, the zone is for the line; in cronie, for the
+/// lines after it.
 fn zone_in(text: &str) -> Option<(&str, &str)> {
     let word = lists(text).next()?;
     Some((word, word.strip_prefix("TZ=").or_else(|| word.strip_prefix("CRON_TZ="))?))
 }
 
-/// Refuses a text whose days of the month come in none of its months, or on none of its days of the week.
+/// Refuses a text if its days of the month do not exist in any of its months, or never fall on its days of the week.
 #[cold]
 pub(super) fn never_comes(text: &str, day_of_month_comes: bool) -> CrontabError {
     let list = |field: Field| lists(text).nth(field as usize).unwrap_or_default();
@@ -337,7 +338,7 @@ pub(super) fn never_comes(text: &str, day_of_month_comes: bool) -> CrontabError 
 
 const BLANKS: [char; 2] = [' ', '\t'];
 
-/// Returns the fields of a text, as they are written.
+/// Returns the fields of a text, unparsed.
 fn lists(text: &str) -> impl Iterator<Item = &str> {
     text.split(BLANKS).filter(|list| !list.is_empty())
 }

@@ -10,14 +10,14 @@ use super::field_set::{Field, FieldSet, InField};
 
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// More times than this on a day are not written out one by one.
+/// If a day has more times than this, they are not listed one by one.
 const MOST_TIMES: usize = 6;
 
 const WEEKDAYS: u128 = 0b011_1110;
 const WEEKENDS: u128 = 0b100_0001;
 
 impl Crontab {
-    /// Returns its times in plain English: `every 5 minutes`, `daily at 02:30`, `at 08:00 and 18:00, on weekdays, in March`.
+    /// Returns the times in words: `every 5 minutes`, `daily at 02:30`, `at 08:00 and 18:00, on weekdays, in March`.
     ///
     /// `every` is the interval within its minutes, such as `every 10 seconds`. `cycle` limits its days, or is empty.
     pub(crate) fn in_words(&self, every: Option<String>, cycle: &str) -> String {
@@ -66,7 +66,7 @@ impl Crontab {
     /// Empty: on each day.
     fn days(&self) -> String {
         let (of_month, of_week) = (self.get(Field::DayOfMonth), self.get(Field::DayOfWeek));
-        // Without a star, a day that is in one of the fields is enough, and one of them has each day.
+        // Without a star, a day need only be in one of the two fields, and one of them has every day.
         if !self.days_must_both_match() && (self.is_full(Field::DayOfMonth) || self.is_full(Field::DayOfWeek)) {
             return String::new();
         }
@@ -96,7 +96,7 @@ impl Crontab {
     }
 }
 
-/// Returns the step of numbers that divide the whole range of their field evenly.
+/// Returns the step, if these numbers divide the whole range of their field evenly.
 fn even_step(set: FieldSet, field: Field) -> Option<u32> {
     let (first, last) = (field.ends().0, if field == Field::DayOfWeek { 6 } else { field.ends().1 });
     let length = last - first + 1;

@@ -1,7 +1,7 @@
 //! One of something, or a list of it.
 
-/// The argument of a word of the timetable that mostly takes a single value, and sometimes several: a minute or a day
-/// of the week, an array or a [`Vec`] of them.
+/// The argument of a method that takes one value or several: a minute or a day of the week, or an array or a [`Vec`] of
+/// them.
 ///
 /// ```
 /// use soloist::time::OneOrMore;

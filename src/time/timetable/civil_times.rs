@@ -1,5 +1,4 @@
-//! Minutes as clocks on the wall show them: those of a crontab, on all days or on some that come again and again, and in all
-//! years or in some.
+//! Minutes on wall clocks: the minutes of a crontab, on all days or on those of a cycle, and in all years or in some.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -45,17 +44,17 @@ impl CivilTimes {
         self.crontab.due(&minute.fields) && self.cycle.includes(minute.day) && self.years.include(minute.year)
     }
 
-    /// Returns whether any time of this day is among them.
+    /// Returns whether this day has any of the times.
     #[inline]
     pub(crate) fn include_day_of(&self, minute: &CivilMinute) -> bool {
         self.crontab.meets_date(&minute.fields) && self.cycle.includes(minute.day) && self.years.include(minute.year)
     }
 }
 
-/// The first `length` of each `period` days, counted from a first day and to both sides of it.
+/// The first `length` of each `period` days, counted forwards and backwards from a first day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cycle {
-    /// In days since the year 0, as chrono counts them.
+    /// The first day, counted since the year 0, as in `chrono`.
     first: i32,
     length: i32,
     period: i32,
@@ -64,12 +63,12 @@ pub(crate) struct Cycle {
 impl Cycle {
     pub(crate) const EVERY_DAY: Self = Self { first: 0, length: 1, period: 1 };
 
-    /// Counts days: this day, and each `n`th from it.
+    /// Makes the cycle of this day and each `n`th day from it.
     pub(crate) fn of_days(n: u16, date: NaiveDate) -> Self {
         Self { first: date.num_days_from_ce(), length: 1, period: n.into() }
     }
 
-    /// Counts weeks from Monday on: the week of this day, and each `n`th from it.
+    /// Makes the cycle of the week of this day and each `n`th week from it. Weeks begin on Monday.
     pub(crate) fn of_weeks(n: u16, date: NaiveDate) -> Self {
         let monday = date.num_days_from_ce() - date.weekday().num_days_from_monday().cast_signed();
         Self { first: monday, length: 7, period: 7 * i32::from(n) }
@@ -97,7 +96,7 @@ impl fmt::Display for Cycle {
     }
 }
 
-/// Some of the years that are searched, each a bit.
+/// A set of the years that are searched, as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Years([u64; 3]);
 
@@ -114,7 +113,7 @@ impl Years {
     }
 }
 
-/// Takes these years; all of them, where all that are searched are among them.
+/// Makes the set of these years. If it has all searched years, it is the set of all years.
 impl FromIterator<u32> for Years {
     fn from_iter<I: IntoIterator<Item = u32>>(years: I) -> Self {
         let mut bits = [0; 3];

@@ -3,9 +3,9 @@
 /// The rule for an event's times when the clocks of its zone are set forward or back; see
 /// [`Event::on_clock_change`](crate::Event::on_clock_change).
 ///
-/// The default does as cronie does: times of the day are kept, and what names no time of the day follows real time. In
-/// Berlin clocks went from 02:00 CET to 03:00 CEST on 2026-03-29, and from 03:00 CEST back to 02:00 CET on 2026-10-25. From
-/// one o'clock until four these were due:
+/// The default is the rule of cronie: fixed times of the day come once, and all other timetables follow real time. In
+/// Berlin clocks went from 02:00 CET to 03:00 CEST on 2026-03-29, and from 03:00 CEST back to 02:00 CET on 2026-10-25.
+/// From one o'clock until four these were due:
 ///
 /// | | 2026-03-29 | 2026-10-25 |
 /// | --- | --- | --- |
@@ -14,11 +14,11 @@
 /// | `0 * * * *` | 01:00 CET, 03:00 CEST | 01:00 CEST, 02:00 CEST, 02:00 CET, 03:00 CET |
 /// | `0 3 * * *` | 03:00 CEST | 03:00 CET |
 ///
-/// The first names a time of the day: when there was none, it ran right after the change, and when there were two, at the
-/// first. The second begins with `*`, and so follows the clocks, as they show the hour or not. The third is due each hour of
-/// real time, and the last is not touched.
+/// The first has a fixed time of the day. When the clocks skipped that time, it ran right after the change; when they
+/// showed it twice, it ran at the first one. The second begins with `*`, and so is due whenever the clocks show its
+/// times. The third is due each hour of real time, and the change does not concern the last one.
 ///
-/// Under every rule, an occurrence is an instant, equal on all servers, however often clocks show it.
+/// Under every rule, an occurrence is an instant, which is the same on all servers.
 ///
 /// ```
 /// use chrono::{DateTime, Utc};
@@ -40,19 +40,18 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ClockChange {
-    /// As cronie (`cron(8)`, "Daylight Saving Time and other time changes"): a crontab whose minutes and hours both do not
-    /// start with `*` names times of the day, and is treated as [`Once`](Self::Once) says; any other one follows real
-    /// time, as [`AsShown`](Self::AsShown) says.
+    /// As cronie (`cron(8)`, "Daylight Saving Time and other time changes"): if neither the minutes nor the hours of a
+    /// crontab start with `*`, it has fixed times of the day, and the rule is [`Once`](Self::Once). Any other crontab
+    /// follows real time, and the rule is [`AsShown`](Self::AsShown).
     #[default]
     AsCron,
-    /// Each time of the day once: the event runs right after a change that left out times of it, once however many
-    /// these are. Times that the clocks show again do not run again.
+    /// Each time of the day comes once. If a clock change skips times of the event, the event runs once, right after
+    /// the change. Times that the clocks show again do not come again.
     ///
-    /// That holds for changes of up to three hours. A zone that skips more, as Samoa did with the whole 30th of
-    /// December 2011 when it crossed the date line, has not lost those hours: nothing is made up for. A zone that goes
-    /// back by more begins anew.
+    /// This rule is for changes of up to three hours. If a zone skips more, nothing is made up for: Samoa skipped the
+    /// whole 30th of December 2011, when it crossed the date line. If a zone goes back by more, all times come again.
     Once,
-    /// Whenever the clocks show a time of the event: a time that the clocks leave out does not come, a time that they
-    /// show twice comes twice.
+    /// The event is due whenever the clocks show one of its times: a time that the clocks skip does not come, and a
+    /// time that they show twice comes twice.
     AsShown,
 }

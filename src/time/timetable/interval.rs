@@ -1,4 +1,4 @@
-//! Instants of real time at one distance from each other, which no clock change moves.
+//! Instants of real time at equal distances, which no clock change moves.
 
 use std::fmt;
 use std::time::Duration;
@@ -27,12 +27,12 @@ impl Interval {
         second + (self.anchor - second).rem_euclid(self.every)
     }
 
-    /// Returns whether a look at the start of each minute would miss some of its instants.
+    /// Returns whether ticks at the start of each minute would miss some of the instants.
     pub(crate) const fn needs_seconds(self) -> bool {
         self.every % MINUTE != 0
     }
 
-    /// Returns `every 90 minutes`, and the instant that they are counted from, unless that is the usual one.
+    /// Returns the interval in words, such as `every 90 minutes`, with its anchor, unless that is the default.
     pub(crate) fn in_words(self, written: impl Fn(DateTime<Utc>) -> String) -> String {
         match self.anchor {
             0 => format!("every {self}"),
@@ -40,14 +40,14 @@ impl Interval {
         }
     }
 
-    /// Returns the time from one instant to the next, an hour at most.
+    /// Returns the time from one instant to the next, at most an hour.
     pub(crate) fn period(self) -> Duration {
         const HOUR: u64 = 60 * 60;
         Duration::from_secs(self.every.unsigned_abs().min(HOUR))
     }
 }
 
-/// `90 minutes`, in the largest unit that leaves no rest.
+/// Shows the interval in the largest unit that divides it: `90 minutes`.
 impl fmt::Display for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, length) = match self.every {

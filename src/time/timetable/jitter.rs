@@ -1,11 +1,11 @@
-//! How long after its occurrences an event starts: a delay that all servers and all versions agree on.
+//! The delays between the occurrences of an event and their starts. All servers and all versions agree on them.
 
 use std::time::Duration;
 
-/// The delays of one event: for each occurrence another one, from nothing to the longest, in whole seconds.
+/// The delays of one event: a different delay for each occurrence, from zero to the longest, in whole seconds.
 ///
-/// A delay is `SplitMix64(FNV-1a(name) ^ occurrence)`, spread evenly over the delays. The test has its values: they never change,
-/// because servers of two versions have to agree.
+/// A delay is `SplitMix64(FNV-1a(name) ^ occurrence)`, spread evenly over the delays. A test has some of its values.
+/// They must never change, because servers of two versions must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Jitter {
     seed: u64,

@@ -8,16 +8,16 @@ use super::search::first_due;
 use crate::time::crontab::field_set::{Field, FieldSet, InField};
 use crate::time::{zone::Zone, zone::changes::Change};
 
-/// No zone has had two offsets that are further apart, and no table foresees them: a day, when it moved to the other
-/// side of the date line, and an hour or two of daylight saving.
+/// No zone has had two offsets that are further apart: a day, when a zone crossed the date line, and an hour or two of
+/// daylight saving.
 const REACH: i64 = 26 * 3600;
 
-/// The minutes of one or more timetables that are read alike, between the years 1970 and 2100.
+/// The minutes of one or more timetables with equal properties, between the years 1970 and 2100.
 #[derive(Clone, Copy)]
 pub(crate) struct Occurrences<'a> {
     pub(crate) times: &'a [CivilTimes],
     pub(crate) zone: &'a Zone,
-    /// Whether each time of the day comes once, also if the clocks leave it out or repeat it.
+    /// Whether each time of the day comes once, even if the clocks skip or repeat it.
     pub(crate) once: bool,
     pub(crate) seconds: Seconds,
 }
@@ -30,7 +30,7 @@ impl Seconds {
     /// The start of the minute.
     pub(crate) const START: Self = Self(1);
 
-    /// Makes the set of these seconds from 0 to 59. `None`: there are none.
+    /// Makes the set of these seconds from 0 to 59. `None`: the set is empty.
     #[cfg(feature = "cron")]
     pub(crate) fn new(seconds: impl IntoIterator<Item = u32>) -> Option<Self> {
         let bits = seconds.into_iter().fold(0, |bits, second| bits | 1 << second);
@@ -47,7 +47,8 @@ impl Seconds {
         (rest != 0).then(|| rest.trailing_zeros().into())
     }
 
-    /// Returns the shortest time between two of them; `None` for one alone. `next_minute`: the next minute may be due, too.
+    /// Returns the shortest time between two of these seconds. `None`: there is only one. If `next_minute`, the next
+    /// minute may be due, too.
     pub(crate) fn shortest_interval(self, next_minute: bool) -> Option<u32> {
         let seconds = u128::from(self.0) | if next_minute { u128::from(self.0) << 60 } else { 0 };
         (1..60).find(|interval| seconds & seconds >> interval != 0)
@@ -57,7 +58,7 @@ impl Seconds {
 /// `0-59/5`, as a field of a schedule.
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A minute has as many seconds as an hour has minutes.
+        // Seconds can be shown like the minutes of an hour, because both are from 0 to 59.
         InField(Field::Minute, FieldSet { bits: self.0.into(), star: false }).fmt(f)
     }
 }
@@ -81,9 +82,8 @@ impl Occurrences<'_> {
             }
             let offset = self.zone.seconds_ahead_at(from);
             let found = first_due(self.times, from + offset)? - offset;
-            // Between two instants at which the offset is the same it may have been another one for a while. That
-            // matters only within reach of `from`, where a time before it may come again, and of `found`, where its
-            // own time may have come already.
+            // Two instants may have the same offset although it changed in between. That matters only near `from`,
+            // where an earlier time may come again, and near `found`, whose time may have come already.
             let near = found - from <= 2 * REACH;
             if let Some(change) = self.zone.nearest_change(from, if near { found } else { from + REACH }) {
                 from = change;
@@ -95,15 +95,15 @@ impl Occurrences<'_> {
         }
     }
 
-    // The rule for times that come once. Minutes that the clocks show again are not due. In the
-    // first minute that they have not shown before, what the change left out is due, too.
+    // The rule for times that come once. Minutes that the clocks show again are not due. The times that a change
+    // skipped are due in the first new minute after it.
 
-    /// Returns the change around this second, if it decides which times are due.
+    /// Returns the clock change around this second, if the change decides which times are due.
     pub(crate) fn small_change(self, second: i64) -> Option<Change> {
         if self.once { self.zone.small_change(second) } else { None }
     }
 
-    /// Returns whether the change left out a time of theirs.
+    /// Returns whether the change skipped a time of these timetables.
     fn make_up_for(self, change: Change) -> bool {
         let has_time_in = |times: Range<i64>| first_due(self.times, times.start).is_some_and(|time| time < times.end);
         change.skipped().is_some_and(has_time_in)

@@ -14,7 +14,7 @@ pub(crate) struct Span {
 impl Span {
     pub(crate) const ALWAYS: Self = Self { from: i64::MIN, until: i64::MAX };
 
-    /// Occurrences are whole seconds, so that only those count.
+    /// Makes a span of whole seconds, because occurrences are whole seconds.
     pub(crate) fn new(from: Option<DateTime<Utc>>, until: Option<DateTime<Utc>>) -> Self {
         let whole = |at: DateTime<Utc>| at.timestamp() + i64::from(at.nanosecond() != 0);
         Self { from: from.map_or(i64::MIN, whole), until: until.map_or(i64::MAX, whole) }
@@ -34,12 +34,12 @@ impl Span {
         self.from <= second && second < self.until
     }
 
-    /// Returns whether it has ended by this second. The span of a single instant does not end: nothing was said about its end.
+    /// Returns whether the span has ended by this second. The span of a single instant (`at`) has no end of this kind.
     pub(crate) fn is_over_at(self, second: i64) -> bool {
         self.only().is_none() && self.until <= second
     }
 
-    /// Returns the first second at this one or after that may lie in it.
+    /// Returns `second`, or the first second of the span if that is later.
     pub(crate) fn not_before(self, second: i64) -> i64 {
         second.max(self.from)
     }

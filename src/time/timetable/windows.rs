@@ -8,8 +8,8 @@ use crate::base::escape::Quoted;
 
 const MINUTES_OF_A_DAY: u32 = 24 * 60;
 
-/// The minutes of the day from one to another, both of them included, over midnight if that is the earlier one; or all
-/// minutes but these.
+/// The minutes of the day from one minute to another, including both, or all other minutes. If the end is earlier than
+/// the start, the window goes over midnight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub(crate) first: u32,
@@ -44,12 +44,13 @@ impl fmt::Display for Window {
     }
 }
 
-/// An event may run where all of its windows are open.
+/// The windows of an event. It may run while all of them are open.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Windows(pub(crate) Vec<Window>);
 
 impl Windows {
-    /// Returns how many minutes after the minute of `time` they are open: none where they are open then. A day: they never are.
+    /// Returns how many minutes after the minute of `time` all windows are open. Zero: they are open at `time`. A day:
+    /// they are never open together.
     pub(crate) fn closed_for(&self, time: NaiveTime) -> u32 {
         let is_open = |after: &u32| {
             let minute = (minute_of(time) + after) % MINUTES_OF_A_DAY;
@@ -65,7 +66,7 @@ fn minute_of(time: NaiveTime) -> u32 {
 
 /// Reads the time of the day that `method` was given: `hh:mm`, or `h:mm`.
 pub(crate) fn time_of_day(method: &str, text: &str) -> Result<NaiveTime, String> {
-    // Without what `chrono` lets pass besides: spaces, and minutes of one digit.
+    // `chrono` would also accept spaces, and minutes of one digit.
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
     let two_digits = text.split_once(':').is_some_and(|(_, minute)| minute.len() == 2);
     NaiveTime::parse_from_str(text, "%H:%M").ok().filter(|_| plain && two_digits).ok_or_else(|| {

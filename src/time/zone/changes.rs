@@ -1,4 +1,4 @@
-//! When the clocks of a zone change: found by asking how far ahead of UTC they are, in seconds since 1970.
+//! The clock changes of a zone, found by comparing its offsets at several times, in seconds since 1970.
 
 use std::ops::Range;
 
@@ -7,11 +7,11 @@ use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 
 use super::Zone;
 
-/// A day. No zone has kept an offset for less than six.
+/// A day. No zone has kept an offset for less than six days.
 pub(super) const STRIDE: i64 = 24 * 3600;
 
-/// The largest change that does not move the events whose times come once, in either direction, as cronie has it. A larger
-/// one sets its time anew.
+/// The largest change, in either direction, for the events whose times come once, as in cronie. After a larger change,
+/// all times count anew.
 const LARGEST: i64 = 3 * 3600;
 
 /// A change of a zone's clocks.
@@ -19,16 +19,16 @@ const LARGEST: i64 = 3 * 3600;
 pub(crate) struct Change {
     /// The first second that has the new offset.
     pub(crate) at: i64,
-    /// How many seconds ahead of UTC the clocks were until then, and are from then on.
+    /// The offsets from UTC before and after the change, in seconds.
     pub(crate) before: i64,
     pub(crate) after: i64,
 }
 
 impl Zone {
-    /// Returns the change that matters to the events whose times come once, at `second`, if there is one.
+    /// Returns the change that matters at `second` for events whose times come once, if there is such a change.
     pub(crate) fn small_change(&self, second: i64) -> Option<Change> {
-        // Nothing lasts for longer than what the largest change repeats, and the rest of a minute. No zone keeps an offset
-        // for so short a time.
+        // A change matters for at most the time that the largest change repeats, and the rest of a minute. No zone
+        // keeps an offset for such a short time.
         let from = second - LARGEST - 60;
         if !self.has_changes() || self.seconds_ahead_at(from) == self.seconds_ahead_at(second) {
             return None;
@@ -37,8 +37,8 @@ impl Zone {
         ((change.after - change.before).abs() <= LARGEST).then_some(change)
     }
 
-    /// Returns the first second of the new offset at the change that is nearest to second `from` on the way to second `to`,
-    /// which may be the earlier one.
+    /// Returns the first second of the new offset at the change that is nearest to second `from`, between `from` and
+    /// `to`. `to` may be earlier than `from`.
     pub(crate) fn nearest_change(&self, from: i64, to: i64) -> Option<i64> {
         if !self.has_changes() {
             return None;
@@ -79,13 +79,14 @@ impl Zone {
 }
 
 impl Change {
-    /// Returns the first second after the change at which a minute begins that the clocks have not shown before.
+    /// Returns the first second after the change that begins a minute which the clocks have not shown before.
     pub(crate) fn first_new_minute(self) -> i64 {
         let new = self.at + (self.before - self.after).max(0);
         new + (-new - self.after).rem_euclid(60)
     }
 
-    /// Returns the civil seconds that the change left out, from the first at which a minute begins, if any.
+    /// Returns the civil seconds that the change skipped, from the beginning of the first whole minute. `None`: there
+    /// are none.
     pub(crate) fn skipped(self) -> Option<Range<i64>> {
         let (first, end) = (self.at + self.before, self.at + self.after);
         (first < end).then(|| first + (-first).rem_euclid(60)..end)

@@ -1,8 +1,8 @@
 //! The machine's own zone, as the variable `TZ` or the file `/etc/localtime` names it now.
 //!
-//! `chrono` looks at the link `/etc/localtime` and at the text of `TZ`, and not at the file behind them: after an update of the
-//! system's time zones it keeps the old rules until the process ends. It takes a value of `TZ` that names no zone for
-//! `/etc/localtime`, or for UTC.
+//! `chrono` looks at the link `/etc/localtime` and at the text of `TZ`, and not at the file behind them: after an
+//! update of the system's time zones, it keeps the old rules until the process ends. If `TZ` names no zone, `chrono`
+//! silently uses `/etc/localtime` or UTC.
 
 use std::cell::RefCell;
 use std::env;
@@ -18,7 +18,7 @@ use crate::time::clock::{Clock, moment::Moment};
 /// Where zones are looked for.
 const FOLDERS: [&str; 4] = ["/usr/share/zoneinfo", "/share/zoneinfo", "/etc/zoneinfo", "/usr/share/lib/zoneinfo"];
 
-/// The values of `TZ` that mean UTC also where no zone has a file.
+/// The values of `TZ` that mean UTC even on a system without zone files.
 const MEANS_UTC: [&str; 5] = ["", "UTC", "Etc/UTC", "UTC0", "GMT"];
 
 /// How long the rules are used before they are read again.
@@ -28,12 +28,12 @@ const USED_FOR: Duration = Duration::from_secs(1);
 type Rules = Option<TimeZone>;
 
 thread_local! {
-    /// The rules, and when they were read. One for each thread, so that a child made by `fork` never waits for a thread that it
-    /// does not have.
+    /// The rules, and the time when they were read. Each thread has its own, so that a child made by `fork` never waits
+    /// for a lock of another thread.
     static RULES: RefCell<Option<(Moment, Rules)>> = const { RefCell::new(None) };
 }
 
-/// Returns how far ahead of UTC the machine's own clocks are.
+/// Returns the offset of the machine's own clocks from UTC.
 pub(super) fn offset_at(instant: DateTime<Utc>) -> FixedOffset {
     RULES.with_borrow_mut(|known| {
         let now = Clock::system().moment();
@@ -44,7 +44,7 @@ pub(super) fn offset_at(instant: DateTime<Utc>) -> FixedOffset {
     })
 }
 
-/// Checks that `TZ` names a zone where it is set. The error says what to do.
+/// Checks that `TZ`, if it is set, names a zone. The error says what to do.
 pub(super) fn check() -> Result<(), String> {
     let Err(value) = read() else { return Ok(()) };
     Err(format!(
@@ -73,7 +73,8 @@ fn read() -> Result<Rules, OsString> {
     }
 }
 
-/// Returns whether POSIX has these names, which are of three letters at least, and `chrono` these offsets, of less than a day.
+/// Returns whether the names have at least three letters, as POSIX demands, and the offsets are less than a day, as
+/// `chrono` demands.
 fn is_usual(rules: &TimeZone) -> bool {
     let mut kinds = rules.as_ref().local_time_types().iter();
     kinds.all(|kind| kind.time_zone_designation().len() >= 3 && FixedOffset::east_opt(kind.ut_offset()).is_some())

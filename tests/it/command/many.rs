@@ -90,7 +90,10 @@ fn where_no_thread_can_be_started_commands_run_all_the_same() {
     assert_eq!(place.read("log"), "late\nlate\n");
     let outcome = outcome(place.exec(": >started").output(Output::Keep(100)));
     let said = outcome.to_string();
-    assert!(said.starts_with("failed after 0 µs: no thread that keeps its output: "), "{said}");
+    assert!(
+        said.starts_with("failed after 0 µs: could not start a thread that keeps the output of the command: "),
+        "{said}"
+    );
     assert!(!place.has("started") && outcome.exit_status().is_none());
 }
 

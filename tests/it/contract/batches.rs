@@ -338,8 +338,8 @@ impl Harness for Flawed {
 super::finds! { Flawed::with, Flaw;
     an_admission_is_excluded_while_the_name_is_held:
         IgnoresExclusions "an admission is excluded while the name is held",
-        ConsumesTheClaim "an admission that is excluded leaves the claim free",
-        KeepsTheLease "an admission that is excluded leaves the lease free",
+        ConsumesTheClaim "an excluded admission leaves the claim free",
+        KeepsTheLease "an excluded admission leaves the lease free",
         ExcludesByNobody "a refusal names the holder",
         ExcludesForEver "a free lease and a free claim are granted",
         TakesTheExcludingName "an admission does not take the name that would exclude it";
@@ -351,42 +351,42 @@ super::finds! { Flawed::with, Flaw;
         ExcludesForEver "a free lease and a free claim are granted",
         IgnoresExclusions "an admission is excluded while the name is held";
     admissions_that_share_an_excluding_name_are_decided_one_by_one:
-        ExcludesAll "admissions that share the name that excludes them are decided one by one",
-        LeavesOneOut "each question gets an answer",
-        IgnoresExclusions "admissions that share the name that excludes them are decided one by one";
+        ExcludesAll "admissions that are excluded by one name are decided one by one",
+        LeavesOneOut "each request gets an answer",
+        IgnoresExclusions "admissions that are excluded by one name are decided one by one";
     each_of_several_names_excludes:
         ExcludesByTheFirst "an admission is excluded while the name is held",
-        ExcludesByAnother "an admission that is excluded says by which name",
-        ExcludesAll "a name excludes those admissions of a batch that say so, and no others";
+        ExcludesByAnother "an excluded admission reports the name that excludes it",
+        ExcludesAll "a name excludes only the admissions of a batch that name it";
     a_mark_is_admitted_with_another_and_released:
-        GrantsHalf "an admission that lost one of two marks leaves the other free";
+        GrantsHalf "an admission that lost one of two markers leaves the other free";
     an_admission_is_excluded_by_what_was_admitted_before_it:
-        ExcludesAtOnce "of two admissions in one batch that exclude each other the first is granted";
+        ExcludesAtOnce "if two admissions of one batch exclude each other, the first is granted";
     a_batch_releases_before_it_admits:
         AdmitsFirst "what a batch releases is free for what it admits";
     a_batch_does_not_admit_to_what_it_releases_later:
         HoldsNothing "a name under a minimum hold is held, also for the batch that releases it";
     asking_for_nothing_answers_nothing:
-        AsksForMore "a store leaves the questions as they are",
+        AsksForMore "a store does not change the requests",
         EndsAllForNothing "an empty batch changes nothing";
     releases_of_one_batch_have_minimum_holds_of_their_own:
         HoldsAlike "each release of a batch has a minimum hold of its own";
     the_holder_is_told_truly_or_not_at_all:
-        TellsOfAnother "who asks for one name is told of that name";
+        TellsOfAnother "a read of one name returns that name";
     the_holder_tells_for_which_occurrence_it_holds:
-        TellsNoOccurrence "the holder tells for which occurrence it holds a name";
+        TellsNoOccurrence "a holder has the occurrence for which it holds a name";
     the_holder_tells_its_application_and_its_instance:
-        TellsAnotherApplication "the holder tells its application and its instance";
+        TellsAnotherApplication "a holder has its application and its instance";
     each_of_several_names_is_told_that_is_held:
-        TellsOfTheFirst "who asks for several names is told of those that are held, and of no other",
+        TellsOfTheFirst "a read of several names returns the held ones, and no others",
         TellsOfOneOnly "a store reads several names, one by one if need be";
     a_store_lists_the_leases_that_are_held_and_nothing_else:
         ListsClaims "the leases of a prefix are those of the names that begin with it",
         ListsOtherCases "the leases of a prefix are those of the names that begin with it",
-        ListsTheEnded "a store lists leases, or says each time that it can't",
-        ListsTwice "a store lists leases, or says each time that it can't",
-        ListsOthersHolders "what is listed is told truly",
-        ListsSometimes "a store lists leases, or says each time that it can't";
+        ListsTheEnded "a store that can't list leases says so each time",
+        ListsTwice "a store that can't list leases says so each time",
+        ListsOthersHolders "the list has the right holders",
+        ListsSometimes "a store that can't list leases says so each time";
     a_prefix_is_text_and_no_pattern:
         ListsByPattern "the leases of a prefix are those of the names that begin with it";
 }

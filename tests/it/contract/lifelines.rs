@@ -239,27 +239,27 @@ fn processes_of_other_cases_begin_here() {
 super::finds! { OnFile::with, Flaw;
     a_lease_with_a_lifeline_outlasts_its_term:
         LeadsNowhere "a lease with a lifeline outlasts its term",
-        EndsWithItsLifeline "a lease with a lifeline lasts while its owner holds it, whoever has the lifeline";
+        EndsWithItsLifeline "a lease with a lifeline lasts while its owner holds it, even if another process has the lifeline";
     an_extension_does_not_end_a_lease_with_a_lifeline:
         ExtendsToAnEnd "an extension does not end a lease with a lifeline",
-        RefusesToExtend "the owner extends what it holds, also past its term";
+        RefusesToExtend "the owner can extend its lease, also past its term";
     a_forget_frees_a_name_whoever_has_its_lifeline:
         ForgetsNothing "a name that was released is free, whoever has its lifeline",
         KeepsTheNext "a lifeline has nothing to do with the next lease";
     a_later_release_frees_a_name_whoever_has_its_lifeline:
         ReleasesAtOnce "a name that is released later is held until then",
-        ReleasesNothingLater "a name that was released later is free then, whoever has its lifeline";
+        ReleasesNothingLater "a name that was to be released later is free then, even if a process has its lifeline";
     a_break_frees_a_name_whoever_has_its_lifeline:
-        BreaksNothing "a broken name is free, whoever has its lifeline";
+        BreaksNothing "a broken name is free, even if a process has its lifeline";
     what_is_not_ours_any_more_gets_no_lifeline:
-        GivesToAll "what is not ours any more gets no lifeline",
-        ProlongsAnothers "to ask for the lifeline of another's lease does not prolong it",
-        EndsAnothers "to ask for the lifeline of another's lease leaves its holder alone";
+        GivesToAll "a lost lease gets no lifeline",
+        ProlongsAnothers "a request for the lifeline of another's lease does not prolong it",
+        EndsAnothers "a request for the lifeline of another's lease changes nothing for its holder";
     a_lease_without_a_lifeline_is_as_it_was:
         GivesNoneAndProlongs "a lease without a lifeline ends with its term",
         GivesNoneAndEnds "its holder releases a name";
     a_lease_of_a_killed_process_lasts_as_long_as_a_command_has_its_lifeline:
-        LeadsNowhere "a lease lasts, although its process was killed, as long as a command has its lifeline";
+        LeadsNowhere "a lease of a killed process lasts as long as a command has the lifeline of the lease";
     a_lease_of_a_killed_process_ends_when_nobody_has_its_lifeline:
-        OutlivesAll "a lease of a killed process whose lifeline nobody has is over with its term";
+        OutlivesAll "a lease of a killed process ends with its term, if no process has its lifeline";
 }

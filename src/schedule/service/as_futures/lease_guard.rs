@@ -11,9 +11,10 @@ use crate::store::{described_store::Store, event_mutex::EventMutex};
 use crate::time::clock::{Clock, moment::Moment};
 
 impl LeaseGuard {
-    /// Acquires as [`acquire_within`](Self::acquire_within) does, as a future: a thread waits, and no worker of the runtime.
-    /// If the future is dropped, that thread makes no further attempt, and releases the lease that an attempt under way gets.
-    /// While sixteen dropped calls wait for an answer of this store, the first attempt waits for one of them to end.
+    /// Acquires like [`acquire_within`](Self::acquire_within), as a future: a separate thread waits, and no worker of
+    /// the runtime. If the future is dropped, that thread makes no further attempt; if a running attempt gets the
+    /// lease, the thread releases it. While sixteen dropped calls wait for this store, the first attempt waits until
+    /// one of them has ended.
     ///
     /// # Errors
     ///
@@ -56,8 +57,8 @@ impl LeaseGuard {
         ask(&store, acquire).await
     }
 
-    /// Releases as [`release`](Self::release) does, as a future: a thread waits for the store, and no worker of the runtime. If
-    /// the future is dropped, that thread goes on.
+    /// Releases like [`release`](Self::release), as a future: a separate thread waits for the store, and no worker of
+    /// the runtime. If the future is dropped, that thread continues.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The calls of a schedule that a handler of a service makes, as futures with a limit.
+//! Calls of a schedule for the handlers of a service, as futures with a time limit.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -14,8 +14,8 @@ use crate::time::clock::shown::ExactDuration;
 /// The limit of an answer, unless [`Operator::within`] sets one.
 const USUAL_LIMIT: Duration = Duration::from_secs(2);
 
-/// A handle that calls a schedule for the handlers of a service: each call is a future with a limit. It stalls no worker of the
-/// runtime, and a store that is unavailable keeps no request waiting for longer than the limit.
+/// A handle that calls a schedule for the handlers of a service: each call is a future with a limit. The calls block no
+/// worker of the runtime, and an unavailable store delays no answer for longer than the limit.
 ///
 /// A cheap handle, for the shared state of a service.
 ///
@@ -54,20 +54,21 @@ impl Schedule {
 }
 
 impl Operator {
-    /// Returns a handle with another limit than two seconds for each answer. A call without an answer by then is an error, although
-    /// it may still be carried out. The error names the server that was asked, and the failure of the last attempt.
-    #[must_use = "the limit is that of what is returned"]
+    /// Returns a handle with this limit for each answer, instead of two seconds. If a call has no answer by then, it
+    /// returns an error, although the store may still carry the call out. The error names the server and the failure of
+    /// the last attempt.
+    #[must_use = "the limit is that of the returned handle"]
     pub fn within(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }
 
-    /// Calls the schedule, or a store that `call` owns, and waits for the answer no longer than the limit: to pause and to resume, to
-    /// [`check`](Schedule::check), or to [break a lease](crate::EventMutex::break_lease).
+    /// Calls the schedule, or a store that `call` owns, and waits for the answer until the limit: to pause and to
+    /// resume, to [`check`](Schedule::check), or to [break a lease](crate::EventMutex::break_lease).
     ///
     /// # Errors
     ///
-    /// Those of the call. Or there was no answer in time, 16 calls before it are still under way, or the call panicked: then it is
-    /// [unavailable](MutexError::is_unavailable).
+    /// The errors of the call. An error is [unavailable](MutexError::is_unavailable) if there was no answer in time, if
+    /// 16 earlier calls are still running, or if the call panicked.
     pub async fn ask<T, E>(&self, call: impl FnOnce(&Schedule) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
@@ -101,8 +102,8 @@ impl Operator {
         on_a_thread(within_limit).await
     }
 
-    /// Returns [`Schedule::status`]. If the stores did not answer in time, it has the knowledge of this process, and the reason in its
-    /// [`store_errors`](Status::store_errors).
+    /// Returns [`Schedule::status`]. If the stores did not answer in time, the status has only the knowledge of this
+    /// process, and the reason is in its [`store_errors`](Status::store_errors).
     pub async fn status(&self) -> Status {
         let status = self.ask(|schedule| Ok(schedule.status())).await;
         status.unwrap_or_else(|error: MutexError| Status { store_errors: vec![error], ..self.schedule.status_here() })

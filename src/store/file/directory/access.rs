@@ -6,12 +6,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
 const ROOT: u32 = 0;
-/// Readable and writable by the owner alone, or by the group, too.
+/// The modes of a file that only its owner can read and write, and of a file that its group can read and write, too.
 const PRIVATE: u32 = 0o600;
 const SHARED: u32 = 0o660;
 const WRITABLE_BY_ALL: u32 = 0o002;
 const STICKY: u32 = 0o1000;
-/// Setgid, and the group can read, write and enter it: so a directory says that its group shares it.
+/// The mode of a directory that its group shares: it is setgid, and the group can read, write and enter it.
 const SHARED_DIRECTORY: u32 = 0o2070;
 
 /// The owner and the group of a directory, and whether the group shares its files.
@@ -30,7 +30,8 @@ pub(super) enum Origin {
 }
 
 impl Access {
-    /// Returns the access to the files of this directory. A directory that users can write to who do not share it is refused.
+    /// Returns the access to the files of this directory. A directory is refused if users who do not share it can write
+    /// to it.
     pub(super) fn in_directory(path: &Path, directory: &Metadata) -> io::Result<Self> {
         let (path, mode, owner, us) = (path.display(), directory.mode(), directory.uid(), our_user());
         let (group, shared) = (directory.gid(), mode & SHARED_DIRECTORY == SHARED_DIRECTORY);
@@ -115,16 +116,18 @@ impl Access {
         })
     }
 
-    /// Gives a file of ours the group and the mode of all files here. A file that root has made just now gets the owner, too.
+    /// Gives a file of this user the group and the mode of all files of the store. A file that root has just made gets
+    /// the directory's owner, too.
     ///
     /// A change that fails is ignored: users who can't open the file get an error, and [`exposure`](Self::exposure) warns.
     pub(super) fn settle(&self, file: &File, found: &Metadata, origin: Origin, us: u32) {
-        // A file of root in a user's directory stays as it is: the user may be able to open only that.
+        // A file of root that was found in a user's directory keeps its mode. With a narrower mode, the user might not
+        // be able to open it.
         let is_the_users = us == ROOT && self.owner != ROOT && !self.shared && origin == Origin::Found;
         if found.uid() != us || is_the_users {
             return;
         }
-        // Root may pause the schedule of a user, who could not open the file otherwise.
+        // If root pauses the schedule of a user, this user could not open the file otherwise.
         let given_away = us == ROOT && self.owner != ROOT && origin == Origin::Made;
         let owner = given_away.then_some(self.owner);
         let group = (given_away || self.shared).then_some(self.group).filter(|group| *group != found.gid());
@@ -156,7 +159,8 @@ impl Access {
     }
 }
 
-/// Refuses a link in place of the directory, unless we, root, or the directory's owner made it: it leads where its owner wants.
+/// Refuses a link in place of the directory, unless this user, root or the directory's owner made it, because the owner
+/// of a link decides where it leads.
 pub(super) fn accept_link(link: &Metadata, directory: &Metadata) -> io::Result<()> {
     if [our_user(), ROOT, directory.uid()].contains(&link.uid()) {
         return Ok(());
@@ -188,7 +192,7 @@ pub(super) fn refused(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why.into())
 }
 
-/// Asks for our user each time, because a service may start as root and become another user.
+/// Returns the user of this process. It is read each time, because a service may start as root and become another user.
 pub(super) fn our_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }

@@ -1,7 +1,7 @@
 //! The lock of a mutex, which a process holds during a decision: for microseconds.
 //!
-//! A wait for it is bounded, so that a stopped process does not hang all others. The kernel has no file lock with a timeout, so a
-//! waiting thread tries again and again.
+//! A wait for the lock is bounded, so that a stopped process does not hang all others. The kernel has no file lock with
+//! a timeout, so a waiting thread tries again and again.
 
 use std::io;
 use std::thread;
@@ -16,8 +16,8 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// The last part of the wait, without pauses: other processes may lock the file again and again, and leave it free for
-/// moments.
+/// The last part of the wait has no pauses, because other processes may lock the file again and again, and leave it
+/// free only for moments.
 const WITHOUT_PAUSES: Duration = Duration::from_secs(1);
 
 /// A locked file. It is unlocked when this is dropped.
@@ -27,7 +27,7 @@ pub(crate) struct MutexLock(OpenFile);
 pub(crate) enum LockKind {
     /// For a decision on this mutex.
     Exclusive,
-    /// For a decision on another mutex, which this one excludes while it is held.
+    /// For a decision on another mutex, which is excluded while this mutex is held.
     Shared,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn lock_deadline() -> Moment {
 }
 
 impl MutexLock {
-    /// Waits for the lock of `file` until `deadline`. A lock that is free is taken even later.
+    /// Waits for the lock of `file` until `deadline`. After the deadline, the lock is still taken if it is free.
     pub(crate) fn wait_for(file: OpenFile, kind: LockKind, deadline: Moment) -> Result<Self, FileError> {
         let mut pause = Duration::from_micros(20);
         loop {
@@ -66,12 +66,12 @@ impl MutexLock {
 
 impl Drop for MutexLock {
     fn drop(&mut self) {
-        // If unlocking fails, closing is all there is.
+        // If unlocking fails, nothing is left but to close the file.
         let _ = self.0.unlock();
     }
 }
 
-/// Returns the process that has the file locked, if the kernel tells.
+/// Returns the process that has the file locked, if the kernel names it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn who_locks(file: &OpenFile) -> Option<u32> {
     let inode = format!(":{}", file.inode());
@@ -81,7 +81,8 @@ fn who_locks(file: &OpenFile) -> Option<u32> {
         let (kind, pid, file) = (fields.next()?, fields.nth(2)?, fields.next()?);
         if kind == "FLOCK" && file.ends_with(&inode) { pid.parse().ok() } else { None }
     };
-    // The list is read in pieces, and skips some where others come and go meanwhile.
+    // The kernel gives out the list in pieces. A lock may be missing if other locks come and go meanwhile, so the list
+    // is read several times.
     (0..10).find_map(|_| std::fs::read_to_string("/proc/locks").ok()?.lines().find_map(pid))
 }
 

@@ -9,9 +9,10 @@
 //! end
 //! ```
 //!
-//! A grant writes the whole text anew; zeros fill the block behind a short one. A line begins with its head, which has a fixed length:
-//! later changes are written there in place, which needs no room on the disk. No head lies in two pages of memory, so that a killed
-//! process has written all of it or nothing. After a power loss a text may be damaged; a text that is cut lacks the line `end`.
+//! A grant writes the whole text anew; zeros fill the rest of the block behind a short text. A line begins with its
+//! head, which has a fixed length. Later changes overwrite the head in place, which needs no room on the disk. No head
+//! lies in two pages of memory, so that a killed process has written a whole head or nothing. After a power loss, a
+//! text may be damaged; a text that was cut lacks the line `end`.
 
 use std::fmt::Write;
 use std::iter;
@@ -28,7 +29,7 @@ use crate::store::file::life_file::LifeId;
 pub(crate) const MAGIC: &str = "soloist-state v1\n";
 const END: &str = "end\n";
 
-/// The size of a page of memory. One write of a page is whole also when its process is killed.
+/// The size of a page of memory. One write of a page is never cut, even if the process is killed.
 pub(crate) const BLOCK: usize = 4096;
 
 // The columns of a head. That of a claim or a marker ends with the word.
@@ -37,7 +38,7 @@ pub(crate) const BLOCK: usize = 4096;
 // 0     6                            36 37 42              59
 const UNTIL: Range<usize> = 6..36;
 const WORD: Range<usize> = 37..42;
-/// No head is longer.
+/// The greatest length of a head, in bytes.
 const HEAD_MAX: usize = 64;
 
 /// The state of a mutex. An empty text says that nothing was ever granted.
@@ -66,7 +67,7 @@ pub(crate) enum Lasts {
     Bound,
     /// Until its deadline: a claim, a marker, or a lease under a minimum hold.
     Fixed,
-    /// Not any more: it was released.
+    /// The name is not held any more: it was released.
     Ended,
 }
 
@@ -74,7 +75,7 @@ pub(crate) enum Lasts {
 pub(crate) struct OtherFormat;
 
 impl MutexState {
-    /// Reads a state. `None`: there is none, or it is damaged.
+    /// Reads a state. Returns `None` if the bytes are empty, or the state is damaged.
     pub(crate) fn read(bytes: Vec<u8>) -> Result<Option<Self>, OtherFormat> {
         let begun = &bytes[..bytes.len().min(MAGIC.len())];
         if !MAGIC.as_bytes().starts_with(begun) && bytes.iter().any(|byte| *byte != 0) {
@@ -104,7 +105,7 @@ impl MutexState {
         self.text.lines().take(3).find_map(|line| line.strip_prefix(word))
     }
 
-    /// Returns the entry of a name. It may not be held any more. `Err`: its line can't be read.
+    /// Returns the entry of a name, held or not. If the entry can't be read, the error is its line.
     pub(crate) fn find(&self, name: &MutexName) -> Result<Option<StateEntry>, &str> {
         let name = escaped(&name.to_string());
         let line = self.lines().find(|(_, line)| is_of(line, &name));
@@ -172,7 +173,7 @@ impl StateEntry {
         Self { holder: change(self.holder), ..self }
     }
 
-    /// Returns the head of its line, and where that begins.
+    /// Returns the offset of the entry's line, and the head of the line.
     pub(crate) fn head(&self) -> (u64, String) {
         let mut head = format!("until {} {}", stamp(self.holder.until()), self.lasts.word());
         if self.life.is_some() {
@@ -235,7 +236,8 @@ impl Lasts {
     }
 }
 
-/// Returns whether a line is that of this name, which is escaped. Other names may be long and alike, so no name is read.
+/// Returns whether this line is the entry of `name`, which is escaped. The name in the line is compared as it stands,
+/// without unescaping, because a state may have many long names.
 fn is_of(line: &str, name: &str) -> bool {
     let behind_head = line.get(WORD.end..).and_then(|rest| rest.split_once('\t'));
     behind_head.and_then(|(_, rest)| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with('\t'))
@@ -245,7 +247,7 @@ fn is_of_lease(line: &&str) -> bool {
     line.get(WORD.end..).is_some_and(|rest| rest.starts_with(" group "))
 }
 
-/// Returns whether the line has not ended, as far as it tells by itself.
+/// Returns whether the name of this line may still be held, as far as the line alone shows.
 fn may_be_held(line: &str, now: &str) -> bool {
     match Lasts::of_line(line) {
         Some(Lasts::Alive | Lasts::Bound) => true,
@@ -259,12 +261,12 @@ pub(crate) fn escaped(text: &str) -> String {
     percent_encoded(text, char::is_control)
 }
 
-/// Returns the text of an [`escaped`] one.
+/// Returns the text that was [`escaped`], unless it is not UTF-8.
 pub(crate) fn unescaped(line: &str) -> Option<String> {
     percent_decode_str(line).decode_utf8().ok().map(Into::into)
 }
 
-/// Returns a time as RFC 3339 writes it, always as wide, so that texts compare as their times do.
+/// Returns a time in the format of RFC 3339, with a fixed width, so that texts compare as their times do.
 fn stamp(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Nanos, true)
 }

@@ -1,4 +1,4 @@
--- Writes what was found to be free, all of it or nothing.
+-- Writes the rows of names that were found to be free: all of them or none.
 --
 -- rows:       the rows, in the order of their names
 -- names:      their names
@@ -7,17 +7,19 @@
 -- looked:     the server's time of the look that came before, in microseconds
 -- until:      the server's time of the call's deadline, in microseconds
 --
--- Returns, behind the commit, how many rows it wrote, and their token: no rows if another owner was granted one in between, or if
--- a name has a row of its owner already, released or not, because this is a late copy.
--- A query counts them: which rows the server counts as affected is a setting of the client.
+-- Returns, behind the commit, the number of rows that were written, and their token. No row is written if another owner
+-- was granted one of these names in between; or if a name has a row of its owner already, released or not, because this
+-- is a late copy. A query counts the rows, because a setting of the client decides which rows the server counts as
+-- affected.
 --
--- The first error ends it, before the commit.
+-- The first error ends these statements, before the commit.
 --
--- The token of all rows is after the highest of all, and not before the time.
+-- The token of all rows is higher than all tokens in the table, and not below the time.
 SELECT GREATEST(COALESCE(MAX(token), 0) + 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) INTO @soloist_token
 FROM {mutexes};
 START TRANSACTION;
--- Whether a row is taken over is decided before the first assignment, which the others see. A row of the same owner is not.
+-- The first assignment decides whether a row is taken over; the others see its result. A row of the same owner is not
+-- taken over.
 INSERT INTO {mutexes} (name, owner, token, host, pid, acquired_at, expires_at, released, term_us, occurrence) VALUES {rows}
 ON DUPLICATE KEY UPDATE
     owner = IF(
@@ -33,13 +35,14 @@ ON DUPLICATE KEY UPDATE
     released = IF(@soloist_takes, VALUES(released), released),
     term_us = IF(@soloist_takes, VALUES(term_us), term_us),
     occurrence = IF(@soloist_takes, VALUES(occurrence), occurrence);
--- Makes a transaction fail that wrote something and must not be committed, by inserting rows that the primary key refuses:
--- a row that another owner was granted in between; or all rows, if the server's time is outside of the window, or if a name
--- that excludes them is held. It reads these names only, because it locks what it reads. A transaction that wrote nothing
--- commits nothing, and needs no other round trip.
+-- If this transaction wrote a row and must not be committed, this makes it fail, by inserting rows that the primary key
+-- refuses. These are a row that another owner was granted in between; or all rows, if the server's time is outside of
+-- the window, or if a name that excludes them is held. The statement reads only these names, because it locks all rows
+-- that it reads. A transaction that wrote no row commits nothing, and needs no other round trip.
 --
--- The excluding names are read, and locked, after the rows were written, at any isolation level. Two admissions that exclude
--- each other would wait for each other: the server ends one, which looks again. Locks for reading exclude no other readers.
+-- The excluding names are read, and locked, after the rows were written, at any isolation level. Two admissions that
+-- exclude each other would wait for each other: the server ends one of them, which then reads again. Locks for reading
+-- exclude no other readers.
 INSERT INTO {mutexes} SELECT * FROM {mutexes} FORCE INDEX (PRIMARY)
 WHERE name IN ({names}) AND (
     owner NOT IN ({owners}) OR token <> @soloist_token

@@ -1,5 +1,6 @@
--- Deletes what has ended 90 seconds ago, but for the row with the highest token, after which the next one is counted: no call
--- lasts that long, so that a late copy finds its row. What another transaction has locked is left.
+-- Deletes the rows that ended more than 90 seconds ago. No call lasts that long, so a late copy still finds its row.
+-- The row with the highest token stays, because the next token is counted from it. Rows that another transaction has
+-- locked stay, too.
 --
 -- index:  the index of the ends: a server would look at, and lock, all of a small table
 -- batch:  how many rows are deleted at most

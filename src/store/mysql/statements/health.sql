@@ -1,5 +1,5 @@
--- Tells of the server and the table: what, and how it is. `ahead`: how far the grants that are held lie in the future at
--- most, in microseconds.
+-- Returns facts about the server and the table, as rows of a name and a value. `ahead` says how far the grants of held
+-- names lie in the future at most, in microseconds.
 --
 -- schema:  the database that the table is in, or nothing if it is the one of the connection
 -- table:   what it is called there

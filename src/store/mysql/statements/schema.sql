@@ -1,5 +1,5 @@
--- The table of the mutexes: a row for each lease and each claim. The names are plain ASCII, compared byte by byte.
--- The column `v1` says its format: a program refuses a table without it.
+-- The table of mutexes: a row for each lease, each claim and each marker. Names are plain ASCII, and are compared byte
+-- by byte. The column `v1` marks the format of this table: a program refuses a table without this column.
 CREATE TABLE IF NOT EXISTS soloist_mutexes (
     name VARCHAR(500) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     owner VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL
@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes (
     KEY soloist_mutexes_expires_at (expires_at),
     KEY soloist_mutexes_token (token)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
--- The log of runs, for schedules that keep one: a row for each run. Texts are plain ASCII, with %XX for each other byte.
+-- The log of runs, for schedules that keep a log: a row for each run. Texts are plain ASCII, with %XX for each other byte.
 CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     event VARCHAR(500) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     run VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'the owner of its lease, if it had one',

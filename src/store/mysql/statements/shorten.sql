@@ -1,9 +1,9 @@
--- Lets each of these names end one term from now that would be held for longer: the server's clock was set back since it
--- was granted or renewed.
+-- Moves the end of these names to one term from now, if they would be held for longer. Such a name was granted or
+-- renewed before the server's clock was set back.
 --
 -- names:  the names
 --
--- The time is read when the rows are locked: one that was read before may be earlier than a renewal that came in between.
+-- The time is read when the rows are locked: a time that was read earlier may be before a renewal that came in between.
 START TRANSACTION;
 SELECT COUNT(*) INTO @soloist_locked FROM {mutexes} FORCE INDEX (PRIMARY) WHERE name IN ({names}) FOR UPDATE;
 SET @soloist_now = UTC_TIMESTAMP(6);

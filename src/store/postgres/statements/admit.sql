@@ -1,4 +1,4 @@
--- Writes what was found to be free, all of it or nothing.
+-- Writes the rows of names that were found to be free: all of them or none.
 --
 -- rows:       the rows, in the order of their names
 -- names:      their names
@@ -7,38 +7,40 @@
 -- looked:     the server's time of the look that came before, in microseconds
 -- until:      the server's time of the call's deadline, in microseconds
 --
--- Returns, as the last row, how many rows it wrote, and their token: no rows if another owner was granted one in between, or a
--- name that excludes them; if a name has a row of its owner already, released or not, because this is a late copy; or if the
--- server's time is outside of the window. The token is 0 if another process has the turn.
+-- Returns, as the last row, the number of rows that were written, and their token. No row is written if another owner
+-- was granted one of these names in between, or a name that excludes them. No row is written, either, if a name has a
+-- row of its owner already, released or not, because this is a late copy; or if the server's time is outside of the
+-- window. The token is 0 if another process has the turn.
 --
 -- A server that is sent several statements at once carries out all of them or none.
 --
--- A secret in the table is part of the keys of all locks: a user who may not read the table can't compute them. The first
--- admission of all writes it.
+-- A secret in the table is part of the keys of all locks, so that a user without the right to read the table can't
+-- compute the keys. The first admission of all writes the secret.
 INSERT INTO {mutexes} (name, owner, token, host, pid, acquired_at, expires_at, released, term_us)
 SELECT 'advisory-key', md5(concat(random(), clock_timestamp(), random())), 0, '', 0, 'epoch', 'epoch', true, 0
 WHERE NOT EXISTS (SELECT FROM {mutexes} WHERE name = 'advisory-key')
 ON CONFLICT (name) DO NOTHING;
--- Of the processes that ask for one first name at one moment, one has the turn. Its rows get a token: after the highest of all,
--- and not before the time. The other processes get 0. The settings last for this transaction.
+-- One of the processes that ask for one first name at one moment has the turn. Its rows get a token that is higher than
+-- all others, and not below the time. The other processes get 0. The settings last for this transaction.
 SELECT set_config('soloist.key', owner, true), set_config('soloist.token', CASE
     WHEN pg_try_advisory_xact_lock(hashtextextended(owner || least({names}), 1))
     THEN greatest((SELECT max(token) FROM {mutexes}) + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
     ELSE 0
 END::text, true) FROM {mutexes} WHERE name = 'advisory-key';
--- Admissions share one lock. One with more than 50 names takes that lock alone, and no others: a server has memory for 64
--- locks in each transaction, on average. So it waits for all admissions, and all wait for it.
+-- Admissions share one lock. An admission with more than 50 names takes this lock alone, and no others, because a
+-- server has memory for 64 locks in each transaction, on average. So this admission waits for all others, and all
+-- others wait for it.
 SELECT CASE
     WHEN count(name) > 50 AND current_setting('soloist.token') <> '0'
     THEN pg_advisory_xact_lock(hashtextextended(current_setting('soloist.key'), 0))::text
     ELSE pg_advisory_xact_lock_shared(hashtextextended(current_setting('soloist.key'), 0))::text
 END
 FROM (SELECT DISTINCT name FROM unnest(ARRAY[{names}, {excluding}]) AS name WHERE name IS NOT NULL) AS names;
--- Admissions of one name queue here, so that each sees what the one before has committed. Those without the turn wait until they
--- can share its place, all at once, and write nothing.
--- For the names of the rows, the queue only keeps errors out of the server's log. For a name that excludes them the promises need
--- it: an admission of that name waits for this one, or this one for it. Admissions that one name excludes share its place. The
--- locks are taken in the order of their keys.
+-- Admissions of one name queue here, so that each sees the rows that its predecessor has committed. Admissions without
+-- the turn wait until they can share the place in the queue, all at once, and write nothing. For the names of the rows,
+-- the queue only keeps errors out of the server's log. For an excluding name, the promises depend on the queue: an
+-- admission of that name waits for this admission, or this admission for it. Admissions with one excluding name share
+-- its place. The locks are taken in the order of their keys.
 SELECT CASE
     WHEN asked AND current_setting('soloist.token') <> '0' THEN pg_advisory_xact_lock(key)::text
     ELSE pg_advisory_xact_lock_shared(key)::text
@@ -73,9 +75,9 @@ WITH written AS (
     RETURNING 1
 )
 SELECT count(*), current_setting('soloist.token') FROM written;
--- Makes a transaction fail that wrote something and must not be committed, by inserting rows that the primary key refuses:
--- a row that another owner has after all, because it did not queue or renewed it at its last moment; or all rows, if the window has
--- passed.
+-- If this transaction wrote a row and must not be committed, this makes it fail, by inserting rows that the primary key
+-- refuses. These are a row that another owner has after all, because that owner did not queue or renewed at the last
+-- moment; or all rows, if the window has passed.
 INSERT INTO {mutexes} SELECT * FROM {mutexes}
 WHERE name IN ({names}) AND (
     owner NOT IN ({owners}) OR token <> current_setting('soloist.token')::bigint

@@ -1,11 +1,12 @@
--- Deletes what has ended 90 seconds ago, but for the row with the highest token, after which the next one is counted, and that
--- with the secret of the locks: no call lasts that long, so that a late copy finds its row. What another transaction has locked is
--- left.
+-- Deletes the rows that ended more than 90 seconds ago. No call lasts that long, so a late copy still finds its row.
+-- The row with the highest token stays, because the next token is counted from it, and so does the row with the secret
+-- of the locks. Rows that another transaction has locked stay, too.
 --
 -- batch:  how many rows are deleted at most
 --
--- Returns how many were. The time is that at which this began: with one that goes on, no index is of use, and the whole
--- table is looked at. The rows are deleted where they were found, without another search.
+-- Returns the number of deleted rows. The time is that of the transaction's beginning: with a time that goes on, the
+-- server could use no index, and would read the whole table. The rows are deleted where they were found, without
+-- another search.
 WITH deleted AS (
     DELETE FROM {mutexes} WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM {mutexes}

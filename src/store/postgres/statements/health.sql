@@ -1,5 +1,6 @@
--- Tells of the server and the table: what, and how it is. `ahead`: how far the grants that are held lie in the future at
--- most, in microseconds. `dead`: how many old versions of rows there are, which the server has not cleaned away.
+-- Returns facts about the server and the table, as rows of a name and a value. `ahead` says how far the grants of held
+-- names lie in the future at most, in microseconds. `dead` is the number of old versions of rows that the server has
+-- not cleaned away.
 SELECT 'time', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint::text
 UNION ALL SELECT 'version', current_setting('server_version_num')
 UNION ALL SELECT 'replica', pg_is_in_recovery()::text

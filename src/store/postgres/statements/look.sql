@@ -1,10 +1,11 @@
--- Looks at names, without locking or changing anything.
+-- Reads names, without locking or changing anything.
 --
 -- which:  a condition for the names
 --
--- Returns a row with the time of this server in microseconds alone; and one for each name that has a row: name, owner, token,
--- host, and since when and until when it is held, in microseconds; 1 if it was released, or 0; the term in microseconds; and the
--- occurrence, in microseconds, or nothing. Two statements cost the server half of what one with a union does.
+-- Returns a row that has only the time of this server, in microseconds. Then returns a row for each name that has a row
+-- in the table: name, owner, token and host; the times since when and until when the name is held, in microseconds; 1
+-- if the name was released, or 0; the term in microseconds; and the occurrence in microseconds, or nothing. Two
+-- statements cost the server half as much as one statement with a union.
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 SELECT
     name, owner, token, host,

@@ -1,5 +1,5 @@
--- Lets each of these names end one term from now that would be held for longer: the server's clock was set back since it
--- was granted or renewed.
+-- Moves the end of these names to one term from now, if they would be held for longer. Such a name was granted or
+-- renewed before the server's clock was set back.
 --
 -- names:  the names
 WITH longer AS (

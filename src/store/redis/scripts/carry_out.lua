@@ -1,6 +1,6 @@
--- Ends leases and claims, each if it is still its owner's. Then decides on admissions: each is a lease, a claim, or both, and
--- is granted whole or not at all. An admission that is refused writes nothing; only an entry with more time left than its term
--- is shortened to that, because the clock was set back since it was written.
+-- Ends leases and claims, each only if its owner still holds it. Then decides on admissions: each is a lease, a claim,
+-- or both, and is granted whole or not at all. An admission that is refused writes nothing. It only shortens an entry
+-- with more time left than its term to one term, because the clock was set back since the entry was written.
 --
 -- KEYS[1]  the last token that was granted
 -- KEYS[2]  the owners that are granted nothing more, because a copy of their admissions may still be on its way
@@ -27,10 +27,10 @@
 --
 -- Times and tokens are texts of 16 digits until the year 2286, and are compared as such.
 
--- 30 days. Later, it is the server's clock alone that lets tokens rise.
+-- 30 days. If a token was forgotten after that, only the server's clock makes tokens rise.
 local token_kept_ms = '2592000000'
 
--- How many characters of owners that are granted nothing more are kept: of about 200 owners.
+-- The number of characters that are kept of owners that are granted nothing more: about 200 owners.
 local longest = 10000
 
 local call, try, find, match, keys, args = redis.call, redis.pcall, string.find, string.match, KEYS, ARGV
@@ -41,7 +41,7 @@ local answer = { now }
 local late = (now < args[1] or now >= args[2])
   and redis.error_reply('LATE the deadline of the call has passed, or the clock was set back')
 
--- The text at each key, or false. Lists and hashes read as false, and are found when a name is written.
+-- The text at each key, or false. A list or a hash reads as false, too, and is noticed only when the name is written.
 local entries = {}
 for first = 1, #keys, 1000 do
   local found = call('MGET', unpack(keys, first, math.min(first + 999, #keys)))
@@ -108,7 +108,7 @@ local function take_token()
   local last, written = entries[keys[1]], nil
   token = now
   if last and (#last ~= #now or last >= now) then
-    -- The clock was set back, or does not tell two calls apart. Above 2^53, numbers here don't count by one.
+    -- The clock was set back, or two calls came at one microsecond. Above 2^53, Lua numbers don't count by one.
     local after = match(last, '^%d+$') and tonumber(last) + 1
     token = after and after <= 9007199254740991 and string.format('%.0f', math.max(after, tonumber(now)))
   end
@@ -173,7 +173,7 @@ while arg < #args do
   local claim, lease = claim_key and entries[claim_key], lease_key and entries[lease_key]
   local has_claim, has_lease = is_of(owner, claim), is_of(owner, lease)
 
-  -- In this order: what is over for good, what is granted already, what excludes it, and what is taken.
+  -- The order of the checks: the owner is revoked; the admission is granted already; a name excludes it; a name is taken.
   if late then
     reply(late)
   elseif find(revoked, owner, 1, true) then

@@ -1,7 +1,7 @@
--- Adds to the numbers of occurrences of an event that were skipped.
+-- Adds to the numbers of an event's skipped occurrences.
 --
 -- KEYS[1]  the log of its runs: the number at `skipped:REASON`, the latest of them at `latest:REASON`
--- ARGV     for each reason its name, how many there are more, and the latest of them, in microseconds
+-- ARGV     for each reason its name, the number to add, and the latest skipped occurrence, in microseconds
 
 for at = 1, #ARGV, 3 do
   local reason, latest = ARGV[at], ARGV[at + 2]

@@ -1,4 +1,4 @@
--- Drops records from the log of an event's runs, each unless its run has an end.
+-- Drops records from the log of an event's runs, except records that have an end.
 --
 -- KEYS[1]  the log
 -- ARGV     the runs

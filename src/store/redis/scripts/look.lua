@@ -1,9 +1,9 @@
--- Looks at names and changes nothing.
+-- Reads names, and changes nothing.
 --
 -- KEYS  the leases and the claims
 --
--- Returns the time of this server in microseconds; and for each key its entry, or what says that there is something else, and
--- the milliseconds that it has left. A name that is free has no entry.
+-- Returns the time of this server in microseconds. For each key, it then returns the entry, or words that say that the
+-- key has something else, and the milliseconds that the entry has left. A free name has no entry.
 
 local time = redis.call('TIME')
 local answer = { time[1] .. string.sub('000000' .. time[2], -6) }
