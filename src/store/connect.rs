@@ -40,6 +40,7 @@ use crate::base::escape::percent_decoded;
 /// | `prefix=billing` | Redis | the prefix of all keys; `soloist` unless it is set |
 /// | `table=billing_mutexes` | MySQL, PostgreSQL | the table; `soloist_mutexes` unless it is set |
 /// | `timeout=500ms`, `2s`, `1m` | all servers | the longest time of a call |
+/// | `wait=1` | Redis | the number of replicas that must have a change before it counts |
 ///
 /// In a value, `%XX` is the byte `XX`.
 ///

@@ -50,7 +50,7 @@ fn meaning(code: &str) -> (AskAgain, &'static str) {
     match code {
         // A unique key was taken, two transactions conflicted or waited for each other, or another process makes the table.
         "23505" | "40001" | "40P01" | "42P07" | "42710" => (Now, ""),
-        LOCK_TIMEOUT => (Never, "an open transaction has locked it: look into pg_stat_activity"),
+        LOCK_TIMEOUT => (Never, "an open transaction has locked the row of this name: look into pg_stat_activity"),
         "53300" => (Later, "raise max_connections, or let fewer clients connect"),
         "57P03" => (Later, "it has just been started, or is being shut down"),
         "57P01" | "57P02" => (Later, ""), // It is being shut down.

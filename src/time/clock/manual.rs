@@ -13,7 +13,8 @@ use super::moment::Moment;
 /// How long the clock waits for a thread that does not end its turn, in real time.
 const LONGEST_TURN: Duration = Duration::from_secs(5);
 
-/// A clock that stands still until a test moves it.
+/// A clock that stands still until a test moves it. If a task waits on this clock while the test itself waits in `run_due`, nothing
+/// moves the clock, and both wait for ever: move the clock on another thread.
 ///
 /// [`advance`](Self::advance) lets everything that is due happen in its order, especially renewals of leases. So a task
 /// that is still running after ten minutes still holds its lease:

@@ -33,9 +33,9 @@ on_both!(
 
 fn advice<S: Trouble>() -> &'static str {
     if S::NOW.starts_with("UTC") {
-        "; an open transaction has locked it: look into information_schema.innodb_trx"
+        "; an open transaction has locked the row of this name: look into information_schema.innodb_trx"
     } else {
-        "; an open transaction has locked it: look into pg_stat_activity"
+        "; an open transaction has locked the row of this name: look into pg_stat_activity"
     }
 }
 
