@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::base::error::InvalidOptions;
 use crate::base::escape::percent_decoded;
-use crate::base::similar::{did_you_mean, quoted};
 
 /// The address of a server, with the login, which is never displayed.
 pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
@@ -108,6 +107,8 @@ impl<'a> ServerUrl<'a> {
     /// Refuses a URL that has an option left, other than those of the driver. Its name is not shown: it may be a part of a password.
     #[cfg(any(feature = "redis", feature = "mysql"))]
     pub(crate) fn refuse_others(&self, of_store: &[&str], of_driver: &[&str]) -> Result<(), InvalidOptions> {
+        use crate::base::similar::{did_you_mean, quoted};
+
         let is_of_driver = |option: &&str| option.split_once('=').is_some_and(|(name, _)| of_driver.contains(&name));
         let Some(option) = self.options.iter().find(|option| !is_of_driver(option)) else { return Ok(()) };
         let known = [of_store, of_driver].concat();
