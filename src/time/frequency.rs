@@ -299,8 +299,7 @@ impl TimetableSpec {
             Field::DayOfMonth => {
                 "name all days in one `days_of_month([..])`, or with the last one in `cron(\"0 9 1,L * *\")`"
             }
-            Field::Hour | Field::Minute => "say all of it in one `cron(..)`",
-            Field::Month => "say all of it in one `cron(..)`",
+            Field::Hour | Field::Minute | Field::Month => "say all of it in one `cron(..)`",
         };
         let name = field.name();
         Err(format!("its {name} is set twice, as {before} and as {after}: leave one of them out, or {instead}"))
