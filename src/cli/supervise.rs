@@ -298,7 +298,7 @@ fn code(entry: &Entry, conflict: u8) -> u8 {
         // `--on-overlap` ask.
         Verdict::Skipped(SkipReason::RanElsewhere(_) | SkipReason::Queued(_)) => 0,
         Verdict::Skipped(SkipReason::StoreUnavailable(_)) => STORE,
-        // The code is not 0, because nobody reads the messages of a success.
+        // The code is not 0, because the messages of a success are not read.
         Verdict::Skipped(SkipReason::Stuck { .. }) => conflict.max(1),
         Verdict::Skipped(_) => conflict,
     }

@@ -264,7 +264,12 @@ impl<H: Harness> Subject<H> {
                 must(same, promise, name, format_args!("the holder is {holder:?} instead of that of {lease:?}"));
             }
             None => {
-                must(!self.keeps_holders(), promise, name, "the answer has no holder, although the store keeps holders")
+                must(
+                    !self.keeps_holders(),
+                    promise,
+                    name,
+                    "the answer has no holder, although the store keeps holders",
+                );
             }
         }
     }

@@ -685,6 +685,7 @@ fn the_normalised_spelling() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn what_is_wrong_is_said_and_pointed_at() {
     const FORMS: &str = "can't be read: an item is `*`, `*/2`, `3`, `3-9` or `3-9/2`";
     const FORMS_OF_WEEK: &str = "can't be read: an item is `*`, `*/2`, `3`, `1-5`, `1-5/2`, `5#3` or `5L`";
@@ -810,6 +811,7 @@ fn what_is_wrong_is_said_and_pointed_at() {
 
 /// Asserts that syntax is refused that cronie does not have, or that servers would read differently.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn what_others_write_is_refused_with_what_to_write_instead() {
     for (text, message, part) in [
         (

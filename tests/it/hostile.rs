@@ -93,7 +93,7 @@ fn schedule() -> Schedule {
     let schedule = Schedule::in_process();
     let event = |name: &str| Event::call(name, |_| {}).every_minute();
     let on = |name: &str, says| event(name).mutex(HostileStore(says)).without_overlapping();
-    for event in [
+    for event in vec![
         Event::call("fails", |_| Err(Raw.into())).every_minute(),
         Event::call("fails by its cause", |_| Err(std::io::Error::other(Raw).into())).every_minute(),
         Event::call("panics", |_| panic!("{HOSTILE}")).every_minute(),

@@ -70,6 +70,7 @@ fn tasks_and_hooks_with_question_marks_need_no_annotation() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn a_wrong_definition_is_refused_with_its_own_message() {
     let long = "x".repeat(513);
     let cases: Vec<(Event, &str)> = vec![

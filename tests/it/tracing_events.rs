@@ -418,7 +418,7 @@ fn tell_what_needs_threads(listener: &Listener) {
         moved.advance(Duration::from_secs(20));
         until(|| heard.has_heard("lease lost"))
     };
-    for event in [
+    for event in vec![
         event("succeeds").on_one_server(),
         event("held").without_overlapping(),
         Event::call("fails", |_| Err("no paper".into())).every_minute().on_one_server(),

@@ -46,7 +46,9 @@ fn meaning(code: u16, message: &str) -> (AskAgain, &'static str) {
     match code {
         // A unique key was taken; two transactions waited for each other, or were in each other's way.
         1020 | 1062 | 1213 | 1614 => (Now, ""),
-        LOCK_TIMEOUT => (Never, "an open transaction has locked the row of this name: look into information_schema.innodb_trx"),
+        LOCK_TIMEOUT => {
+            (Never, "an open transaction has locked the row of this name: look into information_schema.innodb_trx")
+        }
         1053 => (Later, ""), // It is being shut down.
         1040 => (Later, "raise max_connections, or let fewer clients connect"),
         1203 => (Later, many_of_this_user),
