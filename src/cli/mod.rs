@@ -9,7 +9,7 @@
 //! | `unlock` | the request to a holder to stop, and the break of its lease |
 //! | `supervise` | `soloist run`: a command under a lease |
 //! | `live_view` | the output of `work` while it runs |
-//! | `self_description` | the completion script and the manual page of a program |
+//! | `completions_and_man` | the completion script and the manual page of a program |
 //! | `answer` | the answer of a command: a text and an exit code |
 //! | `tables` | tables, and times for people |
 
@@ -23,9 +23,9 @@ use clap::{ArgMatches, Command};
 mod answer;
 mod arguments;
 mod backfill_command;
+mod completions_and_man;
 mod live_view;
 mod schedule_commands;
-mod self_description;
 mod store_commands;
 mod supervise;
 mod tables;
@@ -97,10 +97,10 @@ pub async fn run_async<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Resul
 fn own_arguments() -> Result<ArgMatches, ExitCode> {
     let program = std::env::args_os().next().map(PathBuf::from);
     let name = program.as_deref().and_then(Path::file_stem).map_or("schedule".into(), OsStr::to_string_lossy);
-    let mut parser = command(&*name).subcommands(self_description::commands(&name));
+    let mut parser = command(&*name).subcommands(completions_and_man::commands(&name));
     let matches = parser.try_get_matches_from_mut(std::env::args_os());
     let matches = matches.map_err(|error| answer::print_parse_error(error, USAGE, None))?;
-    match self_description::describe(parser, &matches) {
+    match completions_and_man::describe(parser, &matches) {
         Some(described) => Err(answer::print(described)),
         None => Ok(matches),
     }
@@ -171,7 +171,7 @@ fn made<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, E>)
 /// }
 /// ```
 pub fn run_tool() -> ExitCode {
-    let mut parser = arguments::of_tool().subcommands(self_description::commands("soloist"));
+    let mut parser = arguments::of_tool().subcommands(completions_and_man::commands("soloist"));
     let matches = match parser.try_get_matches_from_mut(std::env::args_os()) {
         Ok(matches) => matches,
         // A wrong argument of `run` has the exit code of `flock`.
@@ -181,7 +181,7 @@ pub fn run_tool() -> ExitCode {
             return answer::print_parse_error(error, usage, hint);
         }
     };
-    if let Some(described) = self_description::describe(parser, &matches) {
+    if let Some(described) = completions_and_man::describe(parser, &matches) {
         return answer::print(described);
     }
     match matches.subcommand() {

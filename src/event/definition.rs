@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-mod attempt_check;
+mod retry_check;
 
 use super::add_error::{AddError, AddErrorKind, Refusal, checked_term, out_of_range};
 use super::catch_up::CatchUp;
@@ -18,8 +18,8 @@ use super::retry::Retry;
 use crate::lease::{name::MutexName, term::Renewal, term::Term};
 use crate::outcome::run_record::MOST_KEPT;
 use crate::store::described_store::Store;
+use crate::task::event_task::{Task, Work};
 use crate::task::run::{ENDING_TAKES, LONGEST_GRACE, USUAL_GRACE};
-use crate::task::work::{Task, Work};
 use crate::time::clock::shown::{ExactDuration, HumanDuration};
 use crate::time::{timetable::Timetable, zone::Zone};
 

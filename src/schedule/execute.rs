@@ -30,7 +30,7 @@ use std::thread;
 use super::tick_plan::planned_run::PlannedRun;
 use crate::lease::store_id::StoreId;
 use crate::outcome::skip_reason::SkipReason;
-use crate::task::{runtime, work::Work};
+use crate::task::{event_task::Work, runtime};
 
 mod awaited_runs;
 mod in_background;

@@ -1,7 +1,7 @@
 //! The tasks of events: callbacks, futures and commands.
 
-pub(crate) mod work;
 pub(crate) mod command;
+pub(crate) mod event_task;
 pub(crate) mod future_task;
 pub(crate) mod orphan_policy;
 pub(crate) mod output;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Event;
 use crate::event::add_error::{AddErrorKind, Refusal, set_once};
-use crate::task::{command::Command, output::Output, work::Work};
+use crate::task::{command::Command, event_task::Work, output::Output};
 
 /// Commands: processes, with all processes that they start.
 impl Event {

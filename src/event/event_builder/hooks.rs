@@ -2,9 +2,9 @@
 
 use super::{AfterHook, Event};
 use crate::outcome::{fault::Hook, run_outcome::RunOutcome};
+use crate::task::event_task::callback;
 use crate::task::run::Run;
 use crate::task::task_result::IntoTaskResult;
-use crate::task::work::callback;
 
 impl Event {
     /// Calls the hook before the task, after the run was admitted. If the hook fails, the task is not started, but the

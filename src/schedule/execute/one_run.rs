@@ -23,8 +23,8 @@ use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::run_admission::{self, AdmittedRun};
 use crate::schedule::shutdown::shutdown_state::RunGuard;
 use crate::schedule::tick_plan::planned_run::PlannedRun;
+use crate::task::event_task::{Task, Work};
 use crate::task::future_task::TaskEnd;
-use crate::task::work::{Task, Work};
 use crate::task::{command::Command, orphan_policy::OrphanPolicy, run::Run};
 use crate::time::clock::moment::Moment;
 
