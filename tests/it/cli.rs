@@ -111,7 +111,9 @@ impl Place {
 
     /// Returns a command like `run`, as the line of a crontab with these times, at this instant.
     fn cron_line(&self, every: &str, now: &str, options: &str, line: &str) -> Command {
-        let mut command = self.soloist(&format!("run --name j -E {CONFLICT} --timezone UTC {options}"));
+        // An interval has no zone.
+        let zone = if every.contains(' ') { "--timezone UTC" } else { "" };
+        let mut command = self.soloist(&format!("run --name j -E {CONFLICT} {zone} {options}"));
         command.args(["--every", every, "--", "sh", "-c", line]).env("SOLOIST_TEST_NOW", now);
         command
     }

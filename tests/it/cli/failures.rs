@@ -207,7 +207,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         "soloist: --every ``: 0 fields instead of 5 (minute, hour, day of month, month, day of week): write five, such as `*/5 * * * *`",
     ),
     ("$S run --name j --every 500ms -- true", 64, "`--every 500ms`: use whole seconds, from 1s to ten years"),
-    ("$S run --name j --term 20y -- true", 64, "soloist: event `j`: `--term 7305d`: use 100ms to ten years"),
+    ("$S run --name j --term 7305d -- true", 64, "soloist: event `j`: `--term 7305d`: use 100ms to ten years"),
     ("$S run --name j --wait 5 --timeout 60.5 -- true", 0, ""),
     ("$S run --name j --wait 5s --every '* * * * *' -- true", 64, "cannot be used with"),
     (
