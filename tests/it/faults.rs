@@ -209,15 +209,11 @@ fn what_a_store_may_have_created_without_saying_so_is_given_back() {
             match (lost, request.name().is_lease()) {
                 ("lease", true) | ("claim", false) => Err(MutexError::unavailable("create it", "timed out")),
                 ("panic", false) => panic!("index out of bounds"),
-                ("mixed up", true) => {
-                    let another = request.with(MutexName::lease("another").unwrap(), request.term());
-                    Ok(Some(another.granted(created.unwrap().token())))
-                }
                 _ => Ok(created),
             }
         })
     };
-    for lost in ["lease", "claim", "panic", "mixed up"] {
+    for lost in ["lease", "claim", "panic"] {
         let (mutex, diary) = (MemoryMutex::new(), Diary::default());
         let report = tick(lossy(&mutex, lost), Event::call("faulty", diary.task("task")), &diary);
         assert!(matches!(skipped(&report, "faulty"), SkipReason::StoreUnavailable(_)), "{lost}: {report}");

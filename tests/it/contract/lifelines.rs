@@ -242,7 +242,7 @@ super::finds! { OnFile::with, Flaw;
         EndsWithItsLifeline "a lease with a lifeline lasts while its owner holds it, even if another process has the lifeline";
     an_extension_does_not_end_a_lease_with_a_lifeline:
         ExtendsToAnEnd "an extension does not end a lease with a lifeline",
-        RefusesToExtend "the owner can extend its lease, also past its term";
+        RefusesToExtend "the owner can extend its lease, also after its term";
     a_forget_frees_a_name_whoever_has_its_lifeline:
         ForgetsNothing "a name that was released is free, whoever has its lifeline",
         KeepsTheNext "a lifeline has nothing to do with the next lease";
