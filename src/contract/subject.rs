@@ -204,7 +204,7 @@ impl<H: Harness> Subject<H> {
         self.carry_out(batch).1
     }
 
-    /// Carries out a batch, and returns the answer to each release and to each admission.
+    /// Returns the answer to each release and to each admission of a batch.
     #[track_caller]
     pub(super) fn carry_out(&self, mut batch: Batch) -> (Vec<bool>, Vec<Admitted>) {
         let asked = batch.clone();
