@@ -4,7 +4,7 @@ use super::occurrences::was_killed_at;
 use super::pauses::meets_a_pause;
 use super::queues::{meets_a_later_one, meets_a_waiter};
 use super::{Case, Count, NOT_STARTED, Run, Skip, Verdict, beginning, describe, seconds};
-use crate::history::{At, Fault, nanoseconds};
+use crate::history::{At, Fault, Life, nanoseconds};
 use crate::plan::{Kind, OnOverlap};
 
 /// A lease is renewed within this part of its term if the store is available, also after failed attempts.
@@ -21,7 +21,7 @@ pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict)
             // Between two runs it names no holder. Whether the queue was full is another rule.
             "queue_full" => {
                 matches!(case.history.on_overlap, OnOverlap::Queue(_))
-                    && (skip.holder.is_none() || meets_a_live_lease(case, skip))
+                    && (skip.holder.is_none() || meets_a_live_lease(case, skip) || meets_an_unheard_grant(case, skip))
             }
             "replaced" => case.history.on_overlap == OnOverlap::Replace && meets_a_later_one(case, skip),
             "ran_elsewhere" => case.has_claim() && meets_a_claim(case, skip),
@@ -95,6 +95,17 @@ fn meets_a_live_lease(case: &Case<'_>, skip: &Skip<'_>) -> bool {
         assaults.any(|fault| matches!(fault.kind, Kind::Killed | Kind::Stopped))
     };
     holder_was_running(case, skip) || was_attacked() || may_have_a_grant(case, skip, pid, since)
+}
+
+/// Returns whether the named process may wait with a grant that it has not heard of: a fault of the store took the reply, and the
+/// process logged an outcome later, or was killed.
+fn meets_an_unheard_grant(case: &Case<'_>, skip: &Skip<'_>) -> bool {
+    let since = skip.since.saturating_sub(case.slack() + nanoseconds(case.history.term));
+    let waits = |life: &&Life| {
+        life.was_killed() || life.lines.iter().any(|line| case.share(&line.event, skip.event) && since <= line.at)
+    };
+    case.outages(since, skip.at).next().is_some()
+        && case.history.lives.iter().filter(|life| Some(life.pid) == skip.holder).any(|life| waits(&life))
 }
 
 /// Returns whether the named process ran the event at that time, or just before.
