@@ -66,8 +66,7 @@ impl CatchUp {
         Self { window: queue.within, most: 1, marker: None, known: Mutex::default() }
     }
 
-    /// Returns the occurrences before `minute` that may have been missed, and that came before the first one that is
-    /// `due`, oldest first. They count as in progress from now on. An occurrence whose start has not come was not
+    /// Returns the occurrences before `minute` that may have been missed, and that came before the first `due` occurrence, oldest first. They count as in progress from now on. An occurrence whose start has not come was not
     /// missed. Sends no request to a store.
     pub(crate) fn begin_candidates(
         &self,

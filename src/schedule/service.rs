@@ -130,7 +130,7 @@ impl Schedule {
     ///
     /// The ticks run on threads of their own, so that a task that takes longer than its interval delays no later tick.
     /// Occurrences before `now` are not made up for. The waits are in real time, even if `now` is in another minute.
-    /// Without sub-minute events, this is the same as `run_due`.
+    /// Without sub-minute events, this does what `run_due` does.
     ///
     /// ```no_run
     /// use soloist::{Event, FileMutex, Report, Schedule};

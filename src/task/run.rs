@@ -81,7 +81,7 @@ impl Run {
         &self.id.event
     }
 
-    /// Returns the instant at which this run was due. The instant is the same on every server. For a run by hand, it is
+    /// Returns the instant at which this run was due. All servers have this instant. For a run by hand, it is
     /// the time that the caller passed.
     pub fn occurrence(&self) -> DateTime<Utc> {
         self.id.occurrence

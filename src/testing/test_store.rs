@@ -85,7 +85,7 @@ impl TestStore {
     ///
     /// # Errors
     ///
-    /// The name is not one that an event can have.
+    /// No event can have this name.
     ///
     /// ```
     /// use soloist::testing::TestStore;
@@ -114,7 +114,7 @@ impl TestStore {
     ///
     /// # Errors
     ///
-    /// The name is not one that an event can have.
+    /// No event can have this name.
     pub fn claim_elsewhere(&self, event: &str, occurrence: DateTime<Utc>) -> Result<(), InvalidName> {
         let claim = self.take_away(&MutexName::lease(event)?.claim(event, occurrence));
         std::mem::forget(claim); // A claim is not released.

@@ -1,4 +1,4 @@
-//! Civil periods: what the permit of the one that an instant lies in is called, and how long it is needed.
+//! Civil periods: the name of the permit for the period of an instant, and how long this permit is needed.
 //!
 //! A permit is a claim that is named after an event and a period. The first process that requests it gets it, and it is
 //! never released: it expires.

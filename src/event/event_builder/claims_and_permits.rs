@@ -76,7 +76,7 @@ impl Event {
     /// the report. Filters get the time of the tick, and the time of the occurrence in
     /// [`Tick::scheduled`](crate::time::Tick::scheduled). An occurrence that [`between`](Self::between) kept from
     /// running was not missed. An occurrence that waits behind other events in a tick of this process was not missed,
-    /// either. But another process, for example one that cron starts each minute, can't know that. It may run the
+    /// either. But another process, for example a process that cron starts each minute, can't know that. It may run the
     /// occurrence at the same time as those other events.
     ///
     /// An occurrence counts only if the store knew the event at that time. So a new event does not run at its
@@ -84,7 +84,7 @@ impl Event {
     /// first tick when the event is due or a window is open, and when [`work`](crate::Schedule::work) begins. A window
     /// that is as long as the time between two occurrences is always open. If the store's clock was ahead then, and was
     /// set back since, the recorded time is useless: it is ignored, with a warning. If a definition comes back, for
-    /// example after a rollback, the store has known it since it first saw it. The same is true if `catch_up` was left
+    /// example after a rollback, the store has known it since it first saw it. This is also true if `catch_up` was left
     /// out for a while. If that matters, break the event's marker, whose name starts with `mark/` and the event's name,
     /// or deploy the event under another name. In a store that has lost its data, as Redis may after a restart, the
     /// event is new, and nothing is made up for.

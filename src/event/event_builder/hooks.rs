@@ -15,7 +15,7 @@ impl Event {
     }
 
     /// Calls the hook after the task, with any result. The lease is still held, unless it was lost: see
-    /// [`RunOutcome::lease_lost_at`]. If a hook fails, the other hooks are called all the same.
+    /// [`RunOutcome::lease_lost_at`]. If a hook fails, the other hooks are still called.
     pub fn then<R: IntoTaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
         self.after(Hook::Then, hook)
     }

@@ -117,7 +117,7 @@ impl ManualClock {
     /// renewed every third of its term, [`Run::wait_cancelled`](crate::Run::wait_cancelled) returns, a
     /// [timeout](crate::Event::timeout) sets in, [`Schedule::work`](crate::Schedule::work) starts its ticks. The clock
     /// does not wait for tasks, hooks and ticks. It waits for renewals and admissions, but no longer than five seconds
-    /// of real time, and not for one that calls this method itself. If a thread begins to wait after this has returned,
+    /// of real time, and not for a call that calls this method itself. If a thread begins to wait after this has returned,
     /// it waits for the next call.
     ///
     /// ```

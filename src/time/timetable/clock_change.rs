@@ -18,7 +18,7 @@
 /// showed it twice, it ran at the first one. The second begins with `*`, and so is due whenever the clocks show its
 /// times. The third is due each hour of real time, and the change does not concern the last one.
 ///
-/// Under every rule, an occurrence is an instant, which is the same on all servers.
+/// Under every rule, an occurrence is an instant, and all servers agree on it.
 ///
 /// ```
 /// use chrono::{DateTime, Utc};
