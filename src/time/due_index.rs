@@ -51,7 +51,7 @@ struct SingleEvent {
 
 /// The seconds without a start that the last search found, so that most ticks need no search. The first and the last of them are
 /// in one number, because ticks on several threads read it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Quiet(AtomicU64);
 
 impl Quiet {
@@ -67,6 +67,13 @@ impl Quiet {
         if let (Ok(first), Ok(last)) = (u32::try_from(first), u32::try_from(last)) {
             self.0.store(u64::from(first) << 32 | u64::from(last), Ordering::Relaxed);
         }
+    }
+}
+
+impl Default for Quiet {
+    /// Returns a value that knows nothing yet: its first second is after its last one.
+    fn default() -> Self {
+        Self(AtomicU64::new(1 << 32))
     }
 }
 
@@ -271,6 +278,18 @@ mod tests {
     }
 
     const BEGINNING: DateTime<Utc> = DateTime::<Utc>::MIN_UTC;
+
+    #[test]
+    fn seconds_without_a_start_are_those_that_were_searched_and_no_others() {
+        let quiet = Quiet::default();
+        assert!(!quiet.covers(0, 0) && !quiet.covers(-118, 0), "nothing was searched");
+        quiet.set(100, 200);
+        assert!(quiet.covers(100, 200) && quiet.covers(150, 160));
+        assert!(!quiet.covers(99, 150) && !quiet.covers(150, 201));
+        quiet.set(-1, 300);
+        assert!(!quiet.covers(150, 300), "a time before 1970 is not kept");
+        assert!(!quiet.clone().covers(150, 160), "a changed schedule searches anew");
+    }
 
     #[test]
     fn what_is_due_is_found_in_the_order_in_which_it_was_added() {
