@@ -1,5 +1,7 @@
 //! The worker threads of one loop, which perform background runs.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread::Scope;
 use std::time::Duration;
 
@@ -20,15 +22,10 @@ const LINGER: Duration = Duration::from_millis(10);
 
 /// The worker threads of a loop, and the runs that the loop has given them.
 pub(super) struct Workers<'scope, 'env, 'a> {
-    scope: &'scope Scope<'scope, 'env>,
+    pool: Arc<Pool<'scope, 'env, 'a>>,
     /// The workers end when the loop drops this sender, also after a panic.
     queue: Sender<ActiveRun<'a>>,
-    queued: Receiver<ActiveRun<'a>>,
-    performed: Sender<ActiveRun<'a>>,
-    heard: Receiver<ActiveRun<'a>>,
-    threads: usize,
-    /// At most [`MAX_WORKERS`]; less after the system had no thread for a worker.
-    most_threads: usize,
+    performed: Receiver<ActiveRun<'a>>,
     /// The number of runs that are in the queue or with a worker.
     unfinished: usize,
     /// The runs whose tasks are futures, and those that wait for a retry.
@@ -40,9 +37,10 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
     /// Returns the workers of a loop, none so far.
     pub(super) fn new(scope: &'scope Scope<'scope, 'env>) -> Self {
         let ((queue, queued), (performed, heard)) = (unbounded(), unbounded());
-        let (threads, most_threads, unfinished) = (0, MAX_WORKERS, 0);
+        let (idle, threads, most_threads) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(MAX_WORKERS));
+        let pool = Arc::new(Pool { scope, queued, performed, idle, threads, most_threads });
         let (awaited, ended) = (AwaitedRuns::default(), Vec::new());
-        Self { scope, queue, queued, performed, heard, threads, most_threads, unfinished, awaited, ended }
+        Self { pool, queue, performed: heard, unfinished: 0, awaited, ended }
     }
 
     /// Waits until there is room for some of so many `wanted` runs, or until runs have ended; returns the room. Adds the runs that
@@ -54,7 +52,8 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
             self.hear();
             let patience = self.awaited.look_after();
             // There is room for a whole batch or for nothing, up to the largest number of workers.
-            let most = self.most_threads.max(1);
+            let most_threads = self.pool.most_threads.load(SeqCst);
+            let most = most_threads.max(1);
             let wanted = wanted.min(most);
             let room = if self.unfinished + wanted <= most { wanted } else { 0 };
             let is_idle = self.unfinished == 0 && self.awaited.is_empty();
@@ -64,14 +63,14 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
             if self.ended.is_empty() {
                 // Without workers, this thread performs one run after another. A run that has ended is released before
                 // the next one.
-                if self.most_threads > 0 || !self.perform_here() {
-                    self.awaited.hears_within(patience, &self.heard);
+                if most_threads > 0 || !self.perform_here() {
+                    self.awaited.hears_within(patience, &self.performed);
                 }
                 continue;
             }
             let now = Clock::system().moment();
             let left = enough.get_or_insert(now.plus(LINGER)).since(now);
-            if self.most_threads == 0 || left.is_zero() || !self.awaited.hears_within(left, &self.heard) {
+            if most_threads == 0 || left.is_zero() || !self.awaited.hears_within(left, &self.performed) {
                 break 0;
             }
         };
@@ -91,31 +90,13 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
             return self.take_back(run);
         }
         self.unfinished += 1;
-        let _ = self.queue.send(run); // It has a receiver here.
-        if self.threads < self.unfinished.min(self.most_threads) {
-            self.start_worker();
-        }
-    }
-
-    /// Starts a worker, which performs runs until the loop is over.
-    fn start_worker(&mut self) {
-        let (queued, performed) = (self.queued.clone(), self.performed.clone());
-        let work = move || {
-            for mut run in queued {
-                run.perform();
-                let _ = performed.send(run); // The loop has the receiver, unless it panicked.
-            }
-        };
-        if start_thread(self.scope, "soloist-worker", work) {
-            self.threads += 1;
-        } else {
-            self.most_threads = self.threads;
-        }
+        let _ = self.queue.send(run); // The pool has a receiver.
+        self.pool.grow();
     }
 
     /// Performs a queued run on this thread, because there are no workers. `false`: the queue is empty.
     fn perform_here(&mut self) -> bool {
-        let Ok(mut run) = self.queued.try_recv() else { return false };
+        let Ok(mut run) = self.pool.queued.try_recv() else { return false };
         self.unfinished -= 1;
         run.perform();
         self.take_back(run);
@@ -134,11 +115,52 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
     /// Takes back the runs from workers, and the runs whose futures or waits have ended. Some of these need a thread
     /// for their hooks, or for the next attempt.
     fn hear(&mut self) {
-        while let Ok(performed) = self.heard.try_recv() {
+        while let Ok(performed) = self.performed.try_recv() {
             self.unfinished -= 1;
             self.take_back(performed);
         }
         self.awaited.take_ended().into_iter().for_each(|run| self.perform(run));
+    }
+}
+
+/// The part of the workers that their threads share.
+struct Pool<'scope, 'env, 'a> {
+    scope: &'scope Scope<'scope, 'env>,
+    queued: Receiver<ActiveRun<'a>>,
+    performed: Sender<ActiveRun<'a>>,
+    /// The number of workers that wait for a run, or are starting.
+    idle: AtomicUsize,
+    threads: AtomicUsize,
+    /// At most [`MAX_WORKERS`]; less after the system had no thread for a worker.
+    most_threads: AtomicUsize,
+}
+
+impl<'scope, 'a: 'scope> Pool<'scope, '_, 'a> {
+    /// Starts a worker if a run is in the queue and no worker is idle. Each worker calls this after it has taken a run. So a few
+    /// threads perform many quick tasks, and each slow task has a thread.
+    fn grow(self: &Arc<Self>) {
+        let is_full = self.threads.load(SeqCst) >= self.most_threads.load(SeqCst);
+        if is_full || self.queued.is_empty() || self.idle.load(SeqCst) > 0 {
+            return;
+        }
+        self.threads.fetch_add(1, SeqCst);
+        self.idle.fetch_add(1, SeqCst);
+        let pool = Arc::clone(self);
+        if !start_thread(self.scope, "soloist-worker", move || pool.work()) {
+            self.idle.fetch_sub(1, SeqCst);
+            self.most_threads.store(self.threads.fetch_sub(1, SeqCst) - 1, SeqCst);
+        }
+    }
+
+    /// Performs runs until the loop is over.
+    fn work(self: &Arc<Self>) {
+        for mut run in &self.queued {
+            self.idle.fetch_sub(1, SeqCst);
+            let _ = contain(|| self.grow()); // A subscriber of `tracing` may panic.
+            run.perform();
+            self.idle.fetch_add(1, SeqCst); // First, because the loop may queue a run as soon as it has this one.
+            let _ = self.performed.send(run); // The loop has the receiver, unless it panicked.
+        }
     }
 }
 
