@@ -40,22 +40,26 @@ at() { export SOLOIST_TEST_NOW=2026-03-01T$1Z; }
 
 /// The rows of the table in the book: its first two cells; and a line that shows the row to be true.
 const GUIDE: &[(&str, &str, (&str, i32, &str))] = &[
-    ("the command's own", "it has ended", ("$S run --name x -v -- true", 0, "soloist: x: succeeded in ")),
+    ("the command's own", "the command has ended", ("$S run --name x -v -- true", 0, "soloist: x: succeeded in ")),
     (
         "the command's own",
-        "it started more than five minutes late, with `--on-one-server`",
+        "the command started more than five minutes late, with `--on-one-server`",
         ("at 12:07:00; daily sh -c 'exit 7'", 7, "soloist: j: 7 min 0 s late: exited with 7 after "),
     ),
     (
         "0",
-        "this scheduled time has started already, here or on another server, or is queued there",
+        "this scheduled time is taken already, by this server or another, or waits in a queue",
         ("at 12:00:20; daily true; daily false", 0, ""),
     ),
-    ("1, or the code of `-E`", "it is running already", ("taken; $S run --name j -E 9 -- true; end $?", 9, "")),
-    ("1, or the code of `-E`", "it is paused", ("used; $S pause j >log; $S run --name j -E 9 -- true", 9, "")),
     (
         "1, or the code of `-E`",
-        "it is running already, in another application",
+        "the command is running already",
+        ("taken; $S run --name j -E 9 -- true; end $?", 9, ""),
+    ),
+    ("1, or the code of `-E`", "the command is paused", ("used; $S pause j >log; $S run --name j -E 9 -- true", 9, "")),
+    (
+        "1, or the code of `-E`",
+        "the command is running already, in another application",
         (
             "taken --schedule billing; $S run --name j --schedule shop -- true; end $?",
             1,
@@ -63,8 +67,8 @@ const GUIDE: &[(&str, &str, (&str, i32, &str))] = &[
         ),
     ),
     (
-        "the same, and 1 with `-E 0`",
-        "it is running already, for longer than `--stuck-after`",
+        "1, or the code of `-E`; 1 with `-E 0`",
+        "the command is running already, for longer than `--stuck-after`",
         (
             "taken; $S run --name j -E 0 --stuck-after 1ms -- true; end $?",
             1,
@@ -79,7 +83,7 @@ const GUIDE: &[(&str, &str, (&str, i32, &str))] = &[
     ),
     (
         "64",
-        "no time of the crontab in `--every` was in the last five minutes, or it was earlier and has run",
+        "no time of the crontab in `--every` was in the last five minutes, or an earlier time has run already",
         ("at 12:00:20; daily true; at 12:07:00; daily true", 64, "\"0 12 * * *\" was not due in the last 5 minutes: "),
     ),
     (
@@ -122,12 +126,12 @@ const GUIDE: &[(&str, &str, (&str, i32, &str))] = &[
     ),
     (
         "75",
-        "the lease was lost, and the command succeeded all the same",
+        "the lease was lost, but the command succeeded",
         ("$S run --name j -- $S unlock --force j >log", 75, "soloist: j: succeeded in "),
     ),
     (
         "124",
-        "`--timeout` ended it",
+        "`--timeout` ended the command",
         (
             "$S run --name j --timeout 1s -- sleep 600",
             124,
@@ -136,17 +140,17 @@ const GUIDE: &[(&str, &str, (&str, i32, &str))] = &[
     ),
     (
         "128 + n",
-        "the command was ended by signal n; if that is SIGINT, so is `soloist`",
+        "signal n ended the command; if n is SIGINT, `soloist` also ends itself by SIGINT",
         ("$S run --name j -v -- sh -c 'kill -KILL $$'", 137, "soloist: j: ended by signal 9 (SIGKILL) after "),
     ),
     (
         "143",
-        "`soloist unlock` ended it, or a later time replaced it",
+        "`soloist unlock` ended the command, or a later scheduled time replaced it",
         ("stubborn : '$S unlock j >log'", 143, ", because an operator frees its lease: "),
     ),
     (
         "none: `soloist` ends by that signal",
-        "it got SIGTERM, SIGINT, SIGQUIT or SIGHUP",
+        "`soloist` received SIGTERM, SIGINT, SIGQUIT or SIGHUP",
         ("taken; kill $p; wait $p 2>log; code=$?; cat taken.log; exit $code", 143, ""),
     ),
 ];
