@@ -1,4 +1,5 @@
-//! Tests of the plan beside a model, which knows only the grants, requests, answers and releases, and the data of the store.
+//! Tests that compare the plan with a simple model. The model knows the data of the store, and all grants, requests,
+//! answers and releases.
 
 use std::iter;
 use std::sync::{Mutex, mpsc};
@@ -21,9 +22,9 @@ const SEQUENCES: u64 = 20_000;
 const OPERATIONS: usize = 40;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
-/// About a second, at most.
+/// Requests to stop are read about once a second. This is the longest time between two reads.
 const LOOKS_AT_LATEST_AFTER: Duration = Duration::from_millis(1100);
-/// Few, so that they come again while they are held, and after they were lost.
+/// There are only four names, so that a name is often acquired again, while it is held or after its lease was lost.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const TERMS: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(60)];
 
@@ -40,7 +41,7 @@ fn what_is_held_is_renewed_and_nothing_else_and_no_run_outlives_its_deadline() {
     }
 }
 
-/// Says which sequence it was that failed.
+/// A guard that prints the seed of a sequence that fails.
 struct Seed(u64);
 
 impl Drop for Seed {
@@ -51,7 +52,7 @@ impl Drop for Seed {
     }
 }
 
-/// The owner of each name, and until when.
+/// The owner and the deadline of each name in the store.
 type Holders = [Option<(Owner, Moment)>; NAMES.len()];
 
 /// A plan, the data of its store, and a model of its leases.
@@ -60,55 +61,57 @@ struct World {
     manual: ManualClock,
     clock: Clock,
     plan: Plan,
-    /// When the plan wants to be looked at.
+    /// The moment at which the plan must take its next step.
     alarm: Option<Moment>,
     asked: Option<Asked>,
-    /// The runs of a look for requests to stop that was not answered yet.
+    /// The indices of the runs whose requests to stop are being read.
     looked_for: Option<Vec<usize>>,
     store: Holders,
     known: Vec<Known>,
-    /// The thread that ends the process, once it does.
+    /// The thread on which the process exits. `None`: the process does not exit.
     ended_by: Option<usize>,
 }
 
-/// A batch that was not answered yet.
+/// A renewal that is not answered yet.
 struct Asked {
     job: PlannedJob,
     at: Moment,
-    /// Which leases, in the batch's order.
+    /// The indices of the leases, in the order of the batch.
     whose: Vec<usize>,
-    /// What the store made of it, if it has got it.
+    /// The answers of the store. `None`: the store has not received the request yet.
     extended: Option<Vec<bool>>,
 }
 
 /// The model of a lease.
-#[expect(clippy::struct_excessive_bools, reason = "each is something that has happened to it, or has not")]
+#[expect(clippy::struct_excessive_bools, reason = "the facts are independent of each other")]
 struct Known {
     run: Arc<HeldLease>,
     id: RunId,
     lease: Lease,
     name: usize,
     renewal: Renewal,
-    /// When it was there, and how long it is held from then on.
+    /// The moment of the grant, and the minimum hold from then on.
     began: Moment,
     at_least: Option<Duration>,
     stopping: Duration,
-    /// It is performed on the thread of the test.
+    /// Whether the task runs on the thread of the test.
     here: bool,
-    /// The store was asked to shorten it because the process exits.
+    /// Whether the store was asked to shorten the lease because the process exits.
     shortened: bool,
-    /// Until when the run may go on, counted from before the store was asked, and less what stopping takes.
+    /// The moment when the task is cancelled: the deadline, counted from before the request, less the time for
+    /// stopping.
     deadline: Moment,
-    /// From when, and by when it is renewed.
+    /// The earliest and the latest moment of the next renewal.
     due: (Moment, Moment),
-    /// Whether another run may replace it, and when the store is asked for a request to stop at the latest.
+    /// Whether a newer run may replace this run.
     is_replaceable: bool,
+    /// The latest moment at which a request to stop is read.
     look_by: Option<Moment>,
-    /// It was released, or the store said that it is lost.
+    /// Whether the lease was released, or the store said that it is lost.
     over: bool,
-    /// An operator or another process has taken it away in the store.
+    /// Whether an operator or another process has ended the lease in the store.
     broken: bool,
-    /// When it is woken at its timeout, and when a warning says that it goes on.
+    /// The moment of the task's timeout, and the moment of the warning that the task has not stopped.
     timeout: Option<Moment>,
     overdue: Option<Moment>,
 }
@@ -156,7 +159,7 @@ impl World {
         self.clock.moment()
     }
 
-    /// Takes a step at random. While a batch is under way, no other begins.
+    /// Takes a random step. While a renewal is under way, no other renewal begins.
     fn go_on(&mut self) {
         match self.random.u8(..19) {
             0..=2 => self.grant(),
@@ -210,7 +213,8 @@ impl World {
         }
         self.store[name] = Some((request.owner(), self.now().plus(term.get())));
         self.hesitate();
-        // Most stores remember more than this process does, and are not believed. The one in its memory is.
+        // This process holds the name, but the store has granted it again. A process refuses such a grant, except from
+        // a store in its own memory. Both cases are tested.
         if held && self.random.bool() {
             self.store[name] = None;
             return;
@@ -231,7 +235,7 @@ impl World {
             RunId { event: lease.owner().to_string().into(), occurrence: DateTime::UNIX_EPOCH, is_backfill: false };
         let due = self.plan.keep(&run, no_store(), renewal).expect("it has a lease");
         self.alarm = Some(self.alarm.map_or(due, |alarm| alarm.min(due)));
-        // The earlier holders do not know yet that they have lost it in the store.
+        // The earlier holders of the name have lost it in the store, but do not know that yet.
         self.known.iter_mut().filter(|known| known.name == name).for_each(|known| known.broken = true);
         let mut known = Known {
             run,
@@ -262,7 +266,7 @@ impl World {
         self.known.push(known);
     }
 
-    /// Lets time pass for a request or a reply: none mostly, and sometimes more than a term.
+    /// Lets time pass while a request or a reply is on its way: mostly no time, and sometimes more than a term.
     fn hesitate(&mut self) {
         if self.random.u8(..8) == 0 {
             self.let_time_pass();
@@ -289,14 +293,14 @@ impl World {
         if known.overdue.take().is_some() {
             self.plan.remove_timeout(&known.run);
         }
-        // It may be lost on its way, and the lease stays until its term is over.
+        // The request for the release can be lost. Then the lease stays in the store until its deadline.
         let held = &mut self.store[known.name];
         if held.is_some_and(|(owner, _)| owner == known.lease.owner()) && self.random.u8(..4) > 0 {
             *held = None;
         }
     }
 
-    /// Breaks a lease in the store, and may grant the name to another process.
+    /// Breaks a lease in the store, and in half of the cases grants the name to another process.
     fn break_one(&mut self) {
         let (name, until) = (self.random.usize(..NAMES.len()), self.now().plus(TERMS[1]));
         self.store[name] = self.random.bool().then(|| (Owner::unique(), until));
@@ -313,7 +317,8 @@ impl World {
         }
     }
 
-    /// Lets a task enter this thread or leave it, or the process exit: on this thread, on another, or on an unknown one.
+    /// Moves a task to this thread or away from it. In a quarter of the cases, lets the process exit: on this thread,
+    /// on another, or on an unknown thread.
     fn perform_or_leave(&mut self) {
         if self.random.u8(..4) > 0 {
             let Some(known) = self.known.last_mut() else { return };
@@ -331,7 +336,7 @@ impl World {
         self.alarm = Some(self.now());
     }
 
-    /// Checks the data of the store after the exit, and until when the runs may go on.
+    /// Sends the requests of the exit, and compares the data of the store afterwards with the model.
     fn release_at_exit(&mut self, release: &ExitRelease) {
         let (now, ended_by) = (self.now(), self.ended_by.expect("the process goes on"));
         let mut expected = self.store;
@@ -365,7 +370,7 @@ impl World {
         self.alarm = Some(now);
     }
 
-    /// Returns whether the store is asked for something because the process exits.
+    /// Returns whether a request must be sent to the store because the process exits.
     fn has_something_to_release(&self, now: Moment) -> bool {
         let Some(ended_by) = self.ended_by else { return false };
         self.known.iter().filter(|known| known.is_live(now)).any(|known| {
@@ -435,8 +440,8 @@ impl World {
         }
     }
 
-    /// Returns the leases of a batch, and checks that these are all that are held with its term, and that at least one
-    /// is due.
+    /// Returns the leases of a batch. Checks that the batch has all held leases of its term, and that at least one
+    /// lease is due.
     #[track_caller]
     fn whose(&self, batch: &DueRenewals, now: Moment) -> Vec<usize> {
         let whose: Vec<_> = batch.leases.iter().map(|(held, _)| self.place(held)).collect();
@@ -460,7 +465,7 @@ impl World {
         self.known.iter().position(|known| Arc::ptr_eq(known.run(), held)).expect("it was granted")
     }
 
-    /// Begins a look for requests to stop, and checks that it is for all runs that are due, and for no others.
+    /// Begins a read of requests to stop. Checks that the read is for all runs that are due, and for no others.
     fn look(&mut self, runs: &[Arc<HeldLease>]) {
         let now = self.now();
         assert!(self.ended_by.is_none() && self.looked_for.is_none(), "one look at a time");
@@ -497,7 +502,7 @@ impl World {
         whose.iter().map(&mut extend).collect()
     }
 
-    /// Passes on the reply of the store, or an error that leaves open whether it did anything.
+    /// Passes the store's reply to the plan, or an error, as if the reply were lost.
     fn answer(&mut self) {
         let Some(asked) = self.asked.take() else { return };
         let extended = match asked.extended {
@@ -531,7 +536,7 @@ impl World {
         self.alarm = Some(now);
     }
 
-    /// Checks that every run knows the truth, and never relies on more than the store has promised.
+    /// Checks that each run knows its deadline, and never relies on a later deadline than the store has.
     fn check(&self) {
         let now = self.now();
         for (which, known) in self.known.iter().enumerate() {
@@ -549,23 +554,24 @@ impl World {
         }
     }
 
-    /// Ends all runs, and checks that nothing is planned any more.
+    /// Ends all runs, and checks that no job is planned any more.
     fn end(mut self) {
         (0..self.known.len()).for_each(|which| self.release_one(which));
         self.answer();
-        // Leases that were lost before are reported first.
+        // There are two steps, because the first step may report leases that were lost earlier.
         (0..2).for_each(|_| self.step());
         assert_eq!(self.alarm, None, "there is nothing to watch");
         self.check();
     }
 }
 
-/// The store as the exit release sees it.
+/// The data of the store as an `EventMutex`, for the requests of an exit.
 #[derive(Debug)]
 struct Remote<'a>(Mutex<&'a mut Holders>, Clock);
 
 impl Remote<'_> {
-    /// Lets the name end then, or now, if this lease still holds it.
+    /// Ends the lease at the moment `until`, or now for `None`. Returns `false` if `lease` does not hold the name any
+    /// more.
     fn end(&self, lease: &Lease, until: Option<Moment>) -> bool {
         let mut holders = self.0.lock().expect("nothing panics while it is held");
         let name = NAMES.iter().position(|name| *name == lease.name().mutex()).expect("it has one of the names");
@@ -623,12 +629,12 @@ fn leases_of(batch: &DueRenewals) -> impl Iterator<Item = Lease> {
     batch.leases.iter().filter_map(|(held, _)| held.lease().cloned())
 }
 
-/// Returns a handle of no store.
+/// Returns a handle to a store that does not exist.
 fn no_store() -> Weak<dyn EventMutex> {
     Weak::<MemoryMutex>::new()
 }
 
-/// Returns the next batch, at its time; `None`: no lease is left.
+/// Moves the clock to the next renewal, and returns the job. `None`: no lease is left.
 fn next_batch(plan: &mut Plan, clock: &ManualClock) -> Option<PlannedJob> {
     loop {
         let now = Clock::from(clock).moment();
@@ -757,7 +763,7 @@ fn a_run_that_an_operator_asked_to_stop_is_renewed_on_while_the_store_is_out() {
     };
     assert_eq!(looks(&mut plan).len(), 2);
     asked.ask_to_stop(None);
-    plan.looked(false, clock.moment()).expect("it is asked again"); // the store answered about the first one only
+    plan.looked(false, clock.moment()).expect("it is asked again"); // the store has answered for the first run only
     manual.advance(LOOKS_AT_LATEST_AFTER);
     let again = looks(&mut plan);
     assert!(again.len() == 1 && Arc::ptr_eq(&again[0], &other));
