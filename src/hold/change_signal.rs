@@ -58,8 +58,8 @@ impl Drop for TaskWaiter {
 }
 
 impl Signal {
-    /// Makes a change while the signal is locked, and wakes the waiting threads, but no tasks. To wake a task would run
-    /// code of a runtime. Without such code, the caller can hold locks.
+    /// Makes a change while the signal is locked, and wakes the waiting threads, but no tasks. So no code of a runtime
+    /// runs here, and the caller can hold locks.
     pub(crate) fn change<T>(&self, change: impl FnOnce() -> T) -> T {
         let waiters = self.lock();
         let changed = change();
@@ -73,7 +73,7 @@ impl Signal {
         change()
     }
 
-    /// Wakes all waiting threads and tasks. To wake a task runs code of a runtime, so the caller must not hold a lock.
+    /// Wakes all waiting threads and tasks. A waker runs code of its runtime, so the caller must not hold a lock.
     pub(crate) fn wake(&self) {
         let waiters = self.lock();
         let wakers: Vec<Waker> = waiters.tasks.values().cloned().collect();

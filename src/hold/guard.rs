@@ -14,7 +14,7 @@ use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
 use crate::outcome::release::Release;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::{described_store::Store, event_mutex::EventMutex};
-use crate::time::clock::{Clock, about_a_second, moment::Moment};
+use crate::time::clock::{Clock, about_a_second, moment::Moment, shown::ExactDuration};
 
 /// A held lease, for a task that runs under another scheduler. A drop of the guard releases the lease.
 ///
@@ -88,10 +88,11 @@ impl LeaseGuard {
     {
         let store = Store::new(mutex.clone());
         if !store.can_extend {
-            return Err(MutexError::unsupported("extend a lease, and so renew it: use `acquire_for`"));
+            return Err(MutexError::unsupported("extend a lease, which `acquire` needs: use `acquire_for`"));
         }
         if term.get() < SHORTEST_RENEWED {
-            let why = format!("a renewed lease is {SHORTEST_RENEWED:?} or longer; use `acquire_for`");
+            let (term, shortest) = (ExactDuration(term.get()), ExactDuration(SHORTEST_RENEWED));
+            let why = format!("the term is {term}, but `acquire` needs {shortest} or longer: use `acquire_for`");
             return Err(MutexError::unusable(format!("create {name}"), why));
         }
         Self::acquire_once(&store, name, term, Renewal::WhileItRuns)

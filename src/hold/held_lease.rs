@@ -31,7 +31,7 @@ pub(crate) struct HeldLease {
     pub(crate) stopping: Duration,
     /// A [`LeaseState`], encoded in 64 bits.
     state: AtomicU64,
-    /// Whether the store answered a renewal that another owner, or no owner, holds the name.
+    /// Whether the store has said, in its answer to a renewal, that another owner or no owner holds the name.
     is_taken_away: AtomicBool,
     loss_is_reported: AtomicBool,
     /// Whether a request for a renewal is under way. Changes only while `signal` is locked.
@@ -241,7 +241,7 @@ impl HeldLease {
         self.state.load(Ordering::Acquire) & RELEASED != 0
     }
 
-    /// Returns whether the lease was lost before a release.
+    /// Returns whether the lease was lost. A lease that was released in time is not lost.
     pub(crate) fn is_lost(&self) -> bool {
         self.state.load(Ordering::Acquire) & (GONE | RELEASED) == GONE
     }

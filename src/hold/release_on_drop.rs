@@ -43,9 +43,9 @@ impl ReleaseOnDrop {
         Some(batch.take_release(0))
     }
 
-    /// Notes the end of the run or the guard, and wakes the threads and tasks that wait for it. Returns the lease, and
-    /// the time that is left of its minimum hold. The caller must ask the store to release the lease. `None`: there is
-    /// no lease to release.
+    /// Notes the end of the run or the guard, and wakes the threads and tasks that wait for this end. Returns the
+    /// lease, and the time that is left of its minimum hold. The caller must ask the store to release the lease.
+    /// `None`: there is no lease to release.
     #[inline]
     pub(crate) fn begin_release(&self) -> Option<(Lease, Option<Term>)> {
         if self.is_inherited() {

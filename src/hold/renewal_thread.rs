@@ -1,8 +1,9 @@
 //! The renewal thread of a store: it renews the leases of this process while their tasks run, reports lost leases, and
 //! releases all leases when the process exits.
 //!
-//! Each store has its own renewal thread, so that an outage of one store delays no renewal in another store. Renewals
-//! do not wait for the connections of admissions. The thread lives while the process holds a lease of the store.
+//! Each store has its own renewal thread, so that an outage of one store delays no renewal in another store. A renewal
+//! does not wait for an admission, because each request has its own connection. The thread lives while the process
+//! holds a lease of the store.
 
 use std::fmt;
 use std::io;
@@ -95,8 +96,8 @@ impl RenewalThread {
     ///
     /// # Errors
     ///
-    /// The error is the holder of an earlier lease of the name in this process. The store has lost its data, because it
-    /// granted the name again.
+    /// This process holds the name already. Then the store has lost its data, because it granted the name again. The
+    /// error is the earlier holder.
     #[inline]
     pub(crate) fn keep(self: &Arc<Self>, store: &Store, held: &Arc<HeldLease>, renewal: Renewal) -> Result<(), Holder> {
         // A store in the memory of this process loses its data only when the process ends, and then the leases end,

@@ -29,7 +29,7 @@ struct TimerState {
     plan: Plan,
     /// The moment when the thread wakes up by itself.
     wakes_at: Moment,
-    /// The thread as the clock knows it. `None`: there is no thread, or it has not begun.
+    /// The [`Waiting`] of the thread. `None`: there is no thread, or it has not begun.
     thread: Option<Waiting>,
 }
 
@@ -85,8 +85,8 @@ impl TimerThread {
     fn end_thread(&self, mut state: MutexGuard<'_, TimerState>) {
         state.thread = None;
         self.has_thread.store(false, Ordering::Relaxed);
-        // A caller that waits has read `has_thread` while it held this lock. Locking it once makes sure that the caller
-        // sleeps by now, and misses no wake-up.
+        // A caller that waits checks `has_thread` while it holds this lock. Locking it once here makes sure that the
+        // caller either sees the change, or sleeps and is woken.
         drop(self.signals());
         self.handled.notify_all();
     }
@@ -97,7 +97,7 @@ impl TimerThread {
         self.woken.notify_one();
     }
 
-    /// Runs the due jobs on this thread, until no job is planned. `waiting` is this thread as the clock knows it.
+    /// Runs the due jobs on this thread, until no job is planned. `waiting` is the [`Waiting`] of this thread.
     pub(super) fn run(&self, waiting: Waiting, mut carry_out: impl FnMut(&PlannedJob) -> RenewalAnswers) {
         let _notice = PanicNotice(self);
         let clock = waiting.clock().clone();

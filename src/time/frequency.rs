@@ -1,6 +1,6 @@
-//! The settings that say when an event is due, as its methods make them one by one: fields of a crontab, an interval,
-//! or a whole expression; and whether they make a timetable. No field can be set twice, so the order of the methods
-//! makes no difference.
+//! The settings that say when an event is due. Methods of the event set fields of a crontab, an interval or a whole
+//! expression, and then the settings become a timetable. To set a field twice with different values is an error, so the
+//! order of the methods makes no difference.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -21,30 +21,31 @@ pub(crate) mod one_or_more;
 /// The settings that say when an event is due: an expression, or fields that were set one by one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TimetableSpec {
-    /// With its text, for messages.
+    /// A whole expression, and its text for messages.
     expression: Option<(Expression, String)>,
-    /// Fields of a crontab that were set one by one. All others are `*`.
+    /// The fields of a crontab that methods have set. All other fields are `*`.
     fields: [Option<SetField>; Field::ALL.len()],
-    /// The defaults of fields that are not set, such as midnight.
+    /// The defaults for fields that no method sets, such as midnight.
     defaults: [Option<SetField>; Field::ALL.len()],
     cycle: Option<Cycle>,
-    /// The interval. It leaves nothing shorter than itself to other words: with an hour, none may say the minutes.
+    /// The interval. An interval of a minute or longer decides the minutes, an interval of an hour or longer also the
+    /// hours, and an interval of a day or longer all fields. No other method can set these fields.
     pub(crate) every: Option<Duration>,
     pub(crate) anchor: Option<DateTime<Utc>>,
-    /// The one occurrence, beside which no word says more.
+    /// The only occurrence of the event. No other method can set a time.
     pub(crate) at: Option<DateTime<Utc>>,
     pub(crate) from: Option<DateTime<Utc>>,
     pub(crate) until: Option<DateTime<Utc>>,
 }
 
-/// The value of a field, and the method that has set it, as a message writes it: `daily_at(..)`.
+/// The value of a field, and the method that has set it, as messages name the method: `daily_at(..)`.
 #[derive(Clone, Copy, Debug)]
 struct SetField {
     set: FieldSet,
     method: &'static str,
 }
 
-/// A complete timetable in one argument: five fields, or those of a schedule with seconds and years.
+/// A complete timetable: the five fields of a crontab, or a schedule of the crate `cron`, with seconds and years.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expression {
     times: CivilTimes,
@@ -57,7 +58,8 @@ impl From<Crontab> for Expression {
     }
 }
 
-/// Takes the sets of numbers, because the spelling makes no difference. Both day fields must match.
+/// Converts the sets of numbers, not the text, so that the spelling makes no difference. A day must match both day
+/// fields.
 #[cfg(feature = "cron")]
 impl TryFrom<&cron::Schedule> for Expression {
     type Error = String;
@@ -89,7 +91,7 @@ impl TryFrom<&cron::Schedule> for Expression {
     }
 }
 
-/// The intervals that `every` accepts: a second to ten years.
+/// The intervals that `every` accepts: from a second to ten years.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_650 * 24 * 60 * 60);
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -97,7 +99,8 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl TimetableSpec {
-    /// Sets a complete timetable. `text` is for messages. Two expressions with equal sets count as one.
+    /// Sets a complete timetable. Messages quote `text`. A second expression is an error, unless its numbers are equal
+    /// to those of the first.
     pub(crate) fn set_expression(&mut self, expression: impl Into<Expression>, text: String) -> Result<(), String> {
         let expression = expression.into();
         match &self.expression {
@@ -111,7 +114,7 @@ impl TimetableSpec {
         }
     }
 
-    /// Returns the timetable in this zone. It has at least one occurrence. `None`: no timetable was set.
+    /// Returns the timetable in this zone, which has at least one occurrence. `None`: no timetable was set.
     pub(crate) fn timetable(&self, zone: &Zone, clock_change: ClockChange) -> Result<Option<Timetable>, String> {
         let expression = match &self.expression {
             Some((expression, text)) => match self.words().next() {
@@ -154,7 +157,7 @@ impl TimetableSpec {
 
     fn interval(&self) -> Result<Option<Interval>, String> {
         if let Some(at) = self.at {
-            // Its span leaves one instant of the interval.
+            // The span of the timetable leaves only one instant of the interval.
             return whole("at", at, 60).map(|at| Some(Interval::new(at, HOUR.as_secs().cast_signed())));
         }
         let anchor = self.anchor.unwrap_or(DateTime::UNIX_EPOCH);
@@ -175,7 +178,7 @@ impl TimetableSpec {
         }
     }
 
-    /// Returns the settings, complete or not.
+    /// Returns the crontab and the interval, even if they make no timetable.
     #[cfg(test)]
     pub(crate) fn spelt_out(&self) -> (Crontab, Option<Duration>) {
         let of_expression = self.expression.as_ref().map(|(expression, _)| expression.times.crontab);
@@ -192,7 +195,7 @@ impl TimetableSpec {
         self.at.is_some()
     }
 
-    /// Returns whether a field belongs to the interval, or to the single occurrence.
+    /// Returns whether the interval or the only occurrence decides this field.
     fn is_of_interval(&self, field: Field) -> bool {
         let shortest = match field {
             Field::Minute => MINUTE,
@@ -202,7 +205,8 @@ impl TimetableSpec {
         self.at.is_some() || self.every.is_some_and(|every| every >= shortest)
     }
 
-    /// Refuses methods for fields that belong to the interval, because one of the two settings would be lost.
+    /// Returns an error if a method has set a field that the interval or the only occurrence decides. Otherwise one of
+    /// the two settings would be lost.
     fn check_interval(&self) -> Result<(), String> {
         let whole = match (self.at, self.every) {
             (Some(at), _) => format!("at({})", Rfc3339(at)),
@@ -227,13 +231,13 @@ impl TimetableSpec {
         }
     }
 
-    /// Sets the days to each `n`th day from this date, at midnight unless another method sets the time.
+    /// Sets the days to each `n`th day from `date`. The time is midnight, unless another method sets the time.
     pub(crate) fn set_days_from(&mut self, n: u16, date: NaiveDate) -> Result<(), String> {
         self.set_cycle("days", n, date, Cycle::of_days(n, date))
     }
 
-    /// Sets the weeks to each `n`th week from the week of this date. The day is the weekday of the date, unless another
-    /// method sets it.
+    /// Sets the weeks to each `n`th week from the week of `date`. The day is the day of the week of `date`, unless
+    /// another method sets the day.
     pub(crate) fn set_weeks_from(&mut self, n: u16, date: NaiveDate) -> Result<(), String> {
         let set = FieldSet::only(chrono::Datelike::weekday(&date).num_days_from_sunday());
         self.defaults[Field::DayOfWeek as usize] = Some(SetField { set, method: "every_weeks(..)" });
@@ -256,7 +260,8 @@ fn method_of(cycle: Cycle) -> &'static str {
     if cycle.is_of_weeks() { "every_weeks(..)" } else { "every_days(..)" }
 }
 
-/// Returns the second of an instant, which has to be a multiple of `unit`, a second or a minute: ticks would miss any other.
+/// Returns the second of the instant `at`. It must be a multiple of `unit`, a second or a minute, because ticks would
+/// miss any other instant.
 fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
     let second = at.timestamp().div_euclid(unit) * unit;
     let (whole, name) = (instant_of(second), if unit == 1 { "second" } else { "minute" });
@@ -271,7 +276,8 @@ fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
 }
 
 impl TimetableSpec {
-    /// Sets `fields` from the expression, and `defaults` if no other method sets them.
+    /// Sets `fields` to their values in `expression`. Sets the fields of `defaults` in this way only if no other method
+    /// sets them.
     pub(crate) fn set_from(
         &mut self,
         method: &'static str,
@@ -279,14 +285,14 @@ impl TimetableSpec {
         fields: &[Field],
         defaults: &[Field],
     ) -> Result<(), String> {
-        let crontab: Crontab = expression.parse().expect("the expressions in the table of words are in order");
+        let crontab: Crontab = expression.parse().expect("the expressions in the code are valid");
         for field in defaults {
             self.defaults[*field as usize] = Some(SetField { set: crontab.get(*field), method });
         }
         fields.iter().try_for_each(|field| self.set(method, *field, crontab.get(*field)))
     }
 
-    /// Sets a field as `method` says.
+    /// Sets a field. Messages name `method`.
     pub(crate) fn set(&mut self, method: &'static str, field: Field, set: FieldSet) -> Result<(), String> {
         let after = SetField { set, method };
         let Some(before) = self.fields[field as usize].replace(after).filter(|before| before.set != set) else {
@@ -305,7 +311,7 @@ impl TimetableSpec {
         Err(format!("its {name} is set twice, as {before} and as {after}: leave one of them out, or {instead}"))
     }
 
-    /// Sets a field to the numbers that `method` was given.
+    /// Sets a field to the numbers that were passed to `method`.
     pub(crate) fn set_numbers(
         &mut self,
         method: &'static str,
@@ -331,14 +337,15 @@ impl TimetableSpec {
         self.set(method, field, set)
     }
 
-    /// Sets the hour and the minute: `hh:mm`.
+    /// Sets the hour and the minute from `hh:mm`.
     pub(crate) fn set_time(&mut self, method: &'static str, time: &str) -> Result<(), String> {
         let time = time_of_day(method, time)?;
         self.set(method, Field::Hour, FieldSet::only(time.hour()))?;
         self.set(method, Field::Minute, FieldSet::only(time.minute()))
     }
 
-    /// Sets the hours to every `n`th. The last interval of a day may not be shorter than the others.
+    /// Sets the hours to every `n`th hour. `n` must divide 24, because otherwise the last interval of a day would be
+    /// shorter than the others.
     pub(crate) fn set_hours(&mut self, method: &'static str, n: u32) -> Result<(), String> {
         if n == 0 || 24 % n != 0 {
             return Err(format!(
@@ -350,7 +357,7 @@ impl TimetableSpec {
         self.set(method, Field::Hour, FieldSet::every_nth(Field::Hour, n))
     }
 
-    /// Sets these fields to zero, if no other method sets them: midnight, or the start of an hour.
+    /// Sets these fields to zero, unless another method sets them: midnight, or the start of an hour.
     pub(crate) fn default_to_zero(&mut self, method: &'static str, fields: &[Field]) -> &mut Self {
         for field in fields {
             self.defaults[*field as usize] = Some(SetField { set: FieldSet::only(0), method });
@@ -358,7 +365,7 @@ impl TimetableSpec {
         self
     }
 
-    /// Returns the methods that say when it is due, other than a whole expression.
+    /// Returns the methods that have set a part of the timetable. A whole expression does not count.
     fn words(&self) -> impl Iterator<Item = &'static str> {
         let instants =
             [self.at.map(|_| "at(..)"), self.every.map(|_| "every(..)"), self.anchor.map(|_| "anchored_at(..)")];
@@ -388,14 +395,15 @@ impl TimetableSpec {
             ));
         }
         let has_time = self.get(Field::Hour).is_some() || self.get(Field::Minute).is_some();
-        // An anchor alone has an error of its own, which names the missing interval.
+        // An anchor without an interval has its own error, which names the missing interval.
         if !has_time && self.at.is_none() && self.every.is_none() && self.anchor.is_none() {
             return Err(format!(
                 "it says on which days it is due, but not at what time: add `daily_at(\"02:30\")` or `hourly()`; for every \
                  minute of these days (`{crontab}`), add `every_minute()`"
             ));
         }
-        // Days of the week do not replace such a date, because a date was set on purpose.
+        // A date that never comes is an error even if days of the week are set, too, because a method has set the date
+        // on purpose.
         if !crontab.day_of_month_comes() {
             let [day, month] = [Field::DayOfMonth, Field::Month].map(|field| InField(field, crontab.get(field)));
             let method = self.field(Field::DayOfMonth).map_or("days_of_month(..)", |field| field.method);

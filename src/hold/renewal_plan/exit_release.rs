@@ -42,8 +42,8 @@ impl ExitRelease {
         match held.minimum_hold_left() {
             Some(minimum_hold) => {
                 let term = full_seconds(minimum_hold.get().max(left.min(soon.get())));
-                // A task with a time for stopping can be a command, which runs on after the process. So its lease is
-                // not released, but gets a new deadline.
+                // A task with a time for stopping can be a command, which can run on after the process has ended. So
+                // its lease is not released, but gets a new deadline.
                 if held.stopping.is_zero() {
                     held.shorten_until(now.plus(term.get()));
                     self.released.push((lease.clone(), Some(term)));

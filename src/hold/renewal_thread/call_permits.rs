@@ -1,5 +1,5 @@
-//! Permits for calls that block a thread, so that there are not too many. An operator's call needs a permit. So does a
-//! call whose future was dropped while its thread still waits for the store. Each call needs a thread, and usually a
+//! Permits limit the number of calls that block a thread. An operator's call needs a permit, and so does a call whose
+//! future was dropped while its thread still waits for the store. Each such call needs a thread, and usually a
 //! connection.
 
 use std::sync::{Arc, OnceLock, Weak};
@@ -13,10 +13,11 @@ pub(crate) const MOST_CALLS: usize = 16;
 #[derive(Clone)]
 pub(crate) struct CallPermits(Arc<Semaphore>);
 
-/// The thread's part of a call. The thread drops it when the call has ended. It has a permit if the future was dropped.
+/// The thread's part of a call, which the thread drops when the call has ended. The cell has a permit if the future was
+/// dropped.
 type ThreadSide = OnceLock<OwnedSemaphorePermit>;
 
-/// The future's part of a call. If it is dropped before the call has ended, the call takes a permit.
+/// The future's part of a call. If the future drops its part before the call has ended, the call takes a permit.
 pub(crate) struct FutureSide {
     calls: CallPermits,
     thread: Weak<ThreadSide>,

@@ -9,11 +9,11 @@ use super::error::CrontabError;
 use super::field_set::{Field, FieldSet};
 use crate::base::{escape::OneLine, escape::Quoted, similar::did_you_mean};
 
-/// More than the longest useful text has, but so few that any text is refused quickly.
+/// The longest text that is parsed. Useful texts are shorter. Because of the limit, any text is refused quickly.
 const MAX_BYTES: usize = 1_000;
 
-/// Each nickname has the text of its manual page, with the same meaning as in cronie. (For `@daily`, cronie sets no
-/// star for the days. But both fields have all days, so either rule means every day.)
+/// The nicknames and their fields, as in the manual page of cronie. In cronie, `@daily` sets no star for the days. That
+/// makes no difference here, because both day fields have all days.
 const NICKNAMES: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
@@ -58,7 +58,7 @@ fn nickname(text: &str) -> Result<[FieldSet; 5], CrontabError> {
     Err(CrontabError::new(text, name, what))
 }
 
-/// A fault in a field, and the part of the text that has it.
+/// A fault in a field, and the part of the text with the fault.
 struct BadPart<'a> {
     part: &'a str,
     what: String,
@@ -90,7 +90,7 @@ impl<'a> BadPart<'a> {
     }
 }
 
-/// `list = item {"," item} | "?"`
+/// Parses `list = item {"," item} | "?"`.
 fn read_list(field: Field, list: &str) -> Result<FieldSet, BadPart<'_>> {
     if list == "?" && matches!(field, Field::DayOfMonth | Field::DayOfWeek) {
         return Ok(FieldSet::every(field));
@@ -102,7 +102,7 @@ fn read_list(field: Field, list: &str) -> Result<FieldSet, BadPart<'_>> {
     Ok(set.of(field))
 }
 
-/// `item = number | (number "-" number | "*") ["/" step] | calendar-day`
+/// Parses `item = number | (number "-" number | "*") ["/" step] | calendar-day`.
 fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
     if item.is_empty() {
         return Err(BadPart { part: item, what: format!("{} has an empty list item", field.name()) });
@@ -117,10 +117,10 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
         Some((low, high)) => (read_number(field, item, low)?, read_number(field, item, high)?),
         None => [read_number(field, item, range)?; 2].into(),
     };
-    // A Sunday written as 7 would begin a range that runs backwards.
+    // A range of days that begins with Sunday as 7 would run backwards. So its Sunday is 0 in the advice.
     let (first, last) = if field == Field::DayOfWeek { (low % 7, 6) } else { (low, field.ends().1) };
     let high = match high {
-        // A range of days may end with Sunday, as in cronie, where that is not allowed before a step.
+        // A range of days may end with Sunday, as in cronie. Unlike in cronie, such a range may also have a step.
         0 if field == Field::DayOfWeek && low > 0 => 7,
         high if low <= high => high,
         _ if step.is_some() => return Err(BadPart::new(field, item, "runs backwards")),
@@ -167,7 +167,8 @@ fn real_time(field: Field, step: u32) -> String {
     }
 }
 
-/// Reads `calendar-day = "L" ["-" number] | "LW" | number "W"` of the month, and `number ("#" number | "L")` of the week.
+/// Parses `calendar-day = "L" ["-" number] | "LW" | number "W"` in the day of month, and
+/// `calendar-day = number ("#" number | "L")` in the day of week.
 fn read_calendar_day(field: Field, item: &str) -> Result<Option<CalendarDay>, BadPart<'_>> {
     let last = |by: u8| item.split_at_checked(item.len() - 1).filter(|(_, last)| last.as_bytes()[0] == by);
     let ends_with = |letter: u8| last(letter).or_else(|| last(letter.to_ascii_lowercase())).map(|(rest, _)| rest);
@@ -209,7 +210,7 @@ fn read_calendar_day(field: Field, item: &str) -> Result<Option<CalendarDay>, Ba
     }
 }
 
-/// Parses the day of the week before a `#` or an `L`.
+/// Parses the day of the week in front of a `#` or an `L`.
 fn read_day_of_calendar<'a>(item: &'a str, day: &'a str) -> Result<u32, BadPart<'a>> {
     let field = Field::DayOfWeek;
     let day = read_number(field, item, day).map_err(|_| {
@@ -254,15 +255,15 @@ fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, Ba
     })
 }
 
-/// Reads a number. A number that is too large for the type becomes its maximum, which is above the limits of all
-/// fields, too.
+/// Parses a number. A number that is too large for the type becomes the largest number of the type, which is outside of
+/// all fields, too.
 fn digits(text: &str) -> Option<u32> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(u32::MAX))
 }
 
-/// Returns the error for this fault. If the number of fields is wrong, the numbers are in the wrong fields. Then the
-/// error is about the number of fields.
+/// Returns the error for a fault in a field. If the number of fields is wrong, returns an error about that instead,
+/// because then the items are in the wrong fields.
 #[cold]
 fn refusal(text: &str, fault: &BadPart<'_>) -> CrontabError {
     let is_fault = lists(text).count() == Field::ALL.len() && zone_in(text).is_none();
@@ -306,7 +307,7 @@ fn wrong_count(text: &str) -> CrontabError {
     CrontabError::new(text, text, what)
 }
 
-/// Returns the command of a line of a crontab, which begins after its five fields.
+/// Returns the command, if the text is a whole line of a crontab: five fields and a command.
 fn command_in(text: &str) -> Option<&str> {
     let command = lists(text).nth(Field::ALL.len())?;
     let five = lists(text).take(Field::ALL.len()).zip(Field::ALL);
@@ -316,14 +317,14 @@ fn command_in(text: &str) -> Option<&str> {
     (are_fields && !is_field).then_some(command)
 }
 
-/// Returns the first word, and the zone that it sets. In other programs, the zone is for the line; in cronie, for the
-/// lines after it.
+/// Returns the first word of the text, and the zone in that word, if the word is `TZ=..` or `CRON_TZ=..`.
 fn zone_in(text: &str) -> Option<(&str, &str)> {
     let word = lists(text).next()?;
     Some((word, word.strip_prefix("TZ=").or_else(|| word.strip_prefix("CRON_TZ="))?))
 }
 
-/// Refuses a text if its days of the month do not exist in any of its months, or never fall on its days of the week.
+/// Returns the error for a text whose days of the month do not exist in any of its months, or never fall on its days of
+/// the week.
 #[cold]
 pub(super) fn never_comes(text: &str, day_of_month_comes: bool) -> CrontabError {
     let list = |field: Field| lists(text).nth(field as usize).unwrap_or_default();
@@ -338,7 +339,7 @@ pub(super) fn never_comes(text: &str, day_of_month_comes: bool) -> CrontabError 
 
 const BLANKS: [char; 2] = [' ', '\t'];
 
-/// Returns the fields of a text, unparsed.
+/// Returns the texts of the fields.
 fn lists(text: &str) -> impl Iterator<Item = &str> {
     text.split(BLANKS).filter(|list| !list.is_empty())
 }
