@@ -84,7 +84,7 @@ impl TryFrom<&cron::Schedule> for Expression {
             let is_day = matches!(field, Field::DayOfMonth | Field::DayOfWeek);
             crontab.set(field, FieldSet { bits, star: is_day || bits == FieldSet::every(field).bits });
         }
-        let never = || format!("`on({schedule})` is never due: no month of it has one of its days of the month");
+        let never = || format!("`on({schedule})` is never due: none of its months has one of its days of the month");
         let seconds = Seconds::new(numbers(schedule.seconds())).filter(|_| crontab.comes()).ok_or_else(never)?;
         let years = numbers(schedule.years()).into_iter().collect();
         Ok(Self { times: CivilTimes { years, ..CivilTimes::of(crontab) }, seconds })
@@ -120,7 +120,7 @@ impl TimetableSpec {
             Some((expression, text)) => match self.words().next() {
                 Some(method) => {
                     return Err(format!(
-                        "both the crontab `{text}` and `{method}` say when it is due: say all of it in one of the two ways"
+                        "both the crontab `{text}` and `{method}` say when it is due: leave one of the two out"
                     ));
                 }
                 None => *expression,
@@ -134,7 +134,7 @@ impl TimetableSpec {
         let timetable = Timetable { times, seconds, interval, zone, clock_change, span, jitter };
         if timetable.next(DateTime::<Utc>::MIN_UTC).is_none() {
             return Err(format!(
-                "it says `{}`, which is never due between the years 1970 and 2100: leave one part of it out, or change it",
+                "`{}` is never due between the years 1970 and 2100: change a part of it, or leave a part out",
                 timetable.in_words()
             ));
         }
@@ -147,7 +147,7 @@ impl TimetableSpec {
         }
         match (self.from, self.until) {
             (Some(from), Some(until)) if until <= from => Err(format!(
-                "`until({})` is not after `from({})`, so that it would never be due: exchange them, or leave one out",
+                "`until({})` is not after `from({})`, so the event would never be due: exchange them, or leave one out",
                 Rfc3339(until),
                 Rfc3339(from)
             )),
@@ -163,7 +163,7 @@ impl TimetableSpec {
         let anchor = self.anchor.unwrap_or(DateTime::UNIX_EPOCH);
         match self.every {
             None if self.anchor.is_some() => Err(format!(
-                "it has an `anchored_at({})`, and no interval that is counted from there: add `every(..)`, or leave it out",
+                "`anchored_at({})` needs an interval: add `every(..)`, or leave `anchored_at(..)` out",
                 Rfc3339(anchor)
             )),
             None => Ok(None),
@@ -226,7 +226,7 @@ impl TimetableSpec {
             end.or_else(|| interval().map(str::to_owned))
         });
         match lost {
-            Some(lost) => Err(format!("`{whole}` does not go with {lost}: leave one of the two out")),
+            Some(lost) => Err(format!("`{whole}` can't be combined with {lost}: leave one of the two out")),
             None => Ok(()),
         }
     }
@@ -247,9 +247,9 @@ impl TimetableSpec {
     fn set_cycle(&mut self, unit: &str, n: u16, date: NaiveDate, cycle: Cycle) -> Result<(), String> {
         self.default_to_zero(method_of(cycle), &[Field::Hour, Field::Minute]);
         match self.cycle.replace(cycle) {
-            _ if n == 0 => Err(format!("`every_{unit}(0, {date})` would never be due: write a number from 1 on")),
+            _ if n == 0 => Err(format!("`every_{unit}(0, {date})` would never be due: write 1 or more")),
             Some(before) if before != cycle => Err(format!(
-                "its days are counted by `every_days(..)` or `every_weeks(..)` twice, {before} and {cycle}: leave one of them out"
+                "its days are counted twice, {before} and {cycle}: leave one `every_days(..)` or `every_weeks(..)` out"
             )),
             _ => Ok(()),
         }
@@ -269,7 +269,7 @@ fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
         return Ok(second);
     }
     Err(format!(
-        "`{method}({})` lies within a {name}, where ticks would miss it: write `{}`",
+        "`{method}({})` is not at the start of a {name}, so ticks would miss it: write `{}`",
         Rfc3339(at),
         Rfc3339(whole)
     ))
@@ -327,12 +327,12 @@ impl TimetableSpec {
             let one = FieldSet::only(number);
             if set.is_some_and(|set| set.with(one) == set) {
                 let named = InField(field, one);
-                return Err(format!("`{method}`: {name} {named} is given twice: write it once, or another one"));
+                return Err(format!("`{method}`: {name} {named} is given twice: leave one of the two out"));
             }
             set = Some(set.map_or(one, |set| set.with(one)));
         }
         let set = set.ok_or_else(|| {
-            format!("`{method}`: the list is empty, so that it would never be due: write one {name} at least")
+            format!("`{method}`: the list is empty, so the event would never be due: write at least one {name}")
         })?;
         self.set(method, field, set)
     }

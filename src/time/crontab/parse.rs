@@ -49,7 +49,7 @@ fn nickname(text: &str) -> Result<[FieldSet; 5], CrontabError> {
     let what = if name.starts_with("@every") {
         "a crontab has no intervals: use `every(Duration::from_secs(300))` or `--every 5m`".to_owned()
     } else if name == "@reboot" {
-        "it names no time: run that task when your program starts".to_owned()
+        "a schedule starts no task at boot: run the task when your program starts".to_owned()
     } else {
         let known = NICKNAMES.map(|(known, _)| known);
         let question = did_you_mean(name, known.into_iter());
@@ -74,9 +74,9 @@ impl<'a> BadPart<'a> {
             field,
             item,
             if item.contains('~') {
-                "picks a time at random, another on each server: write a number"
+                "picks a random time, which differs between servers: write a number"
             } else if item.contains('?') {
-                "has a `?`, which stands alone, for any day of the month or of the week: write `*`"
+                "has a `?`, which is allowed only alone, as day of month or day of week: write `*`"
             } else {
                 match field {
                     Field::DayOfMonth => {
@@ -105,7 +105,7 @@ fn read_list(field: Field, list: &str) -> Result<FieldSet, BadPart<'_>> {
 /// Parses `item = number | (number "-" number | "*") ["/" step] | calendar-day`.
 fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
     if item.is_empty() {
-        return Err(BadPart { part: item, what: format!("{} has an empty list item", field.name()) });
+        return Err(BadPart { part: item, what: format!("{} has an empty list item: remove a comma", field.name()) });
     }
     if let Some(day) = read_calendar_day(field, item)? {
         return Ok(FieldSet::calendar_day(day));
@@ -190,7 +190,8 @@ fn read_calendar_day(field: Field, item: &str) -> Result<Option<CalendarDay>, Ba
         Field::DayOfWeek => {
             if let Some((day, nth)) = item.split_once('#') {
                 let nth = digits(nth).filter(|nth| (1..=5).contains(nth));
-                let refusal = || BadPart::new(field, item, format_args!("is none of `5#1` to `5#5`; {FROM_SUNDAY}"));
+                let what = "has no number from 1 to 5 after the `#`: write `5#3` or `fri#3`";
+                let refusal = || BadPart::new(field, item, format_args!("{what}; {FROM_SUNDAY}"));
                 let (nth, day_of_week) = (nth.ok_or_else(refusal)?, read_day_of_calendar(item, day)?);
                 return Ok(Some(CalendarDay::NthOfMonth { day_of_week, nth }));
             }
@@ -214,14 +215,14 @@ fn read_calendar_day(field: Field, item: &str) -> Result<Option<CalendarDay>, Ba
 fn read_day_of_calendar<'a>(item: &'a str, day: &'a str) -> Result<u32, BadPart<'a>> {
     let field = Field::DayOfWeek;
     let day = read_number(field, item, day).map_err(|_| {
-        let what = format_args!("names no day of the week before `#` or `L`: write `5#3` or `fri#3`; {FROM_SUNDAY}");
-        BadPart::new(field, item, what)
+        let what = "has no valid day of the week in front of `#` or `L`: write `5#3`, `fri#3` or `5L`";
+        BadPart::new(field, item, format_args!("{what}; {FROM_SUNDAY}"))
     })?;
     Ok(day % 7)
 }
 
 /// A hint for users who know these items from Quartz.
-const FROM_SUNDAY: &str = "Sunday is 0 or 7 here, Friday 5 (Quartz counts from Sunday 1, so that its Friday is 6)";
+const FROM_SUNDAY: &str = "Sunday is 0 or 7 here, and Friday is 5 (in Quartz, Sunday is 1 and Friday is 6)";
 
 /// Parses a number of the field, or a name for such a number.
 fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, BadPart<'a>> {
@@ -243,10 +244,10 @@ fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, Ba
             BadPart::new(
                 field,
                 text,
-                "is not known here: write a number; `jitter(..)` moves each start by a time of its own",
+                "is not known here: write a number; `jitter(..)` delays each start by a different time",
             )
         } else if field == Field::DayOfMonth && text[..1].eq_ignore_ascii_case("w") {
-            BadPart::new(field, text, "has the `W` at its beginning: write it behind the day, as in `15W`")
+            BadPart::new(field, text, "begins with `W`: write the `W` after the day, as in `15W`")
         } else if or_a_name.is_empty() {
             BadPart::new(field, text, format_args!("is not a number from {first}-{last}"))
         } else {
@@ -275,17 +276,18 @@ fn wrong_count(text: &str) -> CrontabError {
     if let Some((word, zone)) = zone_in(text) {
         let zone: String = zone.chars().take(60).collect();
         let (quoted, zone) = (Quoted::new(word), OneLine(&zone));
-        let what = format_args!("{quoted} is no field: leave it out and say `timezone(\"{zone}\")`");
+        let what = format_args!("{quoted} is no field: remove it, and write `timezone(\"{zone}\")`");
         return CrontabError::new(text, word, what);
     }
     if let Some(comment) = lists(text).nth(Field::ALL.len()).filter(|list| list.starts_with('#')) {
-        return CrontabError::new(text, comment, "`#` begins no comment here: leave it out");
+        return CrontabError::new(text, comment, "a comment is not allowed here: remove the `#` and the text after it");
     }
     if let Some(command) = command_in(text) {
         let end = command.as_ptr().addr() - text.as_ptr().addr();
         let (command, alone) = (Quoted::new(command), Quoted::new(text[..end].trim_matches(BLANKS)));
-        let what =
-            format_args!("{command} is no field: write {alone}, and the command in `Event::exec(..)` or behind `--`");
+        let what = format_args!(
+            "{command} is a command, not a field: write {alone} here, and the command in `Event::exec(..)` or after `--`"
+        );
         return CrontabError::new(text, text, what);
     }
     let count = lists(text).count();
@@ -293,7 +295,7 @@ fn wrong_count(text: &str) -> CrontabError {
     let advice = match count {
         6 if cfg!(feature = "cron") => {
             ": seconds are not part of a crontab: leave them out; or write `every_ten_seconds()` and the like, or `--every \
-             10s`; or `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, whose weeks begin with Sunday 1"
+             10s`; or `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, where Sunday is 1"
         }
         6 => {
             ": seconds are not part of a crontab: leave them out; or write `every_ten_seconds()` and the like, or `--every \

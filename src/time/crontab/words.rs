@@ -76,7 +76,7 @@ impl Crontab {
             (true, false) => format!("on {}", week(of_week)),
             (false, true) => format!("on {}", month_days(of_month)),
             (false, false) if self.days_must_both_match() => {
-                format!("on {} where that is one of {}", month_days(of_month), week(of_week))
+                format!("on {}, but only on {}", month_days(of_month), week(of_week))
             }
             (false, false) => format!("on {} and on {}", month_days(of_month), week(of_week)),
         }
@@ -209,7 +209,7 @@ mod tests {
             ("0 0 */1 * 4", 60, "at 00:00, on Thursdays"),
             ("0 0 1-31 * *", 60, "daily at 00:00"),
             ("0 9 13 * fri", 60, "at 09:00, on day 13 of the month and on Fridays"),
-            ("0 9 */2 * fri", 60, "at 09:00, on the days */2 of the month where that is one of Fridays"),
+            ("0 9 */2 * fri", 60, "at 09:00, on the days */2 of the month, but only on Fridays"),
             ("0 0 1 1,7 *", 60, "at 00:00, on day 1 of the month, in January and July"),
             ("0 0 * 3 *", 30, "every 30 seconds, at 00:00, in March"),
         ];
