@@ -24,7 +24,6 @@ impl HeldLease {
         self.signal.wake();
     }
 
-    /// Sets the time of the task's timeout.
     pub(crate) fn limit_task_until(&self, timeout: Moment) {
         self.change(|| self.timeout.store(timeout.to_bits(), Ordering::Release));
     }
@@ -121,8 +120,9 @@ impl HeldLease {
         Some((reason, first))
     }
 
-    /// Returns the moment when a cancelled task must be over: `grace` after the cancellation, but at least `ending`
-    /// before the lease or the process ends, so that there is time to drop the task. `None`: the task is not cancelled.
+    /// Returns the moment when a cancelled task must be over: `grace` after the cancellation, or earlier. At least
+    /// `ending` is left until the lease or the process ends, so that there is time to drop the task. `None`: the task
+    /// is not cancelled.
     pub(crate) fn over_at(&self, now: Moment, grace: Duration, ending: Duration) -> Option<Moment> {
         let (_, since) = self.reason_since(now)?;
         Some(since.plus(grace).min(self.last_moment().minus(ending)))

@@ -67,7 +67,7 @@ impl LeaseGuard {
     ///
     /// # Errors
     ///
-    /// - The store did not answer before the term was over. The store may have granted the name all the same.
+    /// - The store did not answer before the term was over. The store may still have granted the name.
     /// - The term is shorter than 100 milliseconds, or the store can't extend a lease: use
     ///   [`acquire_for`](Self::acquire_for).
     ///
@@ -167,7 +167,7 @@ impl LeaseGuard {
     ///
     /// # Errors
     ///
-    /// The store did not answer before the term was over. The store may have granted the name all the same.
+    /// The store did not answer before the term was over. The store may still have granted the name.
     ///
     /// ```
     /// use std::time::Duration;

@@ -155,7 +155,7 @@ impl HeldLease {
         self.observed.as_ref().map_or(&Observers::NONE, |observed| &observed.observers)
     }
 
-    /// Returns the lease as it was granted.
+    /// Returns the lease with the deadline of its grant.
     pub(crate) fn lease(&self) -> Option<&Lease> {
         self.grant.as_ref()?.lease()
     }
@@ -350,7 +350,6 @@ impl HeldLease {
         }
     }
 
-    /// Reports a step of the run.
     pub(super) fn tell(&self, step: &Step<'_>, posted: Option<Posted>) {
         let about = self.observed.as_ref().map_or_else(About::default, |observed| observed.about());
         self.observers().tell_as(about, step, posted);

@@ -104,7 +104,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const TERM: Duration = Duration::from_secs(60);
 
 fn in_every_order(model: impl Fn() + Send + Sync + 'static) {
-    // `loom::model` would print each trace.
+    // `loom::model` is not used, because it prints each trace.
     loom::model::Builder::new().check(model);
 }
 

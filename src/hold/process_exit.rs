@@ -72,8 +72,8 @@ pub(crate) fn leave(by: Option<Thread>) {
     for member in &members {
         member.wait(&waiting, latest);
     }
-    // The members are not dropped. The last reference to a member would close connections. Closing needs thread-locals,
-    // and those of this thread may be gone.
+    // The members are not dropped, because a drop of the last reference to a member closes connections. Closing needs
+    // thread-locals, and those of this thread may be gone.
     mem::forget(members);
 }
 

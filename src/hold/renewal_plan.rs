@@ -34,8 +34,8 @@ pub(super) struct Plan {
     timeouts: Vec<TaskTimeout>,
     /// Whether a thread is reading requests to stop from the store.
     is_looking: bool,
-    /// The number of the thread on which the process exits, or 0 if the thread is not known. `None`: the process does
-    /// not exit. During an exit, no lease is renewed.
+    /// The number of the exiting thread, or 0 if the thread is not known. `None`: the process does not exit. During an
+    /// exit, no lease is renewed.
     exits_on: Option<usize>,
 }
 

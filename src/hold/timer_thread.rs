@@ -130,7 +130,7 @@ impl TimerThread {
     }
 
     /// Waits until the thread is woken, for `patience` at most. Returns how many signals were sent so far. If some
-    /// signals are not handled yet, also returns the thread on which the process exits.
+    /// signals are not handled yet, also returns the number of the exiting thread.
     fn wait_for_signals(&self, patience: Duration) -> (u64, Option<usize>) {
         let mut signals = self.signals();
         if !signals.woken && !patience.is_zero() {
@@ -141,12 +141,12 @@ impl TimerThread {
     }
 
     fn state(&self) -> MutexGuard<'_, TimerState> {
-        // No code that can panic runs while the value behind this lock is half-changed.
+        // A poisoned lock can still be used, because a panic never leaves the value behind it half-changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn signals(&self) -> MutexGuard<'_, Signals> {
-        // No code that can panic runs under this lock, either.
+        // As in `state`, a panic never leaves the value behind this lock half-changed.
         self.signals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

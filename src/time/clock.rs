@@ -1,7 +1,7 @@
 //! The only file that reads a clock.
 //!
-//! There are two clocks. People and timetables use the wall clock, which can be set forward or back. All deadlines are
-//! measured with the other clock. It only moves forward, even while the machine is suspended.
+//! There are two clocks. The wall clock is for people and timetables, and can be set forward or back. The monotonic
+//! clock measures all deadlines. It only moves forward, even while the machine is suspended.
 //!
 //! A thread that waits for a time asks a [`Waiting`] how long to sleep. So the clock of a test knows the moment that
 //! each thread waits for. The clock stops at each of these moments until the thread has had its turn.
@@ -21,8 +21,8 @@ use manual::ManualTime;
 use manual::{ManualClock, Wake};
 use moment::Moment;
 
-/// If a time in a store lies further in the future than this, a clock was set back. A smaller difference is no sign of
-/// that, because clocks are also corrected by small steps.
+/// If a time in a store lies further in the future than this, a clock was set back. A smaller difference can come from
+/// a clock that was corrected by a small step.
 pub(crate) const LITTLE_STEP: Duration = Duration::from_secs(1);
 
 /// The source of the time: the machine, or, in tests, a [`ManualClock`](crate::time::ManualClock).
@@ -62,9 +62,8 @@ impl Clock {
         self.0.as_ref().map_or_else(Utc::now, |time| time.now())
     }
 
-    /// Returns the time of the clock that is never set. On Linux and Android, this is `CLOCK_BOOTTIME`, which also
-    /// counts the time for which the machine was suspended. On other systems, this is the clock of
-    /// [`std::time::Instant`].
+    /// Returns the time of the monotonic clock. On Linux and Android, this is `CLOCK_BOOTTIME`, which also counts the
+    /// time for which the machine was suspended. On other systems, this is the clock of [`std::time::Instant`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -95,8 +94,8 @@ impl Clock {
         }
     }
 
-    /// Registers a thread that may wait for moments of this clock. If a test moves the clock, it wakes the thread
-    /// through `here`.
+    /// Registers a thread that may wait for moments of this clock. When a test moves the clock, `here` wakes the
+    /// thread.
     pub(crate) fn waiting<W: Wake + 'static>(&self, here: &Arc<W>) -> Waiting {
         let place = self.0.as_ref().map_or(0, |time| time.take_place(Arc::clone(here) as _));
         Waiting { clock: self.clone(), place }
@@ -153,8 +152,8 @@ impl Waiting {
         self.sleep_until(until).min(LONGEST_SLEEP)
     }
 
-    /// Returns how long this thread may sleep, without a limit. Use this if the thread may notice a suspend late,
-    /// because then it seldom wakes up for nothing.
+    /// Returns how long this thread may sleep before `until`, without the limit [`LONGEST_SLEEP`]. Use this only if the
+    /// thread may wake up late after a suspend. In return, the thread seldom wakes up for nothing.
     pub(crate) fn sleep_until(&self, until: Moment) -> Duration {
         match &self.clock.0 {
             None => until.since(self.clock.moment()),
@@ -180,7 +179,7 @@ impl Drop for Waiting {
     }
 }
 
-/// After a suspend, a waiting thread reads the clock at most this much later.
+/// The longest sleep of a thread that must soon notice a suspend of the machine.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
 /// Returns a random duration below `limit`, or zero if `limit` is zero.

@@ -19,8 +19,8 @@ use field_set::{Field, FieldSet, InField};
 ///
 /// The fields are `minute hour day-of-month month day-of-week`, separated by spaces or tabs. A field is a list of
 /// items, separated by commas. An item is a number, a range such as `8-18`, or `*` for the whole range of the field. A
-/// range and `*` can have a step, as in `8-18/2` or `*/5`. A step counts from the start of its range, and begins anew
-/// in each hour, day, month or year: `*/25` in the minutes means :00, :25 and :50 of each hour.
+/// range and `*` can have a step, as in `8-18/2` or `*/5`. A step counts from the start of its range: `*/25` in the
+/// minutes means :00, :25 and :50 of each hour.
 ///
 /// Months and days of the week can also be English names, or the first three letters of these names, in upper or lower
 /// case. Sunday is 0 or 7. Instead of the five fields, `@yearly`, `@annually`, `@monthly`, `@weekly`, `@daily`,
@@ -49,7 +49,7 @@ use field_set::{Field, FieldSet, InField};
 /// differs between servers:
 ///
 /// - A range that runs backwards. cronie reads it as no time at all, or as a range up to 7 if it ends with 0. But a
-///   range of days of the week may end with Sunday, as in `fri-sun`, also before a step.
+///   range of days of the week may end with Sunday, with or without a step, as in `fri-sun`.
 /// - `~`, a random time, and `@reboot`.
 /// - A date that never comes, as in `0 0 30 2 *`.
 /// - A text of more than 1,000 bytes.
@@ -168,7 +168,7 @@ impl Crontab {
     }
 
     /// Returns whether the crontab is due on any date. The search tries each date on all days of the week, because each
-    /// date falls on each of them in some year.
+    /// date falls on each day of the week in some year.
     pub(crate) fn comes(&self) -> bool {
         const MONTHS_OF_31_DAYS: u128 = 0b1_0101_1010_1010;
         const MONTHS_OF_30_DAYS: u128 = 0b1010_0101_0000;
@@ -191,7 +191,7 @@ impl Crontab {
     }
 
     /// Returns whether the crontab has fixed times of the day, like `30 2 * * *`, and does not follow real time, like
-    /// `*/10 * * * *` and `0 * * * *`. cronie makes this difference: a clock change moves only jobs with fixed times.
+    /// `*/10 * * * *` and `0 * * * *`. As in cronie, a clock change moves only fixed times.
     pub(crate) fn is_at_fixed_times(&self) -> bool {
         !self.get(Field::Minute).star && !self.get(Field::Hour).star
     }

@@ -15,7 +15,7 @@ use crate::time::timetable::civil_times::{CivilMinute, CivilTimes};
 use crate::time::timetable::occurrences::{Occurrences, Seconds};
 use crate::time::timetable::{jitter::Jitter, span::Span};
 
-/// The timetables of a schedule's events, by the index of the event.
+/// The timetables of a schedule's events. Each timetable has the index of its event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DueIndex {
     groups: Vec<Group>,
@@ -37,7 +37,8 @@ struct Group {
     events: Vec<usize>,
 }
 
-/// An event with windows, a span, seconds, an interval or a jitter. Its occurrences are searched for this event alone.
+/// An event with windows, a span, seconds, an interval or a jitter. The occurrences of each such event are searched
+/// separately.
 #[derive(Clone, Debug)]
 struct SingleEvent {
     event: usize,
@@ -334,7 +335,7 @@ mod tests {
                 }
             };
             let timetables: Vec<Timetable> = (0..20).map(timetable).collect();
-            // Around the change of Berlin's clocks on 2026-03-29.
+            // The search begins within a day of the change of Berlin's clocks on 2026-03-29.
             let after = DateTime::from_timestamp(1_774_746_000 + random.i64(-86_400..86_400), 0).unwrap();
             let next = DueIndex::of(&timetables).next_of_groups(after);
             assert_eq!(next, timetables.iter().filter_map(|timetable| timetable.next(after)).min(), "after {after}");

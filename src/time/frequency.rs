@@ -28,8 +28,9 @@ pub(crate) struct TimetableSpec {
     /// The defaults for fields that no method sets, such as midnight.
     defaults: [Option<SetField>; Field::ALL.len()],
     cycle: Option<Cycle>,
-    /// The interval. An interval of a minute or longer decides the minutes, an interval of an hour or longer also the
-    /// hours, and an interval of a day or longer all fields. No other method can set these fields.
+    /// The interval. An interval of a minute or longer decides the minutes. An interval of an hour or longer decides
+    /// the hours, too. An interval of a day or longer decides all fields. No other method can set a field that the
+    /// interval decides.
     pub(crate) every: Option<Duration>,
     pub(crate) anchor: Option<DateTime<Utc>>,
     /// The only occurrence of the event. No other method can set a time.
@@ -260,8 +261,8 @@ fn method_of(cycle: Cycle) -> &'static str {
     if cycle.is_of_weeks() { "every_weeks(..)" } else { "every_days(..)" }
 }
 
-/// Returns the second of the instant `at`. It must be a multiple of `unit`, a second or a minute, because ticks would
-/// miss any other instant.
+/// Returns the second of the instant `at`. Refuses an instant that is not at the start of a `unit`, a second or a
+/// minute, because ticks would miss it.
 fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
     let second = at.timestamp().div_euclid(unit) * unit;
     let (whole, name) = (instant_of(second), if unit == 1 { "second" } else { "minute" });

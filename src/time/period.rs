@@ -9,12 +9,12 @@ use chrono::{DateTime, Utc};
 
 use super::zone::Zone;
 
-/// A civil period in the zone of the event. An event runs at most once in each period: see
-/// [`Event::once_per`](crate::Event::once_per).
+/// A civil period in the zone of the event. An event with [`Event::once_per`](crate::Event::once_per) runs at most once
+/// in each period.
 ///
 /// When clocks are set back or forward:
 ///
-/// - If a clock shows an hour twice, it counts as two hours, as in timetables. A shortened hour counts as one hour.
+/// - An hour that clocks show twice counts as two hours, as in timetables. A shortened hour counts as one hour.
 /// - A day, a week or a month always counts as one, even if its midnight comes twice or not at all.
 ///
 /// ```

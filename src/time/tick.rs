@@ -98,7 +98,7 @@ impl Tick {
     }
 
     /// Returns the time that the clocks in the event's zone showed at the occurrence. If the occurrence was missed, and
-    /// this tick [catches up](crate::Event::catch_up), this time is earlier than [`local`](Self::local).
+    /// this tick [catches up](crate::Event::catch_up), the result is earlier than [`local`](Self::local).
     ///
     /// ```
     /// # use soloist::time::Tick;
@@ -142,7 +142,7 @@ mod tests {
         for (now, zone, occurrence) in [
             ("2026-03-01T12:34:56.789Z", "UTC", "2026-03-01T12:34:00Z"),
             ("2026-03-01T12:34:56.789Z", "+05:45", "2026-03-01T12:34:00Z"),
-            // 11:50:26 of a clock that is 44 minutes and 30 seconds behind.
+            // At this instant, a clock that is 44 minutes and 30 seconds behind UTC shows 11:50:26.
             ("2026-03-01T12:34:56.789Z", "-00:44:30", "2026-03-01T12:34:30Z"),
             ("2026-03-01T12:34:10Z", "-00:44:30", "2026-03-01T12:33:30Z"),
             ("1969-12-31T23:59:59.5Z", "UTC", "1969-12-31T23:59:00Z"),
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_fields_are_those_of_the_zones_clock() {
-        // A Saturday in London, already Sunday in Kathmandu.
+        // At this instant, it is Saturday in London, but already Sunday in Kathmandu.
         let now = "2026-02-28T18:20:30Z".parse().unwrap();
         let fields = Crontab::naming(&Tick::at(now, &"+05:45".parse().unwrap()).local());
         assert_eq!(fields.to_string(), "5 0 1,L-30 3 0,0#1");

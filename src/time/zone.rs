@@ -74,8 +74,8 @@ impl Zone {
     /// ```
     pub const UTC: Self = Self(Kind::Utc);
 
-    /// The release of the IANA database for named zones, such as `2025b`. A program can show it together with its own
-    /// version. `None` without the feature `tzdata`.
+    /// The release of the IANA database for named zones, such as `2025b`. A program can show this release together with
+    /// its own version. `None` without the feature `tzdata`.
     ///
     /// ```
     /// use soloist::Zone;

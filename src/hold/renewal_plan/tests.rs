@@ -68,7 +68,7 @@ struct World {
     looked_for: Option<Vec<usize>>,
     store: Holders,
     known: Vec<Known>,
-    /// The thread on which the process exits. `None`: the process does not exit.
+    /// The number of the exiting thread. `None`: the process does not exit.
     ended_by: Option<usize>,
 }
 
@@ -132,7 +132,6 @@ impl Known {
         self.due = (due, due);
     }
 
-    /// Returns the time that is left of its minimum hold.
     fn hold_left(&self, now: Moment) -> Option<Duration> {
         let rest = self.began.plus(self.at_least?).since(now);
         (!rest.is_zero()).then_some(rest)
@@ -490,7 +489,6 @@ impl World {
         self.alarm = self.alarm.into_iter().chain(due).min();
     }
 
-    /// Extends the leases in the store.
     fn extend(&mut self, whose: &[usize]) -> Vec<bool> {
         let now = self.now();
         let mut extend = |which: &usize| {

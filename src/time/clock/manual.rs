@@ -10,14 +10,14 @@ use chrono::{DateTime, Utc};
 
 use super::moment::Moment;
 
-/// The longest real time for which the clock waits until the turn of a thread has ended.
+/// The longest time, in real time, that the clock waits for the turn of a thread to end.
 const LONGEST_TURN: Duration = Duration::from_secs(5);
 
 /// A clock that stands still until a test moves it. If a task waits on this clock while the test itself waits in
 /// `run_due`, the task and the test wait for ever. So move the clock on another thread.
 ///
-/// [`advance`](Self::advance) stops at each moment that a thread waits for, so that for example leases are renewed in
-/// time. So a task that is still running after ten minutes still holds its lease:
+/// [`advance`](Self::advance) stops at each moment that a thread waits for. For example, leases are renewed in time, so
+/// a task that is still running after ten minutes still holds its lease:
 ///
 /// ```
 /// use std::sync::{Mutex, mpsc};
@@ -95,7 +95,7 @@ impl ManualClock {
     }
 
     /// Sets the wall clock forward or back, for every handle of this clock, like an operator who corrects a clock. The
-    /// clock that never steps does not change.
+    /// monotonic clock does not change.
     ///
     /// ```
     /// use chrono::{DateTime, TimeDelta};
@@ -145,7 +145,7 @@ impl ManualClock {
     }
 
     /// Moves both clocks forward by `by` in one step, as for a stopped process or a suspended machine: no thread has a
-    /// turn in between. If the deadline of a lease has passed then, the lease is lost.
+    /// turn in between. A lease whose deadline passes in this step is lost.
     ///
     /// ```
     /// use std::time::Duration;
@@ -179,7 +179,7 @@ impl fmt::Debug for ManualClock {
     }
 }
 
-/// A type that wakes threads, which wait for moments of a clock.
+/// A type that wakes threads that wait for moments of a clock.
 pub(crate) trait Wake: Send + Sync {
     /// Wakes the waiting threads, so that they read the clock again. A thread that is about to sleep must not miss this
     /// call.
@@ -326,13 +326,13 @@ impl ManualTime {
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
-        // No code that can panic runs while the places behind this lock are half-changed.
+        // A poisoned lock can still be used, because a panic never leaves the places half-changed.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Wakes these threads. The places must not be locked, because that would be a deadlock: a thread that is about to
-/// sleep first takes the lock that `Wake::wake` needs, and then locks the places.
+/// Wakes these threads. The places must not be locked here, because that could be a deadlock: a thread that is about to
+/// sleep takes the locks in the other order, first the lock that `Wake::wake` needs, and then the lock of the places.
 fn wake(due: &[Arc<dyn Wake>]) {
     for here in due {
         here.wake();

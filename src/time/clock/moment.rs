@@ -1,9 +1,8 @@
-//! A point in time on the clock that is never set.
+//! A point in time on the monotonic clock.
 
 use std::time::Duration;
 
-/// A point in time on the clock that is never set. A moment can only be compared with another moment of the same
-/// process.
+/// A point in time on the monotonic clock. A moment can only be compared with another moment of the same process.
 ///
 /// ```
 /// use std::time::Duration;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-/// An instant for programs: `2026-03-01T12:00:00Z`, with a fraction if it is not zero.
+/// An instant in the format of RFC 3339: `2026-03-01T12:00:00Z`, with a fraction if it is not zero.
 pub(crate) struct Rfc3339(pub(crate) DateTime<Utc>);
 
 impl fmt::Display for Rfc3339 {

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// An item that means another date in each month.
+/// An item whose date differs from month to month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CalendarDay {
-    /// `L` for 0, `L-n`: this many days before the last day of the month.
+    /// `L` or `L-n`: the day that is `n` days before the last day of the month. `L` means `L-0`, the last day.
     BeforeLast(u32),
     /// `nW`: the weekday of the month that is nearest to this day.
     WeekdayNearest(u32),
@@ -84,8 +84,8 @@ impl Date {
         if day_of_week < MONDAY || day_of_week > FRIDAY {
             return 0;
         }
-        // A Monday is the nearest weekday for the Sunday before it, and for a Saturday that is the 1st. A Friday is the
-        // nearest weekday for the Saturday after it, and for a Sunday that is the last day of the month.
+        // A Monday is the weekday nearest to the Sunday before it, and to a Saturday that is the 1st. A Friday is the
+        // weekday nearest to the Saturday after it, and to a Sunday that is the last day of the month.
         let first = match (day_of_week, day) {
             (MONDAY, 2 | 3) => 1,
             (MONDAY, 4..) => day - 1,

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::base::{error::debug_as_display, escape::Quoted};
 
-/// A text that is not a [`Crontab`](crate::time::Crontab). `Display` quotes it, names the field and describes the
+/// A text that is not a [`Crontab`](crate::time::Crontab). `Display` quotes the text, names the field and describes the
 /// fault.
 ///
 /// ```
@@ -34,8 +34,8 @@ impl CrontabError {
         Self { message: format!("{}: {what}", Quoted::new(text)).into(), at: start..start + part.len() }
     }
 
-    /// Makes the error with the message `what` about `part`, a part of one of the five fields. The message has its
-    /// column.
+    /// Makes the error with the message `what` about `part`, a part of one of the five fields. The message also has the
+    /// column of the part.
     pub(super) fn in_field(text: &str, part: &str, what: impl fmt::Display) -> Self {
         let column = part.as_ptr().addr() - text.as_ptr().addr() + 1;
         Self::new(text, part, format_args!("{what} (column {column})"))

@@ -53,22 +53,22 @@ impl FieldSet {
     /// `L`, the last day of the month.
     pub(crate) const LAST_DAY: Self = Self::calendar_day(CalendarDay::BeforeLast(0));
 
-    /// `*`
+    /// Returns `*`, all numbers of the field.
     pub(crate) const fn every(field: Field) -> Self {
         Self::every_nth(field, 1)
     }
 
-    /// `*/step`, for a step that is not zero.
+    /// Returns `*/step`. `step` must not be zero.
     pub(crate) const fn every_nth(field: Field, step: u32) -> Self {
         Self { star: true, ..Self::stepped(field.ends().0, field.ends().1, step).of(field) }
     }
 
-    /// `low-high`
+    /// Returns `low-high`.
     pub(crate) const fn range(low: u32, high: u32) -> Self {
         Self { bits: (u128::MAX >> (127 - (high - low))) << low, star: false }
     }
 
-    /// A single number.
+    /// Returns the set of a single number.
     pub(crate) const fn only(number: u32) -> Self {
         Self::range(number, number)
     }
@@ -90,7 +90,7 @@ impl FieldSet {
         self.calendar_days(field).fold(self, |rest, day| rest.without(Self::calendar_day(day)))
     }
 
-    /// `low-high/step`
+    /// Returns `low-high/step`.
     pub(super) const fn stepped(low: u32, high: u32, step: u32) -> Self {
         if step == 1 {
             return Self::range(low, high);

@@ -117,7 +117,7 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
         Some((low, high)) => (read_number(field, item, low)?, read_number(field, item, high)?),
         None => [read_number(field, item, range)?; 2].into(),
     };
-    // A range of days that begins with Sunday as 7 would run backwards. So its Sunday is 0 in the advice.
+    // A range of days that begins with Sunday as 7 would run backwards. So the advice writes this Sunday as 0.
     let (first, last) = if field == Field::DayOfWeek { (low % 7, 6) } else { (low, field.ends().1) };
     let high = match high {
         // A range of days may end with Sunday, as in cronie. Unlike in cronie, such a range may also have a step.

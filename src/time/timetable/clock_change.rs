@@ -18,7 +18,7 @@
 ///   change. When the clocks showed that time twice, the event was due the first time.
 /// - `*/30 2 * * *` begins with `*`, so the event is due whenever the clocks show one of its times.
 /// - `0 * * * *` is due in each hour of real time.
-/// - `0 3 * * *` is not concerned, because the clocks showed 03:00 once on both days.
+/// - `0 3 * * *` is not affected, because the clocks showed 03:00 once on both days.
 ///
 /// Under every rule, an occurrence is an instant, and all servers agree on it.
 ///
@@ -43,18 +43,18 @@
 #[non_exhaustive]
 pub enum ClockChange {
     /// The rule of cronie (`cron(8)`, "Daylight Saving Time and other time changes"). If neither the minutes nor the
-    /// hours of a crontab start with `*`, it has fixed times of the day, and the rule is [`Once`](Self::Once). Any
-    /// other crontab follows real time, and the rule is [`AsShown`](Self::AsShown).
+    /// hours of a crontab start with `*`, the crontab has fixed times of the day, and the rule is [`Once`](Self::Once).
+    /// Any other crontab follows real time, and the rule is [`AsShown`](Self::AsShown).
     #[default]
     AsCron,
     /// Each time of the day comes once. If a clock change skips times of the event, the event runs once, right after
     /// the change. Times that the clocks show again do not come again.
     ///
-    /// This rule is for changes of up to three hours. If a zone skips more, skipped times are not made up for: Samoa
-    /// skipped the whole 30th of December 2011, when it crossed the date line. If a zone goes back by more, all
-    /// repeated times come again.
+    /// This rule is for changes of up to three hours. If a zone skips more than three hours, the event does not run for
+    /// the skipped times. For example, Samoa skipped the whole 30th of December 2011, when it crossed the date line. If
+    /// a zone goes back by more than three hours, all repeated times come again.
     Once,
-    /// The event is due whenever the clocks show one of its times: a time that the clocks skip does not come, and a
-    /// time that they show twice comes twice.
+    /// The event is due whenever the clocks show one of its times. A time that the clocks skip does not come. A time
+    /// that the clocks show twice comes twice.
     AsShown,
 }

@@ -1,4 +1,4 @@
-//! The search for the first instant, from a second on, that is in civil minutes of one zone.
+//! The search for the first occurrence from a given second on, for civil times in one zone.
 
 use std::fmt;
 use std::ops::Range;
@@ -84,8 +84,8 @@ impl Occurrences<'_> {
             let offset = self.zone.seconds_ahead_at(from);
             let found = first_due(self.times, from + offset)? - offset;
             // Two instants can have equal offsets although the clocks were changed in between. Such a change matters
-            // only in two places: near `from`, because an earlier time can come again, and near `found`, because its
-            // time may have come already.
+            // only in two places: near `from`, because an earlier time can come again, and near `found`, because the
+            // time of `found` may have come already.
             let near = found - from <= 2 * REACH;
             if let Some(change) = self.zone.nearest_change(from, if near { found } else { from + REACH }) {
                 from = change;
@@ -105,7 +105,7 @@ impl Occurrences<'_> {
         if self.once { self.zone.small_change(second) } else { None }
     }
 
-    /// Returns whether the change has skipped a time of these timetables, so that this time must be made up for.
+    /// Returns whether the change has skipped a time of these timetables. Then the event is due right after the change.
     fn make_up_for(self, change: Change) -> bool {
         let has_time_in = |times: Range<i64>| first_due(self.times, times.start).is_some_and(|time| time < times.end);
         change.skipped().is_some_and(has_time_in)

@@ -14,7 +14,7 @@ pub(crate) struct Span {
 impl Span {
     pub(crate) const ALWAYS: Self = Self { from: i64::MIN, until: i64::MAX };
 
-    /// Makes a span of whole seconds, because occurrences are whole seconds.
+    /// Makes a span. Rounds its limits up to whole seconds, because occurrences are whole seconds.
     pub(crate) fn new(from: Option<DateTime<Utc>>, until: Option<DateTime<Utc>>) -> Self {
         let whole = |at: DateTime<Utc>| at.timestamp() + i64::from(at.nanosecond() != 0);
         Self { from: from.map_or(i64::MIN, whole), until: until.map_or(i64::MAX, whole) }
