@@ -102,7 +102,7 @@ impl HeldLease {
         Some(self.reason_since(now)?.0)
     }
 
-    /// Returns the first reason to stop, with the moment since which it applies.
+    /// Returns the first reason to stop, and the moment at which the reason came.
     #[inline]
     fn reason_since(&self, now: Moment) -> Option<(CancelReason, Moment)> {
         // For a released lease, `gone_at` returns the last deadline, which can be later than `now`.
@@ -138,8 +138,8 @@ impl HeldLease {
         self.reason()
     }
 
-    /// Blocks this thread until `idle` returns `None`. `idle` is called again after each change, and at the latest
-    /// after the time that it returned.
+    /// Blocks this thread until `idle` returns `None`. If `idle` returns a time, it is called again after each change,
+    /// and at the latest after that time.
     pub(crate) fn wait_while(&self, idle: impl Fn(Moment, &Waiting) -> Option<Duration>) {
         self.signal.wait_while(&self.clock.waiting(&self.signal), idle);
     }

@@ -83,8 +83,8 @@ impl Signal {
         }
     }
 
-    /// Unlocks the signal, and wakes the waiting threads. If no thread waits, makes no system call, because each run
-    /// calls this function when it ends.
+    /// Unlocks the signal, and wakes the waiting threads. Each run calls this function when it ends. So the function
+    /// makes no system call if no thread waits.
     fn wake_threads(&self, waiters: MutexGuard<'_, Waiters>) {
         let some_wait = waiters.threads > 0;
         drop(waiters);
@@ -93,8 +93,8 @@ impl Signal {
         }
     }
 
-    /// Blocks this thread until `idle` returns `None`. `idle` is called again after each change, and at the latest
-    /// after the time that it returned.
+    /// Blocks this thread until `idle` returns `None`. If `idle` returns a time, it is called again after each change,
+    /// and at the latest after that time.
     pub(crate) fn wait_while(&self, waiting: &Waiting, idle: impl Fn(Moment, &Waiting) -> Option<Duration>) {
         let mut waiters = self.lock();
         while let Some(patience) = idle(waiting.clock().moment(), waiting) {

@@ -313,7 +313,7 @@ impl HeldLease {
     }
 
     /// Notes the release of the lease, so that no renewal begins any more. Returns the lease with its last deadline, if
-    /// that is not the deadline of the grant. The caller must wake the waiting tasks, without holding a lock.
+    /// the deadline has changed since the grant. The caller must wake the waiting tasks, without holding a lock.
     #[inline]
     pub(crate) fn begin_release(&self) -> Option<Lease> {
         let end = |bits| (bits & GONE == 0).then_some(bits | GONE | RELEASED);

@@ -3,8 +3,8 @@
 //!
 //! The exiting thread may hold any lock, of this crate or of another. Its thread-locals may be gone, although logging
 //! and other code needs them. So the exiting thread sends no request to a store. The renewal threads, which run while a
-//! lease is held, send the requests. The exiting thread signals them, and waits a short time until they are done. The
-//! wait is short, because a store may be unavailable, or may need a lock that the exiting thread holds.
+//! lease is held, send the requests. The exiting thread signals them, and waits a short time until the requests are
+//! answered. The wait is short, because a store may be unavailable, or may need a lock that the exiting thread holds.
 
 use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};

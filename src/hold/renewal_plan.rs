@@ -26,7 +26,7 @@ use exit_release::ExitRelease;
 /// The leases that this process holds in one store, with the jobs that are planned for them.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// The list can have released leases. They are removed later.
+    /// The leases. Some of them may be released, and are removed later.
     leases: Vec<PlannedLease>,
     /// The length of `leases` at which released leases are removed.
     purge_above: usize,

@@ -96,7 +96,7 @@ impl RenewalThread {
     ///
     /// # Errors
     ///
-    /// This process holds the name already. Then the store has lost its data, because it granted the name again. The
+    /// If this process holds the name already, the store has lost its data, because it granted the name again. The
     /// error is the earlier holder.
     #[inline]
     pub(crate) fn keep(self: &Arc<Self>, store: &Store, held: &Arc<HeldLease>, renewal: Renewal) -> Result<(), Holder> {

@@ -85,7 +85,7 @@ impl TimerThread {
     fn end_thread(&self, mut state: MutexGuard<'_, TimerState>) {
         state.thread = None;
         self.has_thread.store(false, Ordering::Relaxed);
-        // A caller that waits checks `has_thread` while it holds this lock. Locking it once here makes sure that the
+        // A caller that waits checks `has_thread` while it holds this lock. This function locks it once, so that the
         // caller either sees the change, or sleeps and is woken.
         drop(self.signals());
         self.handled.notify_all();

@@ -48,8 +48,8 @@ use field_set::{Field, FieldSet, InField};
 /// **Differences from cronie.** Some texts are refused, because cronie does something that users do not mean, or that
 /// differs between servers:
 ///
-/// - A range that runs backwards. cronie reads it as no time at all, or as a range up to 7 if it ends with 0. But a
-///   range of days of the week may end with Sunday, with or without a step, as in `fri-sun`.
+/// - A range that runs backwards. cronie reads such a range as no time at all, or, if the range ends with 0, as a range
+///   up to 7. But a range of days of the week may end with Sunday, with or without a step, as in `fri-sun`.
 /// - `~`, a random time, and `@reboot`.
 /// - A date that never comes, as in `0 0 30 2 *`.
 /// - A text of more than 1,000 bytes.

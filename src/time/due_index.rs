@@ -22,8 +22,8 @@ pub(crate) struct DueIndex {
     singles: Vec<SingleEvent>,
 }
 
-/// The events with plain crontabs that have their zone and their rule for clock changes in common. The civil time of
-/// the zone is computed once for the whole group.
+/// Events with plain crontabs that share one zone and one rule for clock changes. The civil time of the zone is
+/// computed once for the whole group.
 #[derive(Clone, Debug)]
 struct Group {
     zone: Zone,
@@ -239,8 +239,8 @@ impl SingleEvent {
         }
     }
 
-    /// Returns whether there is no start from second `first` to second `last`, including both. If that is not known,
-    /// searches a day ahead and stores the result.
+    /// Returns whether there is no start from second `first` to second `last`, including both. If the stored seconds do
+    /// not show that, searches a day ahead and stores the result.
     fn is_quiet(&self, first: i64, last: i64) -> bool {
         if self.quiet.covers(first, last) {
             return true;

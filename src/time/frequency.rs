@@ -115,7 +115,7 @@ impl TimetableSpec {
         }
     }
 
-    /// Returns the timetable in this zone, which has at least one occurrence. `None`: no timetable was set.
+    /// Returns the timetable in this zone. A timetable without an occurrence is an error. `None`: no timetable was set.
     pub(crate) fn timetable(&self, zone: &Zone, clock_change: ClockChange) -> Result<Option<Timetable>, String> {
         let expression = match &self.expression {
             Some((expression, text)) => match self.words().next() {
@@ -277,8 +277,8 @@ fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
 }
 
 impl TimetableSpec {
-    /// Sets `fields` to their values in `expression`. Sets the fields of `defaults` in this way only if no other method
-    /// sets them.
+    /// Sets `fields` to their values in `expression`. The fields of `defaults` get their values in `expression` only if
+    /// no other method sets them.
     pub(crate) fn set_from(
         &mut self,
         method: &'static str,

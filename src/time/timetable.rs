@@ -183,8 +183,8 @@ impl Timetable {
         }
     }
 
-    /// Returns the last second before the windows can be open again. They stay closed until `minutes` minutes after the
-    /// minute of `time`, or until the clocks change before that.
+    /// Returns the last second before the windows can be open again. The windows stay closed until `minutes` minutes
+    /// after the minute of `time`. But if the clocks change before that, the windows can open at the change.
     fn last_second_closed(&self, time: DateTime<Utc>, minutes: u32) -> DateTime<Utc> {
         let second = time.timestamp();
         let into_minute = i64::from(self.zone.at(time).second());

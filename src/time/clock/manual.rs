@@ -186,8 +186,8 @@ pub(crate) trait Wake: Send + Sync {
     fn wake(&self);
 }
 
-/// The time of a test. It passes on both clocks at once: if a thread reads one clock and then the other, the second is
-/// never behind the first.
+/// The time of a test. It passes on both clocks at once: if a thread reads one clock and then the other, the second
+/// clock is never behind the first.
 pub(super) struct ManualTime {
     moment_nanos: AtomicU64,
     /// The time of the wall clock at moment zero, by the present setting of the wall clock.

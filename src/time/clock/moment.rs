@@ -19,7 +19,7 @@ impl Moment {
         Self(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Returns the moment that is `later` after this moment.
+    /// Returns this moment plus the duration `later`.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -42,7 +42,7 @@ impl Moment {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns the moment that is `earlier` before this moment.
+    /// Returns this moment minus the duration `earlier`.
     pub(crate) fn minus(self, earlier: Duration) -> Self {
         Self(self.0.saturating_sub(Self::at(earlier).0))
     }

@@ -32,7 +32,7 @@ impl Interval {
         self.every % MINUTE != 0
     }
 
-    /// Returns the interval in words, such as `every 90 minutes`. Adds the anchor, unless it is the default.
+    /// Returns the interval in words, such as `every 90 minutes`. Adds the anchor, unless the anchor is the default.
     pub(crate) fn in_words(self, written: impl Fn(DateTime<Utc>) -> String) -> String {
         match self.anchor {
             0 => format!("every {self}"),

@@ -1,4 +1,4 @@
-//! The delays between the occurrences of an event and their starts. All servers and all versions agree on them.
+//! The delays between the occurrences of an event and their starts. All servers and all versions compute equal delays.
 
 use std::time::Duration;
 

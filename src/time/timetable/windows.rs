@@ -44,7 +44,7 @@ impl fmt::Display for Window {
     }
 }
 
-/// The windows of an event. It may run while all of them are open.
+/// The windows of an event. The event may run while all its windows are open.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Windows(pub(crate) Vec<Window>);
 
