@@ -736,7 +736,7 @@ fn what_is_wrong_is_said_and_pointed_at() {
         ("0 1, * * *", "`0 1, * * *`: hour has an empty list item: remove a comma (column 5)", ""),
         // Ranges.
         ("0 22-2 * * *", "`0 22-2 * * *`: hour `22-2` runs backwards: write `22-23,0-2` (column 3)", "22-2"),
-        ("0 22-2/2 * * *", "`0 22-2/2 * * *`: hour `22-2/2` runs backwards (column 3)", "22-2/2"),
+        ("0 22-2/2 * * *", "`0 22-2/2 * * *`: hour `22-2/2` runs backwards: write two ranges (column 3)", "22-2/2"),
         ("5-0 * * * *", "`5-0 * * * *`: minute `5-0` runs backwards: write `5-59,0-0` (column 1)", "5-0"),
         (
             "0 0 * * fri-mon",

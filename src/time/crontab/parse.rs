@@ -123,7 +123,7 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
         // A range of days may end with Sunday, as in cronie. Unlike in cronie, such a range may also have a step.
         0 if field == Field::DayOfWeek && low > 0 => 7,
         high if low <= high => high,
-        _ if step.is_some() => return Err(BadPart::new(field, item, "runs backwards")),
+        _ if step.is_some() => return Err(BadPart::new(field, item, "runs backwards: write two ranges")),
         high if first <= high => {
             return Err(BadPart::new(field, item, format_args!("runs backwards: write `{first}-{high}`")));
         }
