@@ -33,7 +33,7 @@ pub(super) struct Plan {
     /// Running tasks that have a timeout.
     timeouts: Vec<TaskTimeout>,
     /// Whether a thread is reading requests to stop from the store.
-    is_looking: bool,
+    is_reading: bool,
     /// The number of the exiting thread, or 0 if the thread is not known. `None`: the process does not exit. During an
     /// exit, no lease is renewed.
     exits_on: Option<usize>,
@@ -49,9 +49,9 @@ struct PlannedLease {
     /// `None`: the lease has a fixed term.
     renewal: Option<NextRenewal>,
     /// The time at which a request to stop the run is read. `None`: it is read after the next renewal.
-    look: Option<Moment>,
+    read_at: Option<Moment>,
     /// Whether a thread is reading the request to stop the run.
-    is_looked_for: bool,
+    is_being_read: bool,
     /// Whether the run waits for a retry, so that no task is running.
     waits: bool,
     /// Whether the store was asked to shorten the lease because the process exits.
@@ -109,7 +109,7 @@ pub(super) enum PlannedJob {
     /// Reports tasks that did not stop at their timeout.
     ReportOverdue(Vec<(Arc<HeldLease>, RunId)>),
     /// Reads the requests to stop for these runs from the store.
-    LookForStopRequests(Vec<Arc<HeldLease>>),
+    ReadStopRequests(Vec<Arc<HeldLease>>),
 }
 
 /// Leases that are renewed in one request, each with the time that was left until its deadline before the request.
@@ -137,11 +137,11 @@ impl Plan {
         let granted = lease.deadline().minus(lease.term().get());
         let renewal = (renewal == Renewal::WhileItRuns).then(|| NextRenewal::after(granted, lease.term(), held));
         let due = renewal.as_ref().map_or(lease.deadline().minus(held.stopping), |renewal| renewal.due);
-        let look = (held.by == HeldBy::ReplaceableRun).then(|| held.granted_at.plus(about_a_second()));
-        let due = look.map_or(due, |look| look.min(due));
+        let read_at = (held.by == HeldBy::ReplaceableRun).then(|| held.granted_at.plus(about_a_second()));
+        let due = read_at.map_or(due, |read_at| read_at.min(due));
         let held = Arc::clone(held);
         let planned =
-            PlannedLease { held, store, renewal, look, is_looked_for: false, waits: false, is_shortened: false };
+            PlannedLease { held, store, renewal, read_at, is_being_read: false, waits: false, is_shortened: false };
         match self.leases.last_mut() {
             // Runs that follow each other reuse one entry of the list.
             Some(last) if last.held.was_released() => *last = planned,
@@ -196,12 +196,12 @@ impl Plan {
         let is_exiting = self.exits_on.is_some();
         let planned = self.leases.iter_mut().find(|planned| Arc::ptr_eq(&planned.held, held))?;
         planned.waits = true;
-        if planned.is_looked_for || held.is_asked_to_stop() {
+        if planned.is_being_read || held.is_asked_to_stop() {
             return is_exiting.then_some(now);
         }
-        let look = now.plus(about_a_second());
-        let look = *planned.look.insert(planned.look.map_or(look, |known| known.min(look)));
-        Some(if is_exiting { Moment::BEGINNING } else { look })
+        let read_at = now.plus(about_a_second());
+        let read_at = *planned.read_at.insert(planned.read_at.map_or(read_at, |known| known.min(read_at)));
+        Some(if is_exiting { Moment::BEGINNING } else { read_at })
     }
 
     /// Notes that the run of this lease is about to start its task again. `false`: the task must not start, because the
@@ -232,7 +232,7 @@ impl Plan {
         let job = job.or_else(|| non_empty(self.take_cancelled(now)).map(PlannedJob::Cancel));
         let job = job.or_else(|| non_empty(self.take_overdue(now)).map(PlannedJob::ReportOverdue));
         let job = job.or_else(|| self.due_renewals(now).map(PlannedJob::Renew));
-        let job = job.or_else(|| non_empty(self.take_looks(now)).map(PlannedJob::LookForStopRequests));
+        let job = job.or_else(|| non_empty(self.take_due_reads(now)).map(PlannedJob::ReadStopRequests));
         job.map_or_else(|| self.next_due().map_or(PlanStep::End, PlanStep::SleepUntil), PlanStep::Do)
     }
 
@@ -285,27 +285,27 @@ impl Plan {
 
     /// Returns the runs whose requests to stop are due to be read. Returns no runs while another thread is reading
     /// requests.
-    fn take_looks(&mut self, now: Moment) -> Vec<Arc<HeldLease>> {
-        if self.is_looking || self.exits_on.is_some() {
+    fn take_due_reads(&mut self, now: Moment) -> Vec<Arc<HeldLease>> {
+        if self.is_reading || self.exits_on.is_some() {
             return Vec::new();
         }
-        let mut looks = Vec::new();
-        for PlannedLease { held, look, is_looked_for, .. } in &mut self.leases {
-            *is_looked_for = look.take_if(|look| *look <= now).is_some();
-            if *is_looked_for {
-                looks.push(Arc::clone(held));
+        let mut reads = Vec::new();
+        for PlannedLease { held, read_at, is_being_read, .. } in &mut self.leases {
+            *is_being_read = read_at.take_if(|read_at| *read_at <= now).is_some();
+            if *is_being_read {
+                reads.push(Arc::clone(held));
             }
         }
-        self.is_looking = !looks.is_empty();
-        looks
+        self.is_reading = !reads.is_empty();
+        reads
     }
 
     /// Returns the time of the next job. Deadlines count, so that a loss is reported as soon as a deadline passes.
     fn next_due(&self) -> Option<Moment> {
         let leases = self.leases.iter().flat_map(|planned| {
             let renewal = planned.renewal.as_ref().map(|renewal| renewal.due);
-            let look = planned.look.filter(|_| !self.is_looking);
-            let due = renewal.into_iter().chain(look).filter(|_| self.exits_on.is_none());
+            let read_at = planned.read_at.filter(|_| !self.is_reading);
+            let due = renewal.into_iter().chain(read_at).filter(|_| self.exits_on.is_none());
             due.chain([planned.held.deadline()])
         });
         leases.chain(self.timeouts.iter().map(|timeout| timeout.timeout.unwrap_or(timeout.overdue))).min()
@@ -319,10 +319,10 @@ impl Plan {
             match answer {
                 Ok(true) => {
                     held.renewed_until(asked.plus(term.get()), now);
-                    if let Some(PlannedLease { renewal, look, is_looked_for, .. }) = planned {
+                    if let Some(PlannedLease { renewal, read_at, is_being_read, .. }) = planned {
                         *renewal = Some(NextRenewal::after(*asked, *term, held));
-                        if held.by == HeldBy::Run && !held.is_asked_to_stop() && !*is_looked_for {
-                            look.get_or_insert(now);
+                        if held.by == HeldBy::Run && !held.is_asked_to_stop() && !*is_being_read {
+                            read_at.get_or_insert(now);
                         }
                     }
                 }
@@ -339,15 +339,15 @@ impl Plan {
 
     /// Notes the end of a read of requests to stop, and whether the store has answered. Returns the time of the next
     /// read, or `None` if no read is planned.
-    pub(super) fn looked(&mut self, is_answered: bool, now: Moment) -> Option<Moment> {
-        self.is_looking = false;
-        for PlannedLease { held, look, is_looked_for, waits, .. } in &mut self.leases {
+    pub(super) fn read_ended(&mut self, is_answered: bool, now: Moment) -> Option<Moment> {
+        self.is_reading = false;
+        for PlannedLease { held, read_at, is_being_read, waits, .. } in &mut self.leases {
             let again = !is_answered || *waits || held.by == HeldBy::ReplaceableRun;
-            if mem::take(is_looked_for) && again && !held.is_asked_to_stop() {
-                *look = Some(now.plus(about_a_second()));
+            if mem::take(is_being_read) && again && !held.is_asked_to_stop() {
+                *read_at = Some(now.plus(about_a_second()));
             }
         }
-        self.leases.iter().filter_map(|planned| planned.look).min()
+        self.leases.iter().filter_map(|planned| planned.read_at).min()
     }
 }
 

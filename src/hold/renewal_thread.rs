@@ -190,16 +190,16 @@ impl RenewalThread {
                     });
                 }
             }
-            PlannedJob::LookForStopRequests(runs) => {
+            PlannedJob::ReadStopRequests(runs) => {
                 // The read has its own thread, because a store that hangs must not delay the next renewal.
                 let runs = runs.clone();
-                let look = move |renewal_thread: &Arc<Self>, _: Waiting| {
-                    let is_answered = contain(|| renewal_thread.look_for_stop_requests(&runs)).unwrap_or(false);
-                    renewal_thread.looked(is_answered);
+                let read = move |renewal_thread: &Arc<Self>, _: Waiting| {
+                    let is_answered = contain(|| renewal_thread.read_stop_requests(&runs)).unwrap_or(false);
+                    renewal_thread.read_ended(is_answered);
                 };
-                if let Err(error) = self.start_thread("soloist-stop", look) {
+                if let Err(error) = self.start_thread("soloist-stop", read) {
                     self.delivery.post(self.clock.now(), move |_| log_no_requests(&error));
-                    self.looked(false);
+                    self.read_ended(false);
                 }
             }
         }
@@ -230,9 +230,9 @@ impl RenewalThread {
 
     /// Reads the requests to stop from the store, and cancels the runs that are asked to stop. Returns whether the
     /// store has answered.
-    fn look_for_stop_requests(&self, runs: &[Arc<HeldLease>]) -> bool {
+    fn read_stop_requests(&self, runs: &[Arc<HeldLease>]) -> bool {
         let marker = |held: &Arc<HeldLease>| {
-            let lease = held.lease().expect("a run is looked for because of its lease");
+            let lease = held.lease().expect("only a run with a lease is in the plan");
             lease.name().request_to_stop(lease.token())
         };
         let markers: Vec<MutexName> = runs.iter().map(marker).collect();
@@ -253,8 +253,8 @@ impl RenewalThread {
         true
     }
 
-    fn looked(self: &Arc<Self>, is_answered: bool) {
-        self.change(|plan| ((), plan.looked(is_answered, self.clock.moment())));
+    fn read_ended(self: &Arc<Self>, is_answered: bool) {
+        self.change(|plan| ((), plan.read_ended(is_answered, self.clock.moment())));
     }
 }
 

@@ -23,7 +23,7 @@ const OPERATIONS: usize = 40;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 /// Requests to stop are read about once a second. This is the longest time between two reads.
-const LOOKS_AT_LATEST_AFTER: Duration = Duration::from_millis(1100);
+const READ_AT_LATEST_AFTER: Duration = Duration::from_millis(1100);
 /// There are only four names, so that a name is often acquired again, while it is held or after its lease was lost.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const TERMS: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(60)];
@@ -65,7 +65,7 @@ struct World {
     alarm: Option<Moment>,
     asked: Option<Asked>,
     /// The indices of the runs whose requests to stop are being read.
-    looked_for: Option<Vec<usize>>,
+    being_read: Option<Vec<usize>>,
     store: Holders,
     known: Vec<Known>,
     /// The number of the exiting thread. `None`: the process does not exit.
@@ -106,7 +106,7 @@ struct Known {
     /// Whether a newer run may replace this run.
     is_replaceable: bool,
     /// The latest moment at which a request to stop is read.
-    look_by: Option<Moment>,
+    read_by: Option<Moment>,
     /// Whether the lease was released, or the store said that it is lost.
     over: bool,
     /// Whether an operator or another process has ended the lease in the store.
@@ -150,8 +150,8 @@ impl World {
     fn new(random: Rng) -> Self {
         let (manual, clock, plan) = start();
         let store = [None; NAMES.len()];
-        let (known, alarm, asked, looked_for, ended_by) = (Vec::new(), None, None, None, None);
-        Self { random, manual, clock, plan, alarm, asked, looked_for, store, known, ended_by }
+        let (known, alarm, asked, being_read, ended_by) = (Vec::new(), None, None, None, None);
+        Self { random, manual, clock, plan, alarm, asked, being_read, store, known, ended_by }
     }
 
     fn now(&self) -> Moment {
@@ -168,7 +168,7 @@ impl World {
             8 => self.break_one(),
             9 => self.expect_end(),
             10 => self.perform_or_leave(),
-            17..=18 => self.answer_look(),
+            17..=18 => self.answer_read(),
             _ if self.asked.is_some() => self.answer(),
             11..=12 => self.step(),
             _ => {
@@ -250,17 +250,17 @@ impl World {
             deadline: asked,
             due: (asked, asked),
             is_replaceable,
-            look_by: is_replaceable.then(|| began.plus(LOOKS_AT_LATEST_AFTER)),
+            read_by: is_replaceable.then(|| began.plus(READ_AT_LATEST_AFTER)),
             over: false,
             broken: false,
             timeout: None,
             overdue: None,
         };
         known.asked_for(asked);
-        let first_look = known.look_by.unwrap_or(Moment::NEVER);
+        let first_read = known.read_by.unwrap_or(Moment::NEVER);
         match self.ended_by {
             Some(_) => assert_eq!(due, Moment::BEGINNING),
-            None => assert!(due == known.due.1 || due < known.due.1 && due <= first_look && is_replaceable),
+            None => assert!(due == known.due.1 || due < known.due.1 && due <= first_read && is_replaceable),
         }
         self.known.push(known);
     }
@@ -409,7 +409,7 @@ impl World {
                 }
                 self.alarm = Some(now);
             }
-            PlanStep::Do(PlannedJob::LookForStopRequests(runs)) => self.look(&runs),
+            PlanStep::Do(PlannedJob::ReadStopRequests(runs)) => self.begin_read(&runs),
             PlanStep::Do(PlannedJob::Renew(batch)) => {
                 assert_eq!(self.ended_by, None, "nothing is renewed any more");
                 let whose = self.whose(&batch, now);
@@ -420,13 +420,13 @@ impl World {
             }
             PlanStep::SleepUntil(until) => {
                 assert!(now < until, "the thread would not sleep");
-                let looks = |known: &Known| {
+                let reads = |known: &Known| {
                     let due = if self.ended_by.is_some() { known.deadline } else { known.due.1.min(known.deadline) };
-                    let look = known.look_by.filter(|_| self.ended_by.is_none() && self.looked_for.is_none());
-                    let due = known.is_live(now).then_some(look.map_or(due, |look| look.min(due)));
+                    let read_at = known.read_by.filter(|_| self.ended_by.is_none() && self.being_read.is_none());
+                    let due = known.is_live(now).then_some(read_at.map_or(due, |read_at| read_at.min(due)));
                     due.into_iter().chain(known.timeout.or(known.overdue)).min()
                 };
-                let first = self.known.iter().filter_map(looks).min();
+                let first = self.known.iter().filter_map(reads).min();
                 assert!(first.is_some(), "there is nothing to wait for");
                 assert!(Some(until) <= first, "forgotten: looked at {until:?}, needed at {first:?}");
                 self.alarm = Some(until);
@@ -465,27 +465,27 @@ impl World {
     }
 
     /// Begins a read of requests to stop. Checks that the read is for all runs that are due, and for no others.
-    fn look(&mut self, runs: &[Arc<HeldLease>]) {
+    fn begin_read(&mut self, runs: &[Arc<HeldLease>]) {
         let now = self.now();
-        assert!(self.ended_by.is_none() && self.looked_for.is_none(), "one look at a time");
-        let looked_for: Vec<usize> = runs.iter().map(|run| self.place(run)).collect();
-        for which in &looked_for {
-            assert!(self.known[*which].look_by.take().is_some(), "{which} is not due");
+        assert!(self.ended_by.is_none() && self.being_read.is_none(), "one read at a time");
+        let being_read: Vec<usize> = runs.iter().map(|run| self.place(run)).collect();
+        for which in &being_read {
+            assert!(self.known[*which].read_by.take().is_some(), "{which} is not due");
         }
-        let is_forgotten = |known: &Known| known.is_live(now) && known.look_by.is_some_and(|look| look <= now);
+        let is_forgotten = |known: &Known| known.is_live(now) && known.read_by.is_some_and(|read_at| read_at <= now);
         assert!(!self.known.iter().any(is_forgotten), "forgotten");
-        self.looked_for = Some(looked_for);
+        self.being_read = Some(being_read);
         self.alarm = Some(now);
     }
 
-    fn answer_look(&mut self) {
-        let Some(looked_for) = self.looked_for.take() else { return };
+    fn answer_read(&mut self) {
+        let Some(being_read) = self.being_read.take() else { return };
         let (now, is_answered) = (self.now(), self.random.bool());
-        for which in looked_for {
+        for which in being_read {
             let known = &mut self.known[which];
-            known.look_by = (known.is_replaceable || !is_answered).then(|| now.plus(LOOKS_AT_LATEST_AFTER));
+            known.read_by = (known.is_replaceable || !is_answered).then(|| now.plus(READ_AT_LATEST_AFTER));
         }
-        let due = self.plan.looked(is_answered, now);
+        let due = self.plan.read_ended(is_answered, now);
         self.alarm = self.alarm.into_iter().chain(due).min();
     }
 
@@ -517,9 +517,9 @@ impl World {
             match answer {
                 Ok(true) if known.is_live(now) => {
                     known.asked_for(asked.at);
-                    if !known.is_replaceable && !self.looked_for.iter().flatten().any(|looked_for| looked_for == which)
+                    if !known.is_replaceable && !self.being_read.iter().flatten().any(|being_read| being_read == which)
                     {
-                        known.look_by.get_or_insert(now);
+                        known.read_by.get_or_insert(now);
                     }
                 }
                 Ok(true) => {}
@@ -586,7 +586,7 @@ impl EventMutex for Remote<'_> {
         unreachable!("nothing is taken")
     }
     fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
-        unreachable!("nobody looks")
+        unreachable!("nobody reads")
     }
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
         Ok(self.end(lease, None))
@@ -638,8 +638,8 @@ fn next_batch(plan: &mut Plan, clock: &ManualClock) -> Option<PlannedJob> {
         let now = Clock::from(clock).moment();
         match plan.next_step(now) {
             PlanStep::Do(PlannedJob::Cancel(_)) => {}
-            PlanStep::Do(PlannedJob::LookForStopRequests(_)) => {
-                plan.looked(true, now);
+            PlanStep::Do(PlannedJob::ReadStopRequests(_)) => {
+                plan.read_ended(true, now);
             }
             PlanStep::Do(job) => return Some(job),
             PlanStep::SleepUntil(until) => {
@@ -755,17 +755,17 @@ fn a_run_that_an_operator_asked_to_stop_is_renewed_on_while_the_store_is_out() {
     let (asked, other) = (granted(&mut plan, "asked", TERMS[2], &clock), granted(&mut plan, "other", TERMS[2], &clock));
     let job = next_batch(&mut plan, &manual).expect("both are renewed");
     plan.job_done(&job, vec![Ok(true), Ok(true)], clock.moment());
-    let looks = |plan: &mut Plan| match plan.next_step(clock.moment()) {
-        PlanStep::Do(PlannedJob::LookForStopRequests(runs)) => runs,
+    let reads = |plan: &mut Plan| match plan.next_step(clock.moment()) {
+        PlanStep::Do(PlannedJob::ReadStopRequests(runs)) => runs,
         step => panic!("{step:?}"),
     };
-    assert_eq!(looks(&mut plan).len(), 2);
+    assert_eq!(reads(&mut plan).len(), 2);
     asked.ask_to_stop(None);
-    plan.looked(false, clock.moment()).expect("it is asked again"); // the store has answered for the first run only
-    manual.advance(LOOKS_AT_LATEST_AFTER);
-    let again = looks(&mut plan);
+    plan.read_ended(false, clock.moment()).expect("it is asked again"); // the store has answered for the first run only
+    manual.advance(READ_AT_LATEST_AFTER);
+    let again = reads(&mut plan);
     assert!(again.len() == 1 && Arc::ptr_eq(&again[0], &other));
-    assert_eq!(plan.looked(true, clock.moment()), None);
+    assert_eq!(plan.read_ended(true, clock.moment()), None);
     assert!(
         next_batch(&mut plan, &manual)
             .is_some_and(|job| matches!(job, PlannedJob::Renew(due) if due.leases.len() == 2))
@@ -773,14 +773,14 @@ fn a_run_that_an_operator_asked_to_stop_is_renewed_on_while_the_store_is_out() {
 }
 
 #[test]
-fn a_look_that_hangs_delays_no_renewal() {
+fn a_read_that_hangs_delays_no_renewal() {
     let (manual, clock, mut plan) = start();
     let run = granted(&mut plan, "reports", TERMS[2], &clock);
     let job = next_batch(&mut plan, &manual).expect("it is renewed");
     plan.job_done(&job, vec![Ok(true)], clock.moment());
-    assert!(matches!(plan.next_step(clock.moment()), PlanStep::Do(PlannedJob::LookForStopRequests(_))));
+    assert!(matches!(plan.next_step(clock.moment()), PlanStep::Do(PlannedJob::ReadStopRequests(_))));
     let renewed = clock.moment();
-    let PlanStep::SleepUntil(due) = plan.next_step(renewed) else { panic!("no second look begins") };
+    let PlanStep::SleepUntil(due) = plan.next_step(renewed) else { panic!("no second read begins") };
     assert_eq!(due, renewed.plus(TERMS[2] / 3));
     manual.advance(due.since(renewed));
     let PlanStep::Do(job @ PlannedJob::Renew(_)) = plan.next_step(due) else { panic!("it is renewed") };
