@@ -24,13 +24,13 @@ impl HeldLease {
         self.signal.wake();
     }
 
-    /// Sets the time of the task's timeout.
     pub(crate) fn limit_task_until(&self, timeout: Moment) {
         self.change(|| self.timeout.store(timeout.to_bits(), Ordering::Release));
     }
 
-    /// Shuts the run down, perhaps by a signal: the task is cancelled after the `drain`, and the process exits after
-    /// the `grace` that follows. If an earlier call set earlier times, these stay.
+    /// Plans the shutdown of the run: the task is cancelled after `drain`, and the process exits after another `grace`.
+    /// `signal` is the signal that asked for the shutdown, if there was one. If an earlier call has set earlier times,
+    /// those times stay.
     pub(crate) fn shut_down(&self, drain: Duration, grace: Duration, signal: Option<i32>) {
         let drained_by = self.now().plus(drain);
         self.exit_signal.fetch_max(signal.unwrap_or(0), Ordering::AcqRel);
@@ -40,7 +40,7 @@ impl HeldLease {
         });
     }
 
-    /// Returns the signal that shuts the process down. `None`: no signal does.
+    /// Returns the signal that shuts the process down. `None`: there was no such signal.
     pub(crate) fn exit_signal(&self) -> Option<i32> {
         Some(self.exit_signal.load(Ordering::Acquire)).filter(|signal| *signal > 0)
     }
@@ -55,22 +55,24 @@ impl HeldLease {
         self.stop_request.get().is_some()
     }
 
-    /// Returns the process that asked the run to stop. `None`: no process did, or the store keeps no holders.
+    /// Returns the process that asked the run to stop. `None`: no process asked, or the store does not know the
+    /// process.
     pub(crate) fn asked_by(&self) -> Option<&Holder> {
         self.stop_request.get()?.1.as_ref()
     }
 
-    /// Returns when the run was asked to stop; the end of time if it was not.
+    /// Returns the moment when the run was asked to stop, or [`Moment::NEVER`].
     fn asked_at(&self) -> Moment {
         self.stop_request.get().map_or(Moment::NEVER, |request| request.0)
     }
 
-    /// Returns the first reason to stop, and reports it.
+    /// Returns the first reason to stop, and reports the reason.
     pub(crate) fn reason(&self) -> Option<CancelReason> {
         self.report_reason(self.now(), None)
     }
 
-    /// Returns the first reason to stop at the end of the task, and reports it. Later reasons are not reported.
+    /// Returns the first reason to stop that applied when the task `ended`, and reports the reason. A reason that comes
+    /// later is not reported.
     #[inline]
     pub(crate) fn reason_at_end(&self, ended: Moment) -> Option<CancelReason> {
         let reason = self.report_reason(ended, None);
@@ -78,14 +80,14 @@ impl HeldLease {
         reason
     }
 
-    /// Returns the first reason to stop, and reports that reason once. Subscribers may be slow, so no thread calls this
-    /// while other threads wait for the caller.
+    /// Returns the first reason to stop, and reports the reason once. Subscribers can be slow, so call this only while
+    /// no other thread waits for the caller.
     pub(crate) fn report_reason(&self, now: Moment, posted: Option<Posted>) -> Option<CancelReason> {
         let reason = self.reason_at(now)?;
         if reason == CancelReason::LeaseLost {
             self.report_loss(posted);
             if !self.is_lost() {
-                return Some(reason); // It was released.
+                return Some(reason); // The lease was released, so there is no loss to report.
             }
         }
         if !self.cancel_is_reported.swap(true, Ordering::AcqRel) {
@@ -100,10 +102,10 @@ impl HeldLease {
         Some(self.reason_since(now)?.0)
     }
 
-    /// Returns the first reason to stop, with the moment since which it applies.
+    /// Returns the first reason to stop, and the moment at which the reason came.
     #[inline]
     fn reason_since(&self, now: Moment) -> Option<(CancelReason, Moment)> {
-        // The deadline of a released lease may be later.
+        // For a released lease, `gone_at` returns the last deadline, which can be later than `now`.
         let lost = self.gone_at(now).map_or(Moment::NEVER, |lost| lost.min(now));
         let [timeout, drained_by] = [&self.timeout, &self.drained_by].map(moment);
         let first = lost.min(timeout).min(drained_by).min(self.asked_at());
@@ -118,41 +120,42 @@ impl HeldLease {
         Some((reason, first))
     }
 
-    /// Returns when a cancelled task is over at the latest: it may take `grace` to stop, and then `ending` to be
-    /// dropped. `None`: the task is not cancelled.
+    /// Returns the moment when a cancelled task must be over: `grace` after the cancellation, or earlier. At least
+    /// `ending` is left until the lease or the process ends, so that there is time to drop the task. `None`: the task
+    /// is not cancelled.
     pub(crate) fn over_at(&self, now: Moment, grace: Duration, ending: Duration) -> Option<Moment> {
         let (_, since) = self.reason_since(now)?;
         Some(since.plus(grace).min(self.last_moment().minus(ending)))
     }
 
-    /// Waits until there is a reason to stop, for `timeout` at most.
+    /// Waits until there is a reason to stop, for `timeout` at most. Returns the reason, if there is one.
     pub(crate) fn wait(&self, timeout: Duration) -> Option<CancelReason> {
-        let enough = self.now().plus(timeout);
+        let latest = self.now().plus(timeout);
         self.wait_while(|now, waiting| {
-            (self.reason_at(now).is_none() && now < enough).then(|| waiting.patience(self.end().min(enough)))
+            (self.reason_at(now).is_none() && now < latest).then(|| waiting.patience(self.end().min(latest)))
         });
         // The reason is reported after the wait, because the signal must not be locked during a report.
         self.reason()
     }
 
-    /// Waits until `idle` returns `None`. Each change calls `idle` again, which returns the longest time to the next
-    /// call.
+    /// Blocks this thread until `idle` returns `None`. If `idle` returns a time, it is called again after each change,
+    /// and at the latest after that time.
     pub(crate) fn wait_while(&self, idle: impl Fn(Moment, &Waiting) -> Option<Duration>) {
         self.signal.wait_while(&self.clock.waiting(&self.signal), idle);
     }
 
-    /// Waits, as a task, until there is a reason to stop. The renewal thread wakes it when the lease is lost.
+    /// Waits, as a task, until there is a reason to stop. The renewal thread wakes the task when the lease is lost.
     pub(crate) fn cancelled(self: &Arc<Self>) -> impl Future<Output = CancelReason> + Send + use<> {
         let this = Arc::clone(self);
         self.signal.wait_until(move || this.reason_at(this.now()))
     }
 
-    /// Returns when there will be a reason to stop, if nothing changes until then.
+    /// Returns the moment of the first reason to stop, if nothing changes until then.
     pub(crate) fn end(&self) -> Moment {
         self.deadline().min(moment(&self.timeout)).min(moment(&self.drained_by)).min(self.asked_at())
     }
 
-    /// Returns how long the task may continue, if nothing changes until then. `None`: without a limit.
+    /// Returns how long the task may continue, if nothing changes until then. `None`: the time has no limit.
     pub(crate) fn remaining(&self) -> Option<Duration> {
         let end = self.end();
         (end < Moment::NEVER).then(|| end.since(self.now()))

@@ -10,12 +10,12 @@ use super::sync::{Condvar, Mutex, MutexGuard};
 use crate::base::catch_panic::contain;
 use crate::time::clock::{Clock, Waiting, manual::Wake, moment::Moment};
 
-/// A place where threads and tasks wait. It is locked during each change, so that a thread that is about to sleep
-/// misses no change.
+/// A signal that wakes threads and tasks after a change. The signal is locked during each change, so that a thread that
+/// is about to sleep misses no change.
 #[derive(Default)]
 pub(crate) struct Signal {
     waiters: Mutex<Waiters>,
-    /// Wakes the threads that wait.
+    /// Notified when waiting threads must wake up.
     changed: Condvar,
 }
 
@@ -27,7 +27,7 @@ struct Waiters {
     threads: usize,
 }
 
-/// A task that waits at a signal: each change wakes it until this is dropped.
+/// A task that waits for a signal. [`Signal::wake`] wakes the task until this value is dropped.
 pub(crate) struct TaskWaiter {
     signal: Arc<Signal>,
     number: u64,
@@ -40,25 +40,26 @@ impl TaskWaiter {
         Self { signal: Arc::clone(signal), number: waiters.next }
     }
 
-    /// Lets each change wake this task from now on.
+    /// Registers `waker`: from now on, [`Signal::wake`] wakes this task.
     pub(crate) fn set(&self, waker: &Waker) {
         let mut waiters = self.signal.lock();
         let is_known = waiters.tasks.get(&self.number).is_some_and(|known| known.will_wake(waker));
         let before = if is_known { None } else { waiters.tasks.insert(self.number, waker.clone()) };
         drop(waiters);
-        drop(before); // It may be the last handle of a task, whose destructors may come back here.
+        drop(before); // Without the lock: this can be the last handle of a task, whose destructors may lock the signal.
     }
 }
 
 impl Drop for TaskWaiter {
     fn drop(&mut self) {
         let waker = self.signal.lock().tasks.remove(&self.number);
-        drop(waker); // As above, after the lock is released.
+        drop(waker); // Without the lock: this can be the last handle of a task, whose destructors may lock the signal.
     }
 }
 
 impl Signal {
-    /// Makes a change that threads may wait for, and wakes them. No foreign code is called, so a caller may hold locks.
+    /// Makes a change while the signal is locked, and wakes the waiting threads, but no tasks. So no code of a runtime
+    /// runs here, and the caller can hold locks.
     pub(crate) fn change<T>(&self, change: impl FnOnce() -> T) -> T {
         let waiters = self.lock();
         let changed = change();
@@ -66,13 +67,13 @@ impl Signal {
         changed
     }
 
-    /// Changes something, and wakes nothing.
+    /// Makes a change while the signal is locked, and wakes no thread and no task.
     pub(crate) fn change_silently<T>(&self, change: impl FnOnce() -> T) -> T {
         let _locked = self.lock();
         change()
     }
 
-    /// Wakes all threads and tasks that wait. The code of a runtime wakes a task, so nothing may be locked when this is called.
+    /// Wakes all waiting threads and tasks. A waker runs code of its runtime, so the caller must not hold a lock.
     pub(crate) fn wake(&self) {
         let waiters = self.lock();
         let wakers: Vec<Waker> = waiters.tasks.values().cloned().collect();
@@ -82,8 +83,8 @@ impl Signal {
         }
     }
 
-    /// Unlocks the signal, and wakes the waiting threads. Each run does this at its end. If no thread waits, this makes
-    /// no system call.
+    /// Unlocks the signal, and wakes the waiting threads. Each run calls this function when it ends. So the function
+    /// makes no system call if no thread waits.
     fn wake_threads(&self, waiters: MutexGuard<'_, Waiters>) {
         let some_wait = waiters.threads > 0;
         drop(waiters);
@@ -92,8 +93,8 @@ impl Signal {
         }
     }
 
-    /// Lets this thread wait until `idle` returns `None`. Each change calls `idle` again, which returns the longest
-    /// time to the next call.
+    /// Blocks this thread until `idle` returns `None`. If `idle` returns a time, it is called again after each change,
+    /// and at the latest after that time.
     pub(crate) fn wait_while(&self, waiting: &Waiting, idle: impl Fn(Moment, &Waiting) -> Option<Duration>) {
         let mut waiters = self.lock();
         while let Some(patience) = idle(waiting.clock().moment(), waiting) {
@@ -103,21 +104,21 @@ impl Signal {
         }
     }
 
-    /// Waits, as a task, until `look` returns a value. A change wakes the task. A `look` that depends on the time needs
-    /// a timer to wake the task.
+    /// Waits, as a task, until `look` returns a value. `look` is called each time that [`Signal::wake`] wakes the task.
+    /// If `look` depends on the time, a timer must wake the task.
     pub(crate) fn wait_until<T, L>(self: &Arc<Self>, look: L) -> impl Future<Output = T> + Send + Unpin + use<T, L>
     where
         L: Fn() -> Option<T> + Send + Unpin,
     {
         let waiter = TaskWaiter::new(self);
         poll_fn(move |context| {
-            waiter.set(context.waker()); // Before it looks, so that it misses no change.
+            waiter.set(context.waker()); // Before the call of `look`, so that no change is missed.
             look().map_or(Poll::Pending, Poll::Ready)
         })
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiters> {
-        // No code that can panic runs while the value behind this lock is half-changed.
+        // A poisoned lock can still be used, because a panic never leaves the value behind it half-changed.
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -128,8 +129,8 @@ impl Wake for Signal {
     }
 }
 
-/// Lets this thread sleep until this moment of `clock`.
-pub(crate) fn sleep_until(clock: &Clock, enough: Moment) {
+/// Blocks this thread until the moment `until` of `clock`.
+pub(crate) fn sleep_until(clock: &Clock, until: Moment) {
     let signal = Arc::new(Signal::default());
-    signal.wait_while(&clock.waiting(&signal), |now, waiting| (now < enough).then(|| waiting.patience(enough)));
+    signal.wait_while(&clock.waiting(&signal), |now, waiting| (now < until).then(|| waiting.patience(until)));
 }

@@ -14,25 +14,28 @@ use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
 use crate::outcome::release::Release;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::{described_store::Store, event_mutex::EventMutex};
-use crate::time::clock::{Clock, about_a_second, moment::Moment};
+use crate::time::clock::{Clock, about_a_second, moment::Moment, shown::ExactDuration};
 
-/// A held lease, for a task that runs under another scheduler. A drop releases it.
+/// A held lease, for a task that runs under another scheduler. A drop of the guard releases the lease.
 ///
-/// The lease is renewed until the guard is dropped, so a short term is enough: a killed process blocks the name for one
-/// term at most. A task that runs for longer than the term calls [`is_lost`](Self::is_lost) now and then, and stops if
-/// the lease is lost. If a name is refused, [`EventMutex::held`] returns its holder. `MutexName::lease("reports")` is
-/// also the lease of an event `reports`. A store that can't be cloned, or a `dyn EventMutex`, is passed as `&Arc<_>`.
+/// The lease is renewed until the guard is dropped, unless [`acquire_for`](Self::acquire_for) has acquired it. So a
+/// short term is enough: if the process is killed, the name is blocked for one term at most. A long task should call
+/// [`is_lost`](Self::is_lost) now and then, and stop if the lease is lost.
 ///
-/// A guard is not re-entrant: if a process acquires a name that it holds already, it is refused, like any other
-/// process.
+/// `MutexName::lease("reports")` is also the name of the lease of an event `reports`. If another owner holds the name,
+/// [`EventMutex::held`] returns the holder. If a store can't be cloned, or is a `dyn EventMutex`, pass it as `&Arc<_>`.
 ///
-/// A guard belongs to the process that acquired it. In a child process that `fork` makes, the copy of the guard
-/// releases nothing. It is not renewed there, so it counts as lost from its deadline on.
+/// A guard is not re-entrant: a process that holds a name can't acquire the name again.
 ///
-/// A drop waits for the reply of the store: for two seconds, the usual limit of a call, if the store is unavailable. A drop in a
-/// task of a runtime blocks the task's worker for that long: call `release_async` (feature `tokio`) there.
+/// A guard belongs to the process that acquired it. A child process that `fork` makes has a copy of the guard. The copy
+/// renews nothing and releases nothing, and its lease counts as lost from the deadline on.
 ///
-/// It goes by the [clock](EventMutex::clock) of its store, so that a test can move the time of both.
+/// A drop waits for the reply of the store. If the store is unavailable, the wait usually ends after two seconds, the
+/// time limit of a call. In a task of an async runtime, a drop blocks the worker thread for that time: call
+/// `release_async` (feature `tokio`) there.
+///
+/// A guard uses the [clock](EventMutex::clock) of its store, so that a test can move the time of the guard and the
+/// store together.
 ///
 /// ```
 /// use std::time::Duration;
@@ -54,18 +57,19 @@ use crate::time::clock::{Clock, about_a_second, moment::Moment};
 pub struct LeaseGuard {
     lease: Lease,
     held: ReleaseOnDrop,
-    /// Renews the lease.
-    _keeper: Arc<RenewalThread>,
+    /// The thread that renews the lease.
+    _renewal_thread: Arc<RenewalThread>,
 }
 
 impl LeaseGuard {
-    /// Acquires the name, and keeps renewing the lease. The term is from 100 milliseconds to ten years. `Ok(None)`:
-    /// another owner holds it.
+    /// Acquires the name, and renews the lease until the guard is dropped. The term can be from 100 milliseconds to ten
+    /// years. `Ok(None)`: another owner holds the name.
     ///
     /// # Errors
     ///
-    /// The store did not answer before the term was over: the name may be held or not. The term is shorter than 100
-    /// milliseconds, or the store can't extend a lease: [`acquire_for`](Self::acquire_for) is for that.
+    /// - The store did not answer before the term was over. The store may still have granted the name.
+    /// - The term is shorter than 100 milliseconds, or the store can't extend a lease: use
+    ///   [`acquire_for`](Self::acquire_for).
     ///
     /// ```
     /// use std::time::Duration;
@@ -84,22 +88,24 @@ impl LeaseGuard {
     {
         let store = Store::new(mutex.clone());
         if !store.can_extend {
-            return Err(MutexError::unsupported("extend a lease, and so renew it: use `acquire_for`"));
+            return Err(MutexError::unsupported("extend a lease, which `acquire` needs: use `acquire_for`"));
         }
         if term.get() < SHORTEST_RENEWED {
-            let why = format!("a renewed lease is {SHORTEST_RENEWED:?} or longer; use `acquire_for`");
+            let (term, shortest) = (ExactDuration(term.get()), ExactDuration(SHORTEST_RENEWED));
+            let why = format!("the term is {term}, but `acquire` needs {shortest} or longer: use `acquire_for`");
             return Err(MutexError::unusable(format!("create {name}"), why));
         }
         Self::acquire_once(&store, name, term, Renewal::WhileItRuns)
     }
 
-    /// Acquires as [`acquire`](Self::acquire) does, and waits while another owner holds the name: for `timeout` at
-    /// most, on the store's clock, with an attempt about once a second. Any of the waiting processes may get the name
-    /// next. `Ok(None)`: another owner still holds it.
+    /// Acquires the name as [`acquire`](Self::acquire) does. If another owner holds the name, tries again about once a
+    /// second, for `timeout` at most, on the store's clock. If several processes wait, any of them can get the name
+    /// next. `Ok(None)`: another owner held the name until the end of `timeout`.
     ///
     /// # Errors
     ///
-    /// Those of [`acquire`](Self::acquire). A store that did not answer is asked again within `timeout`.
+    /// The errors of [`acquire`](Self::acquire). While the store does not answer, the attempts go on until the end of
+    /// `timeout`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -115,7 +121,7 @@ impl LeaseGuard {
     /// # Ok(())
     /// # }
     /// ```
-    #[expect(clippy::needless_pass_by_value, reason = "as the other ways to acquire have it")]
+    #[expect(clippy::needless_pass_by_value, reason = "the other functions that acquire a name take it by value, too")]
     pub fn acquire_within<M>(
         mutex: &M,
         name: MutexName,
@@ -129,17 +135,17 @@ impl LeaseGuard {
             sleep_until(clock, next);
             true
         };
-        let enough = mutex.clock().moment().plus(timeout);
-        Self::acquire_in_attempts(mutex, &name, term, enough, pause)
+        let latest = mutex.clock().moment().plus(timeout);
+        Self::acquire_in_attempts(mutex, &name, term, latest, pause)
     }
 
-    /// Acquires the name before `enough`. `pause` sleeps before the next attempt, and returns whether that attempt is
-    /// to be made.
+    /// Acquires the name in several attempts, the last one at the moment `latest`. `pause` sleeps until the moment of
+    /// the next attempt, and returns whether to make that attempt.
     pub(crate) fn acquire_in_attempts<M>(
         mutex: &M,
         name: &MutexName,
         term: Term,
-        enough: Moment,
+        latest: Moment,
         pause: impl Fn(&Clock, Moment) -> bool,
     ) -> Result<Option<Self>, MutexError>
     where
@@ -150,7 +156,7 @@ impl LeaseGuard {
             let answer = Self::acquire(mutex, name.clone(), term);
             let is_none = answer.as_ref().map_or_else(MutexError::is_outage, Option::is_none);
             let now = clock.moment();
-            if !is_none || now >= enough || !pause(&clock, now.plus(about_a_second()).min(enough)) {
+            if !is_none || now >= latest || !pause(&clock, now.plus(about_a_second()).min(latest)) {
                 return answer;
             }
         }
@@ -161,7 +167,7 @@ impl LeaseGuard {
     ///
     /// # Errors
     ///
-    /// The store did not answer before the term was over: the name may be held or not.
+    /// The store did not answer before the term was over. The store may still have granted the name.
     ///
     /// ```
     /// use std::time::Duration;
@@ -192,7 +198,7 @@ impl LeaseGuard {
         }
     }
 
-    /// Holds what `store` has just granted.
+    /// Makes the guard for a lease that `store` has just granted. `Ok(None)`: this process holds the name already.
     pub(crate) fn hold(
         store: &Store,
         clock: &Clock,
@@ -205,38 +211,38 @@ impl LeaseGuard {
         if lease.deadline() <= now {
             return Err(MutexError::granted_too_late(format!("admit {}", lease.name())));
         }
-        // If this process already holds the name, the store has lost its data. Then the earlier lease counts.
+        // If this process already holds the name, the store has lost its data, and the earlier lease stays valid.
         let kept = renewal_thread.keep(store, &held, renewal);
-        Ok(kept.is_ok().then_some(Self { lease, held, _keeper: renewal_thread }))
+        Ok(kept.is_ok().then_some(Self { lease, held, _renewal_thread: renewal_thread }))
     }
 
-    /// Returns the lease as it was granted. [`remaining`](Self::remaining) counts its renewals.
+    /// Returns the lease with the deadline of its grant. Renewals do not change this value: see
+    /// [`remaining`](Self::remaining).
     pub fn lease(&self) -> &Lease {
         &self.lease
     }
 
-    /// Returns whether the lease is lost: it could not be renewed in time, or an operator broke it. Another owner may hold the
-    /// name, so the task should stop. A lost lease stays lost.
+    /// Returns whether the lease is lost, because it was not renewed in time, or because an operator broke it. Then
+    /// another owner may hold the name, so the task should stop. A lost lease stays lost.
     pub fn is_lost(&self) -> bool {
         self.held.reason().is_some()
     }
 
-    /// Returns how long the lease lasts without another renewal. Zero if it is lost.
+    /// Returns how long the lease lasts without another renewal. Zero if the lease is lost.
     pub fn remaining(&self) -> Duration {
         self.held.remaining().unwrap_or(Duration::MAX)
     }
 
-    /// Waits until the lease is lost, for `timeout` at most: a sleep that ends early. `false`: the timeout is over, and the lease
-    /// is not lost.
+    /// Waits until the lease is lost, but no longer than `timeout`. Returns whether the lease is lost.
     pub fn wait_lost(&self, timeout: Duration) -> bool {
         self.held.wait(timeout).is_some()
     }
 
-    /// Releases the name. `Ok(false)`: the lease was lost before, and nothing was released.
+    /// Releases the name. `Ok(false)`: the lease was lost before, so that nothing was released.
     ///
     /// # Errors
     ///
-    /// The store did not answer; the lease expires with its term.
+    /// The store did not answer. If the name is still held, its lease ends at the deadline.
     pub fn release(mut self) -> Result<bool, MutexError> {
         match self.held.release() {
             Some(Release::Failed(error)) => Err(error),

@@ -1,8 +1,8 @@
 //! The lease of a run or of a lease guard, from its grant to its release.
 //!
-//! One atomic `u64` holds the deadline, or the time of the loss. One thread may find that the deadline has passed,
-//! while another thread moves the deadline after a renewal. With one atomic value, both agree on the outcome, and a
-//! lost lease stays lost.
+//! A single atomic `u64` holds the deadline of the lease, or the time at which the lease was lost. While one thread
+//! finds that the deadline has passed, another thread can move the deadline after a renewal. Because there is only one
+//! value, the two threads agree on the outcome, and a lost lease stays lost.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
@@ -18,50 +18,53 @@ use crate::observe::tell::observers::{Observers, RunObservers};
 use crate::store::event_mutex::admission::Grant;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// The lease and the claim of a run or of a lease guard (a run without protection has neither), with everything that
-/// ends a run early. The functions for the early end are in `cancellation.rs`.
+/// The lease and the claim of a run or of a lease guard, with the facts that end the run early. A run without
+/// protection has no lease and no claim. The functions for an early end are in `cancellation.rs`.
 pub(crate) struct HeldLease {
     pub(crate) clock: Clock,
     grant: Option<Grant>,
     pub(crate) granted_at: Moment,
-    /// The lease is held at least this long from the grant on, even if it is released earlier.
+    /// The minimum hold: the shortest time from the grant until the store frees the name, even if the run ends earlier.
     minimum_hold: Option<Term>,
-    /// The time that the task takes to stop. The task is cancelled this long before the lease ends.
+    /// The time that is kept for stopping the task. The task is cancelled this long before the lease ends. Zero for a
+    /// callback.
     pub(crate) stopping: Duration,
-    /// A [`LeaseState`] as one word.
+    /// A [`LeaseState`], encoded in 64 bits.
     state: AtomicU64,
-    /// Whether the store said before the deadline that another owner holds the name.
+    /// Whether the store has said, in its answer to a renewal, that another owner or no owner holds the name.
     is_taken_away: AtomicBool,
     loss_is_reported: AtomicBool,
-    /// Whether the store is being asked for a renewal. The signal is locked while this changes.
+    /// Whether a request for a renewal is under way. Changes only while `signal` is locked.
     is_renewing: AtomicBool,
-    /// Wakes the threads and tasks that wait for a change.
+    /// Wakes the threads and tasks that wait for a change of the lease or of the run.
     pub(crate) signal: Arc<Signal>,
-    /// `None`: no run holds the lease, or the run is not observed.
+    /// The observers of the run. `None`: a guard holds the lease, or the run has no observers.
     pub(crate) observed: Option<Box<RunObservers>>,
     pub(crate) by: HeldBy,
     /// The thread that runs the task, or [`NO_THREAD`].
     thread: AtomicUsize,
-    /// When the task's timeout is over.
+    /// The moment of the task's timeout.
     pub(super) timeout: AtomicU64,
-    /// When the drain of a shutdown is over.
+    /// The moment when the drain of a shutdown ends.
     pub(super) drained_by: AtomicU64,
-    /// When the process exits, even if the task still runs.
+    /// The moment when the process exits, even if the task is still running.
     pub(super) exit_by: AtomicU64,
-    /// The signal that shuts the process down; zero: none.
+    /// The number of the signal that shuts the process down, or zero.
     pub(super) exit_signal: AtomicI32,
-    /// The moment when another process or an operator asked the run to stop, and that process.
+    /// The moment when this process read a request to stop the run, and the process that made the request, if it is
+    /// known.
     pub(super) stop_request: OnceLock<Box<(Moment, Option<Holder>)>>,
-    /// Also set if no reason may be reported: for a guard, and after the end of a task.
+    /// Whether the reason to stop was reported. Also set for a guard, and after the end of a task, because then no
+    /// reason must be reported.
     pub(super) cancel_is_reported: AtomicBool,
 }
 
-/// A kind of holder.
+/// The kinds of values that hold a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeldBy {
     Guard,
     Run,
-    /// A run that another one may replace.
+    /// A run that a newer run of its event may replace.
     ReplaceableRun,
 }
 
@@ -69,13 +72,13 @@ pub(crate) enum HeldBy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeaseState {
     HeldUntil(Moment),
-    /// Lost or released.
+    /// The lease was lost at this moment. For a released lease, the moment is the last deadline.
     GoneSince(Moment),
 }
 
 const GONE: u64 = 1 << 63;
 
-/// Set if the lease was released. The other bits are still the deadline.
+/// The bit for a released lease. `GONE` is set, too, and the other bits are the last deadline.
 const RELEASED: u64 = 1 << 62;
 
 impl LeaseState {
@@ -91,7 +94,8 @@ impl LeaseState {
         }
     }
 
-    /// Returns the state at this time, even if no thread has noticed it yet.
+    /// Returns the state at `now`. If the deadline has passed, the lease is gone, even if no thread has noticed that
+    /// yet.
     fn at(self, now: Moment) -> Self {
         match self {
             Self::HeldUntil(deadline) if deadline <= now => Self::GoneSince(deadline),
@@ -101,7 +105,7 @@ impl LeaseState {
 }
 
 impl HeldLease {
-    /// Holds the grant of a run.
+    /// Makes the value for a run, from the lease and claim that the store granted.
     #[inline]
     pub(crate) fn new(
         clock: Clock,
@@ -136,13 +140,13 @@ impl HeldLease {
         }
     }
 
-    /// Holds a lease for a guard. Only the loss of the lease ends it early.
+    /// Makes the value for a guard. A guard has only one reason to stop: the loss of its lease.
     pub(crate) fn for_guard(clock: &Clock, lease: Lease, granted_at: Moment) -> Self {
         let held = Self::new(clock.clone(), Some(Grant::of(lease)), granted_at, None, Duration::ZERO);
         Self { by: HeldBy::Guard, cancel_is_reported: AtomicBool::new(true), ..held }
     }
 
-    /// Returns the id of the run, if it is observed.
+    /// Returns the id of the run, if the run has observers.
     pub(crate) fn observed_run(&self) -> Option<Owner> {
         self.observed.as_ref().map(|observed| observed.owner)
     }
@@ -151,7 +155,7 @@ impl HeldLease {
         self.observed.as_ref().map_or(&Observers::NONE, |observed| &observed.observers)
     }
 
-    /// Returns the lease as it was granted.
+    /// Returns the lease with the deadline of its grant.
     pub(crate) fn lease(&self) -> Option<&Lease> {
         self.grant.as_ref()?.lease()
     }
@@ -190,7 +194,8 @@ impl HeldLease {
         thread != NO_THREAD && self.thread.load(Ordering::Relaxed) == thread
     }
 
-    /// Returns since when the lease is lost or released. Reports a loss.
+    /// Returns the moment of the loss, or the last deadline of a released lease. `None`: the lease is held. Reports a
+    /// loss.
     #[inline]
     pub(crate) fn gone_by(&self, now: Moment) -> Option<Moment> {
         let gone = self.gone_at(now);
@@ -200,19 +205,20 @@ impl HeldLease {
         gone
     }
 
-    /// Returns since when the lease is lost or released.
+    /// Returns the moment of the loss, or the last deadline of a released lease. `None`: the lease is held.
     #[inline]
     pub(crate) fn gone_at(&self, now: Moment) -> Option<Moment> {
         if let LeaseState::GoneSince(moment) = self.state_at(now) { Some(moment) } else { None }
     }
 
-    /// Returns the time when the task must have stopped for the lease, unless the lease is lost or released.
+    /// Returns the moment when the task is cancelled unless the lease is renewed: the lease's deadline, less the time
+    /// for stopping. `None`: the lease is lost or released.
     pub(crate) fn deadline_at(&self, now: Moment) -> Option<Moment> {
         if let LeaseState::HeldUntil(deadline) = self.state_at(now) { Some(deadline) } else { None }
     }
 
-    /// Returns the time when the task must have stopped for the lease. The beginning of time, if the lease is lost or
-    /// released.
+    /// Returns the deadline of the lease, less the time for stopping. Returns [`Moment::BEGINNING`] if a thread has
+    /// noted that the lease is lost or released.
     pub(super) fn deadline(&self) -> Moment {
         match self.state() {
             LeaseState::HeldUntil(deadline) => deadline,
@@ -220,8 +226,8 @@ impl HeldLease {
         }
     }
 
-    /// Returns the time by which the task must have stopped: the end of the lease or of the process. That is now, if
-    /// the store may have granted the name to another owner.
+    /// Returns the moment by which the task must have stopped: the end of the lease, or of the process if that is
+    /// earlier. Returns [`Moment::BEGINNING`], which means at once, if another owner may hold the name.
     pub(crate) fn last_moment(&self) -> Moment {
         if self.is_taken_away.load(Ordering::Acquire) {
             return Moment::BEGINNING;
@@ -235,7 +241,7 @@ impl HeldLease {
         self.state.load(Ordering::Acquire) & RELEASED != 0
     }
 
-    /// Returns whether the lease was gone before it was released.
+    /// Returns whether the lease was lost. A lease that was released in time is not lost.
     pub(crate) fn is_lost(&self) -> bool {
         self.state.load(Ordering::Acquire) & (GONE | RELEASED) == GONE
     }
@@ -244,7 +250,7 @@ impl HeldLease {
         LeaseState::from_bits(self.state.load(Ordering::Acquire))
     }
 
-    /// Returns the state at this time. If the deadline has passed, the loss is final from now on.
+    /// Returns the state at `now`. If the deadline has passed, notes the loss, so that no later renewal can undo it.
     fn state_at(&self, now: Moment) -> LeaseState {
         let passed = |bits| {
             let (known, state) = (LeaseState::from_bits(bits), LeaseState::from_bits(bits).at(now));
@@ -258,7 +264,8 @@ impl HeldLease {
     pub(crate) fn begin_renewal(&self, now: Moment) -> bool {
         let is_live = self.deadline_at(now).is_some();
         self.signal.change_silently(|| {
-            // If a release came before this lock, it does not wait for this renewal, so the renewal must not begin.
+            // A release that came before this lock does not wait for this renewal. So the renewal must not begin after
+            // such a release.
             let begins = is_live && matches!(self.state(), LeaseState::HeldUntil(_));
             self.is_renewing.store(begins, Ordering::Release);
             begins
@@ -274,7 +281,8 @@ impl HeldLease {
     /// tasks.
     pub(crate) fn lose(&self, now: Moment) {
         if !self.was_released() {
-            // This is also set if the deadline has passed, because a task that is being stopped has no more time.
+            // Also set after the deadline: a task that is being stopped must end at once, because another owner may
+            // hold the name.
             self.is_taken_away.store(true, Ordering::Release);
         }
         self.end_renewal(now, LeaseState::GoneSince(now));
@@ -282,7 +290,7 @@ impl HeldLease {
 
     fn end_renewal(&self, now: Moment, answer: LeaseState) {
         if let state @ LeaseState::HeldUntil(_) = self.state_at(now) {
-            // If another thread has changed the state meanwhile, the lease is gone.
+            // This fails if another thread has noted that the lease is gone. Then the lease stays gone.
             let _ = self.state.compare_exchange(state.to_bits(), answer.to_bits(), Ordering::AcqRel, Ordering::Acquire);
         }
         self.renewal_failed();
@@ -293,18 +301,19 @@ impl HeldLease {
         self.signal.change(|| self.is_renewing.store(false, Ordering::Release));
     }
 
-    /// Notes that the lease ends at this moment at the latest. Called before the store is asked to shorten the lease.
+    /// Notes that the lease ends at `deadline` at the latest. Call this before the store is asked to shorten the lease,
+    /// so that the task never relies on a later deadline than the store has.
     pub(crate) fn shorten_until(&self, deadline: Moment) {
         let deadline = deadline.minus(self.stopping);
         let is_later = |bits| matches!(LeaseState::from_bits(bits), LeaseState::HeldUntil(until) if deadline < until);
         let shorten = |bits| is_later(bits).then(|| LeaseState::HeldUntil(deadline).to_bits());
         let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, shorten);
-        // Wakes the threads that wait until the former, later deadline.
+        // Wakes the threads that wait until the old deadline, which is later.
         self.signal.change(|| ());
     }
 
-    /// Ends the run or the guard, and the renewal with it. Returns the lease with its last deadline, if it was renewed.
-    /// The caller wakes the waiting tasks, without holding a lock.
+    /// Notes the release of the lease, so that no renewal begins any more. Returns the lease with its last deadline, if
+    /// the deadline has changed since the grant. The caller must wake the waiting tasks, without holding a lock.
     #[inline]
     pub(crate) fn begin_release(&self) -> Option<Lease> {
         let end = |bits| (bits & GONE == 0).then_some(bits | GONE | RELEASED);
@@ -316,7 +325,7 @@ impl HeldLease {
         self.lease().filter(|lease| lease.deadline() != deadline).map(|lease| lease.held_until(deadline))
     }
 
-    /// Returns how much of the minimum hold is left; nothing if the lease is gone.
+    /// Returns the time that is left of the minimum hold. `None`: no time is left, or the lease is gone.
     pub(crate) fn minimum_hold_left(&self) -> Option<Term> {
         let minimum_hold = self.minimum_hold?.get();
         let now = self.clock.moment();
@@ -324,16 +333,16 @@ impl HeldLease {
         self.deadline_at(now).and_then(|_| Term::new(left).ok())
     }
 
-    /// Waits until a running renewal is answered, or until `deadline`. Otherwise the store could carry out the renewal
-    /// after a request to shorten the lease.
+    /// Waits until a renewal that is under way is answered, at most until `deadline`. Without this wait, the store
+    /// could carry out the renewal after the release, so that the lease would last too long.
     pub(crate) fn wait_for_renewal(&self, deadline: Moment) {
         let is_renewing = |now| self.is_renewing.load(Ordering::Acquire) && now < deadline;
         let waiting = self.clock.waiting(&self.signal);
         self.signal.wait_while(&waiting, |now, waiting| is_renewing(now).then(|| waiting.patience(deadline)));
     }
 
-    /// Reports the loss of the lease once. Subscribers may be slow, so no thread calls this while other threads wait
-    /// for the caller.
+    /// Reports the loss of the lease once. Subscribers can be slow, so call this only while no other thread waits for
+    /// the caller.
     #[cold]
     pub(super) fn report_loss(&self, posted: Option<Posted>) {
         if self.is_lost() && !self.loss_is_reported.swap(true, Ordering::AcqRel) {
@@ -341,7 +350,6 @@ impl HeldLease {
         }
     }
 
-    /// Reports a step of the run.
     pub(super) fn tell(&self, step: &Step<'_>, posted: Option<Posted>) {
         let about = self.observed.as_ref().map_or_else(About::default, |observed| observed.about());
         self.observers().tell_as(about, step, posted);
@@ -358,7 +366,7 @@ pub(super) fn moment(bits: &AtomicU64) -> Moment {
     Moment::from_bits(bits.load(Ordering::Acquire))
 }
 
-/// The number of no thread.
+/// A value in place of the number of a thread: the task runs on no thread.
 pub(crate) const NO_THREAD: usize = 0;
 
 #[cfg(unix)]
@@ -367,7 +375,7 @@ pub(crate) fn this_thread() -> usize {
     crate::base::system::Thread::this().number()
 }
 
-/// Returns no thread: only Unix asks for it.
+/// Returns [`NO_THREAD`], because only Unix uses the number of the thread.
 #[cfg(not(unix))]
 pub(crate) fn this_thread() -> usize {
     NO_THREAD

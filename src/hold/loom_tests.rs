@@ -1,7 +1,7 @@
-//! Tests with `loom`: threads that wait for each other take their steps in every order that is possible.
+//! Tests with `loom`, which runs the steps of the threads in every possible order.
 //!
-//! Their source is compiled a second time here, and waits with what `loom` has. There a time-out never comes, so that
-//! a thread that is not woken waits for ever, and `loom` reports it.
+//! The tested files are compiled a second time here, with the atomics and locks of `loom`. In `loom`, a wait with a
+//! timeout never times out. So a thread that is not woken waits for ever, and `loom` reports that.
 
 use std::sync::Arc;
 use std::task::{self, Context, Poll, Waker};
@@ -27,7 +27,7 @@ mod sync {
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 }
 
-/// In the place of the plan: moments at which there is something to do.
+/// A replacement for the real plan: a list of moments at which a job is due.
 mod renewal_plan {
     use crate::time::clock::moment::Moment;
 
@@ -36,7 +36,7 @@ mod renewal_plan {
         pub(super) due: Vec<Moment>,
         pub(super) is_running: bool,
         pub(super) done: Vec<Moment>,
-        /// A signal came: the first is done now, whenever it is due.
+        /// Whether a signal has come. Then the first job is done at once, even if it is not due yet.
         pub(super) exits: bool,
         pub(super) exits_on: usize,
     }
@@ -81,31 +81,30 @@ mod renewal_plan {
 }
 
 #[path = "timer_thread.rs"]
-#[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
+#[expect(clippy::duplicate_mod, reason = "here, the file uses the locks of `loom`")]
 mod timer_thread;
 
 #[allow(dead_code)]
 #[path = "change_signal.rs"]
-#[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
+#[expect(clippy::duplicate_mod, reason = "here, the file uses the locks of `loom`")]
 mod change_signal;
 
 #[path = "held_lease.rs"]
-#[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
-#[expect(dead_code, reason = "what needs no waiting is tested elsewhere")]
+#[expect(clippy::duplicate_mod, reason = "here, the file uses the locks of `loom`")]
+#[expect(dead_code, reason = "functions that do not wait are tested elsewhere")]
 mod held_lease;
 
 #[path = "cancellation.rs"]
-#[expect(clippy::duplicate_mod, reason = "it waits with other means here")]
-#[expect(dead_code, reason = "what needs no waiting is tested elsewhere")]
+#[expect(clippy::duplicate_mod, reason = "here, the file uses the locks of `loom`")]
+#[expect(dead_code, reason = "functions that do not wait are tested elsewhere")]
 mod cancellation;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(60 * 60);
-/// The term of the leases here.
 const TERM: Duration = Duration::from_secs(60);
 
 fn in_every_order(model: impl Fn() + Send + Sync + 'static) {
-    // `loom::model` would print each trace.
+    // `loom::model` is not used, because it prints each trace.
     loom::model::Builder::new().check(model);
 }
 
@@ -116,7 +115,7 @@ fn clock() -> (ManualClock, Clock) {
     (manual, clock)
 }
 
-/// A place where no thread waits: each clock is moved by the thread that waits for it.
+/// A waker that wakes no thread, because each thread that waits for a clock moves the clock itself.
 struct Nowhere;
 
 impl Wake for Nowhere {
@@ -150,7 +149,7 @@ fn a_thread_that_waits_is_woken_for_what_is_due_before_that() {
         assert!(add(&timer, late));
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
-            // The first job takes so long that the other is due after it.
+            // The first job takes an hour, so that the second job is due after it.
             move || run(&timer, &clock, |_| manual.advance(HOUR))
         });
         assert!(!add(&timer, soon));
@@ -254,7 +253,7 @@ fn after_a_thread_that_could_not_be_had_another_is_needed() {
     });
 }
 
-/// Signals the thread, and waits until it has handled that.
+/// Signals the timer thread, and waits until it has handled the signal.
 fn signal(timer: &TimerThread, exits_on: usize) {
     timer.signal(exits_on);
     timer.wait_until_handled(&Waiting::on_the_machine(), Moment::NEVER);
@@ -313,7 +312,7 @@ fn a_signal_to_a_thread_that_is_about_to_end_is_not_waited_for_for_ever() {
     });
 }
 
-// A process that exits without a lease does not wait for a thread that may not even have begun.
+// If a process exits without a lease, it does not wait for a timer thread, which perhaps has not begun yet.
 #[test]
 fn a_signal_to_a_thread_that_has_nothing_to_do_is_not_waited_for() {
     in_every_order(|| {
@@ -366,7 +365,7 @@ impl task::Wake for Sleeper {
     }
 }
 
-/// Waits as a task does, which is polled when it was woken, and by itself never.
+/// Waits like a task: polls the future once, and again each time after its waker was called.
 fn reason_in_a_task(run: &Arc<HeldLease>) -> CancelReason {
     let sleeper = Arc::new(Sleeper::default());
     let (waker, mut cancelled) = (Waker::from(Arc::clone(&sleeper)), Box::pin(run.cancelled()));
@@ -381,7 +380,7 @@ fn reason_in_a_task(run: &Arc<HeldLease>) -> CancelReason {
     }
 }
 
-/// Asserts that a thread, and then a task, that waits until this has happened is woken with the reason.
+/// Asserts that `happens` wakes a thread that waits, and then a task that waits, with the reason `expected`.
 fn assert_all_are_woken(expected: CancelReason, happens: fn(&HeldLease, Moment)) {
     type Wait = fn(&Arc<HeldLease>) -> Option<CancelReason>;
     let waits: [Wait; 2] = [|run| run.wait(HOUR), |run| Some(reason_in_a_task(run))];

@@ -1,4 +1,4 @@
-//! The lease of a run: its renewal, its loss and its release.
+//! Leases of runs: renewal, loss and release.
 
 pub(crate) mod cancellation;
 pub(crate) mod change_signal;

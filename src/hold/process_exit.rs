@@ -1,10 +1,10 @@
 //! Releases all leases when this process ends by itself: by `exit`, on any thread, or by a return from `main` while
 //! other threads run tasks.
 //!
-//! The thread that exits may hold any lock, of this crate or of others. Its thread-locals, which logging and other code
-//! needs, may be gone. So this thread sends no request to a store. It signals the renewal threads, which run while a
-//! lease is held, and waits a short time until they are done. The wait is short because a store may be unavailable, or
-//! may wait for a lock of this thread.
+//! The exiting thread may hold any lock, of this crate or of another. Its thread-locals may be gone, although logging
+//! and other code needs them. So the exiting thread sends no request to a store. The renewal threads, which run while a
+//! lease is held, send the requests. The exiting thread signals them, and waits a short time until the requests are
+//! answered. The wait is short, because a store may be unavailable, or may need a lock that the exiting thread holds.
 
 use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,20 +17,21 @@ use crate::base::system::{Thread, at_exit};
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting};
 
-/// How long the exit of a process waits for all stores together.
+/// The longest time that the exit of a process waits for all stores together.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The process that holds or held the leases. A child of this process by `fork` holds none of them, and may find a lock
-/// that a thread of the parent holds for ever.
+/// The id of the process that holds the leases. A child made by `fork` has another id, and holds no lease. The child
+/// must not use the locks, because a lock stays locked for ever if a thread of the parent held it during the `fork`.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// A type with work to do before the process ends.
 pub(crate) trait EndsWithProcess: Send + Sync {
-    /// Signals the working thread that the process exits, on the thread `by` unless that is zero. Does not wait.
+    /// Signals that the process exits on the thread `by`, or on an unknown thread if `by` is zero. Does not wait for
+    /// the work.
     fn begin(&self, by: usize);
 
-    /// Waits until the work is done, or `enough` has passed.
-    fn wait(&self, waiting: &Waiting, enough: Moment);
+    /// Waits until the work is done, at most until `latest`.
+    fn wait(&self, waiting: &Waiting, latest: Moment);
 }
 
 /// All values that were registered in this process or in the process that it was forked from, each with the id of its
@@ -54,36 +55,37 @@ extern "C" fn leave_at_exit() {
     leave(Some(Thread::this()));
 }
 
-/// Ends the renewals of this process, which exits on the thread `by`: the lease of the run on that thread is released, and all
-/// others end soon. Returns when the stores were asked for that, after [`TIMEOUT`] at the latest.
+/// Ends all renewals, because this process exits on the thread `by`. The lease of the run on that thread is released,
+/// and all other leases are shortened. Waits until the requests were sent, at most for [`TIMEOUT`].
 ///
-/// It may be called again: a lease that was shortened stays so.
+/// A second call does no harm, because a lease is shortened only once.
 pub(crate) fn leave(by: Option<Thread>) {
     if PROCESS.load(Ordering::Relaxed) != process_id::current() {
         return;
     }
     let waiting = Waiting::on_the_machine();
-    let enough = waiting.clock().moment().plus(TIMEOUT);
-    let members = members(waiting.clock(), enough);
+    let latest = waiting.clock().moment().plus(TIMEOUT);
+    let members = members(waiting.clock(), latest);
     for member in &members {
         member.begin(by.map_or(0, Thread::number));
     }
     for member in &members {
-        member.wait(&waiting, enough);
+        member.wait(&waiting, latest);
     }
-    // The members are not dropped. The last reference to a member would close connections. Closing needs thread-locals,
-    // and those of this thread may be gone.
+    // The members are not dropped, because a drop of the last reference to a member closes connections. Closing needs
+    // thread-locals, and those of this thread may be gone.
     mem::forget(members);
 }
 
-/// Returns all that this process registered. The list is locked for an instant, unless a signal has interrupted this thread just
-/// then.
-fn members(clock: &Clock, enough: Moment) -> Vec<Arc<dyn EndsWithProcess>> {
+/// Returns the members that this process has registered. Usually, the list is locked only for an instant. But if a
+/// signal handler has interrupted this thread while the list was locked, the lock stays locked. Then returns an empty
+/// list at the moment `latest`.
+fn members(clock: &Clock, latest: Moment) -> Vec<Arc<dyn EndsWithProcess>> {
     let registered = loop {
         match REGISTERED.try_lock() {
             Ok(registered) => break registered,
             Err(TryLockError::Poisoned(registered)) => break registered.into_inner(),
-            Err(TryLockError::WouldBlock) if clock.moment() < enough => thread::yield_now(),
+            Err(TryLockError::WouldBlock) if clock.moment() < latest => thread::yield_now(),
             Err(TryLockError::WouldBlock) => return Vec::new(),
         }
     };

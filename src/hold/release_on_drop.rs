@@ -1,4 +1,4 @@
-//! Releases the lease of a run or of a lease guard on every way out.
+//! Releases the lease of a run or of a lease guard, even after an early return or a panic.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::observe::tell::trace::print_unless_logged;
 use crate::outcome::release::Release;
 use crate::store::{event_mutex::EventMutex, event_mutex::batch::Batch};
 
-/// A held lease that is released when this is dropped.
+/// A held lease that is released when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct ReleaseOnDrop {
     store: Arc<dyn EventMutex>,
@@ -24,13 +24,13 @@ impl ReleaseOnDrop {
         Self { store, held, is_armed: true }
     }
 
-    /// Leaves the release to the caller.
+    /// Disables the release on drop, because the caller releases the lease.
     #[inline]
     pub(crate) fn disarm(&mut self) {
         self.is_armed = false;
     }
 
-    /// Releases the lease now, if there is one.
+    /// Releases the lease now. `None`: there is no lease to release.
     pub(crate) fn release(&mut self) -> Option<Release> {
         self.is_armed = false;
         if self.is_inherited() {
@@ -43,8 +43,9 @@ impl ReleaseOnDrop {
         Some(batch.take_release(0))
     }
 
-    /// Ends the run or the guard, with or without a lease, and wakes all that still wait for that. Returns the lease, which the
-    /// caller asks the store to release, and the time that is left of its minimum hold.
+    /// Notes the end of the run or the guard, and wakes the threads and tasks that wait for this end. Returns the
+    /// lease, and the time that is left of its minimum hold. The caller must ask the store to release the lease.
+    /// `None`: there is no lease to release.
     #[inline]
     pub(crate) fn begin_release(&self) -> Option<(Lease, Option<Term>)> {
         if self.is_inherited() {
@@ -60,7 +61,8 @@ impl ReleaseOnDrop {
         Some((lease, minimum_hold))
     }
 
-    /// Returns whether this process is a child that inherited the lease by `fork`: its parent still holds it.
+    /// Returns whether this process is a child that inherited the lease by `fork`. Then the parent still holds the
+    /// lease, so the child must not release it.
     #[inline]
     pub(crate) fn is_inherited(&self) -> bool {
         self.held.owner().map(Owner::pid).is_some_and(|pid| pid != process_id::current())
@@ -78,7 +80,7 @@ impl Deref for ReleaseOnDrop {
 
 impl Drop for ReleaseOnDrop {
     fn drop(&mut self) {
-        // Any other answer was reported.
+        // Only a failure is printed. The loss of a lease was reported before, and a success needs no message.
         if self.is_armed
             && let Some(failed @ Release::Failed(_)) = self.release()
         {

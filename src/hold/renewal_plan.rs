@@ -1,10 +1,10 @@
-//! The plan of a renewal thread: when each lease is renewed, when the store is asked for requests to stop, when tasks
-//! time out, and how the leases end when the process exits. The plan has no thread and no clock, and sends no requests
-//! itself.
+//! The plan of a renewal thread. It says when each lease is renewed, when requests to stop are read, when tasks time
+//! out, and how the leases end when the process exits. The plan has no thread and no clock, and sends no requests to
+//! the store.
 //!
-//! For a run that another one may replace, or that waits for a retry, the store is asked for a request to stop about
-//! once a second. For any other run, the store is asked after each renewal of the lease, because an operator may want
-//! it to stop. A run that ends before its first renewal costs no such request.
+//! A request to stop is a marker in the store. For a run that a newer run may replace, or that waits for a retry, the
+//! marker is read about once a second. For any other run, the marker is read after each renewal of the lease, because
+//! an operator can ask the run to stop. A run that ends before its first renewal causes no read.
 
 use std::mem;
 use std::sync::{Arc, Weak};
@@ -23,46 +23,48 @@ pub(super) mod exit_release;
 
 use exit_release::ExitRelease;
 
-/// The leases of one store that this process holds.
+/// The leases that this process holds in one store, with the jobs that are planned for them.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// Some were released, and are soon replaced.
+    /// The leases. Some of them may be released, and are removed later.
     leases: Vec<PlannedLease>,
-    /// If there are more leases than this, the released ones are removed.
+    /// The length of `leases` at which released leases are removed.
     purge_above: usize,
     /// Running tasks that have a timeout.
     timeouts: Vec<TaskTimeout>,
-    /// Whether a thread asks the store for requests to stop.
-    is_looking: bool,
-    /// Set when the process exits: the number of the thread that called `exit`, or 0. Nothing is renewed from then on.
+    /// Whether a thread is reading requests to stop from the store.
+    is_reading: bool,
+    /// The number of the exiting thread, or 0 if the thread is not known. `None`: the process does not exit. During an
+    /// exit, no lease is renewed.
     exits_on: Option<usize>,
 }
 
-/// Usually fewer leases than this are held at once.
+/// The smallest value of `purge_above`. Most processes hold fewer leases at once.
 const PURGE_NEVER_BELOW: usize = 256;
 
 struct PlannedLease {
     held: Arc<HeldLease>,
-    /// Weak, because a store ends with its last user.
+    /// Weak, so that the plan keeps no store alive that has no other user.
     store: Weak<dyn EventMutex>,
-    /// `None`: it has a fixed term.
+    /// `None`: the lease has a fixed term.
     renewal: Option<NextRenewal>,
-    /// The next time to read a request to stop for the run. `None`: after the next renewal.
-    look: Option<Moment>,
-    /// Whether a thread asks the store for that.
-    is_looked_for: bool,
-    /// Whether its run waits for a retry: no task is running.
+    /// The time at which a request to stop the run is read. `None`: it is read after the next renewal.
+    read_at: Option<Moment>,
+    /// Whether a thread is reading the request to stop the run.
+    is_being_read: bool,
+    /// Whether the run waits for a retry, so that no task is running.
     waits: bool,
     /// Whether the store was asked to shorten the lease because the process exits.
     is_shortened: bool,
 }
 
-/// A running task that has a timeout, and when a warning says that it did not stop.
+/// A running task that has a timeout.
 struct TaskTimeout {
     held: Arc<HeldLease>,
     run: RunId,
-    /// `None` once the task was cancelled.
+    /// The moment when the task is cancelled. `None`: the task was cancelled.
     timeout: Option<Moment>,
+    /// The moment when a warning is logged, because the task has not stopped.
     overdue: Moment,
 }
 
@@ -72,32 +74,32 @@ struct NextRenewal {
 }
 
 impl NextRenewal {
-    /// Plans the next renewal after a third of the usable term, so that two thirds are left for failed attempts. The
-    /// usable term is the term without the time that the task needs to stop.
+    /// Plans the next renewal: a third of the usable term after `asked`, so that two thirds are left for more attempts.
+    /// The usable term is the term without the time that is kept for stopping the task.
     #[inline]
     fn after(asked: Moment, term: Term, held: &HeldLease) -> Self {
         let useful = term.get().saturating_sub(held.stopping);
         Self { term, due: asked.plus(useful / 3) }
     }
 
-    /// Plans the attempt after a failed attempt. The pause is long enough not to flood a store in trouble, and short
-    /// enough for a dozen attempts in the remaining term.
+    /// Plans the next attempt after a failed attempt. The pause is a thirtieth of the term: long enough to spare a
+    /// store in trouble, and short enough for a dozen attempts before the deadline.
     fn retry(&mut self, now: Moment) {
         self.due = now.plus(self.term.get() / 30);
     }
 }
 
-/// The next thing that the renewal thread does.
+/// The next step of the renewal thread.
 #[derive(Debug)]
 pub(super) enum PlanStep {
     Do(PlannedJob),
-    /// Nothing before this moment.
+    /// No job is due before this moment.
     SleepUntil(Moment),
-    /// Nothing at all.
+    /// No job is planned, so the thread ends.
     End,
 }
 
-/// A job that takes a while. The plan is not locked during the job.
+/// A job of the renewal thread. The plan is not locked during a job, because the job can take long.
 #[derive(Debug)]
 pub(super) enum PlannedJob {
     Renew(DueRenewals),
@@ -107,10 +109,10 @@ pub(super) enum PlannedJob {
     /// Reports tasks that did not stop at their timeout.
     ReportOverdue(Vec<(Arc<HeldLease>, RunId)>),
     /// Reads the requests to stop for these runs from the store.
-    LookForStopRequests(Vec<Arc<HeldLease>>),
+    ReadStopRequests(Vec<Arc<HeldLease>>),
 }
 
-/// Leases that are renewed together, each with the time that it had left when the request was sent.
+/// Leases that are renewed in one request, each with the time that was left until its deadline before the request.
 #[derive(Debug)]
 pub(super) struct DueRenewals {
     pub(super) term: Term,
@@ -118,11 +120,12 @@ pub(super) struct DueRenewals {
     pub(super) leases: Vec<(Arc<HeldLease>, Duration)>,
 }
 
-/// The answers to a renewal, one for each lease; none for another job.
+/// The store's answers to a renewal, one for each lease. Empty for any other job.
 pub(super) type RenewalAnswers = Vec<Result<bool, MutexError>>;
 
 impl Plan {
-    /// Adds a lease that was just granted, and returns when there is something to do for it.
+    /// Adds a lease that was just granted. Returns the time of the first job for the lease, or `None` if there is no
+    /// lease.
     #[inline]
     pub(super) fn keep(
         &mut self,
@@ -134,13 +137,13 @@ impl Plan {
         let granted = lease.deadline().minus(lease.term().get());
         let renewal = (renewal == Renewal::WhileItRuns).then(|| NextRenewal::after(granted, lease.term(), held));
         let due = renewal.as_ref().map_or(lease.deadline().minus(held.stopping), |renewal| renewal.due);
-        let look = (held.by == HeldBy::ReplaceableRun).then(|| held.granted_at.plus(about_a_second()));
-        let due = look.map_or(due, |look| look.min(due));
+        let read_at = (held.by == HeldBy::ReplaceableRun).then(|| held.granted_at.plus(about_a_second()));
+        let due = read_at.map_or(due, |read_at| read_at.min(due));
         let held = Arc::clone(held);
         let planned =
-            PlannedLease { held, store, renewal, look, is_looked_for: false, waits: false, is_shortened: false };
+            PlannedLease { held, store, renewal, read_at, is_being_read: false, waits: false, is_shortened: false };
         match self.leases.last_mut() {
-            // One run after another needs one place.
+            // Runs that follow each other reuse one entry of the list.
             Some(last) if last.held.was_released() => *last = planned,
             _ => self.add(planned),
         }
@@ -155,14 +158,14 @@ impl Plan {
         self.leases.push(planned);
     }
 
-    /// Returns a handle to the store, if a holder of a lease still has such a handle.
+    /// Returns a handle to the store. `None`: no holder of a lease has such a handle any more.
     pub(super) fn store(&self) -> Option<Arc<dyn EventMutex>> {
         self.leases.iter().find_map(|planned| planned.store.upgrade())
     }
 
-    /// Finds a lease of this name that this process renews, and plans its renewal for now, because the store may have
-    /// lost the lease. Returns its holder. Leases with a fixed term do not count, because the store is never asked
-    /// about them again.
+    /// Plans an immediate renewal of the lease `name`, because the store may have lost the lease. Returns the holder of
+    /// the lease, or `None` if this process does not renew such a lease. A lease with a fixed term is ignored, because
+    /// it is never renewed.
     pub(super) fn doubt(&mut self, name: &MutexName, now: Moment) -> Option<Holder> {
         let mut holder = None;
         for PlannedLease { held, renewal, .. } in &mut self.leases {
@@ -177,7 +180,7 @@ impl Plan {
         holder
     }
 
-    /// Cancels the task at its timeout, and has a warning logged if it has not ended when it is `overdue`.
+    /// Plans to cancel the task at `timeout`, and to log a warning at `overdue` if the task has not ended by then.
     pub(super) fn add_timeout(&mut self, held: &Arc<HeldLease>, run: &RunId, timeout: Moment, overdue: Moment) {
         let (held, run) = (Arc::clone(held), run.clone());
         self.timeouts.push(TaskTimeout { held, run, timeout: Some(timeout), overdue });
@@ -187,21 +190,22 @@ impl Plan {
         self.timeouts.retain(|timeout| !Arc::ptr_eq(&timeout.held, held));
     }
 
-    /// Notes that no task is running under this lease: its run waits for a retry. Returns when the store is asked whether the run
-    /// is asked to stop, which is about once a second from now on.
+    /// Notes that the run of this lease waits for a retry, and that no task is running. From now on, requests to stop
+    /// the run are read about once a second. Returns the time of the next job for the lease.
     pub(super) fn begin_wait(&mut self, held: &Arc<HeldLease>, now: Moment) -> Option<Moment> {
         let is_exiting = self.exits_on.is_some();
         let planned = self.leases.iter_mut().find(|planned| Arc::ptr_eq(&planned.held, held))?;
         planned.waits = true;
-        if planned.is_looked_for || held.is_asked_to_stop() {
+        if planned.is_being_read || held.is_asked_to_stop() {
             return is_exiting.then_some(now);
         }
-        let look = now.plus(about_a_second());
-        let look = *planned.look.insert(planned.look.map_or(look, |known| known.min(look)));
-        Some(if is_exiting { Moment::BEGINNING } else { look })
+        let read_at = now.plus(about_a_second());
+        let read_at = *planned.read_at.insert(planned.read_at.map_or(read_at, |known| known.min(read_at)));
+        Some(if is_exiting { Moment::BEGINNING } else { read_at })
     }
 
-    /// Notes that a task is about to run again under this lease. `false`: it may not, because the process exits.
+    /// Notes that the run of this lease is about to start its task again. `false`: the task must not start, because the
+    /// process exits.
     pub(super) fn end_wait(&mut self, held: &Arc<HeldLease>) -> bool {
         if let Some(planned) = self.leases.iter_mut().find(|planned| Arc::ptr_eq(&planned.held, held)) {
             planned.waits = false;
@@ -209,32 +213,32 @@ impl Plan {
         self.exits_on.is_none()
     }
 
-    /// Begins the exit of the process on this thread, or on an unknown thread for zero. The next step is the job for
-    /// the exit.
+    /// Notes that the process exits on `thread`. Zero means an unknown thread. The next step releases or shortens the
+    /// leases.
     pub(super) fn begin_exit(&mut self, thread: usize) {
         self.exits_on = Some(thread);
     }
 
-    /// Returns whether there is something to do when the process exits.
+    /// Returns whether a lease must be released or shortened when the process exits.
     pub(super) fn has_leases(&self) -> bool {
         self.leases.iter().any(|planned| !planned.held.was_released())
     }
 
-    /// Returns the next step. A due lease is renewed together with all other leases of its term. So all leases of a
-    /// term become one batch for each third of that term, whenever they were granted. A lease whose deadline has passed
-    /// is lost, and not renewed.
+    /// Returns the next step. If the renewal of a lease is due, all leases with its term are renewed in one batch. So
+    /// leases that were granted at different times share one batch in each third of their term. After its deadline, a
+    /// lease is lost, and is not renewed.
     pub(super) fn next_step(&mut self, now: Moment) -> PlanStep {
         let job = self.release_at_exit(now).map(PlannedJob::ReleaseAtExit);
         let job = job.or_else(|| non_empty(self.take_cancelled(now)).map(PlannedJob::Cancel));
         let job = job.or_else(|| non_empty(self.take_overdue(now)).map(PlannedJob::ReportOverdue));
         let job = job.or_else(|| self.due_renewals(now).map(PlannedJob::Renew));
-        let job = job.or_else(|| non_empty(self.take_looks(now)).map(PlannedJob::LookForStopRequests));
+        let job = job.or_else(|| non_empty(self.take_due_reads(now)).map(PlannedJob::ReadStopRequests));
         job.map_or_else(|| self.next_due().map_or(PlanStep::End, PlanStep::SleepUntil), PlanStep::Do)
     }
 
-    /// Returns the requests to the store because the process exits. The leases of the exiting thread, and of runs that
-    /// wait for a retry, are released. Every other lease is shortened once. `None`: there is nothing to request, or the
-    /// process does not exit.
+    /// Returns the requests to send to the store because the process exits. The leases of the exiting thread, and of
+    /// runs that wait for a retry, are released. Every other lease is shortened once. `None`: there is nothing to
+    /// request, or the process does not exit.
     fn release_at_exit(&mut self, now: Moment) -> Option<ExitRelease> {
         let exits_on = self.exits_on?;
         let mut release = ExitRelease::default();
@@ -249,7 +253,8 @@ impl Plan {
         (!release.is_empty()).then_some(release)
     }
 
-    /// Takes the runs whose lease was lost, or whose timeout is over. Removes the leases that were released.
+    /// Returns the runs to cancel, because the lease was lost or the timeout is over. Removes lost and released leases
+    /// from the plan.
     fn take_cancelled(&mut self, now: Moment) -> Vec<Arc<HeldLease>> {
         let gone = self.leases.extract_if(.., |planned| planned.held.deadline_at(now).is_none());
         let mut cancelled: Vec<_> = gone.map(|planned| planned.held).filter(|held| held.is_lost()).collect();
@@ -278,28 +283,29 @@ impl Plan {
         non_empty(leases.collect()).map(|leases| DueRenewals { term: first.term, asked: now, leases })
     }
 
-    /// Takes the runs whose requests to stop are to be read now, unless another thread is reading them.
-    fn take_looks(&mut self, now: Moment) -> Vec<Arc<HeldLease>> {
-        if self.is_looking || self.exits_on.is_some() {
+    /// Returns the runs whose requests to stop are due to be read. Returns no runs while another thread is reading
+    /// requests.
+    fn take_due_reads(&mut self, now: Moment) -> Vec<Arc<HeldLease>> {
+        if self.is_reading || self.exits_on.is_some() {
             return Vec::new();
         }
-        let mut looks = Vec::new();
-        for PlannedLease { held, look, is_looked_for, .. } in &mut self.leases {
-            *is_looked_for = look.take_if(|look| *look <= now).is_some();
-            if *is_looked_for {
-                looks.push(Arc::clone(held));
+        let mut reads = Vec::new();
+        for PlannedLease { held, read_at, is_being_read, .. } in &mut self.leases {
+            *is_being_read = read_at.take_if(|read_at| *read_at <= now).is_some();
+            if *is_being_read {
+                reads.push(Arc::clone(held));
             }
         }
-        self.is_looking = !looks.is_empty();
-        looks
+        self.is_reading = !reads.is_empty();
+        reads
     }
 
     /// Returns the time of the next job. Deadlines count, so that a loss is reported as soon as a deadline passes.
     fn next_due(&self) -> Option<Moment> {
         let leases = self.leases.iter().flat_map(|planned| {
             let renewal = planned.renewal.as_ref().map(|renewal| renewal.due);
-            let look = planned.look.filter(|_| !self.is_looking);
-            let due = renewal.into_iter().chain(look).filter(|_| self.exits_on.is_none());
+            let read_at = planned.read_at.filter(|_| !self.is_reading);
+            let due = renewal.into_iter().chain(read_at).filter(|_| self.exits_on.is_none());
             due.chain([planned.held.deadline()])
         });
         leases.chain(self.timeouts.iter().map(|timeout| timeout.timeout.unwrap_or(timeout.overdue))).min()
@@ -313,10 +319,10 @@ impl Plan {
             match answer {
                 Ok(true) => {
                     held.renewed_until(asked.plus(term.get()), now);
-                    if let Some(PlannedLease { renewal, look, is_looked_for, .. }) = planned {
+                    if let Some(PlannedLease { renewal, read_at, is_being_read, .. }) = planned {
                         *renewal = Some(NextRenewal::after(*asked, *term, held));
-                        if held.by == HeldBy::Run && !held.is_asked_to_stop() && !*is_looked_for {
-                            look.get_or_insert(now);
+                        if held.by == HeldBy::Run && !held.is_asked_to_stop() && !*is_being_read {
+                            read_at.get_or_insert(now);
                         }
                     }
                 }
@@ -331,17 +337,17 @@ impl Plan {
         }
     }
 
-    /// Notes that the requests to stop were read, and returns the time of the next read. `None`: no run needs another
-    /// read.
-    pub(super) fn looked(&mut self, is_answered: bool, now: Moment) -> Option<Moment> {
-        self.is_looking = false;
-        for PlannedLease { held, look, is_looked_for, waits, .. } in &mut self.leases {
+    /// Notes the end of a read of requests to stop, and whether the store has answered. Returns the time of the next
+    /// read, or `None` if no read is planned.
+    pub(super) fn read_ended(&mut self, is_answered: bool, now: Moment) -> Option<Moment> {
+        self.is_reading = false;
+        for PlannedLease { held, read_at, is_being_read, waits, .. } in &mut self.leases {
             let again = !is_answered || *waits || held.by == HeldBy::ReplaceableRun;
-            if mem::take(is_looked_for) && again && !held.is_asked_to_stop() {
-                *look = Some(now.plus(about_a_second()));
+            if mem::take(is_being_read) && again && !held.is_asked_to_stop() {
+                *read_at = Some(now.plus(about_a_second()));
             }
         }
-        self.leases.iter().filter_map(|planned| planned.look).min()
+        self.leases.iter().filter_map(|planned| planned.read_at).min()
     }
 }
 

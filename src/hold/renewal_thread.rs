@@ -1,8 +1,9 @@
 //! The renewal thread of a store: it renews the leases of this process while their tasks run, reports lost leases, and
 //! releases all leases when the process exits.
 //!
-//! Each store has its own renewal thread, so that an outage of one store delays no renewal in another. Renewals use
-//! connections that no admission waits for. The thread lives while the process holds a lease of that store.
+//! Each store has its own renewal thread, so that an outage of one store delays no renewal in another store. A renewal
+//! does not wait for an admission, because each request has its own connection. The thread lives while the process
+//! holds a lease of the store.
 
 use std::fmt;
 use std::io;
@@ -34,7 +35,7 @@ mod renewal_notices;
 use call_permits::CallPermits;
 use renewal_notices::by_schedule;
 
-/// How long after its timeout a task may take to stop before a warning is logged.
+/// The time that a task gets to stop after its timeout, before a warning is logged.
 const OVERDUE_AFTER: Duration = Duration::from_secs(5);
 
 /// The renewal thread of one store, on one clock, in one process.
@@ -48,13 +49,13 @@ pub(crate) struct RenewalThread {
     pub(crate) dropped_futures: CallPermits,
 }
 
-/// A renewal thread, and what tells it from the others.
+/// An entry of the list of renewal threads, with the values that identify the thread.
 struct KnownThread {
     store: StoreId,
-    /// A dropped store may have had the identity of another store, while its renewal thread still exists.
+    /// Compared, too, because a new store can get the identity of a dropped store whose renewal thread still exists.
     scope: Scope,
     clock: Clock,
-    /// The child of a `fork` has no thread, and needs a renewal thread of its own.
+    /// Compared, too, because a child made by `fork` does not have the threads of its parent.
     pid: u32,
     thread: Weak<RenewalThread>,
 }
@@ -63,8 +64,8 @@ struct KnownThread {
 static RENEWAL_THREADS: Mutex<Vec<KnownThread>> = Mutex::new(Vec::new());
 
 impl RenewalThread {
-    /// Returns the renewal thread of this store. The value lives while there is a reference to it, or while its thread
-    /// runs.
+    /// Returns the renewal thread of this store. The value lives until its last reference is dropped and its thread has
+    /// ended.
     pub(crate) fn of(store: &Store, clock: &Clock) -> Arc<Self> {
         let (clock, pid) = (clock.clone(), process_id::current());
         let is_it = |known: &&KnownThread| {
@@ -90,15 +91,17 @@ impl RenewalThread {
         renewal_thread
     }
 
-    /// Keeps a lease that was just granted by this renewal thread's `store`, and renews it until it ends, unless its term is fixed.
+    /// Adds a lease that `store` has just granted, and renews the lease until it is released or lost. A lease with a
+    /// fixed term is not renewed.
     ///
     /// # Errors
     ///
-    /// Another run in this process still holds the name, although the store granted it again: the store has lost its
-    /// data. The error is the holder of that run.
+    /// If this process holds the name already, the store has lost its data, because it granted the name again. The
+    /// error is the earlier holder.
     #[inline]
     pub(crate) fn keep(self: &Arc<Self>, store: &Store, held: &Arc<HeldLease>, renewal: Renewal) -> Result<(), Holder> {
-        // A store in the memory of this process can lose its data only together with the leases.
+        // A store in the memory of this process loses its data only when the process ends, and then the leases end,
+        // too.
         let may_forget = self.scope != Scope::Process && renewal == Renewal::WhileItRuns;
         let name = held.lease().map(Lease::name).filter(|_| may_forget);
         self.change(|plan| match name.and_then(|name| plan.doubt(name, held.granted_at)) {
@@ -107,7 +110,7 @@ impl RenewalThread {
         })
     }
 
-    /// Wakes the task at its timeout if it waits, and logs a warning if it still runs a while later.
+    /// Plans to wake the task at `timeout`, and to log a warning if the task has not ended five seconds later.
     pub(crate) fn expect_end(self: &Arc<Self>, held: &Arc<HeldLease>, run: &RunId, timeout: Moment) {
         let overdue = timeout.plus(OVERDUE_AFTER);
         self.change(|plan| (plan.add_timeout(held, run, timeout, overdue), Some(timeout)));
@@ -118,13 +121,14 @@ impl RenewalThread {
         self.change(|plan| (plan.remove_timeout(held), None));
     }
 
-    /// Notes that the run waits for a retry: the exit of the process releases its lease, and requests to stop are looked for about
-    /// once a second.
+    /// Notes that the run waits for a retry. From now on, an exit of the process releases the run's lease, and requests
+    /// to stop are read about once a second.
     pub(crate) fn begin_wait(self: &Arc<Self>, held: &Arc<HeldLease>) {
         self.change(|plan| ((), plan.begin_wait(held, self.clock.moment())));
     }
 
-    /// Notes that the task of the run is about to start again. `false`: it may not, because the process exits.
+    /// Notes that the run is about to start its task again. `false`: the task must not start, because the process
+    /// exits.
     pub(crate) fn end_wait(self: &Arc<Self>, held: &Arc<HeldLease>) -> bool {
         self.change(|plan| (plan.end_wait(held), None))
     }
@@ -155,13 +159,14 @@ impl RenewalThread {
         work: impl FnOnce(&Arc<Self>, Waiting) + Send + 'static,
     ) -> io::Result<()> {
         let renewal_thread = Arc::clone(self);
-        // From now on, the clock of a test waits for this thread.
+        // The clock of a test waits for the new thread from now on.
         let waiting = self.clock.waiting(self);
         waiting.is_needed();
         threads::start(name, move || work(&renewal_thread, waiting))
     }
 
-    /// Returns the answers to a renewal, one for each lease; nothing for another job.
+    /// Performs the job. Returns the store's answers to a renewal, one for each lease, or an empty list for any other
+    /// job.
     fn carry_out(self: &Arc<Self>, job: &PlannedJob) -> RenewalAnswers {
         match job {
             PlannedJob::Renew(due) => return self.renew(due),
@@ -172,7 +177,8 @@ impl RenewalThread {
             }
             PlannedJob::Cancel(cancelled) => cancelled.iter().for_each(|held| {
                 held.signal.wake();
-                // Without observers, the run's own thread logs the timeout, within the span of the run.
+                // If there are no observers, the thread of the run logs the timeout, so that the log record is inside
+                // the span of the run.
                 if held.is_lost() || held.observers().is_any() {
                     self.post_reason(held);
                 }
@@ -184,16 +190,16 @@ impl RenewalThread {
                     });
                 }
             }
-            PlannedJob::LookForStopRequests(runs) => {
-                // This runs on a thread of its own, because a store that hangs must not delay the next renewal.
+            PlannedJob::ReadStopRequests(runs) => {
+                // The read has its own thread, because a store that hangs must not delay the next renewal.
                 let runs = runs.clone();
-                let look = move |renewal_thread: &Arc<Self>, _: Waiting| {
-                    let is_answered = contain(|| renewal_thread.look_for_stop_requests(&runs)).unwrap_or(false);
-                    renewal_thread.looked(is_answered);
+                let read = move |renewal_thread: &Arc<Self>, _: Waiting| {
+                    let is_answered = contain(|| renewal_thread.read_stop_requests(&runs)).unwrap_or(false);
+                    renewal_thread.read_ended(is_answered);
                 };
-                if let Err(error) = self.start_thread("soloist-stop", look) {
+                if let Err(error) = self.start_thread("soloist-stop", read) {
                     self.delivery.post(self.clock.now(), move |_| log_no_requests(&error));
-                    self.looked(false);
+                    self.read_ended(false);
                 }
             }
         }
@@ -210,7 +216,8 @@ impl RenewalThread {
     fn renew(self: &Arc<Self>, due: &DueRenewals) -> RenewalAnswers {
         let leases = due.leases.iter().filter_map(|(held, _)| held.lease().cloned());
         let mut slots: Vec<Slot<Lease, bool>> = leases.map(Slot::new).collect();
-        // Each holder has a handle to the store. If no handle is left, the leases were dropped without a release.
+        // Each holder of a lease has a handle to the store. If no handle is left, the leases were dropped without a
+        // release.
         let Some(store) = self.change(|plan| (plan.store(), None)) else { return vec![Ok(false); slots.len()] };
         let panic = contain(|| store.extend(&mut slots, due.term)).err();
         let no_answer = |lease: &Lease| no_answer(format!("extend {}", lease.name()), panic.as_ref());
@@ -221,10 +228,11 @@ impl RenewalThread {
         answers
     }
 
-    /// Cancels the runs whose markers are held. Returns whether the store has answered.
-    fn look_for_stop_requests(&self, runs: &[Arc<HeldLease>]) -> bool {
+    /// Reads the requests to stop from the store, and cancels the runs that are asked to stop. Returns whether the
+    /// store has answered.
+    fn read_stop_requests(&self, runs: &[Arc<HeldLease>]) -> bool {
         let marker = |held: &Arc<HeldLease>| {
-            let lease = held.lease().expect("a run is looked for because of its lease");
+            let lease = held.lease().expect("only a run with a lease is in the plan");
             lease.name().request_to_stop(lease.token())
         };
         let markers: Vec<MutexName> = runs.iter().map(marker).collect();
@@ -232,7 +240,7 @@ impl RenewalThread {
         let found = match store.held(Names::Each(&markers)) {
             Err(error) if error.is_unsupported() => return true,
             Err(error) if error.is_outage() => return false,
-            // A marker that can't be read hides no other.
+            // One unreadable marker must not hide the others, so each marker is read by a request of its own.
             Err(_) => markers.iter().flat_map(|marker| store.held(Names::of(marker)).unwrap_or_default()).collect(),
             Ok(found) => found,
         };
@@ -245,8 +253,8 @@ impl RenewalThread {
         true
     }
 
-    fn looked(self: &Arc<Self>, is_answered: bool) {
-        self.change(|plan| ((), plan.looked(is_answered, self.clock.moment())));
+    fn read_ended(self: &Arc<Self>, is_answered: bool) {
+        self.change(|plan| ((), plan.read_ended(is_answered, self.clock.moment())));
     }
 }
 
@@ -260,8 +268,8 @@ impl EndsWithProcess for RenewalThread {
         self.timer.signal(by);
     }
 
-    fn wait(&self, waiting: &Waiting, enough: Moment) {
-        self.timer.wait_until_handled(waiting, enough);
+    fn wait(&self, waiting: &Waiting, latest: Moment) {
+        self.timer.wait_until_handled(waiting, latest);
     }
 }
 

@@ -1,11 +1,11 @@
 //! The thread that does the jobs of a plan. It sleeps until the next job is due, and is woken for an earlier job.
 //!
 //! The thread lives only while there are jobs. When it wakes up and finds no job, it ends, and the next job starts a
-//! new thread. So a job that is called off early costs neither a wake-up nor a thread.
+//! new thread. If a job is removed from the plan, the thread is not woken.
 //!
 //! A process that exits must not wait for the lock of the plan, because the thread that holds the lock may never
-//! continue. Instead, the exit sends a signal, and waits until the timer thread has handled the signal. The signals
-//! have a lock of their own, which is held only for an instant, and never by code that can end the process.
+//! continue. Instead, the exiting thread sends a signal, and waits until the timer thread has handled the signal. The
+//! signals have a separate lock, which is held only for an instant, and never by code that can end the process.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -17,9 +17,9 @@ use crate::time::{clock::Waiting, clock::moment::Moment};
 
 pub(super) struct TimerThread {
     state: Mutex<TimerState>,
-    /// This changes only while the state is locked. Callers that can't lock the state read this, too.
+    /// Changes only while `state` is locked. Atomic, because callers that can't lock `state` read it, too.
     has_thread: AtomicBool,
-    /// Locked after the state, or alone.
+    /// Never lock `state` while this is locked, because other threads lock `state` first.
     signals: Mutex<Signals>,
     woken: Condvar,
     handled: Condvar,
@@ -27,9 +27,9 @@ pub(super) struct TimerThread {
 
 struct TimerState {
     plan: Plan,
-    /// When the thread wakes up by itself.
+    /// The moment when the thread wakes up by itself.
     wakes_at: Moment,
-    /// The thread, once it has begun.
+    /// The [`Waiting`] of the thread. `None`: there is no thread, or it has not begun.
     thread: Option<Waiting>,
 }
 
@@ -38,7 +38,7 @@ struct TimerState {
 struct Signals {
     /// Whether the thread was woken since its last step.
     woken: bool,
-    /// The exiting thread, from the last signal that named one.
+    /// The number of the exiting thread, from the last signal that named a thread.
     exits_on: usize,
     sent: u64,
     handled: u64,
@@ -55,10 +55,11 @@ impl TimerThread {
         }
     }
 
-    /// Changes the plan. `change` returns when the thread has something to do because of the change. `None`: never.
-    /// Also returns whether a thread has to be started, which calls [`run`](Self::run).
+    /// Calls `change` with the plan. `change` returns a result and the time of the next job that the change has
+    /// planned, or `None` if there is no such job. Returns the result, and whether the caller must start a thread that
+    /// calls [`run`](Self::run).
     #[inline]
-    #[must_use = "without a thread no job is done"]
+    #[must_use = "the caller must start a thread if the second value is `true`"]
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Plan) -> (T, Option<Moment>)) -> (T, bool) {
         let mut state = self.state();
         let (changed, due) = change(&mut state.plan);
@@ -76,7 +77,7 @@ impl TimerThread {
         (changed, false)
     }
 
-    /// Notes that the thread could not be started, or panics.
+    /// Notes that the thread could not be started, or has panicked.
     pub(super) fn thread_failed(&self) {
         self.end_thread(self.state());
     }
@@ -84,18 +85,19 @@ impl TimerThread {
     fn end_thread(&self, mut state: MutexGuard<'_, TimerState>) {
         state.thread = None;
         self.has_thread.store(false, Ordering::Relaxed);
-        // A waiting caller reads `has_thread` under the lock of the signals, so wake it under that lock.
+        // A caller that waits checks `has_thread` while it holds this lock. This function locks it once, so that the
+        // caller either sees the change, or sleeps and is woken.
         drop(self.signals());
         self.handled.notify_all();
     }
 
-    /// Lets the thread read the clock again.
+    /// Wakes the thread, so that it reads the clock again.
     pub(super) fn wake(&self) {
         self.signals().woken = true;
         self.woken.notify_one();
     }
 
-    /// Runs the jobs that are due on this thread, which is `waiting`, until none is planned.
+    /// Runs the due jobs on this thread, until no job is planned. `waiting` is the [`Waiting`] of this thread.
     pub(super) fn run(&self, waiting: Waiting, mut carry_out: impl FnMut(&PlannedJob) -> RenewalAnswers) {
         let _notice = PanicNotice(self);
         let clock = waiting.clock().clone();
@@ -111,7 +113,8 @@ impl TimerThread {
             }
             match state.plan.next_step(clock.moment()) {
                 PlanStep::Do(job) => {
-                    // The next step sees all changes up to then, so no change needs to wake this thread.
+                    // The step after the job sees all changes that are made during the job. So these changes need not
+                    // wake this thread.
                     state.wakes_at = Moment::BEGINNING;
                     drop(state);
                     let answers = carry_out(&job);
@@ -126,8 +129,8 @@ impl TimerThread {
         }
     }
 
-    /// Returns how many signals were sent. If some are not handled yet, also returns the thread on which the process
-    /// exits.
+    /// Waits until the thread is woken, for `patience` at most. Returns how many signals were sent so far. If some
+    /// signals are not handled yet, also returns the number of the exiting thread.
     fn wait_for_signals(&self, patience: Duration) -> (u64, Option<usize>) {
         let mut signals = self.signals();
         if !signals.woken && !patience.is_zero() {
@@ -138,20 +141,21 @@ impl TimerThread {
     }
 
     fn state(&self) -> MutexGuard<'_, TimerState> {
-        // No code that can panic runs while the value behind this lock is half-changed.
+        // A poisoned lock can still be used, because a panic never leaves the value behind it half-changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn signals(&self) -> MutexGuard<'_, Signals> {
-        // As above.
+        // As in `state`, a panic never leaves the value behind this lock half-changed.
         self.signals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// For the exit of the process, which may not wait for the state.
+/// Functions for the exit of the process, which must not wait for the lock of the state.
 #[cfg(any(unix, test))]
 impl TimerThread {
-    /// Signals the timer thread, if there is one, that the process exits on the thread `exits_on`. Does not wait.
+    /// Signals the timer thread, if there is such a thread, that the process exits on the thread `exits_on`. Does not
+    /// wait.
     pub(super) fn signal(&self, exits_on: usize) {
         let mut signals = self.signals();
         if exits_on != NO_THREAD {
@@ -163,7 +167,7 @@ impl TimerThread {
         self.woken.notify_one();
     }
 
-    /// Waits until all signals are handled, or need no work, or until the time is `until`.
+    /// Waits until all signals are handled, but no longer than `until`. Does not wait if a signal has nothing to do.
     pub(super) fn wait_until_handled(&self, waiting: &Waiting, until: Moment) {
         if self.is_seen_idle() {
             return;
@@ -178,15 +182,15 @@ impl TimerThread {
         }
     }
 
-    /// Returns whether no job is running and a signal would change nothing. Also returns `false` if the state is
-    /// locked, because then this is not known.
+    /// Returns whether no job is running and no lease is held, so that a signal has nothing to do. Returns `false` if
+    /// the state is locked, because then the answer is not known.
     fn is_seen_idle(&self) -> bool {
         let Ok(state) = self.state.try_lock() else { return false };
         state.wakes_at != Moment::BEGINNING && !state.plan.has_leases()
     }
 }
 
-/// A guard that notices a panic of the thread, so that the next job starts a new thread.
+/// A guard that notes a panic of the thread, so that the next job starts a new thread.
 struct PanicNotice<'a>(&'a TimerThread);
 
 impl Drop for PanicNotice<'_> {

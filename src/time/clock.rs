@@ -1,10 +1,10 @@
 //! The only file that reads a clock.
 //!
-//! It reads two clocks. The wall clock, which people and timetables use, may be set. The other clock only moves
-//! forward, also while the machine is suspended, and measures every deadline.
+//! There are two clocks. The wall clock is for people and timetables, and can be set forward or back. The monotonic
+//! clock measures all deadlines. It only moves forward, even while the machine is suspended.
 //!
 //! A thread that waits for a time asks a [`Waiting`] how long to sleep. So the clock of a test knows the moment that
-//! each thread waits for. That clock stops at each of these moments, until the thread has had its turn.
+//! each thread waits for. The clock stops at each of these moments until the thread has had its turn.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use manual::ManualTime;
 use manual::{ManualClock, Wake};
 use moment::Moment;
 
-/// A time in a store may lie this far in the future without a sign that a clock was set back, because clocks are also
-/// corrected by small steps.
+/// If a time in a store lies further in the future than this, a clock was set back. A smaller difference can come from
+/// a clock that was corrected by a small step.
 pub(crate) const LITTLE_STEP: Duration = Duration::from_secs(1);
 
 /// The source of the time: the machine, or, in tests, a [`ManualClock`](crate::time::ManualClock).
 ///
-/// A cheap handle. All code that reads a clock has such a handle; the default is the clock of the machine.
+/// A clock is a cheap handle, so clone it freely. The default is the clock of the machine.
 ///
 /// ```
 /// use soloist::time::Clock;
@@ -38,7 +38,7 @@ pub(crate) const LITTLE_STEP: Duration = Duration::from_secs(1);
 /// ```
 #[derive(Clone, Default)]
 pub struct Clock(
-    /// The time of a test; `None`: the machine's.
+    /// The time of a test. `None`: the time of the machine.
     Option<Arc<ManualTime>>,
 );
 
@@ -52,7 +52,8 @@ impl Clock {
         Self(None)
     }
 
-    /// Reads the wall clock, in UTC. It may step in either direction: never measure a duration with it.
+    /// Returns the time of the wall clock, in UTC. The wall clock can be set forward or back, so never measure a
+    /// duration with it.
     ///
     /// ```
     /// println!("{}", soloist::time::Clock::system().now());
@@ -61,8 +62,8 @@ impl Clock {
         self.0.as_ref().map_or_else(Utc::now, |time| time.now())
     }
 
-    /// Reads the clock that never steps, and that counts the time of a suspend: `CLOCK_BOOTTIME` on Linux and Android.
-    /// On other systems, reads the clock of [`std::time::Instant`].
+    /// Returns the time of the monotonic clock. On Linux and Android, this is `CLOCK_BOOTTIME`, which also counts the
+    /// time for which the machine was suspended. On other systems, this is the clock of [`std::time::Instant`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -74,7 +75,7 @@ impl Clock {
         self.0.as_ref().map_or_else(|| Moment::at(since_boot()), |time| time.moment())
     }
 
-    /// Returns the time of the wall clock at a past moment, by its present setting.
+    /// Converts a past moment into a time of the wall clock, by the present setting of the wall clock.
     pub(crate) fn wall_at(&self, moment: Moment) -> DateTime<Utc> {
         let ago = TimeDelta::from_std(self.moment().since(moment)).unwrap_or(TimeDelta::MAX);
         self.now().checked_sub_signed(ago).unwrap_or(DateTime::<Utc>::MIN_UTC)
@@ -93,14 +94,15 @@ impl Clock {
         }
     }
 
-    /// Registers a thread that may wait here for moments of this clock.
+    /// Registers a thread that may wait for moments of this clock. When a test moves the clock, `here` wakes the
+    /// thread.
     pub(crate) fn waiting<W: Wake + 'static>(&self, here: &Arc<W>) -> Waiting {
         let place = self.0.as_ref().map_or(0, |time| time.take_place(Arc::clone(here) as _));
         Waiting { clock: self.clone(), place }
     }
 
-    /// Keeps other threads from moving the time until the result is dropped, so that a request is granted at its own
-    /// moment.
+    /// Prevents other threads from moving the clock of a test until the result is dropped. So no time passes between a
+    /// request and its grant.
     #[inline]
     pub(crate) fn stand_still(&self) -> Waiting {
         let place = self.0.as_ref().map_or(0, |time| time.take_turn());
@@ -127,15 +129,15 @@ impl From<ManualClock> for Clock {
 }
 
 /// A thread that waits for moments of a clock, until this value is dropped.
-#[must_use = "time may move on without whoever drops it"]
+#[must_use = "a test can move its clock as soon as this is dropped"]
 pub(crate) struct Waiting {
     clock: Clock,
-    /// The number of its place among all that wait for the clock of a test.
+    /// The number of the thread's place in the clock of a test.
     place: u64,
 }
 
 impl Waiting {
-    /// Waits on the clock of the machine, which no test can move.
+    /// Makes a value for a thread that waits on the clock of the machine, which no test can move.
     pub(crate) fn on_the_machine() -> Self {
         Self { clock: Clock::system(), place: 0 }
     }
@@ -144,13 +146,14 @@ impl Waiting {
         &self.clock
     }
 
-    /// Returns how long this thread may sleep before it reads the clock again. The time is short, because the sleep of
-    /// a thread does not count the time of a suspend.
+    /// Returns how long this thread may sleep before it reads the clock again: at most [`LONGEST_SLEEP`]. A long sleep
+    /// could end too late, because the time of a suspend does not count as sleep.
     pub(crate) fn patience(&self, until: Moment) -> Duration {
         self.sleep_until(until).min(LONGEST_SLEEP)
     }
 
-    /// Returns how long a thread may sleep if it may notice a suspend late, so that it seldom wakes up for nothing.
+    /// Returns how long this thread may sleep before `until`, without the limit [`LONGEST_SLEEP`]. Use this only if the
+    /// thread may wake up late after a suspend. In return, the thread seldom wakes up for nothing.
     pub(crate) fn sleep_until(&self, until: Moment) -> Duration {
         match &self.clock.0 {
             None => until.since(self.clock.moment()),
@@ -159,7 +162,7 @@ impl Waiting {
         }
     }
 
-    /// Notes that the thread has work: it has its turn before the clock of a test moves on.
+    /// Notes that the thread has work, so that the clock of a test stops until the thread has done the work.
     pub(crate) fn is_needed(&self) {
         if let Some(time) = &self.clock.0 {
             time.is_needed(self.place);
@@ -176,19 +179,19 @@ impl Drop for Waiting {
     }
 }
 
-/// After a suspend, a waiting thread reads the clock at most this much later.
+/// The longest sleep of a thread that must soon notice a suspend of the machine.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
-/// Returns a random length, less than `limit` unless that is zero.
+/// Returns a random duration below `limit`, or zero if `limit` is zero.
 pub(crate) fn random_below(limit: Duration) -> Duration {
-    // All bits of the first field are random.
+    // All bits of the first field of a random UUID are random.
     let fraction = f64::from(Uuid::new_v4().as_fields().0) / (f64::from(u32::MAX) + 1.0);
     limit.mul_f64(fraction)
 }
 
 /// Returns a random index of a list of this length.
 pub(crate) fn random_index(length: usize) -> usize {
-    let random = u64::from(Uuid::new_v4().as_fields().0); // All bits of the first field are random.
+    let random = u64::from(Uuid::new_v4().as_fields().0); // All bits of the first field of a random UUID are random.
     usize::try_from(random).map_or(0, |random| random % length)
 }
 
@@ -198,7 +201,7 @@ pub(crate) fn about_a_second() -> Duration {
     Duration::from_millis(900) + random_below(Duration::from_millis(200))
 }
 
-/// Returns the instant of a second since 1970, or the nearer end of the range of `chrono`.
+/// Returns the instant at `second` seconds since 1970, or the nearer end of the range of `chrono`.
 pub(crate) fn instant_of(second: i64) -> DateTime<Utc> {
     let end = if second < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
     DateTime::from_timestamp(second, 0).unwrap_or(end)

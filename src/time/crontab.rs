@@ -1,4 +1,4 @@
-//! A crontab expression: five fields as bit masks, so that a few bit operations compare it with a civil time.
+//! A crontab expression: five fields as bit masks, so that a few bit operations compare a crontab with a civil time.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -15,42 +15,51 @@ use calendar_day::Date;
 use error::CrontabError;
 use field_set::{Field, FieldSet, InField};
 
-/// The times at which an event is due: the five fields of a crontab line, read as cronie reads them.
+/// The times at which an event is due: the five fields of a crontab line, with the meaning that they have in cronie.
 ///
-/// `minute hour day-of-month month day-of-week`, separated by spaces or tabs. A field is a list of items, separated
-/// by commas; an item is a number, a range such as `8-18`, `*` for the whole range, and either of the latter two with
-/// a step, as in `*/5` or `8-18/2`. Steps count within their field and start anew with it. Months and days of the week
-/// also go by their English names or the first three letters of these, in any case; Sunday is 0 and 7. Instead of the five
-/// fields one may write `@yearly`, `@annually`, `@monthly`, `@weekly`, `@daily`, `@midnight` or `@hourly`.
+/// The fields are `minute hour day-of-month month day-of-week`, separated by spaces or tabs. A field is a list of
+/// items, separated by commas. An item is a number, a range such as `8-18`, or `*` for the whole range of the field. A
+/// range and `*` can have a step, as in `8-18/2` or `*/5`. A step counts from the start of its range: `*/25` in the
+/// minutes means :00, :25 and :50 of each hour.
 ///
-/// **Days of the calendar.** cronie does not have these items; they stand in lists, and not in ranges:
+/// Months and days of the week can also be English names, or the first three letters of these names, in upper or lower
+/// case. Sunday is 0 or 7. Instead of the five fields, `@yearly`, `@annually`, `@monthly`, `@weekly`, `@daily`,
+/// `@midnight` or `@hourly` is allowed.
+///
+/// **Days of the calendar.** cronie does not have these items. They are allowed in a list, but not in a range:
 ///
 /// | item | field | days |
 /// | --- | --- | --- |
 /// | `L`, `L-2` | day of month | the last day of the month, the day two days before it; up to `L-30` |
-/// | `15W` | day of month | the weekday, Monday to Friday, that is nearest to the 15th and in its month: `1W` on a Saturday is Monday the 3rd. A month without that day has none |
+/// | `15W` | day of month | the weekday, Monday to Friday, that is nearest to the 15th and in the same month: if the 1st is a Saturday, `1W` is Monday the 3rd. In a month without that day, `W` means no day |
 /// | `LW` | day of month | the last weekday of the month |
 /// | `5#3`, `fri#3` | day of week | the third Friday of the month, from `#1` to `#5`. **Quartz counts from Sunday 1**: its `6#3` is `5#3` here |
 /// | `5L`, `friL` | day of week | the last Friday of the month; in Quartz `6L` |
-/// | `?` | both, alone | any day, as `*` |
+/// | `?` | both, not in a list | any day, as `*` |
 ///
-/// **The days.** Where day of month and day of week are both restricted, a day is due when *either* is met:
-/// `0 9 13 * fri` is every Friday and every 13th, and `0 9 1 * fri#3` the 1st and the third Friday. Where the text of one of
-/// them starts with `*`, as in `*/2`, a day is due only when *both* are met.
+/// **Both day fields.** If neither day of month nor day of week starts with `*`, a day is due if *either* field
+/// matches: `0 9 13 * fri` is every Friday and every 13th, and `0 9 1 * fri#3` is the 1st and the third Friday. If one
+/// of the two fields starts with `*`, as in `*/2`, a day is due only if *both* fields match.
 ///
-/// **Clock changes.** It names times as clocks on the wall show them, in the zone of its event.
-/// [`ClockChange`](crate::time::ClockChange) has the rules for a time that a change to daylight saving leaves out, or
-/// that the change back repeats.
+/// **Clock changes.** A crontab names times as wall clocks show them in the zone of its event. When these clocks are
+/// set forward or back, they skip or repeat some times. [`ClockChange`](crate::time::ClockChange) has the rules for
+/// such times.
 ///
-/// **Where cronie is not followed**, since it would do something that users do not mean, or that differs between
-/// servers: a range that runs backwards, which it reads as no time at all, or up to 7 when it ends with 0, is refused,
-/// except that a range of days of the week may end with Sunday, also before a step, as in `fri-sun`; `~`, a time picked
-/// at random, and `@reboot` are refused; a date that never comes (`0 0 30 2 *`) is refused; so is a text of more than
-/// 1,000 bytes. A step that is larger than its range, as in `*/90`, is refused, because cronie takes it for the first
-/// number alone. For an interval there is [`every`](crate::Event::every). What other schedulers write is in a table of
-/// the page [`frequencies`](https://docs.rs/crate/soloist/latest/source/docs/guide/frequencies.md).
+/// **Differences from cronie.** Some texts are refused, because cronie does something that users do not mean, or that
+/// differs between servers:
 ///
-/// `Display` gives the same value in a normalised spelling.
+/// - A range that runs backwards. cronie reads such a range as no time at all, or, if the range ends with 0, as a range
+///   up to 7. But a range of days of the week may end with Sunday, with or without a step, as in `fri-sun`.
+/// - `~`, a random time, and `@reboot`.
+/// - A date that never comes, as in `0 0 30 2 *`.
+/// - A text of more than 1,000 bytes.
+/// - A step that is larger than its range, as in `*/90`, because cronie uses only the first number of the range. For an
+///   interval, use [`every`](crate::Event::every).
+///
+/// The page [`frequencies`](https://docs.rs/crate/soloist/latest/source/docs/guide/frequencies.md) has a table of the
+/// notations of other schedulers.
+///
+/// `Display` writes the crontab in a normal form, which can be parsed again.
 ///
 /// ```
 /// use soloist::time::Crontab;
@@ -69,7 +78,7 @@ use field_set::{Field, FieldSet, InField};
 pub struct Crontab {
     /// The numbers of each field, in the order of [`Field::ALL`].
     bits: [u128; Field::ALL.len()],
-    /// Which fields start with a star.
+    /// The fields that start with a star, as bits.
     stars: u8,
 }
 
@@ -86,8 +95,8 @@ impl Crontab {
         stars: 0b1_0111,
     };
 
-    /// Returns the minute, hour, day and month of a civil time, one number in each field. They are computed once for
-    /// each zone and tick, and compared with every crontab of that zone.
+    /// Returns the minute of `civil` as a crontab, so that a comparison of bits shows whether another crontab is due.
+    /// The result is computed once for each zone and tick, and compared with every crontab of that zone.
     pub(crate) fn naming(civil: &(impl Datelike + Timelike)) -> Self {
         let date = Date {
             day: civil.day(),
@@ -120,7 +129,7 @@ impl Crontab {
         self.due(&Self::naming(&civil))
     }
 
-    /// Returns whether the crontab is due at the civil time `now`.
+    /// Returns whether the crontab is due in the minute `now`, which is a result of [`naming`](Self::naming).
     #[inline]
     pub(crate) fn due(&self, now: &Self) -> bool {
         self.meets(Field::Minute, now) && self.meets(Field::Hour, now) && self.meets_date(now)
@@ -138,7 +147,7 @@ impl Crontab {
         self.bits[field as usize] & now.bits[field as usize] != 0
     }
 
-    /// Returns whether month and days match.
+    /// Returns whether the month and the day fields match the date of `now`.
     #[inline]
     pub(crate) fn meets_date(&self, now: &Self) -> bool {
         let [of_month, of_week] = [Field::DayOfMonth, Field::DayOfWeek].map(|field| self.meets(field, now));
@@ -148,7 +157,7 @@ impl Crontab {
 
     /// Replaces one field, and keeps the others.
     pub(crate) fn set(&mut self, field: Field, set: FieldSet) {
-        // The spelling of the months makes no difference, so it must not make equal values different.
+        // A star in the month field has no meaning. It is dropped, so that crontabs with equal months are equal.
         let star = set.star && field != Field::Month;
         self.stars = self.stars & !(1 << field as u8) | u8::from(star) << field as u8;
         self.bits[field as usize] = set.bits;
@@ -158,8 +167,8 @@ impl Crontab {
         FieldSet { bits: self.bits[field as usize], star: self.stars >> field as u8 & 1 != 0 }
     }
 
-    /// Returns whether any date matches. Each date, even the 29th of February, falls on each day of the week in some
-    /// year.
+    /// Returns whether the crontab is due on any date. The search tries each date on all days of the week, because each
+    /// date falls on each day of the week in some year.
     pub(crate) fn comes(&self) -> bool {
         const MONTHS_OF_31_DAYS: u128 = 0b1_0101_1010_1010;
         const MONTHS_OF_30_DAYS: u128 = 0b1010_0101_0000;
@@ -174,7 +183,7 @@ impl Crontab {
         dates.any(|date| self.meets_date(&date))
     }
 
-    /// Returns whether any of the days of the month exists in any of the months, on any day of the week.
+    /// Returns whether one of the months has one of the days of the month. The days of the week do not count.
     pub(crate) fn day_of_month_comes(&self) -> bool {
         let mut on_any = *self;
         on_any.set(Field::DayOfWeek, FieldSet::every(Field::DayOfWeek));
@@ -182,12 +191,13 @@ impl Crontab {
     }
 
     /// Returns whether the crontab has fixed times of the day, like `30 2 * * *`, and does not follow real time, like
-    /// `*/10 * * * *` and `0 * * * *`. cronie makes this difference: a clock change moves only jobs with fixed times.
+    /// `*/10 * * * *` and `0 * * * *`. As in cronie, a clock change moves only fixed times.
     pub(crate) fn is_at_fixed_times(&self) -> bool {
         !self.get(Field::Minute).star && !self.get(Field::Hour).star
     }
 
-    /// Returns the shortest time between two of its times in minutes, at most 60. Days do not count.
+    /// Returns the shortest time between two times of the crontab, in minutes, at most 60. The day fields and the month
+    /// do not count.
     pub(crate) fn shortest_interval(&self) -> u32 {
         let (minutes, hours) = (self.get(Field::Minute).bits, self.get(Field::Hour).bits);
         let has_hours_in_a_row = hours & (hours << 1 | hours >> 23) != 0;

@@ -1,5 +1,5 @@
-//! An index of the timetables of a schedule, next to each other in memory. It finds the events that are due at an
-//! instant, and the next due time.
+//! An index of the timetables of a schedule. It finds the events that are due at an instant, and the next due time. The
+//! timetables are next to each other in memory, so that a search is fast.
 
 use std::ops::RangeInclusive;
 use std::slice;
@@ -15,47 +15,48 @@ use crate::time::timetable::civil_times::{CivilMinute, CivilTimes};
 use crate::time::timetable::occurrences::{Occurrences, Seconds};
 use crate::time::timetable::{jitter::Jitter, span::Span};
 
-/// The timetables of a schedule's events, by the index of the event.
+/// The timetables of a schedule's events. Each timetable has the index of its event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DueIndex {
     groups: Vec<Group>,
     singles: Vec<SingleEvent>,
 }
 
-/// The events that are due at minutes of a crontab and whose timetables are read alike: what depends on the zone is worked out once
-/// for all of them.
+/// Events with plain crontabs that share one zone and one rule for clock changes. The civil time of the zone is
+/// computed once for the whole group.
 #[derive(Clone, Debug)]
 struct Group {
     zone: Zone,
-    /// Whether each time of the day comes once, even if the clocks skip or repeat it.
+    /// Whether each time of the day comes exactly once, even if the clocks skip or repeat that time.
     once: bool,
-    /// The minutes of the hour of each of `times`. They are kept apart, because they alone show that most events are
-    /// not due.
+    /// The minutes of the hour for each entry of `times`, as bits. They are stored apart from `times`, because the
+    /// minutes alone show that most events are not due.
     minutes: Vec<u64>,
     times: Vec<CivilTimes>,
-    /// The event that each of `times` belongs to.
+    /// The index of the event for each entry of `times`.
     events: Vec<usize>,
 }
 
-/// An event with windows, a span, seconds, an interval or a jitter: its occurrences are searched apart from those of other events.
+/// An event with windows, a span, seconds, an interval or a jitter. The occurrences of each such event are searched
+/// separately.
 #[derive(Clone, Debug)]
 struct SingleEvent {
     event: usize,
     timetable: Timetable,
-    /// Whether ticks at the start of each minute would miss some of its starts.
+    /// Whether ticks at the start of each minute would miss some starts of the event.
     has_seconds: bool,
-    /// For how many seconds before a first tick an event with seconds starts in it.
+    /// The number of seconds before the first tick whose starts belong to that tick. Used if `has_seconds`.
     looks_back: i64,
     quiet: Quiet,
 }
 
-/// The seconds without a start that the last search found, so that most ticks need no search. The first and the last of them are
-/// in one number, because ticks on several threads read it.
+/// A range of seconds without a start, which the last search found. Most ticks are in this range, and need no search.
+/// The first and the last second are in one atomic number, because ticks on several threads read them.
 #[derive(Debug)]
 struct Quiet(AtomicU64);
 
 impl Quiet {
-    /// The longest time that is searched ahead.
+    /// How many seconds a search looks ahead.
     const LONGEST: i64 = 24 * 60 * 60;
 
     fn covers(&self, first: i64, last: i64) -> bool {
@@ -71,14 +72,14 @@ impl Quiet {
 }
 
 impl Default for Quiet {
-    /// Returns a value that knows nothing yet: its first second is after its last one.
+    /// Returns an empty range: the first second is after the last second.
     fn default() -> Self {
         Self(AtomicU64::new(1 << 32))
     }
 }
 
 impl Clone for Quiet {
-    /// Returns a value that knows nothing yet.
+    /// Returns an empty range, so that the clone searches again.
     fn clone(&self) -> Self {
         Self::default()
     }
@@ -105,21 +106,21 @@ impl DueIndex {
         group.events.push(event);
     }
 
-    /// Returns the first occurrence after `after` of any event, except those of [`singles`](Self::singles), between the years 1970
-    /// and 2100.
+    /// Returns the first occurrence after `after`, of all events that are not [`singles`](Self::singles), between the
+    /// years 1970 and 2100.
     pub(crate) fn next_of_groups(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let next = self.groups.iter().filter_map(|group| group.minutes().at_or_after(after.timestamp() + 1));
         next.min().map(instant_of)
     }
 
-    /// Returns the events whose next occurrences are searched one by one.
+    /// Returns the events whose occurrences are searched one by one.
     pub(crate) fn singles(&self) -> impl Iterator<Item = usize> {
         self.singles.iter().map(|single| single.event)
     }
 
-    /// Returns the events that start after `since`, in the tick at `now`, each with its own tick, in insertion order.
-    /// An event with a jitter may appear several times, with its oldest occurrence first. If no event starts, nothing
-    /// is allocated.
+    /// Returns the events that start after `since`, in the tick at `now`. They are in insertion order, each with its
+    /// own tick. An event with a jitter can appear several times, with its oldest occurrence first. If no event starts,
+    /// nothing is allocated.
     pub(crate) fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> Vec<(usize, Tick)> {
         let mut due = Vec::new();
         for group in &self.groups {
@@ -134,7 +135,7 @@ impl DueIndex {
         due
     }
 
-    /// Returns the first instant after `now` when an event can be due. The search goes no further than the next minute.
+    /// Returns the first instant after `now` at which an event can be due, at the latest the start of the next minute.
     pub(crate) fn next_look(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let groups = self.groups.iter().map(|group| Tick::at(now, &group.zone).next_minute());
         groups.chain(self.singles.iter().map(|single| single.next_look(now))).min()
@@ -159,10 +160,10 @@ impl Group {
         }
     }
 
-    /// Calls `found` with the place of each of `times` that is due, in their order.
+    /// Calls `found` with the index of each entry of `times` that is due, in ascending order.
     ///
-    /// Works in blocks, in two passes. The first pass visits all times, without branches that the processor could
-    /// mispredict. The second pass visits only the candidates.
+    /// The search works in blocks, with two passes for each block. The first pass visits all times, without branches
+    /// that the processor could mispredict. The second pass visits only the candidates.
     fn each_due(&self, now: &CivilMinute, mut found: impl FnMut(usize)) {
         for (block, start) in self.minutes.chunks(64).zip((0..).step_by(64)) {
             let mut candidates = 0_u64;
@@ -179,7 +180,8 @@ impl Group {
         }
     }
 
-    /// Does as [`each_due`](Self::each_due) where the clocks were changed a few hours ago: searches each of `times`.
+    /// Calls `found` as [`each_due`](Self::each_due) does, for the hours after a clock change. Searches each entry of
+    /// `times`, because the change may have skipped or repeated some times.
     #[cold]
     fn each_due_near_change(&self, minute: i64, found: impl FnMut(usize)) {
         let is_due = |at: &usize| {
@@ -194,16 +196,19 @@ impl SingleEvent {
     fn new(event: usize, timetable: Timetable) -> Self {
         let (has_jitter, period) = (timetable.jitter != Jitter::NONE, timetable.period().as_secs().cast_signed());
         let has_seconds = if has_jitter { period < 60 } else { timetable.needs_seconds() };
-        // Of an interval only the latest instant counts, also if it is no occurrence.
+        // For an interval, only the latest instant counts, even if that instant is no occurrence.
         let looks_back = if timetable.interval.is_some() && !has_jitter { period.min(60) - 1 } else { 59 };
         Self { event, timetable, has_seconds, looks_back, quiet: Quiet::default() }
     }
 
-    /// Returns the seconds of the starts that belong to the tick at `now`, where the tick before it was at `since`.
+    /// Returns the seconds whose starts belong to the tick at `now`, if the previous tick was at `since`.
     ///
-    /// Without `since`, these are the seconds before `now` for an event with seconds, and else the minute of `now`. With a jitter, they are
-    /// the minute that ends with the beginning of that of `now`: so ticks that come once in each minute, at whichever of its seconds,
-    /// find each start once.
+    /// Without a previous tick, these seconds depend on the event:
+    ///
+    /// - An event with seconds: the last seconds up to `now`.
+    /// - An event without a jitter: the minute of `now`, up to `now`.
+    /// - An event with a jitter: the 60 seconds up to the start of the minute of `now`. So ticks that come once a
+    ///   minute, at any second, find each start once.
     fn seconds(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> RangeInclusive<i64> {
         let second = now.timestamp();
         if since != DateTime::<Utc>::MIN_UTC {
@@ -217,10 +222,10 @@ impl SingleEvent {
         }
     }
 
-    /// Calls `found` with the tick of each start; of an event with a jitter all of them, unless it is due more often than every minute,
-    /// and else the latest.
+    /// Calls `found` with the tick of each start that belongs to the tick at `now`. Only an event with a jitter that is
+    /// due at most once a minute gets all its starts. Any other event gets only its latest start.
     fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(Tick)) {
-        // `seconds` has no second before this one.
+        // `seconds` returns no earlier second.
         let earliest = if since == DateTime::<Utc>::MIN_UTC { now.timestamp() - 118 } else { since.timestamp() + 1 };
         if self.is_quiet(earliest, now.timestamp()) {
             return;
@@ -234,12 +239,13 @@ impl SingleEvent {
         }
     }
 
-    /// Returns whether there is no start from the second `first` to the second `last`. Searches a day ahead if that is not known.
+    /// Returns whether there is no start from second `first` to second `last`, including both. If the stored seconds do
+    /// not show that, searches a day ahead and stores the result.
     fn is_quiet(&self, first: i64, last: i64) -> bool {
         if self.quiet.covers(first, last) {
             return true;
         }
-        // The rules of the machine's own zone may change at any time.
+        // The rules of the machine's own zone can change at any time, so no result is stored.
         if self.timetable.zone == Zone::local() {
             return false;
         }
@@ -250,7 +256,7 @@ impl SingleEvent {
         last < next
     }
 
-    /// Returns the first start after `now`, if it comes before the next minute; else the start of that.
+    /// Returns the first start after `now`, or the start of the next minute if that is earlier.
     fn next_look(&self, now: DateTime<Utc>) -> DateTime<Utc> {
         let next_minute = Tick::at(now, &Zone::UTC).next_minute();
         if self.is_quiet(now.timestamp() + 1, next_minute.timestamp()) {
@@ -329,7 +335,7 @@ mod tests {
                 }
             };
             let timetables: Vec<Timetable> = (0..20).map(timetable).collect();
-            // Around the change of Berlin's clocks on 2026-03-29.
+            // The search begins within a day of the change of Berlin's clocks on 2026-03-29.
             let after = DateTime::from_timestamp(1_774_746_000 + random.i64(-86_400..86_400), 0).unwrap();
             let next = DueIndex::of(&timetables).next_of_groups(after);
             assert_eq!(next, timetables.iter().filter_map(|timetable| timetable.next(after)).min(), "after {after}");

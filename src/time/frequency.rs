@@ -1,6 +1,6 @@
-//! The settings that say when an event is due, as its methods make them one by one: fields of a crontab, an interval,
-//! or a whole expression; and whether they make a timetable. No field can be set twice, so the order of the methods
-//! makes no difference.
+//! The settings that say when an event is due. Methods of the event set fields of a crontab, an interval or a whole
+//! expression, and then the settings become a timetable. To set a field twice with different values is an error, so the
+//! order of the methods makes no difference.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -21,30 +21,32 @@ pub(crate) mod one_or_more;
 /// The settings that say when an event is due: an expression, or fields that were set one by one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TimetableSpec {
-    /// With its text, for messages.
+    /// A whole expression, and its text for messages.
     expression: Option<(Expression, String)>,
-    /// Fields of a crontab that were set one by one. All others are `*`.
+    /// The fields of a crontab that methods have set. All other fields are `*`.
     fields: [Option<SetField>; Field::ALL.len()],
-    /// The defaults of fields that are not set, such as midnight.
+    /// The defaults for fields that no method sets, such as midnight.
     defaults: [Option<SetField>; Field::ALL.len()],
     cycle: Option<Cycle>,
-    /// The interval. It leaves nothing shorter than itself to other words: with an hour, none may say the minutes.
+    /// The interval. An interval of a minute or longer decides the minutes. An interval of an hour or longer decides
+    /// the hours, too. An interval of a day or longer decides all fields. No other method can set a field that the
+    /// interval decides.
     pub(crate) every: Option<Duration>,
     pub(crate) anchor: Option<DateTime<Utc>>,
-    /// The one occurrence, beside which no word says more.
+    /// The only occurrence of the event. No other method can set a time.
     pub(crate) at: Option<DateTime<Utc>>,
     pub(crate) from: Option<DateTime<Utc>>,
     pub(crate) until: Option<DateTime<Utc>>,
 }
 
-/// The value of a field, and the method that has set it, as a message writes it: `daily_at(..)`.
+/// The value of a field, and the method that has set it, as messages name the method: `daily_at(..)`.
 #[derive(Clone, Copy, Debug)]
 struct SetField {
     set: FieldSet,
     method: &'static str,
 }
 
-/// A complete timetable in one argument: five fields, or those of a schedule with seconds and years.
+/// A complete timetable: the five fields of a crontab, or a schedule of the crate `cron`, with seconds and years.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expression {
     times: CivilTimes,
@@ -57,7 +59,8 @@ impl From<Crontab> for Expression {
     }
 }
 
-/// Takes the sets of numbers, because the spelling makes no difference. Both day fields must match.
+/// Converts the sets of numbers, not the text, so that the spelling makes no difference. A day must match both day
+/// fields.
 #[cfg(feature = "cron")]
 impl TryFrom<&cron::Schedule> for Expression {
     type Error = String;
@@ -82,14 +85,14 @@ impl TryFrom<&cron::Schedule> for Expression {
             let is_day = matches!(field, Field::DayOfMonth | Field::DayOfWeek);
             crontab.set(field, FieldSet { bits, star: is_day || bits == FieldSet::every(field).bits });
         }
-        let never = || format!("`on({schedule})` is never due: no month of it has one of its days of the month");
+        let never = || format!("`on({schedule})` is never due: none of its months has one of its days of the month");
         let seconds = Seconds::new(numbers(schedule.seconds())).filter(|_| crontab.comes()).ok_or_else(never)?;
         let years = numbers(schedule.years()).into_iter().collect();
         Ok(Self { times: CivilTimes { years, ..CivilTimes::of(crontab) }, seconds })
     }
 }
 
-/// The intervals that `every` accepts: a second to ten years.
+/// The intervals that `every` accepts: from a second to ten years.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_650 * 24 * 60 * 60);
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -97,7 +100,8 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl TimetableSpec {
-    /// Sets a complete timetable. `text` is for messages. Two expressions with equal sets count as one.
+    /// Sets a complete timetable. Messages quote `text`. A second expression is an error, unless its numbers are equal
+    /// to those of the first.
     pub(crate) fn set_expression(&mut self, expression: impl Into<Expression>, text: String) -> Result<(), String> {
         let expression = expression.into();
         match &self.expression {
@@ -111,13 +115,13 @@ impl TimetableSpec {
         }
     }
 
-    /// Returns the timetable in this zone. It has at least one occurrence. `None`: no timetable was set.
+    /// Returns the timetable in this zone. A timetable without an occurrence is an error. `None`: no timetable was set.
     pub(crate) fn timetable(&self, zone: &Zone, clock_change: ClockChange) -> Result<Option<Timetable>, String> {
         let expression = match &self.expression {
             Some((expression, text)) => match self.words().next() {
                 Some(method) => {
                     return Err(format!(
-                        "both the crontab `{text}` and `{method}` say when it is due: say all of it in one of the two ways"
+                        "both the crontab `{text}` and `{method}` say when it is due: leave one of the two out"
                     ));
                 }
                 None => *expression,
@@ -131,7 +135,7 @@ impl TimetableSpec {
         let timetable = Timetable { times, seconds, interval, zone, clock_change, span, jitter };
         if timetable.next(DateTime::<Utc>::MIN_UTC).is_none() {
             return Err(format!(
-                "it says `{}`, which is never due between the years 1970 and 2100: leave one part of it out, or change it",
+                "`{}` is never due between the years 1970 and 2100: change a part of it, or leave a part out",
                 timetable.in_words()
             ));
         }
@@ -144,7 +148,7 @@ impl TimetableSpec {
         }
         match (self.from, self.until) {
             (Some(from), Some(until)) if until <= from => Err(format!(
-                "`until({})` is not after `from({})`, so that it would never be due: exchange them, or leave one out",
+                "`until({})` is not after `from({})`, so the event would never be due: exchange them, or leave one out",
                 Rfc3339(until),
                 Rfc3339(from)
             )),
@@ -154,13 +158,13 @@ impl TimetableSpec {
 
     fn interval(&self) -> Result<Option<Interval>, String> {
         if let Some(at) = self.at {
-            // Its span leaves one instant of the interval.
+            // The span of the timetable leaves only one instant of the interval.
             return whole("at", at, 60).map(|at| Some(Interval::new(at, HOUR.as_secs().cast_signed())));
         }
         let anchor = self.anchor.unwrap_or(DateTime::UNIX_EPOCH);
         match self.every {
             None if self.anchor.is_some() => Err(format!(
-                "it has an `anchored_at({})`, and no interval that is counted from there: add `every(..)`, or leave it out",
+                "`anchored_at({})` needs an interval: add `every(..)`, or leave `anchored_at(..)` out",
                 Rfc3339(anchor)
             )),
             None => Ok(None),
@@ -175,7 +179,7 @@ impl TimetableSpec {
         }
     }
 
-    /// Returns the settings, complete or not.
+    /// Returns the crontab and the interval, even if they make no timetable.
     #[cfg(test)]
     pub(crate) fn spelt_out(&self) -> (Crontab, Option<Duration>) {
         let of_expression = self.expression.as_ref().map(|(expression, _)| expression.times.crontab);
@@ -192,7 +196,7 @@ impl TimetableSpec {
         self.at.is_some()
     }
 
-    /// Returns whether a field belongs to the interval, or to the single occurrence.
+    /// Returns whether the interval or the only occurrence decides this field.
     fn is_of_interval(&self, field: Field) -> bool {
         let shortest = match field {
             Field::Minute => MINUTE,
@@ -202,7 +206,8 @@ impl TimetableSpec {
         self.at.is_some() || self.every.is_some_and(|every| every >= shortest)
     }
 
-    /// Refuses methods for fields that belong to the interval, because one of the two settings would be lost.
+    /// Returns an error if a method has set a field that the interval or the only occurrence decides. Otherwise one of
+    /// the two settings would be lost.
     fn check_interval(&self) -> Result<(), String> {
         let whole = match (self.at, self.every) {
             (Some(at), _) => format!("at({})", Rfc3339(at)),
@@ -222,18 +227,18 @@ impl TimetableSpec {
             end.or_else(|| interval().map(str::to_owned))
         });
         match lost {
-            Some(lost) => Err(format!("`{whole}` does not go with {lost}: leave one of the two out")),
+            Some(lost) => Err(format!("`{whole}` can't be combined with {lost}: leave one of the two out")),
             None => Ok(()),
         }
     }
 
-    /// Sets the days to each `n`th day from this date, at midnight unless another method sets the time.
+    /// Sets the days to each `n`th day from `date`. The time is midnight, unless another method sets the time.
     pub(crate) fn set_days_from(&mut self, n: u16, date: NaiveDate) -> Result<(), String> {
         self.set_cycle("days", n, date, Cycle::of_days(n, date))
     }
 
-    /// Sets the weeks to each `n`th week from the week of this date. The day is the weekday of the date, unless another
-    /// method sets it.
+    /// Sets the weeks to each `n`th week from the week of `date`. The day is the day of the week of `date`, unless
+    /// another method sets the day.
     pub(crate) fn set_weeks_from(&mut self, n: u16, date: NaiveDate) -> Result<(), String> {
         let set = FieldSet::only(chrono::Datelike::weekday(&date).num_days_from_sunday());
         self.defaults[Field::DayOfWeek as usize] = Some(SetField { set, method: "every_weeks(..)" });
@@ -243,9 +248,9 @@ impl TimetableSpec {
     fn set_cycle(&mut self, unit: &str, n: u16, date: NaiveDate, cycle: Cycle) -> Result<(), String> {
         self.default_to_zero(method_of(cycle), &[Field::Hour, Field::Minute]);
         match self.cycle.replace(cycle) {
-            _ if n == 0 => Err(format!("`every_{unit}(0, {date})` would never be due: write a number from 1 on")),
+            _ if n == 0 => Err(format!("`every_{unit}(0, {date})` would never be due: write 1 or more")),
             Some(before) if before != cycle => Err(format!(
-                "its days are counted by `every_days(..)` or `every_weeks(..)` twice, {before} and {cycle}: leave one of them out"
+                "its days are counted twice, {before} and {cycle}: leave one `every_days(..)` or `every_weeks(..)` out"
             )),
             _ => Ok(()),
         }
@@ -256,7 +261,8 @@ fn method_of(cycle: Cycle) -> &'static str {
     if cycle.is_of_weeks() { "every_weeks(..)" } else { "every_days(..)" }
 }
 
-/// Returns the second of an instant, which has to be a multiple of `unit`, a second or a minute: ticks would miss any other.
+/// Returns the second of the instant `at`. Refuses an instant that is not at the start of a `unit`, a second or a
+/// minute, because ticks would miss it.
 fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
     let second = at.timestamp().div_euclid(unit) * unit;
     let (whole, name) = (instant_of(second), if unit == 1 { "second" } else { "minute" });
@@ -264,14 +270,15 @@ fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
         return Ok(second);
     }
     Err(format!(
-        "`{method}({})` lies within a {name}, where ticks would miss it: write `{}`",
+        "`{method}({})` is not at the start of a {name}, so ticks would miss it: write `{}`",
         Rfc3339(at),
         Rfc3339(whole)
     ))
 }
 
 impl TimetableSpec {
-    /// Sets `fields` from the expression, and `defaults` if no other method sets them.
+    /// Sets `fields` to their values in `expression`. The fields of `defaults` get their values in `expression` only if
+    /// no other method sets them.
     pub(crate) fn set_from(
         &mut self,
         method: &'static str,
@@ -279,14 +286,14 @@ impl TimetableSpec {
         fields: &[Field],
         defaults: &[Field],
     ) -> Result<(), String> {
-        let crontab: Crontab = expression.parse().expect("the expressions in the table of words are in order");
+        let crontab: Crontab = expression.parse().expect("the expressions in the code are valid");
         for field in defaults {
             self.defaults[*field as usize] = Some(SetField { set: crontab.get(*field), method });
         }
         fields.iter().try_for_each(|field| self.set(method, *field, crontab.get(*field)))
     }
 
-    /// Sets a field as `method` says.
+    /// Sets a field. Messages name `method`.
     pub(crate) fn set(&mut self, method: &'static str, field: Field, set: FieldSet) -> Result<(), String> {
         let after = SetField { set, method };
         let Some(before) = self.fields[field as usize].replace(after).filter(|before| before.set != set) else {
@@ -305,7 +312,7 @@ impl TimetableSpec {
         Err(format!("its {name} is set twice, as {before} and as {after}: leave one of them out, or {instead}"))
     }
 
-    /// Sets a field to the numbers that `method` was given.
+    /// Sets a field to the numbers that were passed to `method`.
     pub(crate) fn set_numbers(
         &mut self,
         method: &'static str,
@@ -321,24 +328,25 @@ impl TimetableSpec {
             let one = FieldSet::only(number);
             if set.is_some_and(|set| set.with(one) == set) {
                 let named = InField(field, one);
-                return Err(format!("`{method}`: {name} {named} is given twice: write it once, or another one"));
+                return Err(format!("`{method}`: {name} {named} is given twice: leave one of the two out"));
             }
             set = Some(set.map_or(one, |set| set.with(one)));
         }
         let set = set.ok_or_else(|| {
-            format!("`{method}`: the list is empty, so that it would never be due: write one {name} at least")
+            format!("`{method}`: the list is empty, so the event would never be due: write at least one {name}")
         })?;
         self.set(method, field, set)
     }
 
-    /// Sets the hour and the minute: `hh:mm`.
+    /// Sets the hour and the minute from `hh:mm`.
     pub(crate) fn set_time(&mut self, method: &'static str, time: &str) -> Result<(), String> {
         let time = time_of_day(method, time)?;
         self.set(method, Field::Hour, FieldSet::only(time.hour()))?;
         self.set(method, Field::Minute, FieldSet::only(time.minute()))
     }
 
-    /// Sets the hours to every `n`th. The last interval of a day may not be shorter than the others.
+    /// Sets the hours to every `n`th hour. `n` must divide 24, because otherwise the last interval of a day would be
+    /// shorter than the others.
     pub(crate) fn set_hours(&mut self, method: &'static str, n: u32) -> Result<(), String> {
         if n == 0 || 24 % n != 0 {
             return Err(format!(
@@ -350,7 +358,7 @@ impl TimetableSpec {
         self.set(method, Field::Hour, FieldSet::every_nth(Field::Hour, n))
     }
 
-    /// Sets these fields to zero, if no other method sets them: midnight, or the start of an hour.
+    /// Sets these fields to zero, unless another method sets them: midnight, or the start of an hour.
     pub(crate) fn default_to_zero(&mut self, method: &'static str, fields: &[Field]) -> &mut Self {
         for field in fields {
             self.defaults[*field as usize] = Some(SetField { set: FieldSet::only(0), method });
@@ -358,7 +366,7 @@ impl TimetableSpec {
         self
     }
 
-    /// Returns the methods that say when it is due, other than a whole expression.
+    /// Returns the methods that have set a part of the timetable. A whole expression does not count.
     fn words(&self) -> impl Iterator<Item = &'static str> {
         let instants =
             [self.at.map(|_| "at(..)"), self.every.map(|_| "every(..)"), self.anchor.map(|_| "anchored_at(..)")];
@@ -388,14 +396,15 @@ impl TimetableSpec {
             ));
         }
         let has_time = self.get(Field::Hour).is_some() || self.get(Field::Minute).is_some();
-        // An anchor alone has an error of its own, which names the missing interval.
+        // An anchor without an interval has its own error, which names the missing interval.
         if !has_time && self.at.is_none() && self.every.is_none() && self.anchor.is_none() {
             return Err(format!(
                 "it says on which days it is due, but not at what time: add `daily_at(\"02:30\")` or `hourly()`; for every \
                  minute of these days (`{crontab}`), add `every_minute()`"
             ));
         }
-        // Days of the week do not replace such a date, because a date was set on purpose.
+        // A date that never comes is an error even if days of the week are set, too, because a method has set the date
+        // on purpose.
         if !crontab.day_of_month_comes() {
             let [day, month] = [Field::DayOfMonth, Field::Month].map(|field| InField(field, crontab.get(field)));
             let method = self.field(Field::DayOfMonth).map_or("days_of_month(..)", |field| field.method);

@@ -1,4 +1,4 @@
-//! Time: clocks, zones, crontab expressions, timetables, the words for frequencies, and which events are due.
+//! Clocks, time zones, crontab expressions and timetables, and the index of the events that are due.
 
 pub(crate) mod clock;
 pub(crate) mod crontab;

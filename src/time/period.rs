@@ -1,7 +1,7 @@
-//! Civil periods: the name of the permit for the period of an instant, and how long this permit is needed.
+//! Civil periods, such as a day or a month: the names of their permits, and how long each permit is needed.
 //!
-//! A permit is a claim that is named after an event and a period. The first process that requests it gets it, and it is
-//! never released: it expires.
+//! A permit is a claim whose name has the event and the period. The first process that requests a permit gets it. A
+//! permit is never released, but expires.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use chrono::{DateTime, Utc};
 
 use super::zone::Zone;
 
-/// A civil period, read in the zone of the event. Each period has one permit to run: see
-/// [`Event::once_per`](crate::Event::once_per).
+/// A civil period in the zone of the event. An event with [`Event::once_per`](crate::Event::once_per) runs at most once
+/// in each period.
 ///
 /// When clocks are set back or forward:
 ///
-/// - An hour that a clock shows twice counts as two hours, as for timetables. A shortened hour counts as one hour.
-/// - A day, a week or a month counts as one, even if its midnight comes twice or not at all.
+/// - An hour that clocks show twice counts as two hours, as in timetables. A shortened hour counts as one hour.
+/// - A day, a week or a month always counts as one, even if its midnight comes twice or not at all.
 ///
 /// ```
 /// use soloist::{Event, Period};
@@ -25,22 +25,22 @@ use super::zone::Zone;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Period {
-    /// From :00 to the next.
+    /// From `:00` to the next `:00`.
     Hour,
     /// From midnight to midnight.
     Day,
-    /// From Monday 00:00 to the next Monday, as in ISO 8601, also over the end of a year.
+    /// From Monday 00:00 to the next Monday, as in ISO 8601. A week can begin in one year and end in the next.
     Week,
-    /// From the first, 00:00, to the next.
+    /// From the first day of a month, 00:00, to the first day of the next month.
     Month,
 }
 
 impl Period {
-    /// Returns the name of the permit of the period that contains `instant`, beside its event, and the longest time until the period is
-    /// over. Where clocks are set back, a day is longer, by another day at most.
+    /// Returns the part of the permit's name that stands for the period of `instant`. Also returns the longest time
+    /// until the period is over. If clocks are set back, a day is longer, but by no more than another day.
     pub(crate) fn permit(self, instant: DateTime<Utc>, zone: &Zone) -> (String, Duration) {
         let (name, hours) = match self {
-            // The offset tells an hour from its repetition.
+            // The offset distinguishes an hour from its repetition, after the clocks were set back.
             Self::Hour => ("hour@%FT%H%:z", 1),
             Self::Day => ("day@%F", 2 * 24),
             Self::Week => ("week@%G-W%V", 8 * 24),

@@ -1,4 +1,4 @@
-//! A tick: one instant, captured once, with its time on the clocks of the event's zone.
+//! A tick: one instant, and the time that the clocks in an event's zone show at this instant.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use chrono::{DateTime, FixedOffset, Utc};
 use super::clock::wall_plus;
 use super::zone::Zone;
 
-/// The instant of a tick, captured once, for the filters of an event.
+/// The time of a tick, for the filters of an event.
 ///
 /// ```
 /// use chrono::{TimeZone, Utc};
@@ -33,8 +33,8 @@ pub struct Tick {
 }
 
 impl Tick {
-    /// Makes the tick at `now` for an event with a timetable in `zone`. A schedule makes its own ticks; this is for
-    /// tests of filters.
+    /// Makes the tick at `now` for an event with a timetable in `zone`. A schedule makes its own ticks. Use this
+    /// function in tests of filters.
     ///
     /// ```
     /// use chrono::{DateTime, Timelike};
@@ -50,8 +50,9 @@ impl Tick {
         Self { now, local, occurrence: start_of_minute(now, offset), offset_then: offset }
     }
 
-    /// Returns the captured instant, which all events of the tick share. For an event with a [jitter](crate::Event::jitter) it is
-    /// earlier by the delay of the occurrence, so that a filter decides as it would without the jitter.
+    /// Returns the instant of the tick, which all events of the tick share. For an event with a
+    /// [jitter](crate::Event::jitter), the instant is earlier by the delay of the occurrence, so that a filter decides
+    /// as it would without the jitter.
     ///
     /// ```
     /// # use soloist::time::Tick;
@@ -64,7 +65,7 @@ impl Tick {
         self.now
     }
 
-    /// Returns the captured instant, as the clocks in the event's zone show it.
+    /// Returns the time that the clocks in the event's zone show at the instant [`now`](Self::now).
     ///
     /// ```
     /// # use soloist::time::Tick;
@@ -80,10 +81,10 @@ impl Tick {
         self.local
     }
 
-    /// Returns the instant that the event was scheduled for: the start of the tick's minute, or an instant of its
-    /// [interval](crate::Event::every).
+    /// Returns the instant for which the event was scheduled: the start of the tick's minute, an instant of the event's
+    /// [interval](crate::Event::every), or a missed occurrence.
     ///
-    /// Servers whose ticks come seconds apart agree on it.
+    /// The servers of a fleet get the same occurrence, even if their ticks come some seconds apart.
     ///
     /// ```
     /// # use soloist::time::Tick;
@@ -96,8 +97,8 @@ impl Tick {
         self.occurrence
     }
 
-    /// Returns the occurrence as the clocks in the event's zone showed it. It is earlier than [`local`](Self::local) if
-    /// the occurrence was missed, and this tick [makes up for it](crate::Event::catch_up).
+    /// Returns the time that the clocks in the event's zone showed at the occurrence. If the occurrence was missed, and
+    /// this tick [catches up](crate::Event::catch_up), the result is earlier than [`local`](Self::local).
     ///
     /// ```
     /// # use soloist::time::Tick;
@@ -117,14 +118,15 @@ impl Tick {
         Self { occurrence, offset_then: zone.offset_at(occurrence), ..self }
     }
 
-    /// Returns the end of the minute of its occurrence.
+    /// Returns the instant one minute after the occurrence.
     pub(crate) fn next_minute(&self) -> DateTime<Utc> {
         wall_plus(self.occurrence, Duration::from_secs(60))
     }
 }
 
-/// Computed on the clocks of the zone, because minutes start at odd seconds of UTC if an offset has seconds. It uses
-/// whole seconds, because the civil times of `chrono` overflow within a day of its range.
+/// Returns the start of the minute on the clocks of the zone. If an offset has seconds, a minute does not start at a
+/// full minute of UTC. The function uses whole seconds, because the civil times of `chrono` overflow near the ends of
+/// its range.
 fn start_of_minute(now: DateTime<Utc>, offset: FixedOffset) -> DateTime<Utc> {
     let into_minute = (now.timestamp() + i64::from(offset.local_minus_utc())).rem_euclid(60);
     DateTime::from_timestamp(now.timestamp() - into_minute, 0).unwrap_or(DateTime::<Utc>::MIN_UTC)
@@ -140,7 +142,7 @@ mod tests {
         for (now, zone, occurrence) in [
             ("2026-03-01T12:34:56.789Z", "UTC", "2026-03-01T12:34:00Z"),
             ("2026-03-01T12:34:56.789Z", "+05:45", "2026-03-01T12:34:00Z"),
-            // 11:50:26 of a clock that is 44 minutes and 30 seconds behind.
+            // At this instant, a clock that is 44 minutes and 30 seconds behind UTC shows 11:50:26.
             ("2026-03-01T12:34:56.789Z", "-00:44:30", "2026-03-01T12:34:30Z"),
             ("2026-03-01T12:34:10Z", "-00:44:30", "2026-03-01T12:33:30Z"),
             ("1969-12-31T23:59:59.5Z", "UTC", "1969-12-31T23:59:00Z"),
@@ -153,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_fields_are_those_of_the_zones_clock() {
-        // A Saturday in London, already Sunday in Kathmandu.
+        // At this instant, it is Saturday in London, but already Sunday in Kathmandu.
         let now = "2026-02-28T18:20:30Z".parse().unwrap();
         let fields = Crontab::naming(&Tick::at(now, &"+05:45".parse().unwrap()).local());
         assert_eq!(fields.to_string(), "5 0 1,L-30 3 0,0#1");

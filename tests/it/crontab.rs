@@ -701,8 +701,7 @@ fn what_is_wrong_is_said_and_pointed_at() {
             "0 30 2 * * *",
             &format!(
                 "`0 30 2 * * *`: 6 fields {FIELDS}: seconds are not part of a crontab: leave them out; or write `every_ten_seconds()` and \
-                 the like, or `--every 10s`; or `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, whose weeks begin with \
-                 Sunday 1"
+                 the like, or `--every 10s`; or `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, where Sunday is 1"
             ),
             "0 30 2 * * *",
         ),
@@ -732,12 +731,12 @@ fn what_is_wrong_is_said_and_pointed_at() {
             "mond",
         ),
         // Lists.
-        ("1,,2 * * * *", "`1,,2 * * * *`: minute has an empty list item (column 3)", ""),
-        (",1 * * * *", "`,1 * * * *`: minute has an empty list item (column 1)", ""),
-        ("0 1, * * *", "`0 1, * * *`: hour has an empty list item (column 5)", ""),
+        ("1,,2 * * * *", "`1,,2 * * * *`: minute has an empty list item: remove a comma (column 3)", ""),
+        (",1 * * * *", "`,1 * * * *`: minute has an empty list item: remove a comma (column 1)", ""),
+        ("0 1, * * *", "`0 1, * * *`: hour has an empty list item: remove a comma (column 5)", ""),
         // Ranges.
         ("0 22-2 * * *", "`0 22-2 * * *`: hour `22-2` runs backwards: write `22-23,0-2` (column 3)", "22-2"),
-        ("0 22-2/2 * * *", "`0 22-2/2 * * *`: hour `22-2/2` runs backwards (column 3)", "22-2/2"),
+        ("0 22-2/2 * * *", "`0 22-2/2 * * *`: hour `22-2/2` runs backwards: write two ranges (column 3)", "22-2/2"),
         ("5-0 * * * *", "`5-0 * * * *`: minute `5-0` runs backwards: write `5-59,0-0` (column 1)", "5-0"),
         (
             "0 0 * * fri-mon",
@@ -816,41 +815,44 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
     for (text, message, part) in [
         (
             "0 ? * * *",
-            "`0 ? * * *`: hour `?` has a `?`, which stands alone, for any day of the month or of the week: write `*` (column 3)",
+            "`0 ? * * *`: hour `?` has a `?`, which is allowed only alone, as day of month or day of week: write `*` (column 3)",
             "?",
         ),
         (
             "* * * * 1,?",
-            "`* * * * 1,?`: day of week `?` has a `?`, which stands alone, for any day of the month or of the week: write `*` (column 11)",
+            "`* * * * 1,?`: day of week `?` has a `?`, which is allowed only alone, as day of month or day of week: write `*` (column 11)",
             "?",
         ),
         (
             "TZ=UTC 0 * * * *",
-            "`TZ=UTC 0 * * * *`: `TZ=UTC` is no field: leave it out and say `timezone(\"UTC\")`",
+            "`TZ=UTC 0 * * * *`: `TZ=UTC` is no field: remove it, and write `timezone(\"UTC\")`",
             "TZ=UTC",
         ),
         (
             "\tCRON_TZ=Europe/Berlin @daily",
-            "`\\tCRON_TZ=Europe/Berlin @daily`: `CRON_TZ=Europe/Berlin` is no field: leave it out and say \
-             `timezone(\"Europe/Berlin\")`",
+            "`\\tCRON_TZ=Europe/Berlin @daily`: `CRON_TZ=Europe/Berlin` is no field: remove it, and write `timezone(\"Europe/Berlin\")`",
             "CRON_TZ=Europe/Berlin",
         ),
         (
             "TZ=\u{1b} * * * *",
-            "`TZ=\\u{1b} * * * *`: `TZ=\\u{1b}` is no field: leave it out and say `timezone(\"\\u{1b}\")`",
+            "`TZ=\\u{1b} * * * *`: `TZ=\\u{1b}` is no field: remove it, and write `timezone(\"\\u{1b}\")`",
             "TZ=\u{1b}",
         ),
         ("@midnite", "`@midnite`: no such nickname: did you mean `@midnight`?", "@midnite"),
-        ("* * * * * # nightly", "`* * * * * # nightly`: `#` begins no comment here: leave it out", "#"),
+        (
+            "* * * * * # nightly",
+            "`* * * * * # nightly`: a comment is not allowed here: remove the `#` and the text after it",
+            "#",
+        ),
         (
             "H * * * *",
-            "`H * * * *`: minute `H` is not known here: write a number; `jitter(..)` moves each start by a time of its own (column 1)",
+            "`H * * * *`: minute `H` is not known here: write a number; `jitter(..)` delays each start by a different time (column 1)",
             "H",
         ),
         ("59/2 * * * *", "`59/2 * * * *`: minute `59/2` has a step but no range: write `59` (column 1)", "59/2"),
         (
             "0 0 W15 * *",
-            "`0 0 W15 * *`: day of month `W15` has the `W` at its beginning: write it behind the day, as in `15W` (column 5)",
+            "`0 0 W15 * *`: day of month `W15` begins with `W`: write the `W` after the day, as in `15W` (column 5)",
             "W15",
         ),
         ("@YEARLY", "`@YEARLY`: no such nickname: did you mean `@yearly`?", "@YEARLY"),
@@ -873,12 +875,12 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
         ),
         (
             "0 0 * * 6#6",
-            "`0 0 * * 6#6`: day of week `6#6` is none of `5#1` to `5#5`; Sunday is 0 or 7 here, Friday 5 (Quartz counts from Sunday 1, so that its Friday is 6) (column 9)",
+            "`0 0 * * 6#6`: day of week `6#6` has no number from 1 to 5 after the `#`: write `5#3` or `fri#3`; Sunday is 0 or 7 here, and Friday is 5 (in Quartz, Sunday is 1 and Friday is 6) (column 9)",
             "6#6",
         ),
         (
             "0 0 * * 8L",
-            "`0 0 * * 8L`: day of week `8L` names no day of the week before `#` or `L`: write `5#3` or `fri#3`; Sunday is 0 or 7 here, Friday 5 (Quartz counts from Sunday 1, so that its Friday is 6) (column 9)",
+            "`0 0 * * 8L`: day of week `8L` has no valid day of the week in front of `#` or `L`: write `5#3`, `fri#3` or `5L`; Sunday is 0 or 7 here, and Friday is 5 (in Quartz, Sunday is 1 and Friday is 6) (column 9)",
             "8L",
         ),
         (
@@ -893,12 +895,12 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
         ),
         (
             "~ * * * *",
-            "`~ * * * *`: minute `~` picks a time at random, another on each server: write a number (column 1)",
+            "`~ * * * *`: minute `~` picks a random time, which differs between servers: write a number (column 1)",
             "~",
         ),
         (
             "0 1~5 * * *",
-            "`0 1~5 * * *`: hour `1~5` picks a time at random, another on each server: write a number (column 3)",
+            "`0 1~5 * * *`: hour `1~5` picks a random time, which differs between servers: write a number (column 3)",
             "1~5",
         ),
         (
@@ -906,7 +908,7 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
             "`@every 5m`: a crontab has no intervals: use `every(Duration::from_secs(300))` or `--every 5m`",
             "@every 5m",
         ),
-        ("@reboot", "`@reboot`: it names no time: run that task when your program starts", "@reboot"),
+        ("@reboot", "`@reboot`: a schedule starts no task at boot: run the task when your program starts", "@reboot"),
         ("@dialy", "`@dialy`: no such nickname: did you mean `@daily`?", "@dialy"),
         ("@daily x", "`@daily x`: no such nickname: did you mean `@daily`?", "@daily x"),
         (

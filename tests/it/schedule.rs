@@ -139,20 +139,23 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
         (
             event("e").cron("* * * * * # nightly"),
-            "event `e`: `* * * * * # nightly`: `#` begins no comment here: leave it out",
+            "event `e`: `* * * * * # nightly`: a comment is not allowed here: remove the `#` and the text after it",
         ),
         (
             event("e").cron("0 * * * * *"),
             "event `e`: `0 * * * * *`: 6 fields instead of 5 (minute, hour, day of month, month, day of week): \
              seconds are not part of a crontab: leave them out; or write `every_ten_seconds()` and the like, or `--every 10s`; \
-             or `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, whose weeks begin with Sunday 1",
+             or `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, where Sunday is 1",
         ),
         (
             event("e").cron("0 9 * * * /usr/bin/backup --all"),
-            "event `e`: `0 9 * * * /usr/bin/backup --all`: `/usr/bin/backup` is no field: write `0 9 * * *`, and the command in \
-             `Event::exec(..)` or behind `--`",
+            "event `e`: `0 9 * * * /usr/bin/backup --all`: `/usr/bin/backup` is a command, not a field: \
+             write `0 9 * * *` here, and the command in `Event::exec(..)` or after `--`",
         ),
-        (event("e").cron("1,,2 * * * *"), "event `e`: `1,,2 * * * *`: minute has an empty list item (column 3)"),
+        (
+            event("e").cron("1,,2 * * * *"),
+            "event `e`: `1,,2 * * * *`: minute has an empty list item: remove a comma (column 3)",
+        ),
         (
             event("e").cron("5/10 * * * *"),
             "event `e`: `5/10 * * * *`: minute `5/10` has a step but no range: write `5-59/10` (column 1)",

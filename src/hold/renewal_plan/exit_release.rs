@@ -1,7 +1,7 @@
-//! The requests to a store before its process exits.
+//! The requests to a store when the process exits.
 //!
-//! The lease of the run on the thread that exits is released at once. The leases of runs on other threads can't be released,
-//! because those threads run until the process has ended: they are shortened, to end soon after it.
+//! The lease of the run on the exiting thread is released at once. Other threads run until the process has ended, so
+//! the leases of their runs can't be released. These leases are shortened, so that they end soon after the process.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,18 +13,19 @@ use crate::lease::{request::Lease, term::Term};
 use crate::store::event_mutex::{EventMutex, batch::Batch, slot::Slot};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// How long a process takes to end, at most.
+/// The longest time that a process is expected to take until it has ended.
 pub(in crate::hold) const FEW_SECONDS: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub(in crate::hold) struct ExitRelease {
-    /// The leases to release, each with the rest of its minimum hold.
+    /// The leases to release, each with the time that is left of its minimum hold.
     released: Vec<(Lease, Option<Term>)>,
+    /// The leases to shorten, by their new terms.
     shortened: HashMap<Term, Vec<Arc<HeldLease>>>,
 }
 
 impl ExitRelease {
-    /// Adds a lease whose run has ended.
+    /// Adds a lease to release: its task does not run any more.
     pub(super) fn release(&mut self, held: &HeldLease) {
         let Some(lease) = held.lease() else { return };
         let minimum_hold = held.minimum_hold_left().map(|left| full_seconds(left.get()));
@@ -32,7 +33,8 @@ impl ExitRelease {
         self.released.push((lease, minimum_hold));
     }
 
-    /// Adds a lease whose task runs until the process has ended, and that would have to stop at `deadline`.
+    /// Adds a lease to shorten: its task can run until the process has ended. `deadline` is the lease's deadline, less
+    /// the time for stopping.
     pub(super) fn shorten(&mut self, held: &Arc<HeldLease>, deadline: Moment, now: Moment) {
         let Some(lease) = held.lease() else { return };
         let left = deadline.since(now) + held.stopping;
@@ -40,8 +42,8 @@ impl ExitRelease {
         match held.minimum_hold_left() {
             Some(minimum_hold) => {
                 let term = full_seconds(minimum_hold.get().max(left.min(soon.get())));
-                // A command may outlive the process, and needs its lease until then. So its lease is not shortened to
-                // the end of the process.
+                // A task with a time for stopping can be a command, which can run on after the process has ended. So
+                // its lease is not released, but gets a new deadline.
                 if held.stopping.is_zero() {
                     held.shorten_until(now.plus(term.get()));
                     self.released.push((lease.clone(), Some(term)));
@@ -49,7 +51,7 @@ impl ExitRelease {
                     self.shortened.entry(term).or_default().push(Arc::clone(held));
                 }
             }
-            // A lease that ends sooner is not prolonged.
+            // The lease already ends sooner, and must not be prolonged.
             None if left <= soon.get() => {}
             None => self.shortened.entry(soon).or_default().push(Arc::clone(held)),
         }
@@ -59,8 +61,8 @@ impl ExitRelease {
         self.released.is_empty() && self.shortened.is_empty()
     }
 
-    /// Sends all requests to the store, up to the first outage. Logs nothing: a subscriber may need a lock that the
-    /// exiting thread holds while it waits for this thread.
+    /// Sends all requests to the store, but none after the first outage. Logs nothing: a subscriber could need a lock
+    /// of the exiting thread, and the exiting thread waits for this thread.
     pub(in crate::hold) fn send_to(&self, store: &dyn EventMutex, clock: &Clock) {
         let mut batch = Batch::new();
         self.released.iter().for_each(|(lease, minimum_hold)| batch.add_release(lease.clone(), *minimum_hold));
@@ -101,7 +103,7 @@ mod tests {
     use crate::lease::{name::MutexName, request::LeaseRequest, token::FencingToken};
     use crate::store::event_mutex::{admission::Grant, description::Description};
 
-    /// A store that can't be reached or panics, with the number of requests to it.
+    /// A store that is unavailable, or that panics. `asked` counts the requests.
     #[derive(Debug)]
     struct Out {
         panics: bool,

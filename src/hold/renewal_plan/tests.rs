@@ -1,4 +1,5 @@
-//! Tests of the plan beside a model, which knows only the grants, requests, answers and releases, and the data of the store.
+//! Tests that compare the plan with a simple model. The model knows the data of the store, and all grants, requests,
+//! answers and releases.
 
 use std::iter;
 use std::sync::{Mutex, mpsc};
@@ -21,9 +22,9 @@ const SEQUENCES: u64 = 20_000;
 const OPERATIONS: usize = 40;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
-/// About a second, at most.
-const LOOKS_AT_LATEST_AFTER: Duration = Duration::from_millis(1100);
-/// Few, so that they come again while they are held, and after they were lost.
+/// Requests to stop are read about once a second. This is the longest time between two reads.
+const READ_AT_LATEST_AFTER: Duration = Duration::from_millis(1100);
+/// There are only four names, so that a name is often acquired again, while it is held or after its lease was lost.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const TERMS: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(60)];
 
@@ -40,7 +41,7 @@ fn what_is_held_is_renewed_and_nothing_else_and_no_run_outlives_its_deadline() {
     }
 }
 
-/// Says which sequence it was that failed.
+/// A guard that prints the seed of a sequence that fails.
 struct Seed(u64);
 
 impl Drop for Seed {
@@ -51,7 +52,7 @@ impl Drop for Seed {
     }
 }
 
-/// The owner of each name, and until when.
+/// The owner and the deadline of each name in the store.
 type Holders = [Option<(Owner, Moment)>; NAMES.len()];
 
 /// A plan, the data of its store, and a model of its leases.
@@ -60,55 +61,57 @@ struct World {
     manual: ManualClock,
     clock: Clock,
     plan: Plan,
-    /// When the plan wants to be looked at.
+    /// The moment at which the plan must take its next step.
     alarm: Option<Moment>,
     asked: Option<Asked>,
-    /// The runs of a look for requests to stop that was not answered yet.
-    looked_for: Option<Vec<usize>>,
+    /// The indices of the runs whose requests to stop are being read.
+    being_read: Option<Vec<usize>>,
     store: Holders,
     known: Vec<Known>,
-    /// The thread that ends the process, once it does.
+    /// The number of the exiting thread. `None`: the process does not exit.
     ended_by: Option<usize>,
 }
 
-/// A batch that was not answered yet.
+/// A renewal that is not answered yet.
 struct Asked {
     job: PlannedJob,
     at: Moment,
-    /// Which leases, in the batch's order.
+    /// The indices of the leases, in the order of the batch.
     whose: Vec<usize>,
-    /// What the store made of it, if it has got it.
+    /// The answers of the store. `None`: the store has not received the request yet.
     extended: Option<Vec<bool>>,
 }
 
 /// The model of a lease.
-#[expect(clippy::struct_excessive_bools, reason = "each is something that has happened to it, or has not")]
+#[expect(clippy::struct_excessive_bools, reason = "the facts are independent of each other")]
 struct Known {
     run: Arc<HeldLease>,
     id: RunId,
     lease: Lease,
     name: usize,
     renewal: Renewal,
-    /// When it was there, and how long it is held from then on.
+    /// The moment of the grant, and the minimum hold from then on.
     began: Moment,
     at_least: Option<Duration>,
     stopping: Duration,
-    /// It is performed on the thread of the test.
+    /// Whether the task runs on the thread of the test.
     here: bool,
-    /// The store was asked to shorten it because the process exits.
+    /// Whether the store was asked to shorten the lease because the process exits.
     shortened: bool,
-    /// Until when the run may go on, counted from before the store was asked, and less what stopping takes.
+    /// The moment when the task is cancelled: the deadline, counted from before the request, less the time for
+    /// stopping.
     deadline: Moment,
-    /// From when, and by when it is renewed.
+    /// The earliest and the latest moment of the next renewal.
     due: (Moment, Moment),
-    /// Whether another run may replace it, and when the store is asked for a request to stop at the latest.
+    /// Whether a newer run may replace this run.
     is_replaceable: bool,
-    look_by: Option<Moment>,
-    /// It was released, or the store said that it is lost.
+    /// The latest moment at which a request to stop is read.
+    read_by: Option<Moment>,
+    /// Whether the lease was released, or the store said that it is lost.
     over: bool,
-    /// An operator or another process has taken it away in the store.
+    /// Whether an operator or another process has ended the lease in the store.
     broken: bool,
-    /// When it is woken at its timeout, and when a warning says that it goes on.
+    /// The moment of the task's timeout, and the moment of the warning that the task has not stopped.
     timeout: Option<Moment>,
     overdue: Option<Moment>,
 }
@@ -129,7 +132,6 @@ impl Known {
         self.due = (due, due);
     }
 
-    /// Returns the time that is left of its minimum hold.
     fn hold_left(&self, now: Moment) -> Option<Duration> {
         let rest = self.began.plus(self.at_least?).since(now);
         (!rest.is_zero()).then_some(rest)
@@ -148,15 +150,15 @@ impl World {
     fn new(random: Rng) -> Self {
         let (manual, clock, plan) = start();
         let store = [None; NAMES.len()];
-        let (known, alarm, asked, looked_for, ended_by) = (Vec::new(), None, None, None, None);
-        Self { random, manual, clock, plan, alarm, asked, looked_for, store, known, ended_by }
+        let (known, alarm, asked, being_read, ended_by) = (Vec::new(), None, None, None, None);
+        Self { random, manual, clock, plan, alarm, asked, being_read, store, known, ended_by }
     }
 
     fn now(&self) -> Moment {
         self.clock.moment()
     }
 
-    /// Takes a step at random. While a batch is under way, no other begins.
+    /// Takes a random step. While a renewal is under way, no other renewal begins.
     fn go_on(&mut self) {
         match self.random.u8(..19) {
             0..=2 => self.grant(),
@@ -166,7 +168,7 @@ impl World {
             8 => self.break_one(),
             9 => self.expect_end(),
             10 => self.perform_or_leave(),
-            17..=18 => self.answer_look(),
+            17..=18 => self.answer_read(),
             _ if self.asked.is_some() => self.answer(),
             11..=12 => self.step(),
             _ => {
@@ -210,7 +212,8 @@ impl World {
         }
         self.store[name] = Some((request.owner(), self.now().plus(term.get())));
         self.hesitate();
-        // Most stores remember more than this process does, and are not believed. The one in its memory is.
+        // This process holds the name, but the store has granted it again. A process refuses such a grant, except from
+        // a store in its own memory. Both cases are tested.
         if held && self.random.bool() {
             self.store[name] = None;
             return;
@@ -231,7 +234,7 @@ impl World {
             RunId { event: lease.owner().to_string().into(), occurrence: DateTime::UNIX_EPOCH, is_backfill: false };
         let due = self.plan.keep(&run, no_store(), renewal).expect("it has a lease");
         self.alarm = Some(self.alarm.map_or(due, |alarm| alarm.min(due)));
-        // The earlier holders do not know yet that they have lost it in the store.
+        // The earlier holders of the name have lost it in the store, but do not know that yet.
         self.known.iter_mut().filter(|known| known.name == name).for_each(|known| known.broken = true);
         let mut known = Known {
             run,
@@ -247,22 +250,22 @@ impl World {
             deadline: asked,
             due: (asked, asked),
             is_replaceable,
-            look_by: is_replaceable.then(|| began.plus(LOOKS_AT_LATEST_AFTER)),
+            read_by: is_replaceable.then(|| began.plus(READ_AT_LATEST_AFTER)),
             over: false,
             broken: false,
             timeout: None,
             overdue: None,
         };
         known.asked_for(asked);
-        let first_look = known.look_by.unwrap_or(Moment::NEVER);
+        let first_read = known.read_by.unwrap_or(Moment::NEVER);
         match self.ended_by {
             Some(_) => assert_eq!(due, Moment::BEGINNING),
-            None => assert!(due == known.due.1 || due < known.due.1 && due <= first_look && is_replaceable),
+            None => assert!(due == known.due.1 || due < known.due.1 && due <= first_read && is_replaceable),
         }
         self.known.push(known);
     }
 
-    /// Lets time pass for a request or a reply: none mostly, and sometimes more than a term.
+    /// Lets time pass while a request or a reply is on its way: mostly no time, and sometimes more than a term.
     fn hesitate(&mut self) {
         if self.random.u8(..8) == 0 {
             self.let_time_pass();
@@ -289,14 +292,14 @@ impl World {
         if known.overdue.take().is_some() {
             self.plan.remove_timeout(&known.run);
         }
-        // It may be lost on its way, and the lease stays until its term is over.
+        // The request for the release can be lost. Then the lease stays in the store until its deadline.
         let held = &mut self.store[known.name];
         if held.is_some_and(|(owner, _)| owner == known.lease.owner()) && self.random.u8(..4) > 0 {
             *held = None;
         }
     }
 
-    /// Breaks a lease in the store, and may grant the name to another process.
+    /// Breaks a lease in the store, and in half of the cases grants the name to another process.
     fn break_one(&mut self) {
         let (name, until) = (self.random.usize(..NAMES.len()), self.now().plus(TERMS[1]));
         self.store[name] = self.random.bool().then(|| (Owner::unique(), until));
@@ -313,7 +316,8 @@ impl World {
         }
     }
 
-    /// Lets a task enter this thread or leave it, or the process exit: on this thread, on another, or on an unknown one.
+    /// Moves a task to this thread or away from it. In a quarter of the cases, lets the process exit: on this thread,
+    /// on another, or on an unknown thread.
     fn perform_or_leave(&mut self) {
         if self.random.u8(..4) > 0 {
             let Some(known) = self.known.last_mut() else { return };
@@ -331,7 +335,7 @@ impl World {
         self.alarm = Some(self.now());
     }
 
-    /// Checks the data of the store after the exit, and until when the runs may go on.
+    /// Sends the requests of the exit, and compares the data of the store afterwards with the model.
     fn release_at_exit(&mut self, release: &ExitRelease) {
         let (now, ended_by) = (self.now(), self.ended_by.expect("the process goes on"));
         let mut expected = self.store;
@@ -365,7 +369,7 @@ impl World {
         self.alarm = Some(now);
     }
 
-    /// Returns whether the store is asked for something because the process exits.
+    /// Returns whether a request must be sent to the store because the process exits.
     fn has_something_to_release(&self, now: Moment) -> bool {
         let Some(ended_by) = self.ended_by else { return false };
         self.known.iter().filter(|known| known.is_live(now)).any(|known| {
@@ -405,7 +409,7 @@ impl World {
                 }
                 self.alarm = Some(now);
             }
-            PlanStep::Do(PlannedJob::LookForStopRequests(runs)) => self.look(&runs),
+            PlanStep::Do(PlannedJob::ReadStopRequests(runs)) => self.begin_read(&runs),
             PlanStep::Do(PlannedJob::Renew(batch)) => {
                 assert_eq!(self.ended_by, None, "nothing is renewed any more");
                 let whose = self.whose(&batch, now);
@@ -416,13 +420,13 @@ impl World {
             }
             PlanStep::SleepUntil(until) => {
                 assert!(now < until, "the thread would not sleep");
-                let looks = |known: &Known| {
+                let reads = |known: &Known| {
                     let due = if self.ended_by.is_some() { known.deadline } else { known.due.1.min(known.deadline) };
-                    let look = known.look_by.filter(|_| self.ended_by.is_none() && self.looked_for.is_none());
-                    let due = known.is_live(now).then_some(look.map_or(due, |look| look.min(due)));
+                    let read_at = known.read_by.filter(|_| self.ended_by.is_none() && self.being_read.is_none());
+                    let due = known.is_live(now).then_some(read_at.map_or(due, |read_at| read_at.min(due)));
                     due.into_iter().chain(known.timeout.or(known.overdue)).min()
                 };
-                let first = self.known.iter().filter_map(looks).min();
+                let first = self.known.iter().filter_map(reads).min();
                 assert!(first.is_some(), "there is nothing to wait for");
                 assert!(Some(until) <= first, "forgotten: looked at {until:?}, needed at {first:?}");
                 self.alarm = Some(until);
@@ -435,8 +439,8 @@ impl World {
         }
     }
 
-    /// Returns the leases of a batch, and checks that these are all that are held with its term, and that at least one
-    /// is due.
+    /// Returns the leases of a batch. Checks that the batch has all held leases of its term, and that at least one
+    /// lease is due.
     #[track_caller]
     fn whose(&self, batch: &DueRenewals, now: Moment) -> Vec<usize> {
         let whose: Vec<_> = batch.leases.iter().map(|(held, _)| self.place(held)).collect();
@@ -460,32 +464,31 @@ impl World {
         self.known.iter().position(|known| Arc::ptr_eq(known.run(), held)).expect("it was granted")
     }
 
-    /// Begins a look for requests to stop, and checks that it is for all runs that are due, and for no others.
-    fn look(&mut self, runs: &[Arc<HeldLease>]) {
+    /// Begins a read of requests to stop. Checks that the read is for all runs that are due, and for no others.
+    fn begin_read(&mut self, runs: &[Arc<HeldLease>]) {
         let now = self.now();
-        assert!(self.ended_by.is_none() && self.looked_for.is_none(), "one look at a time");
-        let looked_for: Vec<usize> = runs.iter().map(|run| self.place(run)).collect();
-        for which in &looked_for {
-            assert!(self.known[*which].look_by.take().is_some(), "{which} is not due");
+        assert!(self.ended_by.is_none() && self.being_read.is_none(), "one read at a time");
+        let being_read: Vec<usize> = runs.iter().map(|run| self.place(run)).collect();
+        for which in &being_read {
+            assert!(self.known[*which].read_by.take().is_some(), "{which} is not due");
         }
-        let is_forgotten = |known: &Known| known.is_live(now) && known.look_by.is_some_and(|look| look <= now);
+        let is_forgotten = |known: &Known| known.is_live(now) && known.read_by.is_some_and(|read_at| read_at <= now);
         assert!(!self.known.iter().any(is_forgotten), "forgotten");
-        self.looked_for = Some(looked_for);
+        self.being_read = Some(being_read);
         self.alarm = Some(now);
     }
 
-    fn answer_look(&mut self) {
-        let Some(looked_for) = self.looked_for.take() else { return };
+    fn answer_read(&mut self) {
+        let Some(being_read) = self.being_read.take() else { return };
         let (now, is_answered) = (self.now(), self.random.bool());
-        for which in looked_for {
+        for which in being_read {
             let known = &mut self.known[which];
-            known.look_by = (known.is_replaceable || !is_answered).then(|| now.plus(LOOKS_AT_LATEST_AFTER));
+            known.read_by = (known.is_replaceable || !is_answered).then(|| now.plus(READ_AT_LATEST_AFTER));
         }
-        let due = self.plan.looked(is_answered, now);
+        let due = self.plan.read_ended(is_answered, now);
         self.alarm = self.alarm.into_iter().chain(due).min();
     }
 
-    /// Extends the leases in the store.
     fn extend(&mut self, whose: &[usize]) -> Vec<bool> {
         let now = self.now();
         let mut extend = |which: &usize| {
@@ -497,7 +500,7 @@ impl World {
         whose.iter().map(&mut extend).collect()
     }
 
-    /// Passes on the reply of the store, or an error that leaves open whether it did anything.
+    /// Passes the store's reply to the plan, or an error, as if the reply were lost.
     fn answer(&mut self) {
         let Some(asked) = self.asked.take() else { return };
         let extended = match asked.extended {
@@ -514,9 +517,9 @@ impl World {
             match answer {
                 Ok(true) if known.is_live(now) => {
                     known.asked_for(asked.at);
-                    if !known.is_replaceable && !self.looked_for.iter().flatten().any(|looked_for| looked_for == which)
+                    if !known.is_replaceable && !self.being_read.iter().flatten().any(|being_read| being_read == which)
                     {
-                        known.look_by.get_or_insert(now);
+                        known.read_by.get_or_insert(now);
                     }
                 }
                 Ok(true) => {}
@@ -531,7 +534,7 @@ impl World {
         self.alarm = Some(now);
     }
 
-    /// Checks that every run knows the truth, and never relies on more than the store has promised.
+    /// Checks that each run knows its deadline, and never relies on a later deadline than the store has.
     fn check(&self) {
         let now = self.now();
         for (which, known) in self.known.iter().enumerate() {
@@ -549,23 +552,24 @@ impl World {
         }
     }
 
-    /// Ends all runs, and checks that nothing is planned any more.
+    /// Ends all runs, and checks that no job is planned any more.
     fn end(mut self) {
         (0..self.known.len()).for_each(|which| self.release_one(which));
         self.answer();
-        // Leases that were lost before are reported first.
+        // There are two steps, because the first step may report leases that were lost earlier.
         (0..2).for_each(|_| self.step());
         assert_eq!(self.alarm, None, "there is nothing to watch");
         self.check();
     }
 }
 
-/// The store as the exit release sees it.
+/// The data of the store as an `EventMutex`, for the requests of an exit.
 #[derive(Debug)]
 struct Remote<'a>(Mutex<&'a mut Holders>, Clock);
 
 impl Remote<'_> {
-    /// Lets the name end then, or now, if this lease still holds it.
+    /// Ends the lease at the moment `until`, or now for `None`. Returns `false` if `lease` does not hold the name any
+    /// more.
     fn end(&self, lease: &Lease, until: Option<Moment>) -> bool {
         let mut holders = self.0.lock().expect("nothing panics while it is held");
         let name = NAMES.iter().position(|name| *name == lease.name().mutex()).expect("it has one of the names");
@@ -582,7 +586,7 @@ impl EventMutex for Remote<'_> {
         unreachable!("nothing is taken")
     }
     fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
-        unreachable!("nobody looks")
+        unreachable!("nobody reads")
     }
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
         Ok(self.end(lease, None))
@@ -623,19 +627,19 @@ fn leases_of(batch: &DueRenewals) -> impl Iterator<Item = Lease> {
     batch.leases.iter().filter_map(|(held, _)| held.lease().cloned())
 }
 
-/// Returns a handle of no store.
+/// Returns a handle to a store that does not exist.
 fn no_store() -> Weak<dyn EventMutex> {
     Weak::<MemoryMutex>::new()
 }
 
-/// Returns the next batch, at its time; `None`: no lease is left.
+/// Moves the clock to the next renewal, and returns the job. `None`: no lease is left.
 fn next_batch(plan: &mut Plan, clock: &ManualClock) -> Option<PlannedJob> {
     loop {
         let now = Clock::from(clock).moment();
         match plan.next_step(now) {
             PlanStep::Do(PlannedJob::Cancel(_)) => {}
-            PlanStep::Do(PlannedJob::LookForStopRequests(_)) => {
-                plan.looked(true, now);
+            PlanStep::Do(PlannedJob::ReadStopRequests(_)) => {
+                plan.read_ended(true, now);
             }
             PlanStep::Do(job) => return Some(job),
             PlanStep::SleepUntil(until) => {
@@ -751,17 +755,17 @@ fn a_run_that_an_operator_asked_to_stop_is_renewed_on_while_the_store_is_out() {
     let (asked, other) = (granted(&mut plan, "asked", TERMS[2], &clock), granted(&mut plan, "other", TERMS[2], &clock));
     let job = next_batch(&mut plan, &manual).expect("both are renewed");
     plan.job_done(&job, vec![Ok(true), Ok(true)], clock.moment());
-    let looks = |plan: &mut Plan| match plan.next_step(clock.moment()) {
-        PlanStep::Do(PlannedJob::LookForStopRequests(runs)) => runs,
+    let reads = |plan: &mut Plan| match plan.next_step(clock.moment()) {
+        PlanStep::Do(PlannedJob::ReadStopRequests(runs)) => runs,
         step => panic!("{step:?}"),
     };
-    assert_eq!(looks(&mut plan).len(), 2);
+    assert_eq!(reads(&mut plan).len(), 2);
     asked.ask_to_stop(None);
-    plan.looked(false, clock.moment()).expect("it is asked again"); // the store answered about the first one only
-    manual.advance(LOOKS_AT_LATEST_AFTER);
-    let again = looks(&mut plan);
+    plan.read_ended(false, clock.moment()).expect("it is asked again"); // the store has answered for the first run only
+    manual.advance(READ_AT_LATEST_AFTER);
+    let again = reads(&mut plan);
     assert!(again.len() == 1 && Arc::ptr_eq(&again[0], &other));
-    assert_eq!(plan.looked(true, clock.moment()), None);
+    assert_eq!(plan.read_ended(true, clock.moment()), None);
     assert!(
         next_batch(&mut plan, &manual)
             .is_some_and(|job| matches!(job, PlannedJob::Renew(due) if due.leases.len() == 2))
@@ -769,14 +773,14 @@ fn a_run_that_an_operator_asked_to_stop_is_renewed_on_while_the_store_is_out() {
 }
 
 #[test]
-fn a_look_that_hangs_delays_no_renewal() {
+fn a_read_that_hangs_delays_no_renewal() {
     let (manual, clock, mut plan) = start();
     let run = granted(&mut plan, "reports", TERMS[2], &clock);
     let job = next_batch(&mut plan, &manual).expect("it is renewed");
     plan.job_done(&job, vec![Ok(true)], clock.moment());
-    assert!(matches!(plan.next_step(clock.moment()), PlanStep::Do(PlannedJob::LookForStopRequests(_))));
+    assert!(matches!(plan.next_step(clock.moment()), PlanStep::Do(PlannedJob::ReadStopRequests(_))));
     let renewed = clock.moment();
-    let PlanStep::SleepUntil(due) = plan.next_step(renewed) else { panic!("no second look begins") };
+    let PlanStep::SleepUntil(due) = plan.next_step(renewed) else { panic!("no second read begins") };
     assert_eq!(due, renewed.plus(TERMS[2] / 3));
     manual.advance(due.since(renewed));
     let PlanStep::Do(job @ PlannedJob::Renew(_)) = plan.next_step(due) else { panic!("it is renewed") };

@@ -1,21 +1,23 @@
-//! Permits for calls that block threads: those whose futures were dropped while their threads wait for the store, and those of
-//! operators. Each has a thread, and mostly a connection.
+//! Permits limit the number of calls that block a thread. An operator's call needs a permit, and so does a call whose
+//! future was dropped while its thread still waits for the store. Each such call needs a thread, and usually a
+//! connection.
 
 use std::sync::{Arc, OnceLock, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How many calls have a permit at a time.
+/// The largest number of calls that have a permit at once.
 pub(crate) const MOST_CALLS: usize = 16;
 
-/// The permits of the calls of one schedule, or of the dropped calls that wait for one store.
+/// The permits for operators' calls on one schedule, or for dropped calls that wait for one store.
 #[derive(Clone)]
 pub(crate) struct CallPermits(Arc<Semaphore>);
 
-/// The side of the thread that makes a call, which drops this when it ends. It has a permit once the future was dropped.
+/// The thread's part of a call, which the thread drops when the call has ended. The cell has a permit if the future was
+/// dropped.
 type ThreadSide = OnceLock<OwnedSemaphorePermit>;
 
-/// The side of the future that waits for a call.
+/// The future's part of a call. If the future drops its part before the call has ended, the call takes a permit.
 pub(crate) struct FutureSide {
     calls: CallPermits,
     thread: Weak<ThreadSide>,
@@ -28,12 +30,12 @@ impl Default for CallPermits {
 }
 
 impl CallPermits {
-    /// Returns a permit, which lasts until it is dropped. `None`: the most calls have theirs.
+    /// Returns a permit, which lasts until it is dropped. `None`: [`MOST_CALLS`] calls have a permit.
     pub(crate) fn try_take(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.0).try_acquire_owned().ok()
     }
 
-    /// Begins a call as soon as fewer than 16 dropped calls have a permit. Returns the sides of the future and the thread.
+    /// Waits until fewer than [`MOST_CALLS`] dropped calls have a permit. Returns the two parts of a new call.
     pub(crate) async fn begin(&self) -> (FutureSide, Arc<ThreadSide>) {
         drop(self.0.acquire().await);
         let thread = Arc::new(ThreadSide::new());

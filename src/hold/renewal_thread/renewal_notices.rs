@@ -8,7 +8,7 @@ use crate::observe::notice::{About, Step};
 use crate::observe::tell::delivery::Posted;
 use crate::observe::tell::observers::Observers;
 
-/// The renewal of the leases of one schedule.
+/// The results of one renewal for the leases of one schedule.
 pub(super) struct Renewals {
     observers: Observers,
     renewed: usize,
@@ -18,7 +18,7 @@ pub(super) struct Renewals {
     error: Option<MutexError>,
 }
 
-/// Counts the answers for the leases of each schedule. Returns the notices.
+/// Counts the answers to a renewal, for each schedule. Returns the results that must be reported.
 pub(super) fn by_schedule(due: &DueRenewals, answers: &[Result<bool, MutexError>]) -> Vec<Renewals> {
     let mut all: Vec<Renewals> = Vec::new();
     for ((held, lasted), answer) in due.leases.iter().zip(answers) {
@@ -27,7 +27,7 @@ pub(super) fn by_schedule(due: &DueRenewals, answers: &[Result<bool, MutexError>
             all.push(Renewals::of(observers));
             all.len() - 1
         });
-        // A third has passed when a renewal is due.
+        // A renewal is late if less than half of the usable term is left. Without a delay, two thirds are left.
         all[at].count(answer, *lasted, *lasted < due.term.get().saturating_sub(held.stopping) / 2);
     }
     all.retain(Renewals::is_reported);
@@ -46,7 +46,7 @@ impl Renewals {
                 self.renewed += 1;
                 self.late += usize::from(is_late);
             }
-            // It is reported as a lost lease.
+            // The lease is lost. The loss is reported elsewhere.
             Ok(false) => return,
             Err(error) => {
                 self.failed += 1;
@@ -56,7 +56,7 @@ impl Renewals {
         self.lowest = self.lowest.min(lasted);
     }
 
-    /// Returns whether to report it. A renewal in time is reported to observers only.
+    /// Returns whether the results must be reported. If all renewals were in time, only observers receive them.
     fn is_reported(&self) -> bool {
         self.failed > 0 || self.late > 0 || (self.renewed > 0 && self.observers.is_any())
     }

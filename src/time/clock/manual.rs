@@ -1,4 +1,4 @@
-//! The clock of a test, and who waits for it.
+//! The clock of a test, and the threads that wait for it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -10,14 +10,14 @@ use chrono::{DateTime, Utc};
 
 use super::moment::Moment;
 
-/// How long the clock waits for a thread that does not end its turn, in real time.
+/// The longest time, in real time, that the clock waits for the turn of a thread to end.
 const LONGEST_TURN: Duration = Duration::from_secs(5);
 
-/// A clock that stands still until a test moves it. If a task waits on this clock while the test itself waits in `run_due`, nothing
-/// moves the clock, and both wait for ever: move the clock on another thread.
+/// A clock that stands still until a test moves it. If a task waits on this clock while the test itself waits in
+/// `run_due`, the task and the test wait for ever. So move the clock on another thread.
 ///
-/// [`advance`](Self::advance) lets everything that is due happen in its order, especially renewals of leases. So a task
-/// that is still running after ten minutes still holds its lease:
+/// [`advance`](Self::advance) stops at each moment that a thread waits for. For example, leases are renewed in time, so
+/// a task that is still running after ten minutes still holds its lease:
 ///
 /// ```
 /// use std::sync::{Mutex, mpsc};
@@ -34,7 +34,7 @@ const LONGEST_TURN: Duration = Duration::from_secs(5);
 /// let ends = Mutex::new(ends);
 /// let task = move |_: &soloist::Run| {
 ///     begun.send(()).unwrap();
-///     let _ = ends.lock().unwrap().recv(); // at work until the test lets it end
+///     let _ = ends.lock().unwrap().recv(); // running until the test ends it
 /// };
 /// let schedule = Schedule::new(MemoryMutex::with_clock(&clock));
 /// schedule.add(Event::call("reports", task).every_minute().without_overlapping())?;
@@ -54,12 +54,13 @@ const LONGEST_TURN: Duration = Duration::from_secs(5);
 /// # }
 /// ```
 ///
-/// It moves the deadlines of a [`Schedule`](crate::Schedule::with_clock) on this clock, and the stores on this clock:
-/// [`MemoryMutex::with_clock`](crate::MemoryMutex::with_clock) and, with
-/// [`clock`](crate::store::FileMutexBuilder::clock), [`FileMutex`](crate::FileMutex). A server has a clock of its own:
-/// a lease there does not expire because a test moves this clock. The process of a command uses the clock of the
-/// machine. During a [`Shutdown`](crate::Shutdown), a run is cancelled after the rest of the drain has passed on the
-/// clock of its schedule, but the process ends by the clock of the machine.
+/// A [`Schedule`](crate::Schedule::with_clock), a [`MemoryMutex`](crate::MemoryMutex::with_clock) and a
+/// [`FileMutex`](crate::store::FileMutexBuilder::clock) can use this clock. Three things do not use it:
+///
+/// - A server has its own clock. A lease on a server does not expire because a test moves this clock.
+/// - The process of a command uses the clock of the machine.
+/// - In a [`Shutdown`](crate::Shutdown), the process ends by the clock of the machine. But a run is cancelled when the
+///   rest of the drain has passed on the clock of its schedule.
 #[derive(Clone)]
 pub struct ManualClock(pub(super) Arc<ManualTime>);
 
@@ -82,7 +83,7 @@ impl ManualClock {
         }))
     }
 
-    /// Returns the time that it shows.
+    /// Returns the time of the wall clock.
     ///
     /// ```
     /// use chrono::DateTime;
@@ -94,7 +95,7 @@ impl ManualClock {
     }
 
     /// Sets the wall clock forward or back, for every handle of this clock, like an operator who corrects a clock. The
-    /// clock that never steps does not change.
+    /// monotonic clock does not change.
     ///
     /// ```
     /// use chrono::{DateTime, TimeDelta};
@@ -110,15 +111,17 @@ impl ManualClock {
         self.0.set_to_nanos.store(nanos(wall).saturating_sub(self.0.passed()), Ordering::SeqCst);
     }
 
-    /// Lets `by` pass on both clocks, for every handle of this clock. Returns when everything that was due in this time
-    /// is done.
+    /// Moves both clocks forward by `by`, for every handle of this clock. Returns when the work that was due in this
+    /// time is done.
     ///
-    /// Time stops at each moment that a thread waits for, and continues after the turn of that thread: a lease is
-    /// renewed every third of its term, [`Run::wait_cancelled`](crate::Run::wait_cancelled) returns, a
-    /// [timeout](crate::Event::timeout) sets in, [`Schedule::work`](crate::Schedule::work) starts its ticks. The clock
-    /// does not wait for tasks, hooks and ticks. It waits for renewals and admissions, but no longer than five seconds
-    /// of real time, and not for a call that calls this method itself. If a thread begins to wait after this has returned,
-    /// it waits for the next call.
+    /// The clock stops at each moment that a thread waits for, and moves on after the turn of that thread. So a lease
+    /// is renewed every third of its term, [`Run::wait_cancelled`](crate::Run::wait_cancelled) returns, a
+    /// [timeout](crate::Event::timeout) takes effect, and [`Schedule::work`](crate::Schedule::work) starts its ticks.
+    ///
+    /// The clock waits for renewals and admissions, but no longer than five seconds of real time. It does not wait for
+    /// tasks, hooks and ticks. It does not wait for the thread that calls this method, so that a store can call this
+    /// method during an admission. A thread that begins to wait after the return of this method waits for the next
+    /// call.
     ///
     /// ```
     /// use std::time::Duration;
@@ -141,8 +144,8 @@ impl ManualClock {
         }
     }
 
-    /// Lets `by` pass at once, as for a stopped process or a suspended machine: no thread has a turn before the whole
-    /// time has passed. A lease whose term is over by then is lost.
+    /// Moves both clocks forward by `by` in one step, as for a stopped process or a suspended machine: no thread has a
+    /// turn in between. A lease whose deadline passes in this step is lost.
     ///
     /// ```
     /// use std::time::Duration;
@@ -176,46 +179,48 @@ impl fmt::Debug for ManualClock {
     }
 }
 
-/// A place where threads wait for moments of a clock.
+/// A type that wakes threads that wait for moments of a clock.
 pub(crate) trait Wake: Send + Sync {
-    /// Makes the threads that wait here read the clock again. A thread that is about to sleep must not miss this call.
+    /// Wakes the waiting threads, so that they read the clock again. A thread that is about to sleep must not miss this
+    /// call.
     fn wake(&self);
 }
 
-/// The time of a test. It passes on both clocks at once: if a thread reads one clock and then the other, the second is
-/// never behind the first.
+/// The time of a test. It passes on both clocks at once: if a thread reads one clock and then the other, the second
+/// clock is never behind the first.
 pub(super) struct ManualTime {
     moment_nanos: AtomicU64,
-    /// The time that the wall clock, with its present setting, would have shown at the first moment.
+    /// The time of the wall clock at moment zero, by the present setting of the wall clock.
     set_to_nanos: AtomicI64,
     /// Locked while time moves.
     places: Mutex<Places>,
-    /// Notified when a turn may be over.
+    /// Notified when the turn of a thread may have ended.
     settled: Condvar,
 }
 
 #[derive(Default)]
 struct Places {
     next: u64,
-    /// With their numbers, in whose order they are.
+    /// The places with their numbers, in the order of the numbers.
     taken: Vec<(u64, Place)>,
 }
 
-/// The place of a thread that waits for moments, or for whose turn the clock waits.
+/// A thread that waits for moments of the clock, or a thread that the clock waits for.
 struct Place {
-    /// `None`: it does not sleep.
+    /// Wakes the thread. `None`: the thread does not sleep.
     here: Option<Arc<dyn Wake>>,
-    /// The thread, once it is known.
+    /// The id of the thread. `None`: the thread has not slept yet.
     thread: Option<ThreadId>,
     state: ThreadState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ThreadState {
-    /// It waits for nothing yet, or its turn has lasted so long that time does not wait for it any more.
+    /// The thread waits for no moment. Or its turn has lasted so long that the clock does not wait for the thread any
+    /// more.
     Idle,
     Asleep(Moment),
-    /// It has its turn.
+    /// The thread has its turn, so the clock waits for the thread.
     Awake,
 }
 
@@ -232,12 +237,12 @@ impl ManualTime {
         i64::try_from(self.moment_nanos.load(Ordering::SeqCst)).unwrap_or(i64::MAX)
     }
 
-    /// Takes a place for a thread that may sleep here.
+    /// Takes a place for a thread that may sleep. `here` wakes the thread.
     pub(super) fn take_place(&self, here: Arc<dyn Wake>) -> u64 {
         self.take(Place { here: Some(here), thread: None, state: ThreadState::Idle })
     }
 
-    /// Takes a place for this thread. The turn of the thread lasts until it leaves the place.
+    /// Takes a place for this thread. The clock waits for the thread until it leaves the place.
     pub(super) fn take_turn(&self) -> u64 {
         self.take(Place { here: None, thread: Some(thread::current().id()), state: ThreadState::Awake })
     }
@@ -250,8 +255,8 @@ impl ManualTime {
         number
     }
 
-    /// Notes that this thread is about to sleep until this moment. `false`: the moment has passed, and the thread has
-    /// its turn.
+    /// Notes that this thread is about to sleep until the moment `until`. `false`: the moment has passed, so the thread
+    /// has its turn.
     pub(super) fn sleeps(&self, place: u64, until: Moment) -> bool {
         let mut places = self.places();
         let sleeps = self.moment() < until;
@@ -279,8 +284,8 @@ impl ManualTime {
         drop(left);
     }
 
-    /// Lets time pass up to the next moment that a thread waits for, but no longer than `at_most`, and wakes the
-    /// threads of that moment. Returns the time that has passed.
+    /// Moves the time forward to the next moment that a thread waits for, but by `at_most` at most. Wakes the threads
+    /// of that moment. Returns the time that has passed.
     fn pass(&self, at_most: u64) -> u64 {
         let mut places = self.settle();
         let next = places.taken.iter().filter_map(|(_, place)| place.sleeps_until()).min();
@@ -291,8 +296,8 @@ impl ManualTime {
         by
     }
 
-    /// Lets this time pass at once. Returns the places of the threads whose moments have come. Each of these threads
-    /// has its turn.
+    /// Moves the time forward by `by` in one step. Gives a turn to each thread whose moment has come, and returns the
+    /// values that wake these threads.
     fn skip(&self, by: u64, places: &mut Places) -> Vec<Arc<dyn Wake>> {
         let now = Moment(self.moment().0.saturating_add(by));
         self.moment_nanos.store(now.0, Ordering::SeqCst);
@@ -304,7 +309,7 @@ impl ManualTime {
         .collect()
     }
 
-    /// Waits until the turns of all other threads are over. No turn begins while the result is held.
+    /// Waits until the turns of all other threads have ended. No turn begins while the result is held.
     fn settle(&self) -> MutexGuard<'_, Places> {
         let this = Some(thread::current().id());
         let waits_for = |place: &Place| place.state == ThreadState::Awake && place.thread != this;
@@ -321,13 +326,13 @@ impl ManualTime {
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
-        // No code that can panic runs while the places behind this lock are half-changed.
+        // A poisoned lock can still be used, because a panic never leaves the places half-changed.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Wakes these threads, without a lock on the places: a thread that is about to sleep takes that lock while it holds
-/// the lock that `Wake::wake` waits for.
+/// Wakes these threads. The places must not be locked here, because that could be a deadlock: a thread that is about to
+/// sleep takes the locks in the other order, first the lock that `Wake::wake` needs, and then the lock of the places.
 fn wake(due: &[Arc<dyn Wake>]) {
     for here in due {
         here.wake();
@@ -350,7 +355,7 @@ impl Place {
     }
 }
 
-/// Returns the nanoseconds since 1970, or the nearer end of the range that can be counted.
+/// Returns the nanoseconds since 1970, or the nearer end of the range of `i64`.
 fn nanos(instant: DateTime<Utc>) -> i64 {
     let end = if instant < DateTime::UNIX_EPOCH { i64::MIN } else { i64::MAX };
     instant.timestamp_nanos_opt().unwrap_or(end)

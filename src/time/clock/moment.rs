@@ -1,8 +1,8 @@
-//! A point on the clock that never steps.
+//! A point in time on the monotonic clock.
 
 use std::time::Duration;
 
-/// A point in time on the clock that never steps. It can only be compared with another moment of the same process.
+/// A point in time on the monotonic clock. A moment can only be compared with another moment of the same process.
 ///
 /// ```
 /// use std::time::Duration;
@@ -14,12 +14,12 @@ use std::time::Duration;
 pub struct Moment(pub(super) u64);
 
 impl Moment {
-    /// Makes the moment at this time since the start. The number has room for 584 years.
+    /// Makes the moment `since_start` after the start of the clock. The nanoseconds have room for 584 years.
     pub(super) fn at(since_start: Duration) -> Self {
         Self(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Returns the point `later` after this one.
+    /// Returns this moment plus the duration `later`.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -42,7 +42,7 @@ impl Moment {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns the point `earlier` before this one.
+    /// Returns this moment minus the duration `earlier`.
     pub(crate) fn minus(self, earlier: Duration) -> Self {
         Self(self.0.saturating_sub(Self::at(earlier).0))
     }
@@ -56,9 +56,9 @@ impl Moment {
         Self(bits)
     }
 
-    /// A moment that has always passed.
+    /// The first moment, which has always passed.
     pub(crate) const BEGINNING: Self = Self(0);
 
-    /// A moment that does not come.
+    /// A moment that never comes.
     pub(crate) const NEVER: Self = Self(u64::MAX >> 2);
 }

@@ -1,11 +1,11 @@
-//! Instants and durations as they are shown.
+//! The formats of instants and durations in messages and logs.
 
 use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-/// An instant for programs: `2026-03-01T12:00:00Z`, with a fraction if it is not zero.
+/// An instant in the format of RFC 3339: `2026-03-01T12:00:00Z`, with a fraction if it is not zero.
 pub(crate) struct Rfc3339(pub(crate) DateTime<Utc>);
 
 impl fmt::Display for Rfc3339 {
@@ -14,15 +14,15 @@ impl fmt::Display for Rfc3339 {
     }
 }
 
-/// Writes an instant to the second, in UTC.
+/// Formats an instant in UTC, without a fraction of a second.
 pub(crate) fn to_the_second(instant: DateTime<Utc>) -> String {
     instant.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// A value for people, with all instants in the format of the function.
+/// A value to display, and the function that formats all instants in it.
 pub(crate) struct Reading<'a, T>(pub(crate) &'a T, pub(crate) &'a dyn Fn(DateTime<Utc>) -> String);
 
-/// A duration as people type it, exactly: `90s`, `5m`, `1500ms`.
+/// A duration as a user writes it in an option, without rounding: `90s`, `5m`, `1500ms`.
 pub(crate) struct ExactDuration(pub(crate) Duration);
 
 impl fmt::Display for ExactDuration {
@@ -44,7 +44,7 @@ impl fmt::Display for ExactDuration {
     }
 }
 
-/// A duration as people read it: `950 µs`, `12 ms`, `1.5 s`, `2 min 5 s`, `1 h 30 min`, `2 d 2 h`.
+/// A duration in a readable form, rounded down: `950 µs`, `12 ms`, `1.5 s`, `2 min 5 s`, `1 h 30 min`, `2 d 2 h`.
 pub(crate) struct HumanDuration(pub(crate) Duration);
 
 impl fmt::Display for HumanDuration {

@@ -1,19 +1,19 @@
-//! The days that depend on the calendar, such as `15W` and `5#3`. They are additional bits of their field.
+//! The days that depend on the calendar, such as `15W` and `5#3`. Each is an additional bit of its field.
 
 use std::fmt;
 
-/// A day of the month or of the week with another date in each month.
+/// An item whose date differs from month to month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CalendarDay {
-    /// `L` for 0, `L-n`: this many days before the last day of the month.
+    /// `L` or `L-n`: the day that is `n` days before the last day of the month. `L` means `L-0`, the last day.
     BeforeLast(u32),
     /// `nW`: the weekday of the month that is nearest to this day.
     WeekdayNearest(u32),
     /// `LW`: the last weekday of the month.
     LastWeekday,
-    /// `n#k`: the `nth` of these days of the week in the month.
+    /// `n#nth`: the day of the week `n`, for the `nth` time in the month.
     NthOfMonth { day_of_week: u32, nth: u32 },
-    /// `nL`: the last of these days of the week in the month.
+    /// `nL`: the day of the week `n`, for the last time in the month.
     LastOfMonth { day_of_week: u32 },
 }
 
@@ -59,23 +59,23 @@ impl fmt::Display for CalendarDay {
     }
 }
 
-/// A date as the fields of a crontab see it.
+/// A date, with the facts that the day fields of a crontab need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Date {
     pub(super) day: u32,
-    /// How many days its month has.
+    /// The number of days of the month.
     pub(super) last: u32,
     /// From Sunday 0 to Saturday 6.
     pub(super) day_of_week: u32,
 }
 
 impl Date {
-    /// Returns all names of the day of the month.
+    /// Returns the bits of all items for a day of the month that mean this date.
     pub(super) const fn days_of_month(self) -> u128 {
         1 << self.day | CalendarDay::BeforeLast(self.last - self.day).bits() | self.nearest_weekdays()
     }
 
-    /// Returns each `nW` that is this date, and `LW`.
+    /// Returns the bits of each `nW` that means this date, and of `LW` if it means this date.
     const fn nearest_weekdays(self) -> u128 {
         const MONDAY: u32 = 1;
         const FRIDAY: u32 = 5;
@@ -84,8 +84,8 @@ impl Date {
         if day_of_week < MONDAY || day_of_week > FRIDAY {
             return 0;
         }
-        // On a Monday, from the Sunday before it, or the Saturday that begins the month; on a Friday, to the Saturday
-        // after it, or the Sunday that ends the month.
+        // A Monday is the weekday nearest to the Sunday before it, and to a Saturday that is the 1st. A Friday is the
+        // weekday nearest to the Saturday after it, and to a Sunday that is the last day of the month.
         let first = match (day_of_week, day) {
             (MONDAY, 2 | 3) => 1,
             (MONDAY, 4..) => day - 1,
@@ -102,7 +102,7 @@ impl Date {
         nearest | if is_last { CalendarDay::LastWeekday.bits() } else { 0 }
     }
 
-    /// Returns all names of the day of the week.
+    /// Returns the bits of all items for a day of the week that mean this date.
     pub(super) const fn days_of_week(self) -> u128 {
         let Self { day, last, day_of_week } = self;
         let nth = CalendarDay::NthOfMonth { day_of_week, nth: (day - 1) / 7 + 1 };

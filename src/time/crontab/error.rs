@@ -1,11 +1,11 @@
-//! The error for a text that is no crontab: the fault, its place, and what to write instead.
+//! The error for a text that is not a crontab: the fault, its place in the text, and the correction.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::base::{error::debug_as_display, escape::Quoted};
 
-/// A text that is not a [`Crontab`](crate::time::Crontab). `Display` quotes it, names the field and describes the
+/// A text that is not a [`Crontab`](crate::time::Crontab). `Display` quotes the text, names the field and describes the
 /// fault.
 ///
 /// ```
@@ -28,19 +28,20 @@ pub struct CrontabError {
 debug_as_display!(CrontabError);
 
 impl CrontabError {
-    /// Makes the error that `what` is wrong in this part, which is a slice of the text.
+    /// Makes the error with the message `what` about `part`, which must be a slice of `text`.
     pub(super) fn new(text: &str, part: &str, what: impl fmt::Display) -> Self {
         let start = part.as_ptr().addr() - text.as_ptr().addr();
         Self { message: format!("{}: {what}", Quoted::new(text)).into(), at: start..start + part.len() }
     }
 
-    /// Makes the error that `what` is wrong in this part of one of the five fields.
+    /// Makes the error with the message `what` about `part`, a part of one of the five fields. The message also has the
+    /// column of the part.
     pub(super) fn in_field(text: &str, part: &str, what: impl fmt::Display) -> Self {
         let column = part.as_ptr().addr() - text.as_ptr().addr() + 1;
         Self::new(text, part, format_args!("{what} (column {column})"))
     }
 
-    /// Returns the range of bytes with the fault: a single item or word, if the fault is in it, or the whole text.
+    /// Returns the bytes of the text that have the fault: an item or a word, or else the whole text.
     ///
     /// ```
     /// use soloist::time::Crontab;

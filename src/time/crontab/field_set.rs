@@ -39,12 +39,13 @@ impl Field {
     }
 }
 
-/// The numbers of one field: bit n stands for the number n, in a week from Sunday 0 to Saturday 6. Bits above those of the
-/// numbers stand for a [`CalendarDay`].
+/// The numbers of one field. Bit n stands for the number n. A week is from Sunday 0 to Saturday 6. Higher bits stand
+/// for a [`CalendarDay`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FieldSet {
     pub(crate) bits: u128,
-    /// Whether its text starts with `*`, which decides how the days combine, and what a clock change does.
+    /// Whether the text of the field starts with `*`. The star decides how the two day fields combine, and which rule
+    /// applies when clocks change.
     pub(crate) star: bool,
 }
 
@@ -52,27 +53,27 @@ impl FieldSet {
     /// `L`, the last day of the month.
     pub(crate) const LAST_DAY: Self = Self::calendar_day(CalendarDay::BeforeLast(0));
 
-    /// `*`
+    /// Returns `*`, all numbers of the field.
     pub(crate) const fn every(field: Field) -> Self {
         Self::every_nth(field, 1)
     }
 
-    /// `*/step`, for a step that is not zero.
+    /// Returns `*/step`. `step` must not be zero.
     pub(crate) const fn every_nth(field: Field, step: u32) -> Self {
         Self { star: true, ..Self::stepped(field.ends().0, field.ends().1, step).of(field) }
     }
 
-    /// `low-high`
+    /// Returns `low-high`.
     pub(crate) const fn range(low: u32, high: u32) -> Self {
         Self { bits: (u128::MAX >> (127 - (high - low))) << low, star: false }
     }
 
-    /// A single number.
+    /// Returns the set of a single number.
     pub(crate) const fn only(number: u32) -> Self {
         Self::range(number, number)
     }
 
-    /// Returns the set that has this day alone.
+    /// Returns the set with only this day.
     pub(super) const fn calendar_day(day: CalendarDay) -> Self {
         Self { bits: day.bits(), star: false }
     }
@@ -89,14 +90,14 @@ impl FieldSet {
         self.calendar_days(field).fold(self, |rest, day| rest.without(Self::calendar_day(day)))
     }
 
-    /// `low-high/step`
+    /// Returns `low-high/step`.
     pub(super) const fn stepped(low: u32, high: u32, step: u32) -> Self {
         if step == 1 {
             return Self::range(low, high);
         }
         let mut bits = 1 << low;
         let mut at = low;
-        // Compares the step with the rest of the range, so that no step can be too large.
+        // Compares the step with the rest of the range, so that `at + step` can't overflow.
         while high - at >= step {
             at += step;
             bits |= 1 << at;
@@ -104,21 +105,22 @@ impl FieldSet {
         Self { bits, star: false }
     }
 
-    /// Returns the numbers as written in `field`, where Sunday may be a 7.
+    /// Returns the set in the normal form of `field`: Sunday as 7 becomes Sunday as 0, and a set with all days needs no
+    /// days of the calendar.
     pub(super) const fn of(self, field: Field) -> Self {
         match field {
             Field::DayOfWeek => {
                 const SUNDAY_AS_7: u128 = 1 << 7;
                 let sunday = (self.bits & SUNDAY_AS_7) >> 7;
-                Self { bits: self.bits & !SUNDAY_AS_7 | sunday, ..self }.without_what_is_named(Self::range(0, 6))
+                Self { bits: self.bits & !SUNDAY_AS_7 | sunday, ..self }.without_included_days(Self::range(0, 6))
             }
-            Field::DayOfMonth => self.without_what_is_named(Self::range(1, 31)),
+            Field::DayOfMonth => self.without_included_days(Self::range(1, 31)),
             _ => self,
         }
     }
 
-    /// Returns only the numbers, if they are `all` numbers of the field: then they include each day of the calendar.
-    const fn without_what_is_named(self, all: Self) -> Self {
+    /// Removes the days of the calendar, if the set has `all` numbers of the field, because those include every day.
+    const fn without_included_days(self, all: Self) -> Self {
         Self { bits: if self.bits & all.bits == all.bits { all.bits } else { self.bits }, ..self }
     }
 
@@ -130,7 +132,7 @@ impl FieldSet {
         Self { bits: self.bits & !other.bits, star: self.star }
     }
 
-    /// Returns the items of the list in `field`. Parsed again, they give this set, with its star.
+    /// Returns the items of the list for `field`. If the items are parsed again, the result is this set, with its star.
     fn items(self, field: Field) -> Vec<String> {
         if self.bits == Self::every(field).bits && (self.star || field == Field::Month) {
             return vec!["*".into()];
@@ -138,7 +140,7 @@ impl FieldSet {
         let mut items = Vec::new();
         let mut rest = self.without_calendar_days(field);
         if self.star {
-            // The set comes from an item that starts with `*`. The finest such item that fits is shown.
+            // A set with a star came from an item that starts with `*`. The smallest step that fits the set is shown.
             let fits = |step: &u32| Self::every_nth(field, *step).without(rest).bits == 0;
             if let Some(step) = (2..=field.ends().1 + 1).find(fits) {
                 items.push(format!("*/{step}"));
@@ -163,8 +165,8 @@ impl FieldSet {
         items
     }
 
-    /// Returns first, last and step, if there are so many numbers at equal distances that this is easier to read than a
-    /// list.
+    /// Returns the first number, the last number and the step, if the set has at least four numbers at equal distances.
+    /// Such a set is easier to read as a range with a step.
     fn progression(self) -> Option<(u32, u32, u32)> {
         const ENOUGH: u32 = 4;
 
@@ -178,7 +180,7 @@ impl FieldSet {
     }
 }
 
-/// A set as an expression has it in its field.
+/// A set to display as the text of its field.
 pub(crate) struct InField(pub(crate) Field, pub(crate) FieldSet);
 
 impl fmt::Display for InField {

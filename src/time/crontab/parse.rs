@@ -9,11 +9,11 @@ use super::error::CrontabError;
 use super::field_set::{Field, FieldSet};
 use crate::base::{escape::OneLine, escape::Quoted, similar::did_you_mean};
 
-/// More than the longest useful text has, but so few that any text is refused quickly.
+/// The longest text that is parsed. Useful texts are shorter. Because of the limit, any text is refused quickly.
 const MAX_BYTES: usize = 1_000;
 
-/// Each nickname has the text of its manual page, with the same meaning as in cronie. (For `@daily`, cronie sets no
-/// star for the days. But both fields have all days, so either rule means every day.)
+/// The nicknames and their fields, as in the manual page of cronie. In cronie, `@daily` sets no star for the days. That
+/// makes no difference here, because both day fields have all days.
 const NICKNAMES: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
@@ -49,7 +49,7 @@ fn nickname(text: &str) -> Result<[FieldSet; 5], CrontabError> {
     let what = if name.starts_with("@every") {
         "a crontab has no intervals: use `every(Duration::from_secs(300))` or `--every 5m`".to_owned()
     } else if name == "@reboot" {
-        "it names no time: run that task when your program starts".to_owned()
+        "a schedule starts no task at boot: run the task when your program starts".to_owned()
     } else {
         let known = NICKNAMES.map(|(known, _)| known);
         let question = did_you_mean(name, known.into_iter());
@@ -58,7 +58,7 @@ fn nickname(text: &str) -> Result<[FieldSet; 5], CrontabError> {
     Err(CrontabError::new(text, name, what))
 }
 
-/// A fault in a field, and the part of the text that has it.
+/// A fault in a field, and the part of the text with the fault.
 struct BadPart<'a> {
     part: &'a str,
     what: String,
@@ -74,9 +74,9 @@ impl<'a> BadPart<'a> {
             field,
             item,
             if item.contains('~') {
-                "picks a time at random, another on each server: write a number"
+                "picks a random time, which differs between servers: write a number"
             } else if item.contains('?') {
-                "has a `?`, which stands alone, for any day of the month or of the week: write `*`"
+                "has a `?`, which is allowed only alone, as day of month or day of week: write `*`"
             } else {
                 match field {
                     Field::DayOfMonth => {
@@ -90,7 +90,7 @@ impl<'a> BadPart<'a> {
     }
 }
 
-/// `list = item {"," item} | "?"`
+/// Parses `list = item {"," item} | "?"`.
 fn read_list(field: Field, list: &str) -> Result<FieldSet, BadPart<'_>> {
     if list == "?" && matches!(field, Field::DayOfMonth | Field::DayOfWeek) {
         return Ok(FieldSet::every(field));
@@ -102,10 +102,10 @@ fn read_list(field: Field, list: &str) -> Result<FieldSet, BadPart<'_>> {
     Ok(set.of(field))
 }
 
-/// `item = number | (number "-" number | "*") ["/" step] | calendar-day`
+/// Parses `item = number | (number "-" number | "*") ["/" step] | calendar-day`.
 fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
     if item.is_empty() {
-        return Err(BadPart { part: item, what: format!("{} has an empty list item", field.name()) });
+        return Err(BadPart { part: item, what: format!("{} has an empty list item: remove a comma", field.name()) });
     }
     if let Some(day) = read_calendar_day(field, item)? {
         return Ok(FieldSet::calendar_day(day));
@@ -117,13 +117,13 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
         Some((low, high)) => (read_number(field, item, low)?, read_number(field, item, high)?),
         None => [read_number(field, item, range)?; 2].into(),
     };
-    // A Sunday written as 7 would begin a range that runs backwards.
+    // A range of days that begins with Sunday as 7 would run backwards. So the advice writes this Sunday as 0.
     let (first, last) = if field == Field::DayOfWeek { (low % 7, 6) } else { (low, field.ends().1) };
     let high = match high {
-        // A range of days may end with Sunday, as in cronie, where that is not allowed before a step.
+        // A range of days may end with Sunday, as in cronie. Unlike in cronie, such a range may also have a step.
         0 if field == Field::DayOfWeek && low > 0 => 7,
         high if low <= high => high,
-        _ if step.is_some() => return Err(BadPart::new(field, item, "runs backwards")),
+        _ if step.is_some() => return Err(BadPart::new(field, item, "runs backwards: write two ranges")),
         high if first <= high => {
             return Err(BadPart::new(field, item, format_args!("runs backwards: write `{first}-{high}`")));
         }
@@ -167,7 +167,8 @@ fn real_time(field: Field, step: u32) -> String {
     }
 }
 
-/// Reads `calendar-day = "L" ["-" number] | "LW" | number "W"` of the month, and `number ("#" number | "L")` of the week.
+/// Parses `calendar-day = "L" ["-" number] | "LW" | number "W"` in the day of month, and
+/// `calendar-day = number ("#" number | "L")` in the day of week.
 fn read_calendar_day(field: Field, item: &str) -> Result<Option<CalendarDay>, BadPart<'_>> {
     let last = |by: u8| item.split_at_checked(item.len() - 1).filter(|(_, last)| last.as_bytes()[0] == by);
     let ends_with = |letter: u8| last(letter).or_else(|| last(letter.to_ascii_lowercase())).map(|(rest, _)| rest);
@@ -189,7 +190,8 @@ fn read_calendar_day(field: Field, item: &str) -> Result<Option<CalendarDay>, Ba
         Field::DayOfWeek => {
             if let Some((day, nth)) = item.split_once('#') {
                 let nth = digits(nth).filter(|nth| (1..=5).contains(nth));
-                let refusal = || BadPart::new(field, item, format_args!("is none of `5#1` to `5#5`; {FROM_SUNDAY}"));
+                let what = "has no number from 1 to 5 after the `#`: write `5#3` or `fri#3`";
+                let refusal = || BadPart::new(field, item, format_args!("{what}; {FROM_SUNDAY}"));
                 let (nth, day_of_week) = (nth.ok_or_else(refusal)?, read_day_of_calendar(item, day)?);
                 return Ok(Some(CalendarDay::NthOfMonth { day_of_week, nth }));
             }
@@ -209,18 +211,18 @@ fn read_calendar_day(field: Field, item: &str) -> Result<Option<CalendarDay>, Ba
     }
 }
 
-/// Parses the day of the week before a `#` or an `L`.
+/// Parses the day of the week in front of a `#` or an `L`.
 fn read_day_of_calendar<'a>(item: &'a str, day: &'a str) -> Result<u32, BadPart<'a>> {
     let field = Field::DayOfWeek;
     let day = read_number(field, item, day).map_err(|_| {
-        let what = format_args!("names no day of the week before `#` or `L`: write `5#3` or `fri#3`; {FROM_SUNDAY}");
-        BadPart::new(field, item, what)
+        let what = "has no valid day of the week in front of `#` or `L`: write `5#3`, `fri#3` or `5L`";
+        BadPart::new(field, item, format_args!("{what}; {FROM_SUNDAY}"))
     })?;
     Ok(day % 7)
 }
 
 /// A hint for users who know these items from Quartz.
-const FROM_SUNDAY: &str = "Sunday is 0 or 7 here, Friday 5 (Quartz counts from Sunday 1, so that its Friday is 6)";
+const FROM_SUNDAY: &str = "Sunday is 0 or 7 here, and Friday is 5 (in Quartz, Sunday is 1 and Friday is 6)";
 
 /// Parses a number of the field, or a name for such a number.
 fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, BadPart<'a>> {
@@ -242,10 +244,10 @@ fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, Ba
             BadPart::new(
                 field,
                 text,
-                "is not known here: write a number; `jitter(..)` moves each start by a time of its own",
+                "is not known here: write a number; `jitter(..)` delays each start by a different time",
             )
         } else if field == Field::DayOfMonth && text[..1].eq_ignore_ascii_case("w") {
-            BadPart::new(field, text, "has the `W` at its beginning: write it behind the day, as in `15W`")
+            BadPart::new(field, text, "begins with `W`: write the `W` after the day, as in `15W`")
         } else if or_a_name.is_empty() {
             BadPart::new(field, text, format_args!("is not a number from {first}-{last}"))
         } else {
@@ -254,15 +256,15 @@ fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, Ba
     })
 }
 
-/// Reads a number. A number that is too large for the type becomes its maximum, which is above the limits of all
-/// fields, too.
+/// Parses a number. A number that is too large for the type becomes the largest number of the type, which is outside of
+/// all fields, too.
 fn digits(text: &str) -> Option<u32> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(u32::MAX))
 }
 
-/// Returns the error for this fault. If the number of fields is wrong, the numbers are in the wrong fields. Then the
-/// error is about the number of fields.
+/// Returns the error for a fault in a field. If the number of fields is wrong, returns an error about that instead,
+/// because then the items are in the wrong fields.
 #[cold]
 fn refusal(text: &str, fault: &BadPart<'_>) -> CrontabError {
     let is_fault = lists(text).count() == Field::ALL.len() && zone_in(text).is_none();
@@ -274,17 +276,18 @@ fn wrong_count(text: &str) -> CrontabError {
     if let Some((word, zone)) = zone_in(text) {
         let zone: String = zone.chars().take(60).collect();
         let (quoted, zone) = (Quoted::new(word), OneLine(&zone));
-        let what = format_args!("{quoted} is no field: leave it out and say `timezone(\"{zone}\")`");
+        let what = format_args!("{quoted} is no field: remove it, and write `timezone(\"{zone}\")`");
         return CrontabError::new(text, word, what);
     }
     if let Some(comment) = lists(text).nth(Field::ALL.len()).filter(|list| list.starts_with('#')) {
-        return CrontabError::new(text, comment, "`#` begins no comment here: leave it out");
+        return CrontabError::new(text, comment, "a comment is not allowed here: remove the `#` and the text after it");
     }
     if let Some(command) = command_in(text) {
         let end = command.as_ptr().addr() - text.as_ptr().addr();
         let (command, alone) = (Quoted::new(command), Quoted::new(text[..end].trim_matches(BLANKS)));
-        let what =
-            format_args!("{command} is no field: write {alone}, and the command in `Event::exec(..)` or behind `--`");
+        let what = format_args!(
+            "{command} is a command, not a field: write {alone} here, and the command in `Event::exec(..)` or after `--`"
+        );
         return CrontabError::new(text, text, what);
     }
     let count = lists(text).count();
@@ -292,7 +295,7 @@ fn wrong_count(text: &str) -> CrontabError {
     let advice = match count {
         6 if cfg!(feature = "cron") => {
             ": seconds are not part of a crontab: leave them out; or write `every_ten_seconds()` and the like, or `--every \
-             10s`; or `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, whose weeks begin with Sunday 1"
+             10s`; or `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, where Sunday is 1"
         }
         6 => {
             ": seconds are not part of a crontab: leave them out; or write `every_ten_seconds()` and the like, or `--every \
@@ -306,7 +309,7 @@ fn wrong_count(text: &str) -> CrontabError {
     CrontabError::new(text, text, what)
 }
 
-/// Returns the command of a line of a crontab, which begins after its five fields.
+/// Returns the command, if the text is a whole line of a crontab: five fields and a command.
 fn command_in(text: &str) -> Option<&str> {
     let command = lists(text).nth(Field::ALL.len())?;
     let five = lists(text).take(Field::ALL.len()).zip(Field::ALL);
@@ -316,14 +319,14 @@ fn command_in(text: &str) -> Option<&str> {
     (are_fields && !is_field).then_some(command)
 }
 
-/// Returns the first word, and the zone that it sets. In other programs, the zone is for the line; in cronie, for the
-/// lines after it.
+/// Returns the first word of the text, and the zone in that word, if the word is `TZ=..` or `CRON_TZ=..`.
 fn zone_in(text: &str) -> Option<(&str, &str)> {
     let word = lists(text).next()?;
     Some((word, word.strip_prefix("TZ=").or_else(|| word.strip_prefix("CRON_TZ="))?))
 }
 
-/// Refuses a text if its days of the month do not exist in any of its months, or never fall on its days of the week.
+/// Returns the error for a text whose days of the month do not exist in any of its months, or never fall on its days of
+/// the week.
 #[cold]
 pub(super) fn never_comes(text: &str, day_of_month_comes: bool) -> CrontabError {
     let list = |field: Field| lists(text).nth(field as usize).unwrap_or_default();
@@ -338,7 +341,7 @@ pub(super) fn never_comes(text: &str, day_of_month_comes: bool) -> CrontabError 
 
 const BLANKS: [char; 2] = [' ', '\t'];
 
-/// Returns the fields of a text, unparsed.
+/// Returns the texts of the fields.
 fn lists(text: &str) -> impl Iterator<Item = &str> {
     text.split(BLANKS).filter(|list| !list.is_empty())
 }

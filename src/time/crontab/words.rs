@@ -1,4 +1,4 @@
-//! A crontab in plain English.
+//! The description of a crontab in plain English.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::field_set::{Field, FieldSet, InField};
 
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// If a day has more times than this, they are not listed one by one.
+/// The largest number of times of a day that are listed one by one.
 const MOST_TIMES: usize = 6;
 
 const WEEKDAYS: u128 = 0b011_1110;
@@ -19,7 +19,8 @@ const WEEKENDS: u128 = 0b100_0001;
 impl Crontab {
     /// Returns the times in words: `every 5 minutes`, `daily at 02:30`, `at 08:00 and 18:00, on weekdays, in March`.
     ///
-    /// `every` is the interval within its minutes, such as `every 10 seconds`. `cycle` limits its days, or is empty.
+    /// `every` is an interval within the minutes of the crontab, such as `every 10 seconds`. `cycle` is a cycle of days
+    /// that limits the days of the crontab, or an empty text.
     pub(crate) fn in_words(&self, every: Option<String>, cycle: &str) -> String {
         let mut words = match (every, self.minutes_and_hours()) {
             (None, minutes) => minutes,
@@ -63,10 +64,10 @@ impl Crontab {
         }
     }
 
-    /// Empty: on each day.
+    /// Returns the days in words, or an empty text for every day.
     fn days(&self) -> String {
         let (of_month, of_week) = (self.get(Field::DayOfMonth), self.get(Field::DayOfWeek));
-        // Without a star, a day need only be in one of the two fields, and one of them has every day.
+        // Without a star, a day is due if one of the two fields has the day. So a field with all days means every day.
         if !self.days_must_both_match() && (self.is_full(Field::DayOfMonth) || self.is_full(Field::DayOfWeek)) {
             return String::new();
         }
@@ -75,13 +76,13 @@ impl Crontab {
             (true, false) => format!("on {}", week(of_week)),
             (false, true) => format!("on {}", month_days(of_month)),
             (false, false) if self.days_must_both_match() => {
-                format!("on {} where that is one of {}", month_days(of_month), week(of_week))
+                format!("on {}, but only on {}", month_days(of_month), week(of_week))
             }
             (false, false) => format!("on {} and on {}", month_days(of_month), week(of_week)),
         }
     }
 
-    /// Empty: in each month.
+    /// Returns the months in words, or an empty text for all months.
     fn months(&self) -> String {
         if self.is_full(Field::Month) {
             return String::new();
@@ -96,7 +97,7 @@ impl Crontab {
     }
 }
 
-/// Returns the step, if these numbers divide the whole range of their field evenly.
+/// Returns the step of a set that is `*/step`, if the step divides the range of the field evenly.
 fn even_step(set: FieldSet, field: Field) -> Option<u32> {
     let (first, last) = (field.ends().0, if field == Field::DayOfWeek { 6 } else { field.ends().1 });
     let length = last - first + 1;
@@ -104,7 +105,7 @@ fn even_step(set: FieldSet, field: Field) -> Option<u32> {
     (1..length).find(is_it)
 }
 
-/// Returns its only number.
+/// Returns the number of a set that has only one number.
 fn only(set: FieldSet) -> Option<u32> {
     set.bits.is_power_of_two().then(|| set.bits.trailing_zeros())
 }
@@ -134,7 +135,7 @@ fn month_days(set: FieldSet) -> String {
     list(plain.into_iter().chain(calendar_days).collect())
 }
 
-/// Returns the plain numbers of a set, and the words for its other days.
+/// Returns the plain numbers of a set, and its days of the calendar in words.
 fn apart(field: Field, set: FieldSet) -> (FieldSet, impl Iterator<Item = String>) {
     (set.without_calendar_days(field), set.calendar_days(field).map(calendar_day))
 }
@@ -156,7 +157,7 @@ fn calendar_day(day: CalendarDay) -> String {
     }
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Joins the words of a list: `a`, `a and b`, `a, b and c`.
 fn list(mut words: Vec<String>) -> String {
     let Some(last) = words.pop() else { return String::new() };
     if words.is_empty() { last } else { format!("{} and {last}", words.join(", ")) }
@@ -208,7 +209,7 @@ mod tests {
             ("0 0 */1 * 4", 60, "at 00:00, on Thursdays"),
             ("0 0 1-31 * *", 60, "daily at 00:00"),
             ("0 9 13 * fri", 60, "at 09:00, on day 13 of the month and on Fridays"),
-            ("0 9 */2 * fri", 60, "at 09:00, on the days */2 of the month where that is one of Fridays"),
+            ("0 9 */2 * fri", 60, "at 09:00, on the days */2 of the month, but only on Fridays"),
             ("0 0 1 1,7 *", 60, "at 00:00, on day 1 of the month, in January and July"),
             ("0 0 * 3 *", 30, "every 30 seconds, at 00:00, in March"),
         ];

@@ -1,7 +1,7 @@
-//! One of something, or a list of it.
+//! One value, or a list of values.
 
-/// The argument of a method that takes one value or several: a minute or a day of the week, or an array or a [`Vec`] of
-/// them.
+/// The argument of a method that takes one value or several values: a minute or a day of the week, or an array or a
+/// [`Vec`] of these.
 ///
 /// ```
 /// use soloist::time::OneOrMore;

@@ -1,4 +1,4 @@
-//! Periods beside tables of what people call them, and beside the clocks that they are read from.
+//! Tests that compare the names of permits with a table, and the ends of periods with the clocks of many zones.
 
 #[cfg(feature = "tzdata")]
 use chrono::TimeDelta;
@@ -47,16 +47,16 @@ fn a_permit_is_called_after_its_civil_period() {
 fn clocks_that_are_set_make_two_hours_of_one_and_leave_days_whole() {
     use Period::{Day, Hour};
     for (period, zone, at, name) in [
-        // 02:00 to 03:00 comes twice, and is two hours.
+        // The hour from 02:00 to 03:00 comes twice, and counts as two hours.
         (Hour, "Europe/Berlin", "2026-10-25T00:30:00Z", "hour@2026-10-25T02+02:00"),
         (Hour, "Europe/Berlin", "2026-10-25T01:30:00Z", "hour@2026-10-25T02+01:00"),
-        // Half an hour back at 02:00: the second half of 01:00 comes again.
+        // At 02:00, the clocks go back by half an hour, so the half hour from 01:30 comes again.
         (Hour, "Australia/Lord_Howe", "2026-04-04T14:59:00Z", "hour@2026-04-05T01+11:00"),
         (Hour, "Australia/Lord_Howe", "2026-04-04T15:00:00Z", "hour@2026-04-05T01+10:30"),
-        // A midnight that comes twice: of its day, and at the end of the day before.
+        // In Havana, the clocks go back to midnight. In Sao Paulo, they go back at midnight, to 23:00.
         (Day, "America/Havana", "2024-11-03T05:30:00Z", "day@2024-11-03"),
         (Day, "America/Sao_Paulo", "2018-02-18T02:30:00Z", "day@2018-02-17"),
-        // A day whose last hour came again, after a minute of the next day.
+        // Here, the clocks go back by an hour at 00:01, so the last hour of the day before comes again.
         (Day, "America/St_Johns", "2010-11-07T02:29:00Z", "day@2010-11-06"),
         (Day, "America/St_Johns", "2010-11-07T02:30:59Z", "day@2010-11-07"),
         (Day, "America/St_Johns", "2010-11-07T02:31:00Z", "day@2010-11-06"),
@@ -65,7 +65,7 @@ fn clocks_that_are_set_make_two_hours_of_one_and_leave_days_whole() {
     }
 }
 
-/// Does as a person would: reads the clock in each minute, and notes when the period of each minute is over.
+/// Reads the clock in each minute, and checks that the permit of each period is kept until the period is over.
 #[test]
 #[cfg(feature = "tzdata")]
 fn a_period_is_over_in_time() {

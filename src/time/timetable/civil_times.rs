@@ -1,4 +1,4 @@
-//! Minutes on wall clocks: the minutes of a crontab, on all days or on those of a cycle, and in all years or in some.
+//! The minutes of a crontab on wall clocks, on all days or on the days of a cycle, and in all years or in some years.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -15,7 +15,7 @@ pub(crate) struct CivilTimes {
     pub(crate) years: Years,
 }
 
-/// A minute, as these times are asked for it.
+/// A minute on a wall clock, in a form that is fast to compare with [`CivilTimes`].
 pub(crate) struct CivilMinute {
     fields: Crontab,
     day: i32,
@@ -27,14 +27,14 @@ impl CivilMinute {
         Self { fields: Crontab::naming(civil), day: civil.num_days_from_ce(), year: civil.year() }
     }
 
-    /// Returns the minute of the hour, as a bit.
+    /// Returns the bit of the minute of the hour.
     pub(crate) fn minute(&self) -> u64 {
         self.fields.minute()
     }
 }
 
 impl CivilTimes {
-    /// Returns the minutes of a crontab on all days.
+    /// Returns the minutes of a crontab on all days, in all years.
     pub(crate) const fn of(crontab: Crontab) -> Self {
         Self { crontab, cycle: Cycle::EVERY_DAY, years: Years::ALL }
     }
@@ -44,17 +44,18 @@ impl CivilTimes {
         self.crontab.due(&minute.fields) && self.cycle.includes(minute.day) && self.years.include(minute.year)
     }
 
-    /// Returns whether this day has any of the times.
+    /// Returns whether the day of `minute` has any of the times.
     #[inline]
     pub(crate) fn include_day_of(&self, minute: &CivilMinute) -> bool {
         self.crontab.meets_date(&minute.fields) && self.cycle.includes(minute.day) && self.years.include(minute.year)
     }
 }
 
-/// The first `length` of each `period` days, counted forwards and backwards from a first day.
+/// The first `length` days of each period of `period` days. Periods are counted forwards and backwards from the day
+/// `first`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cycle {
-    /// The first day, counted since the year 0, as in `chrono`.
+    /// The first day of a period, as `num_days_from_ce` of `chrono` counts it.
     first: i32,
     length: i32,
     period: i32,
@@ -63,12 +64,12 @@ pub(crate) struct Cycle {
 impl Cycle {
     pub(crate) const EVERY_DAY: Self = Self { first: 0, length: 1, period: 1 };
 
-    /// Makes the cycle of this day and each `n`th day from it.
+    /// Makes the cycle of each `n`th day, counted from `date`.
     pub(crate) fn of_days(n: u16, date: NaiveDate) -> Self {
         Self { first: date.num_days_from_ce(), length: 1, period: n.into() }
     }
 
-    /// Makes the cycle of the week of this day and each `n`th week from it. Weeks begin on Monday.
+    /// Makes the cycle of each `n`th week, counted from the week of `date`. Weeks begin on Monday.
     pub(crate) fn of_weeks(n: u16, date: NaiveDate) -> Self {
         let monday = date.num_days_from_ce() - date.weekday().num_days_from_monday().cast_signed();
         Self { first: monday, length: 7, period: 7 * i32::from(n) }
@@ -83,7 +84,7 @@ impl Cycle {
     }
 }
 
-/// `every 3 days from 2026-01-05`; nothing for each day.
+/// Writes `every 3 days from 2026-01-05`, or nothing for each day.
 impl fmt::Display for Cycle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { first, length, period } = *self;
@@ -96,12 +97,12 @@ impl fmt::Display for Cycle {
     }
 }
 
-/// A set of the years that are searched, as bits.
+/// A set of years from 1970 on, as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Years([u64; 3]);
 
 impl Years {
-    /// The years that are searched.
+    /// The years in which occurrences are searched.
     pub(super) const KNOWN: RangeInclusive<i32> = 1970..=2100;
 
     pub(crate) const ALL: Self = Self([u64::MAX; 3]);
@@ -113,7 +114,7 @@ impl Years {
     }
 }
 
-/// Makes the set of these years. If it has all searched years, it is the set of all years.
+/// Makes the set of these years. A set of all years that are searched becomes [`Years::ALL`].
 impl FromIterator<u32> for Years {
     fn from_iter<I: IntoIterator<Item = u32>>(years: I) -> Self {
         let mut bits = [0; 3];
@@ -125,7 +126,7 @@ impl FromIterator<u32> for Years {
     }
 }
 
-/// `in 2026, 2028`; nothing for all years.
+/// Writes `in 2026, 2028`, or nothing for all years.
 impl fmt::Display for Years {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Self::ALL {

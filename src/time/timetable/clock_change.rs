@@ -4,8 +4,8 @@
 /// [`Event::on_clock_change`](crate::Event::on_clock_change).
 ///
 /// The default is the rule of cronie: fixed times of the day come once, and all other timetables follow real time. In
-/// Berlin clocks went from 02:00 CET to 03:00 CEST on 2026-03-29, and from 03:00 CEST back to 02:00 CET on 2026-10-25.
-/// From one o'clock until four these were due:
+/// Berlin, clocks went from 02:00 CET to 03:00 CEST on 2026-03-29, and from 03:00 CEST back to 02:00 CET on 2026-10-25.
+/// From 01:00 to 04:00, crontabs had these occurrences:
 ///
 /// | | 2026-03-29 | 2026-10-25 |
 /// | --- | --- | --- |
@@ -14,9 +14,11 @@
 /// | `0 * * * *` | 01:00 CET, 03:00 CEST | 01:00 CEST, 02:00 CEST, 02:00 CET, 03:00 CET |
 /// | `0 3 * * *` | 03:00 CEST | 03:00 CET |
 ///
-/// The first has a fixed time of the day. When the clocks skipped that time, it ran right after the change; when they
-/// showed it twice, it ran at the first one. The second begins with `*`, and so is due whenever the clocks show its
-/// times. The third is due each hour of real time, and the change does not concern the last one.
+/// - `30 2 * * *` has a fixed time of the day. When the clocks skipped that time, the event was due right after the
+///   change. When the clocks showed that time twice, the event was due the first time.
+/// - `*/30 2 * * *` begins with `*`, so the event is due whenever the clocks show one of its times.
+/// - `0 * * * *` is due in each hour of real time.
+/// - `0 3 * * *` is not affected, because the clocks showed 03:00 once on both days.
 ///
 /// Under every rule, an occurrence is an instant, and all servers agree on it.
 ///
@@ -40,18 +42,19 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ClockChange {
-    /// As cronie (`cron(8)`, "Daylight Saving Time and other time changes"): if neither the minutes nor the hours of a
-    /// crontab start with `*`, it has fixed times of the day, and the rule is [`Once`](Self::Once). Any other crontab
-    /// follows real time, and the rule is [`AsShown`](Self::AsShown).
+    /// The rule of cronie (`cron(8)`, "Daylight Saving Time and other time changes"). If neither the minutes nor the
+    /// hours of a crontab start with `*`, the crontab has fixed times of the day, and the rule is [`Once`](Self::Once).
+    /// Any other crontab follows real time, and the rule is [`AsShown`](Self::AsShown).
     #[default]
     AsCron,
     /// Each time of the day comes once. If a clock change skips times of the event, the event runs once, right after
     /// the change. Times that the clocks show again do not come again.
     ///
-    /// This rule is for changes of up to three hours. If a zone skips more, nothing is made up for: Samoa skipped the
-    /// whole 30th of December 2011, when it crossed the date line. If a zone goes back by more, all times come again.
+    /// This rule is for changes of up to three hours. If a zone skips more than three hours, the event does not run for
+    /// the skipped times. For example, Samoa skipped the whole 30th of December 2011, when it crossed the date line. If
+    /// a zone goes back by more than three hours, all repeated times come again.
     Once,
-    /// The event is due whenever the clocks show one of its times: a time that the clocks skip does not come, and a
-    /// time that they show twice comes twice.
+    /// The event is due whenever the clocks show one of its times. A time that the clocks skip does not come. A time
+    /// that the clocks show twice comes twice.
     AsShown,
 }

@@ -1,4 +1,4 @@
-//! Instants of real time at equal distances, which no clock change moves.
+//! Instants at equal distances in real time. Clock changes do not move them.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,12 +17,12 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    /// `every` is at least a second.
+    /// Makes the interval. `every` must be at least a second.
     pub(crate) const fn new(anchor: i64, every: i64) -> Self {
         Self { anchor, every }
     }
 
-    /// Returns the first of its instants at this second or after.
+    /// Returns the first instant of the interval at `second` or after.
     pub(crate) fn at_or_after(self, second: i64) -> i64 {
         second + (self.anchor - second).rem_euclid(self.every)
     }
@@ -32,7 +32,7 @@ impl Interval {
         self.every % MINUTE != 0
     }
 
-    /// Returns the interval in words, such as `every 90 minutes`, with its anchor, unless that is the default.
+    /// Returns the interval in words, such as `every 90 minutes`. Adds the anchor, unless the anchor is the default.
     pub(crate) fn in_words(self, written: impl Fn(DateTime<Utc>) -> String) -> String {
         match self.anchor {
             0 => format!("every {self}"),

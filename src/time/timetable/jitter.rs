@@ -1,11 +1,11 @@
-//! The delays between the occurrences of an event and their starts. All servers and all versions agree on them.
+//! The delays between the occurrences of an event and their starts. All servers and all versions compute equal delays.
 
 use std::time::Duration;
 
-/// The delays of one event: a different delay for each occurrence, from zero to the longest, in whole seconds.
+/// The delays of one event. Each occurrence has its own delay, from zero to the longest, in whole seconds.
 ///
-/// A delay is `SplitMix64(FNV-1a(name) ^ occurrence)`, spread evenly over the delays. A test has some of its values.
-/// They must never change, because servers of two versions must agree.
+/// The random number for a delay is `SplitMix64(FNV-1a(name) ^ occurrence)`, and all delays are equally likely. The
+/// delays must never change, because servers with two versions must agree. A test checks some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Jitter {
     seed: u64,
@@ -39,12 +39,13 @@ impl Jitter {
     }
 }
 
-/// Returns the hash of 64 bits by Fowler, Noll and Vo, in the form 1a.
+/// Returns the 64-bit hash FNV-1a, by Fowler, Noll and Vo.
 fn fnv_1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Returns the first number of the generator `SplitMix64` from this seed: a change of any bit of the seed changes half of its bits.
+/// Returns the first number of the generator `SplitMix64` for this seed. If any bit of the seed changes, about half of
+/// the bits of the number change.
 fn split_mix_64(seed: u64) -> u64 {
     let mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -73,7 +74,7 @@ mod tests {
             for number in 0..1_000 * (i64::from(longest) + 1) {
                 counts[usize::try_from(jitter.of(number * step)).unwrap()] += 1;
             }
-            // Six standard deviations from the mean of a thousand.
+            // The limit is six standard deviations from the mean, which is a thousand.
             assert!(counts.iter().all(|count| (count - 1_000).abs() < 190), "{longest} {step}: {counts:?}");
         }
     }

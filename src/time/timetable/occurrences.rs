@@ -1,4 +1,4 @@
-//! The instants in civil minutes of one zone: the first from a second on.
+//! The search for the first occurrence from a given second on, for civil times in one zone.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,21 +8,22 @@ use super::search::first_due;
 use crate::time::crontab::field_set::{Field, FieldSet, InField};
 use crate::time::{zone::Zone, zone::changes::Change};
 
-/// No zone has had two offsets that are further apart: a day, when a zone crossed the date line, and an hour or two of
-/// daylight saving.
+/// The largest difference between two offsets of a zone, in seconds. It is a day, for a zone that crossed the date
+/// line, plus two hours of daylight saving.
 const REACH: i64 = 26 * 3600;
 
-/// The minutes of one or more timetables with equal properties, between the years 1970 and 2100.
+/// The occurrences of one or more timetables, between the years 1970 and 2100. The timetables have all other fields in
+/// common.
 #[derive(Clone, Copy)]
 pub(crate) struct Occurrences<'a> {
     pub(crate) times: &'a [CivilTimes],
     pub(crate) zone: &'a Zone,
-    /// Whether each time of the day comes once, even if the clocks skip or repeat it.
+    /// Whether each time of the day comes exactly once, even if the clocks skip or repeat that time.
     pub(crate) once: bool,
     pub(crate) seconds: Seconds,
 }
 
-/// The seconds of each minute, at least one: bit n stands for the second n.
+/// The seconds of each minute, at least one second. Bit n stands for the second n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seconds(u64);
 
@@ -41,21 +42,21 @@ impl Seconds {
         self.0.ilog2().into()
     }
 
-    /// Returns the first of them from `second` on.
+    /// Returns the first second of the set from `second` on.
     pub(crate) fn at_or_after(self, second: i64) -> Option<i64> {
         let rest = self.0 & u64::MAX.checked_shl(u32::try_from(second.max(0)).ok()?)?;
         (rest != 0).then(|| rest.trailing_zeros().into())
     }
 
-    /// Returns the shortest time between two of these seconds. `None`: there is only one. If `next_minute`, the next
-    /// minute may be due, too.
+    /// Returns the shortest time between two seconds of the set. If `next_minute`, the seconds of the next minute
+    /// count, too. `None`: there is only one second.
     pub(crate) fn shortest_interval(self, next_minute: bool) -> Option<u32> {
         let seconds = u128::from(self.0) | if next_minute { u128::from(self.0) << 60 } else { 0 };
         (1..60).find(|interval| seconds & seconds >> interval != 0)
     }
 }
 
-/// `0-59/5`, as a field of a schedule.
+/// Writes `0-59/5`, as in a field of a crontab.
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Seconds can be shown like the minutes of an hour, because both are from 0 to 59.
@@ -64,13 +65,13 @@ impl fmt::Display for Seconds {
 }
 
 impl Occurrences<'_> {
-    /// Returns the first one at second `from` or after.
+    /// Returns the first occurrence at second `from` or after.
     pub(crate) fn at_or_after(self, from: i64) -> Option<i64> {
         let minute = self.minute_at_or_after(from - self.seconds.last())?;
         Some(minute + self.seconds.at_or_after(from - minute)?)
     }
 
-    /// Returns the first minute that begins at second `from` or after.
+    /// Returns the first due minute that begins at second `from` or after.
     fn minute_at_or_after(self, mut from: i64) -> Option<i64> {
         loop {
             if let Some(change) = self.small_change(from) {
@@ -82,8 +83,9 @@ impl Occurrences<'_> {
             }
             let offset = self.zone.seconds_ahead_at(from);
             let found = first_due(self.times, from + offset)? - offset;
-            // Two instants may have the same offset although it changed in between. That matters only near `from`,
-            // where an earlier time may come again, and near `found`, whose time may have come already.
+            // Two instants can have equal offsets although the clocks were changed in between. Such a change matters
+            // only in two places: near `from`, because an earlier time can come again, and near `found`, because the
+            // time of `found` may have come already.
             let near = found - from <= 2 * REACH;
             if let Some(change) = self.zone.nearest_change(from, if near { found } else { from + REACH }) {
                 from = change;
@@ -95,15 +97,15 @@ impl Occurrences<'_> {
         }
     }
 
-    // The rule for times that come once. Minutes that the clocks show again are not due. The times that a change
-    // skipped are due in the first new minute after it.
+    // The next two functions have the rule for times that come once. Minutes that the clocks repeat are not due. Times
+    // that a change has skipped are due in the first new minute after the change.
 
     /// Returns the clock change around this second, if the change decides which times are due.
     pub(crate) fn small_change(self, second: i64) -> Option<Change> {
         if self.once { self.zone.small_change(second) } else { None }
     }
 
-    /// Returns whether the change skipped a time of these timetables.
+    /// Returns whether the change has skipped a time of these timetables. Then the event is due right after the change.
     fn make_up_for(self, change: Change) -> bool {
         let has_time_in = |times: Range<i64>| first_due(self.times, times.start).is_some_and(|time| time < times.end);
         change.skipped().is_some_and(has_time_in)

@@ -1,6 +1,7 @@
-//! The first minute of civil times from a given one on: day by day, for all at once.
+//! Searches civil times for the first minute from a given second on. The search goes day by day, for several civil
+//! times together.
 //!
-//! Seconds are civil, and counted from 1970-01-01 00:00 as clocks on the wall show it. Years from 1970 to 2100 are searched.
+//! Seconds are counted from 1970-01-01 00:00 as wall clocks show it. The years from 1970 to 2100 are searched.
 
 use chrono::{Datelike, NaiveDate, NaiveTime};
 
@@ -9,7 +10,7 @@ use crate::time::{crontab::Crontab, crontab::field_set::Field};
 
 const DAY: i64 = 24 * 60;
 
-/// Returns the first of `times` at this second or after.
+/// Returns the first second at `second` or after at which a minute of any of `times` begins.
 pub(super) fn first_due(times: &[CivilTimes], second: i64) -> Option<i64> {
     let minute = (second.max(0) + 59) / 60;
     let mut date = NaiveDate::from_epoch_days(i32::try_from(minute / DAY).ok()?)?;
@@ -31,7 +32,7 @@ pub(super) fn first_due(times: &[CivilTimes], second: i64) -> Option<i64> {
     None
 }
 
-/// Returns the first of its minutes of a day from `time` on.
+/// Returns the first minute of a day, from the minute `time` on, at which the crontab is due.
 fn time_of_day(crontab: &Crontab, time: u32) -> Option<u32> {
     let [hours, minutes] = [Field::Hour, Field::Minute].map(|field| crontab.get(field).bits);
     let (hour, minute) = (time / 60, time % 60);

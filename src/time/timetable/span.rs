@@ -1,10 +1,10 @@
-//! From when on and until when an event comes.
+//! The span of time in which an event is due.
 
 use chrono::{DateTime, Timelike, Utc};
 
 use crate::time::clock::instant_of;
 
-/// The seconds from one on and before another. Without an end, all of them.
+/// The seconds from `from` on, and before `until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     from: i64,
@@ -14,7 +14,7 @@ pub(crate) struct Span {
 impl Span {
     pub(crate) const ALWAYS: Self = Self { from: i64::MIN, until: i64::MAX };
 
-    /// Makes a span of whole seconds, because occurrences are whole seconds.
+    /// Makes a span. Rounds its limits up to whole seconds, because occurrences are whole seconds.
     pub(crate) fn new(from: Option<DateTime<Utc>>, until: Option<DateTime<Utc>>) -> Self {
         let whole = |at: DateTime<Utc>| at.timestamp() + i64::from(at.nanosecond() != 0);
         Self { from: from.map_or(i64::MIN, whole), until: until.map_or(i64::MAX, whole) }
@@ -25,7 +25,7 @@ impl Span {
         Self { from: second, until: second + 1 }
     }
 
-    /// Returns its only second, if it has one.
+    /// Returns the second of a span that has only one second.
     pub(crate) fn only(self) -> Option<i64> {
         (self.from.checked_add(1) == Some(self.until)).then_some(self.from)
     }
@@ -34,7 +34,8 @@ impl Span {
         self.from <= second && second < self.until
     }
 
-    /// Returns whether the span has ended by this second. The span of a single instant (`at`) has no end of this kind.
+    /// Returns whether the span has ended at `second`. Always `false` for the span of a single instant (`at`), because
+    /// that occurrence can be caught up at any later time.
     pub(crate) fn is_over_at(self, second: i64) -> bool {
         self.only().is_none() && self.until <= second
     }
@@ -44,7 +45,7 @@ impl Span {
         second.max(self.from)
     }
 
-    /// `from ..`, `until ..`: as these instants are written by `written`.
+    /// Returns the limits of the span in words, `from ..` and `until ..`. `written` formats an instant.
     pub(crate) fn in_words(self, written: impl Fn(DateTime<Utc>) -> String) -> impl Iterator<Item = String> {
         let ends = [("from", self.from, i64::MIN), ("until", self.until, i64::MAX)];
         let is_set = ends.into_iter().filter(|(_, at, open)| at != open);

@@ -1,4 +1,4 @@
-//! Next and previous times against asking each minute.
+//! Tests that compare the next and the previous occurrence with a check of each minute.
 
 use super::*;
 #[cfg(feature = "tzdata")]
@@ -22,7 +22,7 @@ fn assert_around(crontab: &str, zone: &str, previous: &str, at: &str, next: &str
     assert_eq!(timetable.previous(instant(at)), Some(instant(previous)), "previous of {timetable:?} before {at}");
 }
 
-/// Returns the due minutes of a span, by a look at each minute.
+/// Returns the due minutes of a span. Checks each minute.
 #[cfg(feature = "tzdata")]
 fn brute_force(timetable: &Timetable, from: DateTime<Utc>, minutes: i64) -> Vec<DateTime<Utc>> {
     (0..minutes)
@@ -53,7 +53,7 @@ fn a_time_that_comes_twice_is_found_twice_from_far_away_too() {
     assert_around("30 2 25 10 *", berlin, "2025-10-25T00:30:00Z", "2026-01-01T00:00:00Z", "2026-10-25T00:30:00Z");
     assert_around("30 2 25 10 *", berlin, "2026-10-25T00:30:00Z", "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z");
     assert_around("30 2 25 10 *", berlin, "2026-10-25T01:30:00Z", "2027-01-01T00:00:00Z", "2027-10-25T00:30:00Z");
-    // And a time that a change leaves out is not found at all.
+    // A time that does not exist, because the clocks go forward, is not found.
     assert_around("30 2 29 3 *", berlin, "2025-03-29T01:30:00Z", "2026-03-29T01:00:00Z", "2027-03-29T00:30:00Z");
 }
 
@@ -85,7 +85,7 @@ fn next_and_previous_agree_with_asking_each_minute_around_every_kind_of_change()
         ("Australia/Lord_Howe", "2026-10-03T15:30:00Z"),
         ("Africa/Casablanca", "2026-02-15T02:00:00Z"),
         ("Africa/Casablanca", "2026-03-22T02:00:00Z"),
-        // Across the date line: there was no 30th of December.
+        // Samoa crossed the date line, so there was no 30th of December.
         ("Pacific/Apia", "2011-12-30T10:00:00Z"),
         ("Pacific/Kwajalein", "1993-08-21T12:00:00Z"),
         ("America/Sao_Paulo", "2018-11-04T03:00:00Z"),
@@ -99,7 +99,7 @@ fn next_and_previous_agree_with_asking_each_minute_around_every_kind_of_change()
         for expression in expressions {
             let timetable = timetable(expression, zone);
             let due = brute_force(&timetable, start, DAYS * 24 * 60);
-            // From minutes near to the change, and from anywhere; from within minutes as well.
+            // The searches begin near the change and anywhere else, at the start of a minute and within a minute.
             let near = (-200..200).step_by(11).map(|minute| change + TimeDelta::minutes(minute));
             let all = (0..DAYS * 24 * 60).step_by(397).map(|minute| start + TimeDelta::minutes(minute));
             for at in near.flat_map(|at| [at, at + TimeDelta::milliseconds(29_500)]).chain(all) {
@@ -169,7 +169,7 @@ fn before_1970_and_after_2100_nothing_is_known() {
     assert_eq!(last.previous(instant("4000-02-01T00:00:00Z")), Some(instant("2100-12-31T23:59:00Z")));
 }
 
-/// Checks a change of three hours exactly: after them nothing is left of it.
+/// Checks a change of exactly three hours. After three hours, the change has no effect any more.
 #[test]
 #[cfg(feature = "tzdata")]
 fn the_largest_change_ends_with_its_last_second() {
@@ -182,7 +182,7 @@ fn the_largest_change_ends_with_its_last_second() {
     }
 }
 
-/// Zones whose clocks change in many ways, and some that never do.
+/// Zones whose clocks change in many ways, and some zones whose clocks never change.
 #[cfg(feature = "tzdata")]
 const ZONES: [&str; 12] = [
     "Europe/Berlin",
@@ -199,7 +199,7 @@ const ZONES: [&str; 12] = [
     "UTC",
 ];
 
-/// Returns an expression whose times are where clocks change, more often than not.
+/// Returns a random expression. Most of these expressions have times at which clocks change.
 #[cfg(feature = "tzdata")]
 fn random_crontab(random: &mut fastrand::Rng) -> String {
     let mut one_of = |texts: &[&str]| texts[random.usize(..texts.len())].to_owned();
@@ -211,7 +211,7 @@ fn random_crontab(random: &mut fastrand::Rng) -> String {
     format!("{minute} {hour} {day} {month} {weekday}")
 }
 
-/// Returns the occurrences that ticks find in whole seconds from `from` to `to`, by the schedule's own table.
+/// Returns the occurrences that ticks of a schedule find. There is a tick every `step` seconds, from `from` to `to`.
 #[cfg(feature = "tzdata")]
 fn ticked(timetable: &Timetable, from: DateTime<Utc>, to: DateTime<Utc>, step: i64) -> Vec<DateTime<Utc>> {
     let index = crate::time::due_index::DueIndex::of([timetable]);
@@ -240,7 +240,7 @@ fn what_is_next_is_what_ticks_find_and_what_was_previous_too() {
             clock_change: [ClockChange::AsCron, ClockChange::Once, ClockChange::AsShown][random.usize(..3)],
             ..timetable(&random_crontab(&mut random), zone)
         };
-        // Around a change of the clocks where there is one, and anywhere.
+        // The time is around a clock change, or random if the zone has no change in this year.
         let year = random.i64(2016..2037) - 1970;
         let from = year * 31_556_952 / 60 * 60;
         let change =
@@ -274,9 +274,9 @@ fn what_is_next_is_what_ticks_find_and_what_was_previous_too() {
     }
 }
 
-/// Compares with the `cron` crate, which reads lists of numbers alike where clocks never change. It knows only days
-/// that both fields name, so that days that either names are two of its schedules. It does not know `L`, and is not
-/// asked for it.
+/// Compares with the crate `cron`, which finds equal times for lists of numbers if clocks never change. In that crate,
+/// a day must match both day fields. So a crontab whose days match either field is compared with two of its schedules.
+/// The crate does not know `L`, so no expression has an `L`.
 #[test]
 fn where_clocks_never_change_the_cron_crate_finds_the_same_times() {
     let mut random = fastrand::Rng::with_seed(2101);
@@ -319,7 +319,7 @@ fn where_clocks_never_change_the_cron_crate_finds_the_same_times() {
         let timetable = Timetable { interval, ..Timetable::of(crontab) };
         let at = DateTime::from_timestamp(random.i64(0..4_133_980_800), random.u32(0..2) * 500_000_000);
         let at = at.expect("it is in our time");
-        // The crate starts from the whole second before, or after.
+        // The search of the crate starts from a whole second.
         let second = at.timestamp();
         let start = DateTime::from_timestamp(second, 0).expect("so is that");
         let next = theirs.iter().filter_map(|schedule| schedule.after(&start).next()).min();

@@ -1,4 +1,4 @@
-//! The times of the day that the methods of an event name, and the windows that an event may run in.
+//! Times of the day, as methods of an event take them, and the windows in which an event may run.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use crate::base::escape::Quoted;
 
 const MINUTES_OF_A_DAY: u32 = 24 * 60;
 
-/// The minutes of the day from one minute to another, including both, or all other minutes. If the end is earlier than
-/// the start, the window goes over midnight.
+/// The minutes of the day from `first` to `last`, including both, or all other minutes if `is_excluded`. If `last` is
+/// earlier than `first`, the window goes over midnight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub(crate) first: u32,
@@ -18,7 +18,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Makes the window that `method` was given: from `start` to `end`, or all but that.
+    /// Makes the window from `start` to `end`, or, if `is_excluded`, all other minutes. Messages name `method`.
     pub(crate) fn new(method: &str, start: &str, end: &str, is_excluded: bool) -> Result<Self, String> {
         let [first, last] = [time_of_day(method, start)?, time_of_day(method, end)?].map(minute_of);
         Ok(Self { first, last, is_excluded })
@@ -35,7 +35,7 @@ impl Window {
     }
 }
 
-/// As the method that asks for it.
+/// Shows the window as `between 08:00 and 18:00` or `unless_between 08:00 and 18:00`.
 impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { first, last, is_excluded } = self;
@@ -44,13 +44,13 @@ impl fmt::Display for Window {
     }
 }
 
-/// The windows of an event. It may run while all of them are open.
+/// The windows of an event. The event may run while all its windows are open.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Windows(pub(crate) Vec<Window>);
 
 impl Windows {
-    /// Returns how many minutes after the minute of `time` all windows are open. Zero: they are open at `time`. A day:
-    /// they are never open together.
+    /// Returns the number of minutes from `time` until all windows are open. Zero: all windows are open at `time`. A
+    /// day: the windows are never open together.
     pub(crate) fn closed_for(&self, time: NaiveTime) -> u32 {
         let is_open = |after: &u32| {
             let minute = (minute_of(time) + after) % MINUTES_OF_A_DAY;
@@ -64,7 +64,7 @@ fn minute_of(time: NaiveTime) -> u32 {
     time.hour() * 60 + time.minute()
 }
 
-/// Reads the time of the day that `method` was given: `hh:mm`, or `h:mm`.
+/// Parses a time of the day: `hh:mm`, or `h:mm`. Messages name `method`.
 pub(crate) fn time_of_day(method: &str, text: &str) -> Result<NaiveTime, String> {
     // `chrono` would also accept spaces, and minutes of one digit.
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');

