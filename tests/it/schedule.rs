@@ -249,13 +249,13 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
         (event("e").daily().timeout(Duration::ZERO), "event `e`: `timeout(0s)`: use 1ms to ten years"),
         (
             event("e").daily().without_overlapping_for(HOUR).timeout(HOUR * 2),
-            "event `e`: it has a `timeout(2h)`, and a `without_overlapping_for(1h)`, which cancels the run before that: let the \
-             first be 1h or shorter, or use `without_overlapping()`, whose lease is renewed",
+            "event `e`: it has a `timeout(2h)`, and a `without_overlapping_for(1h)`, which cancels the run before that: choose \
+             a `timeout(..)` of 1h or less, or use `without_overlapping()`, whose lease is renewed",
         ),
         (
             event("e").daily().without_overlapping_for(HOUR).stuck_after(HOUR * 2),
-            "event `e`: it has a `stuck_after(2h)`, and a `without_overlapping_for(1h)`, which cancels the run before that: let \
-             the first be 1h or shorter, or use `without_overlapping()`, whose lease is renewed",
+            "event `e`: it has a `stuck_after(2h)`, and a `without_overlapping_for(1h)`, which cancels the run before that: \
+             choose a `stuck_after(..)` of 1h or less, or use `without_overlapping()`, whose lease is renewed",
         ),
         (
             event("e").daily().on_outage(OutagePolicy::Skip),

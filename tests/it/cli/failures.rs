@@ -273,7 +273,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --term 1s -- true",
         64,
-        "soloist: event `j`: its lease of 1s is too short for a `--grace 0s`: it has to last 2s",
+        "soloist: event `j`: its lease of 1s is too short for a `--grace 0s`: it must last at least 2s",
     ),
     ("$S run --name j --term 8s --grace 5s -- true", 64, "let the `--term` be longer, or the `--grace` shorter"),
     (

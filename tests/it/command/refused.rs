@@ -119,8 +119,8 @@ fn a_grace_of_more_than_an_hour() {
 fn a_lease_that_ends_before_the_command_can_be_stopped() {
     let half_a_minute = |term: &str| {
         format!(
-            "its lease of {term} is too short for a `grace(30s)`: it has to last 62s, which is twice the grace and the 1s that \
-             killing may take; let the `lease_term(..)` or the `without_overlapping_for(..)` be longer, or the `grace(..)` shorter"
+            "its lease of {term} is too short for a `grace(30s)`: it must last at least 62s, twice the sum of the grace \
+             and the 1s that a kill may take: let the `lease_term(..)` or the `without_overlapping_for(..)` be longer, or the `grace(..)` shorter"
         )
     };
     let (grace, too_long) = (|event: Event| event.grace(29 * SECOND), |event: Event| event.grace(30 * SECOND));
