@@ -179,8 +179,8 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
         (
             event("e").every(HOUR).on_clock_change(ClockChange::Once),
-            "event `e`: `on_clock_change(..)` has no effect on `every(..)` and `at(..)`, which no change of the clocks moves: \
-             leave it out",
+            "event `e`: `on_clock_change(..)` has no effect on `every(..)` and `at(..)`, because no change of the clocks moves \
+             their times: leave it out",
         ),
     ];
     for (event, message) in cases {

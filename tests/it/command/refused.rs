@@ -159,13 +159,13 @@ fn what_is_said_of_a_command_that_is_a_callback() {
     for (method, way) in ways {
         let (kind, text) = refused(Event::call("e", |_| {}).every_minute().apply(way));
         assert_eq!(kind, AddErrorKind::Conflict);
-        let advice = "is for commands, and this event has none: use `Event::exec` or `Event::command`";
+        let advice = "is for commands, but the task of this event is no command: use `Event::exec` or `Event::command`";
         assert_eq!(text, format!("`{method}(..)` {advice}"));
         is_taken(line("c").apply(way));
     }
     let (kind, text) = refused(Event::call("e", |_| {}).every_minute().grace(SECOND));
     assert_eq!(kind, AddErrorKind::Conflict);
-    let advice = "is for commands and futures, and this event calls a function, which ends by itself: leave it out";
+    let advice = "is for commands and futures, but the task of this event is a function, which can't be ended by force: leave it out";
     assert_eq!(text, format!("`grace(..)` {advice}"));
     is_taken(line("c").grace(SECOND));
 }
