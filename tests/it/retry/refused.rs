@@ -18,7 +18,7 @@ fn a_retry_needs_a_number_and_a_time_and_each_once() {
     refused(|event| event.hourly().retry(Retry::times(3).after(Duration::ZERO)), "`after(0s)`: use 1ms to ten years");
     refused(
         |event| event.hourly().retry(Retry::times(3)),
-        "its `retry(..)` says no time between two attempts: add it, as in `Retry::times(3).after(Duration::from_secs(10))`",
+        "its `retry(..)` has no delay between two attempts: write `Retry::times(3).after(Duration::from_secs(10))`",
     );
     refused(
         |event| event.hourly().retry(Retry::times(3).after(SECOND).after(2 * SECOND)),
