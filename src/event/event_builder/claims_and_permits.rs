@@ -86,8 +86,8 @@ impl Event {
     /// those other events are still running.
     ///
     /// An occurrence counts as missed only if the store already knew the event at that time. So a new event does not
-    /// run when it is deployed. An event whose timetable, window or claim was changed counts as new, too. The store
-    /// records the event in the first tick in which the event is due or a window is open, and when
+    /// run when it is deployed. An event whose timetable, window or claim was changed counts as new, too. The event is
+    /// recorded in the store by the first tick at which the event is due or a window is open, and when
     /// [`work`](crate::Schedule::work) begins. If the window is as long as the time between two occurrences, a window
     /// is always open. If the store has lost its data, as Redis can after a restart, the event is new, and nothing is
     /// made up for. If the store's clock was set back after the event was recorded, the recorded time may be useless;
@@ -100,8 +100,8 @@ impl Event {
     ///
     /// While a window is open, each event with `catch_up` costs one request to the store each minute, or two if no
     /// server has claimed the occurrence. The requests end when this process knows that the occurrence was run. In
-    /// addition, a tick in which such events are due sends one request that records all of them. A later tick repeats
-    /// that request after an hour. The other events of the tick start after these requests.
+    /// addition, if such events are due in a tick, the tick sends one request that records all these events. A later
+    /// tick repeats that request after an hour. The other events of the tick start after these requests.
     ///
     /// The store must be able to return the [holder](crate::EventMutex::held) of a name, as all built-in stores can.
     /// Otherwise missed occurrences are skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). A claim

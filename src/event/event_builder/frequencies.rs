@@ -113,8 +113,8 @@ impl Event {
     /// [`anchored_at`](Self::anchored_at). So the times are equal on all servers of a fleet, and a restart does not
     /// move them. The times do not depend on how long the task takes.
     ///
-    /// Other methods can limit the event to certain minutes if the interval is shorter than a minute, to certain hours
-    /// if it is shorter than an hour, and to certain days if it is shorter than a day. With
+    /// Other methods can limit an interval below a minute to certain minutes, hours or days. They can limit an interval
+    /// below an hour to certain hours or days, and an interval below a day to certain days. With
     /// `every_ten_seconds().hourly()`, the event is due every ten seconds in the first minute of each hour. With an
     /// interval of 90 minutes and `weekdays()`, the event is not due on the weekend of its zone. The rule for clock
     /// changes does not apply to such limits. If the clocks skip a time, the event is not due at that time. If the

@@ -39,8 +39,8 @@ pub(crate) const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
 impl Claim {
     /// Returns the name and the term of the claim for `occurrence` of `event`. The term is the sum of the claim window,
     /// its margin, the longest jitter and, for a permit, the rest of the period. The jitter is added because two
-    /// servers may start an occurrence at different times, up to the longest jitter apart: for example if an operator
-    /// claims the occurrence, or if the definition was changed.
+    /// servers can start an occurrence at different times, at most the longest jitter apart. This happens if an
+    /// operator claims the occurrence, or if the definition was changed.
     pub(crate) fn name_and_term(
         self,
         mutex: &MutexName,

@@ -1,8 +1,8 @@
-//! The kind of the end of a run, in one word.
+//! The kinds of outcomes.
 
 use std::fmt;
 
-/// The kind of the end of a run. `Display` makes it part of a sentence: `timed out`.
+/// The kind of a run's outcome. `Display` shows the kind as a part of a sentence: `timed out`.
 ///
 /// ```
 /// use soloist::observe::OutcomeKind;
@@ -23,12 +23,11 @@ pub enum OutcomeKind {
     TimedOut,
     /// The run was cancelled, and its task then ended with an error or an exit code other than 0.
     Cancelled,
-    /// The task was not called: a `before` hook failed, or the lease was lost before.
+    /// The task was not called: a `before` hook failed, or the lease was lost before the call.
     NotStarted,
 }
 
 impl OutcomeKind {
-    /// All kinds.
     pub(crate) const ALL: [Self; 6] =
         [Self::Succeeded, Self::Failed, Self::Panicked, Self::TimedOut, Self::Cancelled, Self::NotStarted];
 
