@@ -43,7 +43,7 @@ fn a_text_that_has_a_nul() {
     ] {
         let (kind, text) = refused(event);
         assert_eq!(kind, AddErrorKind::Command);
-        assert_eq!(text, "`a\\0b` has a NUL character, which no command can be given: leave it out");
+        assert_eq!(text, "`a\\0b` has a NUL character, which can't be passed to a command: leave it out");
     }
 }
 
@@ -52,8 +52,8 @@ fn a_variable_that_can_not_be_called_so() {
     for (name, shown) in [("", ""), ("A=B", "A=B"), ("=", "="), ("a\0b", "a\\0b")] {
         let (kind, text) = refused(line("c").env("FINE", "a=b").env(name, "x"));
         assert_eq!(kind, AddErrorKind::Command);
-        let what = "use a name without `=`, which is not empty";
-        assert_eq!(text, format!("`env(..)`: no variable can be called `{shown}`: {what}"));
+        let what = "use a name that is not empty and has no `=`";
+        assert_eq!(text, format!("`env(..)`: `{shown}` can't be the name of a variable: {what}"));
     }
 }
 
