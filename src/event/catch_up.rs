@@ -1,13 +1,13 @@
-//! Finds the occurrences that this process may have to make up for: with `catch_up`, with `catch_up_all`, or from a
-//! queue.
+//! Finds the occurrences that may have been missed. An event with `catch_up`, `catch_up_all` or a queue makes up for
+//! missed occurrences.
 //!
-//! If a process dies while an occurrence waits in its queue, another process makes up for the occurrence. That other
-//! process is one whose own tick skipped the occurrence as `Queued`.
+//! If a process dies while an occurrence waits in its queue, another process makes up for the occurrence. Only a
+//! process that skipped the occurrence as `Queued` in its own tick does this.
 //!
 //! An occurrence within the window was missed if no server has claimed it. But an occurrence from before the event was
 //! deployed has no claim, either, and must not run. So each event has a marker in its store. The age of the marker
-//! shows since when the store has known the event, and earlier occurrences do not count as missed. The name of the
-//! marker encodes the timetable, the kind of claim and the window. If one of these changes, the event gets another
+//! shows since when the store has known the event, and occurrences before that time do not count as missed. The name of
+//! the marker encodes the timetable, the kind of claim and the window. If one of these changes, the event gets another
 //! marker, and counts as new.
 
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ use crate::time::{clock::Clock, clock::moment::Moment, timetable::Timetable};
 /// The rule by which an event makes up for missed occurrences, and the state of its latest occurrences in this process.
 pub(crate) struct CatchUp {
     pub(crate) window: Duration,
-    /// The number of occurrences that one tick makes up for, at most. Earlier occurrences are not made up for.
+    /// The highest number of occurrences that one tick makes up for. These are the latest occurrences of the event.
     pub(crate) most: usize,
     /// The marker that shows since when the store has known the event. `None`: the event has no `catch_up`, and only
     /// occurrences that waited in its queue are made up for.

@@ -11,10 +11,10 @@ use crate::time::clock::shown::ExactDuration;
 /// event reads all its claims. In other stores, each claim takes memory.
 const MOST_LIVE_CLAIMS: u128 = 50_000;
 
-/// The longest claim window of an event that has no queue and no `catch_up`.
+/// The longest usual claim window. A queue or `catch_up` can make the window longer.
 const LONGEST_WINDOW: Duration = Duration::from_secs(60 * 60);
 
-/// Returns the claim window of an event with this period that has no queue and no `catch_up`.
+/// Returns the usual claim window for an event with this period. A queue or `catch_up` can make the window longer.
 pub(crate) fn usual_claim_window(period: Duration) -> Duration {
     (period * 10).clamp(MINUTE, LONGEST_WINDOW)
 }

@@ -140,8 +140,8 @@ impl Definition {
         self.filters.iter().any(|filter| matches!(filter, Filter::Window(_)))
     }
 
-    /// Returns the time at which `occurrence` starts. With a [`jitter`](Event::jitter), the start is some seconds after
-    /// the occurrence. Without a jitter, the two times are equal.
+    /// Returns the time at which `occurrence` starts. With a [`jitter`](Event::jitter), the start can be later than the
+    /// occurrence. Without a jitter, the two times are equal.
     ///
     /// ```
     /// use std::time::Duration;
@@ -182,7 +182,7 @@ impl Definition {
     }
 }
 
-/// An occurrence and its start. With a jitter, the start is later than the occurrence.
+/// An occurrence and its start. With a jitter, the start can be later than the occurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Start {
     pub(crate) at: DateTime<Utc>,

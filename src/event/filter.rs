@@ -10,7 +10,7 @@ use crate::time::timetable::windows::{Window, Windows};
 
 /// A condition for each run of an event.
 pub(crate) enum Filter {
-    /// A window. It refuses a run outside of its times, and `upcoming` leaves out such occurrences.
+    /// A window refuses runs outside of its times. `upcoming` leaves out the occurrences that a window refuses.
     Window(Window),
     /// Refuses all runs: the environment of the schedule is none of these environments.
     OtherEnvironment(Environments),

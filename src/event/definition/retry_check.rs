@@ -11,7 +11,7 @@ use crate::lease::term::Renewal;
 use crate::outcome::no_retry::NoRetry;
 use crate::time::clock::{shown::ExactDuration, wall_plus};
 
-/// The number of occurrences that are checked. After at least one of these occurrences, a retry must be possible.
+/// `check_retry` checks this many occurrences. After at least one of them, a retry must be possible.
 const MOST_TRIED: usize = 1000;
 
 impl Definition {

@@ -66,9 +66,9 @@ impl Event {
 
     /// Makes up for a missed occurrence. An occurrence is missed if no server was up, cron was late, or the store was
     /// unavailable. Until `window` has passed since the occurrence, the first tick of each minute checks whether it was
-    /// missed. The first server that requests the occurrence runs it. The window is from a minute to a year. The event
-    /// needs [`on_one_server`](Self::on_one_server) or [`once_per`](Self::once_per), because their claims show which
-    /// occurrences were run.
+    /// missed. The first server that requests the claim runs the occurrence. The window is from a minute to a year. The
+    /// event needs [`on_one_server`](Self::on_one_server) or [`once_per`](Self::once_per), because their claims show
+    /// which occurrences were run.
     ///
     /// If several occurrences were missed, only the latest of them runs. The task can read the
     /// [occurrence](crate::Run::occurrence) and the [lateness](crate::Run::lateness) of its run. The report has the
@@ -94,9 +94,9 @@ impl Event {
     /// then it is ignored, with a warning.
     ///
     /// If an old definition is deployed again, for example by a rollback, the store still has its first record. So the
-    /// occurrences of the time between count as missed. This is also true if `catch_up` was removed for a while. To
-    /// prevent such runs, break the event's marker, whose name starts with `mark/` and the event's name, or give the
-    /// event another name.
+    /// occurrences between the two deployments can count as missed. This is also true if `catch_up` was removed for a
+    /// while. To prevent such runs, break the event's marker, whose name starts with `mark/` and the event's name, or
+    /// give the event another name.
     ///
     /// While a window is open, each event with `catch_up` costs one request to the store each minute, or two if no
     /// server has claimed the occurrence. The requests end when this process knows that the occurrence was run. In

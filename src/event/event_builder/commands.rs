@@ -30,8 +30,8 @@ impl Event {
     /// the watchdog is a small process that is started together with the command. A command without a lease continues.
     ///
     /// On Windows, a cancellation ends only the first process of the command, and not the processes that it has
-    /// started. If this process is killed, nothing ends the command. If the report [keeps](Output::Keep) the output,
-    /// the run also lasts until every process of the command has closed its output.
+    /// started. If this process is killed on Windows, nothing ends the command. With [`Output::Keep`] on Windows, the
+    /// run also lasts until every process of the command has closed its output.
     ///
     /// The command gets the environment of this process, and variables that describe the run:
     ///

@@ -47,8 +47,8 @@ impl Event {
     /// hours has fixed times of the day. If the clocks skip such a time, the event is due in the first minute after the
     /// change, at the same second. The schedule is a complete timetable, as with [`cron`](Self::cron).
     ///
-    /// If the field for seconds is not `0`, a minute can have several occurrences. Of the occurrences in the minute
-    /// before its tick, [`run_due`](crate::Schedule::run_due) runs only the latest.
+    /// If the field for seconds is not `0`, a minute can have several occurrences.
+    /// [`run_due`](crate::Schedule::run_due) runs only the latest occurrence in the minute before its tick.
     /// [`run_minute`](crate::Schedule::run_minute) and [`work`](crate::Schedule::work) run all occurrences.
     ///
     /// ```

@@ -273,7 +273,7 @@ impl Event {
 ///
 /// If an event has days of the month and days of the week, it is due on each day that matches *one* of the two: see
 /// [`Crontab`](crate::time::Crontab). A `time` is written as for [`daily_at`](Self::daily_at). A `day` of the month is
-/// from 1 to 31. In a month without this day, the event is not due: on day 31, it is due in seven months of the year.
+/// from 1 to 31. In a month without this day, the event is not due: with day 31, it is due in seven months of the year.
 /// [`add`](crate::Schedule::add) refuses other numbers, an empty list, and a date that never comes, such as the 30th of
 /// February.
 ///
@@ -367,7 +367,7 @@ impl Event {
 impl Event {
     /// Limits the event to occurrences at `instant` or later. Other methods must make the event due.
     /// [`add`](crate::Schedule::add) refuses an [`until`](Self::until) that is not later than `instant`, and an event
-    /// that has no occurrence between these two instants.
+    /// that has no occurrence between `instant` and [`until`](Self::until).
     pub fn from(self, instant: DateTime<Utc>) -> Self {
         self.say("from", instant, |event| &mut event.due.from)
     }

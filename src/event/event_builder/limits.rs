@@ -66,10 +66,10 @@ impl Event {
 
     /// Reports a run as stuck if it has been running for longer than `time`, which is from 1 millisecond to ten years.
     /// If an occurrence is skipped because of a stuck run, the skip is a failure on every server:
-    /// [`Stuck`](crate::SkipReason::Stuck). Otherwise a run that hangs would block its event for ever, and no report
-    /// would have a failure. The stuck run continues; only a [`timeout`](Self::timeout) ends it.
+    /// [`Stuck`](crate::SkipReason::Stuck). Without this setting, a run that hangs would block its event for ever, and
+    /// the reports would show only normal skips. The stuck run continues; only a [`timeout`](Self::timeout) ends it.
     ///
-    /// The time of the run is counted from the grant of the lease, on the store's clock, to now, on the schedule's
+    /// The time counts from the grant of the lease, on the store's clock, to the time of the skip, on the schedule's
     /// clock. This method needs a lease.
     ///
     /// ```

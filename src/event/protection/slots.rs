@@ -28,7 +28,7 @@ impl Protection {
         }
     }
 
-    /// Returns how many admissions one run requests: an admission for each slot.
+    /// Returns how many admissions one run requests: one for each slot, or one if there are no slots.
     #[inline]
     pub(crate) fn alternatives(&self) -> usize {
         self.slots.len().max(1)
