@@ -8,7 +8,7 @@ use crate::base::escape::OneLine;
 use crate::lease::holder::Holder;
 use crate::time::clock::shown::{Reading, to_the_second};
 
-/// The texts in the names of markers: of the pause of a schedule, and of the pause of an event.
+/// The texts that identify two markers: the marker of a paused schedule, and the marker of a paused event.
 pub(crate) const PAUSED: &str = "paused";
 pub(crate) const EVENT_PAUSED: &str = "event paused";
 
@@ -74,8 +74,7 @@ impl fmt::Display for Reading<'_, Pause> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(Pause { holder }, time) = self;
         let Some(holder) = holder else { return f.write_str("paused") };
-        // Two reads of a clock went into the end of the pause, so it can differ a little from the whole second that was
-        // given.
+        // The end was computed from two reads of a clock, so it can differ a little from the time that the user gave.
         let until = holder.until().round_subsecs(0);
         write!(f, "paused by {}, since {}, until {}", holder.process(), time(holder.since()), time(until))?;
         holder.reason().map_or(Ok(()), |why| write!(f, ": {}", OneLine(why)))

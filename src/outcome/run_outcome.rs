@@ -143,8 +143,8 @@ impl RunOutcome {
     }
 
     /// Returns why the run was cancelled, if it was cancelled while the task was running. A task that then returned
-    /// without an error has succeeded, because only the task knows whether its work is done. The one exception is a
-    /// task that exceeded its timeout.
+    /// without an error has succeeded, because only the task knows whether its work is done. There is one exception: a
+    /// task that exceeded its timeout has failed.
     pub fn cancel_reason(&self) -> Option<CancelReason> {
         self.cancelled
     }
@@ -171,8 +171,8 @@ impl RunOutcome {
     /// two cases:
     ///
     /// - The lease could not be renewed. For a callback, the time is the deadline of the lease, and another run may
-    ///   have been admitted after it. For a command or a future, the time is that of its cancellation, which is its
-    ///   [`grace`](crate::Event::grace) and one second before the deadline.
+    ///   have been admitted after the deadline. For a command or a future, the time is that of its cancellation, which
+    ///   is its [`grace`](crate::Event::grace) and one second before the deadline.
     /// - The store answered that the run no longer holds the lease, because an operator broke the lease or the store
     ///   lost its data. The time is that of the answer, and another run may have been admitted since the last renewal.
     pub fn lease_lost_at(&self) -> Option<DateTime<Utc>> {

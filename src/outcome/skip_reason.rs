@@ -57,14 +57,13 @@ pub enum SkipReason {
     /// Another server, or another tick, has taken this occurrence or the present period of
     /// [`once_per`](crate::Event::once_per).
     RanElsewhere(Option<Holder>),
-    /// It is not known whether the event may run, because the store failed with this error. The
-    /// [kind](MutexError::kind) of the error tells two cases apart. The store is unavailable: it did not answer this
-    /// request, or a request for another event of this tick, or it refused the request. Or the store's entry for this
-    /// name can't be used.
+    /// The store failed with this error, so it is not known whether the event may run. Either the store is unavailable:
+    /// it did not answer a request of this tick, or refused the request. Or the store's entry for this name can't be
+    /// used. The [kind](MutexError::kind) of the error tells these two cases apart.
     StoreUnavailable(MutexError),
     /// The earlier events of the tick took longer than the [claim window](crate::Event::on_one_server) of this event.
-    /// Another server may have run the occurrence, and its claim may have expired by now. Add this event before the
-    /// other events, or run the other events [in the background](crate::Event::in_background).
+    /// Another server may have run the occurrence, and the claim of that server may have expired by now. Add this event
+    /// before the other events, or run the other events [in the background](crate::Event::in_background).
     TooLate,
     /// The [schedule](crate::Schedule::pause) or the [event](crate::Schedule::pause_event) is paused. The holder is the
     /// process that paused it, with the end and the [reason](Holder::reason) of the pause.
@@ -144,9 +143,9 @@ impl SkipReason {
         }
     }
 
-    /// Returns the name of the [application](crate::Schedule::named) that holds the lease or the claim, if it is
-    /// another application. `None` also if one of the two schedules has no name. Both applications have an event with
-    /// this name in one store, so each of them takes occurrences of the other. To prevent this, give each application
+    /// Returns the name of the other [application](crate::Schedule::named) that holds the lease or the claim. `None`:
+    /// no other application holds it, or one of the two schedules has no name. If two applications have an event with
+    /// this name in one store, each application takes occurrences of the other. To prevent this, give each application
     /// its own prefix, table or folder. A mutex name that events [share](crate::Event::mutex_name) on purpose does not
     /// count.
     pub fn other_application(&self) -> Option<&str> {

@@ -1,4 +1,5 @@
-//! A task that is a future. A runtime polls the future, but no poll begins after the run must have ended.
+//! A task that is a future. A runtime polls the future, but no poll begins after the time at which the task must have
+//! ended.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -77,7 +78,7 @@ pub(crate) struct PreparedTask {
 }
 
 impl PreparedTask {
-    /// Starts the task. Until the task ends, each change of its run wakes `changed`, whose task then calls
+    /// Starts the task. Until the task ends, each change of its run wakes `changed`. The woken code must then call
     /// [`TaskControl::enforce`]. `on_end` is called once, on the thread on which the task ends.
     pub(crate) fn start(self, changed: &Waker, on_end: impl FnOnce(TaskEnd) + Send + 'static) -> Arc<TaskControl> {
         let Self { work, control, span, runtime } = self;
@@ -195,7 +196,7 @@ impl TaskControl {
 }
 
 /// The future that the runtime polls. It reads the clock before each poll of the task's future, and drops the task's
-/// future when its time is over.
+/// future when the time of the task is over.
 pub(crate) struct LeasedFuture {
     /// The task's future. `None` after the end or the drop of that future.
     work: Option<TaskFuture>,
@@ -274,8 +275,8 @@ mod tests {
     use crate::store::memory::MemoryMutex;
     use crate::time::clock::manual::ManualClock;
 
-    /// Returns a task that never ends, the number of its polls, and its end. It has a lease of a minute and a grace of
-    /// five seconds.
+    /// Returns a task that never ends, the number of its polls, and its end. The task has a lease of a minute and a
+    /// grace of five seconds.
     fn leased(manual: &ManualClock) -> (LeasedFuture, Arc<AtomicUsize>, Receiver<TaskEnd>) {
         let store = MemoryMutex::with_clock(manual);
         let (clock, name) = (store.clock(), MutexName::lease("reports").unwrap());

@@ -20,7 +20,7 @@ pub(crate) enum OrphanPolicy {
 pub(super) const EVENT: &str = "SOLOIST_EVENT";
 
 /// Returns whether this process is the command of another scheduler. If so, a watchdog must end the commands of this
-/// process. The other scheduler can kill this process, but not its commands, because each of them has its own process
+/// process. The other scheduler can kill this process, but not its commands, because each command has its own process
 /// group.
 #[cfg(unix)]
 pub(super) fn scheduler_is_a_command() -> bool {

@@ -1,5 +1,5 @@
-//! A process group: the process of a command, and the processes that it starts. They are signalled together, and waited
-//! for together.
+//! A process group: the process of a command, and the processes that it starts. All these processes are signalled
+//! together, and waited for together.
 //!
 //! A process that leaves the group, by `setsid` or as a job of an interactive shell, no longer belongs to the command.
 
@@ -69,8 +69,8 @@ impl ProcessGroup {
         match started {
             Ok(leader) => {
                 if let Some(tell) = tell {
-                    // `tell` is code of the store. If it panics, the command continues, and this process still waits
-                    // for it.
+                    // `tell` is code of the store. If `tell` panics, the command continues, and this process still
+                    // waits for the command.
                     let _ = contain(|| tell(leader.id()));
                 }
                 let id = i32::try_from(leader.id()).ok().and_then(Pid::from_raw);

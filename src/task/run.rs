@@ -94,10 +94,11 @@ impl Run {
         self.id.is_backfill
     }
 
-    /// Returns how late the tick of this run came, counted from the start of the occurrence. Usually, this is a few
-    /// seconds. If the occurrence was missed, it can be as long as the window of [`catch_up`](crate::Event::catch_up).
-    /// For a run by hand, it is zero. In a [backfill](Self::is_backfill), it is the age of the occurrence. A
-    /// [jitter](crate::Event::jitter) does not count, and neither does the wait for earlier events of the tick.
+    /// Returns the lateness of the run: the time from the start of its occurrence to its tick. The lateness is usually
+    /// a few seconds. If the occurrence was missed, the lateness can be as long as the window of
+    /// [`catch_up`](crate::Event::catch_up). In a [backfill](Self::is_backfill), the lateness is the age of the
+    /// occurrence. For a run by hand, it is zero. A [jitter](crate::Event::jitter) does not count, and neither does the
+    /// wait for earlier events of the tick.
     pub fn lateness(&self) -> Duration {
         self.lateness
     }
@@ -164,7 +165,7 @@ impl Run {
         self.held.reason()
     }
 
-    /// Returns an error if the run is cancelled. Use it with `?` in a loop.
+    /// Returns an error if the run is cancelled. Use this method with `?` in a loop.
     ///
     /// # Errors
     ///
@@ -202,9 +203,9 @@ impl Run {
         self.held.wait(timeout)
     }
 
-    /// Waits until the run is cancelled, and returns the reason. Use it in a `select!` of a task that is a future; see
-    /// `Event::spawn` of the feature `tokio`. The returned future works on any runtime, and borrows nothing from the
-    /// run. If a clone outlives its run, the future of the clone completes when the run ends.
+    /// Waits until the run is cancelled, and returns the reason. Use this method in a `select!` of a task that is a
+    /// future; see `Event::spawn` of the feature `tokio`. The returned future works on any runtime, and borrows nothing
+    /// from the run. If a clone outlives its run, the future of the clone completes when the run ends.
     ///
     /// ```
     /// use soloist::{Event, Run};

@@ -2,7 +2,8 @@
 
 use crate::base::error::BoxError;
 
-/// The result of a task or a hook that can fail. `?` converts any error that is `Send + Sync` into its error type.
+/// The result of a task or a hook that can fail. `?` converts any error that is `Send + Sync` into the error type of
+/// this result.
 ///
 /// ```
 /// use soloist::{Event, Run, TaskResult};

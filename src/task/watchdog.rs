@@ -62,8 +62,8 @@ impl Watchdog {
 
     /// Ends the watchdog. Call this when the command has ended, or could not be started.
     pub(super) fn dismiss(mut self) {
-        // Kill the watchdog before its pipe is closed, because at the end of its input it would end the command. An
-        // error means that the watchdog was killed already.
+        // Kill the watchdog before its pipe is closed. Otherwise the watchdog would read the end of its input, and end
+        // the command. An error means that the watchdog was killed already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -36,7 +36,7 @@ pub(crate) fn by_event(records: &[RunRecord]) -> BTreeMap<&str, Vec<&RunRecord>>
     events
 }
 
-/// Adds `new` records to the `found` records of an event, and returns those that [`split_surplus`] keeps.
+/// Adds `new` records to the `found` records of an event, and returns the records that [`split_surplus`] keeps.
 ///
 /// A record with an end replaces the earlier record of its run and takes its number. A record without an end replaces nothing.
 pub(crate) fn add(found: Vec<NumberedRecord>, new: &[&RunRecord], keep: usize) -> Vec<NumberedRecord> {

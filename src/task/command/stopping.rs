@@ -21,8 +21,8 @@ const LONGEST_INTERVAL: Duration = Duration::from_millis(500);
 /// After this interval or a longer interval, a check is thorough: it may read all processes, which takes time.
 const THOROUGH_INTERVAL: Duration = Duration::from_millis(16);
 
-/// Waits until all processes of the group have ended. If the run is cancelled, this function ends the group, and
-/// returns the reason.
+/// Waits until all processes of the group have ended. If the run is cancelled, ends the group, and returns the reason
+/// of the cancellation. `None`: the group ended by itself.
 pub(super) fn wait_for_end(
     group: &mut Processes,
     held: &HeldLease,

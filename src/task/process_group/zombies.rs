@@ -21,7 +21,7 @@ pub(super) struct Zombies {
 }
 
 impl Zombies {
-    /// Returns whether this group has only zombies. Two checks in a row must find the zombies.
+    /// Returns whether all processes of this group are zombies. Two checks in a row must find the zombies.
     #[cfg(target_os = "linux")]
     pub(super) fn are_all_of(&mut self, group: Pid) -> bool {
         let zombies = if_all_are_zombies(group).unwrap_or_default();
