@@ -167,8 +167,8 @@ impl Event {
     /// another task or on a server continues, too. If such work writes data, pass the [fencing
     /// token](crate::FencingToken) to it.
     ///
-    /// A future that runs [in the background](Self::in_background) occupies no thread. Only its hooks do, because hooks
-    /// are callbacks.
+    /// A future that runs [in the background](Self::in_background) occupies no thread. Only its hooks occupy a thread,
+    /// because hooks are callbacks.
     ///
     /// ```
     /// use std::time::Duration;

@@ -85,7 +85,9 @@ impl Command {
         match self.environment.iter().map(|(name, _)| name).find(no_name) {
             Some(name) => {
                 let name = Quoted::new(&name.to_string_lossy());
-                Err(format!("`env(..)`: {name} can't be the name of a variable: use a name that is not empty and has no `=`"))
+                Err(format!(
+                    "`env(..)`: {name} can't be the name of a variable: use a name that is not empty and has no `=`"
+                ))
             }
             None => Ok(()),
         }

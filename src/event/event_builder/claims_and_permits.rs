@@ -11,11 +11,11 @@ impl Event {
     /// claim. The clocks of the servers must differ by less than 5 minutes. A long run can still overlap the next
     /// occurrence; [`without_overlapping`](Self::without_overlapping) prevents that.
     ///
-    /// The claim window begins with the tick of the server. If earlier events of the tick take longer than the window,
-    /// the event is skipped as [`TooLate`](crate::SkipReason::TooLate). The window is ten periods of the event, but at
-    /// least a minute and at most an hour. The period is the shortest time between two occurrences.
-    /// [`catch_up`](Self::catch_up) and a [queue](Self::on_overlap) can make the window longer. The claim lasts 5
-    /// minutes longer than the window:
+    /// A server requests the claim within the claim window, which begins with the server's tick. If earlier events of
+    /// the tick take longer than the window, the event is skipped as [`TooLate`](crate::SkipReason::TooLate). The
+    /// window is ten periods of the event, but at least a minute and at most an hour. The period is the shortest time
+    /// between two occurrences. [`catch_up`](Self::catch_up) and a [queue](Self::on_overlap) can make the window
+    /// longer. The claim lasts 5 minutes longer than the window:
     ///
     /// | the event is due | claim window | the claim lasts |
     /// | --- | --- | --- |
@@ -33,10 +33,10 @@ impl Event {
     }
 
     /// Starts the event at most once in each [`Period`]: a civil hour, day, week or month in the event's
-    /// [`timezone`](Self::timezone). Each period has one permit. The first server that requests the permit gets it, and
-    /// never releases it. With [`Period::Hour`], an event that is due at 15:01 on one server and at 15:02 on another
-    /// server runs once. An event that is due at 15:59 and at 16:00 runs twice, because these two occurrences lie in
-    /// different hours. The timetable still says at which times the event can start.
+    /// [`timezone`](Self::timezone). Each period has one permit. The first server that requests the permit gets it.
+    /// With [`Period::Hour`], an event that is due at 15:01 on one server and at 15:02 on another server runs once. An
+    /// event that is due at 15:59 and at 16:00 runs twice, because these two occurrences lie in different hours. The
+    /// timetable still says at which times the event can start.
     ///
     /// A permit is a claim, like the claim of [`on_one_server`](Self::on_one_server), and has the same claim window. It
     /// is acquired together with the lease or not at all. If both methods are used, the event has permits only. A
@@ -45,7 +45,8 @@ impl Event {
     /// reason names the holder of the permit.
     ///
     /// If the task fails, or its process dies after the admission, the permit is still used up: the task runs again in
-    /// the next period. A run [by hand](crate::Schedule::run_event) needs no permit.
+    /// the next period. But if the task could not be started, the permit is released. A run [by
+    /// hand](crate::Schedule::run_event) needs no permit.
     ///
     /// ```
     /// use soloist::{Event, Period, Schedule, Verdict};

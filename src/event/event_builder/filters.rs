@@ -33,7 +33,8 @@ impl Event {
     pub fn environments<E: Into<Arc<str>>>(self, names: impl IntoIterator<Item = E>) -> Self {
         let names: Arc<[Arc<str>]> = names.into_iter().map(Into::into).collect();
         let event = if names.is_empty() || names.iter().any(|name| name.is_empty()) {
-            let message = "its `environments(..)` has no name, or an empty name: name the environments in which it runs";
+            let message =
+                "its `environments(..)` has no name, or an empty name: name the environments in which it runs";
             self.refused(AddErrorKind::Missing.because(message))
         } else {
             self

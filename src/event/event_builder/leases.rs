@@ -39,9 +39,9 @@ impl Event {
         self
     }
 
-    /// Allows up to `count` runs at a time, from 1 to 100, on all servers that share the store together. If several
-    /// events have one [`mutex_name`](Self::mutex_name), `count` limits the runs of all these events together, and must
-    /// be equal for all of them. With a `count` of 1, this method does what
+    /// Allows up to `count` runs at a time, from 1 to 100. The runs on all servers that share the store are counted. If
+    /// several events have one [`mutex_name`](Self::mutex_name), `count` limits the runs of all these events together,
+    /// and must be equal for all of them. With a `count` of 1, this method does what
     /// [`without_overlapping`](Self::without_overlapping) does. With a larger `count`, each run holds a lease as
     /// described there, and `add` refuses `without_overlapping` together with this method.
     ///
@@ -52,8 +52,8 @@ impl Event {
     ///
     /// Without [`on_one_server`](Self::on_one_server), each server runs each occurrence, as long as there are free
     /// slots. If servers have different values of `count`, for example during a deployment, the largest value applies.
-    /// If a process on the file store is killed, its slot 0 is free at once, and another slot is free when its term is
-    /// over.
+    /// If a process is killed, its slot is free when the term is over. On the file store, slot 0 of a killed process is
+    /// free at once.
     ///
     /// ```
     /// use soloist::Event;
@@ -64,8 +64,8 @@ impl Event {
         self.say("at_most", count, |event| &mut event.protections.at_most)
     }
 
-    /// Prevents overlaps for a fixed `term`, from 1 millisecond to ten years. No run of the event starts while an
-    /// earlier run is running and its term is not over. The term begins with the run, and the lease is not renewed. A
+    /// Prevents overlaps with a lease of a fixed `term`, from 1 millisecond to ten years. The term begins with the run,
+    /// and the lease is not renewed. Until the run has ended or the term is over, no other run of the event starts. A
     /// task that is still running after the term is [cancelled](crate::Run::is_cancelled), and the next run can overlap
     /// it. The report says that the term was over. A killed process blocks its event for the rest of the term, except
     /// on the file store.

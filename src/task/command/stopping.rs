@@ -59,7 +59,8 @@ pub(super) fn wait_for_end(
             }
         }
         let killed = stopping.as_ref().is_some_and(|stopping| stopping.killed);
-        let next_check = if has_ended || killed || !end.is_watched { clock.moment().plus(interval) } else { Moment::NEVER };
+        let next_check =
+            if has_ended || killed || !end.is_watched { clock.moment().plus(interval) } else { Moment::NEVER };
         interval = (interval * 2).min(LONGEST_INTERVAL);
         held.wait_while(|now, waiting| {
             let patience = match &stopping {

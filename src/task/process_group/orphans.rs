@@ -1,4 +1,4 @@
-//! The end of a process group that has outlived its scheduler. The command `unlock` uses it.
+//! Ends a process group that has outlived its scheduler, for the command `unlock`.
 
 use std::io;
 use std::thread;

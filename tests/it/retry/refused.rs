@@ -50,7 +50,9 @@ fn a_retry_that_could_never_begin_is_refused() {
     );
     refused(
         |event| event.hourly().without_overlapping_for(MINUTE).retry(after(MINUTE)),
-        &format!("`after(1m)`: {never} its lease of `without_overlapping_for(1m)` ends before that: use a shorter time"),
+        &format!(
+            "`after(1m)`: {never} its lease of `without_overlapping_for(1m)` ends before that: use a shorter time"
+        ),
     );
 }
 
