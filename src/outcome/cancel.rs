@@ -25,8 +25,8 @@ pub enum CancelReason {
     LeaseLost,
     /// The task took longer than its [`timeout`](crate::Event::timeout).
     TimedOut,
-    /// The process is shutting down, after a signal or a call of [`Shutdown::trigger`](crate::Shutdown::trigger), and the
-    /// [drain](crate::Shutdown::with_drain) is over.
+    /// The process is shutting down, after a signal or a call of [`Shutdown::trigger`](crate::Shutdown::trigger), and
+    /// the [drain](crate::Shutdown::with_drain) is over.
     ShuttingDown,
     /// A later occurrence replaces the run, because the event has [`Overlap::Replace`](crate::Overlap::Replace).
     /// [`RunOutcome::asked_to_stop_by`](crate::RunOutcome::asked_to_stop_by) returns the process that waits to start

@@ -205,7 +205,8 @@ impl RunOutcome {
         self.details.as_ref()?.exit.as_ref()?.file.as_deref()
     }
 
-    /// Returns the result of the release. `None`: the run has no lease, or the caller is a hook, which runs before the release.
+    /// Returns the result of the release. `None`: the run has no lease, or the caller is a hook, which runs before the
+    /// release.
     pub fn release(&self) -> Option<&Release> {
         self.release.as_ref()
     }

@@ -37,8 +37,8 @@ const HOST_MAX: usize = 64;
 /// `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`. If a backfill started the run:
 /// `2026-03-01T12:00:00Z (backfill) succeeded in 1.2 s on web-1, pid 4242`.
 ///
-/// A record is written when the run starts, and again when it has ended. If a record has no [`end`](Self::end), its run is
-/// still running, or the process of the run was killed.
+/// A record is written when the run starts, and again when it has ended. If a record has no [`end`](Self::end), its run
+/// is still running, or the process of the run was killed.
 ///
 /// All times have the precision of a microsecond and lie in the years 1000 to 9999, because every store can keep such
 /// times unchanged.
@@ -121,8 +121,8 @@ impl RunRecord {
         Self { host: one_line(&host, HOST_MAX), pid, is_backfill, ..self }.of_instance(label.instance)
     }
 
-    /// Returns this record with the end of the run. The error becomes one line of at most 200 characters: control characters
-    /// are escaped, and a longer error ends in `…`. An error without text is dropped.
+    /// Returns this record with the end of the run. The error becomes one line of at most 200 characters: control
+    /// characters are escaped, and a longer error ends in `…`. An error without text is dropped.
     #[must_use = "this returns a changed record; the original does not change"]
     pub fn ended(self, at: DateTime<Utc>, result: OutcomeKind, error: Option<&str>) -> Self {
         let error = error.map(|error| one_line(error, ERROR_MAX)).filter(|error| !error.is_empty());

@@ -42,8 +42,8 @@ impl Watchdog {
         process.args(["-c", &script, "soloist-watchdog", &in_seconds(grace), &scheduler.to_string()]);
         process.current_dir("/").process_group(0);
         process.stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
-        // The signal comes when this thread ends. This thread waits for the end of the command, so it lives as long as the
-        // watchdog is needed.
+        // The signal comes when this thread ends. This thread waits for the end of the command, so it lives as long as
+        // the watchdog is needed.
         #[cfg(target_os = "linux")]
         system::signal_at_death_of_this_thread(&mut process, Signal::URG);
         Ok(Self { process: process.spawn()?, line })
@@ -53,8 +53,8 @@ impl Watchdog {
         self.line.try_clone()
     }
 
-    /// Notifies the watchdog that the command was asked to stop. If the scheduler is killed after this, the watchdog kills
-    /// the command without a second grace.
+    /// Notifies the watchdog that the command was asked to stop. If the scheduler is killed after this, the watchdog
+    /// kills the command without a second grace.
     pub(super) fn note_termination(&mut self) {
         // An error means that the watchdog was killed.
         let _ = self.line.write_all(b"stopping\n");

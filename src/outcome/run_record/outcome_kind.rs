@@ -15,7 +15,8 @@ use std::fmt;
 pub enum OutcomeKind {
     /// The task succeeded.
     Succeeded,
-    /// The task returned an error or could not be started, or its command ended with an exit code other than 0 or by a signal.
+    /// The task returned an error or could not be started, or its command ended with an exit code other than 0 or by a
+    /// signal.
     Failed,
     /// The task panicked.
     Panicked,
@@ -31,7 +32,8 @@ impl OutcomeKind {
     pub(crate) const ALL: [Self; 6] =
         [Self::Succeeded, Self::Failed, Self::Panicked, Self::TimedOut, Self::Cancelled, Self::NotStarted];
 
-    /// Returns the keyword that stores keep: `succeeded`, `failed`, `panicked`, `timed_out`, `cancelled` or `not_started`.
+    /// Returns the keyword that stores keep: `succeeded`, `failed`, `panicked`, `timed_out`, `cancelled` or
+    /// `not_started`.
     pub const fn keyword(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",

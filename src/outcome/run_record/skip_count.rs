@@ -33,8 +33,8 @@ impl SkipCount {
         Some(Self { reason, count, latest: kept_time(latest) })
     }
 
-    /// Returns the [keyword](SkipReason::keyword) of the reason: `overlapping`, `stuck`, `queue_full`, `queued_too_long`,
-    /// `replaced` or `paused`.
+    /// Returns the [keyword](SkipReason::keyword) of the reason: `overlapping`, `stuck`, `queue_full`,
+    /// `queued_too_long`, `replaced` or `paused`.
     pub fn reason(&self) -> &'static str {
         self.reason
     }

@@ -6,7 +6,7 @@
 //!
 //! If a process outside of the foreground group reads from the terminal or changes its settings, the kernel stops that
 //! process. If the kernel stops the command for this reason while the job is in the foreground, this process lends the
-//! terminal to the command: the command's group becomes the foreground group. If anything else stops the command, this
+//! terminal to the command. The command's group is then the foreground group. If anything else stops the command, this
 //! process stops the whole job, so that the shell continues.
 
 use std::fs::File;
