@@ -71,10 +71,10 @@ impl fmt::Display for NoRetry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NextOccurrence => "its next occurrence comes first",
-            Self::OutsideWindow => "its window is closed by then",
-            Self::Over => "its `until` is over by then",
-            Self::TimedOut => "its timeout is over by then",
-            Self::LeaseOver => "its lease is over by then",
+            Self::OutsideWindow => "its window is closed at the time of the retry",
+            Self::Over => "its `until` is over before the retry",
+            Self::TimedOut => "its timeout is over before the retry",
+            Self::LeaseOver => "its lease is over before the retry",
             Self::ShuttingDown => "the process is shutting down",
             Self::Paused => "it is paused",
             Self::Replaced => "a later occurrence takes its place",

@@ -220,8 +220,9 @@ impl RunOutcome {
             Fault::Exited(status) => Exited(*status).to_string(),
         };
         // The application's error type writes the message, and its code can panic.
-        let message =
-            |fault: &Fault| contain(|| message(fault)).unwrap_or_else(|_| "an error that can't be shown".to_owned());
+        let message = |fault: &Fault| {
+            contain(|| message(fault)).unwrap_or_else(|_| "an error whose message can't be shown".to_owned())
+        };
         match &self.ended {
             Ended::Succeeded => None,
             Ended::Faulted(fault) => Some(message(fault)),

@@ -238,14 +238,14 @@ impl Reading<'_, SkipReason> {
             SkipReason::Stuck { holder, running_for } => {
                 write!(f, "still running after {}: {}", HumanDuration(*running_for), Reading(holder, time))
             }
-            SkipReason::Queued(holder) => with_holder(f, "queued elsewhere", holder),
+            SkipReason::Queued(holder) => with_holder(f, "another process or tick waits with this occurrence", holder),
             SkipReason::QueueFull(None) => f.write_str("the queue is full"),
             SkipReason::QueueFull(holder) => with_holder(f, "still running, and the queue is full", holder),
             SkipReason::QueuedTooLong(holder) => {
                 with_holder(f, "waited as long as `within` allows, and the previous run is still running", holder)
             }
             SkipReason::Replaced(holder) => with_holder(f, "a later occurrence takes its place", holder),
-            SkipReason::RanElsewhere(None) => f.write_str("another process has run or runs this occurrence or period"),
+            SkipReason::RanElsewhere(None) => f.write_str("another process has taken this occurrence or period"),
             SkipReason::RanElsewhere(Some(holder)) => write!(f, "taken by {}", Reading(holder, time)),
             SkipReason::StoreUnavailable(error) => write!(f, "{}: {}", error.headline(), Chain(error)),
             SkipReason::TooLate => f.write_str("too late: its claim window was over before it could be admitted"),

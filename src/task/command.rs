@@ -59,13 +59,15 @@ impl Command {
     /// Returns an error if the command or one of its options is invalid.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.program.to_string_lossy().trim().is_empty() {
-            return Err("its command is empty: give `exec` a line of the shell, or `command` a program".to_owned());
+            return Err(
+                "its command is empty: pass a line of the shell to `exec`, or a program to `command`".to_owned()
+            );
         }
         let directory = self.directory.as_ref().map(|path| path.as_os_str());
         let file = self.output.as_ref().and_then(Output::file).map(Path::as_os_str);
         for (method, path) in [("current_dir", directory), ("output", file)] {
             if path.is_some_and(OsStr::is_empty) {
-                return Err(format!("`{method}(..)`: the path is empty: write one, or leave the method out"));
+                return Err(format!("`{method}(..)`: the path is empty: write a path, or leave the method out"));
             }
         }
         let values = self.environment.iter().map(|(_, value)| value.as_os_str());
@@ -130,7 +132,7 @@ impl Command {
             let status = group.end();
             let output = listener.map(Listener::heard).or_else(|| file.as_ref()?.tail());
             let file = file.map(|file| file.path);
-            let unknown = |error| because(&error, format_args!("could not learn how {self} ended"));
+            let unknown = |error| because(&error, format_args!("could not read the exit status of {self}"));
             let status = status.map_err(|error| Fault::Failed(Arc::new(unknown(error))))?;
             Ok((CommandExit { status, output, file }, stopped))
         })

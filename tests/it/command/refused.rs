@@ -26,7 +26,7 @@ fn a_command_that_is_none() {
     for event in [line(""), line(" \n\t"), Event::command("e", "", none).every_minute()] {
         let (kind, text) = refused(event);
         assert_eq!(kind, AddErrorKind::Command);
-        assert_eq!(text, "its command is empty: give `exec` a line of the shell, or `command` a program");
+        assert_eq!(text, "its command is empty: pass a line of the shell to `exec`, or a program to `command`");
     }
 }
 
@@ -97,7 +97,7 @@ fn a_directory_or_a_file_without_a_name() {
     for (method, event) in
         [("current_dir", line("c").current_dir("")), ("output", line("c").output(Output::File("".into())))]
     {
-        let empty = "the path is empty: write one, or leave the method out";
+        let empty = "the path is empty: write a path, or leave the method out";
         assert_eq!(refused(event).1, format!("`{method}(..)`: {empty}"));
     }
 }

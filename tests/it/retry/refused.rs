@@ -40,7 +40,7 @@ fn a_retry_that_could_never_begin_is_refused() {
     );
     refused(
         |event| event.daily_at("16:55").between("08:00", "17:00").retry(after(10 * MINUTE)),
-        &format!("`after(10m)`: {never} its window is closed by then: use a shorter time"),
+        &format!("`after(10m)`: {never} its window is closed at the time of the retry: use a shorter time"),
     );
     refused(
         |event| event.hourly().timeout(MINUTE).retry(after(MINUTE)),
