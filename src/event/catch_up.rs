@@ -64,7 +64,7 @@ impl CatchUp {
         Some(Self { window, most, marker: Some(marker), known: Mutex::default() })
     }
 
-    /// Makes the rule for an event without `catch_up`, which makes up only for occurrences that waited in `queue`.
+    /// Makes the rule for an event without `catch_up`. Only occurrences that waited in `queue` are made up for.
     pub(crate) fn of_queue(queue: &Queue) -> Self {
         Self { window: queue.within, most: 1, marker: None, known: Mutex::default() }
     }

@@ -69,7 +69,7 @@ impl FutureTask {
     }
 }
 
-/// The task of one run, which has not started.
+/// The task of a run, before its start.
 pub(crate) struct PreparedTask {
     work: TaskFuture,
     control: Arc<TaskControl>,
@@ -108,7 +108,7 @@ type OnEnd = Box<dyn FnOnce(TaskEnd) + Send>;
 pub(crate) struct TaskControl {
     run: Run,
     phase: AtomicU8,
-    /// The time from which on the runtime should drop the future.
+    /// The time at which further polls were forbidden. The runtime should then drop the future.
     revoked: AtomicU64,
     /// Whether the runtime has polled the future. If not, the task has not started.
     was_polled: AtomicBool,
