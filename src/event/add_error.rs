@@ -1,4 +1,4 @@
-//! Why a schedule refused an event.
+//! The error of a schedule that refuses an event.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use crate::lease::term::Term;
 use crate::time::clock::shown::ExactDuration;
 use crate::time::zone::UnknownZone;
 
-/// The reason why a schedule refused an event. The schedule is as it was before.
+/// The reason why a schedule refused an event. The refusal does not change the schedule.
 ///
-/// `Display` names the event and the method, says why the value is wrong, and what to write instead.
+/// `Display` shows the event, the method, the mistake, and how to correct the mistake.
 ///
 /// ```
 /// use soloist::{AddErrorKind, Event, Schedule};
@@ -61,30 +61,30 @@ debug_as_display!(AddError);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AddErrorKind {
-    /// The event's name, or the name of its mutex, is invalid.
+    /// The name of the event, or the name in its `mutex_name`, is invalid.
     Name,
-    /// Another event of the schedule has its name.
+    /// The schedule already has an event with this name.
     Duplicate,
     /// The event has no timetable, or its timetable is malformed or never due.
     Timetable,
-    /// The event's zone is unknown, or the zone is the local one of the machine and `TZ` is invalid.
+    /// The event's zone is unknown. Or the event uses the local zone of the machine, and the variable `TZ` is invalid.
     Zone,
-    /// The event's command can't be run.
+    /// The event's command is invalid, for example empty.
     Command,
-    /// The event's task is a future (`Event::spawn`), and there is no runtime to drive it.
+    /// The event's task is a future (`Event::spawn`), but there is no tokio runtime that could drive the future.
     Runtime,
     /// A number or a duration is too small or too large.
     OutOfRange,
     /// Two settings exclude each other, or a setting does not fit the task of the event.
     Conflict,
-    /// A setting needs another one, of the event or of the schedule, that is missing.
+    /// A setting needs another setting of the event or of the schedule, and that other setting is missing.
     Missing,
-    /// The event's store can't do what a setting needs.
+    /// A setting needs an ability that the event's store does not have.
     Store,
 }
 
 impl AddErrorKind {
-    /// Makes a refusal of this kind. `message` continues "event `name`: ".
+    /// Makes a refusal of this kind. [`AddError`] shows `message` after the name of the event.
     pub(crate) fn because(self, message: impl fmt::Display) -> Refusal {
         Refusal { kind: self, message: message.to_string().into() }
     }
@@ -97,27 +97,27 @@ pub(crate) struct Refusal {
     message: Box<str>,
 }
 
-/// Checks that the value of a method is a length that a lease can have, from 1 ms to ten years.
+/// Checks that `length`, the argument of `method`, is from 1 ms to ten years, and returns it as a term.
 pub(super) fn checked_term(method: &str, length: Duration) -> Result<Term, Refusal> {
     Term::new(length).map_err(|_| out_of_range(method, length, Term::MIN.get(), "ten years"))
 }
 
-/// Refuses the duration that a method was given.
+/// Returns the refusal of `value`, the argument of `method`. The message says: use `least` to `most`.
 pub(super) fn out_of_range(method: &str, value: Duration, least: Duration, most: &str) -> Refusal {
     let [value, least] = [value, least].map(ExactDuration);
     AddErrorKind::OutOfRange.because(format_args!("`{method}({value})`: use {least} to {most}"))
 }
 
-/// Refuses the zone that a method was given.
+/// Returns the refusal of the zone that was passed to `method`.
 pub(crate) fn wrong_zone(method: &str, error: &UnknownZone) -> Refusal {
     AddErrorKind::Zone.because(format_args!("`{method}(..)`: {error}"))
 }
 
-/// Sets the option of the method `word`. A second, different value is an error.
-pub(super) fn set_once<T: PartialEq>(word: &str, place: &mut Option<T>, value: T) -> Result<(), Refusal> {
+/// Sets the option in `place` to `value`. If the option already has a different value, the error names `method`.
+pub(super) fn set_once<T: PartialEq>(method: &str, place: &mut Option<T>, value: T) -> Result<(), Refusal> {
     match place.replace(value) {
         Some(before) if place.as_ref() != Some(&before) => Err(AddErrorKind::Conflict
-            .because(format_args!("`{word}(..)` is called twice with different values: remove one of the two"))),
+            .because(format_args!("`{method}(..)` is called twice with different values: remove one of the two"))),
         _ => Ok(()),
     }
 }

@@ -1,13 +1,14 @@
-//! Finds the occurrences that may have been missed, as far as this process knows.
+//! Finds the occurrences that may have been missed. An event with `catch_up`, `catch_up_all` or a queue makes up for
+//! missed occurrences.
 //!
-//! If a process dies while an occurrence waits in its queue, that occurrence is made up for, too: by another process,
-//! whose own tick was refused because the occurrence was waiting.
+//! If a process dies while an occurrence waits in its queue, another process makes up for the occurrence. Only a
+//! process that skipped the occurrence as `Queued` in its own tick does this.
 //!
-//! An occurrence was missed if it is among the latest ones, lies within the window, and no server has claimed it. If
-//! the store first saw the event after the occurrence, it can't know about claims. So each event has a marker in its
-//! store, and the age of the marker shows since when the store has known the event. The name of the marker encodes the
-//! timetable, the kind of claim and the window. If one of these changes, earlier claims mean nothing, and the event
-//! counts as new.
+//! An occurrence within the window was missed if no server has claimed it. But an occurrence from before the event was
+//! deployed has no claim, either, and must not run. So each event has a marker in its store. The age of the marker
+//! shows since when the store has known the event, and occurrences before that time do not count as missed. The name of
+//! the marker encodes the timetable, the kind of claim and the window. If one of these changes, the event gets another
+//! marker, and counts as new.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,33 +21,35 @@ use crate::lease::name::MutexName;
 use crate::outcome::skip_reason::SkipReason;
 use crate::time::{clock::Clock, clock::moment::Moment, timetable::Timetable};
 
-/// An event's rule for making up for missed occurrences, and the occurrences that this process knows of.
+/// The rule by which an event makes up for missed occurrences, and the state of its latest occurrences in this process.
 pub(crate) struct CatchUp {
     pub(crate) window: Duration,
-    /// The number of latest occurrences that are made up for.
+    /// The highest number of occurrences that one tick makes up for. These are the latest occurrences of the event.
     pub(crate) most: usize,
-    /// `None`: only occurrences that waited in a queue are made up for.
+    /// The marker that shows since when the store has known the event. `None`: the event has no `catch_up`, and only
+    /// occurrences that waited in its queue are made up for.
     pub(crate) marker: Option<MutexName>,
     known: Mutex<KnownRuns>,
 }
 
 #[derive(Default)]
 struct KnownRuns {
-    /// The latest occurrences, at most `most`, that are known to need no run any more.
+    /// The latest occurrences that need no run any more, for example because a server has claimed them. At most `most`.
     settled: BTreeSet<DateTime<Utc>>,
-    /// The occurrences that this process runs, or is about to.
+    /// The occurrences that this process runs, or is about to run or to check.
     in_progress: BTreeSet<DateTime<Utc>>,
-    /// The latest occurrence that was skipped here because it waited on another server.
+    /// The latest occurrence that this process skipped as `Queued`.
     queued: Option<DateTime<Utc>>,
-    /// When the store last confirmed that it has the marker.
+    /// The time at which the store last confirmed that it has the marker.
     marker_confirmed: Option<Moment>,
 }
 
-/// The time until the marker is written again, because the store may lose its data.
+/// A confirmed marker is written again after this time, because the store may have lost its data.
 const RELIED_ON_FOR: Duration = Duration::from_secs(60 * 60);
 
 impl CatchUp {
-    /// `None`: the event makes no claims, so it is not known which occurrences were run.
+    /// Makes the rule for an event with `catch_up` or `catch_up_all`. `None`: the event makes no claims, so the store
+    /// does not know which occurrences were run.
     pub(crate) fn new(
         window: Duration,
         most: usize,
@@ -61,13 +64,15 @@ impl CatchUp {
         Some(Self { window, most, marker: Some(marker), known: Mutex::default() })
     }
 
-    /// Makes up for what waited in this queue.
+    /// Makes the rule for an event without `catch_up`. Only occurrences that waited in `queue` are made up for.
     pub(crate) fn of_queue(queue: &Queue) -> Self {
         Self { window: queue.within, most: 1, marker: None, known: Mutex::default() }
     }
 
-    /// Returns the occurrences before `minute` that may have been missed, and that came before the first `due` occurrence, oldest first. They count as in progress from now on. An occurrence whose start has not come was not
-    /// missed. Sends no request to a store.
+    /// Returns the occurrences that may have been missed at `minute`, the oldest first, and notes them as in progress.
+    /// If the event is due in this tick, `due` is its first due occurrence, and only earlier occurrences are returned.
+    /// An occurrence whose start has not come was not missed. Sends no request to a store: the caller checks the
+    /// claims.
     pub(crate) fn begin_candidates(
         &self,
         timetable: &Timetable,
@@ -79,7 +84,7 @@ impl CatchUp {
         }
         let mut known = self.known();
         let (latest, count) = match due {
-            Some(_) if self.most == 1 => return Vec::new(), // The due occurrence replaces the one that was missed before it.
+            Some(_) if self.most == 1 => return Vec::new(), // Only the latest occurrence runs, and that is the due one.
             Some(due) => (timetable.previous(due), self.most - 1),
             None => (timetable.latest_started(minute), self.most),
         };
@@ -103,7 +108,8 @@ impl CatchUp {
         missed
     }
 
-    /// Notes that this process is about to run the occurrence, so that no other tick checks whether it was missed.
+    /// Notes that this process is about to run the occurrence, so that no other tick of this process checks whether the
+    /// occurrence was missed.
     pub(crate) fn begin(&self, occurrence: DateTime<Utc>) {
         self.known().in_progress.insert(occurrence);
     }
@@ -113,7 +119,7 @@ impl CatchUp {
         self.known().in_progress.remove(&occurrence);
     }
 
-    /// Notes that this occurrence waits elsewhere.
+    /// Notes that another process or another tick waits with this occurrence.
     pub(crate) fn note_queued(&self, occurrence: DateTime<Utc>) {
         self.known().queued = Some(occurrence);
     }
@@ -126,15 +132,15 @@ impl CatchUp {
         }
     }
 
-    /// Returns for how long after the start of this occurrence a tick may read its claim: until the next occurrence
-    /// starts or the window ends. A minute is added, because ticks check once a minute.
+    /// Returns for how long after the start of `occurrence` a tick may read its claim: until the next occurrence
+    /// starts, but at most for the window. A minute is added, because ticks check only once a minute.
     pub(crate) fn claim_lookup_time(&self, timetable: &Timetable, occurrence: DateTime<Utc>) -> Duration {
         let next_start = timetable.next(occurrence).map(|next| timetable.start_of(next));
         let until_next = next_start.and_then(|next| (next - timetable.start_of(occurrence)).to_std().ok());
         until_next.map_or(self.window, |until_next| until_next.min(self.window)) + MINUTE
     }
 
-    /// Returns whether the store is known to have the marker.
+    /// Returns whether the store has confirmed the marker within [`RELIED_ON_FOR`].
     pub(crate) fn has_marker(&self, clock: &Clock) -> bool {
         self.known().marker_confirmed.is_some_and(|confirmed| clock.moment().since(confirmed) < RELIED_ON_FOR)
     }
@@ -144,7 +150,7 @@ impl CatchUp {
     }
 
     fn known(&self) -> MutexGuard<'_, KnownRuns> {
-        // No code that can panic runs while the value behind this lock is half-changed.
+        // No code that can panic runs while the value is half-changed, so the value in a poisoned lock is complete.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -152,8 +158,8 @@ impl CatchUp {
 /// The reason why an event runs in a tick although it is not due.
 #[derive(Clone, Debug)]
 pub(crate) enum Missed {
-    /// No server has claimed its latest occurrence.
+    /// No server has claimed the occurrence, so it was missed.
     Confirmed,
-    /// It is not known whether the latest occurrence was missed, for this reason.
+    /// The process could not find out whether the occurrence was missed, for this reason.
     Unknown(SkipReason),
 }

@@ -1,5 +1,5 @@
-//! The claim window: the time after the beginning of a tick when a run may request its claim. A claim lives
-//! [`CLAIM_MARGIN`] longer.
+//! The claim window: how long after the beginning of its tick a run may still request its claim. A claim lasts longer
+//! than the window, by [`CLAIM_MARGIN`].
 
 use std::time::Duration;
 
@@ -7,19 +7,21 @@ use super::add_error::{AddErrorKind, Refusal};
 use super::protection::claim::{CLAIM_MARGIN, Claim, MINUTE};
 use crate::time::clock::shown::ExactDuration;
 
-/// The most live claims of one event. On files, every admission reads all of them; in other stores, they take memory.
+/// The highest number of claims that one event may have in a store at a time. In the file store, each admission of the
+/// event reads all its claims. In other stores, each claim takes memory.
 const MOST_LIVE_CLAIMS: u128 = 50_000;
 
-/// The longest claim window without a queue and without `catch_up`.
+/// The longest usual claim window. A queue or `catch_up` can make the window longer.
 const LONGEST_WINDOW: Duration = Duration::from_secs(60 * 60);
 
-/// Returns the claim window of an event with this period, without a queue and without `catch_up`.
+/// Returns the usual claim window for an event with this period. A queue or `catch_up` can make the window longer.
 pub(crate) fn usual_claim_window(period: Duration) -> Duration {
     (period * 10).clamp(MINUTE, LONGEST_WINDOW)
 }
 
-/// Checks that a jitter is whole seconds, and shorter than the period, which is an hour at most, and so no longer than the usual
-/// claim window. So each occurrence starts before the next one, and while no claim on it can have expired.
+/// Checks that the jitter `longest` is in whole seconds and shorter than `period`, and returns its seconds. So each
+/// occurrence starts before the next occurrence. `period` is at most an hour, and never longer than the usual claim
+/// window. So an occurrence also starts before a claim on it can expire.
 pub(super) fn checked_jitter(longest: Duration, period: Duration) -> Result<u32, Refusal> {
     let seconds = u32::try_from(longest.as_secs()).ok().filter(|seconds| *seconds > 0 && longest.subsec_nanos() == 0);
     seconds.filter(|_| longest < period).ok_or_else(|| {
@@ -31,15 +33,16 @@ pub(super) fn checked_jitter(longest: Duration, period: Duration) -> Result<u32,
     })
 }
 
-/// Refuses an event that would have too many claims at a time: one for each of its occurrences until the claim expires.
+/// Refuses an event that would have too many claims at a time. Each occurrence makes a claim, which lasts for `window`
+/// and [`CLAIM_MARGIN`].
 pub(super) fn check_live_claims(window: Duration, claim: Option<Claim>, period: Duration) -> Result<(), Refusal> {
     let live = (window + CLAIM_MARGIN).as_nanos() / period.as_nanos().max(1);
     match claim {
         Some(Claim::Occurrence) if live > MOST_LIVE_CLAIMS => {
             let [period, window] = [period, window].map(ExactDuration);
             Err(AddErrorKind::Conflict.because(format_args!(
-                "an occurrence every {period} that may run {window} later leaves more than 50,000 claims in the store at a \
-                 time: choose a shorter `within(..)` or `catch_up_all(..)`, or let it be due less often"
+                "it is due every {period}, and an occurrence may start {window} late, so that it would have more than 50,000 \
+                 claims at a time: choose a shorter `within(..)` or `catch_up_all(..)`, or let it be due less often"
             )))
         }
         _ => Ok(()),

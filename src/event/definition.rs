@@ -1,4 +1,4 @@
-//! An event that was added to a schedule, and how the builder's words are validated.
+//! The definition of an event in a schedule, and the validation of the builder's options.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::task::run::{ENDING_TAKES, LONGEST_GRACE, USUAL_GRACE};
 use crate::time::clock::shown::{ExactDuration, HumanDuration};
 use crate::time::{timetable::Timetable, zone::Zone};
 
-/// An event as a schedule has it: [`Schedule::event`](crate::Schedule::event) gives it to read.
+/// The definition of an event that was added to a schedule. [`Schedule::event`](crate::Schedule::event) returns it.
 ///
 /// ```
 /// use soloist::{Event, Schedule};
@@ -39,31 +39,32 @@ use crate::time::{timetable::Timetable, zone::Zone};
 pub struct Definition {
     pub(crate) name: Arc<str>,
     pub(crate) work: Work,
-    /// How long before the deadline of its lease the task is cancelled.
+    /// The time that is reserved for stopping the task. The task is cancelled this long before the deadline of its
+    /// lease.
     pub(crate) stopping: Duration,
     pub(crate) timetable: Timetable,
-    /// The timetable and its zone in plain English, for its claims: other servers compare it with theirs. `None`: it makes none.
+    /// The timetable and its zone in plain English. Each claim has this text, so that other servers can compare it with
+    /// their own timetable. `None`: the event makes no claims.
     pub(crate) claimed_timetable: Option<Arc<str>>,
     pub(crate) filters: Vec<Filter>,
     pub(crate) before: Vec<Task>,
     pub(crate) after: Vec<AfterHook>,
     pub(crate) protection: Protection,
-    /// The claim window without `catch_up`: It is longer than usual for an event that may wait in a queue, or that
-    /// makes up for all missed occurrences.
+    /// The claim window, not counting `catch_up`. A queue or `catch_up_all` can make the window longer than usual.
     pub(crate) claim_window: Duration,
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<Retry>,
-    /// The environments that it is for; `None`: all.
+    /// The environments in which the event runs. `None`: all.
     environments: Option<Environments>,
-    /// Whether it is due at all, in this environment.
+    /// Whether the event runs in the environment of the schedule. If not, the event is never due.
     pub(crate) runs_here: bool,
     pub(crate) catch_up: Option<CatchUp>,
     pub(crate) store: Option<Store>,
     pub(crate) background: bool,
     pub(crate) even_when_paused: bool,
-    /// After how many failures in a row it is paused.
+    /// The event is paused after this many failures in a row.
     pub(crate) failure_limit: Option<usize>,
-    /// How long a run has been running that is stuck.
+    /// A run that has been running for longer than this is stuck.
     pub(crate) stuck_after: Option<Duration>,
 }
 
@@ -73,9 +74,9 @@ impl Definition {
         &self.name
     }
 
-    /// Returns the times at which the event is due on the clocks of its [zone](Self::zone), in plain English: `daily at
-    /// 02:30`, `every 10 seconds`. The text does not mention the [conditions](Self::conditions), which may leave times
-    /// out.
+    /// Returns the timetable in plain English, with the local times of its [zone](Self::zone): `daily at 02:30`,
+    /// `every 10 seconds`. The text does not mention the [conditions](Self::conditions), which can refuse some of these
+    /// times.
     pub fn timetable(&self) -> String {
         self.timetable.in_words()
     }
@@ -85,16 +86,17 @@ impl Definition {
         &self.timetable.zone
     }
 
-    /// Returns the name of the lease; `None` without one.
+    /// Returns the name of the lease. `None`: the event has no lease.
     pub fn mutex_name(&self) -> Option<&MutexName> {
         self.protection.lease.map(|_| &self.protection.mutex)
     }
 
-    /// Returns the protections, in the words that ask for them, one by one: `without_overlapping, lease of 1 min 0 s,
-    /// renewed`, `on_one_server`, `timeout 5 min 0 s`. For people; the texts may change.
+    /// Returns a text for each protection, with the name of the builder's method:
+    /// `without_overlapping, lease of 1 min 0 s, renewed`, `on_one_server`, `timeout 5 min 0 s`. Show these texts, but
+    /// do not parse them: they can change with each version.
     pub fn protections(&self) -> Vec<String> {
         let mut words = self.protection.in_words();
-        // An event that makes up only for occurrences that it waited for did not ask for `catch_up`.
+        // Without a marker, the event has only a queue, and no `catch_up(..)`.
         let catch_up = self.catch_up.as_ref().filter(|catch_up| catch_up.marker.is_some());
         words.extend(catch_up.map(|CatchUp { window, most, .. }| match most {
             1 => format!("catch_up {}", HumanDuration(*window)),
@@ -108,16 +110,17 @@ impl Definition {
         words
     }
 
-    /// Returns the conditions under which the event runs when it is due, in the words that ask for them, one by one:
-    /// `between 08:00 and 17:00`, `environments production`, `when`. For people; the texts may change.
+    /// Returns a text for each condition that a due event must meet, with the name of the builder's method:
+    /// `between 08:00 and 17:00`, `environments production`, `when`. Show these texts, but do not parse them: they can
+    /// change with each version.
     pub fn conditions(&self) -> Vec<String> {
         let here =
             self.environments.iter().filter(|_| self.runs_here).map(|them| format!("environments {}", them.list()));
         here.chain((0..self.filters.len()).map(|at| named(&self.filters, at))).collect()
     }
 
-    /// Returns the claim window for one occurrence. With `catch_up`, it also covers the time when other servers look
-    /// for the claim.
+    /// Returns the claim window for `occurrence`. With `catch_up`, the window also covers the time in which other
+    /// servers read the claim to find missed occurrences.
     #[inline]
     pub(crate) fn claim_window(&self, occurrence: DateTime<Utc>) -> Duration {
         match self.catch_up.as_ref().filter(|catch_up| catch_up.window + MINUTE > self.claim_window) {
@@ -126,8 +129,8 @@ impl Definition {
         }
     }
 
-    /// Returns the name and the term of the claim of a run on this occurrence, which may be asked for in this window; `None` if the event
-    /// claims nothing.
+    /// Returns the name and the term of the claim on `occurrence`, for a run with this claim window. `None`: the event
+    /// makes no claims.
     pub(crate) fn claim(&self, occurrence: DateTime<Utc>, window: Duration) -> Option<(MutexName, Term)> {
         let Self { name, timetable, protection, .. } = self;
         Some(protection.claim?.name_and_term(&protection.mutex, name, occurrence, timetable, window))
@@ -137,7 +140,8 @@ impl Definition {
         self.filters.iter().any(|filter| matches!(filter, Filter::Window(_)))
     }
 
-    /// Returns when this occurrence starts: after its part of the [`jitter`](Event::jitter), if the event has one.
+    /// Returns the time at which `occurrence` starts. With a [`jitter`](Event::jitter), the start can be later than the
+    /// occurrence. Without a jitter, the two times are equal.
     ///
     /// ```
     /// use std::time::Duration;
@@ -155,8 +159,8 @@ impl Definition {
         self.timetable.start_of(occurrence)
     }
 
-    /// Returns the event's occurrences that start after `after`, and their starts: within its windows; none if the event does not
-    /// run in this environment.
+    /// Returns the event's occurrences that start after `after`, each with its start. An occurrence outside of the
+    /// event's windows is left out. If the event does not run in this environment, there are no occurrences.
     pub(crate) fn starts(&self, after: DateTime<Utc>) -> impl Iterator<Item = Start> + use<> {
         let longest = TimeDelta::from_std(self.timetable.jitter.longest()).unwrap_or_default();
         let earliest = after.checked_sub_signed(longest).unwrap_or(after);
@@ -165,20 +169,20 @@ impl Definition {
         starts.filter(move |start| start.at > after)
     }
 
-    /// Returns the event's occurrences after `after`, within its windows; none if the event does not run in this
-    /// environment.
+    /// Returns the event's occurrences after `after`. An occurrence outside of the event's windows is left out. If the
+    /// event does not run in this environment, there are no occurrences.
     pub(crate) fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
         let times = self.runs_here.then(|| self.timetable.clone().upcoming(after, windows_of(&self.filters)));
         times.into_iter().flatten()
     }
 
-    /// Returns whether it had its last occurrence, if this is its `next` start.
+    /// Returns whether the event has had its last occurrence. `next` is the next start of the event, if there is one.
     pub(crate) fn is_over(&self, next: Option<&Start>) -> bool {
         next.is_none() && self.upcoming(DateTime::<Utc>::MIN_UTC).next().is_some()
     }
 }
 
-/// The start of an occurrence. The two differ for an event with a jitter.
+/// An occurrence and its start. With a jitter, the start can be later than the occurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Start {
     pub(crate) at: DateTime<Utc>,
@@ -199,8 +203,8 @@ impl fmt::Debug for Definition {
 }
 
 impl Event {
-    /// Validates the event for a schedule in this `environment`. The usual zone and term apply where the event has none
-    /// of its own.
+    /// Validates the event for a schedule in this `environment`. `usual_zone` and `usual_term` are the schedule's
+    /// defaults, for an event that does not set its own zone or term.
     pub(crate) fn define(
         self,
         usual_zone: &Zone,
@@ -229,8 +233,8 @@ impl Event {
             }
             if self.even_when_paused {
                 return Err(AddErrorKind::Conflict.because(
-                    "it has a `pause_on_failure(..)` and an `even_when_paused()`, so that it would run on: leave out one of \
-                     the two",
+                    "it has a `pause_on_failure(..)`, and an `even_when_paused()`, so that no pause would stop it: leave out \
+                     one of the two",
                 ));
             }
         }
@@ -238,7 +242,7 @@ impl Event {
         let runs_here = environments.map_or(Ok(true), |them| them.include(environment))?;
         if !runs_here {
             self.filters.extend(self.environments.clone().map(Filter::OtherEnvironment));
-            self.filters.rotate_right(1); // It is asked before those that call code.
+            self.filters.rotate_right(1); // First, so that no function of the application is called.
         }
         let all = self.protections.catch_up_all;
         let catch_up = self.protections.catch_up.map(|window| (window, 1)).or(all);
@@ -247,7 +251,7 @@ impl Event {
         if let Work::Command(command) = &self.work {
             command.check().map_err(|error| AddErrorKind::Command.because(error))?;
         }
-        // A callback can't be ended: it must check for itself.
+        // A callback can't be ended by force, so it has no grace.
         let grace = (!matches!(self.work, Work::Callback(_))).then(|| self.grace.unwrap_or(USUAL_GRACE));
         let stopping = grace.map(|grace| checked_stopping(grace, protection.lease)).transpose()?;
         for (method, time) in [("timeout", self.timeout), ("stuck_after", self.stuck_after)] {
@@ -291,7 +295,8 @@ impl Event {
     }
 }
 
-/// Checks that a limit of the run's length can be reached: a lease for a fixed term cancels the run at its end.
+/// Checks that a run can last as long as `limit`, the argument of `method`. A lease with a fixed term cancels its run
+/// at the end of the term, so a longer limit would have no effect.
 fn check_limit(method: &str, limit: Option<Duration>, lease: Option<LeaseTerms>) -> Result<(), Refusal> {
     limit.map(|limit| checked_term(method, limit)).transpose()?;
     let fixed = lease.filter(|lease| lease.renewal == Renewal::Never).map(|lease| lease.term.get());
@@ -299,15 +304,16 @@ fn check_limit(method: &str, limit: Option<Duration>, lease: Option<LeaseTerms>)
         (Some(limit), Some(term)) if limit > term => {
             let [limit, term] = [limit, term].map(ExactDuration);
             Err(AddErrorKind::Conflict.because(format_args!(
-                "it has a `{method}({limit})`, and a `without_overlapping_for({term})`, which cancels the run before that: let the \
-                 first be {term} or shorter, or use `without_overlapping()`, whose lease is renewed"
+                "it has a `{method}({limit})`, and a `without_overlapping_for({term})`, which cancels the run before that: choose \
+                 a `{method}(..)` of {term} or less, or use `without_overlapping()`, whose lease is renewed"
             )))
         }
         _ => Ok(()),
     }
 }
 
-/// Checks that a task with this grace can be stopped before its lease ends. Returns how long that takes.
+/// Checks that the lease is long enough to stop a task with this grace. Returns the time to reserve for stopping the
+/// task.
 fn checked_stopping(grace: Duration, lease: Option<LeaseTerms>) -> Result<Duration, Refusal> {
     if grace > LONGEST_GRACE {
         return Err(out_of_range("grace", grace, Duration::ZERO, "1h"));
@@ -318,8 +324,8 @@ fn checked_stopping(grace: Duration, lease: Option<LeaseTerms>) -> Result<Durati
         Some(term) if term < needed => {
             let [term, needed, grace, killing] = [term, needed, grace, ENDING_TAKES].map(ExactDuration);
             Err(AddErrorKind::Conflict.because(format_args!(
-                "its lease of {term} is too short for a `grace({grace})`: it has to last {needed}, which is twice the grace \
-                 and the {killing} that killing may take; let the `lease_term(..)` or the `without_overlapping_for(..)` be \
+                "its lease of {term} is too short for a `grace({grace})`: it must last at least {needed}, twice the sum of \
+                 the grace and the {killing} that a kill may take: let the `lease_term(..)` or the `without_overlapping_for(..)` be \
                  longer, or the `grace(..)` shorter"
             )))
         }

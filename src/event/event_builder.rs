@@ -1,4 +1,4 @@
-//! The builder of events: the name, the task, and the settings that the methods in this folder record.
+//! The builder of events. The methods in this folder set its options.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,11 +31,12 @@ mod hooks;
 mod leases;
 mod limits;
 
-/// A named task, its timetable and its protections; [`Schedule::add`](crate::Schedule::add) takes it.
+/// An event: a named task with its timetable and its protections. [`Schedule::add`](crate::Schedule::add) adds the
+/// event to a schedule.
 ///
-/// The methods of the builder never fail, so that a definition reads in one piece: `add` validates the event. The order
-/// of the methods makes no difference, except that filters and hooks are called in their order. `add` refuses an event
-/// if an option is set twice to different values.
+/// The methods of the builder never fail, so that calls can be chained. `add` validates the event, and returns the
+/// first error. The order of the methods makes no difference, with one exception: filters and hooks are called in the
+/// order in which they were added. `add` refuses an event if an option is set twice to different values.
 ///
 /// ```
 /// use std::time::Duration;
@@ -60,7 +61,7 @@ pub struct Event {
     pub(crate) name: Arc<str>,
     pub(super) work: Work,
     due: TimetableSpec,
-    /// `None`: that of the schedule.
+    /// `None`: the zone of the schedule.
     pub(super) zone: Option<Zone>,
     clock_change: Option<ClockChange>,
     jitter: Option<Duration>,
@@ -77,7 +78,7 @@ pub struct Event {
     pub(super) even_when_paused: bool,
     pub(super) failure_limit: Option<usize>,
     pub(super) stuck_after: Option<Duration>,
-    /// The first error of its definition.
+    /// The first error of a builder method. `add` returns this error.
     wrong: Option<Refusal>,
 }
 
@@ -90,12 +91,12 @@ pub(crate) struct AfterHook {
 type AfterCall = Box<dyn Fn(&Run, &RunOutcome) -> TaskResult + Send + Sync>;
 
 impl Event {
-    /// Makes an event that calls `task`. The name is the identity of the event: on every server, its lease and its
-    /// claims are named after it. So use a name once in a schedule, and keep the name from version to version. A name
-    /// has 1 to 512 characters. It has no control characters, no invisible characters, and no space at its beginning or
-    /// end.
+    /// Makes an event that calls `task`. The name identifies the event: on every server, the event's lease and claims
+    /// contain this name. So use each name only once in a schedule, and do not change the name in a later version of
+    /// the application. A name has 1 to 512 characters. Control characters and invisible characters are not allowed,
+    /// and neither is a space at the beginning or the end.
     ///
-    /// The task returns nothing, or a [`TaskResult`], as all hooks do.
+    /// The task returns nothing or a [`TaskResult`].
     ///
     /// ```
     /// use soloist::Event;
@@ -105,7 +106,7 @@ impl Event {
     ///
     /// # With `?`
     ///
-    /// A task may pass on errors of any type that is `Send + Sync`, and of several types. A closure needs no
+    /// A task can use `?` on errors of different types, if these types are `Send + Sync`. A closure needs no type
     /// annotation:
     ///
     /// ```
@@ -122,7 +123,8 @@ impl Event {
     /// .hourly();
     /// ```
     ///
-    /// A function returns a [`TaskResult`]. If it has an error type of its own, a closure calls it with `?`:
+    /// A function can be the task if it returns a [`TaskResult`]. If a function returns another error type, write a
+    /// closure that calls the function with `?`:
     ///
     /// ```
     /// use soloist::{Event, Run, TaskResult};
@@ -145,24 +147,28 @@ impl Event {
         Self::of(name.into(), Work::Callback(callback(task)))
     }
 
-    /// Makes an event whose task is a future, which a tokio runtime drives. The runtime is that of
-    /// [`with_runtime`](crate::Schedule::with_runtime), or the runtime of the thread that [adds](crate::Schedule::add)
-    /// the event. The task receives its run by value, and returns anything that a callback may return. The name is the
-    /// identity of the event, as with [`call`](Self::call).
+    /// Makes an event whose task is a future, which a tokio runtime drives. The schedule sets the runtime with
+    /// [`with_runtime`](crate::Schedule::with_runtime). Without this setting, the runtime of the thread that
+    /// [adds](crate::Schedule::add) the event drives the future. The task receives its run by value, and can return the
+    /// types that a callback can return. The name identifies the event, as with [`call`](Self::call).
     ///
-    /// A future can be ended at its next `await`. So it keeps a promise that no callback can: **no poll of it begins
-    /// when its lease is over**. A run that is cancelled, by the loss of its lease, its [`timeout`](Self::timeout) or a
-    /// [`Shutdown`](crate::Shutdown), is notified by [`Run::cancelled`](crate::Run::cancelled). The future is dropped
-    /// when its [`grace`](Self::grace) is over, or at once if another process may hold the lease already. So the run is
-    /// notified one grace and one second before its lease ends, and the future is dropped one second before that end.
-    /// The destructors run when the runtime next polls the task. If the future panics, or if its runtime ends or aborts
-    /// it, the run has failed, and the lease is released.
+    /// A future can be ended at its next `await`. So the library can promise more than for a callback: **no poll of the
+    /// future begins after the end of its lease**. A run is cancelled by the loss of its lease, by its
+    /// [`timeout`](Self::timeout) or by a [`Shutdown`](crate::Shutdown). Then [`Run::cancelled`](crate::Run::cancelled)
+    /// completes, and the future is dropped after its [`grace`](Self::grace). If another process may already hold the
+    /// lease, the future is dropped at once.
     ///
-    /// A future can't promise more: a running poll continues until its next `await`. Work that was handed to
-    /// `spawn_blocking`, to another task or to a server continues, too. If such work writes data, pass the [fencing
+    /// If the lease can't be renewed, the run is cancelled one grace and one second before the lease ends. The future
+    /// is dropped one second before the lease ends. The runtime drops the future, and so runs its destructors, when it
+    /// next polls the task. If the future panics, or if the runtime ends or aborts the task, the run has failed, and
+    /// the lease is released.
+    ///
+    /// The promise has limits: a poll that is running continues until its next `await`. Work in `spawn_blocking`, in
+    /// another task or on a server continues, too. If such work writes data, pass the [fencing
     /// token](crate::FencingToken) to it.
     ///
-    /// A future in the background needs no thread, except for its hooks, which are callbacks.
+    /// A future that runs [in the background](Self::in_background) occupies no thread. Only its hooks occupy a thread,
+    /// because hooks are callbacks.
     ///
     /// ```
     /// use std::time::Duration;
@@ -193,7 +199,7 @@ impl Event {
         let task = Arc::new(task);
         let begin = move |run| {
             let task = Arc::clone(&task);
-            // Its runtime calls the task, too.
+            // The closure is called inside the future, so that the runtime calls the closure, too.
             Box::pin(async move { task(run).await.into_task_result() }) as _
         };
         Self::of(name.into(), Work::Future(Box::new(crate::task::future_task::FutureTask::new(begin))))
@@ -224,27 +230,28 @@ impl Event {
         }
     }
 
-    /// Runs the event on a worker thread, at the same time as the other events of the tick. The tick ends when all
-    /// events have ended. Without this method, events run one after another.
+    /// Runs the event on a worker thread, at the same time as the other events of the tick. The tick ends when all its
+    /// runs have ended. Without this method, events run one after another.
     ///
-    /// The background events of a store are admitted in batches of up to a hundred, and released in batches. A lease is
-    /// released at once if nothing else is running. Otherwise it is released a few milliseconds after the end of its
-    /// run, 50 at most. Up to two hundred events of each store run at once, each on a thread of its own. The next batch
-    /// is admitted when a hundred threads are free.
+    /// Background events with a common store are admitted in batches of up to a hundred. Their leases are released in
+    /// batches, too. If nothing else is running, a lease is released immediately after its run. Otherwise it is
+    /// released together with others, at most 50 milliseconds later. Up to two hundred events of each store run at the
+    /// same time, each on its own thread. The next batch is admitted when a hundred threads are free.
     pub fn in_background(mut self) -> Self {
         self.background = true;
         self
     }
 
-    /// Runs the event even if its schedule is [paused](crate::Schedule::pause), and even if the store does not answer
-    /// whether the schedule is paused. This is for events that must not be paused, such as a heartbeat. The protections
-    /// of the event apply as always.
+    /// Runs the event even while its schedule is [paused](crate::Schedule::pause), and even if the store does not
+    /// answer whether the schedule is paused. Use this method for events that must not be paused, such as a heartbeat.
+    /// The protections of the event still apply.
     pub fn even_when_paused(mut self) -> Self {
         self.even_when_paused = true;
         self
     }
 
-    /// Applies a function from event to event: for settings that several events share.
+    /// Calls `attributes` with this event, and returns the result. Use this method for settings that several events
+    /// share.
     ///
     /// ```
     /// use soloist::Event;
@@ -259,14 +266,15 @@ impl Event {
         attributes(self)
     }
 
-    /// Returns the event with a runtime for its task, if the task is a future: `usual`, or the runtime of this thread.
+    /// Returns the event. If its task is a future, the task gets a runtime: `usual`, or otherwise the runtime of this
+    /// thread.
     pub(crate) fn driven_by(mut self, usual: Option<&Runtime>) -> Result<Self, AddError> {
         if let Work::Future(task) = &mut self.work {
             let runtime = usual.cloned().or_else(runtime::current);
             task.runtime = Some(runtime.ok_or_else(|| {
                 let refusal = AddErrorKind::Runtime.because(
-                    "its task is a future, and there is no runtime here to drive it: add it within one, or name one with \
-                     `Schedule::with_runtime(..)`",
+                    "its task is a future, but this thread has no tokio runtime to drive it: add the event inside of a runtime, \
+                     or set one with `Schedule::with_runtime(..)`",
                 );
                 AddError::new(&self.name, refusal)
             })?);
@@ -274,7 +282,7 @@ impl Event {
         Ok(self)
     }
 
-    /// Returns the timetable as defined so far, or the first error.
+    /// Returns the timetable of the options that were set so far, or the first error.
     pub(super) fn timetable(&self) -> Result<Timetable, Refusal> {
         if let Some(wrong) = &self.wrong {
             return Err(wrong.clone());
@@ -290,7 +298,7 @@ impl Event {
         })?;
         if self.clock_change.is_some() && timetable.interval.is_some() {
             return Err(AddErrorKind::Conflict.because(
-                "`on_clock_change(..)` has no effect on `every(..)` and `at(..)`, which no change of the clocks moves: leave it out",
+                "`on_clock_change(..)` has no effect on `every(..)` and `at(..)`, because no change of the clocks moves their times: leave it out",
             ));
         }
         let jitter = match self.jitter {
@@ -315,24 +323,25 @@ impl Event {
         &self.due
     }
 
-    /// Adds a crontab or a frequency to the timetable.
+    /// Changes the timetable with `say`, which adds a crontab or a frequency.
     pub(super) fn timed(mut self, say: impl FnOnce(&mut TimetableSpec) -> Result<(), String>) -> Self {
         let said = say(&mut self.due).map_err(|error| AddErrorKind::Timetable.because(error));
         self.noting(said)
     }
 
-    /// Sets the option of the method `word`. A second, different value is an error.
+    /// Sets the option in `place` to `value`. If the option already has a different value, `add` returns an error that
+    /// names `method`.
     pub(crate) fn say<T: PartialEq>(
         mut self,
-        word: &'static str,
+        method: &'static str,
         value: T,
         place: fn(&mut Self) -> &mut Option<T>,
     ) -> Self {
-        let set = set_once(word, place(&mut self), value);
+        let set = set_once(method, place(&mut self), value);
         self.noting(set)
     }
 
-    /// Returns the event. The first refusal of a method is a reason for `add` to refuse the event.
+    /// Returns the event, and keeps the error in `done` if it is the first. `add` returns the first error.
     fn noting(mut self, done: Result<(), Refusal>) -> Self {
         self.wrong = self.wrong.or(done.err());
         self

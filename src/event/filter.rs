@@ -8,11 +8,11 @@ use crate::base::escape::{Named, Quoted};
 use crate::time::tick::Tick;
 use crate::time::timetable::windows::{Window, Windows};
 
-/// A condition that an event has to meet at each tick.
+/// A condition for each run of an event.
 pub(crate) enum Filter {
-    /// A window, which also limits the next times of its event.
+    /// A window refuses runs outside of its times. `upcoming` leaves out the occurrences that a window refuses.
     Window(Window),
-    /// The event is for other environments than this one.
+    /// Refuses all runs: the environment of the schedule is none of these environments.
     OtherEnvironment(Environments),
     /// A function of the application, and the method that added it.
     Call(&'static str, FilterCall),
@@ -23,8 +23,8 @@ pub(crate) type FilterCall = Box<dyn Fn(&Tick) -> bool + Send + Sync>;
 impl Filter {
     pub(crate) fn allows(&self, tick: &Tick) -> bool {
         match self {
-            // For a missed occurrence, the two times differ. Both must be in the window, because an occurrence outside
-            // of the window was not missed.
+            // For a missed occurrence, the time of the tick and the time of the occurrence differ. Both times must be
+            // in the window, because an occurrence outside of the window was not missed.
             Self::Window(window) => [tick.local(), tick.scheduled()].iter().all(|at| window.is_open_at(at.time())),
             Self::OtherEnvironment(_) => false,
             Self::Call(_, allows) => allows(tick),
@@ -36,7 +36,7 @@ impl Filter {
     }
 }
 
-/// The method that added it.
+/// Shows the condition with the method that added it: `between 08:00 and 17:00`, `when`.
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -47,8 +47,8 @@ impl fmt::Display for Filter {
     }
 }
 
-/// Returns the name that people see for `filters[at]`. If several filters have one name, the name gets a number: `when
-/// 2 of 3`.
+/// Returns the text that reports show for `filters[at]`. If several filters have equal texts, a number is added:
+/// `when 2 of 3`.
 pub(crate) fn named(filters: &[Filter], at: usize) -> String {
     let name = filters[at].to_string();
     let alike = |filters: &[Filter]| filters.iter().filter(|other| other.to_string() == name).count();
@@ -62,38 +62,39 @@ pub(super) fn windows_of(filters: &[Filter]) -> Windows {
     Windows(filters.iter().filter_map(Filter::window).collect())
 }
 
-/// The environments that an event was given.
+/// The names in the `environments(..)` of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Environments(pub(super) Arc<[Arc<str>]>);
 
 impl Environments {
-    /// Returns the names, one after another.
+    /// Returns the names in one text, separated by commas.
     pub(super) fn list(&self) -> String {
         self.0.iter().map(|name| Named(name).to_string()).collect::<Vec<_>>().join(", ")
     }
 
     /// Returns whether the names include the `environment` of the schedule. A schedule without an environment is an
-    /// error, and so is a name that differs in capitals alone.
+    /// error. A name that differs from `environment` only in upper and lower case is an error, too, because it is
+    /// probably a mistake.
     pub(super) fn include(&self, environment: Option<&str>) -> Result<bool, Refusal> {
         let environment = environment.ok_or_else(|| {
             AddErrorKind::Missing.because(format_args!(
-                "it runs only in {}, and the schedule has no environment: call `schedule.with_environment(..)` before \
+                "it runs only in {}, but the schedule has no environment: call `schedule.with_environment(..)` before \
                  `add`",
                 self.list()
             ))
         })?;
         if environment.is_empty() {
             return Err(AddErrorKind::Missing.because(format_args!(
-                "it runs only in {}, and the environment of the schedule is empty: `schedule.with_environment(..)` was \
-                 given an empty text, as from a variable that is not set",
+                "it runs only in {}, but the environment of the schedule is an empty text: call \
+                 `schedule.with_environment(..)` with a name, and check the variable from which the name comes",
                 self.list()
             )));
         }
         let is_meant = |name: &&Arc<str>| name.to_lowercase() == environment.to_lowercase();
         match self.0.iter().find(|name| ***name == *environment).or_else(|| self.0.iter().find(is_meant)) {
             Some(name) if **name != *environment => Err(AddErrorKind::Conflict.because(format_args!(
-                "`environments(..)` says {}, and `schedule.with_environment(..)` says {}: spell it in one way, because \
-                 capitals count",
+                "`environments(..)` says {}, and `schedule.with_environment(..)` says {}: write the name in the \
+                 same way, because upper and lower case matter",
                 Quoted::new(name),
                 Quoted::new(environment)
             ))),

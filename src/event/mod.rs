@@ -1,4 +1,4 @@
-//! What an event is: its name, timetable, task, filters, hooks and protections.
+//! Events: their names, timetables, tasks, filters, hooks and protections.
 
 pub(crate) mod add_error;
 pub(crate) mod event_builder;

@@ -16,23 +16,23 @@ pub(crate) mod slots;
 use claim::{Claim, MINUTE};
 use queue_markers::Queue;
 
-/// The lease that an event asks for.
+/// The term, the renewal and the minimum hold of an event's lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseTerms {
     pub(crate) term: Term,
     pub(crate) renewal: Renewal,
-    /// The least time that the lease is held, even if the task ends earlier.
+    /// The minimum hold: the lease is held for at least this long, even if the task ends earlier.
     pub(crate) at_least: Option<Term>,
 }
 
-/// The numbers of occurrences that `catch_up_all` allows.
+/// The values of `most` that `catch_up_all` accepts.
 pub(crate) const ALL_OCCURRENCES: RangeInclusive<usize> = 2..=1000;
 
-/// The windows that `catch_up` allows. A window must be as long as the time between two ticks.
+/// The windows that `catch_up` accepts. Ticks come once a minute, and a shorter window could fall between two ticks.
 pub(crate) const CATCH_UP_WINDOWS: RangeInclusive<Duration> = MINUTE..=Duration::from_secs(366 * 24 * 60 * 60);
 
 impl LeaseTerms {
-    /// Returns whether the store must be able to change the end of a granted lease.
+    /// Returns whether the store must be able to move the deadline of a granted lease.
     pub(crate) fn need_extension(self) -> bool {
         self.renewal == Renewal::WhileItRuns || self.at_least.is_some()
     }
@@ -41,14 +41,14 @@ impl LeaseTerms {
 /// The validated protections of one event.
 #[derive(Clone, Debug)]
 pub(crate) struct Protection {
-    /// The name of the lease. Stores keep the claims beside it.
+    /// The name of the lease. The names of the event's claims contain it.
     pub(crate) mutex: MutexName,
     pub(crate) lease: Option<LeaseTerms>,
-    /// The leases of an event that allows several runs at a time. Each run holds one of them; the first is `mutex`.
-    /// Empty if only one run is allowed.
+    /// The names of the leases of an event with `at_most`. Each run holds one of these leases, and the first name is
+    /// `mutex`. Empty if only one run at a time is allowed.
     pub(crate) slots: Vec<MutexName>,
     pub(crate) claim: Option<Claim>,
-    /// The queue for occurrences that meet a run. `None`: such an occurrence is skipped.
+    /// The queue for occurrences that are due while a run is running. `None`: such an occurrence is skipped.
     pub(crate) queue: Option<Queue>,
     pub(crate) on_outage: OutagePolicy,
 }
@@ -58,7 +58,7 @@ impl Protection {
         self.lease.is_some() || self.claim.is_some()
     }
 
-    /// Returns the protections in words, one text for each.
+    /// Returns a text for each protection, as in `without_overlapping, lease of 1 min 0 s, renewed`.
     pub(crate) fn in_words(&self) -> Vec<String> {
         let mut words = Vec::new();
         if let Some(LeaseTerms { term, renewal, at_least }) = self.lease {
@@ -79,14 +79,14 @@ impl Protection {
         words
     }
 
-    /// Returns whether another run may replace a run of this event.
+    /// Returns whether a later occurrence can replace a run of this event.
     #[inline]
     pub(crate) fn is_replaceable(&self) -> bool {
         self.queue.as_ref().is_some_and(|queue| queue.replaces)
     }
 }
 
-/// The answer of an event to an outage, when its store gives no decision; see
+/// The behaviour of an event at an outage, when its store can't say whether the event may run; see
 /// [`Event::on_outage`](crate::Event::on_outage).
 ///
 /// ```
@@ -100,9 +100,9 @@ pub enum OutagePolicy {
     /// The event does not run. The report says why, and the process fails.
     #[default]
     Skip,
-    /// The event runs without a lease and without a fencing token, perhaps at the same time as another run of it. Each
-    /// such run is logged as a warning and marked in the report, and the process fails, so that the outage is noticed.
-    /// If a schedule with a [name](crate::Schedule::named) can't read whether it is paused, it skips the event, unless
-    /// the event is [`even_when_paused`](crate::Event::even_when_paused).
+    /// The event runs without a lease and without a fencing token, so two of its runs can overlap. Each such run is
+    /// logged as a warning and marked in the report, and the process fails, so that the outage is noticed. A schedule
+    /// with a [name](crate::Schedule::named) must also read from the store whether it is paused. If this read fails,
+    /// the event is skipped, unless it is [`even_when_paused`](crate::Event::even_when_paused).
     RunUnprotected,
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::add_error::{AddErrorKind, Refusal, checked_term, set_once};
 use crate::time::clock::shown::HumanDuration;
 
-/// The retries of a failed task, for [`Event::retry`](crate::Event::retry): their number, the time before the first, and whether that time doubles.
+/// The retries of a failed task, for [`Event::retry`](crate::Event::retry): how many, after which delay, and whether
+/// the delay doubles.
 ///
 /// ```
 /// use std::time::Duration;
@@ -17,44 +18,45 @@ use crate::time::clock::shown::HumanDuration;
 /// assert_eq!(retry.to_string(), "retry 3, after 10.0 s, doubling");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "it does nothing until it is given to `Event::retry`"]
+#[must_use = "retries have no effect until they are passed to `Event::retry`"]
 pub struct Retry {
     times: u32,
     after: Option<Duration>,
     doubles: bool,
-    /// The error of a second, different time.
+    /// The error if `after` was called twice with different delays.
     wrong: Option<Refusal>,
 }
 
-/// The most retries of a run.
+/// The highest number of retries of a run.
 pub(crate) const MOST_RETRIES: u32 = 1000;
 
 impl Retry {
-    /// Makes retries of this number, from 1 to 1,000: a task is started again up to this many times, as long as it
-    /// fails. The delay must be added by [`after`](Self::after).
+    /// Makes a policy of up to `times` retries, from 1 to 1,000: a task that fails is started again up to `times`
+    /// times. [`after`](Self::after) must set the delay.
     pub fn times(times: u32) -> Self {
         Self { times, after: None, doubles: false, wrong: None }
     }
 
-    /// Sets the time from the end of a failed attempt to the start of the next attempt: from 1 millisecond to ten
+    /// Sets the delay from the end of a failed attempt to the start of the next attempt, from 1 millisecond to ten
     /// years.
     pub fn after(mut self, delay: Duration) -> Self {
         let set = set_once("after", &mut self.after, delay);
         Self { wrong: self.wrong.or(set.err()), ..self }
     }
 
-    /// Doubles the time before each further retry.
+    /// Makes each further delay twice as long as the previous delay.
     pub fn doubling(self) -> Self {
         Self { doubles: true, ..self }
     }
 
-    /// Returns the time after the end of this attempt. The first attempt is 1. `None`: no attempt follows.
+    /// Returns the delay after the end of this `attempt`, whose number is 1 for the first attempt. `None`: no attempt
+    /// follows.
     pub(crate) fn delay_after(&self, attempt: u32) -> Option<Duration> {
         let factor = if self.doubles { 2_u32.saturating_pow(attempt.saturating_sub(1)) } else { 1 };
         self.after.filter(|_| attempt <= self.times).map(|delay| delay.saturating_mul(factor))
     }
 
-    /// Checks the number and the time, and returns the time before the first retry.
+    /// Checks the number of retries and the delay, and returns the delay before the first retry.
     pub(super) fn checked_delay(&self) -> Result<Duration, Refusal> {
         if !(1..=MOST_RETRIES).contains(&self.times) {
             let message = format_args!("`Retry::times({})`: use 1 to {MOST_RETRIES}", self.times);
@@ -62,7 +64,7 @@ impl Retry {
         }
         let delay = self.after.ok_or_else(|| {
             AddErrorKind::Missing.because(
-                "its `retry(..)` says no time between two attempts: add it, as in \
+                "its `retry(..)` has no delay between two attempts: write \
                  `Retry::times(3).after(Duration::from_secs(10))`",
             )
         })?;
@@ -71,7 +73,8 @@ impl Retry {
     }
 }
 
-/// Shows the retries as a list of protections does: `retry 3, after 10.0 s, doubling`.
+/// Shows the retries as in [`Definition::protections`](crate::observe::Definition::protections):
+/// `retry 3, after 10.0 s, doubling`.
 impl fmt::Display for Retry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "retry {}", self.times)?;

@@ -18,26 +18,28 @@ use crate::base::error::debug_as_display;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CancelReason {
-    /// The run lost its lease: the lease was not renewed in time, or an operator broke it, or the store lost it. Another run
-    /// may now be admitted while this one is running. A clone of a [`Run`](crate::Run) that outlives its run gets this reason,
-    /// too, with or without a lease, and is woken if it waits.
+    /// The run lost its lease: the lease was not renewed in time, an operator broke the lease, or the store lost the
+    /// lease. Another run can now be admitted while this run is still running. A clone of a [`Run`](crate::Run) that is
+    /// left after the end of its run gets this reason, too, even if the run had no lease. If such a clone waits for a
+    /// cancellation, the wait ends.
     LeaseLost,
     /// The task took longer than its [`timeout`](crate::Event::timeout).
     TimedOut,
-    /// The process is shutting down, after a signal or a call of [`Shutdown::trigger`](crate::Shutdown::trigger), and the
-    /// [drain](crate::Shutdown::with_drain) is over.
+    /// The process is shutting down, after a signal or a call of [`Shutdown::trigger`](crate::Shutdown::trigger), and
+    /// the [drain](crate::Shutdown::with_drain) is over.
     ShuttingDown,
     /// A later occurrence replaces the run, because the event has [`Overlap::Replace`](crate::Overlap::Replace).
-    /// [`RunOutcome::asked_to_stop_by`](crate::RunOutcome::asked_to_stop_by) names the process that waits with that occurrence.
+    /// [`RunOutcome::asked_to_stop_by`](crate::RunOutcome::asked_to_stop_by) returns the process that waits to start
+    /// the later occurrence.
     Replaced,
-    /// An operator frees the lease, as with the command `unlock` of the feature `cli`.
-    /// [`RunOutcome::asked_to_stop_by`](crate::RunOutcome::asked_to_stop_by) names the operator's host and process.
+    /// An operator wants to free the lease, for example with the command `unlock` of the feature `cli`.
+    /// [`RunOutcome::asked_to_stop_by`](crate::RunOutcome::asked_to_stop_by) returns the operator's host and process.
     Unlocked,
 }
 
 impl CancelReason {
-    /// Returns the keyword of the reason, which no version changes: `lease_lost`, `timed_out`, `shutting_down`, `replaced` or
-    /// `unlocked`.
+    /// Returns the keyword of the reason: `lease_lost`, `timed_out`, `shutting_down`, `replaced` or `unlocked`. No
+    /// version of this library changes a keyword.
     pub fn keyword(self) -> &'static str {
         match self {
             Self::LeaseLost => "lease_lost",
@@ -48,13 +50,14 @@ impl CancelReason {
         }
     }
 
-    /// Returns whether another process asked for the lease. A task that stops for this reason has not failed.
+    /// Returns whether another process or an operator wants the lease. A task that stops for such a reason has not
+    /// failed.
     pub(crate) fn is_for_the_lease(self) -> bool {
         matches!(self, Self::Replaced | Self::Unlocked)
     }
 
-    /// Returns whether a process or an operator asked for the stop. An error of the task is then logged as cancelled, not as
-    /// failed.
+    /// Returns whether a process or an operator asked the run to stop. If so, an error of the task is logged as a
+    /// cancellation, and not as a failure.
     pub(crate) fn is_request(self) -> bool {
         self == Self::ShuttingDown || self.is_for_the_lease()
     }
@@ -72,7 +75,7 @@ impl fmt::Display for CancelReason {
     }
 }
 
-/// The error of [`Run::check`](crate::Run::check) in a cancelled run, which a task passes on with `?`.
+/// The error that [`Run::check`](crate::Run::check) returns in a cancelled run. A task returns it with `?`.
 ///
 /// ```
 /// use soloist::Event;

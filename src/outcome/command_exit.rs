@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use crate::base::escape::Lines;
 
-/// The end of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommandExit {
     pub(crate) status: ExitStatus,
     pub(crate) output: Option<KeptOutput>,
-    /// The file that has all of the output.
+    /// The output file of the command, if `Output::File` or `Output::Append` names a file.
     pub(crate) file: Option<Arc<Path>>,
 }
 
@@ -28,8 +27,8 @@ impl fmt::Display for Exited {
     }
 }
 
-/// The last bytes of a command's output: as many as [`Output::Keep`](crate::Output::Keep) says, or 16 KiB of the output that went to
-/// a file.
+/// The last bytes of a command's output: at most the number in [`Output::Keep`](crate::Output::Keep), or at most 16 KiB
+/// if the output went to a file.
 ///
 /// ```
 /// # #[cfg(unix)] {
@@ -65,13 +64,14 @@ impl KeptOutput {
         &self.bytes
     }
 
-    /// Returns the number of earlier bytes, which were left out.
+    /// Returns how many bytes of output came before the kept bytes.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 }
 
-/// Shows the bytes as text: invalid UTF-8 as `�`, and a character that steers a terminal escaped, as in `\u{1b}`.
+/// Shows the bytes as text. Invalid UTF-8 becomes `�`. Control characters are escaped, as in `\u{1b}`, so that they
+/// can't change the terminal.
 impl fmt::Display for KeptOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.left_out > 0 {

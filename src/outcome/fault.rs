@@ -1,4 +1,4 @@
-//! The fault of a task, a hook or a command: an error, a panic or an exit status; and the failure of a hook.
+//! The faults of tasks, hooks and commands: errors, panics and exit statuses.
 
 use std::error::Error;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::command_exit::Exited;
 use crate::base::escape::{Chain, Lines};
 use crate::base::{catch_panic::contain, error::BoxError};
 
-/// The fault of a task, a hook or a command.
+/// The reason why a task, a hook or a command failed.
 ///
 /// ```
 /// use soloist::observe::Fault;
@@ -24,26 +24,27 @@ pub enum Fault {
     Failed(Arc<dyn Error + Send + Sync>),
     /// The task or the hook panicked with this message.
     Panicked(Arc<str>),
-    /// The command ended with a status other than 0, or by a signal that was not sent by its scheduler.
+    /// The command exited with a code other than 0, or was ended by a signal that its scheduler did not send.
     Exited(ExitStatus),
 }
 
 impl Fault {
-    /// Returns why the run was cancelled, if the task passed on the error of [`Run::check`](crate::Run::check).
+    /// Returns why the run was cancelled, if the task ended with a [`Cancelled`], the error of
+    /// [`Run::check`](crate::Run::check).
     pub(crate) fn cancellation(&self) -> Option<CancelReason> {
         let Self::Failed(error) = self else { return None };
         let error = error.downcast_ref::<NotStarted>().map_or(&**error, |NotStarted(why)| &**why);
         error.downcast_ref::<Cancelled>().map(Cancelled::reason)
     }
 
-    /// Returns whether the task has ended by itself. The task was started, and its end was not caused by a cancellation
-    /// or by the end of its runtime.
+    /// Returns whether the task was started and then ended by itself, and not because of a cancellation or the end of
+    /// its runtime.
     pub(crate) fn is_of_the_task(&self) -> bool {
         let was_dropped = matches!(self, Self::Failed(error) if error.is::<TaskDropped>());
         !was_dropped && !self.is_not_started() && self.cancellation().is_none()
     }
 
-    /// Returns the fault of a task that could not be started because of this error.
+    /// Returns the fault of a task that could not be started because of `error`.
     pub(crate) fn not_started(error: impl Into<BoxError>) -> Self {
         Self::Failed(Arc::new(NotStarted(error.into())))
     }
@@ -54,7 +55,7 @@ impl Fault {
     }
 }
 
-/// Compares errors by their text.
+/// Compares two errors by their texts, because error types need not implement `PartialEq`.
 impl PartialEq for Fault {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -81,7 +82,7 @@ impl fmt::Display for Fault {
 impl fmt::Debug for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // The `Debug` text comes from the error's own code: escape it.
+            // The application's error type writes this text, which can have control characters: escape them.
             Self::Failed(error) => {
                 f.debug_tuple("Failed").field(&format_args!("{}", Lines(format_args!("{error:?}")))).finish()
             }
@@ -96,12 +97,12 @@ impl fmt::Debug for Fault {
 #[error(transparent)]
 struct NotStarted(BoxError);
 
-/// The error of a future that was dropped before its end.
+/// The error of a future that its runtime dropped before the end of the future.
 #[derive(Debug, thiserror::Error)]
 #[error("the runtime of the event ended, or dropped the task")]
 pub(crate) struct TaskDropped;
 
-/// Runs a task or a hook. An error or a panic becomes a fault of this code alone.
+/// Runs `code`, a task or a hook, and returns its error or its panic as a [`Fault`].
 pub(crate) fn attempt(code: impl FnOnce() -> Result<(), BoxError>) -> Result<(), Fault> {
     match contain(code) {
         Ok(outcome) => outcome.map_err(|error| Fault::Failed(error.into())),
@@ -135,7 +136,8 @@ impl HookFailure {
         self.hook
     }
 
-    /// Returns the number of the hook. The hooks of one kind are counted from 1, in the order of their addition to the event.
+    /// Returns the number of the hook. The hooks of one kind are counted from 1, in the order in which they were added
+    /// to the event.
     pub fn number(&self) -> usize {
         self.number
     }
@@ -160,13 +162,13 @@ impl fmt::Display for HookFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Hook {
-    /// [`Event::before`](crate::Event::before)
+    /// A hook of [`Event::before`](crate::Event::before).
     Before,
-    /// [`Event::then`](crate::Event::then)
+    /// A hook of [`Event::then`](crate::Event::then).
     Then,
-    /// [`Event::on_success`](crate::Event::on_success)
+    /// A hook of [`Event::on_success`](crate::Event::on_success).
     OnSuccess,
-    /// [`Event::on_failure`](crate::Event::on_failure)
+    /// A hook of [`Event::on_failure`](crate::Event::on_failure).
     OnFailure,
 }
 

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::cancel::CancelReason;
 
-/// A reason why a run whose task failed was not [retried](crate::Event::retry), although it had attempts left. `Display`
-/// continues a sentence: `the process is shutting down`.
+/// A reason why a failed task was not [retried](crate::Event::retry), although it had attempts left. `Display` shows
+/// the reason as a part of a sentence: `the process is shutting down`.
 ///
 /// ```
 /// use soloist::observe::NoRetry;
@@ -16,29 +16,29 @@ use super::cancel::CancelReason;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NoRetry {
-    /// The next occurrence of the event would have come first.
+    /// The next occurrence of the event would have been due before the retry.
     NextOccurrence,
-    /// A window of the event would have been closed, see [`Event::between`](crate::Event::between).
+    /// The retry would have begun outside of a window of the event; see [`Event::between`](crate::Event::between).
     OutsideWindow,
-    /// The event's [`until`](crate::Event::until) would have been over.
+    /// The retry would have begun after the event's [`until`](crate::Event::until).
     Over,
-    /// The run's [`timeout`](crate::Event::timeout) was over, or would have been.
+    /// The run's [`timeout`](crate::Event::timeout) was over, or would have been over before the retry.
     TimedOut,
-    /// The lease was lost during the wait, or its fixed term would have been over.
+    /// The lease was lost during the wait, or its fixed term would have been over before the retry.
     LeaseOver,
     /// The process began to shut down.
     ShuttingDown,
     /// The schedule or the event was paused.
     Paused,
-    /// A later occurrence replaces the run, see [`Overlap::Replace`](crate::Overlap::Replace).
+    /// A later occurrence replaces the run; see [`Overlap::Replace`](crate::Overlap::Replace).
     Replaced,
-    /// An operator frees the lease.
+    /// An operator wants to free the lease.
     Unlocked,
 }
 
 impl NoRetry {
-    /// Returns the keyword of the reason, which no version changes: `next_occurrence`, `outside_window`, `over`,
-    /// `timed_out`, `lease_over`, `shutting_down`, `paused`, `replaced` or `unlocked`.
+    /// Returns the keyword of the reason: `next_occurrence`, `outside_window`, `over`, `timed_out`, `lease_over`,
+    /// `shutting_down`, `paused`, `replaced` or `unlocked`. No version of this library changes a keyword.
     pub fn keyword(self) -> &'static str {
         match self {
             Self::NextOccurrence => "next_occurrence",
@@ -54,7 +54,7 @@ impl NoRetry {
     }
 }
 
-/// The run was cancelled during its wait.
+/// Converts the reason of a cancellation during the wait for a retry.
 impl From<CancelReason> for NoRetry {
     fn from(reason: CancelReason) -> Self {
         match reason {
@@ -71,10 +71,10 @@ impl fmt::Display for NoRetry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NextOccurrence => "its next occurrence comes first",
-            Self::OutsideWindow => "its window is closed by then",
-            Self::Over => "its `until` is over by then",
-            Self::TimedOut => "its timeout is over by then",
-            Self::LeaseOver => "its lease is over by then",
+            Self::OutsideWindow => "its window is closed at the time of the retry",
+            Self::Over => "its `until` is over before the retry",
+            Self::TimedOut => "its timeout is over before the retry",
+            Self::LeaseOver => "its lease is over before the retry",
             Self::ShuttingDown => "the process is shutting down",
             Self::Paused => "it is paused",
             Self::Replaced => "a later occurrence takes its place",

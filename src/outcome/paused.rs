@@ -1,4 +1,4 @@
-//! The pause of a schedule or of an event: its process, its start, its end and its reason.
+//! The pause of a schedule or of an event.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use crate::base::escape::OneLine;
 use crate::lease::holder::Holder;
 use crate::time::clock::shown::{Reading, to_the_second};
 
-/// The texts of the markers of pauses. A store keeps them under the name of the schedule.
+/// The texts that identify two markers: the marker of a paused schedule, and the marker of a paused event.
 pub(crate) const PAUSED: &str = "paused";
 pub(crate) const EVENT_PAUSED: &str = "event paused";
 
-/// A pause of a schedule, see [`Schedule::paused`](crate::Schedule::paused), or of an event. `Display`:
+/// A pause of a schedule or of an event; see [`Schedule::paused`](crate::Schedule::paused). `Display` shows it as in
 /// `paused by web-1, pid 4242, since 2026-03-01T12:00:00Z, until 2026-03-01T14:00:00Z: the orders are migrated`.
 ///
 /// ```
@@ -38,18 +38,20 @@ impl Pause {
         Self { holder }
     }
 
-    /// Returns the process that paused first, with the start and the end of the pause. `None`: the store keeps no holders.
+    /// Returns the first process that paused the schedule or the event, with the start and the end of the pause.
+    /// `None`: the store does not record holders.
     pub fn holder(&self) -> Option<&Holder> {
         self.holder.as_ref()
     }
 
-    /// Returns the reason that the first process gave for the pause. `None`: it gave none, or the store keeps no reasons.
+    /// Returns the reason that the first process gave for the pause. `None`: that process gave no reason, or the store
+    /// does not record reasons.
     pub fn why(&self) -> Option<&str> {
         self.holder.as_ref()?.reason()
     }
 }
 
-/// Serializes the pause as `{"by": {…}, "why": "…"}`, with the [`Holder`] that paused first.
+/// Serializes the pause as `{"by": {…}, "why": "…"}`, where `by` is the [`holder`](Pause::holder).
 #[cfg(feature = "serde")]
 impl serde::Serialize for Pause {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -72,7 +74,7 @@ impl fmt::Display for Reading<'_, Pause> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(Pause { holder }, time) = self;
         let Some(holder) = holder else { return f.write_str("paused") };
-        // Rounded, because the end was computed from two reads of a clock.
+        // The end was computed from two reads of a clock, so it can differ a little from the time that the user gave.
         let until = holder.until().round_subsecs(0);
         write!(f, "paused by {}, since {}, until {}", holder.process(), time(holder.since()), time(until))?;
         holder.reason().map_or(Ok(()), |why| write!(f, ": {}", OneLine(why)))

@@ -14,14 +14,14 @@ use crate::time::clock::shown::HumanDuration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Release {
-    /// The name is free.
+    /// The lease was released, and its name is free.
     Released,
-    /// The run had lost the lease: it expired or was broken while the task was running, so that another run may have been
-    /// admitted meanwhile. The release changed nothing for the present holder.
+    /// The run had lost the lease before the release: the lease expired or was broken while the task was running. So
+    /// another run may have been admitted. The release changed nothing for the present holder of the lease.
     Lost,
-    /// The lease is held for this much longer, as [`hold_at_least`](crate::Event::hold_at_least) asks.
+    /// The lease is held for this much longer, because the event has a [`hold_at_least`](crate::Event::hold_at_least).
     HeldFor(Term),
-    /// The store did not answer; the lease expires with its term.
+    /// The release failed with this error. The lease ends with its term.
     Failed(MutexError),
 }
 
@@ -31,7 +31,8 @@ impl Release {
         matches!(self, Self::Lost | Self::Failed(_))
     }
 
-    /// Interprets the answer of a store to a release. The release may have requested the rest of a minimum hold.
+    /// Interprets the `answer` of a store to a release. With `minimum_hold_left`, the release asked the store to hold
+    /// the lease for this time.
     #[inline]
     pub(crate) fn of(minimum_hold_left: Option<Term>, answer: Result<bool, MutexError>) -> Self {
         match (answer, minimum_hold_left) {

@@ -18,7 +18,7 @@ use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::{holder::Holder, token::FencingToken};
 use crate::time::clock::shown::{ExactDuration, HumanDuration, Reading, to_the_second};
 
-/// The outcome of a run. The hooks that run after the task receive it, and the report keeps it.
+/// The outcome of a run. The hooks after the task receive the outcome, and the report has it.
 ///
 /// ```
 /// use soloist::{Event, Schedule};
@@ -68,7 +68,7 @@ impl RunOutcome {
         Self { ended, took: Duration::ZERO, cancelled: None, token, release: None, details: None }
     }
 
-    /// Returns the fields that few outcomes have, to change them.
+    /// Returns the details, so that the caller can change them.
     pub(crate) fn details_mut(&mut self) -> &mut OutcomeDetails {
         self.details.get_or_insert_default()
     }
@@ -78,7 +78,7 @@ impl RunOutcome {
         &self.ended
     }
 
-    /// Returns the kind of the end, for a page or a metric.
+    /// Returns the kind of the outcome, for example for a metric.
     pub fn kind(&self) -> OutcomeKind {
         match &self.ended {
             Ended::Succeeded => OutcomeKind::Succeeded,
@@ -90,12 +90,12 @@ impl RunOutcome {
         }
     }
 
-    /// Returns whether the task succeeded. Hooks and the release do not count.
+    /// Returns whether the task succeeded. A failed hook or a failed release does not change the answer.
     pub fn is_success(&self) -> bool {
         matches!(self.ended, Ended::Succeeded)
     }
 
-    /// Returns whether anything failed: the task, a hook, the lease, its release, or the store, so that the run was
+    /// Returns whether anything failed: the task or a hook failed, the lease was lost or not released, or the run was
     /// [`unprotected`](Self::unprotected). A task that stopped because it was [replaced](CancelReason::Replaced) or
     /// [unlocked](CancelReason::Unlocked) has not failed.
     pub fn is_failure(&self) -> bool {
@@ -108,7 +108,8 @@ impl RunOutcome {
             || self.release.as_ref().is_some_and(Release::is_failure)
     }
 
-    /// Returns how often the task was started: once, or more if it [was retried](crate::Event::retry). Zero: it was not called.
+    /// Returns how often the task was started: more than once if the task [was retried](crate::Event::retry), and zero
+    /// if it was not called.
     pub fn attempts(&self) -> u32 {
         match self.ended {
             Ended::NotStarted => 0,
@@ -116,40 +117,41 @@ impl RunOutcome {
         }
     }
 
-    /// Returns why the task was not started again after its failure, although the event has a [retry](crate::Event::retry) and
-    /// attempts were left.
+    /// Returns why the failed task was not [retried](crate::Event::retry), although attempts were left. `None`: the
+    /// task did not fail, or no attempts were left.
     pub fn no_retry(&self) -> Option<NoRetry> {
         self.details.as_ref()?.no_retry
     }
 
-    /// Returns how long the task took, without its hooks; with [retries](crate::Event::retry), from the start of the first
-    /// attempt to the end of the last.
+    /// Returns how long the task took, without its hooks. With [retries](crate::Event::retry), this is the time from
+    /// the start of the first attempt to the end of the last attempt.
     pub fn took(&self) -> Duration {
         self.took
     }
 
-    /// Returns how long after its occurrence the task started, if that was a minute or more: it waited for earlier
-    /// events in the foreground, for a free thread, or in its queue. `None` for a missed occurrence: see
-    /// [`Entry::missed_by`](crate::Entry::missed_by).
+    /// Returns how long after the occurrence the task started, if that was a minute or more. Such a run waited for
+    /// earlier events in the foreground, for a free thread, or in its queue. For a missed occurrence, the answer is
+    /// `None`, and [`Entry::missed_by`](crate::Entry::missed_by) returns the time.
     pub fn started_late(&self) -> Option<Duration> {
         self.details.as_ref()?.started_late
     }
 
     /// Returns how long the run waited for the previous run: in the [queue](crate::Event::on_overlap) of its event, or
-    /// with `--wait` on the command line. `None`: it did not wait.
+    /// with `--wait` on the command line. `None`: the run did not wait.
     pub fn waited(&self) -> Option<Duration> {
         self.details.as_ref()?.waited
     }
 
-    /// Returns why the run was cancelled, if it was cancelled while the task was running. A task that then returned without an
-    /// error has succeeded: the task decides whether its work is done.
+    /// Returns why the run was cancelled, if it was cancelled while the task was running. A task that then returned
+    /// without an error has succeeded, because only the task knows whether its work is done. There is one exception: a
+    /// task that exceeded its timeout has failed.
     pub fn cancel_reason(&self) -> Option<CancelReason> {
         self.cancelled
     }
 
-    /// Returns the process that asked the run to stop, or ended its wait for a retry. It waited with a later occurrence, see
-    /// [`Overlap::Replace`](crate::Overlap::Replace), or it is the operator's process that [frees](CancelReason::Unlocked) the
-    /// lease.
+    /// Returns the process that asked the run to stop, or that ended the run's wait for a retry. Either this process
+    /// waits to start a later occurrence; see [`Overlap::Replace`](crate::Overlap::Replace). Or it belongs to an
+    /// operator who [frees](CancelReason::Unlocked) the lease.
     pub fn asked_to_stop_by(&self) -> Option<&Holder> {
         self.details.as_ref()?.asked_to_stop_by.as_ref()
     }
@@ -160,37 +162,40 @@ impl RunOutcome {
         self.token
     }
 
-    /// Returns the failures of hooks so far, in the order of their runs.
+    /// Returns the failures of the hooks that have been called so far, in the order of the calls.
     pub fn hook_failures(&self) -> &[HookFailure] {
         self.details.as_ref().map_or(&[], |details| &details.hook_failures)
     }
 
-    /// Returns when the lease was lost, if it was lost while the task or its hooks were running:
+    /// Returns the time at which the lease was lost, if it was lost while the task or its hooks were running. There are
+    /// two cases:
     ///
-    /// - The lease could not be renewed. The time is the lease's deadline, and another run may have been admitted from then on.
-    ///   For a command or a future the time is when it was cancelled: its [`grace`](crate::Event::grace) and a second before
-    ///   another run may be admitted.
-    /// - The store answered that the run no longer held the lease, because an operator broke it or the store lost its data. The
-    ///   time is that of the answer, and another run may have been admitted since the last renewal.
+    /// - The lease could not be renewed. For a callback, the time is the deadline of the lease, and another run may
+    ///   have been admitted after the deadline. For a command or a future, the time is that of its cancellation, which
+    ///   is its [`grace`](crate::Event::grace) and one second before the deadline.
+    /// - The store answered that the run no longer holds the lease, because an operator broke the lease or the store
+    ///   lost its data. The time is that of the answer, and another run may have been admitted since the last renewal.
     pub fn lease_lost_at(&self) -> Option<DateTime<Utc>> {
         self.details.as_ref()?.lost_at
     }
 
-    /// Returns why the run was unprotected, if it was: the store gave no decision, and the event has
-    /// [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected).
+    /// Returns the error of the store, if the run was unprotected: the store could not say whether the event may run,
+    /// and the event has [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected).
     pub fn unprotected(&self) -> Option<&MutexError> {
         self.details.as_ref()?.unprotected.as_ref()
     }
 
-    /// Returns the exit code of the command, or the signal that ended it, also after the command was
-    /// [cancelled](crate::CancelReason). `None`: the task is no command, or the command was not started.
+    /// Returns the exit status of the command: its exit code, or the signal that ended the command. A
+    /// [cancelled](crate::CancelReason) command has an exit status, too. `None`: the task is no command, or the command
+    /// was not started.
     pub fn exit_status(&self) -> Option<ExitStatus> {
         self.details.as_ref()?.exit.as_ref().map(|exit| exit.status)
     }
 
-    /// Returns the last bytes of the command's output: as many as [`Output::Keep`](crate::Output::Keep) says, or the last 16 KiB that
-    /// this run wrote to the file of [`Output::File`](crate::Output::File) or [`Output::Append`](crate::Output::Append). `None`: the
-    /// event has another output, or the file is a pipe or a device, or can't be read.
+    /// Returns the last bytes of the command's output. With [`Output::Keep`](crate::Output::Keep), these are at most as
+    /// many as the event keeps. With [`Output::File`](crate::Output::File) or
+    /// [`Output::Append`](crate::Output::Append), they are at most the last 16 KiB that this run wrote to the file.
+    /// `None`: the event has another output, the file is a pipe or a device, or the file can't be read.
     pub fn output(&self) -> Option<&KeptOutput> {
         self.details.as_ref()?.exit.as_ref()?.output.as_ref()
     }
@@ -200,21 +205,24 @@ impl RunOutcome {
         self.details.as_ref()?.exit.as_ref()?.file.as_deref()
     }
 
-    /// Returns the result of the release. `None`: the run has no lease, or the caller is a hook, which runs before the release.
+    /// Returns the result of the release. `None`: the run has no lease, or the caller is a hook, which runs before the
+    /// release.
     pub fn release(&self) -> Option<&Release> {
         self.release.as_ref()
     }
 
-    /// Returns the message of the task's fault; `None` if the task succeeded, or its fault has no message.
+    /// Returns the message of the task's fault, or of a failed `before` hook. `None`: there is no fault, or the task
+    /// timed out and then returned without an error.
     pub(crate) fn error(&self) -> Option<String> {
         let message = |fault: &Fault| match fault {
             Fault::Failed(error) => Chain(&**error).to_string(),
             Fault::Panicked(message) => message.to_string(),
             Fault::Exited(status) => Exited(*status).to_string(),
         };
-        // The error's own code makes the message, and may panic.
-        let message =
-            |fault: &Fault| contain(|| message(fault)).unwrap_or_else(|_| "an error that can't be shown".to_owned());
+        // The application's error type writes the message, and its code can panic.
+        let message = |fault: &Fault| {
+            contain(|| message(fault)).unwrap_or_else(|_| "an error whose message can't be shown".to_owned())
+        };
         match &self.ended {
             Ended::Succeeded => None,
             Ended::Faulted(fault) => Some(message(fault)),
@@ -223,8 +231,8 @@ impl RunOutcome {
         }
     }
 
-    /// Returns whether another server may run the occurrence: the lease was lost before the task started, or this process could
-    /// not start the task.
+    /// Returns whether another server may run the occurrence, because the lease was lost before the task started, or
+    /// this process could not start the task.
     #[inline]
     pub(crate) fn leaves_its_occurrence(&self) -> bool {
         let is_prepared = || self.hook_failures().iter().all(|failure| failure.hook != Hook::Before);
@@ -270,7 +278,7 @@ impl fmt::Display for Reading<'_, RunOutcome> {
             }
             Ended::Faulted(fault @ Fault::Failed(error)) => match fault.cancellation() {
                 None => write!(f, "failed after {took}: {}", Chain(&**error))?,
-                // The reason and its time follow below.
+                // The text about the lost lease follows below.
                 Some(CancelReason::LeaseLost) if outcome.lease_lost_at().is_some() => {
                     write!(f, "cancelled after {took}")?;
                 }
@@ -337,7 +345,7 @@ impl fmt::Display for Reading<'_, RunOutcome> {
             Some(release) => add(release),
         }?;
         if let Some(waited) = outcome.waited() {
-            write!(f, "; it waited {} for the run before it", HumanDuration(waited))?;
+            write!(f, "; it waited {} for the previous run", HumanDuration(waited))?;
         }
         match (outcome.output_file(), outcome.output()) {
             (Some(file), _) if !outcome.is_success() => write!(f, "; its output is in {}", OneLine(file.display())),
@@ -391,19 +399,20 @@ const STOPPED_AT_ONCE: Duration = Duration::from_millis(100);
 pub enum Ended {
     /// The task returned without an error.
     Succeeded,
-    /// The task returned an error or panicked, or its command failed or was [cancelled](crate::CancelReason). If the command could
-    /// not be started, or the future was never polled, the occurrence or the period is released: another server can run it.
+    /// The task failed: it returned an error or panicked, or its command failed or was
+    /// [cancelled](crate::CancelReason). If the command could not be started, or the future was never polled, the claim
+    /// is released, so that another server can run the occurrence.
     Faulted(Fault),
     /// The task took longer than its [`timeout`](crate::Event::timeout) and was cancelled.
     #[non_exhaustive]
     TimedOut {
         /// The timeout.
         limit: Duration,
-        /// The fault of the task when it stopped; `None` if it returned without an error.
+        /// The fault of the task. `None`: the task returned without an error after its timeout.
         fault: Option<Fault>,
     },
-    /// The task was not called, because a `before` hook failed, or because the lease was lost before. If the lease was
-    /// lost, the occurrence or the period is released, too: another server can run it.
+    /// The task was not called, because a `before` hook failed, or because the lease was lost before the call. If the
+    /// lease was lost, the claim is released, so that another server can run the occurrence.
     NotStarted,
 }
 

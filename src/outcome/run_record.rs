@@ -26,21 +26,22 @@ pub(crate) struct RunId {
     pub(crate) is_backfill: bool,
 }
 
-/// The most runs of an event that a schedule keeps.
+/// The highest number of runs of an event that a log keeps.
 pub(crate) const MOST_KEPT: usize = 1_000;
 
-/// The most characters of an error, or of the name of a host, that are kept.
+/// The highest number of characters in the error, and in the host name, of a record.
 const ERROR_MAX: usize = 200;
 const HOST_MAX: usize = 64;
 
-/// The record of a run in the [log of a store](crate::store::RunLog). `Display`:
-/// `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`, which begins with the occurrence; of a backfill,
+/// The record of a run in the [log of a store](crate::store::RunLog). `Display` begins with the occurrence:
+/// `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`. If a backfill started the run:
 /// `2026-03-01T12:00:00Z (backfill) succeeded in 1.2 s on web-1, pid 4242`.
 ///
-/// A record is written when the run starts, and again when it has ended. If a record has no [`end`](Self::end), its run is
-/// still running, or the process of the run was killed.
+/// A record is written when the run starts, and again when it has ended. If a record has no [`end`](Self::end), its run
+/// is still running, or the process of the run was killed.
 ///
-/// Times have the precision of a microsecond and lie in the years 1000 to 9999, so that a store returns a record unchanged.
+/// All times have the precision of a microsecond and lie in the years 1000 to 9999, because every store can keep such
+/// times unchanged.
 ///
 /// ```
 /// use chrono::{TimeDelta, Utc};
@@ -71,8 +72,8 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// Returns the record of a run of this process that has just started. All records of the run have this `id`, and no other
-    /// run has it.
+    /// Returns the record of a run that has just started in this process. All records of the run have this `id`, and no
+    /// other run has this `id`.
     pub fn started(
         event: impl Into<Arc<str>>,
         id: Owner,
@@ -87,19 +88,20 @@ impl RunRecord {
         record.of_instance(this_instance())
     }
 
-    /// Returns this record with the name of the instance that ran it.
+    /// Returns this record with the name of the instance that ran the event.
     pub(crate) fn of_instance(self, instance: Option<Arc<str>>) -> Self {
         let instance = instance.map(|instance| one_line(&instance, LONGEST));
         Self { instance: instance.filter(|instance| !instance.is_empty()), ..self }
     }
 
-    /// Returns this record with the mark of a backfill, or without it.
+    /// Returns this record, with the note whether a backfill started the run.
     pub(crate) fn of_backfill(self, is_backfill: bool) -> Self {
         Self { is_backfill, ..self }
     }
 
-    /// Returns this record for a run on another host, as a store reads it back. `host` is the text that [`host_text`](Self::host_text)
-    /// returned, or the name of a host alone, which is kept up to 64 characters.
+    /// Returns this record with another host and another process id. A store calls this method when it reads a record
+    /// back. `host` is a text of [`host_text`](Self::host_text), or only the name of a host. A host name is cut after
+    /// 64 characters.
     ///
     /// ```
     /// use chrono::DateTime;
@@ -119,15 +121,15 @@ impl RunRecord {
         Self { host: one_line(&host, HOST_MAX), pid, is_backfill, ..self }.of_instance(label.instance)
     }
 
-    /// Returns this record with the end of the run. The error becomes one line of at most 200 characters: control characters
-    /// are escaped, and a longer error ends in `…`. An error without text is dropped.
+    /// Returns this record with the end of the run. The error becomes one line of at most 200 characters: control
+    /// characters are escaped, and a longer error ends in `…`. An error without text is dropped.
     #[must_use = "this returns a changed record; the original does not change"]
     pub fn ended(self, at: DateTime<Utc>, result: OutcomeKind, error: Option<&str>) -> Self {
         let error = error.map(|error| one_line(error, ERROR_MAX)).filter(|error| !error.is_empty());
         Self { end: Some(RunEnd { at: kept_time(at), result, error }), ..self }
     }
 
-    /// Returns this record with the number of attempts. One attempt is the default.
+    /// Returns this record with the number of attempts. The default is 1.
     ///
     /// ```
     /// use chrono::DateTime;
@@ -149,12 +151,12 @@ impl RunRecord {
         &self.event
     }
 
-    /// Returns the id of the run, which no other run has, on any host.
+    /// Returns the id of the run. No other run has this id, on any host.
     pub fn id(&self) -> Owner {
         self.id
     }
 
-    /// Returns the instant at which the event was due; for a run by hand, the instant that was given.
+    /// Returns the instant at which the event was due. For a run by hand, this is the instant that the caller passed.
     pub fn occurrence(&self) -> DateTime<Utc> {
         self.occurrence
     }
@@ -169,13 +171,15 @@ impl RunRecord {
         &self.host
     }
 
-    /// Returns the name of the [instance](crate::Schedule::with_instance) that ran it, if it has one.
+    /// Returns the name of the [instance](crate::Schedule::with_instance) that ran the event. `None`: the instance has
+    /// no name.
     pub fn instance(&self) -> Option<&str> {
         self.instance.as_deref()
     }
 
-    /// Returns the host, the instance and whether a backfill ran it, as a store keeps them, for [`on`](Self::on): `web-1`,
-    /// `worker instance=web-1`, or `web-1 (backfill)`.
+    /// Returns the host, the instance, and whether a backfill started the run, as one text: `web-1`,
+    /// `worker instance=web-1`, or `web-1 (backfill)`. A store keeps this text, and passes it to [`on`](Self::on) when
+    /// it reads the record back.
     pub fn host_text(&self) -> String {
         let reason = self.is_backfill.then(|| BACKFILL.into());
         label::text(&self.host, &Label { instance: self.instance.clone(), reason, ..Label::default() })
@@ -196,14 +200,14 @@ impl RunRecord {
         self.token
     }
 
-    /// Returns when the run started, on the clock of its host. The order of runs is that of the log, not of these times: the
-    /// clocks of several hosts differ.
+    /// Returns the time at which the run started, on the clock of its host. Do not sort runs by these times, because
+    /// the clocks of the hosts differ. A log returns the runs in their order.
     pub fn started_at(&self) -> DateTime<Utc> {
         self.started
     }
 
-    /// Returns how often the task was started: more than once if it [was retried](crate::Event::retry). 1 while the run is
-    /// running. Zero: the task was not called.
+    /// Returns how often the task was started: more than once if the task [was retried](crate::Event::retry), and zero
+    /// if the task was not called. While the run is running, the number is 1.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
@@ -227,7 +231,7 @@ impl fmt::Display for RunRecord {
         let Some(RunEnd { at, result, error }) = &self.end else {
             return write!(f, "started at {} on {process}", to_the_second(self.started));
         };
-        // If the clock was set back during the run, the end is before the start. Then zero is shown.
+        // If the clock was set back during the run, the end is before the start. Zero is shown in this case.
         let took = HumanDuration((*at - self.started).to_std().unwrap_or_default());
         match result {
             OutcomeKind::NotStarted => write!(f, "{result}")?,
@@ -259,7 +263,7 @@ pub struct RunEnd {
 }
 
 impl RunEnd {
-    /// Returns when the run ended, on the clock of its host.
+    /// Returns the time at which the run ended, on the clock of its host.
     pub fn at(&self) -> DateTime<Utc> {
         self.at
     }
@@ -283,9 +287,9 @@ fn kept_time(time: DateTime<Utc>) -> DateTime<Utc> {
     DateTime::from_timestamp_micros(time.timestamp_micros().clamp(FIRST, LAST)).unwrap_or(time)
 }
 
-/// Returns the text on one line, trimmed, and shortened to `most` characters. The result stays as it is in a second call.
+/// Returns `text` as one trimmed line of at most `most` characters. A second call does not change the line.
 fn one_line(text: &str, most: usize) -> Arc<str> {
-    // Escape no more than may be kept.
+    // Cut a long text before the escaping, which would otherwise take time for text that is not kept.
     let text: String = text.trim().chars().take(most + 1).collect();
     let line = OneLine(text).to_string();
     match line.char_indices().nth(most) {

@@ -12,7 +12,7 @@ use crate::base::escape::{Chain, Lines, Quoted};
 use crate::lease::holder::Holder;
 use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 
-/// A reason why a due event did not run here.
+/// A reason why this process did not run a due event.
 ///
 /// ```
 /// use soloist::{Event, Schedule, SkipReason, Verdict};
@@ -29,12 +29,13 @@ use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkipReason {
-    /// A condition refused the run: `when`, `skip`, `between 08:00 and 17:00` and the like, with a number if one method
-    /// added several conditions.
+    /// A filter refused the run. The text names the filter: `when`, `skip`, `between 08:00 and 17:00`, or, if the event
+    /// has several such filters, `when 2 of 3`.
     Filtered(Arc<str>),
-    /// A filter panicked with this message, so that its answer is not known.
+    /// A filter panicked with this message, so the event did not run.
     FilterPanicked(Arc<str>),
-    /// The previous run is still running, or a run of another event with the same mutex is running.
+    /// The previous run of the event is still running, or a run of another event with this [mutex
+    /// name](crate::Event::mutex_name) is running.
     Overlapping(Option<Holder>),
     /// The run that holds the lease has been running for longer than the event [allows](crate::Event::stuck_after).
     #[non_exhaustive]
@@ -44,39 +45,40 @@ pub enum SkipReason {
         /// How long the run has been running.
         running_for: Duration,
     },
-    /// Another server, or another tick, waits in the [queue](crate::Event::on_overlap) with this occurrence.
+    /// Another server, or another tick, already waits with this occurrence in the [queue](crate::Event::on_overlap).
     Queued(Option<Holder>),
-    /// As many occurrences wait as may wait. The holder is the run that they wait for; between two runs, and while the event
-    /// is paused, there is none.
+    /// The queue has no room. The holder is the run that the waiting occurrences wait for. There is no holder between
+    /// two runs, and while the event is paused.
     QueueFull(Option<Holder>),
     /// The occurrence waited for as long as [`within`](crate::Event::within) allows, and could not start.
     QueuedTooLong(Option<Holder>),
-    /// The occurrence was to [replace](crate::Overlap::Replace) a run, but a later occurrence waits or runs.
+    /// The occurrence waited to [replace](crate::Overlap::Replace) a run, but now a later occurrence waits or runs.
     Replaced(Option<Holder>),
     /// Another server, or another tick, has taken this occurrence or the present period of
     /// [`once_per`](crate::Event::once_per).
     RanElsewhere(Option<Holder>),
-    /// The store is unavailable: it did not answer or refused, just now or a moment ago for another event of this tick. Or its
-    /// entry of this name can't be used. Whether the event may run is not known. The error's [kind](MutexError::kind) tells
-    /// these cases apart.
+    /// The store failed with this error, so it is not known whether the event may run. Either the store is unavailable:
+    /// it did not answer a request of this tick, or refused the request. Or the store's entry for this name can't be
+    /// used. The [kind](MutexError::kind) of the error tells these two cases apart.
     StoreUnavailable(MutexError),
-    /// The events before this one took longer than its [claim window](crate::Event::on_one_server), so that claims on its
-    /// occurrence or period may have expired. Add this event before them, or run them
-    /// [in the background](crate::Event::in_background).
+    /// The earlier events of the tick took longer than the [claim window](crate::Event::on_one_server) of this event.
+    /// Another server may have run the occurrence, and the claim of that server may have expired by now. Add this event
+    /// before the other events, or run the other events [in the background](crate::Event::in_background).
     TooLate,
-    /// The schedule is [paused](crate::Schedule::pause), or the [event](crate::Schedule::pause_event). The holder names the
-    /// process that paused it, until when, and [why](Holder::reason).
+    /// The [schedule](crate::Schedule::pause) or the [event](crate::Schedule::pause_event) is paused. The holder is the
+    /// process that paused it, with the end and the [reason](Holder::reason) of the pause.
     Paused(Option<Holder>),
-    /// The process is shutting down, and starts no run.
+    /// The process is shutting down, so it starts no run.
     ShuttingDown,
-    /// The system had no thread for the tick of the event: too many runs may hang in this process.
+    /// The system could not start a thread for the event's tick, with this error. Perhaps too many runs hang in this
+    /// process.
     NoThread(Arc<str>),
 }
 
 impl SkipReason {
-    /// Returns the keyword of the reason, which no version changes: `filtered`, `filter_panicked`, `overlapping`, `queued`,
-    /// `queue_full`, `queued_too_long`, `replaced`, `ran_elsewhere`, `store_unavailable`, `too_late`, `paused`,
-    /// `shutting_down`, `no_thread` or `stuck`.
+    /// Returns the keyword of the reason: `filtered`, `filter_panicked`, `overlapping`, `queued`, `queue_full`,
+    /// `queued_too_long`, `replaced`, `ran_elsewhere`, `store_unavailable`, `too_late`, `paused`, `shutting_down`,
+    /// `no_thread` or `stuck`. No version of this library changes a keyword.
     pub fn keyword(&self) -> &'static str {
         Self::KEYWORDS[self.number()]
     }
@@ -98,11 +100,11 @@ impl SkipReason {
         "stuck",
     ];
 
-    /// The keywords that a log counts: the occurrence could have run, but ran on no server.
+    /// The keywords of the reasons that a log of runs counts. For these reasons, an occurrence ran on no server.
     pub(crate) const COUNTED: [&'static str; 6] =
         ["overlapping", "stuck", "queue_full", "queued_too_long", "replaced", "paused"];
 
-    /// Returns the index of the keyword.
+    /// Returns the index of the keyword in [`KEYWORDS`](Self::KEYWORDS).
     pub(crate) fn number(&self) -> usize {
         match self {
             Self::Filtered(_) => 0,
@@ -122,16 +124,17 @@ impl SkipReason {
         }
     }
 
-    /// Returns `Stuck` if the holder has been running for longer than `limit`, and otherwise this reason.
+    /// Returns `Stuck` if the holder's run has been running for longer than `limit`, and otherwise this reason.
     pub(crate) fn or_stuck(self, limit: Duration, now: DateTime<Utc>) -> Self {
         let (Self::Overlapping(Some(holder)) | Self::QueuedTooLong(Some(holder))) = &self else { return self };
         let running_for = (now - holder.since()).to_std().unwrap_or_default();
         if running_for > limit { Self::Stuck { holder: holder.clone(), running_for } } else { self }
     }
 
-    /// Returns whether the reason is a fault, and not normal operation. A lease that is held
-    /// [since the future](Holder::clock_set_back_by) is a fault: its holder may be dead, and an operator must check the store's
-    /// clock. A [stuck](crate::Event::stuck_after) run is a fault, too.
+    /// Returns whether the reason is a fault, and not a part of normal operation. For example, a
+    /// [stuck](crate::Event::stuck_after) run is a fault. A lease whose start lies [in the
+    /// future](Holder::clock_set_back_by) is a fault, too: its holder may be dead, and an operator must check the
+    /// store's clock.
     pub fn is_failure(&self) -> bool {
         match self {
             Self::FilterPanicked(_) | Self::StoreUnavailable(_) | Self::NoThread(_) | Self::Stuck { .. } => true,
@@ -140,14 +143,16 @@ impl SkipReason {
         }
     }
 
-    /// Returns the name of the other [application](crate::Schedule::named) that has the lease or the claim, if both schedules have
-    /// a name. Both have an event of this name in one store, so that each takes occurrences of the other: give each a prefix, a
-    /// table or a folder of its own. A mutex that events [share](crate::Event::mutex_name) on purpose does not count.
+    /// Returns the name of the other [application](crate::Schedule::named) that holds the lease or the claim. `None`:
+    /// no other application holds it, or one of the two schedules has no name. If two applications have an event with
+    /// this name in one store, each application takes occurrences of the other. To prevent this, give each application
+    /// its own prefix, table or folder. A mutex name that events [share](crate::Event::mutex_name) on purpose does not
+    /// count.
     pub fn other_application(&self) -> Option<&str> {
         self.holder()?.other_application()
     }
 
-    /// Returns this reason for a skip by this application, so that a holder of another application is noticed.
+    /// Returns this reason, with a note whether its holder belongs to another application than `application`.
     pub(crate) fn met_by(mut self, application: Option<&str>) -> Self {
         match &mut self {
             Self::Overlapping(Some(holder))
@@ -162,7 +167,8 @@ impl SkipReason {
         self
     }
 
-    /// Returns the holder of the lease, the claim or the pause. `None`: the reason has no holder, or the store keeps none.
+    /// Returns the holder of the lease, the claim or the pause. `None`: the reason has no holder, or the store does not
+    /// record holders.
     pub fn holder(&self) -> Option<&Holder> {
         match self {
             Self::Overlapping(holder)
@@ -232,20 +238,20 @@ impl Reading<'_, SkipReason> {
             SkipReason::Stuck { holder, running_for } => {
                 write!(f, "still running after {}: {}", HumanDuration(*running_for), Reading(holder, time))
             }
-            SkipReason::Queued(holder) => with_holder(f, "queued elsewhere", holder),
+            SkipReason::Queued(holder) => with_holder(f, "another process or tick waits with this occurrence", holder),
             SkipReason::QueueFull(None) => f.write_str("the queue is full"),
             SkipReason::QueueFull(holder) => with_holder(f, "still running, and the queue is full", holder),
             SkipReason::QueuedTooLong(holder) => {
-                with_holder(f, "waited as long as `within` allows, and the run before it is still running", holder)
+                with_holder(f, "waited as long as `within` allows, and the previous run is still running", holder)
             }
             SkipReason::Replaced(holder) => with_holder(f, "a later occurrence takes its place", holder),
-            SkipReason::RanElsewhere(None) => f.write_str("another process has run or runs this occurrence or period"),
+            SkipReason::RanElsewhere(None) => f.write_str("another process has taken this occurrence or period"),
             SkipReason::RanElsewhere(Some(holder)) => write!(f, "taken by {}", Reading(holder, time)),
             SkipReason::StoreUnavailable(error) => write!(f, "{}: {}", error.headline(), Chain(error)),
             SkipReason::TooLate => f.write_str("too late: its claim window was over before it could be admitted"),
             SkipReason::Paused(holder) => write!(f, "{}", Reading(&Pause::by(holder.clone()), time)),
             SkipReason::ShuttingDown => f.write_str("the process is shutting down"),
-            SkipReason::NoThread(error) => write!(f, "no thread for its tick: {error}"),
+            SkipReason::NoThread(error) => write!(f, "could not start a thread for its tick: {error}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A command as a task: a process, and all processes that it starts.
+//! A command as a task: a process, and all processes that the process starts.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -56,23 +56,25 @@ impl Command {
         Self { program, arguments, directory: None, environment: Vec::new(), output: None, in_place: false }
     }
 
-    /// Checks the command, and returns the reason if it can't be run.
+    /// Returns an error if the command or one of its options is invalid.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.program.to_string_lossy().trim().is_empty() {
-            return Err("its command is empty: give `exec` a line of the shell, or `command` a program".to_owned());
+            return Err(
+                "its command is empty: pass a line of the shell to `exec`, or a program to `command`".to_owned()
+            );
         }
         let directory = self.directory.as_ref().map(|path| path.as_os_str());
         let file = self.output.as_ref().and_then(Output::file).map(Path::as_os_str);
         for (method, path) in [("current_dir", directory), ("output", file)] {
             if path.is_some_and(OsStr::is_empty) {
-                return Err(format!("`{method}(..)`: the path is empty: write one, or leave the method out"));
+                return Err(format!("`{method}(..)`: the path is empty: write a path, or leave the method out"));
             }
         }
         let values = self.environment.iter().map(|(_, value)| value.as_os_str());
         let texts = iter::once(&self.program).chain(self.arguments.iter().flatten()).map(OsString::as_os_str);
         if let Some(text) = texts.chain(directory).chain(file).chain(values).find(|text| has(text, 0)) {
             let text = Quoted::new(&text.to_string_lossy());
-            return Err(format!("{text} has a NUL character, which no command can be given: leave it out"));
+            return Err(format!("{text} has a NUL character, which can't be passed to a command: leave it out"));
         }
         let is_ours = |name: &OsStr| OURS.iter().any(|ours| name == *ours);
         if let Some((name, _)) = self.environment.iter().find(|(name, _)| is_ours(name)) {
@@ -85,14 +87,16 @@ impl Command {
         match self.environment.iter().map(|(name, _)| name).find(no_name) {
             Some(name) => {
                 let name = Quoted::new(&name.to_string_lossy());
-                Err(format!("`env(..)`: no variable can be called {name}: use a name without `=`, which is not empty"))
+                Err(format!(
+                    "`env(..)`: {name} can't be the name of a variable: use a name that is not empty and has no `=`"
+                ))
             }
             None => Ok(()),
         }
     }
 
-    /// Runs the command, and returns when no process of its group is left. If the run is cancelled, the command is asked to stop,
-    /// and killed after its grace.
+    /// Runs the command, and returns when all processes of its group have ended. If the run is cancelled, the command
+    /// is asked to stop, and killed after its grace.
     pub(crate) fn run(&self, run: &Run, orphan: OrphanPolicy) -> (Option<Fault>, Option<CommandExit>) {
         match self.carry_out(run, orphan) {
             Err(fault) => (Some(fault), None),
@@ -117,24 +121,24 @@ impl Command {
             let mut group = group.map_err(|error| Fault::not_started(self.not_started(&error)))?;
             #[cfg(all(unix, feature = "cli"))]
             let _shared = terminal.map(|terminal| terminal.share(scope, group.leader(), run.held()));
-            let mut end = stopping::LeaderEnd { leader: group.leader(), is_told: false, has_come: Arc::default() };
+            let mut end = stopping::LeaderEnd { leader: group.leader(), is_watched: false, has_come: Arc::default() };
             let (leader, has_come, held) = (group.leader(), Arc::clone(&end.has_come), Arc::clone(run.held()));
             let wait = move || {
                 leader.wait();
                 held.change(|| has_come.store(true, Ordering::Release));
             };
-            end.is_told = threads::start_in(scope, "soloist-command", wait).is_ok();
+            end.is_watched = threads::start_in(scope, "soloist-command", wait).is_ok();
             let stopped = stopping::wait_for_end(&mut group, run.held(), &end, run.grace(), self.in_place);
             let status = group.end();
             let output = listener.map(Listener::heard).or_else(|| file.as_ref()?.tail());
             let file = file.map(|file| file.path);
-            let unknown = |error| because(&error, format_args!("could not learn how {self} ended"));
+            let unknown = |error| because(&error, format_args!("could not read the exit status of {self}"));
             let status = status.map_err(|error| Fault::Failed(Arc::new(unknown(error))))?;
             Ok((CommandExit { status, output, file }, stopped))
         })
     }
 
-    /// Returns the process to start. Its environment describes the run.
+    /// Returns the process to start, with environment variables that describe `run`.
     fn prepared(&self, run: &Run) -> process::Command {
         let mut command = match &self.arguments {
             None => shell(&self.program),
@@ -163,7 +167,8 @@ impl Command {
         for (name, value) in OURS.into_iter().zip(values) {
             match value {
                 Some(value) => command.env(name, value),
-                // An inherited value would describe the command that started this process.
+                // If this process is itself a command, it has inherited this variable, and its value describes another
+                // run.
                 None => command.env_remove(name),
             };
         }
@@ -179,8 +184,8 @@ impl Command {
             None if self.is_a_line(error) => io::Error::new(
                 error.kind(),
                 format!(
-                    "could not start {self}: {error}: it is one word for the program: write its arguments one by one, or let a \
-                     shell read the line, with `sh -c` or `Event::exec`"
+                    "could not start {self}: {error}: the name of the program has a space: pass its arguments one by one, or let \
+                     a shell read the line, with `sh -c` or `Event::exec`"
                 ),
             ),
             None if self.is_looked_for(error) => {
@@ -196,7 +201,8 @@ impl Command {
 }
 
 impl Command {
-    /// Returns whether the system has looked for the program in the folders of this process's PATH: that of cron is short.
+    /// Returns whether `error` means that the program is in no folder of this process's `PATH`. This is likely under
+    /// cron, which sets a short `PATH`.
     fn is_looked_for(&self, error: &io::Error) -> bool {
         let has_own_path = self.environment.iter().any(|(name, _)| name == "PATH");
         let is_missing = self.arguments.is_some() && error.kind() == io::ErrorKind::NotFound;
@@ -219,7 +225,7 @@ impl fmt::Display for Command {
 #[cfg(unix)]
 fn shell(line: &OsStr) -> process::Command {
     let mut command = process::Command::new("/bin/sh");
-    // A line that begins with a dash would be taken for an option.
+    // Without `--`, the shell would take a line that begins with a dash for an option.
     command.arg("-c").arg("--").arg(line);
     command
 }
@@ -234,7 +240,7 @@ fn shell(line: &OsStr) -> process::Command {
     command
 }
 
-/// Returns the error of a path that leads to no directory.
+/// Returns the error of a `path` that is not a directory. `None`: `path` is a directory.
 fn no_directory(path: &Path) -> Option<io::Error> {
     match path.metadata() {
         Ok(found) if found.is_dir() => None,

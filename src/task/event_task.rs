@@ -5,7 +5,6 @@ use super::future_task::FutureTask;
 use super::run::Run;
 use super::task_result::{IntoTaskResult, TaskResult};
 
-/// The task of an event.
 pub(crate) enum Work {
     Callback(Task),
     Command(Box<Command>),

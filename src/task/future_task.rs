@@ -1,4 +1,5 @@
-//! A task that is a future. A runtime polls the future, but only while its run may continue.
+//! A task that is a future. A runtime polls the future, but no poll begins after the time at which the task must have
+//! ended.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -15,10 +16,9 @@ use crate::outcome::cancel::Cancelled;
 use crate::outcome::fault::{Fault, TaskDropped};
 use crate::time::clock::moment::Moment;
 
-/// The future of a task.
 pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = TaskResult> + Send>>;
 
-/// A runtime that drives the futures of tasks.
+/// A runtime, such as tokio, that drives the futures of tasks.
 #[derive(Clone)]
 pub(crate) struct Runtime {
     drive: Arc<dyn Fn(LeasedFuture) + Send + Sync>,
@@ -36,7 +36,7 @@ impl Runtime {
     }
 }
 
-/// A task that is a future.
+/// The task of an event, if it is a future.
 pub(crate) struct FutureTask {
     begin: Box<dyn Fn(Run) -> TaskFuture + Send + Sync>,
     /// `None` until the event is added to a schedule.
@@ -53,9 +53,9 @@ impl FutureTask {
         self.runtime.as_ref().is_some_and(|of_this| of_this.id == runtime)
     }
 
-    /// Makes the task of this run, which has not started yet.
+    /// Makes the future of `run`, and does not start it yet.
     pub(crate) fn prepare(&self, run: &Run, span: &TraceSpan) -> PreparedTask {
-        let runtime = self.runtime.clone().expect("an event that was added has one");
+        let runtime = self.runtime.clone().expect("an event that was added has a runtime");
         let [was_polled, is_notified] = [(); 2].map(|()| AtomicBool::new(false));
         let control = TaskControl {
             run: run.clone(),
@@ -69,7 +69,7 @@ impl FutureTask {
     }
 }
 
-/// The task of one run, which has not started.
+/// The task of a run, before its start.
 pub(crate) struct PreparedTask {
     work: TaskFuture,
     control: Arc<TaskControl>,
@@ -78,8 +78,8 @@ pub(crate) struct PreparedTask {
 }
 
 impl PreparedTask {
-    /// Starts the task. Until the task ends, each change of its run wakes `changed`, which calls [`TaskControl::enforce`]. `on_end` is
-    /// called once, on the thread where the task ends.
+    /// Starts the task. Until the task ends, each change of its run wakes `changed`. The woken code must then call
+    /// [`TaskControl::enforce`]. `on_end` is called once, on the thread on which the task ends.
     pub(crate) fn start(self, changed: &Waker, on_end: impl FnOnce(TaskEnd) + Send + 'static) -> Arc<TaskControl> {
         let Self { work, control, span, runtime } = self;
         let waiter = TaskWaiter::new(&control.run.held().signal);
@@ -108,13 +108,13 @@ type OnEnd = Box<dyn FnOnce(TaskEnd) + Send>;
 pub(crate) struct TaskControl {
     run: Run,
     phase: AtomicU8,
-    /// The time from which on the runtime should drop the future.
+    /// The time at which further polls were forbidden. The runtime should then drop the future.
     revoked: AtomicU64,
     /// Whether the runtime has polled the future. If not, the task has not started.
     was_polled: AtomicBool,
     /// Whether the future was woken after its run was cancelled.
     is_notified: AtomicBool,
-    /// The callback for the end, and the waker of the thread that waits for it. `None` after the end.
+    /// The callback for the end, and the waker of the thread that waits for the end. `None` after the end.
     awaited: Mutex<Option<(OnEnd, TaskWaiter)>>,
 }
 
@@ -124,8 +124,8 @@ const POLLED: u8 = 1;
 const OVER: u8 = 2;
 
 impl TaskControl {
-    /// Enforces the end of a cancelled task: wakes the future first, and forbids further polls when the grace is over. Returns the
-    /// time of the next call. A change of the run may require an earlier call.
+    /// Enforces the end of a cancelled task: wakes the future, and forbids further polls when the grace is over.
+    /// Returns the time at which the caller must call again. If the run changes, the caller must call again at once.
     pub(crate) fn enforce(&self) -> Moment {
         let held = self.run.held();
         let now = held.now();
@@ -140,7 +140,7 @@ impl TaskControl {
             self.revoked.store(now.to_bits(), Ordering::Relaxed);
             held.change(|| ()); // Wakes the runtime, which then drops the future.
         }
-        // After a running poll, the future itself reads the clock.
+        // A running poll can't be interrupted. When it ends, `LeasedFuture::poll` reads the clock.
         let is_polled = self.phase.load(Ordering::Acquire) == POLLED;
         let left_at = Moment::from_bits(self.revoked.load(Ordering::Relaxed)).plus(ENDING_TAKES);
         if now < left_at || is_polled {
@@ -150,12 +150,12 @@ impl TaskControl {
         Moment::NEVER
     }
 
-    /// Prevents further polls. `false`: a poll is running, or no poll will follow anyway.
+    /// Prevents further polls. Returns `false` if a poll is running, or if no poll would follow anyway.
     fn revoke(&self) -> bool {
         self.phase.compare_exchange(WAITING, OVER, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Returns the latest end of the task, if it is cancelled.
+    /// Returns the time at which the task must have ended. `None`: the run is not cancelled.
     fn over_at(&self, now: Moment) -> Option<Moment> {
         self.run.held().over_at(now, self.run.grace(), ENDING_TAKES)
     }
@@ -165,10 +165,11 @@ impl TaskControl {
         self.over_at(now).is_some_and(|over| over <= now)
     }
 
-    /// Begins a poll. `false`: the future must not be polled.
+    /// Begins a poll. Returns `false` if the future must not be polled.
     fn begin_poll(&self) -> bool {
         let begins = self.phase.compare_exchange(WAITING, POLLED, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        // The clock is read last: nothing can wait between this read and the code of the task.
+        // The clock is read last. A wait after this read could last beyond the end of the lease, and the poll would
+        // begin too late.
         let is_polled = begins && !self.is_over();
         self.was_polled.fetch_or(is_polled, Ordering::Relaxed);
         is_polled
@@ -179,7 +180,7 @@ impl TaskControl {
         Some(self.failed(Cancelled::new(reason)))
     }
 
-    /// Returns the fault of a task that its runtime does not poll any more, or has never polled.
+    /// Returns the fault of a task that its runtime has stopped polling, or has never polled.
     fn failed(&self, why: impl Into<BoxError>) -> Fault {
         if self.was_polled.load(Ordering::Relaxed) { Fault::Failed(why.into().into()) } else { Fault::not_started(why) }
     }
@@ -194,12 +195,12 @@ impl TaskControl {
     }
 }
 
-/// The future that the runtime gets. It reads the clock before each poll of the task's future, and drops that future when its time is
-/// over.
+/// The future that the runtime polls. It reads the clock before each poll of the task's future, and drops the task's
+/// future when the time of the task is over.
 pub(crate) struct LeasedFuture {
-    /// The task's future. `None` after its end or its drop.
+    /// The task's future. `None` after the end or the drop of that future.
     work: Option<TaskFuture>,
-    /// Wakes this future at each change of its run, from the first poll.
+    /// Wakes this future at each change of its run, after the first poll has begun.
     waiter: TaskWaiter,
     control: Arc<TaskControl>,
     span: TraceSpan,
@@ -222,7 +223,7 @@ impl Future for LeasedFuture {
         let this = self.get_mut();
         let held = Arc::clone(this.control.run.held());
         let Some(work) = &mut this.work else { return Poll::Ready(()) };
-        this.waiter.set(context.waker()); // Before the check, so that no change is missed.
+        this.waiter.set(context.waker()); // Before `begin_poll` checks the run, so that no change is missed.
         if !this.control.begin_poll() {
             let fault = this.control.cancelled(held.now());
             return this.end(fault);
@@ -235,8 +236,8 @@ impl Future for LeasedFuture {
             Ok(Poll::Ready(outcome)) => this.end(outcome.err().map(|error: BoxError| Fault::Failed(error.into()))),
             Ok(Poll::Pending) => {
                 this.control.phase.store(WAITING, Ordering::SeqCst);
-                // This check comes after the store to `phase`: an earlier `enforce` saw a running poll, and does not
-                // check again.
+                // While the poll was running, `enforce` could not end the task, and it does not check again. So the
+                // time is checked here, after the store to `phase`.
                 if this.control.is_over() && this.control.revoke() {
                     let fault = this.control.cancelled(held.now());
                     return this.end(fault);
@@ -274,7 +275,8 @@ mod tests {
     use crate::store::memory::MemoryMutex;
     use crate::time::clock::manual::ManualClock;
 
-    /// Returns a task that never ends, with a lease of a minute and a grace of five seconds; its count of polls, and its end.
+    /// Returns a task that never ends, the number of its polls, and its end. The task has a lease of a minute and a
+    /// grace of five seconds.
     fn leased(manual: &ManualClock) -> (LeasedFuture, Arc<AtomicUsize>, Receiver<TaskEnd>) {
         let store = MemoryMutex::with_clock(manual);
         let (clock, name) = (store.clock(), MutexName::lease("reports").unwrap());
@@ -322,7 +324,7 @@ mod tests {
         assert_eq!((reason, end.is_abandoned), (Some(CancelReason::LeaseLost), false));
     }
 
-    /// Checks that `enforce` does not return to a future that is being polled.
+    /// Checks that `enforce` asks for no further call while a poll is running.
     #[test]
     fn a_poll_in_which_its_time_is_over_ends_it() {
         let manual = ManualClock::at(DateTime::UNIX_EPOCH);

@@ -1,11 +1,11 @@
-//! The fate of a command whose scheduler is killed.
+//! The policies for a command whose scheduler is killed.
 
 #[cfg(unix)]
 use std::env;
 
 use crate::store::event_mutex::lifeline::Lifeline;
 
-/// The fate of a command whose scheduler is killed.
+/// The policy for a command whose scheduler is killed.
 pub(crate) enum OrphanPolicy {
     /// The command continues, and no lease protects it.
     RunOn,
@@ -19,8 +19,9 @@ pub(crate) enum OrphanPolicy {
 /// The environment variable of a command that has the name of its event.
 pub(super) const EVENT: &str = "SOLOIST_EVENT";
 
-/// Returns whether this process is the command of another scheduler. That scheduler may kill this process, but does not know the
-/// commands of this process, which are in groups of their own. So a watchdog ends them.
+/// Returns whether this process is the command of another scheduler. If so, a watchdog must end the commands of this
+/// process. The other scheduler can kill this process, but not its commands, because each command has its own process
+/// group.
 #[cfg(unix)]
 pub(super) fn scheduler_is_a_command() -> bool {
     env::var_os(EVENT).is_some()

@@ -29,20 +29,22 @@ pub enum Output {
     /// The output is discarded.
     #[doc(alias = "null")]
     Discard,
-    /// The command writes to this file. Each run truncates the file. A relative path starts at the directory of this process.
+    /// The command writes to this file. Each run truncates the file first. A relative path starts at the working
+    /// directory of this process.
     File(PathBuf),
-    /// The command appends to this file. A relative path starts at the directory of this process. The report of a failure names the
-    /// file, as with `File`, and [`RunOutcome::output`](crate::RunOutcome::output) returns the last bytes that the run wrote.
+    /// The command appends to this file. A relative path starts at the working directory of this process. As with
+    /// `File`, the report of a failure names the file, and [`RunOutcome::output`](crate::RunOutcome::output) returns
+    /// the last bytes that the run wrote.
     Append(PathBuf),
-    /// The report keeps this many of the last bytes; see [`RunOutcome::output`](crate::RunOutcome::output). The report
-    /// of a failure prints them.
+    /// The report keeps the last bytes of the output, at most this many; see
+    /// [`RunOutcome::output`](crate::RunOutcome::output). The report of a failure prints these bytes.
     Keep(usize),
 }
 
-/// The thread that reads the output of a command to keep it.
+/// The thread that reads and keeps the output of a command.
 pub(super) struct Listener<'scope> {
     thread: ScopedJoinHandle<'scope, KeptOutput>,
-    /// The drop ends the wait for more output.
+    /// When this end of the pipe is dropped, the thread does not wait for more output.
     waiting: PipeWriter,
 }
 
@@ -55,7 +57,7 @@ pub(super) struct OutputFile {
     identity: Option<(u64, u64)>,
 }
 
-/// The most bytes of a file that are kept for hooks.
+/// The highest number of bytes of an output file that `RunOutcome::output` returns.
 const KEPT_OF_FILE: u64 = 16 * 1024;
 
 impl OutputFile {
@@ -70,8 +72,8 @@ impl OutputFile {
         }
     }
 
-    /// Reads the last bytes that were written since the command began. `None`: the path now leads to another file, or
-    /// the file is not a regular file, or it can't be read.
+    /// Reads the last bytes that were written since the command began. `None`: the path now leads to another file, the
+    /// file is not a regular file, or the file can't be read.
     pub(super) fn tail(&self) -> Option<KeptOutput> {
         let mut file = open(&self.path, OpenOptions::new().read(true)).ok()?;
         let found = file.metadata().ok().filter(fs::Metadata::is_file)?;
@@ -93,7 +95,7 @@ impl Output {
         if let Self::File(path) | Self::Append(path) = self { Some(path) } else { None }
     }
 
-    /// Connects the command to its output. Returns the thread that reads an output to be kept, or the output file.
+    /// Connects the command to its output. Returns the thread that keeps the output, or the output file.
     pub(super) fn connect<'scope>(
         &self,
         command: &mut Command,
@@ -137,14 +139,15 @@ fn identity(file: &fs::Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
-/// Opens a file without waiting: a named pipe without a reader is an error.
+/// Opens a file without waiting: a named pipe that has no reader is an error.
 fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
 
         let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
-        // A write of the command may block. A file without such a mode returns an error here, which does not matter.
+        // Only the open must not wait: the command's writes may block. An error here is ignored, because a file without
+        // this mode does not need the change.
         let _ = rustix::io::ioctl_fionbio(&file, false);
         Ok(file)
     }
@@ -152,13 +155,14 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     options.open(path)
 }
 
-/// Returns the error with the attempt in its text.
+/// Returns `error` with a text that begins with `attempted`.
 pub(super) fn because(error: &io::Error, attempted: impl fmt::Display) -> io::Error {
     io::Error::new(error.kind(), format!("{attempted}: {error}"))
 }
 
 impl Listener<'_> {
-    /// Returns the kept output when the group of the command has ended. A process that has left the group may write more.
+    /// Returns the kept output. Call this when the group of the command has ended. Later output, of a process that has
+    /// left the group, is not read.
     pub(super) fn heard(self) -> KeptOutput {
         drop(self.waiting);
         self.thread.join().unwrap_or_else(|_| KeptTail::new(0).kept())

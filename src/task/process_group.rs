@@ -1,4 +1,5 @@
-//! A command and all that it starts, as one process group: signalled together, and waited for together.
+//! A process group: the process of a command, and the processes that it starts. All these processes are signalled
+//! together, and waited for together.
 //!
 //! A process that leaves the group, by `setsid` or as a job of an interactive shell, no longer belongs to the command.
 
@@ -68,11 +69,12 @@ impl ProcessGroup {
         match started {
             Ok(leader) => {
                 if let Some(tell) = tell {
-                    // A store that panics must not cut off the command.
+                    // `tell` is code of the store. If `tell` panics, the command continues, and this process still
+                    // waits for the command.
                     let _ = contain(|| tell(leader.id()));
                 }
                 let id = i32::try_from(leader.id()).ok().and_then(Pid::from_raw);
-                let id = id.expect("a process has a positive number that fits");
+                let id = id.expect("a process id is positive and fits");
                 Ok(Self { leader, id, watchdog, status: None, zombies: Zombies::default() })
             }
             Err(error) => {
@@ -86,14 +88,14 @@ impl ProcessGroup {
         Leader(self.id)
     }
 
-    /// Sends the group this signal, or SIGTERM.
+    /// Sends `signal` to the group. `None`: sends SIGTERM.
     pub(super) fn ask_to_stop(&mut self, signal: Option<i32>) {
         self.watchdog.iter_mut().for_each(Watchdog::note_termination);
         self.signal(signal.and_then(Signal::from_named_raw).unwrap_or(Signal::TERM));
     }
 
-    /// Continues the group if it is stopped: a stopped process handles no signal but SIGKILL.
-    pub(super) fn let_go_on(&self) {
+    /// Continues the group if it is stopped, because a stopped process handles no signal except SIGKILL.
+    pub(super) fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
@@ -101,24 +103,24 @@ impl ProcessGroup {
         self.signal(Signal::KILL);
     }
 
-    /// Sends the group a signal. The kernel does not reuse the id of the group while a process of the group exists. After the end
-    /// of the leader, the others may have ended since the last check; a reuse of the id within this time is unlikely.
+    /// Sends `signal` to the group. The kernel can reuse the id of the group as soon as all processes of the group are
+    /// gone. They may have ended after the last check, but a reuse of the id in so short a time is unlikely.
     fn signal(&self, signal: Signal) {
         // An error means that the group has ended, or that its processes belong to another user, as with `sudo`.
         let _ = kill_process_group(self.id, signal);
     }
 
-    /// Returns whether no process of the group is left. Call this after the end of the leader. With `thorough`, this
-    /// may scan all processes.
+    /// Returns whether all processes of the group have ended. Call this after the end of the leader. With `thorough`,
+    /// this may scan all processes of the system, to find out whether only zombies are left.
     pub(super) fn has_gone(&mut self, thorough: bool) -> bool {
         let Self { leader, status, .. } = self;
         status.get_or_insert_with(|| leader.wait());
-        // If this process adopts orphans, as in a container, it must reap the children of the leader.
+        // If this process adopts orphans, as process 1 of a container does, it must reap the children of the leader.
         while let Ok(Some(_)) = waitpgid(self.id, WaitOptions::NOHANG) {}
         test_kill_process_group(self.id) == Err(Errno::SRCH) || (thorough && self.zombies.are_all_of(self.id))
     }
 
-    /// Returns the exit status of the leader, after the end of the group.
+    /// Returns the exit status of the leader. Call this after the end of the group.
     pub(super) fn end(self) -> io::Result<ExitStatus> {
         let Self { mut leader, watchdog, status, .. } = self;
         watchdog.into_iter().for_each(Watchdog::dismiss);
@@ -127,7 +129,7 @@ impl ProcessGroup {
 }
 
 impl Leader {
-    /// Waits for the end of the leader, and does not reap it: until then, the kernel does not reuse its id.
+    /// Waits for the end of the leader, and does not reap the leader. So the kernel does not reuse the leader's id.
     pub(super) fn wait(self) {
         let ended = || waitid(WaitId::Pid(self.0), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         while matches!(ended(), Err(Errno::INTR)) {}

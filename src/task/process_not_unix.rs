@@ -1,4 +1,5 @@
-//! A command on systems without process groups. Its scheduler neither ends its child processes nor waits for them.
+//! A command on a system without process groups. The scheduler ends only the first process of the command, and does not
+//! wait for other processes.
 
 use std::io;
 use std::process::{Child, Command, ExitStatus};
@@ -26,7 +27,7 @@ impl ProcessAlone {
     pub(super) fn ask_to_stop(&mut self, _: Option<i32>) {}
 
     /// Ignores the request: such a system stops no process.
-    pub(super) fn let_go_on(&self) {}
+    pub(super) fn resume(&self) {}
 
     pub(super) fn kill(&self) {
         // An error means that the process has ended.

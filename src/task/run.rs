@@ -1,4 +1,4 @@
-//! A run of an event, as its task and its hooks see it.
+//! A run of an event, for its task and its hooks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,9 @@ use crate::observe::notice::{About, Step};
 use crate::outcome::cancel::{CancelReason, Cancelled};
 use crate::outcome::run_record::RunId;
 
-/// A run of an event, as its task and its hooks see it. It is an owned, cheap handle: clone it into threads and futures. The
-/// lease is released when the task and its hooks have returned, also if a clone is left: wait for the threads that you start.
+/// A run of an event. The task and the hooks of the event get this handle. A clone is cheap, and threads and futures
+/// can own it. The lease is released when the task and its hooks have returned, even if a clone is left. So a task
+/// should wait for the threads that it starts.
 ///
 /// ```
 /// use soloist::{Event, Run, Schedule};
@@ -34,13 +35,13 @@ pub struct Run {
     held: Arc<HeldLease>,
 }
 
-/// The time that is reserved for the end of a task whose grace is over: of a killed command, or of a future's last poll.
+/// The time that is reserved after the grace, for the end of a killed command or for the last poll of a future.
 pub(crate) const ENDING_TAKES: Duration = Duration::from_secs(1);
 
 /// The default grace, the time from the cancellation of a task to its end by force.
 pub(crate) const USUAL_GRACE: Duration = Duration::from_secs(5);
 
-/// The longest grace. A task is cancelled as long before the deadline of its lease as its grace says.
+/// The longest grace.
 pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(60 * 60);
 
 impl Run {
@@ -53,7 +54,7 @@ impl Run {
         &self.id
     }
 
-    /// Begins to count the next attempt.
+    /// Increases the number of the attempt by 1.
     pub(crate) fn count_attempt(&mut self) {
         self.attempt += 1;
     }
@@ -64,7 +65,7 @@ impl Run {
         &self.held
     }
 
-    /// Returns how long after its cancellation the task is ended by force.
+    /// Returns the time from the cancellation of the task to its end by force.
     pub(crate) fn grace(&self) -> Duration {
         self.held.stopping.saturating_sub(ENDING_TAKES)
     }
@@ -81,29 +82,30 @@ impl Run {
         &self.id.event
     }
 
-    /// Returns the instant at which this run was due. All servers have this instant. For a run by hand, it is
+    /// Returns the instant at which this run was due. This instant is equal on all servers. For a run by hand, it is
     /// the time that the caller passed.
     pub fn occurrence(&self) -> DateTime<Utc> {
         self.id.occurrence
     }
 
-    /// Returns whether a [backfill](crate::Schedule::backfill) runs the occurrence again, as an operator has asked. A command has
-    /// `1` in the variable `SOLOIST_BACKFILL` then.
+    /// Returns whether a [backfill](crate::Schedule::backfill) started this run. The command of such a run has the
+    /// variable `SOLOIST_BACKFILL` with the value `1`.
     pub fn is_backfill(&self) -> bool {
         self.id.is_backfill
     }
 
-    /// Returns how long after the start of the occurrence the tick of this run came: seconds, or, if the occurrence was missed in its
-    /// own tick, as much as [`catch_up`](crate::Event::catch_up) allows. A [jitter](crate::Event::jitter) does not count. Zero for a run by hand; the age of the occurrence in a
-    /// [backfill](Self::is_backfill). The wait for earlier events in the tick does not
-    /// count.
+    /// Returns the lateness of the run: the time from the start of its occurrence to its tick. The lateness is usually
+    /// a few seconds. If the occurrence was missed, the lateness can be as long as the window of
+    /// [`catch_up`](crate::Event::catch_up). In a [backfill](Self::is_backfill), the lateness is the age of the
+    /// occurrence. For a run by hand, it is zero. A [jitter](crate::Event::jitter) does not count, and neither does the
+    /// wait for earlier events of the tick.
     pub fn lateness(&self) -> Duration {
         self.lateness
     }
 
-    /// Returns the number of the attempt, from 1: how often the task of this run was started, with the
-    /// [retries](crate::Event::retry). A hook that runs after the task gets the number of the last attempt. A clone of
-    /// the run keeps its number.
+    /// Returns the number of the attempt: 1 for the first start of the task, and one more for each
+    /// [retry](crate::Event::retry). In a hook after the task, this is the number of the last attempt. A clone of the
+    /// run keeps its number.
     ///
     /// ```
     /// use std::time::Duration;
@@ -118,14 +120,15 @@ impl Run {
     }
 
     /// Returns the lease of the run, as it was granted. `None`: the event is not `without_overlapping`, or the run is
-    /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is unavailable. [`remaining`](Self::remaining) counts the
-    /// renewals, too.
+    /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is unavailable. The returned deadline does
+    /// not change with renewals; see [`remaining`](Self::remaining) for the time that is left.
     pub fn lease(&self) -> Option<&Lease> {
         self.held.lease()
     }
 
-    /// Returns the number of the run's slot of [`at_most`](crate::Event::at_most), from 0. No other run of this mutex
-    /// has this slot at the same time. If only one run is allowed, its slot is 0. `None`: the run has no lease.
+    /// Returns the number of the run's slot of [`at_most`](crate::Event::at_most), from 0. No other run with this mutex
+    /// name has this slot at the same time. If only one run at a time is allowed, the slot is 0. `None`: the run has no
+    /// lease.
     pub fn slot(&self) -> Option<usize> {
         self.lease()?.name().slot_number()
     }
@@ -136,11 +139,11 @@ impl Run {
         self.held.token()
     }
 
-    /// Returns whether the run is cancelled, so that the task should stop; [`CancelReason`] lists the reasons. A cancelled run stays
-    /// cancelled.
+    /// Returns whether the run is cancelled. If so, the task should stop. [`CancelReason`] lists the reasons. A
+    /// cancelled run stays cancelled.
     ///
-    /// Each call compares the deadlines with the clock, so that the answer is right as soon as a suspended process continues. A
-    /// task that ignores the answer may run while another run is running.
+    /// Each call compares the deadlines with the clock. So the answer is also right after the process was suspended. A
+    /// task that ignores a cancellation can overlap the next run.
     ///
     /// ```
     /// use soloist::Event;
@@ -162,7 +165,7 @@ impl Run {
         self.held.reason()
     }
 
-    /// Returns an error if the run is cancelled, for loops that pass errors on.
+    /// Returns an error if the run is cancelled. Use this method with `?` in a loop.
     ///
     /// # Errors
     ///
@@ -183,8 +186,8 @@ impl Run {
         self.cancel_reason().map_or(Ok(()), |reason| Err(Cancelled::new(reason)))
     }
 
-    /// Waits until the run is cancelled, for `timeout` at most: a sleep that ends early. `None`: the time is over, and the task may
-    /// continue.
+    /// Waits until the run is cancelled, but at most for `timeout`, and returns the reason. This is a sleep that a
+    /// cancellation ends. `None`: the run was not cancelled within `timeout`, and the task may continue.
     ///
     /// ```
     /// use std::time::Duration;
@@ -200,9 +203,9 @@ impl Run {
         self.held.wait(timeout)
     }
 
-    /// Waits until the run is cancelled, and returns the reason. Use it in a `select!` of a task that is a future; see
-    /// `Event::spawn` of the feature `tokio`. The returned future works on any runtime, and borrows nothing from the
-    /// run. If a clone outlives its run, the future of the clone completes when the run ends.
+    /// Waits until the run is cancelled, and returns the reason. Use this method in a `select!` of a task that is a
+    /// future; see `Event::spawn` of the feature `tokio`. The returned future works on any runtime, and borrows nothing
+    /// from the run. If a clone outlives its run, the future of the clone completes when the run ends.
     ///
     /// ```
     /// use soloist::{Event, Run};
@@ -215,9 +218,9 @@ impl Run {
         self.held.cancelled()
     }
 
-    /// Returns how long the task may continue without another renewal: until the lease's deadline, the timeout, or the end of the
-    /// drain of a [`Shutdown`](crate::Shutdown) that has begun. Each renewal moves the lease's deadline. Zero if the run is cancelled.
-    /// `None`: nothing limits the run.
+    /// Returns how long the task may continue if its lease is not renewed again. The earliest of these times counts:
+    /// the lease's deadline, the timeout, and, during a [`Shutdown`](crate::Shutdown), the end of the drain. Each
+    /// renewal moves the lease's deadline. If the run is cancelled, the answer is zero. `None`: nothing limits the run.
     pub fn remaining(&self) -> Option<Duration> {
         self.held.remaining()
     }

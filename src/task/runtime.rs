@@ -1,4 +1,4 @@
-//! The runtimes of tasks that are futures.
+//! The tokio runtimes of tasks that are futures.
 
 use super::future_task::Runtime;
 use super::future_task::RuntimeId;
@@ -22,7 +22,7 @@ pub(crate) fn current() -> Option<Runtime> {
     None
 }
 
-/// Returns the id of the runtime of this thread. A blocking call would hold up that runtime.
+/// Returns the id of the runtime of this thread. A blocking call on this thread would delay the tasks of that runtime.
 #[cfg(feature = "tokio")]
 pub(crate) fn here() -> Option<RuntimeId> {
     tokio::runtime::Handle::try_current().ok().as_ref().map(id_of)
@@ -33,8 +33,8 @@ pub(crate) fn here() -> Option<RuntimeId> {
     None
 }
 
-/// Makes a call that blocks this thread; the other threads of the runtime drive the tasks meanwhile. If the runtime has
-/// no other thread, tokio would panic. Then the call is not made, and `Err` returns it.
+/// Makes a call that blocks this thread. Meanwhile the other threads of the runtime drive the tasks. If the runtime has
+/// no other thread, tokio would panic. In this case, the function does not make the call, and returns it in `Err`.
 #[cfg(feature = "tokio")]
 pub(crate) fn block<T, C: FnOnce() -> T>(call: C) -> Result<T, C> {
     use tokio::task::block_in_place;
@@ -42,7 +42,7 @@ pub(crate) fn block<T, C: FnOnce() -> T>(call: C) -> Result<T, C> {
 }
 
 #[cfg(not(feature = "tokio"))]
-#[expect(clippy::unnecessary_wraps, reason = "with tokio it may be refused")]
+#[expect(clippy::unnecessary_wraps, reason = "with tokio, the call may be refused")]
 pub(crate) fn block<T, C: FnOnce() -> T>(call: C) -> Result<T, C> {
     Ok(call())
 }

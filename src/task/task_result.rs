@@ -2,7 +2,8 @@
 
 use crate::base::error::BoxError;
 
-/// The result of a task or a hook that can fail. `?` turns any error that is `Send + Sync` into its own.
+/// The result of a task or a hook that can fail. `?` converts any error that is `Send + Sync` into the error type of
+/// this result.
 ///
 /// ```
 /// use soloist::{Event, Run, TaskResult};
@@ -27,12 +28,12 @@ pub type TaskResult = Result<(), BoxError>;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a task or a hook returns `()` or `soloist::TaskResult`, not `{Self}`",
-    note = "an error of another type, which must be `Send + Sync`, is passed on with `?`: `|run| Ok(import(run)?)`; \
-            or say `Err(\"no paper\".into())`",
-    note = "a value that nobody wants is dropped with `;`; a task that is a future is made with `Event::spawn`, by the \
-            feature `tokio`"
+    note = "to return an error of another type, which must be `Send + Sync`, use `?`: `|run| Ok(import(run)?)`; to \
+            return a text, write `Err(\"no paper\".into())`",
+    note = "to drop the value of the last expression, write `;` after it; for a task that is a future, use \
+            `Event::spawn` of the feature `tokio`"
 )]
-// There is one error type only. So the compiler knows the type of `Ok(())` at the end of a closure with `?`.
+// There is only one error type, so that the compiler can infer the type of `Ok(())` at the end of a closure with `?`.
 pub trait IntoTaskResult: Sealed {
     /// Returns success, or the error of the task.
     ///
@@ -65,7 +66,7 @@ impl Sealed for () {}
 impl Sealed for TaskResult {}
 impl Sealed for Never {}
 
-/// The type of an expression that never ends, which stable Rust can't write elsewhere than as a return type.
+/// The type `!` of an expression that never returns. Stable Rust allows `!` only as a return type.
 type Never = <fn() -> ! as Returns>::Output;
 
 pub trait Returns {

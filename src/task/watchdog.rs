@@ -1,8 +1,8 @@
-//! A process that ends a command when its scheduler was killed.
+//! A process that ends a command if the command's scheduler is killed.
 //!
 //! The watchdog reads from a pipe of the scheduler. The kernel closes the pipe when the scheduler ends. But a child
-//! that the scheduler has forked meanwhile may keep the pipe open. So the kernel also sends the watchdog a signal. (The
-//! kernel could signal the command itself, but not the processes that the command has started.)
+//! that the scheduler has forked may keep the pipe open. So the kernel also sends the watchdog a signal when the
+//! scheduler ends. (The kernel could signal the command itself, but not the processes that the command has started.)
 
 use std::io::{self, PipeWriter, Write};
 use std::os::unix::process::CommandExt;
@@ -25,10 +25,10 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts a watchdog for the process that writes its id to [`line`](Self::line).
+    /// Starts a watchdog. The process of the command must write its id to [`line`](Self::line).
     pub(super) fn start(grace: Duration) -> io::Result<Self> {
         Self::begin(grace, process_id::current())
-            .map_err(|error| because(&error, "its watchdog, /bin/sh, could not be started"))
+            .map_err(|error| because(&error, "could not start the watchdog of the command, /bin/sh"))
     }
 
     fn begin(grace: Duration, scheduler: u32) -> io::Result<Self> {
@@ -36,14 +36,14 @@ impl Watchdog {
         // The script is an argument, so a list of processes shows it: keep it short.
         let script: String =
             SCRIPT.lines().filter(|line| !line.starts_with('#')).flat_map(|line| [line, "\n"]).collect();
-        // The watchdog keeps no directory, output or terminal of the scheduler open, because others may wait until
-        // these are closed.
+        // The watchdog keeps no directory, output or terminal of the scheduler open, because another process may wait
+        // until they are closed.
         let mut process = Command::new("/bin/sh");
         process.args(["-c", &script, "soloist-watchdog", &in_seconds(grace), &scheduler.to_string()]);
         process.current_dir("/").process_group(0);
         process.stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
-        // The signal comes when this thread ends. This thread waits for the end of the command, so it lives as long as the
-        // watchdog is needed.
+        // The signal comes when this thread ends. This thread waits for the end of the command, so it lives as long as
+        // the watchdog is needed.
         #[cfg(target_os = "linux")]
         system::signal_at_death_of_this_thread(&mut process, Signal::URG);
         Ok(Self { process: process.spawn()?, line })
@@ -53,16 +53,17 @@ impl Watchdog {
         self.line.try_clone()
     }
 
-    /// Notes that the command was asked to stop: if the scheduler ends now, the watchdog grants no second grace.
+    /// Notifies the watchdog that the command was asked to stop. If the scheduler is killed after this, the watchdog
+    /// kills the command without a second grace.
     pub(super) fn note_termination(&mut self) {
         // An error means that the watchdog was killed.
         let _ = self.line.write_all(b"stopping\n");
     }
 
-    /// Ends the watchdog: the command has ended, or was never started.
+    /// Ends the watchdog. Call this when the command has ended, or could not be started.
     pub(super) fn dismiss(mut self) {
-        // Kill the watchdog before its pipe is closed: the end of its input would make it end the command. An error means that it
-        // was killed already.
+        // Kill the watchdog before its pipe is closed. Otherwise the watchdog would read the end of its input, and end
+        // the command. An error means that the watchdog was killed already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,9 +1,10 @@
 # Ends a command whose scheduler was killed.
 #
-# $1: for how many seconds the command may go on after TERM. $2: the process id of the scheduler.
-# Standard input: the id of its process group, in a line; another line, when it was told to stop. The end of the input
-# says that the scheduler has gone: one that lives kills this when nothing is left of the group. On Linux, URG says so, too:
-# a child that the scheduler forked may keep the input open.
+# $1: the grace in seconds, the time from TERM to KILL. $2: the process id of the scheduler.
+# Standard input: the first line is the id of the command's process group. A second line means that the group was
+# already asked to stop. The end of the input means that the scheduler has ended, because a scheduler that lives kills
+# this script when the group has ended. On Linux, the signal URG also means that the scheduler has ended: a child that
+# the scheduler forked may keep the input open.
 
 end() {
   trap '' URG
@@ -20,7 +21,7 @@ end() {
 group= told=
 trap 'end "$1"' URG
 trap '' TERM INT HUP QUIT
-# A scheduler that was killed before this could hear its signal has another process in its place as the parent, or none.
+# The scheduler may have been killed before URG was trapped. Then the parent of this script is another process.
 { [ "$PPID" -eq "$2" ] && kill -s 0 "$2" 2>/dev/null; } || end "$1"
 read -r group || exit 0
 while read -r _; do told=yes; done

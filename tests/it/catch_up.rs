@@ -416,13 +416,13 @@ fn a_definition_that_cannot_tell_what_was_missed_is_refused() {
     let refusal = |event: Event| schedule.add(event).unwrap_err().to_string();
     assert_eq!(
         refusal(event().catch_up(HOUR)),
-        "event `e`: it has a `catch_up(..)`, and no claims that say which occurrences were run: add `on_one_server()` or \
+        "event `e`: it has a `catch_up(..)`, but no claims, which show which occurrences were run: add `on_one_server()` or \
          `once_per(..)`"
     );
     assert_eq!(
         refusal(event().on_one_server().catch_up(HOUR).on_outage(OutagePolicy::RunUnprotected)),
-        "event `e`: it has a `catch_up(..)` and `on_outage(OutagePolicy::RunUnprotected)`: a run without a claim would be made \
-         up for when the store is back, so leave out one of the two"
+        "event `e`: it has a `catch_up(..)` and `on_outage(OutagePolicy::RunUnprotected)`: an occurrence that ran without \
+         a claim would run again after the outage: leave out one of the two"
     );
     for (window, shown) in [
         (Duration::ZERO, "0s"),

@@ -133,7 +133,12 @@ fn an_event_whose_claims_would_be_too_many_is_refused() {
     let error = add(most + Duration::from_secs(1), false).unwrap_err();
     assert_eq!(error.kind(), AddErrorKind::Conflict);
     let message = error.to_string();
-    assert!(message.contains("every 1s that may run 49701s later leaves more than 50,000 claims"), "{message}");
+    assert!(
+        message.contains(
+            "every 1s, and an occurrence may start 49701s late, so that it would have more than 50,000 claims"
+        ),
+        "{message}"
+    );
     assert!(message.contains("`within(..)`"), "{message}");
     assert!(add(24 * hour, true).is_ok(), "it claims a day, and no occurrence");
 }

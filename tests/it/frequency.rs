@@ -185,13 +185,13 @@ fn a_schedule_that_was_not_told_where_it_is_takes_no_event_with_environments() {
         Schedule::in_process().with_environment("Production").add(only(&["staging", "production"])).unwrap_err();
     assert_eq!(
         spelt.to_string(),
-        "event `e`: `environments(..)` says `production`, and `schedule.with_environment(..)` says `Production`: spell it in one \
-         way, because capitals count"
+        "event `e`: `environments(..)` says `production`, and `schedule.with_environment(..)` says `Production`: write the \
+         name in the same way, because upper and lower case matter"
     );
-    let unset = "event `e`: it runs only in production, staging, and the schedule has no environment: call \
+    let unset = "event `e`: it runs only in production, staging, but the schedule has no environment: call \
                  `schedule.with_environment(..)` before `add`";
-    let empty = "event `e`: it runs only in production, staging, and the environment of the schedule is empty: \
-                 `schedule.with_environment(..)` was given an empty text, as from a variable that is not set";
+    let empty = "event `e`: it runs only in production, staging, but the environment of the schedule is an empty text: call \
+                 `schedule.with_environment(..)` with a name, and check the variable from which the name comes";
     let schedules = [(Schedule::in_process(), unset), (Schedule::in_process().with_environment(""), empty)];
     for (schedule, message) in schedules {
         let error = schedule.add(only(&["production", "staging"])).unwrap_err();
@@ -205,7 +205,7 @@ fn a_schedule_that_was_not_told_where_it_is_takes_no_event_with_environments() {
         let error = schedule.add(only(names)).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "event `e`: it has an `environments(..)` with no name, or with an empty one: name where it runs"
+            "event `e`: its `environments(..)` has no name, or an empty name: name the environments in which it runs"
         );
     }
     schedule.add(only(&["staging"])).unwrap();

@@ -541,7 +541,7 @@ fn a_queue_that_can_not_be_is_refused() {
     is_refused(memory(), queue_one, AddErrorKind::Missing, "it has an `on_overlap(..)`, but no lease");
     let in_vain: fn(Event) -> Event =
         |event| event.every_minute().without_overlapping().within(Duration::from_secs(60));
-    is_refused(memory(), in_vain, AddErrorKind::Missing, "it has a `within(..)`, and nothing to wait for");
+    is_refused(memory(), in_vain, AddErrorKind::Missing, "it has a `within(..)`, but its occurrences never wait");
     for places in [0, 101] {
         let setting: fn(Event) -> Event = match places {
             0 => |event| event.every_minute().without_overlapping().on_overlap(Overlap::QueueAll(0)),

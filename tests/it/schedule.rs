@@ -124,7 +124,7 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
         (
             event("e").daily().mutex(MemoryMutex::new()),
-            "event `e`: it has a mutex of its own, and no protection that uses it: add `without_overlapping()`, \
+            "event `e`: it has a `mutex(..)`, but no protection that uses this store: add `without_overlapping()`, \
              `on_one_server()` or `once_per(..)`",
         ),
         (
@@ -182,8 +182,8 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
         (
             event("e").every(HOUR).on_clock_change(ClockChange::Once),
-            "event `e`: `on_clock_change(..)` has no effect on `every(..)` and `at(..)`, which no change of the clocks moves: \
-             leave it out",
+            "event `e`: `on_clock_change(..)` has no effect on `every(..)` and `at(..)`, because no change of the clocks moves \
+             their times: leave it out",
         ),
     ];
     for (event, message) in cases {
@@ -235,7 +235,7 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
                 .without_overlapping_for(Duration::from_millis(300))
                 .hold_at_least(Duration::from_secs(3)),
             "event `e`: it has a `hold_at_least(3s)`, and a `without_overlapping_for(300ms)`, which ends the lease before that: \
-             let the second be 3s or longer, or use `without_overlapping()`, whose lease is renewed",
+             choose a `without_overlapping_for(..)` of 3s or more, or use `without_overlapping()`, whose lease is renewed",
         ),
         (
             event("e").daily().without_overlapping().hold_at_least(Duration::MAX),
@@ -252,17 +252,17 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
         (event("e").daily().timeout(Duration::ZERO), "event `e`: `timeout(0s)`: use 1ms to ten years"),
         (
             event("e").daily().without_overlapping_for(HOUR).timeout(HOUR * 2),
-            "event `e`: it has a `timeout(2h)`, and a `without_overlapping_for(1h)`, which cancels the run before that: let the \
-             first be 1h or shorter, or use `without_overlapping()`, whose lease is renewed",
+            "event `e`: it has a `timeout(2h)`, and a `without_overlapping_for(1h)`, which cancels the run before that: choose \
+             a `timeout(..)` of 1h or less, or use `without_overlapping()`, whose lease is renewed",
         ),
         (
             event("e").daily().without_overlapping_for(HOUR).stuck_after(HOUR * 2),
-            "event `e`: it has a `stuck_after(2h)`, and a `without_overlapping_for(1h)`, which cancels the run before that: let \
-             the first be 1h or shorter, or use `without_overlapping()`, whose lease is renewed",
+            "event `e`: it has a `stuck_after(2h)`, and a `without_overlapping_for(1h)`, which cancels the run before that: \
+             choose a `stuck_after(..)` of 1h or less, or use `without_overlapping()`, whose lease is renewed",
         ),
         (
             event("e").daily().on_outage(OutagePolicy::Skip),
-            "event `e`: it has an `on_outage(..)`, and no protection that a store is asked for: add \
+            "event `e`: it has an `on_outage(..)`, but no protection that uses a store: add \
              `without_overlapping()`, `on_one_server()` or `once_per(..)`",
         ),
     ];

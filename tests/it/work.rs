@@ -382,7 +382,7 @@ fn a_tick_without_a_thread_is_refused_and_told_and_the_loop_goes_on() {
     for report in reports.iter().filter(|report| report.entry("may hang").is_some()) {
         let reason = skipped(report, "may hang");
         assert!(reason.keyword() == "no_thread" && report.is_failure(), "{report}");
-        assert!(reason.to_string().starts_with("no thread for its tick: "), "{reason}");
+        assert!(reason.to_string().starts_with("could not start a thread for its tick: "), "{reason}");
     }
     assert!(reports.last().is_some_and(|report| report.entries().len() == 2), "{reports:?}");
 }

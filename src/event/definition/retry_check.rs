@@ -1,4 +1,4 @@
-//! Checks until when an attempt of a run may begin, and whether a retry ever may.
+//! Decides whether an attempt of a run may begin at a given time, and refuses retries that could never begin.
 
 use std::fmt;
 
@@ -11,11 +11,12 @@ use crate::lease::term::Renewal;
 use crate::outcome::no_retry::NoRetry;
 use crate::time::clock::{shown::ExactDuration, wall_plus};
 
-/// The number of occurrences that are tried: one must leave time for a retry.
+/// `check_retry` checks this many occurrences. After at least one of them, a retry must be possible.
 const MOST_TRIED: usize = 1000;
 
 impl Definition {
-    /// Returns why no attempt may begin at this time, in a run whose tick was `since`.
+    /// Returns why no attempt may begin at the time `at`. `since` is the time of the run's tick. `None`: an attempt may
+    /// begin.
     pub(crate) fn refuses_attempt(
         &self,
         at: DateTime<Utc>,
@@ -35,7 +36,7 @@ impl Definition {
         }
     }
 
-    /// Checks that a retry may ever begin.
+    /// Refuses retries that could never begin, because their delay is too long.
     pub(super) fn check_retry(&self) -> Result<(), Refusal> {
         let Some(retry) = &self.retry else { return Ok(()) };
         let delay = retry.checked_delay()?;
@@ -54,7 +55,7 @@ impl Definition {
         let fixed = self.protection.lease.filter(|lease| lease.renewal == Renewal::Never);
         if let Some(term) = fixed.map(|lease| lease.term.get()).filter(|term| *term <= delay) {
             let term = ExactDuration(term);
-            return conflict(&format_args!("its lease of `without_overlapping_for({term})` is over then"));
+            return conflict(&format_args!("its lease of `without_overlapping_for({term})` ends before that"));
         }
         let occurrences = self.upcoming(DateTime::UNIX_EPOCH).take(MOST_TRIED);
         let mut refusals = occurrences.map(|since| self.refuses_attempt(wall_plus(since, delay), since, false));

@@ -7,16 +7,17 @@ use super::Event;
 use crate::time::period::Period;
 
 impl Event {
-    /// Starts each occurrence on exactly one of the servers that share the store: the first server that requests the
-    /// claim. All servers must use the same store. Their clocks may differ by up to 5 minutes. A long task may still be
-    /// overlapped by its next occurrence; use [`without_overlapping`](Self::without_overlapping) against that.
+    /// Starts each occurrence on only one of the servers that share the store: on the first server that requests the
+    /// claim. The clocks of the servers must differ by less than 5 minutes. A long run can still overlap the next
+    /// occurrence; [`without_overlapping`](Self::without_overlapping) prevents that.
     ///
-    /// A server requests the claim within a window after its tick began. If earlier events of the tick take longer than
-    /// that window, the event is skipped as [`TooLate`](crate::SkipReason::TooLate). The window is ten periods of the
-    /// event, but at least a minute and at most an hour. [`catch_up`](Self::catch_up) may make the window longer. The
-    /// period is the shortest time between two occurrences. The claim is kept for 5 minutes longer than the window:
+    /// A server requests the claim within the claim window, which begins with the server's tick. If earlier events of
+    /// the tick take longer than the window, the event is skipped as [`TooLate`](crate::SkipReason::TooLate). The
+    /// window is ten periods of the event, but at least a minute and at most an hour. The period is the shortest time
+    /// between two occurrences. [`catch_up`](Self::catch_up) and a [queue](Self::on_overlap) can make the window
+    /// longer. The claim lasts 5 minutes longer than the window:
     ///
-    /// | due | asked for within | kept for |
+    /// | the event is due | claim window | the claim lasts |
     /// | --- | --- | --- |
     /// | every second to every six seconds | 1 minute | 6 minutes |
     /// | every 30 seconds | 5 minutes | 10 minutes |
@@ -24,25 +25,28 @@ impl Event {
     /// | every 5 minutes | 50 minutes | 55 minutes |
     /// | every 6 minutes or less often | 60 minutes | 65 minutes |
     ///
-    /// An occurrence starts at most once: if the process dies after its admission, no other server runs it.
+    /// An occurrence starts at most once: if the process dies after the admission of the run, no other server runs the
+    /// occurrence.
     pub fn on_one_server(mut self) -> Self {
         self.protections.one_server = true;
         self
     }
 
-    /// Starts at most once in each civil [`Period`], in its [`timezone`](Self::timezone), on the first server that
-    /// asks: there is one permit for each hour, day, week or month, and a permit is never released. With
-    /// [`Period::Hour`], an event that is due at 15:01 on one server and at 15:02 on another runs once. An event that
-    /// is due at 15:59 and at 16:00 runs twice. The period is that of the occurrence. So the timetable says when the
-    /// event may start, and the permit lets it start only once.
+    /// Starts the event at most once in each [`Period`]: a civil hour, day, week or month in the event's
+    /// [`timezone`](Self::timezone). Each period has one permit. The first server that requests the permit gets it.
+    /// With [`Period::Hour`], an event that is due at 15:01 on one server and at 15:02 on another server runs once. An
+    /// event that is due at 15:59 and at 16:00 runs twice, because these two occurrences lie in different hours. The
+    /// timetable still says at which times the event can start.
     ///
-    /// The permit is a claim like that of [`on_one_server`](Self::on_one_server), and replaces it where both are set:
-    /// kept in a store that all servers see, taken together with the lease or not at all, and asked for within the same
-    /// window after a tick began. It is kept until its period is over in any case, and for the window and 5 minutes more. Later runs are skipped as
-    /// [`RanElsewhere`](crate::SkipReason::RanElsewhere) with its holder, also in the same process.
+    /// A permit is a claim, like the claim of [`on_one_server`](Self::on_one_server), and has the same claim window. It
+    /// is acquired together with the lease or not at all. If both methods are used, the event has permits only. A
+    /// permit lasts until its period is over, and then for the claim window and 5 minutes. Meanwhile, further
+    /// occurrences of the period are skipped as [`RanElsewhere`](crate::SkipReason::RanElsewhere) on all servers. The
+    /// reason names the holder of the permit.
     ///
-    /// The start uses up the period, even if the task fails or its process dies after the admission: the task runs
-    /// again in the next period. A run [by hand](crate::Schedule::run_event) needs no permit.
+    /// If the task fails, or its process dies after the admission, the permit is still used up: the task runs again in
+    /// the next period. But if the task could not be started, the permit is released. A run [by
+    /// hand](crate::Schedule::run_event) needs no permit.
     ///
     /// ```
     /// use soloist::{Event, Period, Schedule, Verdict};
@@ -61,45 +65,53 @@ impl Event {
         self.say("once_per", period, |event| &mut event.protections.once_per)
     }
 
-    /// Makes up for a missed occurrence: no server was up, cron was late, or the store was unavailable. The first tick
-    /// of a minute within `window` after the occurrence runs it, on the first server that requests it. The window is
-    /// from a minute to a year. The event needs [`on_one_server`](Self::on_one_server) or [`once_per`](Self::once_per),
-    /// because their claims show which occurrences were run.
+    /// Makes up for a missed occurrence. An occurrence is missed if no server was up, cron was late, or the store was
+    /// unavailable. Until `window` has passed since the occurrence, the first tick of each minute checks whether it was
+    /// missed. The first server that requests the claim runs the occurrence. The window is from a minute to a year. The
+    /// event needs [`on_one_server`](Self::on_one_server) or [`once_per`](Self::once_per), because their claims show
+    /// which occurrences were run.
     ///
-    /// Only the latest occurrence is run, however many were missed before it. The run has its
-    /// [occurrence](crate::Run::occurrence) and its [lateness](crate::Run::lateness), and so has the
-    /// [report](crate::Entry::missed_by). A run that failed is not repeated.
+    /// If several occurrences were missed, only the latest of them runs. The task can read the
+    /// [occurrence](crate::Run::occurrence) and the [lateness](crate::Run::lateness) of its run. The report has the
+    /// lateness, too: [`Entry::missed_by`](crate::Entry::missed_by). An occurrence whose run failed was not missed.
     ///
-    /// An occurrence that was skipped, because it overlapped or because the schedule was
-    /// [paused](crate::Schedule::pause), counts as missed, too: it is tried again each minute until it runs, the next
-    /// occurrence is due, or the window is over. While its filters refuse the occurrence, it waits, without an entry in
-    /// the report. Filters get the time of the tick, and the time of the occurrence in
-    /// [`Tick::scheduled`](crate::time::Tick::scheduled). An occurrence that [`between`](Self::between) kept from
-    /// running was not missed. An occurrence that waits behind other events in a tick of this process was not missed,
-    /// either. But another process, for example a process that cron starts each minute, can't know that. It may run the
-    /// occurrence at the same time as those other events.
+    /// An occurrence also counts as missed if it was skipped because it overlapped, or because the schedule was
+    /// [paused](crate::Schedule::pause). Such an occurrence is tried again each minute, until it runs, the next
+    /// occurrence is due, or the window is over. While a filter of the event refuses a missed occurrence, the
+    /// occurrence waits, and the report has no entry for it. The filter gets the time of the tick, and the time of the
+    /// occurrence in [`Tick::scheduled`](crate::time::Tick::scheduled). An occurrence that [`between`](Self::between)
+    /// refused was not missed.
     ///
-    /// An occurrence counts only if the store knew the event at that time. So a new event does not run at its
-    /// deployment, nor does an event with another timetable, window or claim. The store learns of the event in the
-    /// first tick when the event is due or a window is open, and when [`work`](crate::Schedule::work) begins. A window
-    /// that is as long as the time between two occurrences is always open. If the store's clock was ahead then, and was
-    /// set back since, the recorded time is useless: it is ignored, with a warning. If a definition comes back, for
-    /// example after a rollback, the store has known it since it first saw it. This is also true if `catch_up` was left
-    /// out for a while. If that matters, break the event's marker, whose name starts with `mark/` and the event's name,
-    /// or deploy the event under another name. In a store that has lost its data, as Redis may after a restart, the
-    /// event is new, and nothing is made up for.
+    /// An occurrence that waits behind other events of its tick was not missed, either, but only its own process knows
+    /// that. Another process, for example the process that cron starts in the next minute, may run the occurrence while
+    /// those other events are still running.
     ///
-    /// While a window is open, each such event costs one request to the store each minute, and two if no server has
-    /// claimed the occurrence, until this process knows that the occurrence was run. A tick with such events due asks
-    /// the store once more for all of them, and again after an hour. The other events of that tick start after these
-    /// requests. The store must be able to tell who [holds](crate::EventMutex::held) a name, as all built-in stores
-    /// are; otherwise missed occurrences are skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). A
-    /// claim is kept until the next occurrence or the end of the window, and 6 minutes more, and at least for as long
-    /// as [without `catch_up`](Self::on_one_server).
+    /// An occurrence counts as missed only if the store already knew the event at that time. So a new event does not
+    /// run when it is deployed. An event whose timetable, window or claim was changed counts as new, too. The event is
+    /// recorded in the store by the first tick at which the event is due or a window is open, and when
+    /// [`work`](crate::Schedule::work) begins. If the window is as long as the time between two occurrences, a window
+    /// is always open. If the store has lost its data, as Redis can after a restart, the event is new, and nothing is
+    /// made up for. If the store's clock was set back after the event was recorded, the recorded time may be useless;
+    /// then it is ignored, with a warning.
+    ///
+    /// If an old definition is deployed again, for example by a rollback, the store still has its first record. So the
+    /// occurrences between the two deployments can count as missed. This is also true if `catch_up` was removed for a
+    /// while. To prevent such runs, break the event's marker, whose name starts with `mark/` and the event's name, or
+    /// give the event another name.
+    ///
+    /// While a window is open, each event with `catch_up` costs one request to the store each minute, or two if no
+    /// server has claimed the occurrence. The requests end when this process knows that the occurrence was run. In
+    /// addition, if such events are due in a tick, the tick sends one request that records all these events. A later
+    /// tick repeats that request after an hour. The other events of the tick start after these requests.
+    ///
+    /// The store must be able to return the [holder](crate::EventMutex::held) of a name, as all built-in stores can.
+    /// Otherwise missed occurrences are skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). A claim
+    /// lasts until the next occurrence or the end of the window, and then for 6 minutes, but at least as long as
+    /// [without `catch_up`](Self::on_one_server).
     ///
     /// In a test, give the schedule and its store one [`ManualClock`](crate::time::ManualClock), and let time pass with
-    /// [`advance`](crate::time::ManualClock::advance). Tick once before the occurrence that is to be missed, so that the
-    /// store knows the event.
+    /// [`advance`](crate::time::ManualClock::advance). Call `run_due` once before the occurrence that the test skips,
+    /// so that the store knows the event.
     ///
     /// ```
     /// use std::time::Duration;
@@ -121,7 +133,7 @@ impl Event {
     /// let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     /// schedule.add(Event::call("e", |_| {}).hourly().on_one_server().catch_up(Duration::from_secs(30 * 60)))?;
     /// assert_eq!(schedule.run_due("2026-03-01T12:00:00Z".parse()?).entries().len(), 1);
-    /// clock.advance(Duration::from_secs(70 * 60)); // nobody ticks at 13:00
+    /// clock.advance(Duration::from_secs(70 * 60)); // no tick at 13:00
     /// let report = schedule.run_due("2026-03-01T13:10:00Z".parse()?);
     /// assert_eq!(report.entries()[0].missed_by(), Some(Duration::from_secs(10 * 60)));
     /// # Ok(())
@@ -131,24 +143,26 @@ impl Event {
         self.say("catch_up", window, |event| &mut event.protections.catch_up)
     }
 
-    /// Makes up for every missed occurrence: the next tick of a minute runs all occurrences that no server has claimed,
-    /// oldest first, one after another. If there are more than `most`, it runs the latest `most`. The `window` is from
-    /// a minute to a year, and `most` from 2 to 1,000. The event needs [`on_one_server`](Self::on_one_server), because
-    /// its claims show which occurrences were run. [`catch_up`](Self::catch_up) runs only the latest occurrence; its
-    /// documentation has more about windows, filters and new events.
+    /// Makes up for all missed occurrences: the first tick of each minute runs all occurrences in the window that no
+    /// server has claimed. They run one after another, the oldest first. If more than `most` occurrences were missed,
+    /// only the latest `most` run. The `window` is from a minute to a year, and `most` is from 2 to 1,000. The event
+    /// needs [`on_one_server`](Self::on_one_server), because its claims show which occurrences were run. The
+    /// documentation of [`catch_up`](Self::catch_up), which runs only the latest occurrence, explains windows, filters
+    /// and new events.
     ///
-    /// The missed occurrences of an event, and the occurrence that is due in that tick after them, run on a thread of
-    /// their own: they delay no other event. Several servers, or the processes that cron starts each minute, share the
-    /// missed occurrences. Add [`without_overlapping`](Self::without_overlapping), so that they run one at a time in
-    /// the whole fleet.
+    /// The missed occurrences of an event have their own thread, so they do not delay other events. If the event is
+    /// also due in that tick, the due occurrence runs after them on this thread. Several servers, or the processes that
+    /// cron starts each minute, divide the missed occurrences among themselves. Add
+    /// [`without_overlapping`](Self::without_overlapping), so that only one occurrence at a time runs in the whole
+    /// fleet.
     ///
-    /// An occurrence that met a run of its event, and was therefore skipped, does not count as missed, unless that run
-    /// made up for an earlier occurrence. An occurrence that was skipped while the event was paused, or while the store
-    /// was unavailable, counts as missed. An occurrence whose turn comes after the end of the window is skipped as
-    /// [`TooLate`](crate::SkipReason::TooLate): choose a window that is long enough for the runs before it.
+    /// An occurrence that was skipped because another run was running does not count as missed, except if that run made
+    /// up for an earlier occurrence. An occurrence that was skipped while the event was paused, or while the store was
+    /// unavailable, counts as missed. If the earlier runs take so long that the window ends, the remaining occurrences
+    /// are skipped as [`TooLate`](crate::SkipReason::TooLate). So choose a window that is long enough for all runs.
     ///
-    /// Each minute, one request asks the store which of the occurrences in the window were claimed, until this process
-    /// knows all of them. A claim is kept for the window and 6 minutes more.
+    /// Each minute, one request reads the claims of the occurrences in the window, until this process knows that all
+    /// were claimed. A claim lasts for the window and 6 minutes.
     ///
     /// ```
     /// use std::time::Duration;
@@ -161,7 +175,7 @@ impl Event {
     /// let event = Event::call("hourly figures", |run| println!("the hour from {}", run.occurrence()));
     /// schedule.add(event.hourly().on_one_server().catch_up_all(Duration::from_secs(24 * 3600), 24))?;
     /// let _ = schedule.run_due("2026-03-01T12:00:00Z".parse()?);
-    /// clock.advance(Duration::from_secs(3 * 3600 + 60)); // nobody ticks from 13:00 to 15:00
+    /// clock.advance(Duration::from_secs(3 * 3600 + 60)); // no tick from 13:00 to 15:00
     /// let report = schedule.run_due("2026-03-01T15:01:00Z".parse()?);
     /// let hours: Vec<String> = report.entries().iter().map(|entry| entry.occurrence().format("%H").to_string()).collect();
     /// assert_eq!(hours, ["13", "14", "15"]);

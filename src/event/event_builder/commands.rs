@@ -9,34 +9,38 @@ use super::Event;
 use crate::event::add_error::{AddErrorKind, Refusal, set_once};
 use crate::task::{command::Command, event_task::Work, output::Output};
 
-/// Commands: processes, with all processes that they start.
+/// Commands: programs that the schedule starts, together with all processes that the programs start.
 impl Event {
-    /// Makes an event that runs a line of the shell: `/bin/sh -c`, and `cmd /C` on Windows. Its name is its identity,
-    /// as with [`call`](Self::call).
+    /// Makes an event that runs `line` in the shell: `/bin/sh -c`, or `cmd /C` on Windows. The name identifies the
+    /// event, as with [`call`](Self::call).
     ///
-    /// The run succeeds if the line exits with 0. The run lasts until no process is left of its **process group**: the
-    /// shell, and all processes that it has started, also in the background. Processes that have left the group, as
-    /// with `setsid`, do not count. The command's standard input is empty. The command writes to the output of this
-    /// process, unless [`output`](Self::output) says otherwise.
+    /// The run succeeds if the shell exits with code 0. The run lasts until all processes of the command's **process
+    /// group** have ended: the shell and the processes that the shell started, also in the background. A process that
+    /// has left the group, for example by `setsid`, does not count. The command's standard input is empty. The command
+    /// writes to the output of this process, unless [`output`](Self::output) sets another destination.
     ///
-    /// A run that is cancelled, by its [`timeout`](Self::timeout), the loss of its lease or a
-    /// [`Shutdown`](crate::Shutdown), ends its command. The group gets `SIGTERM`, and `SIGKILL` when the
-    /// [`grace`](Self::grace) is over, or at once if another process may hold the lease already. The lease is released
-    /// when no process of the group is left. So a command gets `SIGTERM` one grace and one second before its lease
-    /// ends.
+    /// A run is cancelled by its [`timeout`](Self::timeout), by the loss of its lease or by a
+    /// [`Shutdown`](crate::Shutdown). Then the process group gets `SIGTERM`, and after the [`grace`](Self::grace)
+    /// `SIGKILL`. If another process may already hold the lease, the group gets `SIGKILL` at once. The lease is
+    /// released when all processes of the group have ended. If the lease can't be renewed, the command gets `SIGTERM`
+    /// one grace and one second before the lease ends.
     ///
-    /// If this process is killed, the command does not continue without a lease. On the file store, the command keeps
-    /// the lease while any of its processes lives. On other stores, a watchdog, a small process beside the command,
-    /// ends its group. Without `without_overlapping`, the command continues. On Windows, only the process itself is
-    /// ended, not the processes that it has started, and nothing ends the command if this process is killed. Output
-    /// that is to be kept is read until every process of the command has closed it.
+    /// If this process is killed, a command that has a lease never continues without the lease. On the file store, the
+    /// command keeps the lease until all its processes have ended. On other stores, a watchdog ends the process group;
+    /// the watchdog is a small process that is started together with the command. A command without a lease continues.
     ///
-    /// Its environment is that of this process, and variables that describe the run:
+    /// On Windows, a cancellation ends only the first process of the command, and not the processes that it has
+    /// started. If this process is killed on Windows, nothing ends the command. With [`Output::Keep`] on Windows, the
+    /// run also lasts until every process of the command has closed its output.
     ///
-    /// - `SOLOIST_EVENT`, `SOLOIST_OCCURRENCE` and `SOLOIST_ATTEMPT`, its [attempt](crate::Run::attempt);
+    /// The command gets the environment of this process, and variables that describe the run:
+    ///
+    /// - `SOLOIST_EVENT`, `SOLOIST_OCCURRENCE`, and `SOLOIST_ATTEMPT`, the number of the
+    ///   [attempt](crate::Run::attempt);
     /// - in a [backfill](crate::Schedule::backfill), `SOLOIST_BACKFILL` with the value `1`;
-    /// - as far as the event is protected, `SOLOIST_OWNER`, `SOLOIST_TOKEN`, its [fencing token](crate::FencingToken), and
-    ///   `SOLOIST_SLOT`, its [slot](crate::Run::slot).
+    /// - if the event has a lease or claims, `SOLOIST_OWNER`, and `SOLOIST_TOKEN`, the [fencing
+    ///   token](crate::FencingToken);
+    /// - if the event has a lease, `SOLOIST_SLOT`, the number of the [slot](crate::Run::slot).
     ///
     /// ```
     /// use soloist::Event;
@@ -47,9 +51,9 @@ impl Event {
         Self::of(name.into(), Work::Command(Box::new(Command::new(line.into(), None))))
     }
 
-    /// Makes an event that runs a program with these arguments. No shell interprets them. Otherwise like
-    /// [`exec`](Self::exec). A program without a `/` is looked up in `PATH`; a relative path starts at its
-    /// [`current_dir`](Self::current_dir). For no arguments write `[""; 0]`.
+    /// Makes an event that runs `program` with these `arguments`, which no shell interprets. Everything else is as with
+    /// [`exec`](Self::exec). A program name without a `/` is searched in `PATH`. A relative path starts at the
+    /// [`current_dir`](Self::current_dir) of the command. Write `[""; 0]` if there are no arguments.
     ///
     /// ```
     /// use soloist::Event;
@@ -65,14 +69,14 @@ impl Event {
         Self::of(name.into(), Work::Command(Box::new(Command::new(program.into(), Some(arguments)))))
     }
 
-    /// Sets the directory that the command runs in. The default is that of this process. The directory is looked up at
-    /// each run.
+    /// Sets the working directory of the command. The default is the working directory of this process. The directory
+    /// must exist at each run, but not yet when the event is added.
     pub fn current_dir(self, directory: impl Into<PathBuf>) -> Self {
         self.of_the_command("current_dir", |command| set_once("current_dir", &mut command.directory, directory.into()))
     }
 
-    /// Sets a variable of the command's environment, in addition to those of this process or replacing one. The variables
-    /// that describe the run can't be replaced.
+    /// Sets an environment variable of the command. The variable is added to the environment of this process, or
+    /// replaces a variable there. The variables that [describe the run](Self::exec) can't be replaced.
     pub fn env(self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.of_the_command("env", |command| {
             let variable = (name.into(), value.into());
@@ -88,7 +92,7 @@ impl Event {
         })
     }
 
-    /// Sets the destination of the command's standard output and standard error together. The default is
+    /// Sets the common destination of the command's standard output and standard error. The default is
     /// [`Output::Inherit`].
     pub fn output(self, output: Output) -> Self {
         self.of_the_command("output", |command| {
@@ -101,21 +105,23 @@ impl Event {
         })
     }
 
-    /// Sets the time that a command may take to stop after `SIGTERM`, and a future (`Event::spawn`) after its
-    /// [cancellation](crate::Run::cancelled). The time is at most an hour. With zero, the command is killed, or the
-    /// future is dropped, at once. The default is 5 seconds. During a [`Shutdown`](crate::Shutdown), the time is
-    /// limited to the rest of the shutdown's grace, less a second. The lease must last twice as long as the grace and
-    /// the second that killing may take, or `add` refuses the event.
+    /// Sets the grace: the time from the [cancellation](crate::Run::cancelled) of a run to the end of its task by
+    /// force. A command gets `SIGTERM`, and is killed after the grace. A future (`Event::spawn`) is dropped after the
+    /// grace. The grace is at most an hour, and 5 seconds by default. With zero, the task is ended at once. During a
+    /// [`Shutdown`](crate::Shutdown), the grace ends at least a second before the shutdown's grace.
+    ///
+    /// A command may need a second to end after it was killed. `add` refuses an event whose lease is shorter than twice
+    /// the sum of the grace and this second.
     pub fn grace(self, grace: Duration) -> Self {
         if let Work::Callback(_) = self.work {
-            let message = "`grace(..)` is for commands and futures, and this event calls a function, which ends by itself: leave it out";
+            let message = "`grace(..)` is for commands and futures, but the task of this event is a function, which can't be ended by force: leave it out";
             return self.refused(AddErrorKind::Conflict.because(message));
         }
         self.say("grace", grace, |event| &mut event.grace)
     }
 
-    /// Runs the command in the place of this process: with its standard input and its terminal. A signal that ends this
-    /// process is passed on to the command.
+    /// Lets the command take the place of this process: the command gets the standard input and the terminal of this
+    /// process. A signal that would end this process is passed on to the command.
     #[cfg(feature = "cli")]
     pub(crate) fn in_place_of_this_process(self) -> Self {
         self.of_the_command("in_place", |command| {
@@ -132,7 +138,7 @@ impl Event {
         let changed = match &mut self.work {
             Work::Command(command) => change(command),
             _ => Err(AddErrorKind::Conflict.because(format_args!(
-                "`{option}(..)` is for commands, and this event has none: use `Event::exec` or `Event::command`"
+                "`{option}(..)` is for commands, but the task of this event is no command: use `Event::exec` or `Event::command`"
             ))),
         };
         self.noting(changed)

@@ -14,10 +14,10 @@ use crate::time::timetable::clock_change::ClockChange;
 use crate::time::zone::{UnknownZone, Zone};
 
 impl Event {
-    /// Makes the event due at the times of these five fields, with the meaning that they have in cronie; see
-    /// [`Crontab`](crate::time::Crontab). The five fields are a complete timetable: `add` refuses an event that also
-    /// has other [methods](https://docs.rs/crate/soloist/latest/source/docs/guide/frequencies.md) for its due times,
-    /// except for [`from`](Self::from), [`until`](Self::until) and windows.
+    /// Makes the event due at the times of `expression`: the five fields of a crontab, with their meaning in cronie;
+    /// see [`Crontab`](crate::time::Crontab). The five fields are a complete timetable. So `add` refuses an event that
+    /// also has other [methods](https://docs.rs/crate/soloist/latest/source/docs/guide/frequencies.md) for its due
+    /// times, except for [`from`](Self::from), [`until`](Self::until) and windows.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -37,18 +37,19 @@ impl Event {
         }
     }
 
-    /// Makes the event due at the times of this schedule of the crate [`cron`](https://docs.rs/cron), with seconds and
-    /// years. Its fields are `second minute hour day-of-month month day-of-week [year]`, by the rules of that crate:
-    /// Sunday is 1, and a day must match both day fields. [`cron`](Self::cron) takes the five fields of a crontab.
+    /// Makes the event due at the times of `schedule`, which comes from the crate [`cron`](https://docs.rs/cron) and
+    /// can have seconds and years. Its fields are `second minute hour day-of-month month day-of-week [year]`. The rules
+    /// of that crate apply: Sunday is 1, and a day must match both day fields. For the five fields of a crontab, use
+    /// the method [`cron`](Self::cron).
     ///
-    /// Only the sets of numbers of the schedule are used. This library finds the times, also around clock changes: a
-    /// schedule with neither all minutes nor all hours has fixed times of the day in the sense of
-    /// [`ClockChange`](crate::time::ClockChange). A time that the clocks skip is made up for in the first minute after
-    /// the change, at its seconds. The schedule is a complete timetable, as with [`cron`](Self::cron).
+    /// This library takes only the numbers of the fields from `schedule`, and computes the times itself. So a clock
+    /// change is handled as [`ClockChange`](crate::time::ClockChange) says: a schedule with neither all minutes nor all
+    /// hours has fixed times of the day. If the clocks skip such a time, the event is due in the first minute after the
+    /// change, at the same second. The schedule is a complete timetable, as with [`cron`](Self::cron).
     ///
-    /// If the seconds are not only 0, a tick of [`run_due`](crate::Schedule::run_due) runs the latest occurrence in the
-    /// minute before that tick. [`run_minute`](crate::Schedule::run_minute) and [`work`](crate::Schedule::work) run all
-    /// of them.
+    /// If the field for seconds is not `0`, a minute can have several occurrences.
+    /// [`run_due`](crate::Schedule::run_due) runs only the latest occurrence in the minute before its tick.
+    /// [`run_minute`](crate::Schedule::run_minute) and [`work`](crate::Schedule::work) run all occurrences.
     ///
     /// ```
     /// use chrono::{DateTime, Utc};
@@ -68,9 +69,9 @@ impl Event {
         self.timed(|due| due.set_expression(Expression::try_from(schedule)?, schedule.to_string()))
     }
 
-    /// Sets the zone of the timetable. The default is UTC, or the zone that the schedule sets for its events with
-    /// [`with_timezone`](crate::Schedule::with_timezone). A zone is a name such as `"Europe/Berlin"`, `"local"` or
-    /// `"+02:00"`, a fixed offset, [`chrono::Local`], or, with the feature `chrono-tz`, a `chrono_tz::Tz`.
+    /// Sets the zone of the timetable. The default is the zone that the schedule sets with
+    /// [`with_timezone`](crate::Schedule::with_timezone), or otherwise UTC. A zone is a name such as `"Europe/Berlin"`,
+    /// `"local"` or `"+02:00"`, a fixed offset, [`chrono::Local`], or, with the feature `chrono-tz`, a `chrono_tz::Tz`.
     ///
     /// ```
     /// use chrono::FixedOffset;
@@ -96,31 +97,32 @@ impl Event {
     }
 
     /// Sets the rule for the times of the event when the clocks of its zone are set forward or back. The default is the
-    /// rule of cronie; see [`ClockChange`]. [`add`](crate::Schedule::add) refuses it beside [`every`](Self::every) and
-    /// [`at`](Self::at), which no change moves.
+    /// rule of cronie; see [`ClockChange`]. [`add`](crate::Schedule::add) refuses a rule for an event with
+    /// [`every`](Self::every) or [`at`](Self::at), because clock changes do not move these times.
     pub fn on_clock_change(self, rule: ClockChange) -> Self {
         self.say("on_clock_change", rule, |event| &mut event.clock_change)
     }
 
-    /// Delays each start by some seconds, from none to `longest`, so that events of one timetable do not all start at
-    /// once. The default is no delay. A delay depends only on the name of the event and on the occurrence. So delays
-    /// differ from one occurrence to the next, but all servers agree on them, after each restart and in each version of
-    /// this library.
+    /// Delays each start by up to `longest`, so that events with equal timetables do not all start at once. The default
+    /// is no delay. The delay is computed from the name of the event and the occurrence, in whole seconds. So it
+    /// differs from one occurrence to the next. But all servers compute the same delay for an occurrence, also after a
+    /// restart, and with each version of this library.
     ///
-    /// The occurrence stays as it was: claims are for the occurrence, and [`between`](Self::between) and filters get
-    /// the same [tick](crate::time::Tick) as without the delay. [`next`](Self::next) and [`upcoming`](Self::upcoming)
-    /// return occurrences; [`start_of`](crate::observe::Definition::start_of) returns when an occurrence starts, and
-    /// the commands `list`, `next` and `status` show both. Before its start, an occurrence is neither late nor missed:
-    /// the window of [`catch_up`](Self::catch_up) begins with the start.
+    /// The delay moves the start, but not the occurrence. Claims are made for the occurrence.
+    /// [`between`](Self::between) and the filters get the same [tick](crate::time::Tick) as without a delay.
+    /// [`next`](Self::next) and [`upcoming`](Self::upcoming) return occurrences, and
+    /// [`start_of`](crate::observe::Definition::start_of) returns the start of an occurrence. The commands `list`,
+    /// `next` and `status` show the occurrence and the start. Before its start, an occurrence is neither late nor
+    /// missed: the window of [`catch_up`](Self::catch_up) begins with the start.
     ///
     /// [`work`](crate::Schedule::work) and [`run_minute`](crate::Schedule::run_minute) start an occurrence at the exact
-    /// second. [`run_due`](crate::Schedule::run_due), which does not wait, starts it in the tick of the first minute
-    /// that begins at the start or later. So ticks that come once a minute find each start once, and never early. If an
-    /// event is due more often than once a minute, a tick runs the latest occurrence whose start has come.
+    /// second. [`run_due`](crate::Schedule::run_due) does not wait. It starts an occurrence in the first tick whose
+    /// minute begins at the start or later. So with one tick a minute, each occurrence starts once, and never before
+    /// its start. If an event is due more often than once a minute, a tick runs the latest occurrence whose start has
+    /// come.
     ///
-    /// `longest` is in whole seconds. It must be shorter than the time between two occurrences, and shorter than the
-    /// [claim window](Self::on_one_server), which is an hour at most. [`add`](crate::Schedule::add) refuses other
-    /// values.
+    /// `longest` must be in whole seconds, shorter than the time between two occurrences, and shorter than an hour.
+    /// [`add`](crate::Schedule::add) refuses other values.
     ///
     /// ```
     /// use std::time::Duration;
@@ -140,16 +142,17 @@ impl Event {
     }
 
     /// Returns the event's first occurrence after `after`, between the years 1970 and 2100. `None`: there is no such
-    /// occurrence, or the event has no timetable yet, or [`add`](crate::Schedule::add) would refuse the event as
-    /// defined so far.
+    /// occurrence, the event has no timetable yet, or [`add`](crate::Schedule::add) would refuse the options that were
+    /// set so far.
     ///
-    /// The occurrence is within [`between`](Self::between) and [`unless_between`](Self::unless_between). Other filters,
-    /// [environments](Self::environments) and stores are not asked, so the event may still be skipped at that time.
+    /// An occurrence that [`between`](Self::between) or [`unless_between`](Self::unless_between) refuses is left out.
+    /// Other filters, [environments](Self::environments) and the store are not asked. So the event can still be skipped
+    /// at the returned time.
     pub fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         self.upcoming(after).next()
     }
 
-    /// Returns the event's occurrences after `after`, one by one; see [`next`](Self::next).
+    /// Returns the event's occurrences after `after`, the earliest first; see [`next`](Self::next).
     ///
     /// ```
     /// use chrono::{DateTime, Utc};

@@ -7,14 +7,14 @@ use crate::event::add_error::AddErrorKind;
 use crate::event::filter::{Environments, Filter};
 use crate::time::tick::Tick;
 
-/// Conditions for a run, which are checked without a store.
+/// Conditions for a run. Checking them needs no request to the store.
 impl Event {
     /// Runs the event only if the [environment](crate::Schedule::with_environment) of its schedule is one of these
-    /// names, compared letter by letter. In another environment the event is never due, and a run by hand is filtered
-    /// out.
+    /// `names`. Upper and lower case matter. In another environment, the event is never due, and a run by hand is
+    /// skipped as filtered out.
     ///
-    /// `add` refuses an empty list, an empty name, a name that is given twice, a second list, a schedule without an environment, and
-    /// one whose environment differs from a name in capitals alone.
+    /// `add` refuses an empty list, an empty name, and a second, different list. `add` also refuses the event if the
+    /// schedule has no environment, or if its environment differs from a name only in upper and lower case.
     ///
     /// ```
     /// use soloist::{Event, Schedule, SkipReason, Verdict};
@@ -33,7 +33,8 @@ impl Event {
     pub fn environments<E: Into<Arc<str>>>(self, names: impl IntoIterator<Item = E>) -> Self {
         let names: Arc<[Arc<str>]> = names.into_iter().map(Into::into).collect();
         let event = if names.is_empty() || names.iter().any(|name| name.is_empty()) {
-            let message = "it has an `environments(..)` with no name, or with an empty one: name where it runs";
+            let message =
+                "its `environments(..)` has no name, or an empty name: name the environments in which it runs";
             self.refused(AddErrorKind::Missing.because(message))
         } else {
             self
@@ -41,8 +42,9 @@ impl Event {
         event.say("environments", Environments(names), |event| &mut event.environments)
     }
 
-    /// Runs the event only if `allowed` returns `true`. Filters are called in their order, until one of them refuses.
-    /// No store is asked before that.
+    /// Runs the event only if `allowed` returns `true`. The filters of an event are called in the order in which they
+    /// were added, until a filter refuses the run. The schedule asks the store only after all filters have allowed the
+    /// run.
     ///
     /// ```
     /// use chrono::Timelike;

@@ -1,6 +1,7 @@
-//! When an event is due, in words: `daily_at`, `weekdays`, `every_five_minutes` and their like.
+//! The builder's methods for frequencies, such as `daily_at`, `weekdays` and `every_five_minutes`.
 //!
-//! The page `docs/guide/timetables.md` lists them all. Each sets some fields of a crontab line and leaves the others alone.
+//! The page `docs/guide/timetables.md` lists all these methods. Each method sets some fields of a crontab line, and
+//! does not change the other fields.
 
 use std::time::Duration;
 
@@ -13,15 +14,15 @@ use crate::time::crontab::field_set::{Field, FieldSet};
 use crate::time::frequency::one_or_more::OneOrMore;
 use crate::time::timetable::windows::Window;
 
-/// Defines the methods without arguments, by section of that page: each method with its meaning and its expression. A
-/// method sets the fields in the first list to those of the expression. The fields in the second list are defaults,
-/// which apply unless another method sets them.
+/// Defines the methods without arguments, in the sections of that page. Each line has the method, its expression, two
+/// lists of fields, and its meaning. The method sets the fields in the first list to their values in the expression. A
+/// field in the second list gets its value from the expression only if no other method sets the field.
 macro_rules! words {
     (
         $several:literal { $($every:ident $n:literal $how_often:literal;)+ }
         $($section:literal { $($word:ident $expression:literal [$($set:ident)*] [$($default:ident)*] $meaning:literal;)+ })+
     ) => {
-        /// The words without arguments.
+        /// Frequencies without arguments.
         ///
         /// ```
         /// use soloist::Event;
@@ -30,13 +31,13 @@ macro_rules! words {
         /// ```
         impl Event {
             $(
-                #[doc = concat!("Due ", $how_often, ": see [`every`](Self::every).")]
+                #[doc = concat!("Makes the event due ", $how_often, ": see [`every`](Self::every).")]
                 pub fn $every(self) -> Self {
                     self.every(Duration::from_secs($n))
                 }
             )+
             $($(
-                #[doc = concat!("Due ", $meaning, ": `", $expression, "`.")]
+                #[doc = concat!("Makes the event due ", $meaning, ": `", $expression, "`.")]
                 pub fn $word(self) -> Self {
                     self.timed(|words| {
                         let method = concat!(stringify!($word), "()");
@@ -46,7 +47,7 @@ macro_rules! words {
             )+)+
         }
 
-        /// The name and the method of each word, by section.
+        /// The name of each method without arguments, and the method itself, by section.
         #[cfg(test)]
         const WORDS: &[(&str, &[(&str, fn(Event) -> Event)])] = &[
             ($several, &[$((stringify!($every), Event::$every)),+]),
@@ -77,7 +78,7 @@ words! {
     }
     "Several times a day" {
         hourly "0 * * * *" [Minute Hour] [] "every hour, on the hour";
-        every_odd_hour "0 1-23/2 * * *" [Hour] [Minute] "at 01:00, 03:00 … 23:00, each once when clocks change";
+        every_odd_hour "0 1-23/2 * * *" [Hour] [Minute] "at 01:00, 03:00 … 23:00; if the clocks change, each of these times still comes once";
         every_two_hours "0 */2 * * *" [Hour] [Minute] "every two hours, on the hour, counted from midnight";
         every_three_hours "0 */3 * * *" [Hour] [Minute] "every three hours, on the hour, counted from midnight";
         every_four_hours "0 */4 * * *" [Hour] [Minute] "every four hours, on the hour, counted from midnight";
@@ -107,20 +108,22 @@ words! {
 
 /// Intervals of real time, and of civil days and weeks.
 impl Event {
-    /// Makes the event due at this interval of real time, which clock changes do not move: from one second to ten
-    /// years, in whole seconds. Intervals are counted from 1970-01-01 00:00 UTC, or from
-    /// [`anchored_at`](Self::anchored_at), so that all servers of a fleet agree, and no restart moves them. An interval
-    /// does not drift, however long its task takes.
+    /// Makes the event due at this interval of real time, from one second to ten years, in whole seconds. Clock changes
+    /// do not move the times. The intervals are counted from 1970-01-01 00:00 UTC, or from the instant of
+    /// [`anchored_at`](Self::anchored_at). So the times are equal on all servers of a fleet, and a restart does not
+    /// move them. The times do not depend on how long the task takes.
     ///
-    /// Other methods may limit the event to certain minutes, hours or days, if these are longer than the interval.
-    /// `every_ten_seconds().hourly()` is every ten seconds of the first minute of each hour. An interval of 90 minutes
-    /// with `weekdays()` skips the weekend of the event's zone. The rule for clock changes does not apply to such
-    /// limits: a time that the clocks skip does not come, and a time that the clocks show twice comes twice.
+    /// Other methods can limit an interval below a minute to certain minutes, hours or days. They can limit an interval
+    /// below an hour to certain hours or days, and an interval below a day to certain days. With
+    /// `every_ten_seconds().hourly()`, the event is due every ten seconds in the first minute of each hour. With an
+    /// interval of 90 minutes and `weekdays()`, the event is not due on the weekend of its zone. The rule for clock
+    /// changes does not apply to such limits. If the clocks skip a time, the event is not due at that time. If the
+    /// clocks show a time twice, the event is due twice.
     ///
-    /// Ticks that come once a minute find each occurrence of an interval of whole minutes. For another interval, such
-    /// as 90 seconds, [`run_due`](crate::Schedule::run_due) runs the latest occurrence in the minute before the tick,
-    /// if there is one. [`run_minute`](crate::Schedule::run_minute) and [`work`](crate::Schedule::work) run all
-    /// occurrences.
+    /// With one tick a minute, [`run_due`](crate::Schedule::run_due) runs every occurrence if the interval is in whole
+    /// minutes. With another interval, such as 90 seconds, [`run_due`](crate::Schedule::run_due) runs only the latest
+    /// occurrence in the minute before the tick. [`run_minute`](crate::Schedule::run_minute) and
+    /// [`work`](crate::Schedule::work) run all occurrences.
     ///
     /// ```
     /// use std::time::Duration;
@@ -139,18 +142,19 @@ impl Event {
         self.say("every", interval, |event| &mut event.due.every)
     }
 
-    /// Counts the intervals of [`every`](Self::every) from this instant, forwards and backwards. Use
-    /// [`from`](Self::from) to set a first time. Write a constant: an anchor such as the start of the process would
-    /// differ between servers. `add` refuses an instant within a second, and within a minute if the interval has whole
-    /// minutes.
+    /// Counts the intervals of [`every`](Self::every) from `instant`, into the future and into the past. To set the
+    /// first time of the event, use [`from`](Self::from). `instant` should be a constant, because an instant such as
+    /// the start of the process would differ between servers. `add` refuses an instant that is not a whole second, or
+    /// not a whole minute if the interval is in whole minutes.
     pub fn anchored_at(self, instant: DateTime<Utc>) -> Self {
         self.say("anchored_at", instant, |event| &mut event.due.anchor)
     }
 
-    /// Makes the event due on every `n`th day, counted from this date forwards and backwards, at midnight unless
-    /// another method sets the time. The days are civil days in the event's zone;
-    /// [`on_clock_change`](Self::on_clock_change) applies. Other methods for days limit the event to their days. `add`
-    /// refuses this method together with [`every`](Self::every), because both say how often the event is due.
+    /// Makes the event due on every `n`th day, counted from `date` into the future and into the past. The time is
+    /// midnight, unless another method sets the time. The days are civil days in the event's zone, and
+    /// [`on_clock_change`](Self::on_clock_change) applies. If another method sets days, too, the event is due only on
+    /// days that match both methods. `add` refuses this method together with [`every`](Self::every), because both say
+    /// how often the event is due.
     ///
     /// ```
     /// use chrono::NaiveDate;
@@ -163,9 +167,9 @@ impl Event {
         self.timed(|words| words.set_days_from(n, date))
     }
 
-    /// Makes the event due in every `n`th week, counted from the week of this date forwards and backwards. Unless other
-    /// methods set them, the day is the weekday of the date, and the time is midnight. A week begins on Monday. `add`
-    /// refuses this method together with days of the month or [`every`](Self::every).
+    /// Makes the event due in every `n`th week, counted from the week of `date` into the future and into the past. A
+    /// week begins on Monday. The event is due on the weekday of `date` at midnight, unless other methods set the day
+    /// or the time. `add` refuses this method together with days of the month or [`every`](Self::every).
     ///
     /// ```
     /// use chrono::{NaiveDate, Weekday};
@@ -182,7 +186,8 @@ impl Event {
 
 /// Minutes of hours, and hours of the day.
 ///
-/// `minutes` is one minute or several, from 0 to 59. [`add`](crate::Schedule::add) refuses others, and an empty list.
+/// `minutes` is one minute or a list of minutes, from 0 to 59. [`add`](crate::Schedule::add) refuses other numbers, and
+/// an empty list.
 ///
 /// ```
 /// use soloist::Event;
@@ -191,52 +196,52 @@ impl Event {
 /// let event = Event::call("db:backup", |_| {}).daily_at("02:30");
 /// ```
 impl Event {
-    /// Makes the event due every `n` hours, on the hour, counted from midnight: `0 */n * * *`. `n` must divide 24;
-    /// `add` refuses other numbers, because the last interval of a day would be shorter, and shows
-    /// [`every`](Self::every).
+    /// Makes the event due every `n` hours, on the hour, counted from midnight: `0 */n * * *`. `n` must divide 24,
+    /// because otherwise the last interval of a day would be shorter. `add` refuses other numbers, and its message
+    /// shows how to use [`every`](Self::every) instead.
     pub fn every_hours(self, n: u32) -> Self {
         self.timed(|words| words.default_to_zero("every_hours(..)", &[Field::Minute]).set_hours("every_hours(..)", n))
     }
 
-    /// Makes the event due every `n` hours, counted from midnight, at this minute or at these: `15 */n * * *` for 15.
-    /// `n` is as for [`every_hours`](Self::every_hours).
+    /// Makes the event due every `n` hours, counted from midnight, at these `minutes`: `15 */n * * *` for 15. `n` must
+    /// divide 24, as for [`every_hours`](Self::every_hours).
     pub fn every_hours_at(self, n: u32, minutes: impl Into<OneOrMore<u32>>) -> Self {
         self.hours_at("every_hours_at(..)", n, minutes.into())
     }
 
-    /// Makes the event due every hour at this minute or at these: `17 * * * *` for 17, `15,45 * * * *` for `[15, 45]`.
+    /// Makes the event due every hour at these `minutes`: `17 * * * *` for 17, `15,45 * * * *` for `[15, 45]`.
     pub fn hourly_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
         self.hours_at("hourly_at(..)", 1, minutes.into())
     }
 
-    /// Makes the event due every odd hour at this minute or at these: `15 1-23/2 * * *` for 15.
+    /// Makes the event due every odd hour at these `minutes`: `15 1-23/2 * * *` for 15.
     pub fn every_odd_hour_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
         let method = "every_odd_hour_at(..)";
         self.numbers(method, Field::Hour, (1..24).step_by(2)).numbers(method, Field::Minute, minutes.into())
     }
 
-    /// Makes the event due every two hours, counted from midnight, at this minute or at these: `15 */2 * * *` for 15.
+    /// Makes the event due every two hours, counted from midnight, at these `minutes`: `15 */2 * * *` for 15.
     pub fn every_two_hours_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
         self.hours_at("every_two_hours_at(..)", 2, minutes.into())
     }
 
-    /// Makes the event due every three hours, counted from midnight, at this minute or at these: `15 */3 * * *` for 15.
+    /// Makes the event due every three hours, counted from midnight, at these `minutes`: `15 */3 * * *` for 15.
     pub fn every_three_hours_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
         self.hours_at("every_three_hours_at(..)", 3, minutes.into())
     }
 
-    /// Makes the event due every four hours, counted from midnight, at this minute or at these: `15 */4 * * *` for 15.
+    /// Makes the event due every four hours, counted from midnight, at these `minutes`: `15 */4 * * *` for 15.
     pub fn every_four_hours_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
         self.hours_at("every_four_hours_at(..)", 4, minutes.into())
     }
 
-    /// Makes the event due every six hours, counted from midnight, at this minute or at these: `15 */6 * * *` for 15.
+    /// Makes the event due every six hours, counted from midnight, at these `minutes`: `15 */6 * * *` for 15.
     pub fn every_six_hours_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
         self.hours_at("every_six_hours_at(..)", 6, minutes.into())
     }
 
-    /// Makes the event due every day at this time: `30 2 * * *` for `02:30`. A time of day is written `hh:mm` or
-    /// `h:mm`, from `00:00` to `23:59`, on the clocks of the event's zone; `add` refuses any other text.
+    /// Makes the event due every day at this time: `30 2 * * *` for `02:30`. `time` is written `hh:mm` or `h:mm`, from
+    /// `00:00` to `23:59`, and is a local time of the event's zone. `add` refuses any other text.
     pub fn daily_at(self, time: &str) -> Self {
         self.time_of_day("daily_at(..)", time)
     }
@@ -266,10 +271,11 @@ impl Event {
 
 /// Days of the week, of the month and of the year.
 ///
-/// If an event has both a day of the month and a day of the week, it is due on a day that is *either* of them: see
+/// If an event has days of the month and days of the week, it is due on each day that matches *one* of the two: see
 /// [`Crontab`](crate::time::Crontab). A `time` is written as for [`daily_at`](Self::daily_at). A `day` of the month is
-/// from 1 to 31. In a month that has no such day the event is not due: 31 means seven times a year.
-/// [`add`](crate::Schedule::add) refuses other days, an empty list, and a date that never comes.
+/// from 1 to 31. In a month without this day, the event is not due: with day 31, it is due in seven months of the year.
+/// [`add`](crate::Schedule::add) refuses other numbers, an empty list, and a date that never comes, such as the 30th of
+/// February.
 ///
 /// ```
 /// use chrono::{Month, Weekday};
@@ -286,14 +292,14 @@ impl Event {
         self.numbers("days(..)", Field::DayOfWeek, days.into_iter().map(|day| day.num_days_from_sunday()))
     }
 
-    /// Makes the event due on this day of the week or on these, at this time: `30 2 * * 1` for Monday and `02:30`.
+    /// Makes the event due on these `days` of the week at this time: `30 2 * * 1` for Monday and `02:30`.
     pub fn weekly_on(self, days: impl Into<OneOrMore<Weekday>>, time: &str) -> Self {
         let days = days.into().into_iter().map(|day| day.num_days_from_sunday());
         self.time_of_day("weekly_on(..)", time).numbers("weekly_on(..)", Field::DayOfWeek, days)
     }
 
-    /// Makes the event due on this day of each month at this time: `30 2 15 * *` for 15 and `02:30`. For the end of
-    /// each month there is [`last_day_of_month`](Self::last_day_of_month).
+    /// Makes the event due on this day of each month at this time: `30 2 15 * *` for 15 and `02:30`. For the last day
+    /// of each month, use [`last_day_of_month`](Self::last_day_of_month).
     pub fn monthly_on(self, day: u32, time: &str) -> Self {
         self.time_of_day("monthly_on(..)", time).numbers("monthly_on(..)", Field::DayOfMonth, [day])
     }
@@ -315,8 +321,8 @@ impl Event {
         })
     }
 
-    /// Makes the event due on the last day of each month at this time, be it the 28th, 29th, 30th or 31st: `30 2 L * *`
-    /// for `02:30`.
+    /// Makes the event due at this time on the last day of each month, the 28th, 29th, 30th or 31st: `30 2 L * *` for
+    /// `02:30`.
     pub fn last_day_of_month(self, time: &str) -> Self {
         self.time_of_day("last_day_of_month(..)", time)
             .timed(|words| words.set("last_day_of_month(..)", Field::DayOfMonth, FieldSet::LAST_DAY))
@@ -331,7 +337,7 @@ impl Event {
     }
 
     /// Makes the event due on this day of the year at this time: `30 2 24 12 *` for the 24th of December and `02:30`.
-    /// The 29th of February comes in leap years.
+    /// On the 29th of February, the event is due only in leap years.
     pub fn yearly_on(self, month: Month, day: u32, time: &str) -> Self {
         let yearly =
             self.time_of_day("yearly_on(..)", time).numbers("yearly_on(..)", Field::Month, [month.number_from_month()]);
@@ -341,7 +347,8 @@ impl Event {
 
 /// The first time, the last time, and a single time.
 ///
-/// An event that never comes again stays in its schedule: [`status`](crate::Schedule::status) and the command `list` say so.
+/// An event that is never due again stays in its schedule. [`status`](crate::Schedule::status) and the command `list`
+/// show that it is over.
 ///
 /// ```
 /// use chrono::{DateTime, Utc};
@@ -358,44 +365,46 @@ impl Event {
 /// # }
 /// ```
 impl Event {
-    /// Limits the event to this instant and the time after it. Other methods say when the event is due.
-    /// [`add`](crate::Schedule::add) refuses an event whose [`until`](Self::until) is not later, and an event without
-    /// an occurrence in between.
+    /// Limits the event to occurrences at `instant` or later. Other methods must make the event due.
+    /// [`add`](crate::Schedule::add) refuses an [`until`](Self::until) that is not later than `instant`, and an event
+    /// that has no occurrence between `instant` and [`until`](Self::until).
     pub fn from(self, instant: DateTime<Utc>) -> Self {
         self.say("from", instant, |event| &mut event.due.from)
     }
 
-    /// Limits the event to the time before this instant: at the instant itself, the event is no longer due. Other
-    /// methods say when the event is due.
+    /// Limits the event to occurrences before `instant`. At `instant` itself, the event is no longer due. Other methods
+    /// must make the event due.
     pub fn until(self, instant: DateTime<Utc>) -> Self {
         self.say("until", instant, |event| &mut event.due.until)
     }
 
-    /// Makes the event due at this instant, and never again. Servers that share a store start it on one of them with
-    /// [`on_one_server`](Self::on_one_server); [`catch_up`](Self::catch_up) makes up for the occurrence if no server
-    /// was up then, and if the store already knew the event. When [`work`](crate::Schedule::work) begins, it makes sure
-    /// that the store knows the event. [`add`](crate::Schedule::add) refuses an instant within a minute, because ticks
-    /// at the start of minutes would miss it. It also refuses other methods for the due times of the event.
+    /// Makes the event due once, at `instant`. With [`on_one_server`](Self::on_one_server), only one of the servers
+    /// that share a store starts the event. With [`catch_up`](Self::catch_up), the occurrence is made up for if no
+    /// server was up at `instant`, and if the store already knew the event. [`work`](crate::Schedule::work) records the
+    /// event in the store when it begins. [`add`](crate::Schedule::add) refuses an instant that is not a whole minute,
+    /// because ticks at the start of minutes would miss it. [`add`](crate::Schedule::add) also refuses other methods
+    /// that make the event due.
     pub fn at(self, instant: DateTime<Utc>) -> Self {
         self.say("at", instant, |event| &mut event.due.at)
     }
 }
 
-/// Windows limit an event to a part of the day. These methods are [filters](Self::when): if an event is due outside of
-/// its window, the report has it as filtered out. A run by hand outside of the window is filtered out, too. The [next
-/// times](Self::upcoming) of an event are those in its windows. An event with several windows runs only while all of
-/// them are open. `add` refuses an event whose windows are never open together.
+/// Windows limit an event to a part of the day. A window is a [filter](Self::when): an event that is due outside of its
+/// window is skipped as filtered out, and so is a run by hand. [`upcoming`](Self::upcoming) leaves out occurrences
+/// outside of the windows. An event with several windows runs only while all of them are open. `add` refuses an event
+/// that is never due while all its windows are open.
 impl Event {
-    /// Runs the event only from `start` to `end`, each including its whole minute. With `"08:00"` and `"17:00"`, an
-    /// event that is due every minute runs at 17:00 for the last time. If `start` is later than `end`, the window goes
-    /// over midnight: `"22:00"` to `"06:00"` is the night.
+    /// Runs the event only from `start` to `end`. Both minutes belong to the window: with `"08:00"` and `"17:00"`, an
+    /// event that is due every minute runs for the last time at 17:00. If `start` is later than `end`, the window
+    /// includes midnight: `"22:00"` to `"06:00"` is the night.
     ///
-    /// The time of the tick, on the clocks of the event's zone, must be in the window. If [`catch_up`](Self::catch_up)
-    /// makes up for an occurrence, the time of the occurrence must be in the window, too. A time that a clock change
-    /// skipped [is made up for](crate::time::ClockChange) after the change: that later time must be in the window.
+    /// The time of the tick, in the event's zone, must be in the window. If [`catch_up`](Self::catch_up) makes up for
+    /// an occurrence, the time of the occurrence must be in the window, too. If the clocks skip the time of an
+    /// occurrence, the event is [due after the change](crate::time::ClockChange), and that later time must be in the
+    /// window.
     ///
     /// A time of day is written `hh:mm` or `h:mm`, from `00:00` to `23:59`; `add` refuses any other text. Another
-    /// method must say when the event is due.
+    /// method must make the event due.
     ///
     /// ```
     /// use soloist::Event;
@@ -406,7 +415,7 @@ impl Event {
         self.in_window(Window::new("between(..)", start, end, false))
     }
 
-    /// Skips the event from `start` to `end`, each including its whole minute: the opposite of
+    /// Skips the event from `start` to `end`, including both minutes. This is the opposite of
     /// [`between`](Self::between).
     ///
     /// ```
@@ -418,7 +427,6 @@ impl Event {
         self.in_window(Window::new("unless_between(..)", start, end, true))
     }
 
-    /// Sets this field to these numbers.
     fn numbers(self, method: &'static str, field: Field, numbers: impl IntoIterator<Item = u32>) -> Self {
         self.timed(|words| words.set_numbers(method, field, numbers))
     }
@@ -427,7 +435,6 @@ impl Event {
         self.timed(|words| words.set_hours(method, n)).numbers(method, Field::Minute, minutes)
     }
 
-    /// Refuses two numbers that are one.
     fn in_window(self, window: Result<Window, String>) -> Self {
         match window {
             Ok(window) => self.filtered(Filter::Window(window)),

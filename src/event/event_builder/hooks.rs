@@ -7,26 +7,29 @@ use crate::task::run::Run;
 use crate::task::task_result::IntoTaskResult;
 
 impl Event {
-    /// Calls the hook before the task, after the run was admitted. If the hook fails, the task is not started, but the
-    /// hooks after the task are called. The occurrence counts as run: no other server tries it again.
+    /// Calls `hook` after the admission of the run, and before the task. If the hook fails, the task is not started,
+    /// but the hooks of [`then`](Self::then) and [`on_failure`](Self::on_failure) are called. No other server tries the
+    /// occurrence again.
     pub fn before<R: IntoTaskResult>(mut self, hook: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
         self.before.push(callback(hook));
         self
     }
 
-    /// Calls the hook after the task, with any result. The lease is still held, unless it was lost: see
-    /// [`RunOutcome::lease_lost_at`]. If a hook fails, the other hooks are still called.
+    /// Calls `hook` after the task, whether the task succeeded or not. The run still holds its lease, unless the lease
+    /// was lost; see [`RunOutcome::lease_lost_at`]. If a hook fails, the other hooks are still called.
     pub fn then<R: IntoTaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
         self.after(Hook::Then, hook)
     }
 
-    /// Calls the hook like [`then`](Self::then), if the task succeeded, even if its lease was lost.
+    /// Calls `hook` after the task, like [`then`](Self::then), but only if the task succeeded. The hook is also called
+    /// if the lease was lost.
     pub fn on_success<R: IntoTaskResult>(self, hook: impl Fn(&Run, &RunOutcome) -> R + Send + Sync + 'static) -> Self {
         self.after(Hook::OnSuccess, hook)
     }
 
-    /// Calls the hook like [`then`](Self::then), if the task did not succeed: it failed, panicked, timed out, or was cancelled and
-    /// returned an error. [`RunOutcome::output`] has the end of what a command printed.
+    /// Calls `hook` after the task, like [`then`](Self::then), but only if the task did not succeed. This means that
+    /// the task failed, panicked, timed out, was not started, or was cancelled and returned an error.
+    /// [`RunOutcome::output`] returns the last bytes that a command wrote.
     ///
     /// ```
     /// use soloist::{Event, Run, RunOutcome};

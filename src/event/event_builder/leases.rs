@@ -9,24 +9,25 @@ use crate::event::protection::overlap::Overlap;
 use crate::store::{described_store::Store, event_mutex::EventMutex};
 
 impl Event {
-    /// Never starts the event while an earlier run of it is running, however long that takes. A run holds a lease,
-    /// which is renewed until the task has ended.
+    /// Prevents overlaps: no run of the event starts while an earlier run of the event is running, however long that
+    /// run takes. Each run holds a lease, which is renewed until the run has ended.
     ///
-    /// The lease has a term of 60 seconds, unless [`lease_term`](Self::lease_term) or
-    /// [`Schedule::with_lease_term`](crate::Schedule::with_lease_term) says otherwise, and is renewed at a third of it.
-    /// So a killed process blocks its event for a minute at most, and on the file store it does not block the event at
-    /// all. A lease that can't be renewed in time is lost: the run is [cancelled](crate::Run::is_cancelled), and the
-    /// report says so.
+    /// The term of the lease is 60 seconds, unless [`lease_term`](Self::lease_term) or
+    /// [`Schedule::with_lease_term`](crate::Schedule::with_lease_term) sets another term. The lease is renewed after a
+    /// third of its term. So a killed process blocks its event for a minute at most. On the file store, it does not
+    /// block the event at all. A lease that can't be renewed in time is lost. Then the run is
+    /// [cancelled](crate::Run::is_cancelled), and the report says that the lease was lost.
     ///
-    /// The store must be able to extend a lease; all built-in stores are. For another store, use
+    /// The store must be able to extend a lease, as all built-in stores can. For a store that can't, use
     /// [`without_overlapping_for`](Self::without_overlapping_for). `add` refuses an event with both methods.
     ///
-    /// A lease is not re-entrant: if a task [runs](crate::Schedule::run_event) its own event, that second run meets the
-    /// lease of the first, and is skipped as [`Overlapping`](crate::SkipReason::Overlapping).
+    /// A lease is not re-entrant: if a task [runs](crate::Schedule::run_event) its own event, the second run does not
+    /// get the lease, because the first run holds it. The second run is skipped as
+    /// [`Overlapping`](crate::SkipReason::Overlapping).
     ///
-    /// A lease only prevents runs at the same time. Two servers whose clocks differ by two seconds tick two seconds
-    /// apart; a task of a millisecond has ended in between, and runs twice. Use [`on_one_server`](Self::on_one_server)
-    /// or [`hold_at_least`](Self::hold_at_least) against that.
+    /// A lease only prevents two runs at the same time. If the clocks of two servers differ by two seconds, their ticks
+    /// are two seconds apart. A task that takes a millisecond has ended before the second tick, and runs on both
+    /// servers. [`on_one_server`](Self::on_one_server) or [`hold_at_least`](Self::hold_at_least) prevents that.
     ///
     /// ```
     /// use soloist::Event;
@@ -38,21 +39,21 @@ impl Event {
         self
     }
 
-    /// Allows up to `count` runs at a time, from 1 to 100, over all servers that share the store. The number limits the
-    /// runs of this event, or of all events with its [`mutex_name`](Self::mutex_name): all these events must have equal
-    /// numbers. With 1, this method is [`without_overlapping`](Self::without_overlapping). With a larger number, each
-    /// run holds a lease like the one described there, and `add` refuses `without_overlapping` together with this
-    /// method.
+    /// Allows up to `count` runs at a time, from 1 to 100. The runs on all servers that share the store are counted. If
+    /// several events have one [`mutex_name`](Self::mutex_name), `count` limits the runs of all these events together,
+    /// and must be equal for all of them. With a `count` of 1, this method does what
+    /// [`without_overlapping`](Self::without_overlapping) does. With a larger `count`, each run holds a lease as
+    /// described there, and `add` refuses `without_overlapping` together with this method.
     ///
-    /// A run holds one of `count` slots: the first free one. One request tries all of them. A run has the number of its
-    /// [slot](crate::Run::slot), so that runs at the same time can use different ports or folders. [Fencing
-    /// tokens](crate::Run::fencing_token) rise over all slots. If several runs use one resource, that resource can
-    /// recognise a stale token only if it keeps the highest token of each slot.
+    /// There are `count` slots, and each run holds the first free slot. One request tries all slots.
+    /// [`Run::slot`](crate::Run::slot) returns the number of the slot, so that runs at the same time can use different
+    /// ports or folders. [Fencing tokens](crate::Run::fencing_token) rise over all slots together. A resource that
+    /// several runs use must keep the highest token of each slot. Otherwise it can't recognise a stale token.
     ///
-    /// This method does not make the event run [on one server](Self::on_one_server): without it, each server runs each
-    /// occurrence, as long as there are free slots. While servers of two versions have different numbers, the larger
-    /// number counts. On the file store, the first slot of a killed process is free at once; any other slot is free
-    /// when its term is over.
+    /// Without [`on_one_server`](Self::on_one_server), each server runs each occurrence, as long as there are free
+    /// slots. If servers have different values of `count`, for example during a deployment, the largest value applies.
+    /// If a process is killed, its slot is free when the term is over. On the file store, slot 0 of a killed process is
+    /// free at once.
     ///
     /// ```
     /// use soloist::Event;
@@ -63,56 +64,60 @@ impl Event {
         self.say("at_most", count, |event| &mut event.protections.at_most)
     }
 
-    /// Never starts the event while an earlier run of it is running, but only for a fixed `term` from the start of that
-    /// run: from 1 millisecond to ten years. The lease is not renewed. A task that is still running after the term is
-    /// [cancelled](crate::Run::is_cancelled), and may be overlapped. The report says that the term was over. A killed
-    /// process blocks its event for the rest of the term, except on the file store.
+    /// Prevents overlaps with a lease of a fixed `term`, from 1 millisecond to ten years. The term begins with the run,
+    /// and the lease is not renewed. Until the run has ended or the term is over, no other run of the event starts. A
+    /// task that is still running after the term is [cancelled](crate::Run::is_cancelled), and the next run can overlap
+    /// it. The report says that the term was over. A killed process blocks its event for the rest of the term, except
+    /// on the file store.
     pub fn without_overlapping_for(self, term: Duration) -> Self {
         self.say("without_overlapping_for", term, |event| &mut event.protections.fixed_term)
     }
 
-    /// Sets the term of each grant and renewal of the lease of [`without_overlapping`](Self::without_overlapping): from
-    /// 100 milliseconds to ten years. The default is 60 seconds.
+    /// Sets the term of the lease of [`without_overlapping`](Self::without_overlapping), from 100 milliseconds to ten
+    /// years. Each renewal extends the lease by this term. The default is 60 seconds.
     ///
-    /// A killed process blocks its event for this long. A store may be unavailable for two thirds of this time before a
-    /// run is cancelled.
+    /// A killed process blocks its event until the term is over. A store can be unavailable for up to two thirds of the
+    /// term before a run is cancelled.
     pub fn lease_term(self, term: Duration) -> Self {
         self.say("lease_term", term, |event| &mut event.protections.lease_term)
     }
 
-    /// Holds the lease for at least this long, even if the task and the process end earlier: from 1 millisecond to ten
-    /// years.
+    /// Holds the lease for at least `length`, from 1 millisecond to ten years, even if the task and its process end
+    /// earlier.
     ///
-    /// Otherwise a task that is shorter than the difference between two servers' clocks would run on both servers, one
-    /// after the other. For example, with clocks 2 s apart, a task of 1 ms runs twice; with a `hold_at_least` of 5 s,
-    /// it runs once. While the lease is held, other servers skip the event as still running. This method needs a lease:
-    /// a renewed lease of any term, or a lease for a fixed term that is not shorter than `length`. A killed process
-    /// holds its lease no longer than its term, and on the file store not at all.
+    /// Without this method, a short task can run on two servers, one after the other, because their clocks differ. For
+    /// example, if the clocks differ by 2 s, a task of 1 ms runs twice. With a `hold_at_least` of 5 s, it runs once.
+    /// While the lease is held, other servers skip the event as still running. This method needs a lease. A lease with
+    /// a fixed term must not be shorter than `length`. If the process is killed, its lease ends with its term, and on
+    /// the file store at once.
     pub fn hold_at_least(self, length: Duration) -> Self {
         self.say("hold_at_least", length, |event| &mut event.protections.hold_at_least)
     }
 
-    /// Sets the answer to an overlap: an occurrence that meets a run of the event, anywhere in the fleet. The
-    /// occurrence is skipped (the default), waits in a [queue](Overlap::QueueOne), or [replaces](Overlap::Replace) the
-    /// run. This method needs [`without_overlapping`](Self::without_overlapping), and makes the event run [on one
-    /// server](Self::on_one_server). The store must be able to extend a lease; all built-in stores are. For `Replace`,
-    /// the store must also return the [holder](EventMutex::held) of the lease with its
-    /// [occurrence](crate::store::Holder::occurrence). If it can't, an occurrence that would replace a run is skipped
-    /// as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable).
+    /// Sets the behaviour at an overlap, when the event is due while a run of the event is running anywhere in the
+    /// fleet. The new occurrence is skipped (the default), waits in a [queue](Overlap::QueueOne), or
+    /// [replaces](Overlap::Replace) the run. This method needs [`without_overlapping`](Self::without_overlapping), and
+    /// makes the event run [on one server](Self::on_one_server). The store must be able to extend a lease, as all
+    /// built-in stores can. For `Replace`, the store must also return the [holder](EventMutex::held) of the lease with
+    /// its [occurrence](crate::store::Holder::occurrence). If the store can't return the holder, an occurrence that
+    /// would replace a run is skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable).
     ///
-    /// A waiting occurrence delays no other event. It has a thread of its own, which asks the store about once a
-    /// second. [`run_due`](crate::Schedule::run_due) returns after the waiting occurrence has run. No later occurrence
-    /// of the event starts before it. It waits for the time of [`within`](Self::within) at most; then it is skipped as
-    /// [`QueuedTooLong`](crate::SkipReason::QueuedTooLong). If another server already waits with the occurrence, it is
-    /// skipped as [`Queued`](crate::SkipReason::Queued). If the queue has no room, it is skipped as
-    /// [`QueueFull`](crate::SkipReason::QueueFull). An occurrence that waits to replace a run leaves as
-    /// [`Replaced`](crate::SkipReason::Replaced) when a later occurrence comes.
+    /// A waiting occurrence has its own thread, which asks the store about once a second. So it delays no other event.
+    /// [`run_due`](crate::Schedule::run_due) returns after the waiting occurrence has run. No later occurrence of the
+    /// event starts before the waiting occurrence. An occurrence that can't start is skipped, for one of these reasons:
     ///
-    /// If the waiting server is killed, shut down or paused, another server takes the occurrence over in its next tick,
-    /// if the process there skipped the occurrence as `Queued` before. A process that cron starts for each tick can't
-    /// know that. [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/queues.md) describes every case.
-    /// Events that share a [`mutex_name`](Self::mutex_name) share its queue. Runs [by hand](crate::Schedule::run_event)
-    /// do not wait.
+    /// - [`QueuedTooLong`](crate::SkipReason::QueuedTooLong): the occurrence waited for the time of
+    ///   [`within`](Self::within).
+    /// - [`Queued`](crate::SkipReason::Queued): another server already waits with this occurrence.
+    /// - [`QueueFull`](crate::SkipReason::QueueFull): the queue has no room.
+    /// - [`Replaced`](crate::SkipReason::Replaced): the occurrence waited to replace a run, and a later occurrence
+    ///   came.
+    ///
+    /// If the waiting server is killed, shut down or paused, another server takes over the occurrence in its next tick.
+    /// Only a process that skipped the occurrence as `Queued` can take it over. So this does not work for a process
+    /// that cron starts for each tick. [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/queues.md)
+    /// describes every case. Events with one [`mutex_name`](Self::mutex_name) have one queue. Runs [by
+    /// hand](crate::Schedule::run_event) do not wait.
     ///
     /// ```
     /// use soloist::{Event, Overlap};
@@ -124,9 +129,8 @@ impl Event {
     }
 
     /// Sets how long after its time a [waiting](Self::on_overlap) occurrence may still start: from a second to a day.
-    /// The default is the window of its [claim](Self::on_one_server): ten periods, at least a minute and at most an
-    /// hour. During this time, occurrences that find no room in the queue are skipped as
-    /// [`QueueFull`](crate::SkipReason::QueueFull).
+    /// The default is the [claim window](Self::on_one_server): ten periods, but at least a minute and at most an hour.
+    /// While the queue is full, further occurrences are skipped as [`QueueFull`](crate::SkipReason::QueueFull).
     ///
     /// ```
     /// use std::time::Duration;
@@ -142,14 +146,15 @@ impl Event {
         self.say("within", time, |event| &mut event.protections.within)
     }
 
-    /// Sets the policy for an outage: the store does not answer, or its entry for this event can't be used. By default,
-    /// the event does not run; see [`OutagePolicy`].
+    /// Sets the behaviour at an outage, when the store does not answer, or its entry for this event can't be used. By
+    /// default, the event does not run; see [`OutagePolicy`].
     pub fn on_outage(self, policy: OutagePolicy) -> Self {
         self.say("on_outage", policy, |event| &mut event.protections.on_outage)
     }
 
-    /// Sets the name of the lease, instead of the event's own: events with the same mutex name never run at the same
-    /// time. The name needs [`without_overlapping`](Self::without_overlapping), which takes the lease.
+    /// Sets the name of the lease. The default is the name of the event. Events with the same mutex name never run at
+    /// the same time. This method needs a lease, for example that of
+    /// [`without_overlapping`](Self::without_overlapping).
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -165,8 +170,9 @@ impl Event {
         self.say("mutex_name", name.into(), |event| &mut event.protections.mutex_name)
     }
 
-    /// Keeps the lease and the claims of the event in this store, instead of the schedule's store. Events with handles
-    /// to one store share that store; see [`Description::identity`](crate::store::Description::identity).
+    /// Keeps the lease and the claims of the event in the store `mutex`, and not in the schedule's store. If events
+    /// have different handles to one store, the schedule treats these handles as one store; see
+    /// [`Description::identity`](crate::store::Description::identity).
     pub fn mutex(self, mutex: impl EventMutex + 'static) -> Self {
         self.say("mutex", Store::new(mutex), |event| &mut event.store)
     }

@@ -1,4 +1,4 @@
-//! The builder's methods for runs that take too long or fail: a timeout, retries, and what counts as stuck or as failing for good.
+//! The builder's methods for runs that take too long or fail: `timeout`, `retry`, `stuck_after` and `pause_on_failure`.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::event::retry::Retry;
 impl Event {
     /// Cancels the run when its task has taken this long: from 1 millisecond to ten years. The default is no timeout.
     ///
-    /// A [command](Self::exec) is ended. A callback is not ended by force. It should call
+    /// A [command](Self::exec) or a future is ended by force. A callback can't be ended by force. It should call
     /// [`Run::is_cancelled`](crate::Run::is_cancelled), [`Run::check`](crate::Run::check) or
-    /// [`Run::wait_cancelled`](crate::Run::wait_cancelled), and the schedule waits for its end. The lease is held until
-    /// the callback has stopped. A callback that takes longer than its timeout counts as failed, even if it returns
-    /// success then. The report says how much later the callback stopped, and subscribers of `tracing` are notified
-    /// when it continues for five seconds. Hooks have no timeout.
+    /// [`Run::wait_cancelled`](crate::Run::wait_cancelled), and the schedule waits until the callback returns. The
+    /// lease is held until then. A callback that takes longer than its timeout has failed, even if it returns success.
+    /// The report says how much later the callback returned. If the callback is still running five seconds after its
+    /// timeout, `tracing` has a record of this. Hooks have no timeout.
     ///
     /// ```
     /// use std::time::Duration;
@@ -33,17 +33,17 @@ impl Event {
         self.say("timeout", limit, |event| &mut event.timeout)
     }
 
-    /// Pauses the event when its last `times` runs have all failed, on any server of the fleet. `times` is from 1 to
-    /// 999. Cancelled runs do not count, and a success starts the count again.
+    /// Pauses the event when its last `times` runs in the whole fleet have all failed. `times` is from 1 to 999.
+    /// Cancelled runs do not count, and a success starts the count again.
     ///
-    /// This [pauses the event](crate::Schedule::pause_event) for ten years, with the reason `failed 3 times in a row`,
-    /// which all servers and commands show. [`resume_event`](crate::Schedule::resume_event) ends the pause. After that,
-    /// the next failure pauses the event again, until a run has succeeded. The failures are counted in the [log of
-    /// runs](crate::Schedule::with_run_log). The thread that writes the log reads it after a failure. So a run may
-    /// start before the pause begins; while the store is unavailable, several runs may.
+    /// The [pause](crate::Schedule::pause_event) lasts ten years. Its reason, such as `failed 3 times in a row`, is
+    /// shown on all servers. [`resume_event`](crate::Schedule::resume_event) ends the pause. If the next run fails,
+    /// too, the event is paused again at once. The failures are counted in the [log of
+    /// runs](crate::Schedule::with_run_log). The thread that writes the log reads it after each failure. So another run
+    /// can start before the pause begins. While the store is unavailable, even several runs can start.
     ///
-    /// `add` refuses this in a schedule without a [name](crate::Schedule::named), and in a schedule whose log keeps
-    /// `times` runs or fewer. The log also has entries for running and cancelled runs, so let it keep some more.
+    /// `add` refuses this method if the schedule has no [name](crate::Schedule::named), or if its log keeps only
+    /// `times` runs or fewer. The log also has records of running and cancelled runs, so it should keep some more runs.
     ///
     /// ```
     /// use chrono::{TimeDelta, Utc};
@@ -64,13 +64,13 @@ impl Event {
         self.say("pause_on_failure", times, |event| &mut event.failure_limit)
     }
 
-    /// Treats a run as stuck if it has been running for this long: from 1 millisecond to ten years. If an occurrence is
-    /// skipped because of such a run, the skip is a failure, [`Stuck`](crate::SkipReason::Stuck), on every server. So a
-    /// run that hangs is reported at each later occurrence, instead of being skipped in silence for ever. The run
-    /// itself continues; only a [`timeout`](Self::timeout) ends a run.
+    /// Reports a run as stuck if it has been running for longer than `time`, which is from 1 millisecond to ten years.
+    /// If an occurrence is skipped because of a stuck run, the skip is a failure on every server:
+    /// [`Stuck`](crate::SkipReason::Stuck). Without this setting, a run that hangs would block its event for ever, and
+    /// the reports would show only normal skips. The stuck run continues; only a [`timeout`](Self::timeout) ends it.
     ///
-    /// The time counts from the grant of the lease, on the store's clock, to the present time on the schedule's clock.
-    /// This method needs a lease.
+    /// The time counts from the grant of the lease, on the store's clock, to the time of the skip, on the schedule's
+    /// clock. This method needs a lease.
     ///
     /// ```
     /// use std::time::Duration;
@@ -86,23 +86,26 @@ impl Event {
     /// Starts a failed task again, as a part of the same run. The run keeps its lease, its claim and its [fencing
     /// token](crate::FencingToken), and the lease is renewed during the wait. The default is no retry.
     ///
-    /// A task has failed if it ended by itself, with an error, a panic, an exit code or a signal, and no future and no
-    /// process of it is left. A task that was cancelled, or could not be started, is not retried.
+    /// A task is retried only if it ended by itself: with an error, a panic, an exit code other than 0, or a signal. A
+    /// task that was cancelled or could not be started is not retried. When an attempt begins, no process and no future
+    /// of the previous attempt is left.
     ///
     /// No attempt begins after the next occurrence, outside of the windows of [`between`](Self::between) and
-    /// [`unless_between`](Self::unless_between), after [`until`](Self::until), or without the lease. A shutdown, a
-    /// pause, a later occurrence that [replaces](crate::Overlap::Replace) the run, and the command `unlock` end the
-    /// wait for an attempt: the run ends with the failure of its last attempt and is released. A process notices a
-    /// pause, a replacement or `unlock` within about two seconds. While the store does not answer whether the event is
-    /// paused, the process waits. A pause does not concern a run that was started by hand.
+    /// [`unless_between`](Self::unless_between), after [`until`](Self::until), or without the lease. The wait for an
+    /// attempt ends early at a shutdown, at a pause, at the command `unlock`, and if a later occurrence
+    /// [replaces](crate::Overlap::Replace) the run. Then the run ends with the failure of its last attempt, and its
+    /// lease is released. The process notices a pause, a replacement or `unlock` within about two seconds. If the store
+    /// does not answer whether the event is paused, the process continues to wait. A pause does not end a run that was
+    /// started by hand.
     ///
-    /// [`timeout`](Self::timeout) limits the whole run, with all attempts and waits. The hooks are called once:
-    /// [`before`](Self::before) before the first attempt, the others after the last. A task gets the number of its
-    /// [attempt](crate::Run::attempt); a command gets it in the variable `SOLOIST_ATTEMPT`. The report, the log of runs
-    /// and the status have the number of [attempts](crate::RunOutcome::attempts).
+    /// [`timeout`](Self::timeout) limits the whole run, with all attempts and waits. Each hook is called once: a hook
+    /// of [`before`](Self::before) before the first attempt, and the other hooks after the last attempt.
+    /// [`Run::attempt`](crate::Run::attempt) returns the number of the attempt. A command gets this number in the
+    /// variable `SOLOIST_ATTEMPT`. The report, the log of runs and the status show the number of
+    /// [attempts](crate::RunOutcome::attempts).
     ///
     /// A run [in background](Self::in_background) takes no thread while it waits. A run in the foreground delays the
-    /// events behind it, and each tick ends when its last run has ended.
+    /// later events of its tick. Each tick ends when its last run has ended, with all retries.
     ///
     /// `add` refuses retries if the time between two occurrences is too short for them.
     ///

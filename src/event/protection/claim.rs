@@ -1,4 +1,4 @@
-//! The claims of an event: on each occurrence, or on a period, which is a permit (`once_per`); and those of a backfill.
+//! The claims of an event: on an occurrence (`on_one_server`), on a period (a permit, `once_per`), and for a backfill.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,15 +10,16 @@ use crate::lease::name::MutexName;
 use crate::lease::term::Term;
 use crate::time::{clock::shown::Rfc3339, period::Period, timetable::Timetable};
 
-/// The unit that an event claims with each admission, so that no other server runs it.
+/// The kind of claim that an event makes at each admission: on an occurrence, or on a period.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Claim {
-    /// Each occurrence.
+    /// A claim on the occurrence. No other server runs the occurrence.
     Occurrence,
+    /// A permit: a claim on the period of the occurrence. No other run starts in this period.
     Period(Period),
 }
 
-/// The words that ask for it.
+/// Shows the builder's method: `on_one_server`, `once_per Hour`.
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -30,15 +31,16 @@ impl fmt::Display for Claim {
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
-/// The five minutes of the second promise: by how much the clocks and ticks of servers may differ, so that an occurrence still starts
-/// once. A claim is kept for so much longer than its window, and so is a request to stop. An occurrence that is older may have had a
-/// claim that has expired: neither `run_due_since` nor the command line starts it.
+/// The greatest difference between the clocks or ticks of two servers at which an occurrence still starts only once.
+/// For this reason, a claim and a request to stop last this much longer than their windows. The claim on an occurrence
+/// that is older than this may have expired, so neither `run_due_since` nor the command line starts such an occurrence.
 pub(crate) const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
 
 impl Claim {
-    /// Returns the name of the claim on one occurrence of `event`, and its term: the longest time to the end of the occurrence or period,
-    /// the longest jitter, the window and its margin. Two starts of one occurrence are no further apart than the jitter, if an operator
-    /// claims it or a definition was changed.
+    /// Returns the name and the term of the claim for `occurrence` of `event`. The term is the sum of the claim window,
+    /// its margin, the longest jitter and, for a permit, the rest of the period. The jitter is added because two
+    /// servers can start an occurrence at different times, at most the longest jitter apart. This happens if an
+    /// operator claims the occurrence, or if the definition was changed.
     pub(crate) fn name_and_term(
         self,
         mutex: &MutexName,
@@ -59,19 +61,20 @@ impl Claim {
     }
 }
 
-/// The claims of a backfill, a marker for each occurrence. They are apart from the claims of the timetable: a backfill also runs
-/// occurrences that ran before.
+/// The claims of a backfill: a marker for each occurrence. They are independent of the claims of the timetable, because
+/// a backfill also runs occurrences that have run before.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BackfillClaims {
-    /// The label of a set of claims. Another label is another set.
+    /// The label of `Backfill::again`. A backfill with another label makes other claims, so that it can run the
+    /// occurrences again.
     pub(crate) again: Option<Arc<str>>,
 }
 
-/// How long a claim of a backfill lasts.
+/// The term of a claim of a backfill.
 pub(crate) const BACKFILL_CLAIM_LASTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 impl BackfillClaims {
-    /// Returns the name of the claim on one occurrence, and its term.
+    /// Returns the name and the term of the claim on `occurrence` of `event`.
     pub(crate) fn name_and_term(
         &self,
         mutex: &MutexName,

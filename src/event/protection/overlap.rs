@@ -1,6 +1,7 @@
-//! The answer to an overlap: an occurrence that meets a run of its event is skipped, waits in a queue, or replaces the run.
+//! The behaviour of an event at an overlap. The new occurrence is skipped, waits in a queue, or replaces the run.
 
-/// The answer of an event to an overlap, an occurrence that meets a run; see [`Event::on_overlap`](crate::Event::on_overlap).
+/// The behaviour of an event at an overlap, when the event is due while a run is running; see
+/// [`Event::on_overlap`](crate::Event::on_overlap).
 ///
 /// ```
 /// use soloist::{Event, Overlap, Schedule};
@@ -14,33 +15,34 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Overlap {
-    /// The occurrence does not run.
+    /// The occurrence is skipped.
     #[default]
     Skip,
-    /// The occurrence waits, unless another one waits already, and starts when the run has ended: one in the whole
-    /// fleet.
+    /// The occurrence waits, and starts when the run has ended. At most one occurrence waits in the whole fleet. If
+    /// another occurrence is waiting already, the new occurrence is skipped.
     QueueOne,
-    /// The occurrence waits, unless so many wait already, from 1 to 100 in the whole fleet. The occurrences that wait
-    /// start one after another, first come, first served. On a store that does not say who
-    /// [holds](crate::EventMutex::held) a name, they start in no particular order.
+    /// The occurrence waits. At most this many occurrences wait in the whole fleet, from 1 to 100; further occurrences
+    /// are skipped. Waiting occurrences start one after another, in the order in which they came. On a store that does
+    /// not return the [holder](crate::EventMutex::held) of a name, they start in no particular order.
     QueueAll(usize),
-    /// The run is [cancelled](crate::CancelReason::Replaced), wherever it is, and the occurrence starts when the run
-    /// has ended. An earlier occurrence that waits is skipped. A function that does not stop is waited for.
+    /// The run is [cancelled](crate::CancelReason::Replaced), on any server, and the occurrence starts when the run has
+    /// ended. If an earlier occurrence is waiting, that earlier occurrence is skipped. A callback that ignores the
+    /// cancellation is not ended by force: the occurrence waits until it returns.
     Replace,
 }
 
 impl Overlap {
-    /// Returns how many may wait; `None`: none does.
+    /// Returns how many occurrences can wait at a time. `None`: occurrences do not wait.
     pub(super) fn places(self) -> Option<usize> {
         match self {
             Self::Skip => None,
             Self::QueueOne => Some(1),
             Self::QueueAll(places) => Some(places),
-            Self::Replace => Some(PLACES_TO_LEAVE),
+            Self::Replace => Some(PLACES_TO_REPLACE),
         }
     }
 }
 
-/// An occurrence that waits to replace a run leaves when a later one comes, and checks for that about once a second. Meanwhile
-/// more may come.
-const PLACES_TO_LEAVE: usize = 4;
+/// The number of occurrences that can wait to replace a run. A waiting occurrence gives up when a later occurrence
+/// comes, but notices the later occurrence only after about a second. So several occurrences can wait at a time.
+const PLACES_TO_REPLACE: usize = 4;

@@ -13,10 +13,10 @@ use crate::lease::name::{InvalidName, MutexName};
 use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
 use crate::time::{clock::shown::ExactDuration, period::Period};
 
-/// The protections that an event asks for, as its builder was told, not validated yet.
+/// The protections that the builder's methods have set, before their validation.
 #[derive(Debug, Default)]
 pub(in crate::event) struct ProtectionRequest {
-    /// Whether it has a lease that is renewed.
+    /// Whether `without_overlapping` was called.
     pub(in crate::event) renewed: bool,
     pub(in crate::event) at_most: Option<usize>,
     pub(in crate::event) fixed_term: Option<Duration>,
@@ -33,7 +33,8 @@ pub(in crate::event) struct ProtectionRequest {
 }
 
 impl ProtectionRequest {
-    /// Returns the validated protections of the event whose name is `own_name`, and whose claims may be asked for in this window.
+    /// Returns the validated protections of the event `own_name`. `claim_window` is its usual claim window, and
+    /// `has_own_mutex` is whether the event has a store of its own.
     pub(in crate::event) fn validate(
         self,
         own_name: MutexName,
@@ -85,14 +86,14 @@ impl ProtectionRequest {
             }
             if claim.is_none() {
                 return Err(AddErrorKind::Missing.because(format_args!(
-                    "it has a `{method}(..)`, and no claims that say which occurrences were run: add `on_one_server()` or \
+                    "it has a `{method}(..)`, but no claims, which show which occurrences were run: add `on_one_server()` or \
                      `once_per(..)`"
                 )));
             }
             if on_outage == OutagePolicy::RunUnprotected {
                 return Err(AddErrorKind::Conflict.because(format_args!(
-                    "it has a `{method}(..)` and `on_outage(OutagePolicy::RunUnprotected)`: a run without a claim would be \
-                     made up for when the store is back, so leave out one of the two"
+                    "it has a `{method}(..)` and `on_outage(OutagePolicy::RunUnprotected)`: an occurrence that \
+                     ran without a claim would run again after the outage: leave out one of the two"
                 )));
             }
         }
@@ -115,11 +116,11 @@ impl ProtectionRequest {
         let protection = Protection { mutex, lease, slots, claim, queue, on_outage };
         match protection.is_some() {
             false if has_own_mutex => Err(missing(
-                "it has a mutex of its own, and no protection that uses it: add `without_overlapping()`, `on_one_server()` \
-                 or `once_per(..)`",
+                "it has a `mutex(..)`, but no protection that uses this store: add `without_overlapping()`, \
+                 `on_one_server()` or `once_per(..)`",
             )),
             false if self.on_outage.is_some() => Err(missing(
-                "it has an `on_outage(..)`, and no protection that a store is asked for: add `without_overlapping()`, \
+                "it has an `on_outage(..)`, but no protection that uses a store: add `without_overlapping()`, \
                  `on_one_server()` or `once_per(..)`",
             )),
             _ => Ok(protection),
@@ -137,7 +138,7 @@ impl ProtectionRequest {
             }
             (false, _, Some(_)) => {
                 return Err(missing(
-                    "it has a `lease_term(..)`, and no lease that is renewed: add `without_overlapping()`, or say the \
+                    "it has a `lease_term(..)`, but no lease that is renewed: add `without_overlapping()`, or set a \
                      fixed term with `without_overlapping_for(..)` alone",
                 ));
             }
@@ -160,14 +161,15 @@ impl ProtectionRequest {
                  killed process blocks the event"
             )));
         }
-        // A fixed term can end while the task runs, so it has to cover the minimum hold.
+        // A lease with a fixed term is not renewed. If the term were shorter than the minimum hold, the lease could end
+        // before the minimum hold is over.
         if renewal == Renewal::Never
             && let Some(at_least) = at_least.filter(|at_least| *at_least > term)
         {
             let [at_least, term] = [at_least.get(), term.get()].map(ExactDuration);
             return Err(AddErrorKind::Conflict.because(format_args!(
                 "it has a `hold_at_least({at_least})`, and a `without_overlapping_for({term})`, which ends the lease before \
-                 that: let the second be {at_least} or longer, or use `without_overlapping()`, whose lease is renewed"
+                 that: choose a `without_overlapping_for(..)` of {at_least} or more, or use `without_overlapping()`, whose lease is renewed"
             )));
         }
         Ok(Some(LeaseTerms { term, renewal, at_least }))
@@ -191,7 +193,7 @@ fn queue(
 ) -> Result<Option<Queue>, Refusal> {
     let on_overlap = on_overlap.unwrap_or_default();
     let Some(places) = on_overlap.places() else {
-        let needless = "it has a `within(..)`, and nothing to wait for: add `on_overlap(Overlap::QueueOne)`";
+        let needless = "it has a `within(..)`, but its occurrences never wait: add `on_overlap(Overlap::QueueOne)`";
         return if within.is_some() { Err(missing(needless)) } else { Ok(None) };
     };
     if !(1..=MOST_PLACES).contains(&places) {

@@ -1,4 +1,4 @@
-//! The queue of an event in its store: a marker for each place, and one for each occurrence that waits.
+//! The queue of an event in its store: a marker for each place, and a marker for each waiting occurrence.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use crate::time::clock::shown::Rfc3339;
 
 const PLACE: &str = "queue ";
 
-/// The longest queue.
+/// The highest number of places in a queue.
 pub(super) const MOST_PLACES: usize = 100;
 
-/// The waits that may be set.
+/// The times that `within` accepts.
 pub(super) const WAITS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 60 * 60);
 
-/// The queue of an event. All of its names are markers of the event's mutex.
+/// The queue of an event. Its markers belong to the event's mutex name.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
-    /// The places in it, from the first on. Events that share a mutex share them.
+    /// The markers of the places, in their order. Events with one mutex name have one queue.
     pub(crate) places: Vec<MutexName>,
-    /// For how long a place is held, unless it is renewed.
+    /// How long a place is held without renewal.
     pub(crate) term: Term,
-    /// How long after its occurrence an event waits at most. If that was not set: as long as its claim may be asked for.
+    /// How long after its time a waiting occurrence may still start. The default is the claim window.
     pub(crate) within: Duration,
-    /// Whether an occurrence that waits replaces the run that it waits for.
+    /// Whether a waiting occurrence cancels the run.
     pub(crate) replaces: bool,
 }
 
@@ -36,7 +36,7 @@ impl Queue {
         (1..=places).map(place).collect()
     }
 
-    /// Returns the words that ask for it.
+    /// Returns the builder's method in words: `on_overlap QueueOne`.
     pub(super) fn in_words(&self) -> String {
         match self.places.len() {
             _ if self.replaces => "on_overlap Replace".to_owned(),
@@ -46,7 +46,7 @@ impl Queue {
     }
 }
 
-/// Returns the marker of an occurrence that waits. It is renewed while the occurrence waits.
+/// Returns the name of the marker of a waiting occurrence. The marker is renewed while the occurrence waits.
 pub(crate) fn waiter(mutex: &MutexName, event: &Arc<str>, occurrence: DateTime<Utc>) -> MutexName {
     mutex.mark(Arc::clone(event), format!("waits {}", Rfc3339(occurrence)))
 }

@@ -1,5 +1,4 @@
-//! The leases of an event: one, or the slots of `at_most`, where each run holds one slot; and the admissions that ask
-//! for them.
+//! The names of an event's leases, and the admissions that request a lease. With `at_most`, each lease is a slot.
 
 use std::ops::RangeInclusive;
 use std::slice;
@@ -12,14 +11,15 @@ use crate::lease::{label::Label, name::MutexName, owner::Owner, request::LeaseRe
 use crate::store::event_mutex::admission::Admission;
 use crate::time::clock::moment::Moment;
 
-/// The numbers of runs at a time that `at_most` allows.
+/// The numbers of runs at a time that `at_most` accepts.
 pub(crate) const SLOTS: RangeInclusive<usize> = 1..=100;
 
-/// The term of the claim of one attempt: longer than a store may take to answer.
+/// The term of the claim in `claim_of_one_attempt`. It is longer than a store can take to answer.
 const ATTEMPT: Term = Term::DEFAULT;
 
 impl Protection {
-    /// Returns the names of the leases: several where several runs may run at a time. A run holds any one of them.
+    /// Returns the names of the event's leases: no name, one name, or a name for each slot. A run holds one of these
+    /// leases.
     pub(crate) fn leases(&self) -> &[MutexName] {
         match (self.lease, &self.slots[..]) {
             (None, _) => &[],
@@ -28,14 +28,14 @@ impl Protection {
         }
     }
 
-    /// Returns how many admissions one run asks for.
+    /// Returns how many admissions one run requests: one for each slot, or one if there are no slots.
     #[inline]
     pub(crate) fn alternatives(&self) -> usize {
         self.slots.len().max(1)
     }
 
-    /// Calls `ask` with each admission of one run at `now`, labelled with `label`. The run needs only one of them.
-    /// `occurrence` and `claim`: `None` for a run by hand.
+    /// Calls `ask` with each admission that a run requests at `now`. The run needs only one of these admissions. For a
+    /// run by hand, `occurrence` and `claim` are `None`.
     #[inline]
     pub(crate) fn each_admission(
         &self,
@@ -52,7 +52,7 @@ impl Protection {
         if self.slots.is_empty() {
             return self.admission(&self.mutex, claim, request).into_iter().for_each(ask);
         }
-        // Where one slot is granted with a claim, no other is.
+        // All admissions of the run have the same claim, so that the store grants only one slot.
         let claim = claim.unwrap_or_else(|| self.claim_of_one_attempt());
         for slot in &self.slots {
             self.admission(slot, Some(claim.clone()), request).into_iter().for_each(&mut ask);
@@ -78,7 +78,7 @@ impl Protection {
         }
     }
 
-    /// Returns a claim that no other run makes.
+    /// Returns a claim with a unique name, so that no other run makes this claim.
     fn claim_of_one_attempt(&self) -> (MutexName, Term) {
         (self.mutex.mark(self.mutex.mutex(), format!("attempt {}", Owner::unique())), ATTEMPT)
     }

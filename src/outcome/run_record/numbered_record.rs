@@ -1,12 +1,13 @@
-//! Records with the numbers that their store assigned. A log is ordered and trimmed by number, because the clocks of its hosts
-//! differ.
+//! Records with the numbers that their store assigned. A log is sorted and trimmed by these numbers, and not by times,
+//! because the clocks of hosts differ.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::{MOST_KEPT, RunRecord};
 
-/// A record with the number of its run. A store assigns it at the first write of the run, so that later runs have higher numbers.
+/// A record with the number of its run. A store assigns the number when it first writes a record of the run. So later
+/// runs have higher numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NumberedRecord {
     pub(crate) number: u64,
@@ -19,14 +20,14 @@ impl NumberedRecord {
         format!("number={} {}", self.number, self.record.to_line())
     }
 
-    /// Returns the record of a line, unless the line is damaged.
+    /// Returns the record in `line`. `None`: the line is damaged.
     pub(crate) fn of_line(event: &str, id: &str, line: &str) -> Option<Self> {
         let (number, line) = line.strip_prefix("number=")?.split_once(' ')?;
         Some(Self { number: number.parse().ok()?, record: RunRecord::of_line(event, id.parse().ok()?, line)? })
     }
 }
 
-/// Returns the records of each event, in their order.
+/// Groups the records by their events, without a change of their order.
 pub(crate) fn by_event(records: &[RunRecord]) -> BTreeMap<&str, Vec<&RunRecord>> {
     let mut events: BTreeMap<&str, Vec<&RunRecord>> = BTreeMap::new();
     for record in records {
@@ -35,9 +36,10 @@ pub(crate) fn by_event(records: &[RunRecord]) -> BTreeMap<&str, Vec<&RunRecord>>
     events
 }
 
-/// Adds `new` records to the `found` records of an event, and drops the surplus over `keep`.
+/// Adds `new` records to the `found` records of an event, and returns the records that [`split_surplus`] keeps.
 ///
-/// A record with an end replaces the earlier record of its run and takes its number. A record without an end replaces nothing.
+/// A record with an end replaces the earlier record of its run and takes its number. A record without an end replaces
+/// nothing.
 pub(crate) fn add(found: Vec<NumberedRecord>, new: &[&RunRecord], keep: usize) -> Vec<NumberedRecord> {
     let mut runs = found;
     let mut last = runs.iter().map(|run| run.number).max().unwrap_or_default();
@@ -55,8 +57,8 @@ pub(crate) fn add(found: Vec<NumberedRecord>, new: &[&RunRecord], keep: usize) -
     runs
 }
 
-/// Keeps the newest `keep` runs, and returns the others. If none of the kept runs is a success, the newest success replaces the
-/// oldest of them. So the last success is always known if two or more runs are kept.
+/// Keeps the newest `keep` runs, and returns the others. If none of the kept runs is a success, the newest success is
+/// kept in place of the oldest kept run. So if two or more runs are kept, the log always has the last success.
 pub(crate) fn split_surplus(runs: &mut Vec<NumberedRecord>, keep: usize) -> Vec<NumberedRecord> {
     let keep = keep.clamp(1, MOST_KEPT);
     runs.sort_unstable_by_key(|run| Reverse(run.number));
@@ -67,7 +69,7 @@ pub(crate) fn split_surplus(runs: &mut Vec<NumberedRecord>, keep: usize) -> Vec<
     runs.split_off(keep.min(runs.len()))
 }
 
-/// Sorts the records, the newest first.
+/// Returns the records without their numbers, the newest first.
 pub(crate) fn newest_first(mut runs: Vec<NumberedRecord>) -> Vec<RunRecord> {
     runs.sort_unstable_by_key(|run| Reverse(run.number));
     runs.into_iter().map(|run| run.record).collect()
@@ -81,7 +83,8 @@ mod tests {
     use crate::lease::owner::Owner;
     use crate::outcome::run_record::outcome_kind::OutcomeKind;
 
-    /// Returns a run of a host whose clock is `ahead` by so many minutes. `None`: the run has not ended.
+    /// Returns the record of a run on a host whose clock is fast by `ahead` minutes. If `result` is `None`, the run has
+    /// not ended.
     fn run(ahead: i64, result: Option<OutcomeKind>) -> RunRecord {
         let at = DateTime::UNIX_EPOCH + TimeDelta::minutes(ahead);
         let record = RunRecord::started("reports", Owner::unique(), at, None, at);
@@ -91,7 +94,7 @@ mod tests {
         }
     }
 
-    /// Returns the numbers of the kept runs, after these runs were written one after another.
+    /// Writes `records` one after another, and returns the numbers of the runs that are kept.
     fn numbers(records: &[RunRecord], keep: usize) -> Vec<u64> {
         let one_by_one = |found, record| add(found, &[record], MOST_KEPT);
         let mut runs = records.iter().fold(Vec::new(), one_by_one);

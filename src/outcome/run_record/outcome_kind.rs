@@ -1,8 +1,8 @@
-//! The kind of the end of a run, in one word.
+//! The kinds of outcomes.
 
 use std::fmt;
 
-/// The kind of the end of a run. `Display` makes it part of a sentence: `timed out`.
+/// The kind of a run's outcome. `Display` shows the kind as a part of a sentence: `timed out`.
 ///
 /// ```
 /// use soloist::observe::OutcomeKind;
@@ -15,7 +15,8 @@ use std::fmt;
 pub enum OutcomeKind {
     /// The task succeeded.
     Succeeded,
-    /// The task returned an error or could not be started, or its command ended with an exit code other than 0 or by a signal.
+    /// The task returned an error or could not be started, or its command ended with an exit code other than 0 or by a
+    /// signal.
     Failed,
     /// The task panicked.
     Panicked,
@@ -23,16 +24,16 @@ pub enum OutcomeKind {
     TimedOut,
     /// The run was cancelled, and its task then ended with an error or an exit code other than 0.
     Cancelled,
-    /// The task was not called: a `before` hook failed, or the lease was lost before.
+    /// The task was not called: a `before` hook failed, or the lease was lost before the call.
     NotStarted,
 }
 
 impl OutcomeKind {
-    /// All kinds.
     pub(crate) const ALL: [Self; 6] =
         [Self::Succeeded, Self::Failed, Self::Panicked, Self::TimedOut, Self::Cancelled, Self::NotStarted];
 
-    /// Returns the keyword that stores keep: `succeeded`, `failed`, `panicked`, `timed_out`, `cancelled` or `not_started`.
+    /// Returns the keyword that stores keep: `succeeded`, `failed`, `panicked`, `timed_out`, `cancelled` or
+    /// `not_started`.
     pub const fn keyword(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",

@@ -1,8 +1,9 @@
-//! A record as a line of text, for the stores that keep it so.
+//! The format of a record as a line of text. Some stores keep records in this format.
 //!
-//! `occurrence=T started=T token=N pid=N ended=T result=WORD attempts=N host=NAME instance=NAME (backfill) error=TEXT`. A run that has
-//! not ended has neither `ended` nor `result`, and a run without a token, an instance or an error has none of these. One attempt is not
-//! written. `(backfill)` is in the line of a run that a backfill started. The error is the rest of the line.
+//! `occurrence=T started=T token=N pid=N ended=T result=WORD attempts=N host=NAME instance=NAME (backfill) error=TEXT`.
+//! Fields without a value are left out: `ended` and `result` if the run has not ended, and `token`, `instance` and
+//! `error` if the run has none. `attempts=1` is left out, too. The line has `(backfill)` only if a backfill started the
+//! run. The error is the rest of the line.
 
 use std::fmt::Write;
 
@@ -31,7 +32,7 @@ impl RunRecord {
         line
     }
 
-    /// Returns the record of a line, unless the line is damaged.
+    /// Returns the record in `line`. `None`: the line is damaged.
     pub(crate) fn of_line(event: &str, id: Owner, line: &str) -> Option<Self> {
         let (fields, error) = line.split_once(" error=").map_or((line, None), |(line, error)| (line, Some(error)));
         let (fields, host) = fields.split_once(" host=")?;

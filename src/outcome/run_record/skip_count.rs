@@ -1,11 +1,11 @@
-//! The number of skipped occurrences of an event, which a log keeps in addition to the runs.
+//! The number of skipped occurrences of an event. A log keeps it in addition to the records of runs.
 
 use chrono::{DateTime, Utc};
 
 use super::kept_time;
 use crate::outcome::skip_reason::SkipReason;
 
-/// The occurrences of an event that were skipped for one reason, over the whole fleet; see
+/// The number of an event's occurrences that were skipped for one reason, in the whole fleet; see
 /// [`Schedule::skips`](crate::Schedule::skips).
 ///
 /// ```
@@ -26,15 +26,15 @@ pub struct SkipCount {
 }
 
 impl SkipCount {
-    /// Returns the number of occurrences that were skipped for the reason with this [keyword](SkipReason::keyword), and the
-    /// latest of them. `None`: a log does not count this reason.
+    /// Makes a count of skipped occurrences. `reason` is the [keyword](SkipReason::keyword) of the reason, and `latest`
+    /// is the latest skipped occurrence. `None`: a log does not count skips for this reason.
     pub fn new(reason: &str, count: u64, latest: DateTime<Utc>) -> Option<Self> {
         let reason = SkipReason::COUNTED.into_iter().find(|known| *known == reason)?;
         Some(Self { reason, count, latest: kept_time(latest) })
     }
 
-    /// Returns the [keyword](SkipReason::keyword) of the reason: `overlapping`, `stuck`, `queue_full`, `queued_too_long`,
-    /// `replaced` or `paused`.
+    /// Returns the [keyword](SkipReason::keyword) of the reason: `overlapping`, `stuck`, `queue_full`,
+    /// `queued_too_long`, `replaced` or `paused`.
     pub fn reason(&self) -> &'static str {
         self.reason
     }

@@ -5,9 +5,9 @@ use std::io::{self, PipeReader, Read};
 
 use crate::outcome::command_exit::KeptOutput;
 
-/// The end of a stream.
+/// The last bytes of a stream, at most `bound`.
 pub(super) struct KeptTail {
-    /// A deque, so that a cut at the front moves no bytes.
+    /// A deque, so that dropping bytes at the front does not move the other bytes.
     bytes: VecDeque<u8>,
     bound: usize,
     left_out: u64,
@@ -39,13 +39,15 @@ impl KeptTail {
         KeptOutput::new(Vec::from(self.bytes), self.left_out)
     }
 
-    /// Reads until all writers have closed the pipe, or until the other end of `over` is closed and the pipe is empty.
+    /// Reads `pipe` until all its writers have closed it, or until the other end of `over` is closed and `pipe` is
+    /// empty.
     #[cfg(unix)]
     pub(super) fn of(mut pipe: PipeReader, over: &PipeReader, bound: usize) -> Self {
         use rustix::event::{PollFd, PollFlags, poll};
         use rustix::io::{Errno, ioctl_fionbio};
 
-        /// More bytes than a pipe holds. Further bytes come from a process that is still writing.
+        /// The highest number of bytes to read after `over` was closed. A pipe holds fewer bytes, so further bytes
+        /// would come from a process that is still writing.
         const LEFT_IN_IT: usize = 1024 * 1024;
 
         let (mut tail, mut chunk) = (Self::new(bound), vec![0; CHUNK]);

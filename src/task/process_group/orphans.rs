@@ -1,4 +1,4 @@
-//! A process group that outlived its scheduler, and how an operator ends it.
+//! Ends a process group that has outlived its scheduler, for the command `unlock`.
 
 use std::io;
 use std::thread;
@@ -17,18 +17,19 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The time that the kernel may take to end killed processes.
 const KILLING: Duration = Duration::from_secs(2);
 
-/// Ends the group of a command that ran for this owner: by SIGTERM, and by SIGKILL when the grace is over. `false`: a process of
-/// the group is left.
+/// Ends the process group of a command whose lease has this owner: by SIGTERM, and by SIGKILL after the grace. Returns
+/// `false` if a process of the group is left.
 ///
 /// # Errors
 ///
-/// The group can't be signalled, or none of its processes names this owner: the id may belong to another group by now.
+/// The group can't be signalled. Or none of its processes has this owner in its environment, so the id may belong to
+/// another group by now.
 pub(crate) fn end_orphans(group: u32, owner: Owner, grace: Duration) -> io::Result<bool> {
     let group = i32::try_from(group).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
     if test_kill_process_group(group) != Err(Errno::SRCH) && !is_of(group, owner) {
         return Err(io::Error::other(
-            "none of its processes has the environment of the command, so its number may be another group's by now; find what \
-             keeps the lease with `fuser DIR/*.life`",
+            "none of its processes has the environment of the command, so this id may belong to another group by now: find \
+             the process that keeps the lease with `fuser DIR/*.life`",
         ));
     }
     let (clock, mut zombies) = (Clock::system(), Zombies::default());
@@ -42,13 +43,13 @@ pub(crate) fn end_orphans(group: u32, owner: Owner, grace: Duration) -> io::Resu
             if test_kill_process_group(group) == Err(Errno::SRCH) || zombies.are_all_of(group) {
                 return Ok(true);
             }
-            thread::sleep(PAUSE); // between two looks at processes that are nobody's children here
+            thread::sleep(PAUSE); // polled, because a process can't wait for processes that are not its children
         }
     }
     Ok(false)
 }
 
-/// Returns whether the environment of a process in this group names the owner.
+/// Returns whether a process of this group has the owner in its environment.
 #[cfg(target_os = "linux")]
 fn is_of(group: Pid, owner: Owner) -> bool {
     use std::fs;

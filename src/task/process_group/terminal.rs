@@ -1,11 +1,13 @@
-//! The terminal of this process, which a command in its place shares.
+//! The terminal of this process, shared with a command that takes the place of this process.
 //!
-//! The command has a process group of its own, so that all of it can be ended. But a terminal has one foreground group:
-//! the job of a shell, with this process and perhaps a pager or a whole script. So the job keeps the terminal. The
-//! signals of the terminal's keys reach this process, which passes them on to the command. If another group reads from
-//! the terminal or changes its settings, the kernel stops that group. If the kernel stops the command for this reason
-//! while the job is in the foreground, the terminal is lent to the command. If anything else stops the command, the
-//! whole job stops, so that the shell continues.
+//! The command has its own process group, so that all its processes can be ended together. But a terminal has only one
+//! foreground group. At first, this is the job of the shell: this process, and perhaps a pager or a whole script. So
+//! the signals of the terminal's keys reach this process, which passes them on to the command.
+//!
+//! If a process outside of the foreground group reads from the terminal or changes its settings, the kernel stops that
+//! process. If the kernel stops the command for this reason while the job is in the foreground, this process lends the
+//! terminal to the command. The command's group is then the foreground group. If anything else stops the command, this
+//! process stops the whole job, so that the shell continues.
 
 use std::fs::File;
 use std::io;
@@ -28,11 +30,11 @@ use crate::base::system::{SignalAction, group_of, is_ignored};
 use crate::base::threads;
 use crate::hold::held_lease::HeldLease;
 
-/// The signals of the terminal that do not end a process. `Shutdown` passes on the signals that end one.
+/// The signals of the terminal that do not end a process. (`Shutdown` passes on the signals that end a process.)
 const PASSED_ON: [Signal; 4] = [Signal::TSTP, Signal::TTIN, Signal::TTOU, Signal::WINCH];
 
-/// A job that is continued in the background waits this long for a signal that ends it. Only then its command
-/// continues.
+/// After a stopped job was continued in the background, this process waits this long for a signal that ends the job.
+/// Only after this time, the command continues.
 const ENDING: Duration = Duration::from_millis(500);
 
 /// The terminal of this process, and the signals that its keys send from now on.
@@ -41,7 +43,7 @@ pub(in crate::task) struct Terminal {
     signals: Signals,
 }
 
-/// The terminal and a command that shares it. If the terminal is lent, drop takes it back.
+/// The terminal, and the command that shares it. If the terminal is lent to the command, drop takes the terminal back.
 pub(in crate::task) struct SharedTerminal {
     file: Arc<File>,
     signals: Handle,
@@ -53,9 +55,9 @@ impl Terminal {
     /// can't share it.
     pub(in crate::task) fn of_this_process() -> Option<Self> {
         if group_of(0) <= 0 {
-            return None; // The group is outside of this PID namespace.
+            return None; // The process group of this process has no id in this PID namespace.
         }
-        // Even if the standard input is no terminal, the command may ask for a password.
+        // Open the terminal even if the standard input is not a terminal, because the command may ask for a password.
         let file = File::options().read(true).write(true).open("/dev/tty").ok()?;
         let signals = PASSED_ON.into_iter().map(Signal::as_raw).filter(|signal| !is_ignored(*signal));
         Some(Self { file, signals: Signals::new(signals).ok()? })
@@ -98,18 +100,19 @@ fn is_foreground(terminal: &File, group: Pid) -> bool {
     tcgetpgrp(terminal).is_ok_and(|it| it == group)
 }
 
-/// Takes the terminal back from the command's group. If another group has the terminal, this changes nothing: while the
-/// job is in the background, the terminal belongs to the shell.
+/// Takes the terminal back from the command's group. If another group has the terminal, this changes nothing, because
+/// the terminal of a job in the background belongs to the shell.
 fn take_back(terminal: &File, command: Pid) {
     if is_foreground(terminal, command) {
-        // Otherwise the kernel would stop this process, because a process in the background may not change this.
+        // Without this, the kernel would stop this process, because a process in the background must not change the
+        // foreground group.
         let _ignored = SignalAction::Ignore.of(Signal::TTOU);
         // An error means that the terminal has gone.
         let _ = tcsetpgrp(terminal, getpgrp());
     }
 }
 
-/// Follows each stop of the command's first process, until that process has ended.
+/// Handles each stop of the command's first process, until that process has ended.
 fn follow(terminal: &File, command: Pid, held: &HeldLease) {
     let is_cancelled = || held.reason_at(held.now()).is_some();
     let mut has_hung_up = false;
@@ -118,7 +121,7 @@ fn follow(terminal: &File, command: Pid, held: &HeldLease) {
         if asks_for_terminal && is_foreground(terminal, getpgrp()) {
             let _ = tcsetpgrp(terminal, command);
         } else if is_cancelled() || (signal == Signal::STOP && !is_foreground(terminal, command)) {
-            continue; // The command is killed soon, or was stopped by an operator: its lease is renewed.
+            continue; // A cancelled command is killed soon. A command that an operator stopped stays stopped, and keeps its lease.
         } else if asks_for_terminal && is_orphaned() {
             // No shell will ever give the command the terminal, so the command gets SIGHUP. If it ignores SIGHUP and
             // reads again, it is stopped again, and then killed.
@@ -126,12 +129,12 @@ fn follow(terminal: &File, command: Pid, held: &HeldLease) {
             has_hung_up = true;
         } else {
             take_back(terminal, command);
-            // STOP also stops processes that ignore the keys of the terminal. That is necessary, because no thread
-            // renews the lease while this process is stopped.
+            // SIGSTOP also stops processes that ignore SIGTSTP. All processes of the command must stop, because no
+            // thread renews the lease while this process is stopped.
             send(command, Signal::STOP);
             stop_job(if signal == Signal::STOP { Signal::TSTP } else { signal });
             let is_ended = || !is_foreground(terminal, getpgrp()) && held.wait(ENDING).is_some();
-            // After a stop that outlasts its lease, the command must not continue.
+            // If the stop lasted longer than the lease, the command must not continue.
             if is_cancelled() || is_ended() {
                 continue;
             }
@@ -140,15 +143,15 @@ fn follow(terminal: &File, command: Pid, held: &HeldLease) {
     }
 }
 
-/// Waits until a process is stopped. Returns the signal; `None`: it has ended.
+/// Waits until `process` is stopped, and returns the signal that stopped it. `None`: the process has ended.
 fn next_stop(process: Pid) -> Option<Signal> {
     loop {
         let options = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
         match waitid(WaitId::Pid(process), options) {
             Err(Errno::INTR) => {}
             Ok(Some(status)) if status.stopped() => {
-                // A wait without `NOWAIT` reports each stop only once. With `NOWAIT`, the end of the process is left to
-                // the thread that waits for that end.
+                // The wait above, with `NOWAIT`, leaves the end of the process to the thread that waits for that end.
+                // This wait, without `NOWAIT`, makes the kernel report each stop only once.
                 let _ = waitid(WaitId::Pid(process), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
                 return status.stopping_signal().and_then(Signal::from_named_raw).or(Some(Signal::STOP));
             }
@@ -157,7 +160,8 @@ fn next_stop(process: Pid) -> Option<Signal> {
     }
 }
 
-/// Stops the process group of this process, all other members first, and returns when it is continued.
+/// Stops the process group of this process: first the other processes, and then this process. Returns when this process
+/// is continued.
 fn stop_job(signal: Signal) {
     let ignored = SignalAction::Ignore.of(signal);
     send(getpgrp(), signal);
@@ -167,8 +171,8 @@ fn stop_job(signal: Signal) {
     let _ = low_level::raise(signal.as_raw());
 }
 
-/// Returns whether no shell controls the process group of this process. If so, the signals of a terminal do not stop
-/// this group.
+/// Returns whether no shell controls the process group of this process. The signals of a terminal do not stop such a
+/// group.
 #[cfg(target_os = "linux")]
 fn is_orphaned() -> bool {
     let Some(own) = ProcessStat::read(process_id::current()) else { return false };
@@ -179,7 +183,7 @@ fn is_orphaned() -> bool {
         }
         ancestor = process.parent;
     }
-    ancestor == 0 // the ancestor is outside of this PID namespace; another one may not be shown to this user
+    ancestor == 0 // 0: outside of this PID namespace; otherwise `/proc` hides the ancestor from this user
 }
 
 /// Returns `false`: other systems do not show the parent of a process.

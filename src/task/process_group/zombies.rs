@@ -1,4 +1,4 @@
-//! Zombies: processes that have ended, and were not reaped by their parent yet.
+//! Zombies: processes that have ended, but that their parent has not reaped yet.
 
 #[cfg(target_os = "linux")]
 use std::{collections::HashSet, fs, io};
@@ -8,9 +8,9 @@ use rustix::process::Pid;
 #[cfg(target_os = "linux")]
 use crate::base::process_stat::ProcessStat;
 
-/// The number of scans, at most. A scan is repeated if processes were started meanwhile.
+/// The highest number of scans. A scan is repeated if a listed process ended during the scan.
 #[cfg(target_os = "linux")]
-const LOOKS: u32 = 10;
+const MOST_SCANS: u32 = 10;
 
 /// The zombies of a process group. Their parent may never reap them: in a container, the process that adopts orphans
 /// often reaps nothing.
@@ -21,12 +21,12 @@ pub(super) struct Zombies {
 }
 
 impl Zombies {
-    /// Returns whether only zombies are left of this group. Two checks in a row must agree.
+    /// Returns whether all processes of this group are zombies. Two checks in a row must find the zombies.
     #[cfg(target_os = "linux")]
     pub(super) fn are_all_of(&mut self, group: Pid) -> bool {
         let zombies = if_all_are_zombies(group).unwrap_or_default();
-        // A process that ended after the list was made may have started another, which is not listed. A process that had ended
-        // before has started none since.
+        // If a process ended during this check, it may have started another process, which the check did not see. But a
+        // zombie of the previous check has started no process since that check.
         let had_ended = !zombies.is_empty() && zombies.iter().all(|id| self.last.contains(id));
         self.last = zombies;
         had_ended
@@ -40,20 +40,20 @@ impl Zombies {
     }
 }
 
-/// Returns the processes of this group, if all are zombies. `None`: a process lives, or `/proc` does not show the processes of other
-/// users, nor process 1.
+/// Returns the processes of this group if all are zombies. `None`: a process of the group lives. Or `/proc` does not
+/// show process 1, so it may hide processes of other users, too.
 #[cfg(target_os = "linux")]
 fn if_all_are_zombies(group: Pid) -> Option<Vec<u32>> {
     ProcessStat::read(1)?;
     let (mut zombies, mut known) = (Vec::new(), HashSet::new());
-    for _ in 0..LOOKS {
+    for _ in 0..MOST_SCANS {
         let mut all_are_known = true;
         for id in processes().ok()? {
             if known.contains(&id) {
                 continue;
             }
             // This process ended after it was listed. If it belonged to the group, it may have started another process,
-            // so the list is read again.
+            // so `/proc` is scanned again.
             let Some(process) = ProcessStat::read(id) else {
                 all_are_known = false;
                 continue;

@@ -277,7 +277,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --term 1s -- true",
         64,
-        "soloist: event `j`: its lease of 1s is too short for a `--grace 0s`: it has to last 2s",
+        "soloist: event `j`: its lease of 1s is too short for a `--grace 0s`: it must last at least 2s",
     ),
     ("$S run --name j --term 8s --grace 5s -- true", 64, "let the `--term` be longer, or the `--grace` shorter"),
     (
@@ -332,7 +332,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j -- 'echo hi'",
         69,
-        "could not start `echo hi`: No such file or directory (os error 2): it is one word for the program: write its arguments one by one, or let a shell read the line, with `sh -c` or `Event::exec`",
+        "could not start `echo hi`: No such file or directory (os error 2): the name of the program has a space: pass its arguments one by one, or let a shell read the line, with `sh -c` or `Event::exec`",
     ),
     ("touch plain; $S run --name j -- ./plain", 69, "could not start `./plain`: Permission denied"),
     ("$S run --name j -- .", 69, "could not start `.`: Permission denied"),

@@ -70,8 +70,8 @@ fn a_program_that_is_not_there_is_named() {
         (&text, "Permission denied (os error 13)"),
         (
             "two words\n",
-            "No such file or directory (os error 2): it is one word for the program: write its arguments one by one, or let a \
-             shell read the line, with `sh -c` or `Event::exec`",
+            "No such file or directory (os error 2): the name of the program has a space: pass its arguments one by one, or let \
+             a shell read the line, with `sh -c` or `Event::exec`",
         ),
     ] {
         let outcome = outcome(command(program, ["argument"]).without_overlapping());

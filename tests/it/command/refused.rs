@@ -26,7 +26,7 @@ fn a_command_that_is_none() {
     for event in [line(""), line(" \n\t"), Event::command("e", "", none).every_minute()] {
         let (kind, text) = refused(event);
         assert_eq!(kind, AddErrorKind::Command);
-        assert_eq!(text, "its command is empty: give `exec` a line of the shell, or `command` a program");
+        assert_eq!(text, "its command is empty: pass a line of the shell to `exec`, or a program to `command`");
     }
 }
 
@@ -43,7 +43,7 @@ fn a_text_that_has_a_nul() {
     ] {
         let (kind, text) = refused(event);
         assert_eq!(kind, AddErrorKind::Command);
-        assert_eq!(text, "`a\\0b` has a NUL character, which no command can be given: leave it out");
+        assert_eq!(text, "`a\\0b` has a NUL character, which can't be passed to a command: leave it out");
     }
 }
 
@@ -52,8 +52,8 @@ fn a_variable_that_can_not_be_called_so() {
     for (name, shown) in [("", ""), ("A=B", "A=B"), ("=", "="), ("a\0b", "a\\0b")] {
         let (kind, text) = refused(line("c").env("FINE", "a=b").env(name, "x"));
         assert_eq!(kind, AddErrorKind::Command);
-        let what = "use a name without `=`, which is not empty";
-        assert_eq!(text, format!("`env(..)`: no variable can be called `{shown}`: {what}"));
+        let what = "use a name that is not empty and has no `=`";
+        assert_eq!(text, format!("`env(..)`: `{shown}` can't be the name of a variable: {what}"));
     }
 }
 
@@ -97,7 +97,7 @@ fn a_directory_or_a_file_without_a_name() {
     for (method, event) in
         [("current_dir", line("c").current_dir("")), ("output", line("c").output(Output::File("".into())))]
     {
-        let empty = "the path is empty: write one, or leave the method out";
+        let empty = "the path is empty: write a path, or leave the method out";
         assert_eq!(refused(event).1, format!("`{method}(..)`: {empty}"));
     }
 }
@@ -119,8 +119,8 @@ fn a_grace_of_more_than_an_hour() {
 fn a_lease_that_ends_before_the_command_can_be_stopped() {
     let half_a_minute = |term: &str| {
         format!(
-            "its lease of {term} is too short for a `grace(30s)`: it has to last 62s, which is twice the grace and the 1s that \
-             killing may take; let the `lease_term(..)` or the `without_overlapping_for(..)` be longer, or the `grace(..)` shorter"
+            "its lease of {term} is too short for a `grace(30s)`: it must last at least 62s, twice the sum of the grace \
+             and the 1s that a kill may take: let the `lease_term(..)` or the `without_overlapping_for(..)` be longer, or the `grace(..)` shorter"
         )
     };
     let (grace, too_long) = (|event: Event| event.grace(29 * SECOND), |event: Event| event.grace(30 * SECOND));
@@ -159,13 +159,13 @@ fn what_is_said_of_a_command_that_is_a_callback() {
     for (method, way) in ways {
         let (kind, text) = refused(Event::call("e", |_| {}).every_minute().apply(way));
         assert_eq!(kind, AddErrorKind::Conflict);
-        let advice = "is for commands, and this event has none: use `Event::exec` or `Event::command`";
+        let advice = "is for commands, but the task of this event is no command: use `Event::exec` or `Event::command`";
         assert_eq!(text, format!("`{method}(..)` {advice}"));
         is_taken(line("c").apply(way));
     }
     let (kind, text) = refused(Event::call("e", |_| {}).every_minute().grace(SECOND));
     assert_eq!(kind, AddErrorKind::Conflict);
-    let advice = "is for commands and futures, and this event calls a function, which ends by itself: leave it out";
+    let advice = "is for commands and futures, but the task of this event is a function, which can't be ended by force: leave it out";
     assert_eq!(text, format!("`grace(..)` {advice}"));
     is_taken(line("c").grace(SECOND));
 }

@@ -18,7 +18,7 @@ fn a_retry_needs_a_number_and_a_time_and_each_once() {
     refused(|event| event.hourly().retry(Retry::times(3).after(Duration::ZERO)), "`after(0s)`: use 1ms to ten years");
     refused(
         |event| event.hourly().retry(Retry::times(3)),
-        "its `retry(..)` says no time between two attempts: add it, as in `Retry::times(3).after(Duration::from_secs(10))`",
+        "its `retry(..)` has no delay between two attempts: write `Retry::times(3).after(Duration::from_secs(10))`",
     );
     refused(
         |event| event.hourly().retry(Retry::times(3).after(SECOND).after(2 * SECOND)),
@@ -40,7 +40,7 @@ fn a_retry_that_could_never_begin_is_refused() {
     );
     refused(
         |event| event.daily_at("16:55").between("08:00", "17:00").retry(after(10 * MINUTE)),
-        &format!("`after(10m)`: {never} its window is closed by then: use a shorter time"),
+        &format!("`after(10m)`: {never} its window is closed at the time of the retry: use a shorter time"),
     );
     refused(
         |event| event.hourly().timeout(MINUTE).retry(after(MINUTE)),
@@ -50,7 +50,9 @@ fn a_retry_that_could_never_begin_is_refused() {
     );
     refused(
         |event| event.hourly().without_overlapping_for(MINUTE).retry(after(MINUTE)),
-        &format!("`after(1m)`: {never} its lease of `without_overlapping_for(1m)` is over then: use a shorter time"),
+        &format!(
+            "`after(1m)`: {never} its lease of `without_overlapping_for(1m)` ends before that: use a shorter time"
+        ),
     );
 }
 

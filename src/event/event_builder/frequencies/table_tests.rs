@@ -1,4 +1,4 @@
-//! Tests: computes the table of all words and compares it with the documentation.
+//! Tests: the page `docs/guide/timetables.md` has a row for each method, with the times that the method really has.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,10 +14,10 @@ use crate::event::event_builder::Event;
 const PAGE: &str = "docs/guide/timetables.md";
 const WRITTEN: &str = include_str!("../../../../docs/guide/timetables.md");
 
-/// Days before the end of a February, late in the evening of a Friday, and not at the start of a minute.
+/// The rows show times after this instant: a Friday evening at the end of February, and not the start of a minute.
 const AFTER: &str = "2026-02-27T22:58:45Z";
 
-/// A row of the table: the words as written, and the event that they make.
+/// A row of the table: the method calls as source text, and the event that they build.
 type Row = (String, Event);
 
 fn event() -> Event {
@@ -35,12 +35,12 @@ fn date() -> NaiveDate {
 
 macro_rules! row {
     ($($word:tt)+) => {
-        // How calls are spaced differs between compilers.
+        // The compiler's version decides where `stringify!` writes spaces.
         (stringify!($($word)+).replace(" (", "(").replace(" .", "."), event().$($word)+)
     };
 }
 
-/// Returns the rows by section: first the words without arguments, then those with arguments.
+/// Returns the rows by section. In each section, methods without arguments come first.
 fn sections() -> Vec<(&'static str, Vec<Row>)> {
     let mut sections: Vec<_> =
         WORDS.iter().map(|(title, words)| (*title, words.iter().map(row_of).collect())).collect();
@@ -143,7 +143,7 @@ fn every_word_is_in_the_table() {
     assert!(missing.is_empty(), "without a row: {missing:?}");
 }
 
-/// Returns the public methods of frequencies.rs: those of its table, and those that are written out.
+/// Returns the names of the public methods in frequencies.rs, including the methods that its macro defines.
 fn words() -> BTreeSet<String> {
     let source = include_str!("../frequencies.rs");
     let written = source.lines().filter_map(|line| line.trim_start().strip_prefix("pub fn "));
@@ -182,7 +182,8 @@ fn expression(event: &Event) -> String {
     }
 }
 
-/// Writes the date only where it differs from the date before, and the year only where it is not the current year.
+/// Returns the next times as text. A date is written only if it differs from the previous date, and a year only if it
+/// differs from the year of `after`.
 fn times(event: &Event, after: DateTime<Utc>) -> String {
     let mut last = None;
     let mut written = Vec::new();

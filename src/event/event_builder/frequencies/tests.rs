@@ -1,4 +1,4 @@
-//! Tests: the meaning of the words, alone and together, and the values that they refuse.
+//! Tests: the meaning of each method, alone and together with others, and the values that the methods refuse.
 
 use std::time::Duration;
 
