@@ -513,7 +513,7 @@ fn a_mark_from_the_future_is_ignored_and_told() {
     if let Some(output) = crate::support::output_alone(name, &[]) {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(
-            output.status.success() && said.contains("event e: the store noted it 6 d 23 h in the future"),
+            output.status.success() && said.contains("event e: its `catch_up` marker is 6 d 23 h in the future"),
             "{said}"
         );
         return;

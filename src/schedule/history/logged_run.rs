@@ -266,7 +266,8 @@ pub enum RunLogError {
     UnknownEvent(UnknownEvent),
     /// The schedule keeps no log.
     #[error(
-        "the schedule keeps no log of runs: call `schedule.with_run_log(20)` on each server that runs events, and in the program that reads the log"
+        "the schedule keeps no log of runs: call `schedule.with_run_log(20)` on each server that runs events, and in the \
+         program that reads the log"
     )]
     NotKept,
     /// The number of runs to keep is zero, or too large.

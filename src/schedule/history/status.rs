@@ -280,7 +280,7 @@ impl EventStatus {
 
 #[cfg(feature = "serde")]
 mod form {
-    //! The JSON form of values that have no form of their own.
+    //! The JSON of values that can't be serialized by themselves.
 
     use std::fmt::Display;
 

@@ -28,7 +28,7 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// The event is invalid; the error says why. The schedule is unchanged.
+    /// The event is invalid; the error says why. After an error, the schedule is unchanged.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -48,18 +48,20 @@ impl Schedule {
         Ok(self)
     }
 
-    /// Replaces the event of this name, in its place; or adds it, if there is none. Returns whether there was one.
+    /// Replaces the event that has the name of `event`, and keeps its place. If there is no such event, adds `event`.
+    /// Returns whether an event was replaced.
     ///
     /// - The new event keeps the history of the old one: its [status](Self::status), its log and its pause.
-    /// - An occurrence belongs to the event that the schedule had at that time. So a change in the middle of a minute
-    ///   neither repeats nor loses the occurrence of that minute.
+    /// - An occurrence belongs to the event that the schedule had at the time of the occurrence. So a change in the
+    ///   middle of a minute neither repeats nor loses the occurrence of that minute.
     /// - A run of the old event continues to its end, and an occurrence that waits in its queue still runs. The lease
-    ///   of such a run keeps the new event from overlapping it, unless the new event has another `mutex_name`, store or
-    ///   number of runs in [`at_most`](Event::at_most).
+    ///   of this run keeps the new event from overlapping it. This does not hold if the new event has another
+    ///   `mutex_name`, store or number of runs in [`at_most`](Event::at_most).
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add), except that of the name. The schedule is unchanged.
+    /// The errors of [`add`](Self::add), except for a name that exists already. After an error, the schedule is
+    /// unchanged.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -79,7 +81,7 @@ impl Schedule {
         Ok(replaced.is_some())
     }
 
-    /// Removes an event. `false`: no event has this name. A running run continues, an occurrence that waits in the
+    /// Removes an event. `false`: no event has this name. A running run continues. An occurrence that waits in the
     /// queue still runs, and so does an occurrence whose time came before the removal. The log of the event stays in
     /// the store.
     pub fn remove(&self, name: &str) -> bool {
@@ -136,7 +138,7 @@ impl Schedule {
         stores
     }
 
-    /// Returns whether all leases of this event are held: no further run may start now.
+    /// Returns whether all leases of this event are held, so that no further run can start now.
     #[cfg(feature = "cli")]
     pub(crate) fn is_fully_held(&self, name: &str) -> Result<bool, MutexError> {
         let Ok(event) = self.event(name) else { return Ok(false) };
@@ -172,14 +174,14 @@ impl Schedule {
         }
         if event.protection.lease.is_some_and(LeaseTerms::need_extension) {
             return Err(AddErrorKind::Store.because(
-                "its store says that it can't extend a lease (`EventMutex::describe`), so that none is renewed or held \
+                "its store says that it can't extend a lease (`EventMutex::describe`), so that no lease is renewed, or held \
                  longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
                  takes",
             ));
         }
         if event.protection.queue.is_some() {
             return Err(AddErrorKind::Store.because(
-                "its store says that it can't extend a lease (`EventMutex::describe`), so that it can't keep a place in a \
+                "its store says that it can't extend a lease (`EventMutex::describe`), so that an occurrence can't wait in a \
                  queue: leave out the `on_overlap(..)`",
             ));
         }
@@ -211,7 +213,7 @@ impl Schedule {
         let Store { mutex, scope, .. } = self.store_of(event);
         let is_in_a_test = || self.clock.is_manual() || mutex.clock().is_manual();
         if event.protection.claim.is_some() && *scope == Scope::Process && !is_in_a_test() {
-            trace::store_too_near(&event.name, scope);
+            trace::store_is_not_shared(&event.name, scope);
         }
     }
 }
