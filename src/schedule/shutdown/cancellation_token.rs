@@ -35,7 +35,7 @@ impl From<CancellationToken> for Shutdown {
 /// the shutdown was dropped.
 struct Watch {
     shutdown: Weak<ShutdownState>,
-    /// `None` once it is.
+    /// `None` after the token was cancelled.
     cancelled: Mutex<Option<Pin<Box<WaitForCancellationFutureOwned>>>>,
 }
 

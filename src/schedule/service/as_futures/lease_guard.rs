@@ -1,4 +1,4 @@
-//! The calls of a lease guard that block, as futures.
+//! The blocking calls of a lease guard, as futures.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::time::clock::{Clock, moment::Moment};
 
 impl LeaseGuard {
     /// Acquires like [`acquire_within`](Self::acquire_within), as a future: a separate thread waits, and no worker of
-    /// the runtime. If the future is dropped, that thread makes no further attempt; if a running attempt gets the
-    /// lease, the thread releases it. While sixteen dropped calls wait for this store, the first attempt waits until
-    /// one of them has ended.
+    /// the runtime. If the future is dropped, that thread makes no further attempt. If a running attempt then gets the
+    /// lease, the thread releases it. While sixteen calls of dropped futures wait for this store, the first attempt
+    /// waits until one of these calls has ended.
     ///
     /// # Errors
     ///
