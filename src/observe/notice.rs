@@ -102,7 +102,7 @@ impl<'a> Notice<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Step<'a> {
-    /// The first step of a schedule: it comes before its first due event, at the beginning of its loop, or before a
+    /// The first step of a schedule. It comes before the first due event, at the beginning of the loop, or before a
     /// backfill. The step comes again after the events of the schedule have changed.
     #[non_exhaustive]
     Begins {
@@ -123,7 +123,7 @@ pub enum Step<'a> {
     /// The occurrence does not run.
     Skipped(&'a SkipReason),
     /// The occurrence waits in the queue of its event, behind a run or behind other occurrences. An occurrence of a
-    /// backfill does not wait in the queue, but until the lease is free.
+    /// backfill waits for the lease instead, and not in the queue.
     #[non_exhaustive]
     Queued {
         /// The first place of the occurrence in the queue, from 1.
@@ -171,7 +171,7 @@ pub enum Step<'a> {
     Cancelled(CancelReason),
     /// The task is still running, five seconds after its timeout.
     DoesNotStop,
-    /// The lease is lost: another run may be admitted.
+    /// The lease is lost, so that another run of the event can start.
     #[non_exhaustive]
     LeaseLost {
         /// The name of the lease; `None` if the loss was noticed only at the release.
@@ -193,8 +193,8 @@ pub enum Step<'a> {
     Renewed {
         /// The number of leases.
         leases: usize,
-        /// The number of leases that had less than half of their term left. The reason is that earlier attempts failed,
-        /// or that the process was stopped.
+        /// The number of leases that had less than half of their term left. Earlier attempts to renew them failed, or
+        /// the process was stopped.
         late: usize,
         /// The least time that any of these leases had left.
         lowest: Duration,
@@ -234,7 +234,7 @@ pub enum Step<'a> {
     /// A tick of the loop begins this long after its time: five seconds or more. The delay by a
     /// [jitter](crate::Event::jitter) is not counted.
     TickLate(Duration),
-    /// The loop is awake. The step comes in each tick and at least once a minute. A separate thread delivers it,
+    /// The loop is awake. The step comes in each tick and at least once a minute. A separate thread delivers the step,
     /// because the loop does not wait for observers. The step is left out while observers are still busy with the last
     /// `LoopAlive`.
     LoopAlive,

@@ -51,8 +51,8 @@ use workers::start_thread;
 /// Performs these runs, and records a result for each run.
 ///
 /// If this thread belongs to a tokio runtime, the call blocks the thread. The other threads of the runtime then poll
-/// the tasks that are futures. If the runtime has no other thread, nothing can poll its tasks, so they fail without a
-/// start.
+/// the tasks that are futures. If the runtime has no other thread, nothing can poll its tasks, so these tasks fail
+/// without being started.
 pub(crate) fn run_planned<'a>(planned: &'a [PlannedRun<'a>]) {
     let is_driven = |run: &PlannedRun<'_>, by| matches!(&run.event.work, Work::Future(task) if task.is_driven_by(by));
     let driven = runtime::here().and_then(|here| Some((here, planned.iter().find(|run| is_driven(run, here))?)));

@@ -18,7 +18,6 @@ pub(crate) mod status;
 
 use other_timetable::{OtherTimetable, SeenDifference};
 
-/// The runs and skips of one event in this process.
 #[derive(Default)]
 pub(crate) struct EventHistory(Mutex<SeenRuns>);
 

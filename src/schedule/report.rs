@@ -19,7 +19,7 @@ use crate::time::zone::Zone;
 /// The report of one tick: an entry for every event that was due, in the order in which the events were added.
 ///
 /// `Display` prints a table for a terminal. A report that `main` returns prints only its failures, on standard error.
-/// If there are failures, it makes the process fail. So cron mails only failures. If a signal has ended the tick (see
+/// If there are failures, the process fails. So cron mails only failures. If a signal has ended the tick (see
 /// [`Shutdown`]), a report that `main` returns ends the process by that signal.
 ///
 /// ```no_run
@@ -88,8 +88,8 @@ impl Report {
         if let Verdict::Skipped(reason) = &self.entry(event)?.verdict { Some(reason) } else { None }
     }
 
-    /// Returns whether anything failed: a task, a filter, a hook, a lease, or a store. A skip that follows from the event's
-    /// definition is no failure.
+    /// Returns whether anything failed: a task, a filter, a hook, a lease, or a store. A skip that the event's
+    /// definition asks for is no failure.
     pub fn is_failure(&self) -> bool {
         self.entries.iter().any(Entry::is_failure)
     }

@@ -30,7 +30,7 @@ pub(crate) struct AdmittedRun {
     pub(crate) details: Option<Box<OutcomeDetails>>,
 }
 
-/// The most admissions in one request.
+/// The largest number of admissions in one request.
 pub(crate) const BATCH_SIZE: usize = 100;
 
 /// Checks the shutdown, the pauses and the filters, before an admission is requested.
@@ -106,7 +106,7 @@ pub(super) fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipR
 }
 
 /// Refuses a run after its claim window. The claim of the server that ran the occurrence or period may have expired, so
-/// the store would grant it again.
+/// the store would grant the claim again.
 fn refuse_late_claims(planned: &PlannedRun<'_>, now: Moment) -> Result<(), SkipReason> {
     if !planned.claims_for_timetable() {
         return Ok(());

@@ -161,7 +161,7 @@ impl Schedule {
         Ok(report.and_then(|report| report.into_entries().pop()))
     }
 
-    /// Runs one event for its last due time, as a missed occurrence, while a claim on that time can't have expired.
+    /// Runs one event for its last due time, as a missed occurrence, if a claim on that time can't have expired.
     /// `None`: the event makes no claims, or its last due time is too long ago.
     #[cfg(feature = "cli")]
     pub(crate) fn run_missed(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
@@ -177,8 +177,9 @@ impl Schedule {
         Ok(Some(self.run_alone(planned)))
     }
 
-    /// Returns whether the local time `now` occurs for the second time in the event's zone, because the clocks there
-    /// were set back, and a server has claimed the due time of the first. An unknown event has no due time.
+    /// Returns whether a server has claimed this due time before a clock change. If the clocks of the event's zone are
+    /// set back, they show a local time twice. This checks the claim at the first of these times. `false`: there is no
+    /// claim, the time is not repeated, or the event is unknown.
     #[cfg(feature = "cli")]
     pub(crate) fn is_claimed_repetition(&self, name: &str, now: DateTime<Utc>) -> Result<bool, MutexError> {
         let registry = self.registry();

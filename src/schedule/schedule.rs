@@ -123,7 +123,7 @@ impl Schedule {
     }
 
     /// Returns an empty schedule with a store in the memory of this process. The store prevents overlaps among the
-    /// threads of this process, but other processes do not see it. So `add` warns of an event with
+    /// threads of this process. Other processes do not see the store. So `add` warns of an event with
     /// [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per), which needs another
     /// store.
     pub fn in_process() -> Self {
@@ -150,8 +150,9 @@ impl Schedule {
     }
 
     /// Returns the same schedule with another default zone for the timetables of events that are added from now on.
-    /// Without this method, the default is UTC. `zone` may be any value that
-    /// [`Event::timezone`](crate::Event::timezone) accepts. If it is no zone, [`add`](Self::add) refuses each event.
+    /// Without this method, the default is UTC. `zone` can be any value that
+    /// [`Event::timezone`](crate::Event::timezone) accepts. If `zone` is not a zone, [`add`](Self::add) refuses each
+    /// event.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -257,7 +258,6 @@ impl Schedule {
     }
 }
 
-/// A callback for reports.
 type OnReport = Arc<dyn Fn(&Report) + Send + Sync>;
 
 impl fmt::Debug for Schedule {

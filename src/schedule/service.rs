@@ -31,7 +31,8 @@ mod loop_notices;
 use clock_steps::TickProgress;
 use loop_notices::LoopNotices;
 
-/// The longest sleep of the loop. After it, the loop notices that the clock was set or the machine was suspended.
+/// The longest sleep of the loop. After each sleep, the loop notices whether the clock was set or the machine was
+/// suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
 /// A tick that is this late or later is reported to observers.

@@ -90,8 +90,8 @@ impl Shutdown {
     /// one, because a closed terminal sends two. A signal can't end process 1 of a container, so that process exits
     /// with 128 plus the number of the signal. The process waits only for schedules that were given this shutdown.
     ///
-    /// The handlers belong to the process, and stay until it ends. Each call returns a handle of one and only one
-    /// shutdown. A child process made by `fork` ignores these signals until its first tick, or until it calls
+    /// The handlers belong to the process, and stay until it ends. Each call returns a handle of the one shutdown of
+    /// this process. A child process made by `fork` ignores these signals until its first tick, or until it calls
     /// `on_signals` or [`wait`](Self::wait). From then on, the signals shut the child down. If this process was started
     /// with a signal ignored, as by `nohup`, the signal stays ignored. Handlers that other code has installed are
     /// called, too. If your application also ends other work on a signal, let it handle the signals, and call
@@ -112,8 +112,8 @@ impl Shutdown {
     /// Sets the drain for all handles of this shutdown: how long runs may continue before they are cancelled. The
     /// default is 20 seconds; with zero, runs are cancelled at once. After the shutdown has begun, this has no effect.
     ///
-    /// Choose a drain that is a little longer than the tasks that should finish. The supervisor of the process must not
-    /// kill it before the drain, the [grace](Self::with_grace) and 3 seconds are over. Time in which the machine is
+    /// Choose a drain that is a little longer than the tasks that should finish. The supervisor must not kill the
+    /// process before the drain, the [grace](Self::with_grace) and 3 seconds are over. Time in which the machine is
     /// suspended counts, too.
     ///
     /// ```
@@ -148,9 +148,9 @@ impl Shutdown {
         self
     }
 
-    /// Starts the shutdown, with its drain. This can't be undone; a second call does nothing. The process does not end
-    /// by this. Ticks return when all their runs have ended, so a callback that does not stop delays them. Then the
-    /// application ends the process itself.
+    /// Starts the shutdown, with its drain. This can't be undone; a second call does nothing. The process does not end:
+    /// ticks return when all their runs have ended, and then the application ends the process itself. A callback that
+    /// does not stop delays this.
     pub fn trigger(&self) {
         if let Some(tell) = self.state.announce(None) {
             tell();
@@ -259,8 +259,8 @@ impl Shutdown {
     }
 
     /// Ends the process by the signal that triggered the shutdown. First shortens the leases that other threads still
-    /// hold. If no signal triggered the shutdown, this returns. Call it at the end of `main`. If `main` returns a
-    /// [`Report`](crate::Report), the report calls it.
+    /// hold. If no signal triggered the shutdown, this returns. Call `finish` at the end of `main`. If `main` returns a
+    /// [`Report`](crate::Report), the report calls `finish`.
     pub fn finish(&self) {
         #[cfg(all(unix, feature = "signals"))]
         {
@@ -298,8 +298,8 @@ impl Shutdown {
         Self { state: part }
     }
 
-    /// Notes that the application has noticed the shutdown. It may have work besides its ticks, so the process waits
-    /// for it until the grace is over.
+    /// Notes that the application has noticed the shutdown. The application may have work besides its ticks, so the
+    /// process waits for it until the grace is over.
     pub(crate) fn mark_seen(&self) {
         self.state.lock().seen_by_application = true;
         self.state.changed.notify_all();

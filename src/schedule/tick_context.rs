@@ -17,7 +17,6 @@ pub(crate) mod outages;
 
 use outages::Outages;
 
-/// The values that the runs of one tick share.
 pub(crate) struct TickContext<'a> {
     pub(crate) schedule: &'a Schedule,
     pub(crate) registry: &'a Registry,
@@ -40,7 +39,7 @@ pub(crate) struct TickContext<'a> {
     pub(crate) blocked: OnceLock<RuntimeId>,
 }
 
-/// The starter of the runs: the timetables in a tick, a caller of `Schedule::run_event`, or a backfill with its claims.
+/// The cause of the runs: the timetables in a tick, a caller of `Schedule::run_event`, or a backfill with its claims.
 #[derive(Clone, Copy)]
 pub(crate) enum StartedBy<'a> {
     Timetable,

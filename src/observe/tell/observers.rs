@@ -12,7 +12,8 @@ use crate::time::clock::Clock;
 
 /// An observer receives a notice of each [step](Step) of a schedule; see [`Schedule::observe`](crate::Schedule::observe).
 ///
-/// A closure or a function that takes a `&Notice<'_>` is an observer. So is a type of your own, which may keep counts:
+/// A closure or a function that takes a `&Notice<'_>` is an observer. Your own type can be an observer, too, for
+/// example to keep counts:
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,7 +69,6 @@ struct Observing {
 }
 
 impl Observers {
-    /// No observers.
     pub(crate) const NONE: Self = Self(None);
 
     /// Returns these observers together with `observer`.
@@ -85,7 +85,6 @@ impl Observers {
         Self(self.0.as_deref().map(observing))
     }
 
-    /// Returns whether there is an observer.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.0.is_some()

@@ -65,7 +65,7 @@ impl TraceSpan {
     }
 }
 
-/// An event of `tracing`: its level, its fields, its message.
+/// Emits an event of `tracing`, which has a level, fields and a message.
 macro_rules! event {
     ($level:ident, $($fields:tt)*) => { tracing::$level!(target: "soloist", $($fields)*) };
 }
@@ -82,7 +82,7 @@ pub(super) fn is_subscribed() -> bool {
 }
 
 /// Logs a step. [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/logs.md) lists the fields. A message
-/// without the field `event` is inside the span of its run, and that span has the field.
+/// without the field `event` is inside the span of its run, and the span has the field.
 #[inline]
 pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
     match *step {
@@ -206,7 +206,7 @@ pub(crate) fn store_is_not_shared(event: &str, scope: &dyn fmt::Debug) {
     static PRINTED: Once = Once::new();
     log(|| {
         event!(warn, event, ?scope, "protection reaches further than its store");
-        // Such events mostly share one store, so a line is printed for the first event only.
+        // Events with `on_one_server` mostly share one store, so the line is printed for the first event only.
         PRINTED.call_once(|| {
             line!(
                 "event {}: on_one_server() or once_per(..) keeps no other process from running it, because its store is in \
@@ -259,7 +259,7 @@ pub(crate) fn clock_set_back(by_s: i64, begins_anew: bool) {
     });
 }
 
-/// The largest number of missed occurrences that is logged. Counting stops there.
+/// The largest number of missed occurrences that is logged. Counting stops at this number.
 pub(crate) const MOST_COUNTED: usize = 1_000_000;
 
 /// Logs that there was no tick between `after` and `until`. The reason is that the clock was set, or that the loop or
@@ -359,8 +359,7 @@ fn trace_run(outcome: &RunOutcome) {
     let no_retry = outcome.no_retry().map(NoRetry::keyword);
     match &outcome.ended {
         Ended::Succeeded => event!(info, token, took_ms, attempts, "succeeded"),
-        // If a process or an operator asked the task to stop, an error of the task is no failure. But a panic is a
-        // failure.
+        // An error of a task that was asked to stop is logged as `cancelled`. A panic is logged as `failed`.
         Ended::Faulted(fault @ (Fault::Failed(_) | Fault::Exited(_)))
             if outcome.cancelled.is_some_and(CancelReason::is_request) =>
         {

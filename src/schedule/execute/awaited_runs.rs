@@ -28,7 +28,7 @@ pub(super) struct AwaitedRuns<'a> {
     has_changes: bool,
     /// The time of the next check.
     next_look: Moment,
-    /// The registration at the clock; `None` if no run is awaited.
+    /// The registration of the loop at the clock; `None` if no run is awaited.
     waiting: Option<Waiting>,
 }
 
@@ -39,7 +39,7 @@ enum Arrival {
     Changed,
 }
 
-/// The sender of messages to the loop. Runtimes, the renewal thread and a test's clock have copies of it.
+/// The sender of messages to the loop. Runtimes, the renewal thread and a test's clock share it.
 struct ArrivalSender(Sender<Arrival>);
 
 impl Default for AwaitedRuns<'_> {
@@ -124,7 +124,7 @@ pub(super) fn perform_here(mut run: ActiveRun<'_>) -> ActiveRun<'_> {
 }
 
 impl ArrivalSender {
-    /// Starts the task or the wait of a run. Its end is reported to the loop with this `number`.
+    /// Starts the task or the wait of a run. Its end is reported to the loop as a message with this `number`.
     fn start(self: &Arc<Self>, number: usize, run: &mut ActiveRun<'_>) {
         let Some((part, run, span)) = run.awaited() else { return };
         let (sender, changed) = (Arc::clone(self), Waker::from(Arc::clone(self)));
@@ -152,7 +152,7 @@ impl ArrivalSender {
     }
 
     fn send(&self, arrival: Arrival) {
-        let _ = self.0.send(arrival); // Without a loop, nothing awaits the run.
+        let _ = self.0.send(arrival); // A loop that is over needs no message.
     }
 }
 

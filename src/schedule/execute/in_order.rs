@@ -48,7 +48,7 @@ pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], s
         if is_lost {
             taken.read_after_a_loss(run, at, planned);
         } else if is_asked {
-            taken = TakenClaims::default(); // A run may take long, so these claims are outdated.
+            taken = TakenClaims::default(); // A run may take long, so the claims are read again later.
         }
         ended.extend(request.ready.drain(..).map(perform_here));
         request.release(&mut ended);
@@ -71,8 +71,8 @@ struct TakenClaims {
 }
 
 impl TakenClaims {
-    /// Reads the claims of the events that follow the `lost` one at the index `at`. If the request fails, no claims are
-    /// known. If the store was unavailable a moment ago, no request is sent.
+    /// Reads the claims of the events that follow the run `lost`, which has the index `at`. If the request fails, no
+    /// claims are added. If the store was unavailable a moment ago, no request is sent.
     fn read_after_a_loss(&mut self, lost: &PlannedRun<'_>, at: usize, planned: &[&PlannedRun<'_>]) {
         self.losses += 1;
         // Some stores send a request for each name, so only a few names are read after the first loss.

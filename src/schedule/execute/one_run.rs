@@ -34,7 +34,6 @@ const BLOCKED: &str = "the caller of the schedule blocks the only thread of the 
 /// A planned run whose admission is not decided yet.
 pub(super) struct PendingRun<'a> {
     pub(super) planned: &'a PlannedRun<'a>,
-    /// The span for the `tracing` events of this run.
     pub(super) span: TraceSpan,
 }
 
@@ -93,8 +92,8 @@ impl<'a> ActiveRun<'a> {
         Self::new(pending, admitted)
     }
 
-    /// Performs the run, unless the process has begun to shut down since the admission. Afterwards the run may
-    /// [wait](Self::awaited) for a future or for a retry. Then the caller calls this again when the wait is over.
+    /// Performs the run, unless the process has begun to shut down since the admission. If the run then
+    /// [waits](Self::awaited) for a future or for a retry, the caller calls this again after the wait.
     #[inline]
     pub(super) fn perform(&mut self) {
         let Self { planned, span, admitted, progress, is_abandoned } = self;
@@ -106,7 +105,7 @@ impl<'a> ActiveRun<'a> {
             _ if planned.context.is_shutting_down() => return,
             _ => None,
         };
-        // Panics of tasks and hooks are caught elsewhere, so the panic is one of a subscriber of `tracing`. The other
+        // Panics of tasks and hooks are caught elsewhere, so only a subscriber of `tracing` can panic here. The other
         // runs continue.
         let performed = contain(|| {
             let _in_span = span.enter();
@@ -123,16 +122,16 @@ impl<'a> ActiveRun<'a> {
         });
     }
 
-    /// Returns the future or the retry for which the run waits, with the run and its span. `None`: it waits for
-    /// nothing.
+    /// Returns the future or the retry for which the run waits, with the run and its span. `None`: the run does not
+    /// wait.
     pub(super) fn awaited(&mut self) -> Option<(&mut AwaitedPart<'a>, &Run, &TraceSpan)> {
         let Self { admitted, span, progress: RunProgress::Awaits(_, part), .. } = self else { return None };
         Some((part, &admitted.run, span))
     }
 
-    /// Returns whether any thread can perform the next part of the run without delay. Such a part only starts a future,
-    /// or records its end, and calls no hooks. A retry may first have to ask the store whether the event is paused, so
-    /// a retry does not count.
+    /// Returns whether the thread of the loop can perform the next part of the run without delay. Such a part only
+    /// starts a future, or records its end, and calls no hooks. A retry may first have to ask the store whether the
+    /// event is paused, so a retry does not count.
     pub(super) fn needs_no_thread(&self) -> bool {
         let event = self.planned.event;
         let has_begun = matches!(self.progress, RunProgress::Awaits(..));
@@ -261,7 +260,6 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Runs the task once.
     #[inline]
     fn attempt(&'a self, run: &mut Run, mut begun: BegunRun<'a>) -> RunProgress<'a> {
         let fault = match &self.event.work {

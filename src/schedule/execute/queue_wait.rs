@@ -24,13 +24,13 @@
 //!    waiter waits until the term of the place is over.
 //! 5. If the store is unavailable, a waiter continues to wait. If its place was lost when the store answers again, the
 //!    waiter takes a new place.
-//! 6. If the process of a waiter dies, its place becomes free after a term. Another process may have skipped this
-//!    occurrence because it was waiting. At its next ticks, that process checks whether the occurrence still waits, and
-//!    runs it if not: see `schedule/tick_plan/catch_up_check.rs`.
+//! 6. If the process of a waiter dies, its place becomes free after a term. Another process may have skipped the
+//!    occurrence because of this waiter. At its next ticks, that process checks whether the occurrence still waits, and
+//!    runs the occurrence if not: see `schedule/tick_plan/catch_up_check.rs`.
 //! 7. With `Overlap::Replace`, a waiter writes the cancellation of the running run's token. The renewal thread of that
 //!    run reads the cancellation, and cancels the run. If a later occurrence is waiting or running, an earlier waiter
-//!    leaves the queue. Before, it claims its own occurrence, so that no other server runs it. The latest waiter
-//!    requests lease and claim, whatever the order of the tokens.
+//!    claims its own occurrence, so that no other server runs it, and leaves the queue. The latest waiter requests
+//!    lease and claim, whatever the order of the tokens.
 
 use std::mem;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub(super) fn refuse_or_queue<'scope, 'a: 'scope>(
 /// Calls `wait` until the run is admitted, performs the run, and releases its lease. If the run is not admitted,
 /// records the reason.
 fn run_when_admitted(pending: PendingRun<'_>, wait: impl FnOnce() -> Result<AdmittedRun, SkipReason>) {
-    // Panics of the store are caught elsewhere, so the panic is one of a subscriber of `tracing`. The other runs
+    // Panics of the store are caught elsewhere, so only a subscriber of `tracing` can panic here. The other runs
     // continue.
     let admitted = contain(|| pending.span.in_scope(wait));
     let panicked =
@@ -118,7 +118,7 @@ fn wait_for_lease(planned: &PlannedRun<'_>, mut why: SkipReason) -> Result<Admit
 }
 
 /// Requests the lease and the claim of a waiting run. `None`: one of the names in `unless` is held. If the store does
-/// not answer, the run does not start, even with `OutagePolicy::RunUnprotected`, because the run before it may still be
+/// not answer, the run does not start, even with `OutagePolicy::RunUnprotected`, because an earlier run may still be
 /// running.
 fn ask_once(planned: &PlannedRun<'_>, unless: &[MutexName]) -> Result<Option<AdmittedRun>, SkipReason> {
     let PlannedRun { store, context, clock, .. } = planned;
@@ -226,7 +226,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     }
 
     /// Takes a free place. If another process takes the place first, reads the places again. `lost` is the owner of a
-    /// place that this wait has lost. Its markers may still be held until their term ends.
+    /// place that this wait has lost. The markers of that place may still be held until their term ends.
     fn join(&self, lost: Option<Owner>) -> Result<QueuePlace, SkipReason> {
         let PlannedRun { event, .. } = self.planned;
         let waiter = queue_markers::waiter(&event.protection.mutex, &event.name, self.planned.id.occurrence);
@@ -250,7 +250,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
                 let run = running.into_iter().next().and_then(Held::into_holder);
                 return Err(if is_own { SkipReason::Overlapping(run) } else { SkipReason::QueueFull(run) });
             }
-            // After a lost race the place is random. Otherwise the processes of that race would compete again.
+            // After a lost race the place is random. Otherwise the processes of that race would compete for one place
+            // again.
             let place = if race == 0 { free[0] } else { free[random_index(free.len())] };
             if let Some(place) = self.take_place(place, &waiter)? {
                 return Ok(place);
@@ -303,7 +304,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             .map_or(Ok(()), |later| Err(SkipReason::Replaced(Some(later.clone()))))
     }
 
-    /// Requests lease and claim, if fewer occurrences wait before this one than may run at a time.
+    /// Requests lease and claim, if fewer occurrences wait before this occurrence than may run at a time.
     fn ask_if_next(&self, place: &mut QueuePlace) -> Result<AdmittedRun, SkipReason> {
         if self.queue.replaces {
             return self.ask_as_the_latest(place);

@@ -50,11 +50,10 @@ pub(super) struct FailedAttempt {
     pub(super) ended: Moment,
     /// The earliest time for the next attempt.
     pub(super) retry_at: Moment,
-    /// Whether observers know that this attempt failed and that another one follows.
+    /// Whether observers know that this attempt failed, and that another attempt follows.
     pub(super) is_told: bool,
 }
 
-/// The wait of a run for its next attempt.
 pub(super) struct RetryWait<'a> {
     planned: &'a PlannedRun<'a>,
     held: Arc<HeldLease>,
@@ -95,8 +94,8 @@ impl PlannedRun<'_> {
         })
     }
 
-    /// Decides on the next attempt of a run. `Ok(None)`: it begins now. `Ok(Some(..))`: the run waits. `Err`: no
-    /// attempt follows.
+    /// Decides on the next attempt of a run. `Ok(None)`: the attempt begins now. `Ok(Some(..))`: the run waits. `Err`:
+    /// no attempt follows.
     pub(super) fn decide_on_attempt(
         &self,
         run: &Run,
@@ -144,7 +143,8 @@ impl PlannedRun<'_> {
         if is_fixed && run.held().end() <= at {
             return Err(NoRetry::LeaseOver);
         }
-        // If the clock was set forward during the run, the next occurrence comes sooner. So the larger time counts.
+        // If the clock was set forward during the run, the next occurrence comes sooner. So the time since the start is
+        // measured on both clocks, and the longer time counts.
         let on_the_wall = (self.clock.now() - running.since).to_std().unwrap_or_default();
         let since_its_begin = self.clock.moment().since(*began).max(on_the_wall) + at.since(self.clock.moment());
         let tick = self.tick.now().max(self.context.now);

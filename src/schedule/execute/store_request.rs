@@ -27,7 +27,6 @@ pub(super) struct StoreRequest<'a> {
     of: Option<&'a PlannedRun<'a>>,
     /// The runs that the loop may start now.
     pub(super) ready: Vec<ActiveRun<'a>>,
-    /// The runs that were refused.
     pub(super) refused: Vec<(PendingRun<'a>, SkipReason)>,
 }
 
@@ -83,7 +82,8 @@ impl<'a> StoreRequest<'a> {
         mem::swap(&mut self.releasing, ended); // Swapped, because runs are large.
     }
 
-    /// Sends the request. Records the results of the released runs, and moves each other run to `ready` or `refused`.
+    /// Sends the request. Records the results of the released runs. Moves the runs that requested an admission to
+    /// `ready` or `refused`.
     pub(super) fn ask(&mut self) {
         let Some(PlannedRun { store, clock, context, .. }) = self.of.take() else { return };
         let _still = clock.stand_still();
@@ -127,7 +127,7 @@ impl<'a> StoreRequest<'a> {
             run.conclude(Some(release));
         }
         self.releasing.clear();
-        // An unused claim has no run that waits for the answer to its release.
+        // No run waits for the answer to the release of an unused claim.
         (released..self.batch.releases().len()).for_each(|at| drop(self.batch.take_release(at)));
     }
 

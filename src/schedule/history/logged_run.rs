@@ -96,8 +96,8 @@ impl fmt::Display for LoggedRun {
     }
 }
 
-/// As `{"occurrence": "…", "is_backfill": false, "host": "web-1", "pid": 4242, "instance": null, "token": 7, "started": "…",
-/// "state": "ended", "ended": "…", "attempts": 1, "result": "succeeded", "error": null}`.
+/// Serializes a run as `{"occurrence": "…", "is_backfill": false, "host": "web-1", "pid": 4242, "instance": null,
+/// "token": 7, "started": "…", "state": "ended", "ended": "…", "attempts": 1, "result": "succeeded", "error": null}`.
 #[cfg(feature = "serde")]
 impl serde::Serialize for LoggedRun {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -61,14 +61,13 @@ struct WaitingRecords {
     waiting: VecDeque<RunRecord>,
     /// The state of the writing thread.
     writer: Writer,
-    /// Whether the last write failed.
     is_failing: bool,
     /// The number of attempts to write.
     attempts: u64,
     /// The actions for events whose runs have failed. They are called when all waiting records are written.
     once_written: HashMap<Arc<str>, FollowUp>,
     /// The action for each event that has running runs, and the number of these runs. The action is called if one of
-    /// them fails.
+    /// these runs fails.
     after_failure: HashMap<Arc<str>, (FollowUp, usize)>,
     /// The skipped occurrences of each event that are not written yet.
     skips: HashMap<Box<str>, WaitingSkips>,
@@ -210,7 +209,7 @@ impl RunLogger {
     fn begin_to_write(self: &Arc<Self>, mut records: MutexGuard<'_, WaitingRecords>) {
         if records.writer == Writer::Absent {
             let logger = Arc::clone(self);
-            // If no thread can be started, the next record tries again.
+            // If no thread can be started now, the next record tries it again.
             let has_thread = spawn_detached(move || logger.write_all());
             records.writer = if has_thread { Writer::Idle } else { Writer::Absent };
         } else if !records.is_failing {
@@ -286,8 +285,8 @@ impl RunLogger {
         done.unwrap_or_else(|message| Err(MutexError::panicked("write the log of runs".to_owned(), &message)))
     }
 
-    /// Counts a skipped occurrence of `event`. The number is written now, or if the last write is recent, with a later
-    /// skip.
+    /// Counts a skipped occurrence of `event`. The number is written now. If the last write is recent, it is written
+    /// with a later skip.
     fn skipped(self: &Arc<Self>, event: &str, skip: SkipCount) {
         let now = self.clock.moment();
         let mut records = self.records_of_this_process();
@@ -397,7 +396,7 @@ impl Observer for Arc<RunLogger> {
                 if let Some((_, runs)) = records.after_failure.get_mut(event) {
                     *runs = runs.saturating_sub(1);
                     if *runs == 0 {
-                        records.after_failure.remove(event); // It refers to this logger.
+                        records.after_failure.remove(event); // The action holds a reference to this logger.
                     }
                 }
                 let record = known.unwrap_or_else(|| started(outcome.fencing_token()));

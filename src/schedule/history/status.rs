@@ -20,7 +20,7 @@ use crate::store::event_mutex::held::{Held, Names};
 use crate::time::zone::Zone;
 
 /// The status of a schedule: the runs of this process, and the entries in its stores; see [`Schedule::status`]. With
-/// the feature `serde`, it can be serialized; [the
+/// the feature `serde`, the status can be serialized; [the
 /// book](https://docs.rs/crate/soloist/latest/source/docs/guide/observing.md) shows the JSON.
 ///
 /// ```
@@ -57,7 +57,7 @@ pub struct Status {
     /// The errors of stores that did not answer. The holders and pauses in these stores are not known.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_texts"))]
     pub store_errors: Vec<MutexError>,
-    /// All events, in the order of their registration.
+    /// All events, in the order in which they were added.
     pub events: Vec<EventStatus>,
 }
 
@@ -85,7 +85,8 @@ pub struct EventStatus {
     pub zone: Zone,
     /// The next start. `None`: the event never starts in this environment, or never again.
     pub next_due: Option<DateTime<Utc>>,
-    /// The occurrence of the next start. With a [`jitter`](crate::Event::jitter), it is earlier than the start.
+    /// The occurrence of the next start. With a [`jitter`](crate::Event::jitter), the occurrence is earlier than the
+    /// start.
     pub next_occurrence: Option<DateTime<Utc>>,
     /// Whether no further occurrence follows, because of [`until`](crate::Event::until) or [`at`](crate::Event::at).
     pub is_over: bool,
@@ -130,11 +131,11 @@ impl Status {
 
 impl Schedule {
     /// Returns the present and past runs of the schedule in this process, and the holders and pauses in its stores.
-    /// This is for a status page, a health check or a test. It can be called while runs are running.
+    /// This is for a status page, a health check or a test. It can be called at any time, even while runs are running.
     ///
     /// Each store gets one request. If the schedule has [a log](Self::with_run_log), the log of each event is read,
     /// too. So the call takes as long as the stores take to answer. If a store does not answer,
-    /// [`Status::store_errors`] has the error, and the data of this process is complete.
+    /// [`Status::store_errors`] has the error. The data of this process is complete in any case.
     ///
     /// The past runs are the runs since this process made the schedule. Clones of the schedule share them.
     pub fn status(&self) -> Status {
@@ -198,7 +199,7 @@ impl Schedule {
                         Some(names.iter().filter_map(|name| known.get(name).map(|holder| holder.cloned())).collect())
                     }
                     Err(error) if error.is_outage() || error.is_unsupported() => None,
-                    // One of the names can't be read, so the other names are read by separate requests.
+                    // One of the names in the request can't be read. So these names get a separate request.
                     Err(_) => {
                         Some(store.mutex.held(Names::Each(names)).ok()?.into_iter().map(Held::into_holder).collect())
                     }
@@ -280,7 +281,7 @@ impl EventStatus {
 
 #[cfg(feature = "serde")]
 mod form {
-    //! The JSON of values that can't be serialized by themselves.
+    //! The JSON form of values that `serde` can't serialize by itself.
 
     use std::fmt::Display;
 

@@ -12,7 +12,7 @@ use crate::schedule::tick_context::outages::Outages;
 use crate::store::{described_store::Store, event_mutex::EventMutex, event_mutex::held::Names};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// The oldest answer about pauses that a tick uses. If the tick takes longer, it reads the pauses again. So no event
+/// The largest age of an answer about pauses in a tick. After this time, the tick reads the pauses again. So no event
 /// starts later than this after the beginning of a pause.
 pub(crate) const RECHECK_AFTER: Duration = Duration::from_secs(60);
 
@@ -41,7 +41,7 @@ pub(crate) struct PauseCheck<'a> {
     read: Mutex<Option<(Moment, Found)>>,
 }
 
-/// The markers that were read. A marker in the store has its pause here.
+/// The markers that were read, each with its pause. `None`: the store does not have the marker.
 type Found = Result<HashMap<MutexName, Option<Pause>>, MutexError>;
 
 impl<'a> PauseCheck<'a> {
@@ -54,9 +54,9 @@ impl<'a> PauseCheck<'a> {
         _ = self.of_events.set(of_events); // A tick sets them once.
     }
 
-    /// Refuses a run if the marker `mark` pauses it, by an answer of the store that is not older than `max_age`. The
-    /// first caller asks the store; the other callers wait for its answer. With `outages`, a store that was unavailable
-    /// a moment ago is not asked.
+    /// Refuses a run if the marker `mark` pauses it. The answer of the store may be as old as `max_age`. The first
+    /// caller asks the store; the other callers wait for its answer. With `outages`, a store that was unavailable a
+    /// moment ago is not asked.
     pub(crate) fn allows(
         &self,
         mark: &MutexName,

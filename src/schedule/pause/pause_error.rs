@@ -8,7 +8,7 @@ use crate::lease::name::InvalidName;
 use crate::schedule::schedule::registry::UnknownEvent;
 use crate::time::clock::shown::{Rfc3339, to_the_second};
 
-/// The most characters of the reason for a pause.
+/// The largest number of characters in the reason for a pause.
 pub(crate) const LONGEST_REASON: usize = 200;
 
 /// The reason why a schedule or an event was not paused or resumed, or why its pause is not known.

@@ -1,5 +1,5 @@
-//! Begins and ends a pause of a schedule or of one event: a marker in the store. Notifies observers of both. Also
-//! pauses an event that keeps failing.
+//! Begins and ends the pause of a schedule or of one event. A pause is a marker in the store. Also pauses an event that
+//! keeps failing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +66,6 @@ impl Pauser {
         moved.ok_or(PauseError::CannotEnd { until })
     }
 
-    /// Returns the present pause.
     pub(crate) fn find(&self) -> Result<Option<Pause>, PauseError> {
         find_pause(&*self.schedule.store.mutex, &self.mark).map_err(PauseError::Store)
     }
@@ -78,7 +77,7 @@ impl Pauser {
         }
         match self.move_end(term)? {
             Some(true) => return Ok(()),
-            // The earlier pause has just ended.
+            // The earlier pause has just ended, so the marker is free.
             Some(false) => {}
             None => {
                 let _ = self.schedule.store.mutex.break_lease(&self.mark)?;

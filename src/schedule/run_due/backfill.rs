@@ -1,7 +1,7 @@
 //! A backfill: an operator runs the occurrences of an event in a past range again, whether or not they ran before.
 //!
-//! The occurrences run one after another. Each occurrence runs like a run by hand, but also claims that it was
-//! backfilled.
+//! The occurrences run one after another. Each occurrence runs like a run by hand, but makes a claim, so that no other
+//! backfill runs it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -92,8 +92,8 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// There is no event of this name; `most` or the range is wrong; or the store did not say which claims it has. It
-    /// is no error if nothing is due in the range: then the plan is empty, and its text says so.
+    /// There is no event of this name; `most` or the range is wrong; or the store did not answer. It is no error if
+    /// nothing is due in the range: then the plan is empty, and its text says so.
     ///
     /// ```
     /// use chrono::{DateTime, Utc};
@@ -150,8 +150,8 @@ impl Schedule {
 
 impl Backfill<'_> {
     /// Returns the plan with other claims, which have this label. The plan then has all occurrences of the range that
-    /// no backfill has claimed with this label. So claimed occurrences run again. Two operators who use one label share
-    /// the work.
+    /// no backfill has claimed with this label. So it also has occurrences that an earlier backfill has run. Two
+    /// operators who use one label share the work.
     ///
     /// # Errors
     ///
@@ -252,7 +252,8 @@ impl Backfill<'_> {
     }
 }
 
-/// Returns whether the backfill ends with this entry, because later occurrences would be skipped for its reason, too.
+/// Returns whether the backfill ends with this entry: later occurrences would be skipped for the reason of this entry,
+/// too.
 fn ends_backfill(entry: &Entry) -> bool {
     match entry.verdict() {
         Verdict::Ran(_) => false,

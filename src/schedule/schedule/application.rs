@@ -19,9 +19,9 @@ use crate::store::event_mutex::held::Names;
 use crate::store::event_mutex::{EventMutex, warning::StoreWarning};
 
 impl Schedule {
-    /// Gives the schedule the name of its application. Use one name on all servers. The name is shown to people, and
-    /// finds the schedule for a pause. It does not separate applications in a store: for that, give each application a
-    /// prefix, a table or a folder of its own; see [`connect`].
+    /// Gives the schedule the name of its application. Use one name on all servers. The name is shown to people, and a
+    /// pause finds the schedule by its name. The name does not separate applications in a store: for that, give each
+    /// application a prefix, a table or a folder of its own; see [`connect`].
     ///
     /// - A schedule with a name can be [paused](Self::pause), with all schedules of this name on the same store.
     /// - The [holder](crate::store::Holder::application) of a lease or claim has the name.
@@ -62,7 +62,7 @@ impl Schedule {
         Ok(schedule.with_label(|label| label.application = Some(name)))
     }
 
-    /// Sets a name for pauses that is not the name of an application.
+    /// Sets the name by which pauses find the schedule. This name is not the name of an application.
     pub(crate) fn paused_as(self, name: Arc<str>) -> Result<Self, PauseError> {
         let lease = MutexName::readable_up_to(Arc::clone(&name), LONGEST)
             .map_err(|error| PauseError::Name(error.of("the name of the schedule")))?;
@@ -75,8 +75,8 @@ impl Schedule {
         self.pause_marker.as_ref().map_or("", MutexName::mutex)
     }
 
-    /// Gives this process an instance name, in addition to its host and process id. If each server is a container, host
-    /// and process id may be equal everywhere: `worker, pid 1`. [Holders](crate::store::Holder::instance), the status,
+    /// Gives this process an instance name, in addition to its host and process id. If each server is a container, all
+    /// of them may be `worker, pid 1` without an instance name. [Holders](crate::store::Holder::instance), the status,
     /// the log of runs and `tracing` show the name. The default is the value of the environment variable
     /// `SOLOIST_INSTANCE`.
     ///

@@ -1,4 +1,4 @@
-//! The events of a schedule: adding one, replacing one, removing one, and reading them.
+//! Adds, replaces, removes and reads the events of a schedule.
 
 use std::sync::Arc;
 
@@ -18,8 +18,9 @@ use crate::store::event_mutex::description::Scope;
 use crate::store::event_mutex::{EventMutex, held::Names};
 
 impl Schedule {
-    /// Adds an event at the end, if it is valid. All clones of the schedule have the event from now on, and running
-    /// loops of [`work`](Self::work) wake up. In a loop, the first occurrence of the event is the next one after now.
+    /// Adds an event at the end, if the event is valid. All clones of the schedule have the event from now on, and
+    /// running loops of [`work`](Self::work) wake up. In a loop, the event first runs for its next occurrence after
+    /// now.
     ///
     /// Warns of a protection that the store can't give: `on_one_server` or `once_per` on a store that only this process
     /// uses. The warning goes to subscribers of `tracing`, for each such event. Without a subscriber, it goes to
@@ -48,14 +49,14 @@ impl Schedule {
         Ok(self)
     }
 
-    /// Replaces the event that has the name of `event`, and keeps its place. If there is no such event, adds `event`.
-    /// Returns whether an event was replaced.
+    /// Replaces the event that has the name of `event`, and puts `event` in its place. If there is no such event, adds
+    /// `event`. Returns whether an event was replaced.
     ///
-    /// - The new event keeps the history of the old one: its [status](Self::status), its log and its pause.
+    /// - The new event keeps the history of the old event: its [status](Self::status), its log and its pause.
     /// - An occurrence belongs to the event that the schedule had at the time of the occurrence. So a change in the
     ///   middle of a minute neither repeats nor loses the occurrence of that minute.
     /// - A run of the old event continues to its end, and an occurrence that waits in its queue still runs. The lease
-    ///   of this run keeps the new event from overlapping it. This does not hold if the new event has another
+    ///   of the old run keeps the new event from overlapping that run. This does not hold if the new event has another
     ///   `mutex_name`, store or number of runs in [`at_most`](Event::at_most).
     ///
     /// # Errors
@@ -93,7 +94,7 @@ impl Schedule {
         is_removed
     }
 
-    /// Returns the names of the events, in the order of their registration.
+    /// Returns the names of the events, in the order in which they were added.
     pub fn names(&self) -> impl Iterator<Item = Arc<str>> + use<> {
         let registry = self.registry();
         (0..registry.events.len()).map(move |event| Arc::clone(&registry.events[event].name))
@@ -151,7 +152,7 @@ impl Schedule {
         event.store.as_ref().unwrap_or(&self.store)
     }
 
-    /// Returns the events as they are now.
+    /// Returns the present events.
     pub(in crate::schedule) fn registry(&self) -> Arc<Registry> {
         self.events.registry()
     }

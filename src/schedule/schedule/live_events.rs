@@ -9,7 +9,6 @@ use crate::event::add_error::AddError;
 use crate::lease::store_id::StoreId;
 use crate::time::clock::Clock;
 
-/// The events that the clones of a schedule share.
 pub(in crate::schedule) struct LiveEvents(Mutex<Current>);
 
 struct Current {
@@ -57,13 +56,12 @@ impl LiveEvents {
 
     /// Returns the events before each change since the last call, and the present events.
     pub(in crate::schedule) fn see(&self, watch: &ChangeWatch) -> (Vec<EventsUntil>, EventsUntil) {
-        // The clock is read under the lock, so that no change comes between that time and the events.
+        // The clock is read under the lock, so that no change comes between the reads of the clock and of the events.
         let current = self.lock();
         let present = EventsUntil { until: watch.clock.now(), registry: Arc::clone(&current.registry) };
         (std::mem::take(&mut *watch.past()), present)
     }
 
-    /// Returns the present events.
     pub(super) fn registry(&self) -> Arc<Registry> {
         Arc::clone(&self.lock().registry)
     }

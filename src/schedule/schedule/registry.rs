@@ -18,7 +18,7 @@ use crate::time::due_index::DueIndex;
 /// The events of a schedule between two changes. A tick uses one registry from its beginning to its end.
 #[derive(Clone)]
 pub(crate) struct Registry {
-    /// Rises with each change.
+    /// A number that rises with each change.
     pub(in crate::schedule) version: u64,
     /// The store for events without a store of their own.
     usual_store: StoreId,

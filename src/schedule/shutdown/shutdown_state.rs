@@ -13,7 +13,6 @@ use crate::observe::tell::{delivery::spawn_detached, trace};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::moment::Moment};
 
-/// The state that all handles of one shutdown share.
 #[derive(Default)]
 pub(super) struct ShutdownState {
     /// Whether the shutdown has begun, readable without the lock.
@@ -31,9 +30,9 @@ pub(super) struct ShutdownState {
 
 #[derive(Default)]
 pub(super) struct Progress {
-    /// `None`: [`DEFAULT_DRAIN`].
+    /// The drain that was set. `None`: [`DEFAULT_DRAIN`].
     pub(super) drain: Option<Duration>,
-    /// `None`: [`DEFAULT_GRACE`].
+    /// The grace that was set. `None`: [`DEFAULT_GRACE`].
     pub(super) grace: Option<Duration>,
     /// `None` until the shutdown begins.
     pub(super) deadlines: Option<Deadlines>,
@@ -135,9 +134,9 @@ impl ShutdownState {
         true
     }
 
-    /// Ends the drain at the moment `now`. If the shutdown has not begun, it will have no drain. Returns whether the
-    /// caller must now cancel the runs by [`cancel_runs`](Self::cancel_runs). `false`: there is no drain, or it is
-    /// over. This calls no code of users.
+    /// Ends the drain at the moment `now`. If the shutdown has not begun, removes its drain. Returns whether the caller
+    /// must now cancel the runs by [`cancel_runs`](Self::cancel_runs). `false`: there is no drain, or it is over. This
+    /// calls no code of users.
     pub(super) fn end_drain(&self, now: Moment) -> bool {
         let mut progress = self.lock();
         let Some(deadlines) = progress.deadlines else {

@@ -156,7 +156,8 @@ fn report_left_behind(left_behind: &[Run]) {
     }
 }
 
-/// Calls `tell` on another thread, and waits a short time for its end, because standard error and subscribers may hang.
+/// Calls `tell` on another thread. Waits for its end only a short time, because standard error and subscribers may
+/// hang.
 fn tell_with_timeout(tell: impl FnOnce() + Send + 'static) {
     let (telling, is_written) = mpsc::channel::<()>();
     spawn_detached(move || {
@@ -175,7 +176,7 @@ pub(crate) fn end_by(signal: i32) {
 }
 
 fn die_of(signal: i32) {
-    // For process 1, the kernel ignores the default action of a signal, so it exits instead.
+    // For process 1, the kernel ignores the default action of a signal. So process 1 exits with a code instead.
     if process_id::current() != 1 {
         let _ = low_level::emulate_default_handler(signal);
     }

@@ -15,8 +15,8 @@ use crate::time::{clock::Clock, clock::moment::Moment};
 /// meanwhile.
 const NOT_ASKED_FOR: Duration = Duration::from_secs(60);
 
-/// The outages of one tick. The first request to a store is sent alone, and the others wait for its answer. So an
-/// outage costs all requests together only one timeout.
+/// The outages of one tick. The first request to a store is sent alone, and the other requests wait for its answer. So
+/// an outage costs all requests together only one timeout.
 pub(crate) struct Outages<'a> {
     schedule: &'a Schedule,
     known: Mutex<BTreeMap<StoreId, StoreState>>,
@@ -38,7 +38,7 @@ impl<'a> Outages<'a> {
         Self { schedule, known: Mutex::default(), heard: Condvar::new() }
     }
 
-    /// Sends a batch to a store. If the store was unavailable a moment ago, its admissions are refused, and only the
+    /// Sends a batch to a store. If the store was unavailable a moment ago, the admissions are refused, and only the
     /// releases are sent. The store carries out the releases now, or when it is available again.
     pub(crate) fn carry_out(&self, store: &Store, clock: &Clock, batch: &mut Batch) {
         let admits = !batch.admissions().is_empty();

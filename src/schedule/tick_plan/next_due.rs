@@ -89,7 +89,7 @@ impl Schedule {
         self.starts_between(time).map(|(start, event)| (start.at, Arc::clone(&event.name)))
     }
 
-    /// Returns the starts in this time, in the order of time, and the event of each.
+    /// Returns the starts in the range `time`, in the order of time, and the event of each start.
     pub(crate) fn starts_between(
         &self,
         time: Range<DateTime<Utc>>,

@@ -21,7 +21,8 @@ use crate::store::described_store::Store;
 use crate::store::event_mutex::admission::Admission;
 use crate::time::{clock::Clock, tick::Tick};
 
-/// The oldest answer about pauses for a run that waits for its next attempt. All such runs of a tick share the answer.
+/// The largest age of an answer about pauses for a run that waits for its next attempt. All such runs of a tick share
+/// the answer.
 const SHARED_FOR: Duration = Duration::from_millis(500);
 
 /// A run that a tick, a backfill or a caller has planned, with everything that it needs.
@@ -32,7 +33,7 @@ pub(crate) struct PlannedRun<'a> {
     pub(crate) tick: Tick,
     /// The result of the check for a missed occurrence. `None`: the event is due in this tick.
     pub(crate) missed: Option<Missed>,
-    /// Whether this is one of several occurrences of its event in this tick. They run one after another.
+    /// Whether this is one of several occurrences of its event in this tick. These occurrences run one after another.
     pub(crate) is_backlog: bool,
     pub(crate) context: &'a TickContext<'a>,
     pub(crate) store: &'a Store,
@@ -77,7 +78,6 @@ impl<'a> PlannedRun<'a> {
         RunObservers { observers: self.context.schedule.observers.clone(), run: self.id.clone(), owner }
     }
 
-    /// Returns the thread that renews the leases of the run's store.
     pub(crate) fn renewal_thread(&self) -> Arc<RenewalThread> {
         RenewalThread::of(self.store, self.clock)
     }
@@ -161,9 +161,9 @@ impl<'a> PlannedRun<'a> {
         of_schedule.into_iter().chain(&self.own_pause).filter(|_| !self.event.even_when_paused)
     }
 
-    /// Returns whether the store refuses the admission during a pause. This needs an event that is protected in the
-    /// store of the pauses, and has no filters: filters are called before the store is asked, and must not be called
-    /// during a pause.
+    /// Returns whether the store refuses the admission during a pause. The event must be protected in the store of the
+    /// pauses, and must have no filters. (Filters are called before the store is asked, so the pauses are read even
+    /// earlier.)
     #[inline]
     fn is_refused_while_paused(&self) -> bool {
         let is_store_of_pauses = |pauses: &PauseCheck<'_>| pauses.store.id == self.store.id;
@@ -172,8 +172,8 @@ impl<'a> PlannedRun<'a> {
             && self.context.pauses.as_ref().is_some_and(is_store_of_pauses)
     }
 
-    /// Returns the marker that pauses the event alone, if it must be read. This is so if the admission does not check
-    /// the marker, or if a retry checks it again.
+    /// Returns the marker that pauses the event alone, if this process must read it. The reason is that the admission
+    /// does not check the marker, or that a retry checks it again.
     pub(crate) fn own_pause_to_read(&self) -> Option<&MutexName> {
         self.own_pause.as_ref().filter(|_| self.event.retry.is_some() || !self.is_refused_while_paused())
     }
@@ -222,7 +222,7 @@ impl<'a> PlannedRun<'a> {
         self.pause_markers().try_for_each(|mark| pauses.allows(mark, max_age, None, self.clock))
     }
 
-    /// Returns the queue where the run waits if it meets a run of its event. A run by hand does not wait.
+    /// Returns the queue where the run waits if it overlaps a run of its event. A run by hand does not wait.
     #[inline]
     pub(crate) fn queue(&self) -> Option<&Queue> {
         self.event.protection.queue.as_ref().filter(|_| matches!(self.context.started_by, StartedBy::Timetable))
@@ -257,7 +257,6 @@ impl<'a> PlannedRun<'a> {
         self.claims() && !self.id.is_backfill
     }
 
-    /// Returns the name of the claim that the run makes.
     pub(crate) fn claim_name(&self) -> Option<MutexName> {
         self.claim().map(|(name, _)| name)
     }

@@ -18,7 +18,7 @@ impl LeaseGuard {
     ///
     /// # Errors
     ///
-    /// Those of [`acquire_within`](Self::acquire_within).
+    /// The errors of [`acquire_within`](Self::acquire_within).
     ///
     /// ```
     /// use std::time::Duration;
@@ -62,7 +62,7 @@ impl LeaseGuard {
     ///
     /// # Errors
     ///
-    /// Those of [`release`](Self::release).
+    /// The errors of [`release`](Self::release).
     ///
     /// ```
     /// use soloist::{LeaseGuard, MemoryMutex, MutexName, Term};
