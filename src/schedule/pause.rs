@@ -26,8 +26,8 @@ impl Schedule {
     ///
     /// If an event is protected, has no filters, and uses the schedule's store, the store itself refuses its admissions
     /// during the pause. So the pause takes effect at once. On the stores of this crate, this needs no extra request.
-    /// For all other events, a tick reads in one request whether the schedule or one of these events is paused. A long
-    /// tick reads this again after each minute. A tick without a due event sends no request. The [pause of one
+    /// For all other events, a tick reads in one request whether the schedule or one of these events is paused. If the
+    /// tick takes long, it reads this again each minute. A tick without a due event sends no request. The [pause of one
     /// event](Self::pause_event) takes effect in this way, too.
     ///
     /// If the store does not answer, it is not known whether the schedule is paused. So all due events of a schedule

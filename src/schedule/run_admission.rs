@@ -77,7 +77,7 @@ pub(super) fn add_admissions_unless(
     Ok(())
 }
 
-/// Takes the best answer to the admissions of a run, which begin at the index `at` of the batch. A grant is the best
+/// Takes the best answer to the admissions of a run. They begin at the index `at` of the batch. A grant is the best
 /// answer. Without a grant, a held name that excludes the run, or a taken claim, is the reason for the refusal. The run
 /// overlaps only if every lease is held.
 #[inline]

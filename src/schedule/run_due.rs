@@ -34,7 +34,7 @@ pub(crate) mod backfill;
 impl Schedule {
     /// Runs one tick: every event that is due in the minute of `now`. Returns when all runs have ended.
     ///
-    /// Call this once a minute, for example from cron. For a service, [`work`](Self::work) is the loop. The schedule
+    /// Call this once a minute, for example from cron. In a service, call [`work`](Self::work) instead. The schedule
     /// does not remember earlier calls: if you call this twice in one minute, events without
     /// [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per) run twice. If an event is
     /// due more often than once a minute, only its latest occurrence up to `now` runs; see
@@ -177,9 +177,8 @@ impl Schedule {
         Ok(Some(self.run_alone(planned)))
     }
 
-    /// Returns whether a server has claimed this due time before a clock change. If the clocks of the event's zone are
-    /// set back, they show a local time twice. This checks the claim at the first of these times. `false`: there is no
-    /// claim, the time is not repeated, or the event is unknown.
+    /// Returns whether `now` repeats a local time, and a server claimed the event's due time at the first of these
+    /// times. (Clocks that are set back show a local time twice.) `false` for an unknown event.
     #[cfg(feature = "cli")]
     pub(crate) fn is_claimed_repetition(&self, name: &str, now: DateTime<Utc>) -> Result<bool, MutexError> {
         let registry = self.registry();

@@ -89,7 +89,7 @@ pub struct Schedule {
     pub(super) observers: Observers,
     /// The observer that keeps the log of runs.
     pub(super) run_logger: Option<Arc<RunLogger>>,
-    /// The version of the events of which the observers were notified. Zero: they were not notified yet.
+    /// The version of the events that the observers were last notified of. Zero: they were not notified yet.
     pub(super) told_of: Arc<AtomicU64>,
     /// The stores that were unavailable at the last request.
     pub(super) stores_out: Arc<Mutex<BTreeSet<StoreId>>>,
@@ -124,8 +124,8 @@ impl Schedule {
 
     /// Returns an empty schedule with a store in the memory of this process. The store prevents overlaps among the
     /// threads of this process. Other processes do not see the store. So `add` warns of an event with
-    /// [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per), which needs another
-    /// store.
+    /// [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per), because these need
+    /// another store.
     pub fn in_process() -> Self {
         Self::new(MemoryMutex::new())
     }

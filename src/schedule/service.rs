@@ -54,9 +54,9 @@ impl Schedule {
     /// itself, as under cron. Within a tick, events run one after another, and wait for a slow event before them,
     /// unless they are [`in_background`](crate::Event::in_background).
     ///
-    /// **No occurrence runs twice** if the clock is set back by up to three hours, because the loop does not tick again
-    /// at times through which it has ticked. After a larger step, the loop starts again from the new time. If the clock
-    /// is set forward, or if the machine is suspended, the occurrences in between are missed;
+    /// **No occurrence runs twice** if the clock is set back by up to three hours: the loop does not tick again at
+    /// times through which it has ticked. After a larger step, the loop starts again from the new time. If the clock is
+    /// set forward, or if the machine is suspended, the occurrences in between are missed;
     /// [`catch_up`](crate::Event::catch_up) makes up for them. The loop notices such a step within a minute, and
     /// reports it to subscribers of `tracing`.
     ///

@@ -405,7 +405,7 @@ fn a_store_that_does_not_tell_who_holds_a_name_is_an_error_and_not_a_silence() {
     assert!(report.is_failure());
     assert_eq!(
         skipped(&report, "e").to_string(),
-        "the store could not be used: this store can't tell since when it has held a mark, which `catch_up` needs"
+        "the store could not be used: this store can't tell since when it has held a marker, which `catch_up` needs"
     );
 }
 

@@ -101,7 +101,10 @@ pub(crate) fn everybody_minds_the_pause_of_an_event_on(open: &dyn Fn() -> Arc<dy
     let (here, there) = (server(), server());
     let refused = here.paused_event("heartbeat").unwrap_err();
     assert!(matches!(refused, PauseError::EvenWhenPaused { .. }));
-    assert_eq!(refused.to_string(), "the event `heartbeat` can't be paused, because it says `even_when_paused()`");
+    assert_eq!(
+        refused.to_string(),
+        "the event `heartbeat` can't be paused, because its definition has `even_when_paused()`"
+    );
     for stopped in ["e", "filtered", "other"] {
         assert!(there.paused_event(stopped).unwrap().is_none() && !there.resume_event(stopped).unwrap());
         let end = Utc::now() + TimeDelta::hours(2);

@@ -10,7 +10,8 @@ use crate::observe::notice::{About, Notice, Step};
 use crate::outcome::run_record::RunId;
 use crate::time::clock::Clock;
 
-/// An observer receives a notice of each [step](Step) of a schedule; see [`Schedule::observe`](crate::Schedule::observe).
+/// An observer receives a notice of each [step](Step) of a schedule; see
+/// [`Schedule::observe`](crate::Schedule::observe).
 ///
 /// A closure or a function that takes a `&Notice<'_>` is an observer. Your own type can be an observer, too, for
 /// example to keep counts:

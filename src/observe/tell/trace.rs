@@ -270,8 +270,8 @@ pub(crate) fn minutes_missed(after: DateTime<Utc>, until: DateTime<Utc>, occurre
         let at_least = if occurrences < MOST_COUNTED { "" } else { "at least " };
         event!(warn, after = %Rfc3339(after), until = %Rfc3339(until), occurrences, "minutes missed");
         line!(
-            "no tick after {after}, until {until}, with {at_least}{occurrences} occurrences: the clock was set, or the machine \
-             was suspended"
+            "no tick after {after}, until {until}: {at_least}{occurrences} occurrences were missed, because the clock was set, \
+             or the machine was suspended"
         );
     });
 }

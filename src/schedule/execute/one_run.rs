@@ -37,7 +37,7 @@ pub(super) struct PendingRun<'a> {
     pub(super) span: TraceSpan,
 }
 
-/// A run that was admitted, or that needs no admission. It exists until its result is recorded.
+/// A run that was admitted, or that needs no admission. The value exists until the result of the run is recorded.
 pub(super) struct ActiveRun<'a> {
     pub(super) planned: &'a PlannedRun<'a>,
     pub(super) span: TraceSpan,
@@ -162,7 +162,8 @@ impl<'a> ActiveRun<'a> {
         Some((lease, minimum_hold.filter(|_| !self.is_unused())))
     }
 
-    /// Records the result. `release` is the store's answer to the release of the lease, if the caller sent one.
+    /// Records the result. `release` is the store's answer to the release of the lease, if the caller has sent the
+    /// release.
     #[inline]
     pub(super) fn conclude(&mut self, release: Option<Release>) {
         let Self { planned, span, admitted: AdmittedRun { run, held, .. }, progress, is_abandoned } = self;

@@ -10,7 +10,7 @@
 //! | the waiter of an occurrence | this occurrence waits | as for a place |
 //! | the cancellation of a token | the run with this token is to be replaced | five minutes after the longest wait of its writer |
 //!
-//! The lease of a run and the place of a waiter contain their occurrence.
+//! The lease of a run also records the occurrence of the run. A place also records the occurrence that waits in it.
 //!
 //! 1. A new occurrence requests lease and claim, on the condition that no place is held. So it overtakes no waiter.
 //! 2. If a run or a place is the reason for a refusal, the process reads all places and leases in one request. If all
@@ -29,8 +29,8 @@
 //!    runs the occurrence if not: see `schedule/tick_plan/catch_up_check.rs`.
 //! 7. With `Overlap::Replace`, a waiter writes the cancellation of the running run's token. The renewal thread of that
 //!    run reads the cancellation, and cancels the run. If a later occurrence is waiting or running, an earlier waiter
-//!    claims its own occurrence, so that no other server runs it, and leaves the queue. The latest waiter requests
-//!    lease and claim, whatever the order of the tokens.
+//!    claims its own occurrence, and leaves the queue. Because of this claim, no other server runs the earlier
+//!    occurrence. The latest waiter requests lease and claim. For this, the order of the tokens does not matter.
 
 use std::mem;
 use std::sync::Arc;
@@ -368,7 +368,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     }
 }
 
-/// Returns whether `holder` is the holder with this owner.
+/// Returns whether `owner` is the owner of `holder`.
 fn is_of(holder: Option<&Holder>, owner: Option<Owner>) -> bool {
     owner.is_some() && holder.map(Holder::owner) == owner
 }

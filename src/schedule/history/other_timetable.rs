@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::lease::holder::Holder;
 
-/// How long the timetables of two servers may differ without a notice, as during a deployment.
+/// How long the timetables of two servers may differ before the difference is reported. A deployment takes less time.
 const TOLERATED: TimeDelta = TimeDelta::hours(1);
 
 /// The timetable of an event on another server; see [`EventStatus`](crate::observe::EventStatus::other_timetable).

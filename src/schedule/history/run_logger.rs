@@ -30,7 +30,7 @@ const BATCH_SIZE: usize = 100;
 /// The wait before a failed write is tried again.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// How long the last tick of a process waits for its records to be written.
+/// The longest wait of a process for its last records to be written.
 const LAST_WRITES: Duration = Duration::from_secs(3);
 
 /// The shortest time between two writes of the numbers of skipped occurrences of an event.

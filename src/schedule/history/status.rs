@@ -1,4 +1,5 @@
-//! The status of a schedule: its runs, its last skips with their reasons, the holders of its leases, and its next due times.
+//! The status of a schedule: its runs, its last skips with their reasons, the holders of its leases, and its next due
+//! times.
 
 use std::collections::HashMap;
 use std::slice;

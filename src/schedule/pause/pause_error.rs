@@ -36,7 +36,7 @@ pub enum PauseError {
     #[error(transparent)]
     UnknownEvent(UnknownEvent),
     /// The event is never paused.
-    #[error("the event {} can't be paused, because it says `even_when_paused()`", Quoted::new(event))]
+    #[error("the event {} can't be paused, because its definition has `even_when_paused()`", Quoted::new(event))]
     #[non_exhaustive]
     EvenWhenPaused {
         /// The name of the event.
@@ -50,7 +50,7 @@ pub enum PauseError {
     #[error("a schedule without a name can't be paused: name it with `Schedule::named(..)`")]
     Unnamed,
     /// The end of the pause is not in the future.
-    #[error("a pause until {} is over already, because it is {}: let it end later; `resume` ends a pause", to_the_second(*until), to_the_second(*now))]
+    #[error("a pause until {} is over already, because now it is {}: use a later end; `resume` ends a pause", to_the_second(*until), to_the_second(*now))]
     #[non_exhaustive]
     Over {
         /// The end that the caller passed.

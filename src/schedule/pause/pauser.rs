@@ -189,7 +189,7 @@ mod tests {
         let error = |until: DateTime<Utc>| term_until(until, now).unwrap_err().to_string();
         assert_eq!(
             error(now),
-            "a pause until 1970-01-01T00:00:00Z is over already, because it is 1970-01-01T00:00:00Z: let it end later; \
+            "a pause until 1970-01-01T00:00:00Z is over already, because now it is 1970-01-01T00:00:00Z: use a later end; \
              `resume` ends a pause"
         );
         assert!(error(now - TimeDelta::nanoseconds(1)).contains("is over already"));

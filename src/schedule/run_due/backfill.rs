@@ -27,7 +27,7 @@ use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::{description::Scope, held::Names};
 use crate::time::{clock::shown::to_the_second, tick::Tick};
 
-/// The values that the limit of a backfill may have.
+/// The allowed limits for the number of occurrences in a backfill.
 const MOST: RangeInclusive<usize> = 1..=10_000;
 
 /// The largest number of occurrences in a range.
@@ -36,7 +36,8 @@ const MOST_IN_RANGE: usize = 1_000_000;
 /// The number of occurrences that are shown at the beginning and at the end of a long list.
 const SHOWN: usize = 5;
 
-/// The occurrences that a backfill would run, see [`Schedule::backfill`]. `Display` lists them. [`run`](Self::run) runs them.
+/// The occurrences that a backfill would run, see [`Schedule::backfill`]. `Display` lists them. [`run`](Self::run) runs
+/// them.
 ///
 /// ```
 /// use soloist::observe::Backfill;
@@ -191,7 +192,7 @@ impl Backfill<'_> {
     /// Runs the occurrences, and returns when the last run has ended. The report has an entry for each occurrence.
     ///
     /// After a failed run, the next occurrence follows. The backfill ends early if an occurrence is skipped because the
-    /// process shuts down, the event is paused, its store is unavailable, or a run of the event is
+    /// process shuts down, the event is paused, or its store is unavailable. It also ends if a run of the event is
     /// [stuck](crate::Event::stuck_after). Later occurrences would be skipped, too. They are not claimed, so a later
     /// backfill runs them.
     pub fn run(self) -> Report {

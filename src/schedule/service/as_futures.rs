@@ -74,7 +74,7 @@ impl Schedule {
 
     /// Returns [`run_due`](Self::run_due) as a future, for a binary that cron starts. If the future is dropped early,
     /// its runs are cancelled, as with [`work_async`](Self::work_async). The call begins only while fewer than sixteen
-    /// calls of dropped futures still wait for the schedule's store.
+    /// calls whose futures were dropped still wait for the schedule's store.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -114,8 +114,8 @@ impl Schedule {
     }
 }
 
-/// Makes a call to `store` on a separate thread. If the future is dropped, the call continues. While sixteen calls of
-/// dropped futures wait for the store, no further call begins.
+/// Makes a call to `store` on a separate thread. If the future is dropped, the call continues. While sixteen calls
+/// whose futures were dropped wait for the store, no further call begins.
 async fn ask<T: Send + 'static>(store: &Store, call: impl FnOnce() -> T + Send + 'static) -> T {
     let renewal_thread = RenewalThread::of(store, &store.mutex.clock());
     let (_future, thread) = renewal_thread.dropped_futures.begin().await;

@@ -105,7 +105,7 @@ impl PlannedRun<'_> {
                 _ => Ok(holder.since()),
             },
             Admitted::Granted(_) => Ok(DateTime::<Utc>::MAX_UTC),
-            _ => Err(MutexError::unsupported("tell since when it has held a mark, which `catch_up` needs")),
+            _ => Err(MutexError::unsupported("tell since when it has held a marker, which `catch_up` needs")),
         }
     }
 

@@ -188,7 +188,7 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns whether `name`, for which the store refused the admission, is the marker of a pause.
+    /// Returns whether `name`, because of which the store refused the admission, is the marker of a pause.
     pub(crate) fn is_pause(&self, name: &MutexName) -> bool {
         self.pause_markers().any(|mark| mark == name)
     }

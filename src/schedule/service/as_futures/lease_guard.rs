@@ -13,8 +13,8 @@ use crate::time::clock::{Clock, moment::Moment};
 impl LeaseGuard {
     /// Acquires like [`acquire_within`](Self::acquire_within), as a future: a separate thread waits, and no worker of
     /// the runtime. If the future is dropped, that thread makes no further attempt. If a running attempt then gets the
-    /// lease, the thread releases it. While sixteen calls of dropped futures wait for this store, the first attempt
-    /// waits until one of these calls has ended.
+    /// lease, the thread releases it. While sixteen calls whose futures were dropped wait for this store, the first
+    /// attempt waits until one of these calls has ended.
     ///
     /// # Errors
     ///
