@@ -17,8 +17,8 @@ use crate::store::event_mutex::held::Names;
 
 impl Schedule {
     /// Pauses all schedules of this [name](Self::named) on this store: no due event starts before `until`. The pause
-    /// holds for all processes that share the store: this process, the host, or the fleet. It ends at `until`, or by a
-    /// call of [`resume`](Self::resume). The end of this process does not end the pause.
+    /// holds for all processes that share the store: this process, the host, or the fleet. The pause ends at `until`,
+    /// or by a call of [`resume`](Self::resume). The end of this process does not end the pause.
     ///
     /// Due events are skipped as [`Paused`](crate::SkipReason::Paused), before their filters are called. Running runs
     /// continue. Runs [by hand](Self::run_event) and events that are
@@ -27,8 +27,8 @@ impl Schedule {
     /// If an event is protected, has no filters, and uses the schedule's store, the store itself refuses its admissions
     /// during the pause. So the pause takes effect at once. On the stores of this crate, this needs no extra request.
     /// For all other events, a tick reads in one request whether the schedule or one of these events is paused. If the
-    /// tick takes long, it reads this again each minute. A tick without a due event sends no request. The [pause of one
-    /// event](Self::pause_event) takes effect in this way, too.
+    /// tick takes long, it reads the pauses again each minute. A tick without a due event sends no request. The [pause
+    /// of one event](Self::pause_event) takes effect in this way, too.
     ///
     /// If the store does not answer, it is not known whether the schedule is paused. So all due events of a schedule
     /// with a name are skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable), and the report fails. This
@@ -49,7 +49,7 @@ impl Schedule {
     /// The length of the pause is the time until `until` on this schedule's clock. The store then ends the pause by its
     /// own clock.
     ///
-    /// `why` is the reason for the pause: a line of 200 characters at most. It is shown in
+    /// `why` is the reason for the pause: a line of 200 characters at most. The reason is shown in
     /// [reports](crate::SkipReason::Paused) and by [`paused`](Self::paused). With an empty text, no reason is shown.
     ///
     /// # Errors

@@ -43,10 +43,10 @@ impl Schedule {
     /// drain of the shutdown is over, running runs are cancelled, as with [`with_shutdown`](Self::with_shutdown).
     ///
     /// The loop ticks at the start of each minute with a due event, and at the exact second for events that are due
-    /// more often. Between ticks it sleeps; if nothing is due, it wakes up once a minute. The first tick is that of the
-    /// next minute. Otherwise a service that is restarted within a minute would run the events of that minute twice.
-    /// Only events with [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per) start at
-    /// once, because their claims prevent a second run.
+    /// more often. Between ticks the loop sleeps. If nothing is due, it wakes up once a minute. The first tick is that
+    /// of the next minute. Otherwise a service that is restarted within a minute would run the events of that minute
+    /// twice. Only events with [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per)
+    /// start at once, because their claims prevent a second run.
     ///
     /// Each tick has its own thread, so that an event that takes five minutes does not delay later ticks. If the system
     /// has no thread for a tick, its events are skipped as [`NoThread`](crate::SkipReason::NoThread). Without
@@ -128,8 +128,8 @@ impl Schedule {
     }
 
     /// Runs one minute, for a binary that cron starts every minute. This calls [`run_due`](Self::run_due) at `now`. If
-    /// events are due more often than once a minute, it also ticks at each of their times until the end of the minute.
-    /// The report has all due events, in the order of the ticks.
+    /// events are due more often than once a minute, the call also ticks at each of their times until the end of the
+    /// minute. The report has all due events, in the order of the ticks.
     ///
     /// Each tick has its own thread, so that a task that takes longer than its interval delays no later tick.
     /// Occurrences before `now` are not made up for. The waits are in real time, even if `now` is in another minute.

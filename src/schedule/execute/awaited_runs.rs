@@ -34,12 +34,12 @@ pub(super) struct AwaitedRuns<'a> {
 
 /// A message for the loop.
 enum Arrival {
-    /// The task or the wait with this number has ended. `None`: it was a wait.
+    /// The task or the wait with this number has ended. `None`: the wait has ended.
     Ended(usize, Option<TaskEnd>),
     Changed,
 }
 
-/// The sender of messages to the loop. Runtimes, the renewal thread and a test's clock share it.
+/// The sender of messages to the loop. Runtimes, the renewal thread and a test's clock share this sender.
 struct ArrivalSender(Sender<Arrival>);
 
 impl Default for AwaitedRuns<'_> {

@@ -18,8 +18,9 @@
 //!    occurrence, both or neither. So an occurrence waits only once, and the number of places limits the number of
 //!    waiters. If another process took the place first, this process reads the places again.
 //! 3. Waiters are ordered by the fencing tokens of their places, because tokens rise with each grant of a mutex. So a
-//!    waiter can take any place, and never moves to another place. It reads the places about once a second. When fewer
-//!    occurrences wait before it than may run at a time, it begins to request lease and claim.
+//!    waiter can take any place, and never moves to another place. The waiter reads the places about once a second.
+//!    When fewer occurrences wait before the waiter than may run at a time, the waiter begins to request lease and
+//!    claim.
 //! 4. An admitted waiter leaves its place after it has its lease. If its process dies between these steps, the next
 //!    waiter waits until the term of the place is over.
 //! 5. If the store is unavailable, a waiter continues to wait. If its place was lost when the store answers again, the

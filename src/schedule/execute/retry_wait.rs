@@ -113,7 +113,7 @@ impl PlannedRun<'_> {
         let renewals = self.renewal_thread();
         if is_due && is_readable {
             // From now on, an exit of the process does not release the lease. `false`: the exit has already released
-            // it.
+            // the lease.
             let goes_on = renewals.end_wait(run.held());
             self.check_attempt(run, begun, self.clock.moment())?;
             return if goes_on { Ok(None) } else { Err(NoRetry::ShuttingDown) };

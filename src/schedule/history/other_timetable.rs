@@ -31,7 +31,7 @@ pub struct OtherTimetable {
     pub since: DateTime<Utc>,
 }
 
-/// The difference that this process sees at present. It may be younger than an hour.
+/// The present difference. It is reported only after it has lasted for an hour.
 #[derive(Clone, Default)]
 pub(super) struct SeenDifference(Option<Difference>);
 

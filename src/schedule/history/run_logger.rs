@@ -81,7 +81,7 @@ struct WaitingRecords {
 struct WaitingSkips {
     counts: Vec<SkipCount>,
     written_at: Option<Moment>,
-    /// Whether they are to be written now.
+    /// Whether the numbers must be written now.
     are_due: bool,
 }
 
@@ -209,7 +209,7 @@ impl RunLogger {
     fn begin_to_write(self: &Arc<Self>, mut records: MutexGuard<'_, WaitingRecords>) {
         if records.writer == Writer::Absent {
             let logger = Arc::clone(self);
-            // If no thread can be started now, the next record tries it again.
+            // If no thread can be started now, the next record tries to start one.
             let has_thread = spawn_detached(move || logger.write_all());
             records.writer = if has_thread { Writer::Idle } else { Writer::Absent };
         } else if !records.is_failing {
@@ -285,8 +285,8 @@ impl RunLogger {
         done.unwrap_or_else(|message| Err(MutexError::panicked("write the log of runs".to_owned(), &message)))
     }
 
-    /// Counts a skipped occurrence of `event`. The number is written now. If the last write is recent, it is written
-    /// with a later skip.
+    /// Counts a skipped occurrence of `event`. The number is written now. If the last write was less than ten seconds
+    /// ago, the number is written with a later skip.
     fn skipped(self: &Arc<Self>, event: &str, skip: SkipCount) {
         let now = self.clock.moment();
         let mut records = self.records_of_this_process();

@@ -31,7 +31,7 @@ pub(crate) fn find_pause(mutex: &dyn EventMutex, mark: &MutexName) -> Result<Opt
     Ok(find_pauses(mutex, slice::from_ref(mark))?.next().map(|(_, pause)| pause))
 }
 
-/// The check for pauses that the events of one tick share. It reads the store once, and again a minute later.
+/// The check for pauses that the events of one tick share. The store is read once, and again after a minute.
 pub(crate) struct PauseCheck<'a> {
     pub(crate) store: &'a Store,
     /// The marker that pauses the schedule.

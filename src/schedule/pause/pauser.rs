@@ -162,8 +162,8 @@ fn have_failed(runs: &[RunRecord], limit: usize) -> bool {
     failures.take(limit).count() == limit
 }
 
-/// Returns the term of a pause from `now` to `until`. It is rounded up to a millisecond, so that the pause does not end
-/// early.
+/// Returns the term of a pause from `now` to `until`. The term is rounded up to a millisecond, so that the pause does
+/// not end early.
 fn term_until(until: DateTime<Utc>, now: DateTime<Utc>) -> Result<Term, PauseError> {
     let rest = (until - now).to_std().ok().filter(|rest| !rest.is_zero()).ok_or(PauseError::Over { until, now })?;
     let millis = u64::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);

@@ -151,7 +151,7 @@ impl Schedule {
 
 impl Backfill<'_> {
     /// Returns the plan with other claims, which have this label. The plan then has all occurrences of the range that
-    /// no backfill has claimed with this label. So it also has occurrences that an earlier backfill has run. Two
+    /// no backfill has claimed with this label. So the plan also has occurrences that an earlier backfill has run. Two
     /// operators who use one label share the work.
     ///
     /// # Errors
@@ -178,7 +178,7 @@ impl Backfill<'_> {
         Self { claims: BackfillClaims { again: Some(label) }, ..self }.with_open()
     }
 
-    /// Returns the plan. With `past_filters`, it also runs occurrences that the event's filters refuse.
+    /// Returns the plan. With `past_filters`, the plan also runs occurrences that the event's filters refuse.
     #[cfg(feature = "cli")]
     pub(crate) fn past_filters(self, past_filters: bool) -> Self {
         Self { past_filters, ..self }
@@ -192,9 +192,9 @@ impl Backfill<'_> {
     /// Runs the occurrences, and returns when the last run has ended. The report has an entry for each occurrence.
     ///
     /// After a failed run, the next occurrence follows. The backfill ends early if an occurrence is skipped because the
-    /// process shuts down, the event is paused, or its store is unavailable. It also ends if a run of the event is
-    /// [stuck](crate::Event::stuck_after). Later occurrences would be skipped, too. They are not claimed, so a later
-    /// backfill runs them.
+    /// process shuts down, the event is paused, or its store is unavailable. The backfill also ends if a run of the
+    /// event is [stuck](crate::Event::stuck_after). Later occurrences would be skipped, too. They are not claimed, so a
+    /// later backfill runs them.
     pub fn run(self) -> Report {
         let Self { schedule, event, ref registry, .. } = self;
         let _ticking = schedule.shutdown.as_ref().map(Shutdown::tick);

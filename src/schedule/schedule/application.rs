@@ -117,8 +117,8 @@ impl Schedule {
     }
 
     /// Checks the stores of the schedule and of its events by [`EventMutex::check`](crate::EventMutex::check). If the
-    /// schedule has a [name](Self::named), it also warns of each event whose lease or latest claim belongs to another
-    /// application.
+    /// schedule has a [name](Self::named), `check` also warns of each event whose lease or latest claim belongs to
+    /// another application.
     ///
     /// # Errors
     ///

@@ -89,9 +89,9 @@ impl Progress {
 }
 
 impl ShutdownState {
-    /// Returns a function that notifies subscribers of `tracing` that the shutdown begins. The caller calls it before
-    /// any run is cancelled, because a cancelled run may end the process. `None`: the subscribers were already
-    /// notified.
+    /// Returns a function that notifies subscribers of `tracing` that the shutdown begins. The caller calls this
+    /// function before any run is cancelled, because a cancelled run may end the process. `None`: the subscribers were
+    /// already notified.
     pub(super) fn announce(&self, signal: Option<i32>) -> Option<impl FnOnce() + Send + use<>> {
         let mut progress = self.lock();
         let runs = progress.running.len();
@@ -100,8 +100,8 @@ impl ShutdownState {
         (!mem::replace(&mut progress.announced, true)).then_some(announce)
     }
 
-    /// Begins the shutdown that was requested at the moment `asked`. `signal` is the signal that requested it. `false`:
-    /// the shutdown had already begun.
+    /// Begins the shutdown that was requested at the moment `asked`. `signal` is the signal that made the request.
+    /// `false`: the shutdown had already begun.
     pub(super) fn begin(self: &Arc<Self>, signal: Option<i32>, asked: Moment) -> bool {
         let grace = self.and_whole().find_map(|state| state.lock().grace).unwrap_or(DEFAULT_GRACE);
         let progress = self.lock();

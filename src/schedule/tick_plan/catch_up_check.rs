@@ -18,8 +18,8 @@ use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::Names;
 
 /// Returns the missed occurrences of one event that are to run now. Calls the filters first. If the filters refuse an
-/// occurrence, it can run later, when they allow it. Then asks the store which occurrences were claimed. If some were
-/// not claimed, asks the store since when it knows the event.
+/// occurrence, it can run later, when the filters allow it. Then asks the store which occurrences were claimed. If some
+/// were not claimed, asks the store since when it knows the event.
 pub(crate) fn check_missed(candidates: Vec<PlannedRun<'_>>) -> Vec<PlannedRun<'_>> {
     let (mut missed, mut asked) = (Vec::new(), Vec::new());
     for planned in candidates {
@@ -129,8 +129,8 @@ impl PlannedRun<'_> {
         }
     }
 
-    /// Remembers that the occurrence was run, or that it waits on another server. A claim of another server is not
-    /// enough, because that server releases the claim if it loses the lease before the task starts.
+    /// Remembers that the occurrence was run, or waits on another server. A claim of another server is not enough,
+    /// because that server releases the claim if it loses the lease before the task starts.
     pub(crate) fn settle_occurrence(&self, verdict: &Verdict) {
         let Some(catch_up) = self.event.catch_up.as_ref().filter(|_| self.claims_for_timetable()) else { return };
         if matches!(verdict, Verdict::Skipped(SkipReason::Queued(_))) {
