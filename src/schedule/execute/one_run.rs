@@ -28,8 +28,8 @@ use crate::task::future_task::TaskEnd;
 use crate::task::{command::Command, orphan_policy::OrphanPolicy, run::Run};
 use crate::time::clock::moment::Moment;
 
-const BLOCKED: &str = "the caller of the schedule blocks the only thread of the task's runtime: use `run_due_async`, `run_minute_async` or \
-                       `work_async`";
+const BLOCKED: &str = "the caller of the schedule blocks the only thread of the task's runtime: use `run_due_async`, \
+                       `run_minute_async` or `work_async`";
 
 /// A planned run whose admission is not decided yet.
 pub(super) struct PendingRun<'a> {

@@ -162,8 +162,8 @@ impl Schedule {
         }
         let warning = |(event, application): (&str, &str)| {
             StoreWarning::new(format_args!(
-                "the application {} has the event {}, too, so that each application takes occurrences of the other: give each application a \
-                 prefix, a table or a folder of its own",
+                "the application {} has the event {}, too, so that each application takes occurrences of the other: give \
+                 each application a prefix, a table or a folder of its own",
                 Named(application),
                 Named(event)
             ))
