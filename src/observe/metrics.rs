@@ -1,4 +1,4 @@
-//! Metrics for the facade of the crate `metrics`: an observer that counts. No other file names that crate.
+//! An observer that counts steps for the crate `metrics`. No other file uses that crate.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,14 +15,15 @@ use super::tell::observers::Observer;
 use crate::outcome::run_record::outcome_kind::OutcomeKind;
 use crate::outcome::skip_reason::SkipReason;
 
-/// Counts and measures a schedule for [the recorder](https://docs.rs/metrics) that the application installs, such as
-/// [Prometheus' exporter](https://docs.rs/metrics-exporter-prometheus).
-/// [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/observing.md)
-/// lists the metrics;
-/// `docs/` has alert rules and a dashboard for them.
+/// An observer that counts the runs, skips and failures of a schedule. The numbers go to [the
+/// recorder](https://docs.rs/metrics) that the application installs, such as [Prometheus'
+/// exporter](https://docs.rs/metrics-exporter-prometheus). [The
+/// book](https://docs.rs/crate/soloist/latest/source/docs/guide/observing.md) lists the metrics; `docs/` has alert
+/// rules and a dashboard for them.
 ///
-/// The schedule's first tick reads the recorder: install it before. Counters exist from then on, and begin with 0. Several
-/// schedules may share one `Metrics` in an `Arc`: events of one name share their series, and so do the stores.
+/// Install the recorder before the first tick of the schedule, because that tick creates the metrics. Counters begin
+/// with 0. Several schedules can share one `Metrics` in an `Arc`. Then events of one name share one series, and all
+/// stores share one series.
 ///
 /// ```
 /// use soloist::observe::Metrics;
@@ -37,13 +38,13 @@ use crate::outcome::skip_reason::SkipReason;
 /// ```
 #[derive(Default)]
 pub struct Metrics {
-    /// Empty before the first tick.
+    /// `None` before the first tick.
     of_all: OnceLock<OfAll>,
-    /// The events of all schedules so far. A removed event stays, because a run of it may not have ended yet.
+    /// The metrics of each event. A removed event stays in the map, because a run of the event may not have ended yet.
     events: RwLock<HashMap<Box<str>, OfEvent>>,
 }
 
-/// The metrics of all events together.
+/// The metrics that are not separate for each event.
 struct OfAll {
     admission: Histogram,
     lowest_remaining: LateGauge,
@@ -68,7 +69,7 @@ struct OfEvent {
     backfilled: Counter,
 }
 
-/// A gauge that is absent until it gets its first value.
+/// A gauge that does not exist before its first value is set.
 struct LateGauge {
     metric: &'static str,
     event: Option<String>,
@@ -81,7 +82,7 @@ impl Metrics {
         Self::default()
     }
 
-    /// Adds the series of new events. The series of known events and of the stores keep their values.
+    /// Adds the metrics of new events. The metrics of known events and of the stores keep their values.
     fn begin(&self, events: &[&str]) {
         self.of_all.get_or_init(OfAll::new);
         let mut known = self.events.write().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +101,7 @@ impl Observer for Metrics {
             step => {
                 let Some(of_all) = self.of_all.get() else { return };
                 of_all.count(step);
-                // The duration of an admission is a series of all events together.
+                // The duration of admissions is one metric for all events together.
                 let Some(event) = notice.event().filter(|_| !matches!(step, Step::Admitted { .. })) else { return };
                 if let Some(event) = self.events.read().unwrap_or_else(PoisonError::into_inner).get(event) {
                     event.count(step, notice);
@@ -240,7 +241,7 @@ fn describe() {
     describe_counter!("soloist_caught_up_total", count, "Runs that caught up a missed occurrence.");
     describe_counter!("soloist_backfilled_total", count, "Runs that a backfill started.");
     describe_counter!("soloist_late_renewals_total", count, "Renewals that left less than half of the term.");
-    describe_counter!("soloist_store_errors_total", count, "Decisions and renewals that failed because of the store.");
+    describe_counter!("soloist_store_errors_total", count, "Admissions and renewals that failed because of the store.");
     describe_gauge!("soloist_running", count, "Runs that are running in this process.");
     describe_gauge!(
         "soloist_consecutive_failures",
@@ -249,7 +250,7 @@ fn describe() {
     );
     describe_gauge!("soloist_store_unavailable", count, "Stores that were unavailable at the last request.");
     let seconds = Unit::Seconds;
-    describe_histogram!("soloist_run_duration_seconds", seconds, "How long the tasks took, with their retries.");
+    describe_histogram!("soloist_run_duration_seconds", seconds, "How long the tasks took, including their retries.");
     describe_histogram!("soloist_admission_duration_seconds", seconds, "How long the store took to admit a run.");
     describe_gauge!(
         "soloist_lease_lowest_remaining_seconds",
@@ -261,7 +262,7 @@ fn describe() {
     describe_gauge!(
         "soloist_loop_heartbeat_timestamp_seconds",
         seconds,
-        "When the loop was last awake: once a minute at least."
+        "When the loop was last awake. It wakes up at least once a minute."
     );
 }
 

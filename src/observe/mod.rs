@@ -1,4 +1,4 @@
-//! The reading side of a schedule: outcomes and faults, notices, the log of runs, the status, pauses.
+//! The types for observing a schedule: outcomes and faults, notices, the log of runs, the status, and pauses.
 //!
 //! | for | names |
 //! | --- | --- |
@@ -6,7 +6,7 @@
 //! | notices | [`Observer`], [`Notice`], [`Step`], `Metrics` with the feature `metrics` |
 //! | the log of runs | [`LoggedRun`], [`RunState`], [`RunRecord`], [`RunEnd`], [`SkipCount`], [`RunLogError`] |
 //! | the status | [`Status`], [`EventStatus`], [`RunningNow`], [`LastRun`], [`LastSkip`], [`OtherTimetable`] |
-//! | runs of a past range once more | [`Backfill`], [`BackfillError`] |
+//! | a backfill: past occurrences run again | [`Backfill`], [`BackfillError`] |
 //! | an event of a schedule | [`Definition`], [`UnknownEvent`] |
 //! | pauses | [`Pause`], [`PauseError`]; as futures: `Operator`, with the feature `tokio` |
 

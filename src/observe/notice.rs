@@ -17,7 +17,7 @@ use crate::outcome::run_record::RunId;
 use crate::outcome::skip_reason::SkipReason;
 use crate::time::clock::Clock;
 
-/// A notice of one step of a schedule, which its [observers](crate::Schedule::observe) receive.
+/// A notice about one step of a schedule. All [observers](crate::Schedule::observe) of the schedule receive it.
 ///
 /// ```
 /// use soloist::observe::{Notice, Step};
@@ -60,22 +60,23 @@ impl<'a> Notice<'a> {
         self.about.is_backfill
     }
 
-    /// Returns the id of the run, from `Admitted` on. All notices of the run have this id. It is the owner of the lease or the
-    /// claim, and the id in the [log of runs](crate::Schedule::with_run_log).
+    /// Returns the id of the run. `None`: the step comes before `Admitted`, or concerns no single run. If the run has a
+    /// lease or a claim, the id is the owner of that lease or claim. The run has this id in the [log of
+    /// runs](crate::Schedule::with_run_log), too.
     pub fn run(&self) -> Option<Owner> {
         self.about.run
     }
 
-    /// Returns the time of the step, on the schedule's clock. If the notice has no [`sequence`](Self::sequence), each call reads
-    /// the clock.
+    /// Returns the time of the step on the schedule's clock. Without a [`sequence`](Self::sequence), the notice is
+    /// delivered during the step, so that each call reads the clock.
     pub fn at(&self) -> DateTime<Utc> {
         self.posted.map_or_else(|| self.clock.now(), |posted| posted.at)
     }
 
-    /// Returns the number of a notice that a separate thread delivers, from 1 for each store. Leases are renewed
-    /// without waiting for observers, so these notices are delivered in this way. If a number is missing, notices were
-    /// dropped, because a thousand were waiting for slow observers. `None`: the thread that took the step delivers the
-    /// notice.
+    /// Returns the number of a notice that a separate thread delivers. The first such notice of a store has the number
+    /// 1. A separate thread delivers the notices of the renewal thread, because a renewal must not wait for observers.
+    /// If a number is missing, notices were dropped, because 1,000 notices were waiting for slow observers. `None`: the
+    /// thread that took the step delivers the notice.
     pub fn sequence(&self) -> Option<u64> {
         self.posted.map(|posted| posted.sequence)
     }
@@ -84,8 +85,9 @@ impl<'a> Notice<'a> {
 /// A step of a schedule; see [`Notice`].
 ///
 /// The steps of a run come in this order: `Due`, `Queued`, `Unprotected`, `Admitted`, `CatchesUp`, `Started`,
-/// `AttemptFailed` and `AttemptStarted` for each retry, `Ended`, `HookFailed`, `Released`. A skipped occurrence has `Due`, perhaps `Queued`, and `Skipped`. Steps about the lease may come at
-/// any time in between.
+/// `AttemptFailed` and `AttemptStarted` for each retry, `Ended`, `HookFailed`, `Released`. A skipped occurrence has
+/// `Due`, perhaps `Queued`, and `Skipped`. Steps about the lease, such as `LeaseLost`, can come between any two of
+/// these steps.
 ///
 /// ```
 /// use soloist::observe::Step;
@@ -100,27 +102,28 @@ impl<'a> Notice<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Step<'a> {
-    /// The schedule begins, with its first tick that has a due event, or with its loop. A schedule sends this step again
-    /// after a change of its events.
+    /// The first step of a schedule. It comes before the first due event, at the beginning of the loop, or before a
+    /// backfill. The step comes again after the events of the schedule have changed.
     #[non_exhaustive]
     Begins {
         /// The names of all events.
         events: &'a [&'a str],
     },
-    /// The event was removed from the schedule. A run that is running continues.
+    /// The event was removed from the schedule. A run that is already running continues.
     Removed,
-    /// The event is due in a tick that begins now, or a missed occurrence is caught up.
+    /// An occurrence of the event is due in the tick that begins now. Or the occurrence was missed, and is caught up
+    /// now.
     #[non_exhaustive]
     Due {
-        /// How long ago the occurrence was.
+        /// The time since the occurrence.
         late: Duration,
-        /// Whether the occurrence was missed in its own tick.
+        /// Whether the occurrence was missed, and is caught up now.
         missed: bool,
     },
     /// The occurrence does not run.
     Skipped(&'a SkipReason),
-    /// The occurrence waits in the queue, behind a run of its event or behind other occurrences. An occurrence of a
-    /// backfill waits for a run of its event.
+    /// The occurrence waits in the queue of its event, behind a run or behind other occurrences. An occurrence of a
+    /// backfill waits for the lease instead, and not in the queue.
     #[non_exhaustive]
     Queued {
         /// The first place of the occurrence in the queue, from 1.
@@ -128,15 +131,16 @@ pub enum Step<'a> {
     },
     /// The run catches up an occurrence that was missed this long ago.
     CatchesUp(Duration),
-    /// The run continues without protection, because the store gave no decision.
+    /// The run starts without protection, because the store gave no usable answer; see
+    /// [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected).
     Unprotected(&'a MutexError),
     /// The run was admitted. Its `before` hooks are next.
     #[non_exhaustive]
     Admitted {
         /// The fencing token of the grant; `None` without protection.
         token: Option<FencingToken>,
-        /// How long the store took to decide. One request may contain the admissions of several events. Zero if no store was
-        /// asked.
+        /// How long the request to the store took. One request can contain the admissions of several events. Zero: no
+        /// store was asked.
         took: Duration,
     },
     /// The task starts.
@@ -145,8 +149,8 @@ pub enum Step<'a> {
         /// See [`Run::fencing_token`](crate::Run::fencing_token).
         token: Option<FencingToken>,
     },
-    /// An attempt failed, and the run waits for its next one; see [`Event::retry`](crate::Event::retry). The failure of the
-    /// last attempt is that of the run, in [`Ended`](Self::Ended).
+    /// An attempt failed, and the run waits for its next attempt; see [`Event::retry`](crate::Event::retry). If no
+    /// further attempt follows, the failure is in [`Ended`](Self::Ended) instead.
     #[non_exhaustive]
     AttemptFailed {
         /// The number of the attempt, from 1.
@@ -156,29 +160,31 @@ pub enum Step<'a> {
         /// The time until the next attempt.
         retry_in: Duration,
     },
-    /// Another attempt of the run begins. The first one is [`Started`](Self::Started).
+    /// A retry begins. The first attempt begins with [`Started`](Self::Started).
     #[non_exhaustive]
     AttemptStarted {
         /// The number of the attempt, from 2.
         attempt: u32,
     },
-    /// The run was cancelled while its task was running, or waited for a retry. The step is sent once, when the first thread notices the reason.
+    /// The run was cancelled while its task was running or was waiting for a retry. The step comes at most once in a
+    /// run, when the first thread notices the cancellation.
     Cancelled(CancelReason),
     /// The task is still running, five seconds after its timeout.
     DoesNotStop,
-    /// The lease is lost: another run may be admitted.
+    /// The lease is lost, so that another run of the event can start.
     #[non_exhaustive]
     LeaseLost {
-        /// The name of the lease; `None` if the loss was noticed by the release.
+        /// The name of the lease; `None` if the loss was noticed only at the release.
         mutex: Option<&'a MutexName>,
         /// The fencing token of the run.
         token: Option<FencingToken>,
     },
-    /// The task and its hooks have ended. The release follows, and is not part of this outcome.
+    /// The task and its hooks have ended. The lease is released later, so the outcome does not contain the release.
     Ended(&'a RunOutcome),
     /// A hook of the run failed. This step follows [`Ended`](Self::Ended).
     HookFailed(&'a HookFailure),
-    /// The task, a future, did not end in time. The schedule does not wait for it any longer.
+    /// The task did not end in time, and the schedule no longer waits for it. Either the task is a future, or the
+    /// process ends because the grace of its shutdown is over.
     LeftBehind,
     /// The lease was released, or could not be released.
     Released(&'a Release),
@@ -187,13 +193,13 @@ pub enum Step<'a> {
     Renewed {
         /// The number of leases.
         leases: usize,
-        /// The number of leases that had less than half of their term left, because earlier attempts failed, or the process was
-        /// stopped.
+        /// The number of leases that had less than half of their term left. Earlier attempts to renew them failed, or
+        /// the process was stopped.
         late: usize,
         /// The least time that any of these leases had left.
         lowest: Duration,
     },
-    /// Leases of this schedule could not be renewed yet. The renewal is retried until they end.
+    /// Leases of this schedule could not be renewed yet. The renewal is retried until the leases end.
     #[non_exhaustive]
     NotRenewed {
         /// The number of leases.
@@ -203,11 +209,11 @@ pub enum Step<'a> {
         /// The error of the store.
         error: &'a MutexError,
     },
-    /// A store became unavailable. The step is sent once, until the store answers again.
+    /// A store became unavailable. The step comes once for each outage.
     StoreUnavailable(&'a MutexError),
     /// An unavailable store has answered again.
     StoreAvailable,
-    /// The schedule, or the event if there is one, was paused by this process.
+    /// This process paused the schedule, or only the event that [`Notice::event`] names.
     #[non_exhaustive]
     Paused {
         /// The [name](crate::Schedule::named) of the schedule.
@@ -216,20 +222,21 @@ pub enum Step<'a> {
         until: DateTime<Utc>,
         /// The reason that was given for the pause.
         why: Option<&'a str>,
-        /// The reach of the pause: the [`Scope`](crate::store::Scope) of the store.
+        /// The processes that see the pause: the [`Scope`](crate::store::Scope) of the store.
         scope: &'a dyn fmt::Debug,
     },
-    /// The pause of the schedule, or of the event if there is one, was ended by this process.
+    /// This process ended the pause of the schedule, or of the event that [`Notice::event`] names.
     #[non_exhaustive]
     Resumed {
         /// The name of the schedule.
         schedule: &'a str,
     },
-    /// A tick of the loop begins this long after its time: five seconds or more. The [jitter](crate::Event::jitter) of
-    /// an event does not count.
+    /// A tick of the loop begins this long after its time: five seconds or more. The delay by a
+    /// [jitter](crate::Event::jitter) is not counted.
     TickLate(Duration),
-    /// The loop is awake. The step is sent in each tick and at least once a minute, by a separate thread, because the
-    /// loop waits for no observer. If observers are still busy with the last such step, the next one is left out.
+    /// The loop is awake. The step comes in each tick and at least once a minute. A separate thread delivers the step,
+    /// because the loop does not wait for observers. The step is left out while observers are still busy with the last
+    /// `LoopAlive`.
     LoopAlive,
 }
 

@@ -1,5 +1,5 @@
-//! The delivery of notices and incidents to subscribers of `tracing` and to observers. If nothing subscribes, the facts that no
-//! report has are printed on standard error.
+//! Delivers notices to observers and to subscribers of `tracing`. Without a subscriber, facts that are in no report are
+//! printed on standard error.
 
 pub(crate) mod delivery;
 pub(crate) mod observers;

@@ -1,29 +1,31 @@
 //! The executor: performs the planned runs of a tick, and records a result for each run.
 //!
-//! Foreground events run [in order](in_order) on the caller's thread. Background events run [side by
-//! side](in_background), with a loop for each store, so that an unavailable store delays no release of another store,
-//! and with [worker threads](workers). A task that is a future needs no thread: its loop watches it, in
-//! [`awaited_runs`], until it ends. The same holds for a run that waits for its [next attempt](retry_wait). An
-//! occurrence that meets a run of its event may wait in a [queue](queue_wait), on a thread of its own.
+//! Foreground events run [one after another](in_order), on the caller's thread. Background events run [at the same
+//! time](in_background), on [worker threads](workers). Each store has its own loop of background events, so that an
+//! unavailable store does not delay the releases in another store. A task that is a future needs no thread: the loop
+//! checks the future in [`awaited_runs`] until it ends. A run that waits for its [next attempt](retry_wait) needs no
+//! thread either. An occurrence that overlaps a run of its event can wait in a [queue](queue_wait), on a separate
+//! thread.
 //!
-//! The way of a protected foreground event on Redis, from the tick to the driver. The answer comes back the same way.
+//! The table follows a protected foreground event from the tick to the Redis driver. The answer of the server returns
+//! through the same files.
 //!
 //! | file | step |
 //! | --- | --- |
-//! | `schedule/run_due.rs` | one tick; `schedule/tick_plan.rs`: which events are due |
-//! | `schedule/execute/in_order.rs` | the loop: what has ended, and what comes next |
-//! | `schedule/execute/store_request.rs` | the batch: the release of the last run, the admission of the next |
-//! | `schedule/run_admission.rs` | what is refused without the store; the admission to ask for |
-//! | `schedule/tick_context/outages.rs` | whether the store was unavailable a moment ago |
-//! | `store/ask_store.rs` | every slot has an answer |
-//! | `store/redis.rs` | the public store |
-//! | `store/server/server_mutex.rs` | what an answer means for the caller, and what is released later |
-//! | `store/server/attempts.rs` | pending releases; a connection; another attempt where that helps |
-//! | `store/redis/engine.rs` | the calls of the scripts, on one connection |
-//! | `store/redis/connection.rs` | the commands as bytes, and the answers, on the socket |
+//! | `schedule/run_due.rs` | performs one tick; `schedule/tick_plan.rs` finds the due events |
+//! | `schedule/execute/in_order.rs` | the loop: releases the last run, and admits the next run |
+//! | `schedule/execute/store_request.rs` | puts the release and the admission into one batch |
+//! | `schedule/run_admission.rs` | makes the admission, or refuses the run without the store |
+//! | `schedule/tick_context/outages.rs` | sends nothing if the store was unavailable a moment ago |
+//! | `store/ask_store.rs` | ensures that each release and admission has an answer |
+//! | `store/redis.rs` | the type `RedisMutex` |
+//! | `store/server/server_mutex.rs` | turns the server's answer into the caller's; notes releases for later |
+//! | `store/server/attempts.rs` | sends pending releases, connects, and retries a request if that may help |
+//! | `store/redis/engine.rs` | calls the scripts on one connection |
+//! | `store/redis/connection.rs` | writes commands to the socket, and reads replies |
 //!
-//! The table leaves out code that only makes a value, such as names, the owner or the text of a script. Filters and
-//! pauses are checked before the batch is made. Then `schedule/execute/one_run.rs` performs the run.
+//! The table leaves out files that only make a value, such as a name, an owner or the text of a script. Filters and
+//! pauses are checked before the batch is made. After the admission, `schedule/execute/one_run.rs` performs the run.
 
 use std::thread;
 
@@ -46,10 +48,11 @@ use in_order::run_in_order;
 use one_run::PendingRun;
 use workers::start_thread;
 
-/// Performs these runs, and records a result for each.
+/// Performs these runs, and records a result for each run.
 ///
-/// If this thread belongs to a runtime that drives some of the runs, the other threads of that runtime drive them. If
-/// it has no other threads, these runs are not started.
+/// If this thread belongs to a tokio runtime, the call blocks the thread. The other threads of the runtime then poll
+/// the tasks that are futures. If the runtime has no other thread, nothing can poll its tasks, so these tasks fail
+/// without being started.
 pub(crate) fn run_planned<'a>(planned: &'a [PlannedRun<'a>]) {
     let is_driven = |run: &PlannedRun<'_>, by| matches!(&run.event.work, Work::Future(task) if task.is_driven_by(by));
     let driven = runtime::here().and_then(|here| Some((here, planned.iter().find(|run| is_driven(run, here))?)));
@@ -68,7 +71,7 @@ fn run_all<'a>(planned: &'a [PlannedRun<'a>]) {
             [first, _, ..] if first.event.background && !first.is_backlog => run_in_background(runs, scope),
             _ => run_in_order(runs, scope),
         };
-        // The caller's thread runs the first loop, and the loops without a thread.
+        // The caller's thread runs the first loop, and each loop for which no thread could be started.
         let mut left = Vec::new();
         for runs in loops.iter().skip(1) {
             if !start_thread(scope, "soloist", move || run(runs)) {
@@ -79,13 +82,13 @@ fn run_all<'a>(planned: &'a [PlannedRun<'a>]) {
     });
 }
 
-/// The loop that a run belongs to.
+/// The loop that performs a run.
 #[derive(PartialEq)]
 enum LoopOf<'a> {
     Foreground,
     /// The background runs of one store, or the background runs without a store.
     Background(Option<StoreId>),
-    /// The missed occurrences of one event with `catch_up_all`. They delay no other event.
+    /// Several occurrences of one event in this tick. They run one after another, and delay no other event.
     Backlog(&'a str),
 }
 
@@ -107,7 +110,7 @@ fn loops_of<'a>(planned: &'a [PlannedRun<'a>]) -> Vec<Vec<&'a PlannedRun<'a>>> {
     loops.into_iter().map(|(_, runs)| runs).collect()
 }
 
-/// Skips these runs, and records this reason for each.
+/// Skips these runs, and records `reason` for each run.
 pub(crate) fn skip_planned(planned: &[PlannedRun<'_>], reason: &SkipReason) {
     for run in planned {
         PendingRun::new(run).skip(reason.clone());

@@ -1,4 +1,4 @@
-//! The history of an event: the runs and skips that this process has seen. The folder has the log of the fleet and the status.
+//! The history of an event in this process: its runs and skips. The folder has the log of the fleet and the status.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,6 @@ pub(crate) mod status;
 
 use other_timetable::{OtherTimetable, SeenDifference};
 
-/// The runs of one event, as far as this process has seen them.
 #[derive(Default)]
 pub(crate) struct EventHistory(Mutex<SeenRuns>);
 
@@ -27,7 +26,7 @@ struct SeenRuns {
     running: Vec<RunningNow>,
     last: Option<LastRun>,
     last_success: Option<LastRun>,
-    /// The number of failures in a row up to now. Cancelled runs do not count.
+    /// The number of failed runs in a row. Cancelled runs do not count.
     failures: u32,
     last_skip: Option<LastSkip>,
     difference: SeenDifference,
@@ -46,16 +45,16 @@ struct SeenRuns {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RunningNow {
-    /// The instant it was scheduled for.
+    /// The instant for which the run was scheduled.
     pub occurrence: DateTime<Utc>,
-    /// Whether a [backfill](crate::Schedule::backfill) runs it.
+    /// Whether a [backfill](crate::Schedule::backfill) started the run.
     pub is_backfill: bool,
-    /// Since when its task is running.
+    /// The time at which the task started.
     pub since: DateTime<Utc>,
-    /// The number of its attempt, from 1; see [`Event::retry`](crate::Event::retry). Between two attempts, the number
-    /// of the failed one.
+    /// The number of the attempt, from 1; see [`Event::retry`](crate::Event::retry). Between two attempts, this is the
+    /// number of the failed attempt.
     pub attempt: u32,
-    /// The token under which it runs.
+    /// The fencing token of the run; `None` if the run is not protected.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_number"))]
     pub token: Option<FencingToken>,
 }
@@ -73,22 +72,22 @@ pub struct RunningNow {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LastRun {
-    /// The instant it was scheduled for.
+    /// The instant for which the run was scheduled.
     pub occurrence: DateTime<Utc>,
-    /// Whether a [backfill](crate::Schedule::backfill) ran it.
+    /// Whether a [backfill](crate::Schedule::backfill) started the run.
     pub is_backfill: bool,
-    /// When its task started.
+    /// The time at which the task started.
     pub started: DateTime<Utc>,
-    /// How long that took.
+    /// How long the task took, including retries and the waits between them.
     #[cfg_attr(feature = "serde", serde(rename = "took_ms", serialize_with = "as_millis"))]
     pub took: Duration,
-    /// How often its task was started: see [`RunOutcome::attempts`].
+    /// The number of attempts; see [`RunOutcome::attempts`].
     pub attempts: u32,
-    /// How it ended, in one word.
+    /// The result, in one word.
     pub result: OutcomeKind,
     /// The error, on one line. `None`: the run succeeded.
     pub error: Option<Arc<str>>,
-    /// The token under which it ran.
+    /// The fencing token of the run; `None` if the run was not protected.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_number"))]
     pub token: Option<FencingToken>,
 }
@@ -107,11 +106,11 @@ pub struct LastRun {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LastSkip {
-    /// The instant it was scheduled for.
+    /// The instant for which the occurrence was scheduled.
     pub occurrence: DateTime<Utc>,
-    /// Whether a [backfill](crate::Schedule::backfill) was to run it.
+    /// Whether the occurrence belongs to a [backfill](crate::Schedule::backfill).
     pub is_backfill: bool,
-    /// Why.
+    /// The reason for the skip.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub reason: SkipReason,
 }
@@ -134,7 +133,7 @@ impl EventHistory {
     #[inline]
     pub(crate) fn ended(&self, run: &RunningNow, outcome: &RunOutcome) {
         let result = outcome.kind();
-        // This is done without the lock, because the code of the error makes its text.
+        // The error becomes a text before the lock is taken, because its `Display` is code of the user.
         let error = if result == OutcomeKind::Succeeded { None } else { outcome.error() };
         let error = error.map(|error| OneLine(error).to_string().into());
         let RunningNow { occurrence, is_backfill, since: started, token, .. } = *run;
@@ -156,8 +155,8 @@ impl EventHistory {
         self.seen().last_skip = Some(skip);
     }
 
-    /// Compares the timetable of this server with that of the server that claimed an occurrence. Returns a difference
-    /// that is to be reported.
+    /// Compares the timetable `own` with the timetable of the server `claimed_by`, which claimed an occurrence. Returns
+    /// a difference that must be reported now.
     pub(crate) fn compare_timetables(
         &self,
         own: &Arc<str>,

@@ -1,4 +1,4 @@
-//! The schedule and its events; a tick: its plan, the runs in order and in background, the report; the loop, pauses and shutdown.
+//! The schedule: its events, its ticks and their reports, the loop of a service, pauses, the shutdown, and the history.
 
 #[expect(clippy::module_inception, reason = "the file of the type `Schedule` has its name")]
 pub(crate) mod schedule;

@@ -1,4 +1,4 @@
-//! Pausing and resuming a schedule, or one of its events: a marker in the store that every server sees.
+//! Pauses and resumes a schedule, or one of its events. A pause is a marker in the store, so that every server sees it.
 
 use chrono::{DateTime, Utc};
 
@@ -16,43 +16,47 @@ use crate::outcome::paused::{EVENT_PAUSED, Pause};
 use crate::store::event_mutex::held::Names;
 
 impl Schedule {
-    /// Pauses all schedules of this [name](Self::named) on this store: no due event starts before `until`, for the
-    /// reason `why`. This concerns all processes that share the store: this process, the host, or the fleet. The pause
-    /// ends at that time, or by [`resume`](Self::resume). It does not end with this process.
+    /// Pauses all schedules of this [name](Self::named) on this store: no due event starts before `until`. The pause
+    /// holds for all processes that share the store: this process, the host, or the fleet. The pause ends at `until`,
+    /// or by a call of [`resume`](Self::resume). The end of this process does not end the pause.
     ///
-    /// Due events are skipped as [`Paused`](crate::SkipReason::Paused), before their filters are asked. Running runs
-    /// continue; runs [by hand](Self::run_event) and events that are
+    /// Due events are skipped as [`Paused`](crate::SkipReason::Paused), before their filters are called. Running runs
+    /// continue. Runs [by hand](Self::run_event) and events that are
     /// [`even_when_paused`](crate::Event::even_when_paused) start as always.
     ///
-    /// For a protected event without filters in the schedule's store, the store itself refuses admissions during the
-    /// pause. So a pause takes effect at once, and so does the [pause of one event](Self::pause_event). On the stores
-    /// of this crate, this costs no extra request. For other events, a tick of a schedule with a name reads in one
-    /// request whether the schedule or one of these events is paused, and again after each minute of the tick. A tick
-    /// without a due event sends no request.
+    /// If an event is protected, has no filters, and uses the schedule's store, the store itself refuses its admissions
+    /// during the pause. So the pause takes effect at once. On the stores of this crate, this needs no extra request.
+    /// For all other events, a tick reads in one request whether the schedule or one of these events is paused. If the
+    /// tick takes long, it reads the pauses again each minute. A tick without a due event sends no request. The [pause
+    /// of one event](Self::pause_event) takes effect in this way, too.
     ///
-    /// If the store does not answer, a schedule with a name may be paused. So all due events are skipped as
-    /// [`StoreUnavailable`](crate::SkipReason::StoreUnavailable), and the report fails. This is also true for an event
-    /// without a protection, and for an event with
-    /// [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected): even such an event may have to wait for a
-    /// migration. For an event that need not wait, call [`even_when_paused`](crate::Event::even_when_paused).
+    /// If the store does not answer, it is not known whether the schedule is paused. So all due events of a schedule
+    /// with a name are skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable), and the report fails. This
+    /// is also true for an event without a protection, and for an event with
+    /// [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected), because such an event, too, may have to
+    /// wait for a migration. For an event that need not wait, call
+    /// [`even_when_paused`](crate::Event::even_when_paused).
     ///
-    /// If the schedule is paused already, the pause gets this new end, later or earlier than before. The last call
-    /// wins, and there is no gap between the two pauses. The process and the reason stay those of the first call. (If a
-    /// store can't [extend](crate::EventMutex::extend), or does not keep [holders](crate::EventMutex::held), the first
-    /// pause is ended before the second begins.)
+    /// If the schedule is paused already, the end of the pause moves to `until`, later or earlier, and without a gap.
+    /// The last call wins. The pause keeps the process and the reason of the first call. (If a store can't
+    /// [extend](crate::EventMutex::extend), or does not keep [holders](crate::EventMutex::held), the first pause ends
+    /// before the second begins.)
     ///
-    /// A tick that began before the pause may still start events with filters, without protection or with a store of
-    /// their own, for a minute at most. Before a migration, wait for that minute and for the running events to end.
+    /// A tick that began before the pause can still start some events, for a minute at most: events with filters,
+    /// without protection, or with a store of their own. Before a migration, wait for this minute and for the running
+    /// events to end.
     ///
-    /// How long it takes to `until` is read from this schedule's clock, and that time then passes on the store's.
+    /// The length of the pause is the time until `until` on this schedule's clock. The store then ends the pause by its
+    /// own clock.
     ///
-    /// `why` is for people, who read it in [reports](crate::SkipReason::Paused) and in [`paused`](Self::paused): a line of 200
-    /// characters at most. An empty text says nothing.
+    /// `why` is the reason for the pause: a line of 200 characters at most. The reason is shown in
+    /// [reports](crate::SkipReason::Paused) and by [`paused`](Self::paused). With an empty text, no reason is shown.
     ///
     /// # Errors
     ///
-    /// `until` is not in the future, or more than ten years away; `why` is no such line; the schedule has no name. Or the
-    /// store did not answer: whether it is paused is not known, and another call is in order.
+    /// `until` is not in the future, or is more than ten years away; `why` is too long, or is not a readable line; the
+    /// schedule has no name; or the store did not answer. If the store did not answer, the schedule may be paused or
+    /// not: call this method again.
     ///
     /// ```
     /// use chrono::{TimeDelta, Utc};
@@ -75,13 +79,13 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// The schedule has no [name](Self::named), its store can neither [break](crate::EventMutex::break_lease) a marker nor
-    /// [move](crate::EventMutex::extend) its end, or did not answer.
+    /// The schedule has no [name](Self::named). The store can neither [break](crate::EventMutex::break_lease) a marker
+    /// nor [move](crate::EventMutex::extend) its end. Or the store did not answer.
     pub fn resume(&self) -> Result<bool, PauseError> {
         self.pauser(self.pause_marker()?).end()
     }
 
-    /// Returns the present pause, for a page about the service's health. `None`: the schedule is not paused.
+    /// Returns the present pause, for example for a status page. `None`: the schedule is not paused.
     ///
     /// # Errors
     ///
@@ -90,9 +94,9 @@ impl Schedule {
         self.pauser(self.pause_marker()?).find()
     }
 
-    /// Pauses one event in all schedules of this [name](Self::named) on this store: no due occurrence of it starts
-    /// before `until`, for the reason `why`. Otherwise this is like [`pause`](Self::pause), and both pauses may last at
-    /// the same time.
+    /// Pauses one event in all schedules of this [name](Self::named) on this store: no due occurrence of the event
+    /// starts before `until`. The rules of [`pause`](Self::pause) hold here, too. The pause of an event and the pause
+    /// of its schedule can last at the same time.
     ///
     /// Waiting occurrences leave the [queue](crate::Event::on_overlap). After the pause,
     /// [`catch_up`](crate::Event::catch_up) makes up for the latest occurrence only, if its window is not over.
@@ -101,8 +105,8 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// Those of [`pause`](Self::pause); the schedule has events, and none of this name, or this event runs
-    /// [even when it is paused](crate::Event::even_when_paused).
+    /// The errors of [`pause`](Self::pause). If the schedule has events, there are two more: no event has this name, or
+    /// the event runs [even when it is paused](crate::Event::even_when_paused).
     ///
     /// ```
     /// use chrono::{TimeDelta, Utc};
@@ -123,26 +127,26 @@ impl Schedule {
         self.pauser(self.event_pause_marker(event)?).begin(until, why)
     }
 
-    /// Ends the pause of one event, even if another server began it. `false`: the event was not paused by itself.
+    /// Ends the pause of one event, even if another server began it. `false`: the event itself was not paused.
     ///
     /// # Errors
     ///
-    /// Those of [`resume`](Self::resume); the schedule has events, and none of this name.
+    /// The errors of [`resume`](Self::resume). Or the schedule has events, but no event of this name.
     pub fn resume_event(&self, event: &str) -> Result<bool, PauseError> {
         self.pauser(self.event_pause_marker(event)?).end()
     }
 
-    /// Returns the present pause of one event. `None`: the event is not paused by itself, but its schedule may be.
+    /// Returns the present pause of one event. `None`: the event itself is not paused, but its schedule may be paused.
     ///
     /// # Errors
     ///
-    /// Those of [`paused`](Self::paused); the schedule has events, and none of this name.
+    /// The errors of [`paused`](Self::paused). Or the schedule has events, but no event of this name.
     pub fn paused_event(&self, event: &str) -> Result<Option<Pause>, PauseError> {
         self.pauser(self.event_pause_marker(event)?).find()
     }
 
-    /// Returns the pauses of single events, by the names of the events: all pauses that the store lists, or those of
-    /// this schedule's events.
+    /// Returns the pauses of single events, with the names of the events. If the store can't list pauses, only the
+    /// pauses of this schedule's events are returned.
     #[cfg(feature = "cli")]
     pub(crate) fn paused_events(&self) -> Result<Vec<(String, Pause)>, PauseError> {
         let (mark, store) = (self.pause_marker()?, &*self.store.mutex);

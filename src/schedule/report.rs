@@ -1,4 +1,4 @@
-//! The report of a tick: an entry for each event that was due, and how it is printed and traced.
+//! The report of a tick: its entries, and the text that is printed.
 
 use std::fmt;
 use std::process::{ExitCode, Termination};
@@ -16,11 +16,11 @@ use crate::outcome::skip_reason::SkipReason;
 use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 use crate::time::zone::Zone;
 
-/// The report of one tick: an entry for every event that was due, in the order of their registration.
+/// The report of one tick: an entry for every event that was due, in the order in which the events were added.
 ///
-/// `Display` prints a table for a terminal. A report that `main` returns prints only its failures, on standard error,
-/// and makes the process fail if there are any. So cron mails only failures. If a signal has ended the tick (see
-/// [`Shutdown`]), such a report ends the process by that signal.
+/// `Display` prints a table for a terminal. A report that `main` returns prints only its failures, on standard error.
+/// If there are failures, the process fails. So cron mails only failures. If a signal has ended the tick (see
+/// [`Shutdown`]), a report that `main` returns ends the process by that signal.
 ///
 /// ```no_run
 /// use soloist::{Event, FileMutex, Report, Schedule};
@@ -49,7 +49,7 @@ impl Report {
         self.at
     }
 
-    /// Returns one entry for every event that was due.
+    /// Returns the entries, one for every event that was due.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -58,8 +58,8 @@ impl Report {
         self.entries
     }
 
-    /// Returns the entry of one event, or its first entry if [`run_minute`](crate::Schedule::run_minute) has several.
-    /// `None`: the event was not due.
+    /// Returns the first entry of one event. [`run_minute`](crate::Schedule::run_minute) can have several. `None`: the
+    /// event was not due.
     pub fn entry(&self, event: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.event() == event)
     }
@@ -88,8 +88,8 @@ impl Report {
         if let Verdict::Skipped(reason) = &self.entry(event)?.verdict { Some(reason) } else { None }
     }
 
-    /// Returns whether anything failed: a task, a filter, a hook, a lease, or a store. A skip that follows from the event's
-    /// definition is no failure.
+    /// Returns whether anything failed: a task, a filter, a hook, a lease, or a store. A skip that the event's
+    /// definition asks for is no failure.
     pub fn is_failure(&self) -> bool {
         self.entries.iter().any(Entry::is_failure)
     }
@@ -100,7 +100,7 @@ impl Report {
     }
 }
 
-/// Compares the tick and its entries.
+/// Compares the instants and the entries of two reports.
 impl PartialEq for Report {
     fn eq(&self, other: &Self) -> bool {
         (self.at, &self.entries) == (other.at, &other.entries)
@@ -155,7 +155,7 @@ pub struct Entry {
     pub(crate) verdict: Verdict,
 }
 
-/// The answer to whether an event ran.
+/// The result of a due event: whether it ran.
 ///
 /// ```
 /// use soloist::{SkipReason, Verdict};
@@ -164,14 +164,14 @@ pub struct Entry {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It ran here, and ended so.
+    /// The event ran in this process, with this outcome.
     Ran(RunOutcome),
-    /// It did not run here, for this reason.
+    /// The event did not run in this process, for this reason.
     Skipped(SkipReason),
 }
 
 impl Verdict {
-    /// Returns whether something went wrong.
+    /// Returns whether the run failed, or was skipped because of a failure.
     pub fn is_failure(&self) -> bool {
         match self {
             Self::Ran(outcome) => outcome.is_failure(),
@@ -207,18 +207,18 @@ impl Entry {
         self.occurrence
     }
 
-    /// Returns how late the tick was, if this entry is for a missed occurrence; see
-    /// [`catch_up`](crate::Event::catch_up).
+    /// Returns the time from a missed occurrence to the tick that made up for it; see
+    /// [`catch_up`](crate::Event::catch_up). `None`: the occurrence was not missed.
     pub fn missed_by(&self) -> Option<Duration> {
         self.missed_by
     }
 
-    /// Returns whether it ran, and how that ended.
+    /// Returns whether the event ran: the outcome of the run, or the reason for the skip.
     pub fn verdict(&self) -> &Verdict {
         &self.verdict
     }
 
-    /// Returns whether something went wrong.
+    /// Returns whether the run failed, or was skipped because of a failure.
     pub fn is_failure(&self) -> bool {
         self.verdict.is_failure()
     }
@@ -229,7 +229,7 @@ impl Entry {
         late + &Reading(&self.verdict, &|at| time_in(&self.zone, at)).to_string()
     }
 
-    /// Returns the verdict in words, even if formatting an error of a user panics.
+    /// Returns the verdict in words. If the `Display` of a user's error panics, the text says so.
     fn verdict_cell(&self) -> String {
         contain(|| self.verdict_in_zone()).unwrap_or_else(|message| {
             format!("its result cannot be shown: formatting an error panicked: {}", Lines(message))
@@ -249,7 +249,7 @@ pub(crate) fn time_in(zone: &Zone, instant: DateTime<Utc>) -> String {
     format!("{} {}", zone.at(instant).format(&format!("%F %H:%M{seconds}")), zone.abbreviation_at(instant))
 }
 
-/// Returns the lines of entries in columns that are as wide as their widest cell.
+/// Returns the lines of a table of these entries. Each column is as wide as its widest cell.
 fn table_lines<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> impl Iterator<Item = String> {
     let row =
         |entry: &Entry| [Named(&entry.event).to_string(), time_in(&entry.zone, entry.occurrence), entry.verdict_cell()];

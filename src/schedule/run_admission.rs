@@ -19,23 +19,24 @@ use crate::store::event_mutex::batch::Batch;
 use crate::task::run::Run;
 use crate::time::clock::moment::Moment;
 
-/// The run of an admitted event, with its lease and claim. They are released however the run ends.
+/// A run that was admitted, with its lease and claim. When this value is dropped, the lease is released.
 pub(crate) struct AdmittedRun {
     pub(crate) run: Run,
     pub(crate) held: ReleaseOnDrop,
     /// How long the store took to decide, if there are observers.
     pub(crate) decided_in: Duration,
-    /// The details of its outcome that are known: the wait in the queue, and the error of the store, if the run is unprotected.
+    /// The details of the outcome that are known before the start: the wait in the queue, or the error of the store if
+    /// the run is unprotected.
     pub(crate) details: Option<Box<OutcomeDetails>>,
 }
 
-/// The most admissions in one request.
+/// The largest number of admissions in one request.
 pub(crate) const BATCH_SIZE: usize = 100;
 
-/// Refuses a run for a reason that needs no store: shutdown, pause, filters.
+/// Checks the shutdown, the pauses and the filters, before an admission is requested.
 pub(crate) fn check_before_store(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
     refuse_without_store(planned)?;
-    // The filters of a missed occurrence were called before.
+    // The filters of a missed occurrence were called by `check_missed`.
     if planned.missed.is_some() { Ok(()) } else { ask_filters(planned) }
 }
 
@@ -51,14 +52,14 @@ pub(crate) fn ask_filters(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
     Ok(())
 }
 
-/// Adds the admissions of a run to the batch, right before the batch is sent. The run needs only one of them. It does
-/// not overtake occurrences that wait in the queue.
+/// Adds the admissions of a run to the batch, right before the batch is sent. There is one admission for each slot of
+/// the event, and the run needs only one grant. The run does not overtake occurrences that wait in the queue.
 #[inline]
 pub(crate) fn add_admissions(planned: &PlannedRun<'_>, batch: &mut Batch) -> Result<(), SkipReason> {
     add_admissions_unless(planned, planned.places_before_it(), batch)
 }
 
-/// Adds the admissions of a run. They are refused while one of these names is held.
+/// Adds the admissions of a run. The store refuses them while one of `names` is held.
 #[inline]
 pub(super) fn add_admissions_unless(
     planned: &PlannedRun<'_>,
@@ -76,8 +77,9 @@ pub(super) fn add_admissions_unless(
     Ok(())
 }
 
-/// Takes the best answer to the admissions of a run, beginning at this place of the batch. A held name that excludes
-/// one of them, or a taken claim, refuses all of them. The run overlaps only if every lease is held.
+/// Takes the best answer to the admissions of a run. They begin at the index `at` of the batch. A grant is the best
+/// answer. Without a grant, a held name that excludes the run, or a taken claim, is the reason for the refusal. The run
+/// overlaps only if every lease is held.
 #[inline]
 pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: usize) -> Result<Admitted, MutexError> {
     let rank = |answer: &Result<Admitted, MutexError>| match answer {
@@ -91,8 +93,7 @@ pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: usize
     answers.min_by_key(rank).expect("a run asks for something")
 }
 
-/// Refuses a run for a reason that needs neither filters nor claims: a shutdown, a pause, or a missed occurrence while
-/// the store is unavailable.
+/// Refuses a run because of a shutdown or a pause, or because the check for its missed occurrence has failed.
 pub(super) fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
     if planned.context.is_shutting_down() {
         return Err(SkipReason::ShuttingDown);
@@ -104,8 +105,8 @@ pub(super) fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipR
     }
 }
 
-/// Refuses a claim after its window: the claim of the server that ran this occurrence or period may have expired, and the store
-/// would grant it twice.
+/// Refuses a run after its claim window. The claim of the server that ran the occurrence or period may have expired, so
+/// the store would grant the claim again.
 fn refuse_late_claims(planned: &PlannedRun<'_>, now: Moment) -> Result<(), SkipReason> {
     if !planned.claims_for_timetable() {
         return Ok(());
@@ -135,7 +136,7 @@ pub(crate) fn decide(
 
 /// Decides by the outage policy whether the event runs without a decision of the store.
 fn apply_outage_policy(planned: &PlannedRun<'_>, error: MutexError) -> Result<AdmittedRun, SkipReason> {
-    // A backfill can wait for the store.
+    // A backfill never runs unprotected, because it can run later.
     if planned.event.protection.on_outage != OutagePolicy::RunUnprotected || planned.id.is_backfill {
         return Err(SkipReason::StoreUnavailable(error));
     }
@@ -145,7 +146,8 @@ fn apply_outage_policy(planned: &PlannedRun<'_>, error: MutexError) -> Result<Ad
     Ok(AdmittedRun { details: Some(Box::new(details)), ..begin_run(planned, None, planned.clock.moment()) })
 }
 
-/// Returns the lease and the claim of a run that has not started: `hold_at_least` does not apply to them.
+/// Returns the lease and the claim of a run that has not started, so that both are released at once, without a minimum
+/// hold.
 fn not_started(mut admitted_run: AdmittedRun) -> impl Iterator<Item = Lease> + use<> {
     admitted_run.held.disarm();
     let held = admitted_run.run.held();
@@ -153,8 +155,8 @@ fn not_started(mut admitted_run: AdmittedRun) -> impl Iterator<Item = Lease> + u
     lease.into_iter().chain(held.claim().cloned())
 }
 
-/// Begins the run and the renewal of its lease. Refuses the run if the grant came too late, or if this process still
-/// renews a lease of that name, because the store has lost its data then.
+/// Begins the run and the renewal of its lease. Refuses the run if the grant came too late. Also refuses the run if
+/// this process still renews a lease of this name, because then the store has lost its data.
 #[inline]
 fn accept_grant(
     planned: &PlannedRun<'_>,
@@ -168,7 +170,7 @@ fn accept_grant(
     if held.lease().is_some() && held.deadline_at(held.granted_at).is_none() {
         let error = MutexError::granted_too_late(format!("admit {}", planned.event.protection.mutex));
         let decision = apply_outage_policy(planned, error);
-        // Even if the run has no lease, its claim counts for the other servers.
+        // A run that starts without its lease keeps its claim, so that no other server runs the occurrence.
         let claim = held.claim().map(|claim| claim.name().clone());
         let is_used = |lease: &Lease| decision.is_ok() && Some(lease.name()) == claim.as_ref();
         not_started(admitted_run).filter(|lease| !is_used(lease)).for_each(|lease| unused.release(lease));

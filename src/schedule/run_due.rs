@@ -32,14 +32,15 @@ use crate::time::{tick::Tick, zone::Zone};
 pub(crate) mod backfill;
 
 impl Schedule {
-    /// Runs one tick: every event that is due in the minute of `now`. Returns when all have ended.
+    /// Runs one tick: every event that is due in the minute of `now`. Returns when all runs have ended.
     ///
-    /// Call it once a minute, from cron; the loop of a service is [`work`](Self::work). It has no memory: if it is
-    /// called twice within a minute, events without [`on_one_server`](crate::Event::on_one_server) or
-    /// [`once_per`](crate::Event::once_per) run twice. If an event is due more often than every minute, it runs the
-    /// latest occurrence up to `now`: see [`run_minute`](Self::run_minute). Events run one after another in insertion
-    /// order, those [`in_background`](crate::Event::in_background) at the same time. `now` is used for every event of
-    /// the tick, however long it takes.
+    /// Call this once a minute, for example from cron. In a service, call [`work`](Self::work) instead. The schedule
+    /// does not remember earlier calls: if you call this twice in one minute, events without
+    /// [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per) run twice. If an event is
+    /// due more often than once a minute, only its latest occurrence up to `now` runs; see
+    /// [`run_minute`](Self::run_minute). Events run one after another, in the order in which they were added. Events
+    /// that are [`in_background`](crate::Event::in_background) run at the same time. All events of the tick use this
+    /// `now`, even if the tick takes long.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -58,13 +59,13 @@ impl Schedule {
         report
     }
 
-    /// Runs the events that were due after `last`, up to `now`: a tick for a loop of your own, which may come late.
+    /// Runs the events that were due after `last`, up to `now`. This is a tick for a loop of your own that may be late.
     /// Pass the `now` of one call as the `last` of the next call, so that no minute is left out or repeated.
     ///
-    /// It makes up for five minutes at most, because the claims of other servers on earlier occurrences may have
-    /// expired. Earlier occurrences count as missed: their number is logged, and [`catch_up`](crate::Event::catch_up)
-    /// and [`catch_up_all`](crate::Event::catch_up_all) make up for them. The report has all entries, minute by minute.
-    /// If `now` is not later than `last`, as after the clock was set back, nothing is due.
+    /// Only the last five minutes before `now` are run, because older claims of other servers may have expired. Earlier
+    /// occurrences count as missed: their number is logged, and [`catch_up`](crate::Event::catch_up) and
+    /// [`catch_up_all`](crate::Event::catch_up_all) make up for them. The report has all entries, minute by minute. If
+    /// `now` is not later than `last`, for example because the clock was set back, nothing is due.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -97,16 +98,16 @@ impl Schedule {
         Report::new(now, entries, self.shutdown.as_ref())
     }
 
-    /// Logs that there was no tick between these times, with the number of occurrences.
+    /// Logs that there was no tick between `after` and `until`, and how many occurrences were due in between.
     pub(super) fn log_missed_minutes(&self, after: DateTime<Utc>, until: DateTime<Utc>) {
         let occurrences = self.due_between(after + TimeDelta::nanoseconds(1)..until).take(trace::MOST_COUNTED).count();
         trace::minutes_missed(after, until, occurrences);
     }
 
-    /// Runs one event by hand, due or not, with its filters and its lease. Such a run makes no claim: it runs even if
-    /// another server ran the present occurrence or period, and it does not take the permit of
+    /// Runs one event by hand, due or not, with its filters and its lease. Such a run makes no claim. So it runs even
+    /// if another server ran the present occurrence or period, and it does not use up the permit of
     /// [`once_per`](crate::Event::once_per). It also runs while the schedule is [paused](Self::pause), because a pause
-    /// only stops timetables.
+    /// stops only runs by the timetable.
     ///
     /// # Errors
     ///
@@ -128,7 +129,7 @@ impl Schedule {
         self.run_by_hand(name, now, false)
     }
 
-    /// Runs one event by hand without its filters, but not in another environment.
+    /// Runs one event by hand without its filters. An event for another environment does not run.
     #[cfg(feature = "cli")]
     pub(crate) fn run_event_past_filters(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
         self.run_by_hand(name, now, true)
@@ -142,7 +143,7 @@ impl Schedule {
         Ok(self.run_alone(PlannedRun::new(event, tick, &context)))
     }
 
-    /// Runs the [last due time](Self::last_due) of one event like a tick: with its claim, and not while it is paused.
+    /// Runs one event for its [last due time](Self::last_due), like a tick: with its claim, and not while it is paused.
     /// `None`: the event was not due.
     #[cfg(feature = "cli")]
     pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
@@ -160,8 +161,8 @@ impl Schedule {
         Ok(report.and_then(|report| report.into_entries().pop()))
     }
 
-    /// Runs the last due time of one event as a missed occurrence, if a claim on it can't have expired. `None`: the
-    /// event makes no claims, or its last due time is too long ago.
+    /// Runs one event for its last due time, as a missed occurrence, if a claim on that time can't have expired.
+    /// `None`: the event makes no claims, or its last due time is too long ago.
     #[cfg(feature = "cli")]
     pub(crate) fn run_missed(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
         let registry = self.registry();
@@ -176,8 +177,8 @@ impl Schedule {
         Ok(Some(self.run_alone(planned)))
     }
 
-    /// Returns whether the clocks of the event's zone show a due time for the second time, because they were set back,
-    /// and a server has claimed that time. An unknown event has no due time.
+    /// Returns whether `now` repeats a local time, and a server claimed the event's due time at the first of these
+    /// times. (Clocks that are set back show a local time twice.) `false` for an unknown event.
     #[cfg(feature = "cli")]
     pub(crate) fn is_claimed_repetition(&self, name: &str, now: DateTime<Utc>) -> Result<bool, MutexError> {
         let registry = self.registry();
@@ -218,7 +219,7 @@ impl Schedule {
         }
     }
 
-    /// Runs all that is planned, or skips it for one reason, and hands the report to `on_report`.
+    /// Performs the planned runs, or skips them because of `refusal`. Passes the report to `on_report`.
     pub(super) fn tick(&self, plan: &TickPlan, refusal: Option<&SkipReason>) -> Report {
         if plan.is_empty() {
             return Report::new(plan.now, Vec::new(), self.shutdown.as_ref());
@@ -268,7 +269,7 @@ impl Schedule {
         Report::new(*now, entries, self.shutdown.as_ref())
     }
 
-    /// Returns the due and the missed runs, in the insertion order of their events.
+    /// Returns the due and the missed runs, in the order in which their events were added.
     fn with_missed<'a>(plan: &TickPlan, due: Vec<PlannedRun<'a>>, context: &'a TickContext<'a>) -> Vec<PlannedRun<'a>> {
         if !context.is_shutting_down() {
             write_markers(&due);

@@ -1,4 +1,4 @@
-//! The type `Schedule`: its settings, and the fields that all of this folder works with.
+//! The type `Schedule`: its fields, and the methods that set them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,7 +25,7 @@ pub(crate) mod registry;
 
 use live_events::LiveEvents;
 
-/// Events, and the store whose mutexes protect them.
+/// A set of events, and the store that protects them.
 ///
 /// ```
 /// use soloist::{Event, Schedule};
@@ -42,10 +42,10 @@ use live_events::LiveEvents;
 /// # }
 /// ```
 ///
-/// A cheap handle: clones share the events and the store. So [`add`](Self::add), [`replace`](Self::replace) and
-/// [`remove`](Self::remove) can change a schedule while another thread runs it: a loop of [`work`](Self::work) wakes
-/// up, and a call of [`run_due`](Self::run_due) uses the events at its beginning. Settings, such as
-/// [`with_timezone`](Self::with_timezone), belong to each clone.
+/// A schedule is cheap to clone, and its clones share the events and the store. So [`add`](Self::add),
+/// [`replace`](Self::replace) and [`remove`](Self::remove) can change a schedule while another thread runs it. A loop
+/// of [`work`](Self::work) wakes up for the change. A call of [`run_due`](Self::run_due) uses the events at its
+/// beginning. Settings, such as [`with_timezone`](Self::with_timezone), belong to each clone.
 ///
 /// ```
 /// use soloist::{Event, Schedule, Shutdown};
@@ -70,16 +70,16 @@ pub struct Schedule {
     pub(super) clock: Clock,
     /// The default term of renewed leases.
     pub(super) lease_term: Term,
-    /// The default zone of timetables. An error is one of each event that is added.
+    /// The default zone of timetables. If this is an error, each event that is added gets the error.
     pub(super) zone: Result<Zone, UnknownZone>,
     pub(super) environment: Option<Arc<str>>,
     pub(super) shutdown: Option<Shutdown>,
     pub(super) on_report: Option<OnReport>,
-    /// Whether the reports have no reader. Then failures go to standard error.
+    /// Whether no callback receives the reports. Then failures go to standard error.
     pub(super) drops_reports: bool,
-    /// What drives the tasks that are futures.
+    /// The runtime of tasks that are futures.
     pub(super) runtime: Option<Runtime>,
-    /// A permit for each call of its operators that may be under way.
+    /// The limit for the calls of the schedule's [operators](Self::operator) that run at the same time.
     #[cfg(feature = "tokio")]
     pub(super) calls: CallPermits,
     /// The name and the instance, which are part of each request.
@@ -87,9 +87,9 @@ pub struct Schedule {
     /// The marker in the store that pauses the schedule, if the schedule has a name.
     pub(super) pause_marker: Option<MutexName>,
     pub(super) observers: Observers,
-    /// The one of them that keeps the log of runs.
+    /// The observer that keeps the log of runs.
     pub(super) run_logger: Option<Arc<RunLogger>>,
-    /// The version of the events that these observers know. Zero: none.
+    /// The version of the events that the observers were last notified of. Zero: they were not notified yet.
     pub(super) told_of: Arc<AtomicU64>,
     /// The stores that were unavailable at the last request.
     pub(super) stores_out: Arc<Mutex<BTreeSet<StoreId>>>,
@@ -97,7 +97,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Returns an empty schedule on a store. No request is sent to the store until a protected event is due.
+    /// Returns an empty schedule with this store. No request is sent to the store until a protected event is due.
     pub fn new(mutex: impl EventMutex + 'static) -> Self {
         let store = Store::new(mutex);
         Self {
@@ -122,15 +122,16 @@ impl Schedule {
         }
     }
 
-    /// Returns an empty schedule with a store in this process's memory: it keeps the threads of this process from
-    /// overlapping, and knows no other process. `add` warns of an event that is to run on one server, because that
-    /// needs another store.
+    /// Returns an empty schedule with a store in the memory of this process. The store prevents overlaps among the
+    /// threads of this process. Other processes do not see the store. So `add` warns of an event with
+    /// [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per), because these need
+    /// another store.
     pub fn in_process() -> Self {
         Self::new(MemoryMutex::new())
     }
 
-    /// Returns the same schedule on this clock, for tests. The default is the clock of its store, which is that of the
-    /// machine. [`ManualClock`] describes how to let time pass while a task is running.
+    /// Returns the same schedule with this clock, for tests. The default is the clock of the store, which is normally
+    /// the clock of the machine. [`ManualClock`] describes how to let time pass while a task is running.
     ///
     /// [`ManualClock`]: crate::time::ManualClock
     #[must_use = "the clock is that of the returned schedule"]
@@ -140,16 +141,18 @@ impl Schedule {
     }
 
     /// Returns the same schedule with another default term for leases of
-    /// [`without_overlapping`](crate::Event::without_overlapping), for events that are added from now on. A killed
-    /// process blocks an event for this time. Without this method, the default is 60 seconds.
+    /// [`without_overlapping`](crate::Event::without_overlapping). The term is for events that are added from now on.
+    /// If a process is killed, the event is blocked until the term is over. Without this method, the default is 60
+    /// seconds.
     #[must_use = "the term is that of the returned schedule"]
     pub fn with_lease_term(self, term: Term) -> Self {
         Self { lease_term: term, ..self }
     }
 
-    /// Returns the same schedule with another default [zone](crate::Event::timezone) for the timetables of events that
-    /// are added from now on. Without this method, the default is UTC. It takes what that method takes;
-    /// [`add`](Self::add) refuses events if it is no zone.
+    /// Returns the same schedule with another default zone for the timetables of events that are added from now on.
+    /// Without this method, the default is UTC. `zone` can be any value that
+    /// [`Event::timezone`](crate::Event::timezone) accepts. If `zone` is not a zone, [`add`](Self::add) refuses each
+    /// event.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -174,45 +177,45 @@ impl Schedule {
     }
 
     /// Returns the same schedule in this environment, for the [`environments`](crate::Event::environments) of events
-    /// that are added from now on. With an empty name, for example from an unset variable, such events are refused, and
-    /// not silently left out.
+    /// that are added from now on. If the name is empty, for example from an unset variable, `add` refuses events with
+    /// `environments`. Otherwise such events would silently never run.
     #[must_use = "the environment is that of the returned schedule"]
     pub fn with_environment(self, name: impl Into<Arc<str>>) -> Self {
         Self { environment: Some(name.into()), ..self }
     }
 
-    /// Returns the same schedule with this shutdown. When the shutdown begins, the schedule starts nothing new. When
-    /// the drain is over, its runs are cancelled.
+    /// Returns the same schedule with this shutdown. When the shutdown begins, the schedule starts no further run. When
+    /// the drain is over, running runs are cancelled.
     #[must_use = "the shutdown is that of the returned schedule"]
     pub fn with_shutdown(self, shutdown: &Shutdown) -> Self {
         Self { shutdown: Some(shutdown.clone()), ..self }
     }
 
-    /// Returns the same schedule, which calls `call` with the report of each tick that had a due event, after all
-    /// events of the tick have ended. To learn of each run at its end, use [`then`](crate::Event::then) or
-    /// [`on_failure`](crate::Event::on_failure). If the process ends during a tick, `call` is not called for that tick.
-    /// In [`work`](Self::work) and [`run_minute`](Self::run_minute) ticks have threads of their own, so that several
-    /// calls may run at the same time.
+    /// Returns the same schedule with a callback for reports. The schedule calls `call` with the report of each tick
+    /// that had a due event, after all runs of the tick have ended. To be notified of each run at its end, use
+    /// [`then`](crate::Event::then) or [`on_failure`](crate::Event::on_failure). If the process ends during a tick,
+    /// `call` is not called for that tick. In [`work`](Self::work) and [`run_minute`](Self::run_minute), each tick has
+    /// its own thread, so several calls of `call` can run at the same time.
     ///
-    /// Without it, `work` reports failures by itself.
+    /// Without this callback, `work` prints failures on standard error, unless there is a subscriber of `tracing`.
     #[must_use = "the returned schedule has the callback"]
     pub fn on_report(self, call: impl Fn(&Report) + Send + Sync + 'static) -> Self {
         Self { on_report: Some(Arc::new(call)), ..self }
     }
 
-    /// Returns the schedule with a reader of its reports: in the loop of a service, it prints no failure itself.
+    /// Returns the schedule with a callback for reports, so that its loop prints no failures.
     #[cfg(feature = "cli")]
     pub(crate) fn told_of_failures(self) -> Self {
         if self.on_report.is_some() { self } else { self.on_report(|_| {}) }
     }
 
-    /// Returns the same schedule, which notifies this observer of each step from now on: the due events, the
-    /// reasons of skips, starts, ends and releases. There may be several observers, and each receives all notices; see
-    /// [`Step`](crate::observe::Step).
+    /// Returns the same schedule with this observer, which is notified of each step from now on: the due events, the
+    /// reasons of skips, the starts, the ends and the releases. A schedule can have several observers, and each
+    /// observer receives all notices; see [`Step`](crate::observe::Step).
     ///
-    /// The thread that takes a step calls the observers, in the order of their registration, and waits for them: the
-    /// steps of one run come in their order. Notices about renewals come from a thread of their own, so that a slow
-    /// observer loses no lease. A panic of an observer is logged. Without observers, notices cost nothing.
+    /// The thread that takes a step calls the observers in the order in which they were added, and waits for them. So
+    /// the steps of one run come in their order. Notices about renewals come from a separate thread, so that a slow
+    /// observer delays no renewal. A panic of an observer is logged. Without observers, notices cost nothing.
     ///
     /// ```
     /// use soloist::observe::{Notice, Step};
@@ -242,7 +245,7 @@ impl Schedule {
         }
     }
 
-    /// Waits until the records and the numbers of skips are written, at the end of a loop.
+    /// Waits until the records and the numbers of skips are written, because the loop is over.
     pub(super) fn finish_run_log_of_loop(&self) {
         if let Some(logger) = &self.run_logger {
             logger.finish_all();
@@ -255,7 +258,6 @@ impl Schedule {
     }
 }
 
-/// A callback for reports.
 type OnReport = Arc<dyn Fn(&Report) + Send + Sync>;
 
 impl fmt::Debug for Schedule {

@@ -1,9 +1,8 @@
-//! The loop of a service, and of one minute with sub-minute events: it ticks when an event is due, and sleeps
-//! otherwise.
+//! The loop of a service, and the loop of `run_minute`. A loop ticks when an event is due, and sleeps between ticks.
 //!
-//! Each tick has a thread of its own, so that a slow event delays no other tick; under cron, each tick has a process.
-//! The loop follows the wall clock, which may be set. So the loop remembers the times that it has ticked through, and
-//! wakes up once a minute to read the clock.
+//! Each tick has its own thread, so that a slow event delays no other tick. (Under cron, each tick has its own
+//! process.) The loop follows the wall clock, which may be set at any time. So the loop remembers the times through
+//! which it has ticked, and wakes up at least once a minute to read the clock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
@@ -32,40 +31,43 @@ mod loop_notices;
 use clock_steps::TickProgress;
 use loop_notices::LoopNotices;
 
-/// The longest sleep of the loop. After it, the loop notices that the clock was set or the machine was suspended.
+/// The longest sleep of the loop. After each sleep, the loop notices whether the clock was set or the machine was
+/// suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
-/// The least lateness of a tick that is reported to observers.
+/// A tick that is this late or later is reported to observers.
 const LATE: Duration = Duration::from_secs(5);
 
 impl Schedule {
-    /// Ticks until `shutdown` begins, and returns when all of its runs have ended: the loop of a service. The shutdown
-    /// cancels the runs when its drain is over, as with [`with_shutdown`](Self::with_shutdown).
+    /// Ticks until `shutdown` begins, and returns when all runs have ended: this is the loop of a service. When the
+    /// drain of the shutdown is over, running runs are cancelled, as with [`with_shutdown`](Self::with_shutdown).
     ///
-    /// It ticks at the start of each minute with a due event, and at the exact second for events that are due more
-    /// often. In between it sleeps, and wakes up at most once a minute if nothing is due. It begins with the next
-    /// minute, so that a service that is restarted within a minute does not run the events of that minute twice. Events
-    /// whose claims prevent that start at once: those with [`on_one_server`](crate::Event::on_one_server) or
-    /// [`once_per`](crate::Event::once_per).
+    /// The loop ticks at the start of each minute with a due event, and at the exact second for events that are due
+    /// more often. Between ticks the loop sleeps. If nothing is due, it wakes up once a minute. The first tick is that
+    /// of the next minute. Otherwise a service that is restarted within a minute would run the events of that minute
+    /// twice. Only events with [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per)
+    /// start at once, because their claims prevent a second run.
     ///
-    /// Each tick runs on a thread of its own, so that an event that takes five minutes delays none of the ticks after
-    /// it. If the system has no thread for a tick, its events are skipped as [`NoThread`](crate::SkipReason::NoThread).
-    /// Without [`without_overlapping`](crate::Event::without_overlapping), a slow event that is due every minute
-    /// overlaps itself, as under cron. Within a tick, events run one after another, and wait for a slow event before
-    /// them, unless they are [`in_background`](crate::Event::in_background).
+    /// Each tick has its own thread, so that an event that takes five minutes does not delay later ticks. If the system
+    /// has no thread for a tick, its events are skipped as [`NoThread`](crate::SkipReason::NoThread). Without
+    /// [`without_overlapping`](crate::Event::without_overlapping), a slow event that is due every minute overlaps
+    /// itself, as under cron. Within a tick, events run one after another, and wait for a slow event before them,
+    /// unless they are [`in_background`](crate::Event::in_background).
     ///
     /// **No occurrence runs twice** if the clock is set back by up to three hours: the loop does not tick again at
-    /// times that it has ticked through. After a larger step, it begins anew. If the clock is set forward, or if the
-    /// machine is suspended, the occurrences in between are missed; [`catch_up`](crate::Event::catch_up) makes up for
-    /// them. The loop notices such a step within a minute, and reports it to subscribers of `tracing`.
+    /// times through which it has ticked. After a larger step, the loop starts again from the new time. If the clock is
+    /// set forward, or if the machine is suspended, the occurrences in between are missed;
+    /// [`catch_up`](crate::Event::catch_up) makes up for them. The loop notices such a step within a minute, and
+    /// reports it to subscribers of `tracing`.
     ///
-    /// **It follows changes**: events may be [added](Self::add), [replaced](Self::replace) and [removed](Self::remove)
-    /// while it runs. An occurrence belongs to the event that the schedule had at that time. So an added event runs
-    /// from its next occurrence on, and a removed event still runs the occurrences before its removal.
+    /// **Events can change** while the loop runs: they may be [added](Self::add), [replaced](Self::replace) and
+    /// [removed](Self::remove). An occurrence belongs to the event that the schedule had at the time of the occurrence.
+    /// So an added event runs from its next occurrence on, and a removed event still runs the occurrences before its
+    /// removal.
     ///
-    /// Its reports go to subscribers of `tracing` and to [`on_report`](Self::on_report). If there is neither, each
-    /// failure is written to standard error when its run ends, in a line that begins with `soloist: `. The `shutdown`
-    /// replaces an earlier one of the schedule.
+    /// The results go to subscribers of `tracing` and to [`on_report`](Self::on_report). If there is neither, each
+    /// failure is printed on standard error when its run ends, in a line that begins with `soloist: `. This `shutdown`
+    /// replaces a shutdown that the schedule already has.
     ///
     /// ```no_run
     /// use soloist::{Event, FileMutex, Schedule, Shutdown};
@@ -84,7 +86,7 @@ impl Schedule {
     /// ```
     pub fn work(&self, shutdown: &Shutdown) {
         let schedule = Self { drops_reports: self.on_report.is_none(), ..self.clone().with_shutdown(shutdown) };
-        // The process waits for the end of the loop, and not only for its ticks.
+        // The whole loop counts as one tick, so that the process does not end before the loop.
         let _working = shutdown.tick();
         schedule.tell_begin();
         thread::scope(|scope| {
@@ -92,7 +94,7 @@ impl Schedule {
             let watch = schedule.events.watch(&schedule.clock, shutdown.waker(&waiting));
             let (_, EventsUntil { until: begin, registry }) = schedule.events.see(&watch);
             let mut progress = TickProgress::begin(begin);
-            // `tick` has passed each report to `on_report` already.
+            // `Schedule::tick` passes each report to `on_report`. So the threads can drop the reports.
             let notices = LoopNotices::start(scope);
             let threads = TickThreads { scope, schedule: &schedule, report: &drop, notices };
             let plan = registry.plan_tick(begin, begin - TimeDelta::minutes(1)).only_claimed();
@@ -118,17 +120,18 @@ impl Schedule {
                 drop((past, present));
                 shutdown.sleep_unless(|| watch.has_changes(), moment.plus(rest), &waiting);
             }
-            // Marks the shutdown as seen by the application, so that the caller gets the rest of drain and grace.
+            // The application notices the shutdown when this call returns, so it has the rest of the drain and the
+            // grace.
             shutdown.mark_seen();
         });
         self.finish_run_log_of_loop();
     }
 
-    /// Runs one minute: [`run_due`](Self::run_due) at `now`, and, if events are due more often than every minute, at
-    /// each of their times until the end of that minute. This is for a binary that cron starts every minute. The report
-    /// has all due events, in the order of the ticks.
+    /// Runs one minute, for a binary that cron starts every minute. This calls [`run_due`](Self::run_due) at `now`. If
+    /// events are due more often than once a minute, the call also ticks at each of their times until the end of the
+    /// minute. The report has all due events, in the order of the ticks.
     ///
-    /// The ticks run on threads of their own, so that a task that takes longer than its interval delays no later tick.
+    /// Each tick has its own thread, so that a task that takes longer than its interval delays no later tick.
     /// Occurrences before `now` are not made up for. The waits are in real time, even if `now` is in another minute.
     /// Without sub-minute events, this does what `run_due` does.
     ///
@@ -144,7 +147,7 @@ impl Schedule {
     pub fn run_minute(&self, now: DateTime<Utc>) -> Report {
         let end = Tick::at(now, &Zone::UTC).next_minute();
         let registry = self.registry();
-        // The call for the previous minute has run the occurrences of that minute.
+        // The call for the previous minute has run the occurrences before this minute.
         let before_it = Tick::at(now, &Zone::UTC).occurrence() - TimeDelta::seconds(1);
         let next_after = |now| registry.due_index.next_look(now).filter(|next| *next < end);
         if next_after(now).is_none() {
@@ -179,14 +182,14 @@ impl Schedule {
         Report::new(first, entries, self.shutdown.as_ref())
     }
 
-    /// Returns how long the loop sleeps at `now`: until the next tick, a minute at most.
+    /// Returns how long the loop sleeps at `now`: until the next tick, but not longer than a minute.
     fn rest(registry: &Registry, progress: &TickProgress, now: DateTime<Utc>) -> Duration {
         let next = registry.due_index.next_look(progress.ticked_until(now));
         let rest = next.and_then(|next| (next - now).to_std().ok());
         rest.map_or(LONGEST_SLEEP, |rest| rest.min(LONGEST_SLEEP))
     }
 
-    /// Writes the markers of all events with `catch_up`, which show since when the stores know these events.
+    /// Writes the markers of all events with `catch_up`. A marker shows since when the store knows the event.
     fn write_all_markers(&self, registry: &Registry) {
         let (context, now) = (TickContext::new(self, registry, StartedBy::Timetable), self.clock.now());
         let tick = |event: usize| Tick::at(now, &registry.events[event].timetable.zone);
@@ -204,8 +207,8 @@ struct TickThreads<'scope, 'env> {
     notices: LoopNotices<'env>,
 }
 
-/// Plans the ticks that come now, for occurrences later than `since`. An occurrence belongs to the event that the schedule had at its
-/// time.
+/// Plans the ticks that are due now, for occurrences after `since`. An occurrence belongs to the event that the
+/// schedule had at the time of the occurrence.
 fn plan_ticks(past: &[EventsUntil], present: &EventsUntil, mut since: DateTime<Utc>) -> Vec<TickPlan> {
     let (now, mut plans) = (present.until, Vec::new());
     for EventsUntil { until, registry } in past.iter().chain([present]) {
@@ -219,15 +222,16 @@ fn plan_ticks(past: &[EventsUntil], present: &EventsUntil, mut since: DateTime<U
 }
 
 impl TickThreads<'_, '_> {
-    /// Writes the markers of these events, without waiting for the stores.
+    /// Writes the markers of the events in `registry` on the thread of the notices, so that the loop does not wait for
+    /// the stores.
     fn write_markers(&self, registry: Arc<Registry>) {
         let schedule = self.schedule;
         self.notices.tell(move || schedule.write_all_markers(&registry));
     }
 
-    /// Runs a tick on a thread of its own, if anything is planned. If the system has no thread, no event of the tick
-    /// runs, because a task that hangs would stop the loop. Panics of tasks and hooks are caught elsewhere. So a panic
-    /// here is that of a subscriber of `tracing`, and the loop continues.
+    /// Runs a tick on a separate thread, if anything is planned. If the system has no thread, the events of the tick
+    /// are skipped, because a task that hangs on this thread would stop the loop. Panics of tasks and hooks are caught
+    /// elsewhere. If a subscriber of `tracing` panics, the loop continues.
     fn tick(&self, plan: TickPlan, late: Duration) {
         if plan.is_empty() {
             return;
@@ -258,7 +262,7 @@ mod tests {
         let schedule = Schedule::in_process();
         for number in 0..10_000 {
             let event = Event::call(format!("event {number}"), |_| {});
-            // Half of them would need every second, at a time that is not in this hour.
+            // Half of the events are due in each second of one minute of the year. That minute is not in this hour.
             let event = if number % 2 == 0 { event.every_second().yearly() } else { event.cron("0 0 29 2 *") };
             schedule.add(event).unwrap();
         }

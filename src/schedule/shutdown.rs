@@ -1,4 +1,5 @@
-//! The orderly end of a process: nothing new starts, runs may finish, then they are cancelled, and nothing stays held.
+//! The orderly end of a process: no run starts, running runs can finish, then they are cancelled, and leases are
+//! released.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,23 +18,25 @@ pub(crate) mod shutdown_state;
 
 use shutdown_state::{RunGuard, ShutdownState, TickGuard};
 
-/// Ends the work of schedules before the process ends: give it to
-/// [`Schedule::with_shutdown`](crate::Schedule::with_shutdown); a signal or [`trigger`](Self::trigger) starts it.
+/// A handle that ends the work of schedules before the process ends. Pass it to
+/// [`Schedule::with_shutdown`](crate::Schedule::with_shutdown). A signal or [`trigger`](Self::trigger) starts the
+/// shutdown.
 ///
-/// 1. From then on nothing new starts: due events are skipped as [`ShuttingDown`](crate::SkipReason::ShuttingDown).
-/// 2. Running runs continue, and may finish, during the [**drain**](Self::with_drain): 20 seconds by default.
-///    [`run_due`](crate::Schedule::run_due) returns as soon as all of them have ended.
-/// 3. When the drain is over, runs that are still running are [cancelled](crate::Run::is_cancelled), so that a callback
-///    that checks for it returns early; commands and futures are ended, a command with all processes that it has started.
-///    Hooks run as always, then the leases are released. That may take as long as the [**grace**](Self::with_grace),
-///    6 seconds by default.
+/// 1. From then on no run starts: due events are skipped as [`ShuttingDown`](crate::SkipReason::ShuttingDown).
+/// 2. Running runs continue, and can finish, during the [**drain**](Self::with_drain): 20 seconds by default.
+///    [`run_due`](crate::Schedule::run_due) returns as soon as all runs have ended.
+/// 3. When the drain is over, runs that are still running are [cancelled](crate::Run::is_cancelled). A callback can
+///    check for this, and return early. A future is dropped. A command is ended, with all processes that it has
+///    started. Hooks run as always, then the leases are released. The time for all this is the
+///    [**grace**](Self::with_grace): 6 seconds by default.
 ///
-/// A run that is still running then ends with the process. Its lease is not released, but shortened to a few seconds,
-/// so that it outlives the process. If a store is unavailable, this takes up to 3 seconds more. Together this is 29
-/// seconds, less than the 30 seconds that Kubernetes allows. `docker stop` allows 10: [the
-/// book](https://docs.rs/crate/soloist/latest/source/docs/guide/service.md) says what to set there, and under systemd.
+/// A run that is still running after the grace ends with the process. Its lease is not released, but shortened to a few
+/// seconds, so that the lease outlives the process. If a store is unavailable, this takes up to 3 seconds more. Drain,
+/// grace and these 3 seconds are 29 seconds together, less than the 30 seconds that Kubernetes allows. `docker stop`
+/// allows 10 seconds: [the book](https://docs.rs/crate/soloist/latest/source/docs/guide/service.md) says which settings
+/// to use there, and under systemd.
 ///
-/// A cheap handle: all clones are the same shutdown.
+/// A shutdown is cheap to clone, and all clones are handles of one shutdown.
 ///
 /// ```no_run
 /// # #[cfg(not(feature = "signals"))]
@@ -73,22 +76,25 @@ impl Shutdown {
         Self::default()
     }
 
-    /// Returns a shutdown that `SIGTERM`, `SIGINT`, `SIGQUIT` and `SIGHUP` trigger. It then ends the process.
+    /// Returns a shutdown that `SIGTERM`, `SIGINT`, `SIGQUIT` and `SIGHUP` trigger. Such a signal also ends the
+    /// process.
     ///
-    /// The process ends by the signal itself, as its parent expects: when all ticks have ended and `main` has returned
-    /// a [`Report`](crate::Report) or called [`finish`](Self::finish); a second after the last tick has ended, if the
-    /// application has not called [`wait`](Self::wait) by then; and when the grace is over, even if runs are still running, which are then named on standard error.
+    /// The process ends by the signal itself, as its parent expects, at the first of these times:
     ///
-    /// A second signal ends the drain: runs are cancelled, and have their grace. One more, or a second one if there is no
-    /// drain, ends commands and the process at once. Signals within the same tenth of a second count as one: a closed
-    /// terminal sends two. Process 1 of a container, which no signal ends, exits with 128 and the signal's number. The process
-    /// waits only for schedules that were given this shutdown.
+    /// - All ticks have ended, and `main` has returned a [`Report`](crate::Report) or called [`finish`](Self::finish).
+    /// - The last tick ended a second ago, and the application has not called [`wait`](Self::wait).
+    /// - The grace is over. If runs are still running, their names are printed on standard error.
     ///
-    /// The handlers belong to the process and stay for as long as it lives: another call returns another handle of the
-    /// same shutdown. A child process made by `fork` ignores these signals until its first tick, or until it calls
-    /// this or [`wait`](Self::wait). From then on they shut it down. A signal
-    /// that this process was started to ignore, as by `nohup`, stays ignored. Handlers that others have installed are
-    /// called as well. An application that also ends other work handles signals itself, and calls
+    /// A second signal ends the drain: running runs are cancelled, and have their grace. A third signal, or the second
+    /// if there is no drain, ends the commands and the process at once. Signals within a tenth of a second count as
+    /// one, because a closed terminal sends two. A signal can't end process 1 of a container, so that process exits
+    /// with 128 plus the number of the signal. The process waits only for schedules that were given this shutdown.
+    ///
+    /// The handlers belong to the process, and stay until it ends. Each call returns a handle of the one shutdown of
+    /// this process. A child process made by `fork` ignores these signals until its first tick, or until it calls
+    /// `on_signals` or [`wait`](Self::wait). From then on, the signals shut the child down. If this process was started
+    /// with a signal ignored, as by `nohup`, the signal stays ignored. Handlers that other code has installed are
+    /// called, too. If your application also ends other work on a signal, let it handle the signals, and call
     /// [`trigger`](Self::trigger).
     ///
     /// # Errors
@@ -106,9 +112,9 @@ impl Shutdown {
     /// Sets the drain for all handles of this shutdown: how long runs may continue before they are cancelled. The
     /// default is 20 seconds; with zero, runs are cancelled at once. After the shutdown has begun, this has no effect.
     ///
-    /// Choose a drain that is a little longer than the tasks that should finish. The process may be killed after the
-    /// drain, the [grace](Self::with_grace) and 3 seconds, and not before. The time that the machine is suspended
-    /// counts.
+    /// Choose a drain that is a little longer than the tasks that should finish. The supervisor must not kill the
+    /// process before the drain, the [grace](Self::with_grace) and 3 seconds are over. Time in which the machine is
+    /// suspended counts, too.
     ///
     /// ```
     /// use std::time::Duration;
@@ -142,8 +148,9 @@ impl Shutdown {
         self
     }
 
-    /// Starts the shutdown, with its drain. It can't be undone; a second call does nothing. The application ends the process
-    /// itself: its ticks return when all their runs have ended, and a callback that does not stop delays them.
+    /// Starts the shutdown, with its drain. This can't be undone; a second call does nothing. The process does not end:
+    /// ticks return when all their runs have ended, and then the application ends the process itself. A callback that
+    /// does not stop delays this.
     pub fn trigger(&self) {
         if let Some(tell) = self.state.announce(None) {
             tell();
@@ -151,8 +158,8 @@ impl Shutdown {
         self.state.begin(None, Clock::system().moment());
     }
 
-    /// Ends the drain: the runs are cancelled now, and have their grace. If the shutdown has not begun, this starts it
-    /// without a drain. It is for an application that handles signals itself, and gets a second signal.
+    /// Ends the drain: running runs are cancelled now, and have their grace. If the shutdown has not begun, this starts
+    /// it without a drain. Call this in an application that handles signals itself, when it gets a second signal.
     ///
     /// ```
     /// use std::time::Duration;
@@ -180,16 +187,16 @@ impl Shutdown {
         }
     }
 
-    /// Returns whether the shutdown has begun. If the caller has work of its own to end, it should call
-    /// [`wait`](Self::wait) instead, which keeps the process from ending too early.
+    /// Returns whether the shutdown has begun. If the caller then ends work of its own, call [`wait`](Self::wait)
+    /// instead, because `wait` also keeps the process from ending too early.
     #[inline]
     pub fn is_triggered(&self) -> bool {
         self.state.has_begun.load(Ordering::Acquire)
     }
 
-    /// Waits until the shutdown begins, for `timeout` at most: a sleep between two ticks that may end early. `false`:
-    /// the time is over. `true`: the shutdown has begun, and the caller has the rest of the drain and the grace to end
-    /// its own work. With a `timeout` of zero it returns at once.
+    /// Waits until the shutdown begins, but not longer than `timeout`: a sleep between two ticks that can end early.
+    /// `false`: the `timeout` is over. `true`: the shutdown has begun, and the caller has the rest of the drain and the
+    /// grace to end its own work. With a `timeout` of zero, this returns at once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -207,7 +214,7 @@ impl Shutdown {
     ///         break;
     ///     }
     /// }
-    /// println!("what there is to say at the end");
+    /// println!("the last tick has ended");
     /// shutdown.finish();
     /// # Ok(())
     /// # }
@@ -241,8 +248,8 @@ impl Shutdown {
         self.state.begins.wait_until(move || this.is_triggered().then(|| this.mark_seen()))
     }
 
-    /// Begins the shutdown without a drain, or ends its drain. Subscribers are not notified, because this is a part
-    /// that is no longer needed.
+    /// Begins this part of a shutdown without a drain, or ends its drain, because the future of the part was dropped.
+    /// Subscribers are not notified, because the process does not shut down.
     #[cfg(feature = "tokio")]
     pub(crate) fn end_part(&self) {
         let now = Clock::system().moment();
@@ -251,13 +258,13 @@ impl Shutdown {
         self.state.cancel_runs();
     }
 
-    /// Ends the process by the signal that triggered it, after shortening leases that other threads still hold. Without
-    /// such a signal it returns. `main` calls it last, unless it returns a [`Report`](crate::Report), which does
-    /// that, too.
+    /// Ends the process by the signal that triggered the shutdown. First shortens the leases that other threads still
+    /// hold. If no signal triggered the shutdown, this returns. Call `finish` at the end of `main`. If `main` returns a
+    /// [`Report`](crate::Report), the report calls `finish`.
     pub fn finish(&self) {
         #[cfg(all(unix, feature = "signals"))]
         {
-            // The lock is not held while the process ends, so that a second signal is handled.
+            // The lock is released before the process ends, so that a second signal can be handled.
             let signal = self.state.outermost().lock().signal;
             if let Some(signal) = signal {
                 signals::end_by(signal);
@@ -265,7 +272,7 @@ impl Shutdown {
         }
     }
 
-    /// The child of a `fork` has to listen to signals by itself.
+    /// Listens to signals in the child of a `fork`, because the listening thread exists only in the parent.
     #[cfg_attr(
         not(all(unix, feature = "signals")),
         expect(clippy::unused_self, reason = "without signals there is nothing to listen to")
@@ -275,7 +282,8 @@ impl Shutdown {
         signals::listen_after_fork(&self.state);
     }
 
-    /// Returns a part of this, for what a future does: it begins with this, or before. The whole waits for the runs of its parts.
+    /// Returns a part of this shutdown, for the runs of one future. The part begins when the whole begins, or when the
+    /// future is dropped. The whole also waits for the runs of its parts.
     #[cfg(feature = "tokio")]
     pub(crate) fn part(&self) -> Self {
         let part = Arc::new(ShutdownState { whole: Some(Arc::clone(&self.state)), ..ShutdownState::default() });
@@ -290,13 +298,14 @@ impl Shutdown {
         Self { state: part }
     }
 
-    /// Notes that the application has seen that it began: it may have more to do than its ticks, and has the rest of the grace.
+    /// Notes that the application has noticed the shutdown. The application may have work besides its ticks, so the
+    /// process waits for it until the grace is over.
     pub(crate) fn mark_seen(&self) {
         self.state.lock().seen_by_application = true;
         self.state.changed.notify_all();
     }
 
-    /// Notes that a tick begins. The process waits for it until the guard is dropped.
+    /// Notes that a tick begins. The process waits for the tick until the guard is dropped.
     pub(crate) fn tick(&self) -> TickGuard<'_> {
         self.listen_after_fork();
         self.state.and_whole().for_each(|state| state.lock().ticks += 1);
@@ -317,18 +326,18 @@ impl Shutdown {
         RunGuard { shutdown: &self.state, run: run.clone() }
     }
 
-    /// Lets a thread sleep until moments of `clock`, or until the shutdown begins.
+    /// Registers a thread that will sleep until moments of `clock`, or until the shutdown begins.
     pub(crate) fn waiting(&self, clock: &Clock) -> Waiting {
         clock.waiting(&self.state)
     }
 
-    /// Sleeps until this moment, or until the shutdown begins. `true`: the shutdown has begun.
+    /// Sleeps until the moment `enough`, or until the shutdown begins. Returns whether the shutdown has begun.
     pub(crate) fn sleep_until(&self, enough: Moment, waiting: &Waiting) -> bool {
         self.sleep_unless(|| false, enough, waiting)
     }
 
-    /// Sleeps until this moment, until the shutdown begins, or until `to_do` returns `true`. The [waker](Self::waker)
-    /// makes the sleep check `to_do`. `true`: the sleep has ended early.
+    /// Sleeps until the moment `enough`, until the shutdown begins, or until `to_do` returns `true`. The
+    /// [waker](Self::waker) makes the sleeping thread call `to_do`. Returns whether the sleep has ended early.
     pub(crate) fn sleep_unless(&self, to_do: impl Fn() -> bool, enough: Moment, waiting: &Waiting) -> bool {
         self.state.wait_for(|progress| progress.deadlines.is_some() || to_do(), |_| waiting.sleep_until(enough))
     }

@@ -17,30 +17,29 @@ pub(crate) mod outages;
 
 use outages::Outages;
 
-/// The values that the runs of one tick share.
 pub(crate) struct TickContext<'a> {
     pub(crate) schedule: &'a Schedule,
     pub(crate) registry: &'a Registry,
     pub(crate) started_by: StartedBy<'a>,
-    /// Whether events run even if their filters refuse them. In another environment they do not run.
+    /// Whether events run even if their filters refuse them. An event for another environment does not run.
     pub(crate) past_filters: bool,
     /// When the tick began.
     pub(crate) began: Moment,
-    /// The instant of the tick, if it is later than the time of its runs: a tick may run an occurrence that was due
+    /// The instant of the tick. A run can have an earlier instant, because a tick may run an occurrence that was due
     /// minutes ago.
     pub(crate) now: DateTime<Utc>,
     pub(crate) outages: Outages<'a>,
     /// The check for pauses; `None` if the schedule has no name, or the run was started by hand.
     pub(crate) pauses: Option<PauseCheck<'a>>,
-    /// The words for people in its requests.
+    /// The label of the tick's requests, for example with the name of the application.
     pub(crate) label: Option<Arc<Label>>,
-    /// The name of the process.
+    /// The instance name of the process.
     pub(crate) instance: Option<Arc<str>>,
-    /// The runtime that this tick blocks. It polls no task before the tick ends.
+    /// The runtime whose only thread this tick blocks. No task is polled there before the tick ends.
     pub(crate) blocked: OnceLock<RuntimeId>,
 }
 
-/// The starter of the runs: the timetables in a tick, a caller of `Schedule::run_event`, or a backfill with its claims.
+/// The cause of the runs: the timetables in a tick, a caller of `Schedule::run_event`, or a backfill with its claims.
 #[derive(Clone, Copy)]
 pub(crate) enum StartedBy<'a> {
     Timetable,
@@ -49,7 +48,7 @@ pub(crate) enum StartedBy<'a> {
 }
 
 impl<'a> TickContext<'a> {
-    /// Begins a tick of these events.
+    /// Returns the context of a tick that begins now.
     pub(super) fn new(schedule: &'a Schedule, registry: &'a Registry, started_by: StartedBy<'a>) -> Self {
         let pause_marker = schedule.pause_marker.as_ref().filter(|_| !matches!(started_by, StartedBy::Caller));
         let label = match started_by {
@@ -74,7 +73,7 @@ impl<'a> TickContext<'a> {
         }
     }
 
-    /// Returns whether nothing new may start.
+    /// Returns whether the shutdown has begun, so that no further run may start.
     #[inline]
     pub(crate) fn is_shutting_down(&self) -> bool {
         self.schedule.shutdown.as_ref().is_some_and(Shutdown::is_triggered)

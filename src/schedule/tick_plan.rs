@@ -18,8 +18,8 @@ pub(super) struct TickPlan {
     pub(super) registry: Arc<Registry>,
     pub(super) now: DateTime<Utc>,
     pub(super) due: Vec<(usize, Tick)>,
-    /// Occurrences that were missed, unless another server ran them. Those of one event are next to each other, oldest
-    /// first.
+    /// The occurrences that were missed, unless another server ran them. The occurrences of one event follow one
+    /// another, oldest first.
     pub(super) maybe_missed: Vec<(usize, Tick)>,
 }
 
@@ -34,8 +34,8 @@ impl TickPlan {
         late.and_then(|late| late.to_std().ok()).unwrap_or_default()
     }
 
-    /// Returns the plan with only those due events that make claims, because a claim shows whether an occurrence ran
-    /// already.
+    /// Returns the plan with only the due events that make claims. For these, a claim shows whether the occurrence has
+    /// already run.
     pub(super) fn only_claimed(mut self) -> Self {
         self.due.retain(|(event, _)| self.registry.events[*event].protection.claim.is_some());
         self
@@ -52,7 +52,7 @@ impl TickPlan {
 }
 
 impl Registry {
-    /// Plans the tick at `now`, for starts later than `since`. No I/O.
+    /// Plans the tick at `now`, for starts later than `since`. Calls no filters, and asks no store.
     pub(super) fn plan_tick(self: &Arc<Self>, now: DateTime<Utc>, since: DateTime<Utc>) -> TickPlan {
         let due = self.due_index.due(now, since);
         let mut maybe_missed = Vec::new();
@@ -62,7 +62,7 @@ impl Registry {
             let its_own = due[first..].iter().take_while(|(event, _)| event == at).map(|(_, tick)| tick.occurrence());
             its_own.clone().for_each(|due| catch_up.begin(due));
             let minute = Tick::at(now, &timetable.zone).occurrence();
-            // Check once a minute only.
+            // Missed occurrences are searched only once a minute.
             if since < minute {
                 let missed = catch_up.begin_candidates(timetable, minute, its_own.min()).into_iter();
                 maybe_missed.extend(missed.map(|missed| (*at, timetable.tick(now, missed))));

@@ -66,7 +66,7 @@ fn assert_claim_reported(store: &Store) {
     );
     assert!(report.to_string().ends_with(ADVICE) && !report.is_failure(), "{report}");
     let warning = format!(
-        "the application shop has the event `{name}`, too, so that each takes occurrences of the other: give each application a prefix, \
+        "the application shop has the event `{name}`, too, so that each application takes occurrences of the other: give each application a prefix, \
          a table or a folder of its own"
     );
     assert_eq!(shared(&server("billing")), [warning]);

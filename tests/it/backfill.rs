@@ -170,7 +170,7 @@ fn of_more_than_it_may_run_the_latest_are_planned_and_the_plan_says_what_it_runs
         three.to_string(),
         "e: 3 occurrences to run, oldest first\n  2026-03-01 09:00 UTC\n  2026-03-01 10:00 UTC\n  2026-03-01 11:00 UTC\n\
          left out, because they are too many for one backfill: 9 before 2026-03-01 09:00 UTC\n\
-         its store is in memory: backfills of other processes do not know of this one"
+         its store is in memory: other processes do not see the claims of this backfill"
     );
     let _ = three.run();
     let rest = plan(&schedule, "08:00", "12:00").to_string();

@@ -405,7 +405,7 @@ fn a_store_that_does_not_tell_who_holds_a_name_is_an_error_and_not_a_silence() {
     assert!(report.is_failure());
     assert_eq!(
         skipped(&report, "e").to_string(),
-        "the store could not be used: this store can't tell since when it has held a mark, which `catch_up` needs"
+        "the store could not be used: this store can't tell since when it has held a marker, which `catch_up` needs"
     );
 }
 
@@ -513,7 +513,7 @@ fn a_mark_from_the_future_is_ignored_and_told() {
     if let Some(output) = crate::support::output_alone(name, &[]) {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(
-            output.status.success() && said.contains("event e: the store noted it 6 d 23 h in the future"),
+            output.status.success() && said.contains("event e: its `catch_up` marker is 6 d 23 h in the future"),
             "{said}"
         );
         return;

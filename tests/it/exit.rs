@@ -354,7 +354,7 @@ fn a_run_that_ends_its_process_is_on_record_as_a_failure() {
         for run in ended {
             let end = run.record().end().expect("it is known how it ended");
             assert_eq!(end.result(), OutcomeKind::Failed);
-            assert_eq!(end.error(), Some("the process ended by exit while it was running"));
+            assert_eq!(end.error(), Some("the process called `exit` during the run"));
         }
         // Runs on other threads do not end by themselves.
         let others = schedule.runs("other").unwrap();

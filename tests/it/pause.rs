@@ -101,7 +101,10 @@ pub(crate) fn everybody_minds_the_pause_of_an_event_on(open: &dyn Fn() -> Arc<dy
     let (here, there) = (server(), server());
     let refused = here.paused_event("heartbeat").unwrap_err();
     assert!(matches!(refused, PauseError::EvenWhenPaused { .. }));
-    assert_eq!(refused.to_string(), "the event `heartbeat` can't be paused, because it says `even_when_paused()`");
+    assert_eq!(
+        refused.to_string(),
+        "the event `heartbeat` can't be paused, because its definition has `even_when_paused()`"
+    );
     for stopped in ["e", "filtered", "other"] {
         assert!(there.paused_event(stopped).unwrap().is_none() && !there.resume_event(stopped).unwrap());
         let end = Utc::now() + TimeDelta::hours(2);
@@ -575,8 +578,8 @@ fn a_store_of_three_methods_can_be_paused_and_says_what_it_can_t_do() {
     assert!(matches!(error, PauseError::CannotEnd { until: None, .. }));
     assert_eq!(
         error.to_string(),
-        "the store can't end a pause before its time: it has neither a `break_lease` nor an `extend` and a `held`; to start \
-         events all the same, run them by hand, or name the schedule anew"
+        "the store can't end a pause early: it has neither `break_lease` nor both `extend` and `held`; to run events \
+         during the pause, run them by hand, or give the schedule another name"
     );
     let error = schedule.pause(Utc::now() + HOUR, "").unwrap_err();
     assert_eq!(error.to_string(), "this store can't break a lease");

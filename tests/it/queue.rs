@@ -556,7 +556,7 @@ fn a_queue_that_can_not_be_is_refused() {
     let fixed = Scripted::default().three_methods();
     let with_fixed_term: fn(Event) -> Event =
         |event| queue_one(event.without_overlapping_for(Duration::from_secs(600)));
-    is_refused(Arc::new(fixed), with_fixed_term, AddErrorKind::Store, "it can't keep a place in a queue");
+    is_refused(Arc::new(fixed), with_fixed_term, AddErrorKind::Store, "an occurrence can't wait in a queue");
 }
 
 #[test]

@@ -196,14 +196,14 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
     let cases: Vec<(Event, &str)> = vec![
         (
             event("e").daily().without_overlapping().mutex(can_not_extend()),
-            "event `e`: its store says that it can't extend a lease (`EventMutex::describe`), so that none is renewed or \
-             held longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
+            "event `e`: its store says that it can't extend a lease (`EventMutex::describe`), so that no lease is renewed, \
+             or held longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
              takes",
         ),
         (
             event("e").daily().without_overlapping_for(HOUR).hold_at_least(HOUR).mutex(can_not_extend()),
-            "event `e`: its store says that it can't extend a lease (`EventMutex::describe`), so that none is renewed or \
-             held longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
+            "event `e`: its store says that it can't extend a lease (`EventMutex::describe`), so that no lease is renewed, \
+             or held longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
              takes",
         ),
         (
@@ -338,7 +338,7 @@ fn what_needs_no_extension_is_accepted_by_a_store_that_has_none() {
         .unwrap();
     let error = schedule.add(event("renewed").daily().without_overlapping()).unwrap_err();
     assert_eq!(error.kind(), AddErrorKind::Store);
-    assert!(error.to_string().contains("none is renewed or held longer than its task"), "{error}");
+    assert!(error.to_string().contains("no lease is renewed, or held longer than its task"), "{error}");
     schedule.add(event("elsewhere").daily().without_overlapping().mutex(MemoryMutex::new())).unwrap();
 }
 

@@ -340,7 +340,7 @@ fn a_number_of_runs_that_can_not_be_is_refused() {
     let three: fn(Event) -> Event = |event| event.at_most(3).mutex_name("warehouse");
     let one: fn(Event) -> Event = |event| event.without_overlapping().mutex_name("warehouse");
     for (other, message) in
-        [(three, "allows 3 at a time and another one 2"), (one, "allows 1 at a time and another one 2")]
+        [(three, "allows 3 at a time and another event 2"), (one, "allows 1 at a time and another event 2")]
     {
         is_refused(&[two, two, other], AddErrorKind::Conflict, message);
     }

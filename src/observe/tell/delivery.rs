@@ -1,4 +1,5 @@
-//! The delivery of notices by another thread, for threads that must not wait for subscribers: a subscriber may hang.
+//! A queue of notices that a separate thread delivers. A thread that posts a notice does not wait for subscribers,
+//! because a subscriber may hang.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -8,7 +9,7 @@ use chrono::{DateTime, Utc};
 
 use crate::base::{catch_panic::contain, threads};
 
-/// The most notices that wait. A notice that is posted then is dropped.
+/// The largest number of waiting notices. A notice that is posted while so many are waiting is dropped.
 const MOST: usize = 1_000;
 
 /// A queue of posted notices. A thread delivers them one after another, and ends when the queue is empty.
@@ -21,7 +22,7 @@ pub(crate) struct Delivery {
 struct Undelivered {
     notices: VecDeque<(Posted, PostedNotice)>,
     has_thread: bool,
-    /// The number of posted notices so far, with the dropped ones.
+    /// The number of notices that were posted so far, including dropped notices.
     count: u64,
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct Posted {
 }
 
 impl Delivery {
-    /// Queues a call that delivers the notice of a step taken `at` this time. Returns at once.
+    /// Queues `deliver`, which delivers the notice of a step at the time `at`. Does not wait for the delivery.
     pub(crate) fn post(self: &Arc<Self>, at: DateTime<Utc>, deliver: impl FnOnce(Posted) + Send + 'static) {
         let mut waiting = self.waiting();
         waiting.count += 1;

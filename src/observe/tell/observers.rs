@@ -10,9 +10,11 @@ use crate::observe::notice::{About, Notice, Step};
 use crate::outcome::run_record::RunId;
 use crate::time::clock::Clock;
 
-/// An observer receives a notice of each [step](Step) of a schedule; see [`Schedule::observe`](crate::Schedule::observe).
+/// An observer receives a notice of each [step](Step) of a schedule; see
+/// [`Schedule::observe`](crate::Schedule::observe).
 ///
-/// A closure or a function that takes a `&Notice<'_>` is an observer. So is a type of your own, which may keep counts:
+/// A closure or a function that takes a `&Notice<'_>` is an observer. Your own type can be an observer, too, for
+/// example to keep counts:
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,16 +70,15 @@ struct Observing {
 }
 
 impl Observers {
-    /// No observers.
     pub(crate) const NONE: Self = Self(None);
 
-    /// Returns these observers and one more.
+    /// Returns these observers together with `observer`.
     pub(crate) fn and(&self, observer: Arc<dyn Observer>, clock: &Clock, instance: Option<Arc<str>>) -> Self {
         let observers = self.0.iter().flat_map(|known| known.observers.iter().cloned()).chain([observer]);
         Self(Some(Arc::new(Observing { observers: observers.collect(), clock: clock.clone(), instance })))
     }
 
-    /// Returns these observers on another clock, or with another instance.
+    /// Returns these observers with another clock and another instance name.
     pub(crate) fn on(&self, clock: &Clock, instance: Option<Arc<str>>) -> Self {
         let observing = |Observing { observers, .. }: &Observing| {
             Arc::new(Observing { observers: observers.clone(), clock: clock.clone(), instance })
@@ -85,19 +86,18 @@ impl Observers {
         Self(self.0.as_deref().map(observing))
     }
 
-    /// Returns whether there is an observer.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Returns whether an observer or a subscriber may receive all steps.
+    /// Returns whether there is an observer, or there may be a subscriber of `tracing`.
     #[inline]
     pub(crate) fn receive_all_steps(&self) -> bool {
         self.is_any() || is_subscribed()
     }
 
-    /// Returns whether both values are the same set of observers.
+    /// Returns whether `others` are these observers.
     pub(crate) fn are(&self, others: &Self) -> bool {
         match (&self.0, &others.0) {
             (Some(these), Some(others)) => Arc::ptr_eq(these, others),
@@ -106,7 +106,7 @@ impl Observers {
         }
     }
 
-    /// Reports a step, on the thread that took it.
+    /// Reports a step that this thread took.
     #[inline]
     pub(crate) fn tell(&self, about: About<'_>, step: &Step<'_>) {
         self.tell_as(about, step, None);
@@ -133,7 +133,7 @@ impl Observing {
     }
 }
 
-/// The observers of one run, and the identity of the run. A run without observers has none.
+/// The observers of one run, and the identity of the run. If a schedule has no observers, its runs have no such value.
 pub(crate) struct RunObservers {
     pub(crate) observers: Observers,
     pub(crate) run: RunId,

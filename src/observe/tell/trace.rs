@@ -1,5 +1,5 @@
-//! Notices as events of `tracing`, or as lines on standard error if nothing subscribes; and the spans of ticks and runs. No other
-//! file names `tracing`.
+//! Writes notices as events of `tracing`. Without a subscriber, some of them become lines on standard error. This file
+//! also has the spans of ticks and runs. No other file uses `tracing`.
 
 use std::fmt;
 use std::io;
@@ -33,7 +33,8 @@ impl TraceSpan {
         Self(tracing::info_span!(target: "soloist", "tick", now = %Rfc3339(now), due))
     }
 
-    /// Makes the span of a run. Its level is `error`, so that a filter that passes failures passes the name of their event, too.
+    /// Makes the span of a run. The level of the span is `error`, so that a filter for errors keeps the span: only the
+    /// span has the name of the event.
     #[inline]
     pub(crate) fn of_run(about: About<'_>, instance: Option<&str>) -> Self {
         Self(tracing::error_span!(
@@ -48,7 +49,7 @@ impl TraceSpan {
         ))
     }
 
-    /// Returns the span of this thread.
+    /// Returns the current span of this thread.
     pub(crate) fn current() -> Self {
         Self(Span::current())
     }
@@ -64,12 +65,12 @@ impl TraceSpan {
     }
 }
 
-/// An event of `tracing`: its level, its fields, its message.
+/// Emits an event of `tracing`, which has a level, fields and a message.
 macro_rules! event {
     ($level:ident, $($fields:tt)*) => { tracing::$level!(target: "soloist", $($fields)*) };
 }
 
-/// A line on standard error, if nothing subscribes, for a fact that no report has.
+/// Prints a line on standard error if there is no subscriber. This is for facts that are in no report.
 macro_rules! line {
     ($($text:tt)*) => { print_unless_logged(format_args!($($text)*)) };
 }
@@ -81,11 +82,11 @@ pub(super) fn is_subscribed() -> bool {
 }
 
 /// Logs a step. [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/logs.md) lists the fields. A message
-/// without the field `event` is inside the span of its run, and that span has the field.
+/// without the field `event` is inside the span of its run, and the span has the field.
 #[inline]
 pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
     match *step {
-        // For observers alone.
+        // These steps are only for observers.
         Step::Begins { .. } | Step::Removed => {}
         Step::Due { late, missed } => {
             let (event, occurrence) = shown(about);
@@ -146,7 +147,7 @@ pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
     }
 }
 
-/// Returns the fields of a step that is logged outside of its run's span.
+/// Returns the fields `event` and `occurrence`, for a step that is logged outside of its run's span.
 fn shown(about: About<'_>) -> (Option<&str>, Option<impl tracing::Value>) {
     (about.event, about.occurrence.map(|occurrence| display(Rfc3339(occurrence))))
 }
@@ -155,12 +156,12 @@ fn trace_release(release: &Release) {
     match release {
         Release::Released => event!(debug, "released"),
         Release::HeldFor(left) => event!(debug, held_for_ms = millis(left.get()), "released later"),
-        // Logged as `lease lost` or `lease not released`.
+        // These results are already logged, as `lease lost` or `lease not released`.
         Release::Lost | Release::Failed(_) => {}
     }
 }
 
-/// Logs, and contains a panic: the code of a subscriber or of an error may panic here.
+/// Calls `trace`, and catches a panic: a subscriber may panic, and so may the `Display` of an error.
 #[inline]
 pub(super) fn log(trace: impl FnOnce()) {
     if let Err(message) = contain(trace) {
@@ -173,12 +174,12 @@ pub(crate) fn not_released(mutex: &MutexName, error: &MutexError) {
     log(|| event!(error, mutex = %OneLine(mutex), error = %OneLine(Chain(error)), "lease not released"));
 }
 
-/// Logs that the store did not take the log of runs. The write is retried.
+/// Logs that records of runs could not be written to the store. The write is retried.
 pub(crate) fn runs_not_logged(error: &MutexError) {
     log(|| event!(warn, error = %OneLine(Chain(error)), "runs not logged yet"));
 }
 
-/// Logs that the event keeps failing, and could not be paused for that.
+/// Logs that an event keeps failing, but could not be paused.
 pub(crate) fn failing_not_paused(event: &str, error: &(dyn std::error::Error + 'static)) {
     log(|| event!(error, event, error = %OneLine(Chain(error)), "keeps failing, and was not paused"));
 }
@@ -199,12 +200,13 @@ pub(super) fn observer_panicked(message: &str) {
     });
 }
 
-/// Logs that an event was added that is to run on one server only, but that no other process shares its store.
-pub(crate) fn store_too_near(event: &str, scope: &dyn fmt::Debug) {
+/// Logs that `on_one_server` or `once_per` protects an event in this process only, because no other process shares its
+/// store.
+pub(crate) fn store_is_not_shared(event: &str, scope: &dyn fmt::Debug) {
     static PRINTED: Once = Once::new();
     log(|| {
         event!(warn, event, ?scope, "protection reaches further than its store");
-        // Such events mostly share one store, so a line is printed for the first event only.
+        // Events with `on_one_server` mostly share one store, so the line is printed for the first event only.
         PRINTED.call_once(|| {
             line!(
                 "event {}: on_one_server() or once_per(..) keeps no other process from running it, because its store is in \
@@ -215,7 +217,7 @@ pub(crate) fn store_too_near(event: &str, scope: &dyn fmt::Debug) {
     });
 }
 
-/// Logs that the timetables of this server and of another one have differed for an hour or longer.
+/// Logs that the timetable of an event is `own` on this server, but has been `other` on `server` for an hour or longer.
 pub(crate) fn timetables_differ(event: &str, own: &str, other: &str, server: &str) {
     log(|| {
         event!(warn, event, timetable = own, other_timetable = other, server, "timetables differ");
@@ -229,25 +231,27 @@ pub(crate) fn timetables_differ(event: &str, own: &str, other: &str, server: &st
     });
 }
 
-/// Logs that the store has noted the event at a time that is still to come, by its clock. The note is ignored.
+/// Logs that the `catch_up` marker of an event has a time in the future, by the clock of the store. The marker is
+/// ignored.
 pub(crate) fn marker_from_the_future(event: &str, by: Duration) {
     log(|| {
         event!(warn, event, by_s = by.as_secs(), "catch-up marker from the future ignored");
         line!(
-            "event {}: the store noted it {} in the future, because a clock was set back: that marker is ignored, and \
-             `catch_up` makes up for what nobody has run",
+            "event {}: its `catch_up` marker is {} in the future, because a clock was set back: the marker is ignored, and \
+             `catch_up` runs the occurrences that no server has run",
             Named(event),
             HumanDuration(by)
         );
     });
 }
 
-/// Logs that the wall clock was set back by so many seconds. After a larger step the schedule begins anew.
+/// Logs that the wall clock was set back by `by_s` seconds. `begins_anew`: the step was so large that the loop starts
+/// again from the new time.
 pub(crate) fn clock_set_back(by_s: i64, begins_anew: bool) {
     log(|| {
         if begins_anew {
             event!(warn, by_s, "clock set back: beginning anew");
-            line!("the clock was set back by {by_s} s: the schedule begins anew");
+            line!("the clock was set back by {by_s} s: the schedule starts again from the new time");
         } else {
             event!(warn, by_s, "clock set back");
             line!("the clock was set back by {by_s} s: occurrences that have run do not run again");
@@ -255,24 +259,24 @@ pub(crate) fn clock_set_back(by_s: i64, begins_anew: bool) {
     });
 }
 
-/// The most missed occurrences that are counted.
+/// The largest number of missed occurrences that is logged. Counting stops at this number.
 pub(crate) const MOST_COUNTED: usize = 1_000_000;
 
-/// Logs that there was no tick between these two times, because the clock was set, or the loop or the machine stood
-/// still. `occurrences` is the number of occurrences that were due between them; [`MOST_COUNTED`] stands for that
-/// number or more.
+/// Logs that there was no tick between `after` and `until`. The reason is that the clock was set, or that the loop or
+/// the machine stood still. `occurrences` is the number of occurrences in between; [`MOST_COUNTED`] means that number
+/// or more.
 pub(crate) fn minutes_missed(after: DateTime<Utc>, until: DateTime<Utc>, occurrences: usize) {
     log(|| {
         let at_least = if occurrences < MOST_COUNTED { "" } else { "at least " };
         event!(warn, after = %Rfc3339(after), until = %Rfc3339(until), occurrences, "minutes missed");
         line!(
-            "no tick after {after}, until {until}, with {at_least}{occurrences} occurrences: the clock was set, or the machine \
-             was suspended"
+            "no tick after {after}, until {until}: {at_least}{occurrences} occurrences were missed, because the clock was set, \
+             or the machine was suspended"
         );
     });
 }
 
-/// Logs that the shutdown begins, while so many runs are running. None of them is cancelled yet.
+/// Logs that the shutdown begins while `runs` runs are running. No run is cancelled yet.
 pub(crate) fn shuts_down(signal: Option<i32>, runs: usize, drain: Duration, grace: Duration) {
     log(|| {
         let (drain_ms, grace_ms) = (millis(drain), millis(grace));
@@ -281,12 +285,12 @@ pub(crate) fn shuts_down(signal: Option<i32>, runs: usize, drain: Duration, grac
     });
 }
 
-/// Logs that the drain of the shutdown is over: so many runs that are still running are cancelled.
+/// Logs that the drain of the shutdown is over. The `runs` runs that are still running are cancelled now.
 pub(crate) fn drain_is_over(runs: usize, grace: Duration) {
     log(|| event!(warn, runs, grace_ms = millis(grace), "drain is over: runs are cancelled"));
 }
 
-/// Logs that the process was forked, and could not install the handlers of its signals.
+/// Logs that this process, the child of a `fork`, can't handle the signals that should shut it down.
 #[cfg(all(unix, feature = "signals"))]
 pub(crate) fn signals_not_handled(error: &io::Error) {
     log(|| {
@@ -295,7 +299,7 @@ pub(crate) fn signals_not_handled(error: &io::Error) {
     });
 }
 
-/// Logs that no thread could be started for this purpose, and so this follows.
+/// Logs that no thread could be started for `what`. `so` is the consequence.
 pub(crate) fn no_thread(what: &str, so: &str, error: &io::Error) {
     log(|| {
         event!(warn, %error, "no thread for {what}: {so}");
@@ -350,12 +354,12 @@ fn trace_skip(reason: &SkipReason) {
 
 fn trace_run(outcome: &RunOutcome) {
     let (token, took_ms) = (outcome.token.map(FencingToken::get), millis(outcome.took));
-    // A run of one attempt does not name it.
+    // The number of attempts is logged only after a retry.
     let attempts = Some(outcome.attempts()).filter(|attempts| *attempts > 1);
     let no_retry = outcome.no_retry().map(NoRetry::keyword);
     match &outcome.ended {
         Ended::Succeeded => event!(info, token, took_ms, attempts, "succeeded"),
-        // A task that was asked to stop may return an error. Only a panic is a failure then.
+        // An error of a task that was asked to stop is logged as `cancelled`. A panic is logged as `failed`.
         Ended::Faulted(fault @ (Fault::Failed(_) | Fault::Exited(_)))
             if outcome.cancelled.is_some_and(CancelReason::is_request) =>
         {

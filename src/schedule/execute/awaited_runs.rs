@@ -1,5 +1,5 @@
-//! The runs whose tasks are futures, and those that wait for a retry. They need no thread: the loop that started them
-//! watches them until the task or the wait ends.
+//! The runs that need no thread at the moment, because their tasks are futures or because they wait for a retry. The
+//! loop that started such a run checks it until the task or the wait has ended.
 
 use std::collections::HashMap;
 use std::mem;
@@ -19,27 +19,27 @@ use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
 /// The runs that a loop awaits.
 pub(super) struct AwaitedRuns<'a> {
-    /// By the numbers of their parts.
+    /// The key is the number of the task or wait that has been started for the run.
     runs: HashMap<usize, ActiveRun<'a>>,
     started: usize,
     sender: Arc<ArrivalSender>,
     arrivals: Receiver<Arrival>,
     /// Whether one of the runs has changed since the last check.
     has_changes: bool,
-    /// When to look after them again.
+    /// The time of the next check.
     next_look: Moment,
-    /// For as long as there are any.
+    /// The registration of the loop at the clock; `None` if no run is awaited.
     waiting: Option<Waiting>,
 }
 
-/// A message for the loop: the end of a task or of a wait, with its number, or a change of one of the runs.
+/// A message for the loop.
 enum Arrival {
-    /// `None`: a wait has ended.
+    /// The task or the wait with this number has ended. `None`: the wait has ended.
     Ended(usize, Option<TaskEnd>),
     Changed,
 }
 
-/// The sender of messages to the loop. Runtimes, the renewal thread and the clock of a test have one.
+/// The sender of messages to the loop. Runtimes, the renewal thread and a test's clock share this sender.
 struct ArrivalSender(Sender<Arrival>);
 
 impl Default for AwaitedRuns<'_> {
@@ -85,7 +85,7 @@ impl<'a> AwaitedRuns<'a> {
         ended
     }
 
-    /// Stops the tasks that must stop, and returns how long the loop may wait.
+    /// Stops the tasks that must stop. Returns how long the loop can wait until the next check.
     pub(super) fn look_after(&mut self) -> Duration {
         let Some(waiting) = &self.waiting else { return Duration::MAX };
         if mem::take(&mut self.has_changes) || self.next_look <= waiting.clock().moment() {
@@ -95,8 +95,8 @@ impl<'a> AwaitedRuns<'a> {
         waiting.patience(self.next_look)
     }
 
-    /// Waits for the end of a task or a wait, or for a change of its run, or for something in this channel. `false`: none of them
-    /// came.
+    /// Waits until a message comes, or until `other` has a message, but not longer than `patience`. Returns whether a
+    /// message came.
     pub(super) fn hears_within<T>(&self, patience: Duration, other: &Receiver<T>) -> bool {
         let mut either = Select::new();
         either.recv(&self.arrivals);
@@ -105,7 +105,7 @@ impl<'a> AwaitedRuns<'a> {
     }
 }
 
-/// Performs a run on this thread, until it is to be released.
+/// Performs a run on this thread until its task and its hooks have ended. The lease is not released.
 pub(super) fn perform_here(mut run: ActiveRun<'_>) -> ActiveRun<'_> {
     run.perform();
     while run.awaited().is_some() {
@@ -124,7 +124,7 @@ pub(super) fn perform_here(mut run: ActiveRun<'_>) -> ActiveRun<'_> {
 }
 
 impl ArrivalSender {
-    /// Starts the task or the wait of a run, whose end and changes arrive here.
+    /// Starts the task or the wait of a run. Its end is reported to the loop as a message with this `number`.
     fn start(self: &Arc<Self>, number: usize, run: &mut ActiveRun<'_>) {
         let Some((part, run, span)) = run.awaited() else { return };
         let (sender, changed) = (Arc::clone(self), Waker::from(Arc::clone(self)));
@@ -152,18 +152,18 @@ impl ArrivalSender {
     }
 
     fn send(&self, arrival: Arrival) {
-        let _ = self.0.send(arrival); // After the end of its run, a change is of no interest.
+        let _ = self.0.send(arrival); // A loop that is over needs no message.
     }
 }
 
-/// Something has changed for one of the runs.
+/// Wakes the loop, because one of its runs has changed.
 impl task::Wake for ArrivalSender {
     fn wake(self: Arc<Self>) {
         self.send(Arrival::Changed);
     }
 }
 
-/// Called when the clock of a test has reached the time of the next check.
+/// Wakes the loop, because a test's clock has reached the time of the next check.
 impl Wake for ArrivalSender {
     fn wake(&self) {
         self.send(Arrival::Changed);

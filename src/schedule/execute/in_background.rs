@@ -9,10 +9,11 @@ use super::workers::Workers;
 use crate::schedule::run_admission::{self, BATCH_SIZE};
 use crate::schedule::tick_plan::planned_run::PlannedRun;
 
-/// Runs these at the same time, and records a result for each.
+/// Performs these runs at the same time, and records a result for each run.
 ///
-/// This thread sends the requests to the store, and performs no run itself, so that a slow run delays no other run. A
-/// request has the releases of the runs that have ended, and the admissions of as many runs as there is room for.
+/// This thread sends the requests to the store, and worker threads perform the runs. So a slow run delays no other run.
+/// A request contains the releases of runs that have ended, and admissions for as many runs as the workers have room
+/// for.
 pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'scope Scope<'scope, '_>) {
     let mut planned = planned.iter().copied();
     let (mut request, mut ended) = (StoreRequest::default(), Vec::new());
@@ -30,7 +31,7 @@ pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a
             }
         }
         request.ask();
-        workers.start(&mut request.ready); // Before the observers hear of the others.
+        workers.start(&mut request.ready); // Observers of the refused runs may be slow, so these runs start first.
         request.refused.drain(..).for_each(|(pending, reason)| refuse_or_queue(pending, reason, scope));
     }
 }

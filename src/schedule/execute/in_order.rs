@@ -14,14 +14,14 @@ use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::random_below;
 
-/// The longest random pause after the first loss to another server. It doubles with each further loss in a row, up to
-/// eight times this value.
+/// The longest random pause after another server has won a claim. The pause doubles with each further loss in a row, up
+/// to eight times this value.
 const FIRST_PAUSE: Duration = Duration::from_millis(8);
 
-/// Runs these one after another, and records a result for each.
+/// Performs these runs one after another, and records a result for each run.
 ///
-/// A run is released before any code of the next event runs. If the next event has no filter and uses the same store,
-/// one request carries this release and that admission. Otherwise the release is a request of its own.
+/// The lease of a run is released before any code of the next event is called. If the next event has no filter and uses
+/// this store, one request contains the release and the next admission. Otherwise the release is a separate request.
 pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'scope Scope<'scope, '_>) {
     let (mut request, mut taken, mut ended) = (StoreRequest::default(), TakenClaims::default(), Vec::new());
     for (at, &run) in planned.iter().enumerate() {
@@ -48,7 +48,7 @@ pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], s
         if is_lost {
             taken.read_after_a_loss(run, at, planned);
         } else if is_asked {
-            taken = TakenClaims::default(); // A run may take long, and a claim may be released meanwhile.
+            taken = TakenClaims::default(); // A run may take long, so the claims are read again later.
         }
         ended.extend(request.ready.drain(..).map(perform_here));
         request.release(&mut ended);
@@ -56,26 +56,26 @@ pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], s
     request.ask();
 }
 
-/// The claims of other servers on later events of the tick, as far as they were read.
+/// The known claims of other servers on later events of the tick.
 ///
-/// If another server won one occurrence of a tick, it has usually won more of them. So after a loss, one request reads
-/// the claims of the next events, ten at first. An event whose claim was taken is then skipped without a request of its
-/// own. Servers that tick at the same moment would meet again at each event. So after a loss, a server pauses for a
-/// random time before it reads, and the winner gets ahead.
+/// If another server has won one occurrence of a tick, it has usually won further occurrences. So after a loss, one
+/// request reads the claims of the next events: ten at first. An event whose claim is taken is then skipped without a
+/// further request. Servers that tick at the same moment would compete again for each event. So a server that has lost
+/// waits for a random time before it reads, and the winner gets ahead.
 #[derive(Default)]
 struct TakenClaims {
-    /// By the place of the event in the list.
+    /// The key is the index of the run in the list.
     claims: HashMap<usize, Held>,
     /// The losses in a row.
     losses: u32,
 }
 
 impl TakenClaims {
-    /// Reads the claims of the events after a lost one. After a failure nothing is known about these claims. After an
-    /// outage the store is not asked again.
+    /// Reads the claims of the events that follow the run `lost`, which has the index `at`. If the request fails, no
+    /// claims are added. If the store was unavailable a moment ago, no request is sent.
     fn read_after_a_loss(&mut self, lost: &PlannedRun<'_>, at: usize, planned: &[&PlannedRun<'_>]) {
         self.losses += 1;
-        // If a store can't read several names at once, it is asked for each name.
+        // Some stores send a request for each name, so only a few names are read after the first loss.
         let count = 10_usize.saturating_pow(self.losses).min(BATCH_SIZE);
         let next = planned.iter().enumerate().skip(at + 1);
         let asks = next.filter(|(_, run)| run.claims() && run.store.id == lost.store.id).take(count);

@@ -28,33 +28,32 @@ use crate::task::future_task::TaskEnd;
 use crate::task::{command::Command, orphan_policy::OrphanPolicy, run::Run};
 use crate::time::clock::moment::Moment;
 
-const BLOCKED: &str = "this call blocks the only thread of its runtime; in a task, use `run_due_async`, `run_minute_async` or \
-                       `work_async`";
+const BLOCKED: &str = "the caller of the schedule blocks the only thread of the task's runtime: use `run_due_async`, \
+                       `run_minute_async` or `work_async`";
 
 /// A planned run whose admission is not decided yet.
 pub(super) struct PendingRun<'a> {
     pub(super) planned: &'a PlannedRun<'a>,
-    /// The span for the `tracing` events of this run.
     pub(super) span: TraceSpan,
 }
 
-/// A run that was admitted or needs no store, until its result is recorded.
+/// A run that was admitted, or that needs no admission. The value exists until the result of the run is recorded.
 pub(super) struct ActiveRun<'a> {
     pub(super) planned: &'a PlannedRun<'a>,
     pub(super) span: TraceSpan,
     admitted: AdmittedRun,
     progress: RunProgress<'a>,
-    /// Whether the task may still use resources, although it was given up. Then the lease is not released, and ends
-    /// with its term.
+    /// Whether the schedule no longer waits for the task, although the task may still be running. Then the lease is not
+    /// released, so that no other run starts before the lease ends.
     is_abandoned: bool,
 }
 
 enum RunProgress<'a> {
-    /// Nothing of it has run.
+    /// No hook and no task has started.
     Admitted,
-    /// It has begun, and awaits a part that takes no thread.
+    /// The run has begun, and waits for a future or for a retry.
     Awaits(Box<BegunRun<'a>>, AwaitedPart<'a>),
-    /// Its task has ended with this outcome, and its hooks have run.
+    /// The task and the hooks have ended with this outcome.
     Over(RunOutcome),
 }
 
@@ -65,7 +64,7 @@ impl<'a> PendingRun<'a> {
         Self { planned, span: TraceSpan::of_run(About::from(&planned.id), instance) }
     }
 
-    /// Enters that it did not run.
+    /// Records that the run was skipped, with the reason.
     pub(super) fn skip(self, reason: SkipReason) {
         let Self { planned, span } = self;
         let _in_span = span.enter();
@@ -87,14 +86,14 @@ impl<'a> ActiveRun<'a> {
         Self { planned, span, admitted, progress: RunProgress::Admitted, is_abandoned: false }
     }
 
-    /// Begins a run that asks no store.
+    /// Begins a run that needs no admission.
     pub(super) fn unasked(pending: PendingRun<'a>) -> Self {
         let admitted = run_admission::begin_run(pending.planned, None, pending.planned.clock.moment());
         Self::new(pending, admitted)
     }
 
-    /// Performs it, unless the process has begun to shut down since it was admitted. If it then [awaits](Self::awaited) a part, it is
-    /// performed further at the end of that.
+    /// Performs the run, unless the process has begun to shut down since the admission. If the run then
+    /// [waits](Self::awaited) for a future or for a retry, the caller calls this again after the wait.
     #[inline]
     pub(super) fn perform(&mut self) {
         let Self { planned, span, admitted, progress, is_abandoned } = self;
@@ -106,7 +105,7 @@ impl<'a> ActiveRun<'a> {
             _ if planned.context.is_shutting_down() => return,
             _ => None,
         };
-        // Panics of tasks and hooks are caught elsewhere, so this is a panic of a subscriber of `tracing`. The other
+        // Panics of tasks and hooks are caught elsewhere, so only a subscriber of `tracing` can panic here. The other
         // runs continue.
         let performed = contain(|| {
             let _in_span = span.enter();
@@ -123,14 +122,16 @@ impl<'a> ActiveRun<'a> {
         });
     }
 
-    /// Returns the part that it awaits, if it awaits one, and its run and span.
+    /// Returns the future or the retry for which the run waits, with the run and its span. `None`: the run does not
+    /// wait.
     pub(super) fn awaited(&mut self) -> Option<(&mut AwaitedPart<'a>, &Run, &TraceSpan)> {
         let Self { admitted, span, progress: RunProgress::Awaits(_, part), .. } = self else { return None };
         Some((part, &admitted.run, span))
     }
 
-    /// Returns whether the next part takes no time, because it only starts a future or records its end. A retry does
-    /// not count: before it, the store may have to be asked whether the event is paused.
+    /// Returns whether the thread of the loop can perform the next part of the run without delay. Such a part only
+    /// starts a future, or records its end, and calls no hooks. A retry may first have to ask the store whether the
+    /// event is paused, so a retry does not count.
     pub(super) fn needs_no_thread(&self) -> bool {
         let event = self.planned.event;
         let has_begun = matches!(self.progress, RunProgress::Awaits(..));
@@ -139,21 +140,21 @@ impl<'a> ActiveRun<'a> {
         matches!(event.work, Work::Future(_)) && hooks_are_none && asks_no_store
     }
 
-    /// Returns whether the task did not start. If so, another server can run the occurrence.
+    /// Returns whether the task did not start, so that another server can still run the occurrence.
     #[inline]
     fn is_unused(&self) -> bool {
         !matches!(&self.progress, RunProgress::Over(outcome) if !outcome.leaves_its_occurrence())
     }
 
-    /// Returns the claim, if it is unused.
+    /// Returns the claim if the task did not start, so that the claim can be released.
     #[inline]
     pub(super) fn unused_claim(&self) -> Option<Lease> {
         let held = &self.admitted.held;
         held.claim().filter(|_| self.is_unused() && !held.is_inherited()).cloned()
     }
 
-    /// Ends the renewal of the lease, and returns the lease. The caller asks the store to release it, now or after its
-    /// minimum hold.
+    /// Ends the renewal of the lease. Returns the lease and its minimum hold, so that the caller can release the lease.
+    /// `None`: there is no lease to release.
     #[inline]
     pub(super) fn begin_release(&self) -> Option<(Lease, Option<Term>)> {
         let (lease, minimum_hold) = self.admitted.held.begin_release().filter(|_| !self.is_abandoned)?;
@@ -161,7 +162,8 @@ impl<'a> ActiveRun<'a> {
         Some((lease, minimum_hold.filter(|_| !self.is_unused())))
     }
 
-    /// Records the result, with the answer of the store to the release, if there was one.
+    /// Records the result. `release` is the store's answer to the release of the lease, if the caller has sent the
+    /// release.
     #[inline]
     pub(super) fn conclude(&mut self, release: Option<Release>) {
         let Self { planned, span, admitted: AdmittedRun { run, held, .. }, progress, is_abandoned } = self;
@@ -177,7 +179,7 @@ impl<'a> ActiveRun<'a> {
             _ => Verdict::Skipped(SkipReason::ShuttingDown),
         };
         if let Verdict::Ran(outcome @ RunOutcome { release: Some(release), token, .. }) = &verdict {
-            // The renewal thread has already reported a loss that it noticed.
+            // If the renewal thread has noticed the loss, it has already reported the loss.
             if outcome.lease_lost_at().is_none() && matches!(release, Release::Lost) {
                 run.tell(&Step::LeaseLost { mutex: None, token: *token });
             }
@@ -188,7 +190,7 @@ impl<'a> ActiveRun<'a> {
 }
 
 impl<'a> PlannedRun<'a> {
-    /// Records and reports the result, and notes it for `catch_up`.
+    /// Records the result, notes it for `catch_up`, and notifies the observers of a skip.
     #[inline]
     fn enter(&self, verdict: Verdict) {
         let RunId { event, occurrence, is_backfill } = self.id.clone();
@@ -204,11 +206,12 @@ impl<'a> PlannedRun<'a> {
         if self.context.schedule.drops_reports && entry.is_failure() {
             print_unless_logged(&entry);
         }
-        let _ = self.result.set(entry); // Each run is entered once.
+        let _ = self.result.set(entry); // Each run has one result.
     }
 
-    /// Runs the `before` hooks, the task, and the hooks after it. The caller holds the lease. If the task is a future,
-    /// or if the run waits for a retry, this returns that part instead, and the hooks after it come later.
+    /// Runs the `before` hooks, the task, and the hooks after it, while the caller holds the lease. If the task is a
+    /// future, or if a retry follows, this returns [`RunProgress::Awaits`]. Then [`go_on`](Self::go_on) performs the
+    /// rest.
     fn perform(&'a self, admitted_run: &mut AdmittedRun) -> RunProgress<'a> {
         let run = &mut admitted_run.run;
         let details = admitted_run.details.take();
@@ -222,7 +225,7 @@ impl<'a> PlannedRun<'a> {
         let RunId { occurrence, is_backfill, .. } = self.id;
         let (since, token) = (self.clock.now().round_subsecs(3), run.fencing_token());
         let running = RunningNow { occurrence, is_backfill, since, attempt: 1, token };
-        // Observers, hooks and the wait for a thread may have taken longer than the lease lasts.
+        // The lease may have ended, because observers, hooks or the wait for a thread took too long.
         if !is_prepared || run.held().gone_by(started).is_some() {
             self.note_loss(started, run, &mut outcome);
             return RunProgress::Over(self.follow_up(run, &running, outcome, watched));
@@ -241,7 +244,7 @@ impl<'a> PlannedRun<'a> {
         self.attempt(run, BegunRun { running, began: started, watched, outcome })
     }
 
-    /// Continues a run after the end of its task, a future, or after its wait for a retry.
+    /// Continues a run whose future has ended, or whose wait for a retry is over.
     fn go_on(&'a self, run: &mut Run, begun: BegunRun<'a>, part: AwaitedPart<'a>) -> RunProgress<'a> {
         run.held().enter_thread();
         match part {
@@ -253,12 +256,11 @@ impl<'a> PlannedRun<'a> {
                 self.end_attempt(run, begun, fault)
             }
             AwaitedPart::NextTask(_) | AwaitedPart::Task(_) => {
-                unreachable!("it is performed further when the task has ended")
+                unreachable!("a run continues only when its future has ended")
             }
         }
     }
 
-    /// Runs the task once.
     #[inline]
     fn attempt(&'a self, run: &mut Run, mut begun: BegunRun<'a>) -> RunProgress<'a> {
         let fault = match &self.event.work {
@@ -302,7 +304,7 @@ impl<'a> PlannedRun<'a> {
     ) -> RunProgress<'a> {
         let attempt = run.attempt();
         let decision = self.decide_on_attempt(run, &begun, &failed);
-        drop(waited); // From here on time may move on.
+        drop(waited); // The decision is made, so a test's clock may move on.
         if decision.is_ok() && !mem::replace(&mut failed.is_told, true) {
             let retry_in = failed.retry_at.since(failed.ended);
             run.tell(&Step::AttemptFailed { attempt, fault: &failed.fault, retry_in });
@@ -333,7 +335,8 @@ impl<'a> PlannedRun<'a> {
         outcome.took = ended.since(began);
         outcome.ended = self.end_timeout(run, outcome.took, fault);
         let (cancelled, no_retry) = (run.held().reason_at_end(ended), outcome.no_retry());
-        // A task that failed by itself was not cancelled, even if the wait after it was.
+        // If the task failed by itself, the run does not count as cancelled, even if its wait for a retry was
+        // cancelled.
         outcome.cancelled = cancelled.filter(|_| no_retry.is_none());
         if outcome.cancelled.is_some_and(CancelReason::is_for_the_lease)
             || matches!(no_retry, Some(NoRetry::Replaced | NoRetry::Unlocked))
@@ -345,8 +348,8 @@ impl<'a> PlannedRun<'a> {
         self.follow_up(run, &running, outcome, watched)
     }
 
-    /// Begins the timeout for all attempts of the task. At the timeout, the task is cancelled and counts as failed. A
-    /// warning is logged if the task does not end then. The hooks after it have no timeout.
+    /// Begins the timeout, which limits all attempts of the task together. At the timeout, the task is cancelled, and
+    /// counts as failed. If the task does not end then, a warning is logged. The hooks after the task have no timeout.
     #[inline]
     fn begin_timeout(&self, run: &Run, began: Moment) {
         if let Some(limit) = self.event.timeout {
@@ -356,7 +359,7 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns the end of a task that took this long, and had this fault.
+    /// Returns how the task ended, after the time `took` and with this `fault`.
     #[inline]
     fn end_timeout(&self, run: &Run, took: Duration, fault: Option<Fault>) -> Ended {
         if let Some(limit) = self.event.timeout {
@@ -394,7 +397,7 @@ impl<'a> PlannedRun<'a> {
         command.run(run, orphan)
     }
 
-    /// Runs the `before` hooks. `false`: a hook failed, and those after it were not called.
+    /// Runs the `before` hooks. `false`: a hook failed, and the hooks after it were not called.
     #[inline]
     fn prepare(&self, run: &Run, outcome: &mut RunOutcome) -> bool {
         let failed = |(at, hook): (usize, &Task)| {

@@ -1,33 +1,37 @@
-//! The wait of a run for a run before it: in the queue of its event, or, of a backfill, for the lease alone.
+//! The wait of an occurrence for another run: in the queue of its event, or, during a backfill, for the lease alone.
 //!
-//! The queue of an event. An occurrence that meets a run of its event, or another waiting occurrence, waits until it
-//! may run.
+//! An occurrence waits in the queue of its event if a run of the event is running, or if another occurrence is waiting.
 //!
-//! The queue needs only a store. Every name in it is a marker of the event's mutex:
+//! The queue consists of markers in the store. Their names belong to the mutex of the event:
 //!
-//! | marker | says | until |
+//! | marker | meaning | exists until |
 //! | --- | --- | --- |
-//! | a place, from 1 on | an occurrence waits there | its waiter leaves it, or dies: it is renewed |
-//! | the waiter of an occurrence | the occurrence waits | its waiter leaves, or dies |
-//! | the cancellation of a token | the run under this token is to be replaced | five minutes after the wait of its writer would have ended |
+//! | a place, with a number from 1 | an occurrence waits in this place | the waiter leaves the place; if its process dies, a term later |
+//! | the waiter of an occurrence | this occurrence waits | as for a place |
+//! | the cancellation of a token | the run with this token is to be replaced | five minutes after the longest wait of its writer |
 //!
-//! The lease of a run and the place of a waiter have the occurrence that they are for.
+//! The lease of a run also records the occurrence of the run. A place also records the occurrence that waits in it.
 //!
-//! 1. A newcomer requests lease and claim, to be refused if a place is held. So it overtakes no waiter.
-//! 2. If it is refused because of a run, or of a place, it reads all places and leases in one request. If all places
-//!    are held, the queue is full. Otherwise it takes a free place together with the waiter's marker of its occurrence,
-//!    both or neither. So an occurrence waits only once, and no more occurrences wait than there are places. If another
-//!    newcomer got the place, it reads again.
-//! 3. The waiters are in the order of the tokens of their places, which rise with each grant of a mutex. So a waiter
-//!    never moves, and may take any place. It reads the places about once a second until fewer wait before it than may run at
-//!    a time. From then on it asks for lease and claim.
-//! 4. An admitted waiter leaves its place when it has its lease. If its process dies in between, the next one waits for a term.
-//! 5. A waiter whose store is unavailable goes on. If it has lost its place when the store answers again, it joins anew.
-//! 6. If a waiter dies, its place is free after a term. A process that was refused because the occurrence waited checks
-//!    at its next ticks whether it still waits, and takes it over if not: see `schedule/tick_plan/catch_up_check.rs`.
-//! 7. To replace a run, a waiter writes the cancellation of its token, which the renewal thread of the run looks for. A waiter that meets a
-//!    later occurrence, waiting or running, claims its own, so that no other server comes with that, and leaves. To replace a
-//!    run, the latest waiter asks, independent of its token.
+//! 1. A new occurrence requests lease and claim, on the condition that no place is held. So it overtakes no waiter.
+//! 2. If a run or a place is the reason for a refusal, the process reads all places and leases in one request. If all
+//!    places are held, the queue is full. Otherwise the process takes a free place and the waiter's marker of its
+//!    occurrence, both or neither. So an occurrence waits only once, and the number of places limits the number of
+//!    waiters. If another process took the place first, this process reads the places again.
+//! 3. Waiters are ordered by the fencing tokens of their places, because tokens rise with each grant of a mutex. So a
+//!    waiter can take any place, and never moves to another place. The waiter reads the places about once a second.
+//!    When fewer occurrences wait before the waiter than may run at a time, the waiter begins to request lease and
+//!    claim.
+//! 4. An admitted waiter leaves its place after it has its lease. If its process dies between these steps, the next
+//!    waiter waits until the term of the place is over.
+//! 5. If the store is unavailable, a waiter continues to wait. If its place was lost when the store answers again, the
+//!    waiter takes a new place.
+//! 6. If the process of a waiter dies, its place becomes free after a term. Another process may have skipped the
+//!    occurrence because of this waiter. At its next ticks, that process checks whether the occurrence still waits, and
+//!    runs the occurrence if not: see `schedule/tick_plan/catch_up_check.rs`.
+//! 7. With `Overlap::Replace`, a waiter writes the cancellation of the running run's token. The renewal thread of that
+//!    run reads the cancellation, and cancels the run. If a later occurrence is waiting or running, an earlier waiter
+//!    claims its own occurrence, and leaves the queue. Because of this claim, no other server runs the earlier
+//!    occurrence. The latest waiter requests lease and claim. For this, the order of the tokens does not matter.
 
 use std::mem;
 use std::sync::Arc;
@@ -53,12 +57,13 @@ use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::{about_a_second, moment::Moment, random_index};
 
-/// The number of lost races for a place in a row after which the waiter waits a second. So many losses mean that the
-/// store does not report held places correctly.
+/// The largest number of races for a place in a row. If a process loses all of them, the store does not report held
+/// places correctly, and the process waits about a second.
 const MOST_RACES: usize = 20;
 
-/// Records why a run did not start, or lets it wait in the queue of its event. It waits on a thread of its own, so that
-/// it delays no other run. A run of a backfill waits on this thread, because its occurrences run one after another.
+/// Records why a run was refused, or lets the run wait in the queue of its event. The run waits on a separate thread,
+/// so that it delays no other run. A run of a backfill waits on this thread, because the occurrences of a backfill run
+/// one after another.
 pub(super) fn refuse_or_queue<'scope, 'a: 'scope>(
     pending: PendingRun<'a>,
     reason: SkipReason,
@@ -76,10 +81,10 @@ pub(super) fn refuse_or_queue<'scope, 'a: 'scope>(
     }
 }
 
-/// Waits until the run may start, performs the run, and releases its lease and claim. If the run may not start, records
-/// the reason.
+/// Calls `wait` until the run is admitted, performs the run, and releases its lease. If the run is not admitted,
+/// records the reason.
 fn run_when_admitted(pending: PendingRun<'_>, wait: impl FnOnce() -> Result<AdmittedRun, SkipReason>) {
-    // Panics of the store are caught elsewhere, so this is a panic of a subscriber of `tracing`. The other runs
+    // Panics of the store are caught elsewhere, so only a subscriber of `tracing` can panic here. The other runs
     // continue.
     let admitted = contain(|| pending.span.in_scope(wait));
     let panicked =
@@ -90,8 +95,8 @@ fn run_when_admitted(pending: PendingRun<'_>, wait: impl FnOnce() -> Result<Admi
     }
 }
 
-/// Waits until a run of a backfill is admitted, however long the run that holds the lease takes. If that run is stuck,
-/// this does not wait for it.
+/// Waits until a run of a backfill is admitted. The wait has no time limit, but it ends if the run that holds the lease
+/// is stuck.
 fn wait_for_lease(planned: &PlannedRun<'_>, mut why: SkipReason) -> Result<AdmittedRun, SkipReason> {
     let shutdown = planned.context.schedule.shutdown.clone().unwrap_or_default();
     let waiting = shutdown.waiting(planned.clock);
@@ -113,8 +118,9 @@ fn wait_for_lease(planned: &PlannedRun<'_>, mut why: SkipReason) -> Result<Admit
     }
 }
 
-/// Requests the lease and the claim of a waiting run. `None`: one of these names is held. If the store does not answer,
-/// the run does not start, whatever its outage policy says, because the previous run may still be running.
+/// Requests the lease and the claim of a waiting run. `None`: one of the names in `unless` is held. If the store does
+/// not answer, the run does not start, even with `OutagePolicy::RunUnprotected`, because an earlier run may still be
+/// running.
 fn ask_once(planned: &PlannedRun<'_>, unless: &[MutexName]) -> Result<Option<AdmittedRun>, SkipReason> {
     let PlannedRun { store, context, clock, .. } = planned;
     let (mut batch, mut unused) = (Batch::new(), Batch::new());
@@ -139,7 +145,7 @@ fn ask_once(planned: &PlannedRun<'_>, unless: &[MutexName]) -> Result<Option<Adm
 struct QueuedRun<'p, 'a> {
     planned: &'p PlannedRun<'a>,
     queue: &'p Queue,
-    /// When it is waited for no longer.
+    /// The end of the longest wait. A run that is not admitted by then is skipped.
     until: Moment,
     shutdown: Shutdown,
 }
@@ -148,10 +154,10 @@ struct QueuedRun<'p, 'a> {
 struct QueuePlace {
     mark: LeaseGuard,
     waiter: LeaseGuard,
-    /// The number of waiters before this one at the last read of the queue. It can only fall, because later waiters
-    /// have higher tokens.
+    /// The number of waiters before this waiter at the last read of the places. The number can only fall, because later
+    /// waiters have higher tokens.
     before: usize,
-    /// The last run that it asked to stop.
+    /// The token of the last run that this waiter asked to stop.
     cancelled: Option<FencingToken>,
 }
 
@@ -164,8 +170,8 @@ impl QueuePlace {
         self.mark.is_lost() || self.waiter.is_lost()
     }
 
-    /// Returns whether this place was taken before the other place: tokens rise with each grant of a mutex. If the
-    /// store keeps no holders, the names decide.
+    /// Returns whether this place was taken before `other`: tokens rise with each grant of a mutex. If the store keeps
+    /// no holders, the names decide.
     fn is_before(&self, other: &Held) -> bool {
         let own = self.mark.lease();
         other.holder().map_or(own.name() < other.name(), |holder| own.token() < holder.token())
@@ -175,7 +181,7 @@ impl QueuePlace {
 impl<'p, 'a> QueuedRun<'p, 'a> {
     /// Waits until the run is admitted. `Err`: the reason why it is not admitted.
     fn take(planned: &'p PlannedRun<'a>) -> Result<AdmittedRun, SkipReason> {
-        let queue = planned.queue().expect("only what has a queue comes here");
+        let queue = planned.queue().expect("only an event with a queue has queued runs");
         let until = planned.context.began.plus(queue.within.saturating_sub(planned.lateness()));
         let shutdown = planned.context.schedule.shutdown.clone().unwrap_or_default();
         let began = planned.clock.moment();
@@ -207,7 +213,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
                     self.planned.claim_without_running();
                     return Err(replaced);
                 }
-                // The waiters will leave soon, because a later occurrence is among them.
+                // A place becomes free soon, because all waiters but the one of the latest occurrence leave.
                 Err(SkipReason::QueueFull(holder)) if self.queue.replaces => why = SkipReason::QueuedTooLong(holder),
                 decided => return decided,
             }
@@ -220,8 +226,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         }
     }
 
-    /// Takes a free place. If another process wins the race for the place, reads the queue again. If this wait has lost
-    /// a place before, the markers of that place end with their term.
+    /// Takes a free place. If another process takes the place first, reads the places again. `lost` is the owner of a
+    /// place that this wait has lost. The markers of that place may still be held until their term ends.
     fn join(&self, lost: Option<Owner>) -> Result<QueuePlace, SkipReason> {
         let PlannedRun { event, .. } = self.planned;
         let waiter = queue_markers::waiter(&event.protection.mutex, &event.name, self.planned.id.occurrence);
@@ -245,7 +251,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
                 let run = running.into_iter().next().and_then(Held::into_holder);
                 return Err(if is_own { SkipReason::Overlapping(run) } else { SkipReason::QueueFull(run) });
             }
-            // Random places, because waiters that met in one race would meet again in the next.
+            // After a lost race the place is random. Otherwise the processes of that race would compete for one place
+            // again.
             let place = if race == 0 { free[0] } else { free[random_index(free.len())] };
             if let Some(place) = self.take_place(place, &waiter)? {
                 return Ok(place);
@@ -254,7 +261,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         Err(SkipReason::Overlapping(None))
     }
 
-    /// Takes this place, together with the waiter's marker of its occurrence. `None`: one of the two is taken.
+    /// Takes `place` and the marker `waiter` of the occurrence, both or neither. `None`: one of them is held.
     fn take_place(&self, place: &MutexName, waiter: &MutexName) -> Result<Option<QueuePlace>, SkipReason> {
         let PlannedRun { clock, store, .. } = self.planned;
         let place = self.planned.request(place.clone(), self.queue.term).for_occurrence(self.planned.id.occurrence);
@@ -271,7 +278,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             LeaseGuard::hold(store, clock, mark, Renewal::WhileItRuns).map_err(SkipReason::StoreUnavailable)
         };
         let (mark, waiter) = (hold(lease), hold(claim));
-        // `None` if this process still renews such a marker for another waiter: then the store has lost its data.
+        // `None`: this process still renews such a marker for another waiter, so the store has lost its data.
         let (Some(mark), Some(waiter)) = (mark?, waiter?) else { return Ok(None) };
         let before = if self.queue.replaces { 0 } else { self.queue.places.len() - 1 };
         Ok(Some(QueuePlace { mark, waiter, before, cancelled: None }))
@@ -285,12 +292,12 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         answer.map_err(SkipReason::StoreUnavailable)
     }
 
-    /// Returns whether this holder runs a later occurrence, or waits with it.
+    /// Returns whether the occurrence of `holder` is later than the occurrence of this run.
     fn is_later(&self, holder: &Holder) -> bool {
         holder.occurrence().is_some_and(|occurrence| occurrence > self.planned.id.occurrence)
     }
 
-    /// Leaves the queue, if this occurrence would replace a run while a later occurrence waits.
+    /// Refuses an occurrence that would replace a run, if a later occurrence waits in one of the places in `held`.
     fn leave_to_a_later_one(&self, held: &[Held]) -> Result<(), SkipReason> {
         let mut waiting = held.iter().filter_map(Held::holder).filter(|_| self.queue.replaces);
         waiting
@@ -298,7 +305,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             .map_or(Ok(()), |later| Err(SkipReason::Replaced(Some(later.clone()))))
     }
 
-    /// Requests the run if it is next: fewer occurrences wait before it than may run at a time.
+    /// Requests lease and claim, if fewer occurrences wait before this occurrence than may run at a time.
     fn ask_if_next(&self, place: &mut QueuePlace) -> Result<AdmittedRun, SkipReason> {
         if self.queue.replaces {
             return self.ask_as_the_latest(place);
@@ -315,8 +322,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         self.ask_for_the_run(place, &[])?.ok_or(SkipReason::Overlapping(None))
     }
 
-    /// Requests the run unless another occurrence waits. An earlier occurrence does not count, because it is about to
-    /// leave.
+    /// Requests lease and claim for an occurrence that replaces a run, unless a later occurrence waits. Earlier
+    /// occurrences do not count, because they are about to leave.
     fn ask_as_the_latest(&self, place: &mut QueuePlace) -> Result<AdmittedRun, SkipReason> {
         let mut others = self.queue.places.clone();
         others.retain(|name| name != place.mark.lease().name());
@@ -330,7 +337,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     }
 
     /// Requests lease and claim. If another run holds the lease and is to be replaced, asks that run to stop. `None`:
-    /// one of these places is held.
+    /// one of the places in `unless` is held.
     fn ask_for_the_run(&self, place: &mut QueuePlace, unless: &[MutexName]) -> Result<Option<AdmittedRun>, SkipReason> {
         let decision = ask_once(self.planned, unless);
         if let Err(SkipReason::Overlapping(run)) = &decision
@@ -341,8 +348,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         decision
     }
 
-    /// Asks the run that holds the lease to stop, once. If that is the run of a later occurrence, this one leaves the
-    /// queue.
+    /// Asks the run that holds the lease to stop, but only once. If that run has a later occurrence, refuses the
+    /// occurrence of this waiter instead.
     fn cancel_run(&self, run: Option<&Holder>, place: &mut QueuePlace) -> Result<(), SkipReason> {
         let PlannedRun { event, clock, store, .. } = self.planned;
         let unknown = || MutexError::unsupported("tell who holds a lease, which `Overlap::Replace` needs");
@@ -362,7 +369,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     }
 }
 
-/// Returns whether this owner is the holder.
+/// Returns whether `owner` is the owner of `holder`.
 fn is_of(holder: Option<&Holder>, owner: Option<Owner>) -> bool {
     owner.is_some() && holder.map(Holder::owner) == owner
 }

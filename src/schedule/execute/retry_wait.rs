@@ -1,9 +1,10 @@
-//! The wait of a run between two attempts. It needs no thread: the loop that awaits futures watches it. A run in the
-//! foreground waits on the caller's thread.
+//! The wait of a run between two attempts. The wait needs no thread, because the loop that awaits futures also checks
+//! waits. In the foreground, the caller's thread waits.
 //!
-//! Before the wait, once a second during it, and at its end, [`PlannedRun::decide_on_attempt`] decides whether the next
-//! attempt may begin. The lease is renewed during the wait. A shutdown, a request to stop and the loss of the lease end
-//! the run, and change the signal of the run. Only pauses must be read from the store.
+//! Before the wait, about once a second during the wait, and at its end, [`PlannedRun::decide_on_attempt`] decides
+//! whether the next attempt may begin. The lease is renewed during the wait. A shutdown, a request to stop, or the loss
+//! of the lease ends the wait at once, because the signal of the run wakes the loop. Pauses have no signal, so they are
+//! read from the store.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -23,11 +24,11 @@ use crate::task::run::Run;
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Waiting, about_a_second, wall_plus};
 
-/// A part of a run that takes no thread.
+/// A part of a run that needs no thread.
 pub(super) enum AwaitedPart<'a> {
-    /// The task, a future, comes next.
+    /// A future that is to be started.
     NextTask(&'a FutureTask),
-    /// A runtime has the task.
+    /// A future that has been started on its runtime.
     Task(Arc<TaskControl>),
     TaskEnded(TaskEnd),
     /// The run waits for its next attempt.
@@ -47,26 +48,25 @@ pub(super) struct BegunRun<'a> {
 pub(super) struct FailedAttempt {
     pub(super) fault: Fault,
     pub(super) ended: Moment,
-    /// When the next attempt may begin.
+    /// The earliest time for the next attempt.
     pub(super) retry_at: Moment,
-    /// Whether observers know that this attempt failed and that another one follows.
+    /// Whether observers know that this attempt failed, and that another attempt follows.
     pub(super) is_told: bool,
 }
 
-/// The wait of a run for its next attempt.
 pub(super) struct RetryWait<'a> {
     planned: &'a PlannedRun<'a>,
     held: Arc<HeldLease>,
-    /// When the decision is made anew.
+    /// The time of the next decision.
     until: Moment,
-    /// Wakes the thread that waits at each change of the run.
+    /// Wakes the loop when the run changes.
     waiter: TaskWaiter,
-    /// The registration of this wait at the clock of a test. That clock waits for the next decision.
+    /// The registration at a test's clock, which does not move on before the next decision.
     waiting: Waiting,
 }
 
 impl RetryWait<'_> {
-    /// Lets each change of the run wake `changed`.
+    /// Registers `changed`, which is woken when the run changes.
     pub(super) fn start(&self, changed: &Waker) {
         self.waiter.set(changed);
     }
@@ -94,7 +94,8 @@ impl PlannedRun<'_> {
         })
     }
 
-    /// Decides on the next attempt of a run: it begins now, after this wait, or never.
+    /// Decides on the next attempt of a run. `Ok(None)`: the attempt begins now. `Ok(Some(..))`: the run waits. `Err`:
+    /// no attempt follows.
     pub(super) fn decide_on_attempt(
         &self,
         run: &Run,
@@ -106,12 +107,13 @@ impl PlannedRun<'_> {
         self.check_attempt(run, begun, now.max(failed.retry_at))?;
         let is_readable = match self.look_for_pauses_again(is_due) {
             Err(SkipReason::Paused(_)) => return Err(NoRetry::Paused),
-            // The store did not answer whether the event is paused, so the run waits.
+            // An error means that the store did not say whether the event is paused. Then the run waits.
             answer => answer.is_ok(),
         };
         let renewals = self.renewal_thread();
         if is_due && is_readable {
-            // From now on, the exit of the process does not release the lease. `false`: it has done so already.
+            // From now on, an exit of the process does not release the lease. `false`: the exit has already released
+            // the lease.
             let goes_on = renewals.end_wait(run.held());
             self.check_attempt(run, begun, self.clock.moment())?;
             return if goes_on { Ok(None) } else { Err(NoRetry::ShuttingDown) };
@@ -124,7 +126,8 @@ impl PlannedRun<'_> {
         Ok(Some(RetryWait { planned: self, held, until, waiter, waiting }))
     }
 
-    /// Refuses an attempt at this moment, as far as this process knows. Reports a lost lease.
+    /// Refuses an attempt at the moment `at` for a reason that this process knows without the store. Reports a lost
+    /// lease.
     fn check_attempt(&self, run: &Run, begun: &BegunRun<'_>, at: Moment) -> Result<(), NoRetry> {
         if let Some(reason) = run.held().reason() {
             return Err(reason.into());
@@ -140,7 +143,8 @@ impl PlannedRun<'_> {
         if is_fixed && run.held().end() <= at {
             return Err(NoRetry::LeaseOver);
         }
-        // If the clock was set forward during the run, the next occurrence comes sooner.
+        // If the clock was set forward during the run, the next occurrence comes sooner. So the time since the start is
+        // measured on both clocks, and the longer time counts.
         let on_the_wall = (self.clock.now() - running.since).to_std().unwrap_or_default();
         let since_its_begin = self.clock.moment().since(*began).max(on_the_wall) + at.since(self.clock.moment());
         let tick = self.tick.now().max(self.context.now);

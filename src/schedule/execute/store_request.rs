@@ -15,49 +15,50 @@ use crate::time::clock::moment::Moment;
 #[derive(Default)]
 pub(super) struct StoreRequest<'a> {
     batch: Batch,
-    /// The run behind each release of the batch.
+    /// The runs whose leases the batch releases, in this order.
     releasing: Vec<ActiveRun<'a>>,
     /// The claims of runs that did not start.
     unused_claims: Vec<Lease>,
-    /// The run of each admission in the batch, and the runs that are about to request one.
+    /// The runs that request an admission.
     admitting: Vec<PendingRun<'a>>,
-    /// Releases of grants that are not used.
+    /// The releases of leases and claims that were granted, but are not used.
     unused: Batch,
-    /// A run of the store that is asked.
+    /// One of the runs: the request goes to the store of this run. `None`: the request is empty.
     of: Option<&'a PlannedRun<'a>>,
-    /// The runs that may start, for the loop to take.
+    /// The runs that the loop may start now.
     pub(super) ready: Vec<ActiveRun<'a>>,
-    /// The runs that may not.
     pub(super) refused: Vec<(PendingRun<'a>, SkipReason)>,
 }
 
 impl<'a> StoreRequest<'a> {
-    /// Performs an admitted run on this thread, and releases its lease and claim.
+    /// Performs an admitted run on this thread, and releases its lease.
     pub(super) fn run_alone(run: ActiveRun<'a>) {
         let mut request = Self::default();
         request.release(&mut vec![perform_here(run)]);
         request.ask();
     }
 
-    /// Returns how many admissions it asks for.
+    /// Returns the number of admissions in the request.
     pub(super) fn admissions(&self) -> usize {
         self.admitting.iter().map(|pending| pending.planned.event.protection.alternatives()).sum()
     }
 
-    /// Returns whether the run can be admitted in this request, because it uses the same store.
+    /// Returns whether this request can contain the admission of `run`: the request is empty, or goes to the run's
+    /// store.
     #[inline]
     pub(super) fn may_include(&self, run: &PlannedRun<'_>) -> bool {
         self.of.is_none_or(|of| of.store.id == run.store.id)
     }
 
-    /// Asks for the admission of this run.
+    /// Adds the admission of this run to the request.
     #[inline]
     pub(super) fn admit(&mut self, pending: PendingRun<'a>) {
         self.of = Some(pending.planned);
         self.admitting.push(pending);
     }
 
-    /// Adds the releases of these runs. The result of a run without a lease is recorded at once.
+    /// Adds the releases of these runs to the request. A run without a lease needs no release, so its result is
+    /// recorded at once.
     #[inline]
     pub(super) fn release(&mut self, ended: &mut Vec<ActiveRun<'a>>) {
         let mut at = 0;
@@ -78,11 +79,11 @@ impl<'a> StoreRequest<'a> {
                 }
             }
         }
-        mem::swap(&mut self.releasing, ended); // A run is large: it is moved as seldom as possible.
+        mem::swap(&mut self.releasing, ended); // Swapped, because runs are large.
     }
 
-    /// Sends the request, records the results of the released runs, and sorts the admissions into granted and refused
-    /// ones.
+    /// Sends the request. Records the results of the released runs. Moves the runs that requested an admission to
+    /// `ready` or `refused`.
     pub(super) fn ask(&mut self) {
         let Some(PlannedRun { store, clock, context, .. }) = self.of.take() else { return };
         let _still = clock.stand_still();
@@ -105,7 +106,7 @@ impl<'a> StoreRequest<'a> {
         }
     }
 
-    /// Adds the admissions right before they are sent, because their leases run from now on.
+    /// Adds the admissions right before the request is sent, because the terms of their leases begin now.
     #[inline]
     fn add_all_admissions(&mut self) {
         let mut at = 0;
@@ -117,7 +118,7 @@ impl<'a> StoreRequest<'a> {
         }
     }
 
-    /// Enters the results of the released runs.
+    /// Records the results of the released runs.
     #[inline]
     fn conclude_releases(&mut self) {
         let released = self.releasing.len();
@@ -126,11 +127,11 @@ impl<'a> StoreRequest<'a> {
             run.conclude(Some(release));
         }
         self.releasing.clear();
-        // No run waits for the release of an unused claim.
+        // No run waits for the answer to the release of an unused claim.
         (released..self.batch.releases().len()).for_each(|at| drop(self.batch.take_release(at)));
     }
 
-    /// Takes the answers to the admissions of these runs.
+    /// Takes the answers to the admissions, and decides for each run whether it starts.
     #[inline]
     fn take_answers(&mut self, decided_in: Duration, answered: Moment) {
         let mut at = 0;

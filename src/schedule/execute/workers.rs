@@ -14,10 +14,10 @@ use crate::observe::tell::trace;
 use crate::schedule::run_admission::BATCH_SIZE;
 use crate::time::clock::Clock;
 
-/// The most worker threads of one loop.
+/// The largest number of worker threads of one loop.
 const MAX_WORKERS: usize = 200;
 
-/// How long to wait for other runs to end before releasing those that have.
+/// The longest wait for further runs to end, so that one request releases several runs.
 const LINGER: Duration = Duration::from_millis(10);
 
 /// The worker threads of a loop, and the runs that the loop has given them.
@@ -26,15 +26,15 @@ pub(super) struct Workers<'scope, 'env, 'a> {
     /// The workers end when the loop drops this sender, also after a panic.
     queue: Sender<ActiveRun<'a>>,
     performed: Receiver<ActiveRun<'a>>,
-    /// The number of runs that are in the queue or with a worker.
+    /// The number of runs that wait in the queue, or that a worker performs.
     unfinished: usize,
-    /// The runs whose tasks are futures, and those that wait for a retry.
+    /// The runs whose tasks are futures, and the runs that wait for a retry.
     awaited: AwaitedRuns<'a>,
     ended: Vec<ActiveRun<'a>>,
 }
 
 impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
-    /// Returns the workers of a loop, none so far.
+    /// Returns workers without a thread. Threads start when runs need them.
     pub(super) fn new(scope: &'scope Scope<'scope, 'env>) -> Self {
         let ((queue, queued), (performed, heard)) = (unbounded(), unbounded());
         let (idle, threads, most_threads) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(MAX_WORKERS));
@@ -43,15 +43,16 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
         Self { pool, queue, performed: heard, unfinished: 0, awaited, ended }
     }
 
-    /// Waits until there is room for some of so many `wanted` runs, or until runs have ended; returns the room. Adds the runs that
-    /// have ended to `ended`, one batch at most: at once if no other run is running, and otherwise after a moment. `None`: no run is
-    /// under way, and none is wanted.
+    /// Waits until the workers have room for runs, or until runs have ended. Returns how many runs may start now, at
+    /// most `wanted`. Moves runs that have ended to `ended`, at most one batch. If there is no room and other runs are
+    /// still running, waits up to 10 ms for more runs to end. `None`: no run is running, and none is wanted.
     pub(super) fn wait(&mut self, wanted: usize, ended: &mut Vec<ActiveRun<'a>>) -> Option<usize> {
         let mut enough = None;
         let room = loop {
             self.hear();
             let patience = self.awaited.look_after();
-            // There is room for a whole batch or for nothing, up to the largest number of workers.
+            // There is room for all wanted runs or for none. More runs than there can be workers are never wanted at
+            // once.
             let most_threads = self.pool.most_threads.load(SeqCst);
             let most = most_threads.max(1);
             let wanted = wanted.min(most);
@@ -62,7 +63,7 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
             }
             if self.ended.is_empty() {
                 // Without workers, this thread performs one run after another. A run that has ended is released before
-                // the next one.
+                // the next run starts.
                 if most_threads > 0 || !self.perform_here() {
                     self.awaited.hears_within(patience, &self.performed);
                 }
@@ -78,19 +79,19 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
         (room > 0 || !ended.is_empty()).then_some(room)
     }
 
-    /// Starts these runs, for which there is room, and removes them from the list.
+    /// Starts these runs, and removes them from the list. The caller has [waited](Self::wait) for room.
     pub(super) fn start(&mut self, ready: &mut Vec<ActiveRun<'a>>) {
         ready.drain(..).for_each(|run| self.perform(run));
     }
 
-    /// Performs the next part of a run: on this thread if it takes no time, otherwise on a worker.
+    /// Performs the next part of a run: on this thread if the part needs no other thread, otherwise on a worker.
     fn perform(&mut self, mut run: ActiveRun<'a>) {
         if run.needs_no_thread() {
             run.perform();
             return self.take_back(run);
         }
         self.unfinished += 1;
-        let _ = self.queue.send(run); // The pool has a receiver.
+        let _ = self.queue.send(run); // The pool has a receiver, so this can't fail.
         self.pool.grow();
     }
 
@@ -112,8 +113,7 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
         }
     }
 
-    /// Takes back the runs from workers, and the runs whose futures or waits have ended. Some of these need a thread
-    /// for their hooks, or for the next attempt.
+    /// Takes back the runs from workers. Continues the runs whose futures or waits have ended.
     fn hear(&mut self) {
         while let Ok(performed) = self.performed.try_recv() {
             self.unfinished -= 1;
@@ -123,7 +123,7 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
     }
 }
 
-/// The part of the workers that their threads share.
+/// The data that the loop and its worker threads share.
 struct Pool<'scope, 'env, 'a> {
     scope: &'scope Scope<'scope, 'env>,
     queued: Receiver<ActiveRun<'a>>,
@@ -131,13 +131,13 @@ struct Pool<'scope, 'env, 'a> {
     /// The number of workers that wait for a run, or are starting.
     idle: AtomicUsize,
     threads: AtomicUsize,
-    /// At most [`MAX_WORKERS`]; less after the system had no thread for a worker.
+    /// The largest number of threads: [`MAX_WORKERS`], or fewer after the system could not start a thread.
     most_threads: AtomicUsize,
 }
 
 impl<'scope, 'a: 'scope> Pool<'scope, '_, 'a> {
-    /// Starts a worker if a run is in the queue and no worker is idle. Each worker calls this after it has taken a run. So a few
-    /// threads perform many quick tasks, and each slow task has a thread.
+    /// Starts a worker if a run waits in the queue and no worker is idle. Each worker calls this after it has taken a
+    /// run. So a few threads perform many quick tasks, and each slow task has its own thread.
     fn grow(self: &Arc<Self>) {
         let is_full = self.threads.load(SeqCst) >= self.most_threads.load(SeqCst);
         if is_full || self.queued.is_empty() || self.idle.load(SeqCst) > 0 {
@@ -152,20 +152,20 @@ impl<'scope, 'a: 'scope> Pool<'scope, '_, 'a> {
         }
     }
 
-    /// Performs runs until the loop is over.
+    /// Performs runs from the queue until the loop is over.
     fn work(self: &Arc<Self>) {
         for mut run in &self.queued {
             self.idle.fetch_sub(1, SeqCst);
             let _ = contain(|| self.grow()); // A subscriber of `tracing` may panic.
             run.perform();
-            self.idle.fetch_add(1, SeqCst); // First, because the loop may queue a run as soon as it has this one.
+            self.idle.fetch_add(1, SeqCst); // Before `send`, because the loop may then queue a run at once.
             let _ = self.performed.send(run); // The loop has the receiver, unless it panicked.
         }
     }
 }
 
-/// Starts a thread of a tick. `false`: the system has no thread. A panic of a subscriber of `tracing` does not end the
-/// tick.
+/// Starts a thread of a tick, inside the tick's span. `false`: the system could not start a thread. A panic of a
+/// subscriber of `tracing` does not keep the thread from its work.
 pub(super) fn start_thread<'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,
@@ -177,7 +177,7 @@ pub(super) fn start_thread<'scope>(
         work();
     });
     if let Err(error) = &started {
-        let _ = contain(|| trace::no_thread("background events", "they run on fewer", error));
+        let _ = contain(|| trace::no_thread("background events", "they run on fewer threads", error));
     }
     started.is_ok()
 }

@@ -15,8 +15,8 @@ use crate::outcome::{run_record::MOST_KEPT, run_record::RunRecord, run_record::s
 use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
 use crate::store::event_mutex::{EventMutex, held::Held, held::Names};
 
-/// A run of the fleet, see [`Schedule::runs`]. `Display`: `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`, or
-/// `2026-03-01T12:00:00Z started at 2026-03-01T12:00:01Z on web-2, pid 17: presumed dead`.
+/// A run of the fleet, see [`Schedule::runs`]. `Display`: `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`,
+/// or `2026-03-01T12:00:00Z started at 2026-03-01T12:00:01Z on web-2, pid 17: presumed dead`.
 ///
 /// ```
 /// use soloist::observe::RunState;
@@ -28,7 +28,7 @@ use crate::store::event_mutex::{EventMutex, held::Held, held::Names};
 /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
 /// for run in schedule.runs("reports")? {
 ///     if run.state() == RunState::PresumedDead {
-///         println!("{} died at it: {run}", run.record().host());
+///         println!("{} died during this run: {run}", run.record().host());
 ///     }
 /// }
 /// # Ok(())
@@ -40,7 +40,7 @@ pub struct LoggedRun {
     state: RunState,
 }
 
-/// The state of a run of the log; see [`LoggedRun::state`].
+/// The state of a run in the log; see [`LoggedRun::state`].
 ///
 /// ```
 /// assert_eq!(soloist::observe::RunState::PresumedDead.keyword(), "presumed_dead");
@@ -48,20 +48,21 @@ pub struct LoggedRun {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RunState {
-    /// It has ended: its record says how.
+    /// The run has ended, and its record has the result.
     Ended,
-    /// It has started, and has its lease.
+    /// The run has started, and still holds its lease.
     Running,
-    /// The run has started and has no end, and its lease is gone: its process was killed, or lost the lease, or could
-    /// not write the end yet.
+    /// The log has the start of the run, but no end, and the lease of the run is gone. The process was killed, has lost
+    /// the lease, or could not write the end yet.
     PresumedDead,
-    /// The run has started and has no end. It is not known whether it is running, because the event has no lease or the
-    /// store keeps no holders.
+    /// The log has the start of the run, but no end. It is not known whether the run is still running, because the
+    /// event has no lease, or because the holder of the lease is not known.
     Unknown,
 }
 
 impl RunState {
-    /// Returns one lower-case word, which no version changes: `ended`, `running`, `presumed_dead`, `unknown`.
+    /// Returns the state as one lower-case word: `ended`, `running`, `presumed_dead` or `unknown`. No later version
+    /// changes these words.
     pub fn keyword(self) -> &'static str {
         match self {
             Self::Ended => "ended",
@@ -73,12 +74,12 @@ impl RunState {
 }
 
 impl LoggedRun {
-    /// Returns what the log says.
+    /// Returns the record of the run in the log.
     pub fn record(&self) -> &RunRecord {
         &self.record
     }
 
-    /// Returns whether it is over.
+    /// Returns whether the run has ended, is running, or is presumed dead.
     pub fn state(&self) -> RunState {
         self.state
     }
@@ -95,8 +96,8 @@ impl fmt::Display for LoggedRun {
     }
 }
 
-/// As `{"occurrence": "…", "is_backfill": false, "host": "web-1", "pid": 4242, "instance": null, "token": 7, "started": "…",
-/// "state": "ended", "ended": "…", "attempts": 1, "result": "succeeded", "error": null}`.
+/// Serializes a run as `{"occurrence": "…", "is_backfill": false, "host": "web-1", "pid": 4242, "instance": null,
+/// "token": 7, "started": "…", "state": "ended", "ended": "…", "attempts": 1, "result": "succeeded", "error": null}`.
 #[cfg(feature = "serde")]
 impl serde::Serialize for LoggedRun {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -127,14 +128,15 @@ impl Schedule {
     /// runs succeeded, the last successful run is kept instead of the oldest. [`runs`](Self::runs) and
     /// [`status`](Self::status) show the log.
     ///
-    /// The log takes no part in admissions, and delays no run. A thread of its own writes the log when a run starts and
-    /// when it ends, and tries again while the store is unavailable. Records that are not written when the process ends
-    /// are lost. So `run_due` and the like wait up to three seconds for them, after all runs have ended. The log is in
-    /// the store of the schedule, even for an event with [a store of its own](crate::Event::mutex).
+    /// The log has no influence on admissions, and delays no run. A separate thread writes the log when a run starts
+    /// and when it ends. While the store is unavailable, the thread tries again. Records that are not written when the
+    /// process ends are lost. So `run_due` and similar methods wait for the records, after all runs have ended, for up
+    /// to three seconds. The log is in the store of the schedule, even for an event with [a store of its
+    /// own](crate::Event::mutex).
     ///
     /// # Errors
     ///
-    /// `keep` is not from 1 to 1,000, or the store keeps no log. All stores of this crate do.
+    /// `keep` is not from 1 to 1,000, or the store can't keep a log. All stores of this crate can keep a log.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -157,8 +159,8 @@ impl Schedule {
     }
 
     /// Returns the last runs of an event in the whole fleet, newest first, as far as the [log](Self::with_run_log) in
-    /// the schedule's store has them. The runs of a killed server are among them: they are [presumed
-    /// dead](RunState::PresumedDead), or their state is unknown if the event has no lease.
+    /// the schedule's store has them. If a server was killed during a run, the log has no end of the run. Such a run is
+    /// [presumed dead](RunState::PresumedDead), or its state is unknown if the event has no lease.
     ///
     /// # Errors
     ///
@@ -169,21 +171,21 @@ impl Schedule {
         self.runs_of(&event).map_err(RunLogError::Store)
     }
 
-    /// Refuses a read of the log if the schedule keeps no log: an empty answer would mean that nothing ran.
+    /// Refuses to read the log if the schedule keeps no log, because an empty answer would mean that nothing ran.
     fn check_log(&self) -> Result<(), RunLogError> {
         self.run_logger.as_ref().map(drop).ok_or(RunLogError::NotKept)
     }
 
-    /// Returns how many occurrences of an event did not run because they met a run, a full queue or a pause: one number
-    /// for each reason, as far as the [log](Self::with_run_log) in the schedule's store has them. Occurrences that
-    /// another server runs do not count.
+    /// Returns how many occurrences of an event were skipped because of a running run, the queue, or a pause. There is
+    /// one number for each reason, as far as the [log](Self::with_run_log) in the schedule's store has it. Occurrences
+    /// that another server runs do not count.
     ///
     /// Each server counts its own skips, and writes the numbers of an event at most every ten seconds. A loop writes
     /// the rest when it ends. Numbers that a killed process has not written are lost.
     ///
     /// # Errors
     ///
-    /// There is no event of this name; the schedule keeps no log; or the store keeps no such numbers, or did not answer.
+    /// There is no event of this name; the schedule keeps no log; or the store can't count skips, or did not answer.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -193,7 +195,7 @@ impl Schedule {
     /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
     /// # assert!(!schedule.run_due(chrono::Utc::now()).is_failure());
     /// for skips in schedule.skips("reports")? {
-    ///     println!("{} were skipped as {}, the last of {}", skips.count(), skips.reason(), skips.latest());
+    ///     println!("{} were skipped as {}, the latest at {}", skips.count(), skips.reason(), skips.latest());
     /// }
     /// # Ok(())
     /// # }
@@ -226,7 +228,8 @@ impl Schedule {
             return Ok(records.into_iter().map(|record| LoggedRun { record, state: RunState::Ended }).collect());
         }
         let holders = self.holders_of(event);
-        // Read the log again: a run may have ended before its lease was read, and its end may be written by now.
+        // The log is read a second time: a run may have ended before the leases were read, and its end may be written
+        // by now.
         let state = |record: &RunRecord| match &holders {
             _ if record.end().is_some() => RunState::Ended,
             None => RunState::Unknown,
@@ -237,7 +240,7 @@ impl Schedule {
         Ok(records.into_iter().map(|record| LoggedRun { state: state(&record), record }).collect())
     }
 
-    /// Returns the holders of the event's lease or slots. `None`: the event has no lease, or the holders are not known.
+    /// Returns the holders of the event's lease or slots. `None`: the event has no lease, or its holders are not known.
     pub(super) fn holders_of(&self, event: &Definition) -> Option<Vec<Holder>> {
         let leases = Some(event.protection.leases()).filter(|leases| !leases.is_empty())?;
         let held = self.store_of(event).mutex.held(Names::Each(leases)).ok()?;
@@ -263,14 +266,15 @@ pub enum RunLogError {
     UnknownEvent(UnknownEvent),
     /// The schedule keeps no log.
     #[error(
-        "the schedule keeps no log of runs: call `schedule.with_run_log(20)` on each server, and on the one that reads it"
+        "the schedule keeps no log of runs: call `schedule.with_run_log(20)` on each server that runs events, and in the \
+         program that reads the log"
     )]
     NotKept,
-    /// The log is to keep too few or too many runs.
+    /// The number of runs to keep is zero, or too large.
     #[error("`with_run_log({keep})`: use 1 to {MOST_KEPT}")]
     #[non_exhaustive]
     Keep {
-        /// How many runs it was to keep.
+        /// The number that the caller passed.
         keep: usize,
     },
     /// The store keeps no log, or gave no answer.

@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::lease::holder::Holder;
 
-/// How long the timetables of two servers may differ without a notice, as during a deployment.
+/// How long the timetables of two servers may differ before the difference is reported. A deployment takes less time.
 const TOLERATED: TimeDelta = TimeDelta::hours(1);
 
 /// The timetable of an event on another server; see [`EventStatus`](crate::observe::EventStatus::other_timetable).
@@ -27,11 +27,11 @@ pub struct OtherTimetable {
     pub timetable: Arc<str>,
     /// The server that claimed an occurrence with that timetable: `web-2, pid 17`.
     pub server: Arc<str>,
-    /// The time since when this process has seen a difference.
+    /// The time at which this process first saw the difference.
     pub since: DateTime<Utc>,
 }
 
-/// The present difference, which may have begun a moment ago.
+/// The present difference. It is reported only after it has lasted for an hour.
 #[derive(Clone, Default)]
 pub(super) struct SeenDifference(Option<Difference>);
 
@@ -44,9 +44,9 @@ struct Difference {
 }
 
 impl SeenDifference {
-    /// Compares this server's timetable with that of the server that claimed an occurrence. Returns the other timetable
-    /// once, when the difference has lasted for an hour. A difference ends after an hour without one, or when the
-    /// timetable on this server changes.
+    /// Compares the timetable `own` with the timetable of the server `claimed_by`, which claimed an occurrence. Returns
+    /// the other timetable once, when the difference has lasted for an hour. The difference is over if no claim shows
+    /// it for an hour, or if the timetable on this server changes.
     pub(super) fn compare(
         &mut self,
         own: &Arc<str>,

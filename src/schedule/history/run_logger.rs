@@ -1,4 +1,5 @@
-//! Writes the runs of a schedule to the log of its store, on a thread of its own: no admission and no run waits for it.
+//! Writes the runs of a schedule to the log in its store. A separate thread does this, so that no admission and no run
+//! waits for the log.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -20,31 +21,31 @@ use crate::time::clock::Clock;
 use crate::time::clock::Waiting;
 use crate::time::clock::moment::Moment;
 
-/// The most records that wait while the store is unavailable. If there are more, the oldest are dropped.
+/// The largest number of records that wait while the store is unavailable. If there are more, the oldest are dropped.
 const MOST_WAITING: usize = 10_000;
 
-/// How many are written at once.
+/// The largest number of records in one write.
 const BATCH_SIZE: usize = 100;
 
-/// When a write that failed is tried again.
+/// The wait before a failed write is tried again.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// How long the last tick of a process waits for its records to be written.
+/// The longest wait of a process for its last records to be written.
 const LAST_WRITES: Duration = Duration::from_secs(3);
 
 /// The shortest time between two writes of the numbers of skipped occurrences of an event.
 const SKIPS_AT_MOST_EACH: Duration = Duration::from_secs(10);
 
 /// The error in the record of a run that called `exit`.
-const EXITED: &str = "the process ended by exit while it was running";
+const EXITED: &str = "the process called `exit` during the run";
 
-/// The observer of a schedule that keeps the log of its runs.
+/// An observer that writes the runs of a schedule to the log.
 ///
-/// Its thread exists while a run is running, because no thread can be started any more if the run ends the process.
+/// The writing thread exists while a run is running: if the run ends the process, no thread can be started any more.
 pub(crate) struct RunLogger {
     store: Store,
     clock: Clock,
-    /// How many runs of each event are kept.
+    /// The number of runs that the log keeps for each event.
     pub(crate) keep: usize,
     records: Mutex<WaitingRecords>,
     changed: Condvar,
@@ -52,24 +53,25 @@ pub(crate) struct RunLogger {
 
 #[derive(Default)]
 struct WaitingRecords {
-    /// The process of these records. A child of this process by `fork` has no thread, and runs of its own.
+    /// The process of these records. After a `fork`, the child process has no writing thread, and records only its own
+    /// runs.
     pid: u32,
     /// The records of the running runs, each with the thread of its run.
     started: HashMap<Owner, (RunRecord, usize)>,
     waiting: VecDeque<RunRecord>,
-    /// The thread that writes them.
+    /// The state of the writing thread.
     writer: Writer,
-    /// Whether the last write failed.
     is_failing: bool,
-    /// How often it was tried to write.
+    /// The number of attempts to write.
     attempts: u64,
-    /// The actions for events whose runs have failed, once all this is written.
+    /// The actions for events whose runs have failed. They are called when all waiting records are written.
     once_written: HashMap<Arc<str>, FollowUp>,
-    /// The actions for events one of whose runs may fail yet, and the number of these runs.
+    /// The action for each event that has running runs, and the number of these runs. The action is called if one of
+    /// these runs fails.
     after_failure: HashMap<Arc<str>, (FollowUp, usize)>,
     /// The skipped occurrences of each event that are not written yet.
     skips: HashMap<Box<str>, WaitingSkips>,
-    /// The thread that ends the process, until its runs are among the waiting records.
+    /// The thread that ends the process. `None` again when the ends of its runs are waiting to be written.
     exits_on: Option<usize>,
     is_last: bool,
 }
@@ -79,7 +81,7 @@ struct WaitingRecords {
 struct WaitingSkips {
     counts: Vec<SkipCount>,
     written_at: Option<Moment>,
-    /// Whether they are to be written now.
+    /// Whether the numbers must be written now.
     are_due: bool,
 }
 
@@ -102,7 +104,7 @@ impl WaitingRecords {
         self.writer == Writer::Writing || (self.writer == Writer::Idle && waits())
     }
 
-    /// Takes out what the writer does next: records, and after the last of them what waits for that.
+    /// Takes out the next work for the writer: records, and with the last records also actions and numbers of skips.
     fn next_work(&mut self) -> Option<LogWork> {
         let count = self.waiting.len().min(BATCH_SIZE);
         let mut work = LogWork { records: self.waiting.drain(..count).collect(), ..LogWork::default() };
@@ -118,8 +120,8 @@ impl WaitingRecords {
         (!is_nothing).then_some(work)
     }
 
-    /// Puts back the work that could not be written. Records that came meanwhile are newer. Numbers are written
-    /// together with the next number.
+    /// Puts back the work that could not be written. Its records are older than the records that came meanwhile. Its
+    /// numbers are written together with the next number.
     fn put_back(&mut self, work: LogWork) {
         work.records.into_iter().rev().for_each(|record| self.waiting.push_front(record));
         let surplus = self.waiting.len().saturating_sub(MOST_WAITING);
@@ -144,20 +146,21 @@ impl WaitingRecords {
         self.waiting.push_back(record);
     }
 
-    /// Notes the thread of the run's next attempt.
+    /// Notes the thread that performs the next attempt of the run.
     fn run_on(&mut self, run: Owner, thread: usize) {
         if let Some((_, on)) = self.started.get_mut(&run) {
             *on = thread;
         }
     }
 
-    /// Lets the action for an event follow, when its run that has failed is written.
+    /// Makes the action for an event due, because a run of the event has failed. The action is called after the record
+    /// of that run is written.
     fn let_follow(&mut self, event: &str) {
         let action = self.after_failure.get_key_value(event);
         self.once_written.extend(action.map(|(event, (follow_up, _))| (Arc::clone(event), Arc::clone(follow_up))));
     }
 
-    /// Adds the ends of the runs of the thread that ends the process.
+    /// Records that the runs on this thread have failed, because the thread ends the process.
     fn end_runs(&mut self, thread: usize, clock: &Clock) {
         let on_it = self.started.extract_if(|_, (_, of)| *of == thread);
         let ended: Vec<RunRecord> = on_it.map(|(_, (record, _))| record).collect();
@@ -168,10 +171,10 @@ impl WaitingRecords {
     }
 }
 
-/// An action for an event, once its runs are written.
+/// An action for an event. It is called after the records of the event's runs are written.
 type FollowUp = Arc<dyn Fn() + Send + Sync>;
 
-/// A piece of work for the writer, which it does with nothing locked, in this order.
+/// The next work for the writing thread, in the order of the fields. The thread holds no lock while it works.
 #[derive(Default)]
 struct LogWork {
     records: Vec<RunRecord>,
@@ -191,8 +194,8 @@ impl RunLogger {
         self.begin_to_write(records);
     }
 
-    /// Returns the waiting records, without those of a parent process before a `fork`. Registers for the exit of this
-    /// process.
+    /// Returns the records of this process. The first call in a process registers the logger for the exit of the
+    /// process. In the child of a `fork`, this call also drops the records of the parent.
     fn records_of_this_process(self: &Arc<Self>) -> MutexGuard<'_, WaitingRecords> {
         let mut records = self.records();
         if records.pid != process_id::current() {
@@ -206,7 +209,7 @@ impl RunLogger {
     fn begin_to_write(self: &Arc<Self>, mut records: MutexGuard<'_, WaitingRecords>) {
         if records.writer == Writer::Absent {
             let logger = Arc::clone(self);
-            // Without a thread, the records wait for the next attempt.
+            // If no thread can be started now, the next record tries to start one.
             let has_thread = spawn_detached(move || logger.write_all());
             records.writer = if has_thread { Writer::Idle } else { Writer::Absent };
         } else if !records.is_failing {
@@ -214,8 +217,8 @@ impl RunLogger {
         }
     }
 
-    /// Calls `follow_up` on another thread, if a run of the event that begins now fails, or ends the process: when all runs that have
-    /// ended by then are written. It must not panic.
+    /// Calls `follow_up` if the run of the event that begins now fails, or ends the process. The writing thread makes
+    /// the call after it has written the ends of all runs so far. `follow_up` must not panic.
     pub(crate) fn after_failure(self: &Arc<Self>, event: &Arc<str>, follow_up: impl Fn() + Send + Sync + 'static) {
         let mut records = self.records_of_this_process();
         records.after_failure.entry(Arc::clone(event)).or_insert_with(|| (Arc::new(follow_up), 0)).1 += 1;
@@ -248,7 +251,8 @@ impl RunLogger {
             let Err(error) = answer else { continue };
             records.put_back(work);
             self.changed.notify_all();
-            // A subscriber may wait for a lock that the exiting thread holds, so nothing is logged then.
+            // Nothing is logged while the process exits, because a subscriber may wait for a lock that the exiting
+            // thread holds.
             if !was_failing && !records.is_last {
                 drop(records);
                 trace::runs_not_logged(&error);
@@ -281,7 +285,8 @@ impl RunLogger {
         done.unwrap_or_else(|message| Err(MutexError::panicked("write the log of runs".to_owned(), &message)))
     }
 
-    /// Counts a skipped occurrence. The number is written now, or with a later one.
+    /// Counts a skipped occurrence of `event`. The number is written now. If the last write was less than ten seconds
+    /// ago, the number is written with a later skip.
     fn skipped(self: &Arc<Self>, event: &str, skip: SkipCount) {
         let now = self.clock.moment();
         let mut records = self.records_of_this_process();
@@ -293,7 +298,7 @@ impl RunLogger {
         }
     }
 
-    /// Writes all records and numbers, and waits for these writes, because the process ends.
+    /// Writes all records and all numbers of skips, and waits for these writes, because the loop is over.
     pub(crate) fn finish_all(self: &Arc<Self>) {
         let mut records = self.records();
         records.let_skips_be_due();
@@ -305,8 +310,8 @@ impl RunLogger {
         self.finish();
     }
 
-    /// Waits until all records are written, until one more attempt has failed, or for a few seconds. The process may
-    /// end after this.
+    /// Waits until all records are written, or one more attempt has failed, but not longer than a few seconds. The
+    /// process may end after this.
     pub(crate) fn finish(&self) {
         self.finish_until(Clock::system().moment().plus(LAST_WRITES));
     }
@@ -314,7 +319,7 @@ impl RunLogger {
     fn finish_until(&self, enough: Moment) {
         let mut records = self.records();
         let before = records.attempts;
-        // The store may be back.
+        // The writing thread tries again now, because the store may be available again.
         self.changed.notify_all();
         while records.has_work() && !(records.is_failing && records.attempts > before) {
             let left = enough.since(Clock::system().moment());
@@ -391,7 +396,7 @@ impl Observer for Arc<RunLogger> {
                 if let Some((_, runs)) = records.after_failure.get_mut(event) {
                     *runs = runs.saturating_sub(1);
                     if *runs == 0 {
-                        records.after_failure.remove(event); // It knows the observers, and so this one.
+                        records.after_failure.remove(event); // The action holds a reference to this logger.
                     }
                 }
                 let record = known.unwrap_or_else(|| started(outcome.fencing_token()));

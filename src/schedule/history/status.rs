@@ -1,4 +1,5 @@
-//! The status of a schedule: its runs, its last skips with their reasons, the holders of its leases, and its next due times.
+//! The status of a schedule: its runs, its last skips with their reasons, the holders of its leases, and its next due
+//! times.
 
 use std::collections::HashMap;
 use std::slice;
@@ -20,8 +21,8 @@ use crate::store::event_mutex::held::{Held, Names};
 use crate::time::zone::Zone;
 
 /// The status of a schedule: the runs of this process, and the entries in its stores; see [`Schedule::status`]. With
-/// the feature `serde` it is written as JSON; [the
-/// book](https://docs.rs/crate/soloist/latest/source/docs/guide/observing.md) shows its form.
+/// the feature `serde`, the status can be serialized; [the
+/// book](https://docs.rs/crate/soloist/latest/source/docs/guide/observing.md) shows the JSON.
 ///
 /// ```
 /// use soloist::observe::OutcomeKind;
@@ -42,22 +43,22 @@ use crate::time::zone::Zone;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Status {
-    /// When this was so, on the schedule's clock.
+    /// The time of the status, on the schedule's clock.
     pub at: DateTime<Utc>,
     /// The host of this process.
     pub host: Arc<str>,
-    /// This process.
+    /// The id of this process.
     pub pid: u32,
-    /// The name of this process, if it [has one](Schedule::with_instance).
+    /// The instance name of this process, if it [has one](Schedule::with_instance).
     pub instance: Option<Arc<str>>,
     /// The name of the schedule, if it [has one](Schedule::named).
     pub application: Option<Arc<str>>,
-    /// The pause of the schedule. `None`: it is not paused, or the store did not answer.
+    /// The pause of the schedule. `None`: the schedule is not paused, or the store did not answer.
     pub paused: Option<Pause>,
-    /// The errors of stores that did not answer. Their holders and pauses are not known.
+    /// The errors of stores that did not answer. The holders and pauses in these stores are not known.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_texts"))]
     pub store_errors: Vec<MutexError>,
-    /// All events, in the order of their registration.
+    /// All events, in the order in which they were added.
     pub events: Vec<EventStatus>,
 }
 
@@ -76,47 +77,48 @@ pub struct Status {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct EventStatus {
-    /// Its name.
+    /// The name of the event.
     pub name: Arc<str>,
-    /// When it is due, in plain English.
+    /// The timetable, in plain English.
     pub timetable: String,
-    /// The zone of that.
+    /// The zone of the timetable.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_text"))]
     pub zone: Zone,
     /// The next start. `None`: the event never starts in this environment, or never again.
     pub next_due: Option<DateTime<Utc>>,
-    /// The occurrence of the next start. With a [`jitter`](crate::Event::jitter), it is earlier than the start.
+    /// The occurrence of the next start. With a [`jitter`](crate::Event::jitter), the occurrence is earlier than the
+    /// start.
     pub next_occurrence: Option<DateTime<Utc>>,
-    /// Whether the event had its last occurrence, because of its [`until`](crate::Event::until) or
-    /// [`at`](crate::Event::at).
+    /// Whether no further occurrence follows, because of [`until`](crate::Event::until) or [`at`](crate::Event::at).
     pub is_over: bool,
-    /// The protections, as the methods that set them.
+    /// The protections, with the names of the methods that set them.
     pub protections: Vec<String>,
-    /// The name of its lease; `None` without one.
+    /// The name of the event's lease; `None` if the event has no lease.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_optional_text"))]
     pub mutex: Option<MutexName>,
-    /// Its runs in this process.
+    /// The running runs of the event in this process.
     pub running: Vec<RunningNow>,
-    /// The holders of the lease in the whole fleet: several, if several runs are allowed. `None`: not known.
+    /// The holders of the lease in the whole fleet: several, if several runs are allowed. `None`: the event has no
+    /// lease, or the holders are not known.
     pub held_by: Option<Vec<Holder>>,
-    /// The waiters in the [queue](crate::Event::on_overlap) in the whole fleet, in their order. `None`: not known, or
-    /// the event has no queue.
+    /// The waiters in the [queue](crate::Event::on_overlap) in the whole fleet, in their order. `None`: the event has
+    /// no queue, or the waiters are not known.
     pub waiting: Option<Vec<Holder>>,
-    /// Its last run that ended in this process.
+    /// The last run of the event that ended in this process.
     pub last_run: Option<LastRun>,
-    /// Its last run that succeeded.
+    /// The last run of the event that succeeded in this process.
     pub last_success: Option<LastRun>,
     /// The number of failed runs in this process since the last success. Cancelled runs do not count.
     pub consecutive_failures: u32,
     /// The last occurrence that this process skipped, and the reason.
     pub last_skip: Option<LastSkip>,
-    /// The pause of the event alone. `None`: it is not paused by itself, or the store did not answer.
+    /// The pause of this event alone. `None`: the event itself is not paused, or the store did not answer.
     pub paused: Option<Pause>,
     /// The last runs in the whole fleet, newest first, if the schedule keeps [a log](Schedule::with_run_log). `None`:
-    /// it keeps no log, or the store did not answer.
+    /// the schedule keeps no log, or the store did not answer.
     pub log: Option<Vec<LoggedRun>>,
-    /// The timetable of another server, if it has differed from the timetable here for an hour or longer. A process
-    /// sees the other timetable in claims that kept an occurrence from running here. `None` again an hour after the
+    /// The timetable on another server, if it has differed from the timetable on this server for an hour or longer.
+    /// This process finds the other timetable in the claims of that server. The field becomes `None` an hour after the
     /// last difference.
     pub other_timetable: Option<OtherTimetable>,
 }
@@ -129,14 +131,14 @@ impl Status {
 }
 
 impl Schedule {
-    /// Returns the present and past runs of the schedule in this process, and the holders and pauses in its stores, for
-    /// a page, a health check or a test. It can be called while runs are running.
+    /// Returns the present and past runs of the schedule in this process, and the holders and pauses in its stores.
+    /// This is for a status page, a health check or a test. It can be called at any time, even while runs are running.
     ///
-    /// Each store is asked once, and once more for each event if the schedule has [a log](Self::with_run_log). This may
-    /// take as long as a store takes to answer. If a store does not answer, [`Status::store_errors`] says so; the other
-    /// fields are complete.
+    /// Each store gets one request. If the schedule has [a log](Self::with_run_log), the log of each event is read,
+    /// too. So the call takes as long as the stores take to answer. If a store does not answer,
+    /// [`Status::store_errors`] has the error. The data of this process is complete in any case.
     ///
-    /// The past runs are those since this process made the schedule. Clones share them.
+    /// The past runs are the runs since this process made the schedule. Clones of the schedule share them.
     pub fn status(&self) -> Status {
         let registry = self.registry();
         let mut status = self.status_in(&registry);
@@ -145,7 +147,7 @@ impl Schedule {
         status
     }
 
-    /// Returns the status without the log of runs: for a picture that is drawn once a second.
+    /// Returns the status without the log of runs, for a display that is drawn again each second.
     #[cfg(feature = "cli")]
     pub(crate) fn status_without_log(&self) -> Status {
         let registry = self.registry();
@@ -169,7 +171,7 @@ impl Schedule {
         Status { at, host, pid, instance, application, paused: None, store_errors: Vec::new(), events }
     }
 
-    /// Asks each store in one request.
+    /// Reads the holders, the waiters and the pauses, in one request to each store.
     fn ask_who_holds(&self, events: &[Arc<Definition>], status: &mut Status) {
         for store in self.stores() {
             let is_here = |event: &Definition| self.store_of(event).id == store.id;
@@ -191,14 +193,14 @@ impl Schedule {
             let answer = store.mutex.held(Names::Each(&names));
             let known: HashMap<&MutexName, Option<&Holder>> =
                 answer.iter().flatten().map(|held| (held.name(), held.holder())).collect();
-            // `None`: which of them are held is not known.
+            // `None`: it is not known which of the names are held.
             let find = |names: &[MutexName]| -> Option<Vec<Option<Holder>>> {
                 match &answer {
                     Ok(_) => {
                         Some(names.iter().filter_map(|name| known.get(name).map(|holder| holder.cloned())).collect())
                     }
                     Err(error) if error.is_outage() || error.is_unsupported() => None,
-                    // A name that can't be read hides no other.
+                    // One of the names in the request can't be read. So these names get a separate request.
                     Err(_) => {
                         Some(store.mutex.held(Names::Each(names)).ok()?.into_iter().map(Held::into_holder).collect())
                     }
@@ -223,8 +225,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the processes that wait in the queue of an event, in their order. `None`: it has no queue, or the store
-    /// keeps no holders.
+    /// Returns the processes that wait in the queue of an event, in their order. The list is empty if the event has no
+    /// queue, or if the store keeps no holders.
     #[cfg(feature = "cli")]
     pub(crate) fn waiting_for(&self, event: &Definition) -> Result<Vec<Holder>, MutexError> {
         let Some(queue) = &event.protection.queue else { return Ok(Vec::new()) };
@@ -280,7 +282,7 @@ impl EventStatus {
 
 #[cfg(feature = "serde")]
 mod form {
-    //! How values are written that have no form of their own.
+    //! The JSON form of values that `serde` can't serialize by itself.
 
     use std::fmt::Display;
 

@@ -12,12 +12,12 @@ use crate::schedule::tick_context::outages::Outages;
 use crate::store::{described_store::Store, event_mutex::EventMutex, event_mutex::held::Names};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// A tick that takes longer than this reads the pauses again. So no event starts later than this after the beginning of
-/// a pause.
+/// The largest age of an answer about pauses in a tick. After this time, the tick reads the pauses again. So no event
+/// starts later than this after the beginning of a pause.
 pub(crate) const RECHECK_AFTER: Duration = Duration::from_secs(60);
 
-/// Reads in one request which of these markers the store has. Each such marker is a pause, with its holder if the store
-/// keeps holders.
+/// Reads in one request which of the markers `marks` the store has. Each such marker is a pause. The pause has a holder
+/// if the store keeps holders.
 pub(crate) fn find_pauses(
     mutex: &dyn EventMutex,
     marks: &[MutexName],
@@ -31,7 +31,7 @@ pub(crate) fn find_pause(mutex: &dyn EventMutex, mark: &MutexName) -> Result<Opt
     Ok(find_pauses(mutex, slice::from_ref(mark))?.next().map(|(_, pause)| pause))
 }
 
-/// The check for pauses that the events of one tick share. It reads the store once, and again a minute later.
+/// The check for pauses that the events of one tick share. The store is read once, and again after a minute.
 pub(crate) struct PauseCheck<'a> {
     pub(crate) store: &'a Store,
     /// The marker that pauses the schedule.
@@ -41,7 +41,7 @@ pub(crate) struct PauseCheck<'a> {
     read: Mutex<Option<(Moment, Found)>>,
 }
 
-/// The markers that were read, and what each of them pauses.
+/// The markers that were read, each with its pause. `None`: the store does not have the marker.
 type Found = Result<HashMap<MutexName, Option<Pause>>, MutexError>;
 
 impl<'a> PauseCheck<'a> {
@@ -49,13 +49,14 @@ impl<'a> PauseCheck<'a> {
         Self { store, of_schedule, of_events: OnceLock::new(), read: Mutex::default() }
     }
 
-    /// Adds these markers to those that are read together with the marker of the schedule.
+    /// Sets the markers that are read together with the marker of the schedule.
     pub(crate) fn watch(&self, of_events: Vec<MutexName>) {
-        _ = self.of_events.set(of_events); // A tick plans its runs once.
+        _ = self.of_events.set(of_events); // A tick sets them once.
     }
 
-    /// Returns whether what this marker pauses may start, by an answer of the store that is no older than `max_age`. The first caller
-    /// asks the store; the others wait for its answer. Without `outages`, a store that was unavailable a moment ago is asked again.
+    /// Refuses a run if the marker `mark` pauses it. The answer of the store may be as old as `max_age`. The first
+    /// caller asks the store; the other callers wait for its answer. With `outages`, a store that was unavailable a
+    /// moment ago is not asked.
     pub(crate) fn allows(
         &self,
         mark: &MutexName,
@@ -63,7 +64,7 @@ impl<'a> PauseCheck<'a> {
         outages: Option<&Outages<'_>>,
         clock: &Clock,
     ) -> Result<(), SkipReason> {
-        // `ask_store` contains panics of the store, so the value is never half-changed.
+        // `ask_store` catches panics of the store, so the value behind this lock is never half-changed.
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let tells = |(at, found): &&(Moment, Found)| {
             let is_fresh = clock.moment().since(*at) < max_age;
@@ -80,7 +81,7 @@ impl<'a> PauseCheck<'a> {
         }
     }
 
-    /// Reads all markers, and this one.
+    /// Reads the marker of the schedule, the markers of single events, and `mark`.
     fn ask_store(&self, mark: &MutexName, outages: Option<&Outages<'_>>, clock: &Clock) -> Found {
         let Self { store, of_schedule, of_events, .. } = self;
         let mut marks = vec![of_schedule.clone()];

@@ -8,10 +8,10 @@ use crate::lease::name::InvalidName;
 use crate::schedule::schedule::registry::UnknownEvent;
 use crate::time::clock::shown::{Rfc3339, to_the_second};
 
-/// The most characters of the reason for a pause.
+/// The largest number of characters in the reason for a pause.
 pub(crate) const LONGEST_REASON: usize = 200;
 
-/// An error of a pause: a schedule, or an event, was not paused or resumed, or that is not known.
+/// The reason why a schedule or an event was not paused or resumed, or why its pause is not known.
 ///
 /// ```
 /// use chrono::DateTime;
@@ -29,17 +29,17 @@ pub(crate) const LONGEST_REASON: usize = 200;
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PauseError {
-    /// It is no name of a schedule or of an event.
+    /// The text can't be the name of a schedule or of an event.
     #[error(transparent)]
     Name(InvalidName),
     /// The schedule has no event of this name.
     #[error(transparent)]
     UnknownEvent(UnknownEvent),
     /// The event is never paused.
-    #[error("the event {} can't be paused, because it says `even_when_paused()`", Quoted::new(event))]
+    #[error("the event {} can't be paused, because its definition has `even_when_paused()`", Quoted::new(event))]
     #[non_exhaustive]
     EvenWhenPaused {
-        /// Its name.
+        /// The name of the event.
         event: Box<str>,
     },
     /// The reason is not a readable line: it is too long, or it has a control character, an invisible character, or a
@@ -50,33 +50,33 @@ pub enum PauseError {
     #[error("a schedule without a name can't be paused: name it with `Schedule::named(..)`")]
     Unnamed,
     /// The end of the pause is not in the future.
-    #[error("a pause until {} is over already, because it is {}: let it end later; `resume` ends a pause", to_the_second(*until), to_the_second(*now))]
+    #[error("a pause until {} is over already, because now it is {}: use a later end; `resume` ends a pause", to_the_second(*until), to_the_second(*now))]
     #[non_exhaustive]
     Over {
-        /// When it was to end.
+        /// The end that the caller passed.
         until: DateTime<Utc>,
-        /// What the clock of the schedule showed.
+        /// The time on the clock of the schedule.
         now: DateTime<Utc>,
     },
     /// The end of the pause is more than ten years away.
     #[error("a pause until {} is longer than ten years: let it end sooner, and pause again before that", to_the_second(*until))]
     #[non_exhaustive]
     TooLong {
-        /// When it was to end.
+        /// The end that the caller passed.
         until: DateTime<Utc>,
     },
     /// The store can neither break nor shorten its leases, so the pause can only end by itself.
     #[error(
-        "the store can't end a pause before its time{}: it has neither a `break_lease` nor an `extend` and a `held`; to start \
-         events all the same, run them by hand, or name the schedule anew",
-        until.map(|until| format!(", {}", Rfc3339(until))).unwrap_or_default()
+        "the store can't end a pause early{}: it has neither `break_lease` nor both `extend` and `held`; to run events \
+         during the pause, run them by hand, or give the schedule another name",
+        until.map(|until| format!(", before {}", Rfc3339(until))).unwrap_or_default()
     )]
     #[non_exhaustive]
     CannotEnd {
-        /// When it ends, if the store says.
+        /// The end of the pause, if the store knows it.
         until: Option<DateTime<Utc>>,
     },
-    /// The store did not answer, or can't do this.
+    /// The store did not answer, or can't keep a pause.
     #[error(transparent)]
     Store(#[from] MutexError),
 }

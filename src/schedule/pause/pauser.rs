@@ -1,5 +1,5 @@
-//! Begins and ends a pause, of a schedule or of one event: puts its marker into the store, and notifies observers. Pauses an event
-//! that keeps failing.
+//! Begins and ends the pause of a schedule or of one event. A pause is a marker in the store. Also pauses an event that
+//! keeps failing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::store::described_store::Store;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::{EventMutex, extend_one};
 
-/// The pause of one marker, with the functions that begin and end it.
+/// The marker of one pause, with the functions that begin and end the pause.
 pub(crate) struct Pauser {
     pub(super) schedule: Schedule,
     pub(super) mark: MutexName,
@@ -55,7 +55,7 @@ impl Pauser {
         Ok(was_paused)
     }
 
-    /// Shortens the pause to a millisecond, for a store that can't break it.
+    /// Shortens the pause to a millisecond, for a store that can't break leases.
     fn end_soon(&self) -> Result<bool, PauseError> {
         let paused = self.find()?;
         if paused.is_none() {
@@ -66,25 +66,24 @@ impl Pauser {
         moved.ok_or(PauseError::CannotEnd { until })
     }
 
-    /// Returns the present pause.
     pub(crate) fn find(&self) -> Result<Option<Pause>, PauseError> {
         find_pause(&*self.schedule.store.mutex, &self.mark).map_err(PauseError::Store)
     }
 
-    /// Puts a marker that ends one `term` from now, or moves the end of the marker that exists.
+    /// Writes a marker that ends one `term` from now, or moves the end of the present marker.
     fn put(&self, term: Term, why: Option<&str>) -> Result<(), MutexError> {
         if self.create(term, why)? {
             return Ok(());
         }
         match self.move_end(term)? {
             Some(true) => return Ok(()),
-            // The pause has ended in between.
+            // The earlier pause has just ended, so the marker is free.
             Some(false) => {}
             None => {
                 let _ = self.schedule.store.mutex.break_lease(&self.mark)?;
             }
         }
-        // The marker was free a moment ago. If it is taken again, another call was later, and its pause counts.
+        // The marker was free a moment ago. If it is held again, another call was later. The last call wins.
         self.create(term, why).map(|_| ())
     }
 
@@ -98,7 +97,8 @@ impl Pauser {
         store.mutex.create(&request).map(|lease| lease.is_some())
     }
 
-    /// Moves the end of the present pause to one `term` from now, without a gap. `None`: the store can't.
+    /// Moves the end of the present pause to one `term` from now, without a gap. `None`: the store can't extend a
+    /// lease, or does not say who holds the marker.
     fn move_end(&self, term: Term) -> Result<Option<bool>, MutexError> {
         let Schedule { store: Store { mutex, can_extend, .. }, clock, .. } = &self.schedule;
         if !can_extend {
@@ -117,7 +117,7 @@ impl Pauser {
     fn pause_if_failing(&self, event: &str, limit: usize) -> Result<(), PauseError> {
         let log = self.schedule.store.mutex.run_log().ok_or_else(|| PauseError::Store(no_log()))?;
         let runs = log.runs(event)?;
-        // A pause that exists has its own reason and end.
+        // An existing pause keeps its own reason and end.
         if !have_failed(&runs, limit) || self.find()?.is_some() {
             return Ok(());
         }
@@ -126,7 +126,7 @@ impl Pauser {
         self.begin(self.schedule.clock.now() + longest, &times)
     }
 
-    /// Returns the event that it pauses, unless that is the schedule, for its notices.
+    /// Returns the paused event for notices. A pause of the whole schedule has no event.
     fn about(&self) -> About<'_> {
         let event = self.mark.event().filter(|_| self.mark.marked() == Some(EVENT_PAUSED));
         About { event, ..About::default() }
@@ -134,14 +134,15 @@ impl Pauser {
 }
 
 impl Schedule {
-    /// Pauses the event if the run that begins now fails, and was the last of so many: when the log has it.
+    /// Prepares a pause of an event with a failure limit, for the case that the run that begins now fails. When the log
+    /// has this run, the event is paused if its last runs have failed, as many as the limit.
     pub(crate) fn pause_if_it_fails(&self, event: &Definition) {
         let (Some(limit), Some(logger)) = (event.failure_limit, &self.run_logger) else { return };
         let Ok(mark) = self.event_pause_marker(&event.name) else { return };
         let (pauser, failing) = (self.pauser(mark), Arc::clone(&event.name));
         logger.after_failure(&event.name, move || {
             let done = contain(|| pauser.pause_if_failing(&failing, limit)).unwrap_or_else(|message| {
-                let error = MutexError::panicked("pause what keeps failing".to_owned(), &message);
+                let error = MutexError::panicked("pause an event that keeps failing".to_owned(), &message);
                 Err(PauseError::Store(error))
             });
             if let Err(error) = done {
@@ -151,8 +152,8 @@ impl Schedule {
     }
 }
 
-/// Returns whether the last `limit` of these runs have failed; the newest run is the first. A running run may still
-/// succeed, and a cancelled run does not count.
+/// Returns whether the last `limit` of these runs have failed. `runs` begins with the newest run. A run that is still
+/// running or was cancelled does not count.
 fn have_failed(runs: &[RunRecord], limit: usize) -> bool {
     let results = runs.iter().filter_map(|run| run.end().map(RunEnd::result));
     let failures = results
@@ -161,7 +162,8 @@ fn have_failed(runs: &[RunRecord], limit: usize) -> bool {
     failures.take(limit).count() == limit
 }
 
-/// Returns the term of a pause from `now` to `until`, rounded up to a millisecond so that it never ends early.
+/// Returns the term of a pause from `now` to `until`. The term is rounded up to a millisecond, so that the pause does
+/// not end early.
 fn term_until(until: DateTime<Utc>, now: DateTime<Utc>) -> Result<Term, PauseError> {
     let rest = (until - now).to_std().ok().filter(|rest| !rest.is_zero()).ok_or(PauseError::Over { until, now })?;
     let millis = u64::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
@@ -187,7 +189,7 @@ mod tests {
         let error = |until: DateTime<Utc>| term_until(until, now).unwrap_err().to_string();
         assert_eq!(
             error(now),
-            "a pause until 1970-01-01T00:00:00Z is over already, because it is 1970-01-01T00:00:00Z: let it end later; \
+            "a pause until 1970-01-01T00:00:00Z is over already, because now it is 1970-01-01T00:00:00Z: use a later end; \
              `resume` ends a pause"
         );
         assert!(error(now - TimeDelta::nanoseconds(1)).contains("is over already"));

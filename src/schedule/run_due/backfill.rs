@@ -1,6 +1,7 @@
 //! A backfill: an operator runs the occurrences of an event in a past range again, whether or not they ran before.
 //!
-//! The occurrences run one after another, each like a run by hand, but with a claim that no other backfill has.
+//! The occurrences run one after another. Each occurrence runs like a run by hand, but makes a claim, so that no other
+//! backfill runs it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,16 +27,17 @@ use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::{description::Scope, held::Names};
 use crate::time::{clock::shown::to_the_second, tick::Tick};
 
-/// The numbers of occurrences that a backfill may run.
+/// The allowed limits for the number of occurrences in a backfill.
 const MOST: RangeInclusive<usize> = 1..=10_000;
 
-/// The most occurrences of a range.
+/// The largest number of occurrences in a range.
 const MOST_IN_RANGE: usize = 1_000_000;
 
-/// The number of occurrences that are shown at each end of a long list.
+/// The number of occurrences that are shown at the beginning and at the end of a long list.
 const SHOWN: usize = 5;
 
-/// The occurrences that a backfill would run, see [`Schedule::backfill`]. `Display` lists them. [`run`](Self::run) runs them.
+/// The occurrences that a backfill would run, see [`Schedule::backfill`]. `Display` lists them. [`run`](Self::run) runs
+/// them.
 ///
 /// ```
 /// use soloist::observe::Backfill;
@@ -51,14 +53,14 @@ const SHOWN: usize = 5;
 #[must_use = "a backfill runs nothing before `run()`"]
 pub struct Backfill<'a> {
     schedule: &'a Schedule,
-    /// The events when it was planned.
+    /// The events of the schedule when the backfill was planned.
     registry: Arc<Registry>,
-    /// The index of the event.
+    /// The index of the event in the registry.
     event: usize,
     range: Range<DateTime<Utc>>,
-    /// The occurrences of the range, oldest first, without the earliest ones of too many.
+    /// The latest occurrences of the range, oldest first.
     in_range: Vec<DateTime<Utc>>,
-    /// The number of occurrences in the range that are left out, because there are too many.
+    /// The number of earlier occurrences in the range, which are left out because of the limit.
     too_many: usize,
     claims: BackfillClaims,
     /// The occurrences of `in_range` that no backfill has claimed.
@@ -68,7 +70,7 @@ pub struct Backfill<'a> {
 
 impl Schedule {
     /// Plans to run the occurrences of one event in this past range again, whether or not they ran before. The range
-    /// includes its start, but not its end. `most`, from 1 to 10,000, limits the number: if there are more occurrences,
+    /// includes its start, but not its end. `most`, from 1 to 10,000, is the limit: if there are more occurrences, only
     /// the latest are planned. The plan lists them, and nothing runs before [`Backfill::run`].
     ///
     /// Each occurrence runs like [`run_event`](Self::run_event), oldest first, one after another, even if the event is
@@ -79,20 +81,20 @@ impl Schedule {
     ///   without [`on_one_server`](crate::Event::on_one_server). No other backfill runs a claimed occurrence for 30
     ///   days, unless it runs [`again`](Backfill::again). A store in memory knows the backfills of its own process
     ///   only.
-    /// - **It is separate from the timetable.** The promise of one start per occurrence is about timetables: a backfill
-    ///   runs an occurrence even if its timetable ran it. Occurrences that are due meanwhile, or that
-    ///   [`catch_up`](crate::Event::catch_up) makes up for, neither read nor make the claims of a backfill.
-    /// - **It waits for a run of its event**, and never runs at the same time, if the event is
-    ///   [`without_overlapping`](crate::Event::without_overlapping). Occurrences that wait in the
-    ///   [queue](crate::Event::on_overlap) go first. Without a queue, an occurrence that is due while a backfill holds
-    ///   the lease is skipped, as with any run.
-    /// - **Filters and pauses count.** A refused occurrence is skipped, and makes no claim. An outage of the store never lets it run
-    ///   [unprotected](crate::OutagePolicy::RunUnprotected).
+    /// - **A backfill is separate from the timetable.** The promise of one start per occurrence is about timetables: a
+    ///   backfill runs an occurrence even if the timetable has run it. Due occurrences, and occurrences that
+    ///   [`catch_up`](crate::Event::catch_up) makes up for, do not read or make the claims of a backfill.
+    /// - **A backfill does not overlap a run of its event**, if the event is
+    ///   [`without_overlapping`](crate::Event::without_overlapping): it waits for the end of that run. Occurrences that
+    ///   wait in the [queue](crate::Event::on_overlap) go first. Without a queue, an occurrence that is due while a
+    ///   backfill holds the lease is skipped, as with any run.
+    /// - **Filters and pauses count.** A refused occurrence is skipped, and makes no claim. During an outage of the
+    ///   store, a backfill never runs an occurrence [unprotected](crate::OutagePolicy::RunUnprotected).
     ///
     /// # Errors
     ///
-    /// There is no event of this name, `most` or the range is wrong, or the store did not say which claims it has. If nothing is due
-    /// in the range, the plan is empty, and says so.
+    /// There is no event of this name; `most` or the range is wrong; or the store did not answer. It is no error if
+    /// nothing is due in the range: then the plan is empty, and its text says so.
     ///
     /// ```
     /// use chrono::{DateTime, Utc};
@@ -148,8 +150,9 @@ impl Schedule {
 }
 
 impl Backfill<'_> {
-    /// Returns the plan for another set of claims, with this label. The plan has all occurrences of the range that no
-    /// backfill has claimed with the label. So two operators with one label share the work, and do not repeat it.
+    /// Returns the plan with other claims, which have this label. The plan then has all occurrences of the range that
+    /// no backfill has claimed with this label. So the plan also has occurrences that an earlier backfill has run. Two
+    /// operators who use one label share the work.
     ///
     /// # Errors
     ///
@@ -175,7 +178,7 @@ impl Backfill<'_> {
         Self { claims: BackfillClaims { again: Some(label) }, ..self }.with_open()
     }
 
-    /// Returns the plan, which with `past_filters` also runs occurrences that the event's filters refuse.
+    /// Returns the plan. With `past_filters`, the plan also runs occurrences that the event's filters refuse.
     #[cfg(feature = "cli")]
     pub(crate) fn past_filters(self, past_filters: bool) -> Self {
         Self { past_filters, ..self }
@@ -186,12 +189,12 @@ impl Backfill<'_> {
         &self.open
     }
 
-    /// Runs the occurrences, and returns when the last of them has ended. The report has an entry for each.
+    /// Runs the occurrences, and returns when the last run has ended. The report has an entry for each occurrence.
     ///
-    /// After a failed run, the next occurrence follows. The backfill ends with the first occurrence that is skipped
-    /// because the process shuts down, the event is paused, its store is unavailable, or a run of it is
-    /// [stuck](crate::Event::stuck_after): later occurrences would be skipped, too. They are not claimed, so a later
-    /// backfill runs them.
+    /// After a failed run, the next occurrence follows. The backfill ends early if an occurrence is skipped because the
+    /// process shuts down, the event is paused, or its store is unavailable. The backfill also ends if a run of the
+    /// event is [stuck](crate::Event::stuck_after). Later occurrences would be skipped, too. They are not claimed, so a
+    /// later backfill runs them.
     pub fn run(self) -> Report {
         let Self { schedule, event, ref registry, .. } = self;
         let _ticking = schedule.shutdown.as_ref().map(Shutdown::tick);
@@ -236,7 +239,7 @@ impl Backfill<'_> {
         &self.registry.events[self.event]
     }
 
-    /// Returns why nothing is due in the range.
+    /// Returns the reason why nothing is due in the range.
     fn why_none(&self) -> String {
         let Definition { name, timetable, runs_here, .. } = self.event();
         let [from, until] = [self.range.start, self.range.end].map(|at| time_in(&timetable.zone, at));
@@ -250,7 +253,8 @@ impl Backfill<'_> {
     }
 }
 
-/// Returns whether the occurrences that follow would be skipped for the reason of this one.
+/// Returns whether the backfill ends with this entry: later occurrences would be skipped for the reason of this entry,
+/// too.
 fn ends_backfill(entry: &Entry) -> bool {
     match entry.verdict() {
         Verdict::Ran(_) => false,
@@ -288,7 +292,7 @@ impl fmt::Display for Backfill<'_> {
             )?;
         }
         if self.schedule.store_of(self.event()).scope == Scope::Process {
-            f.write_str("\nits store is in memory: backfills of other processes do not know of this one")?;
+            f.write_str("\nits store is in memory: other processes do not see the claims of this backfill")?;
         }
         Ok(())
     }
@@ -325,28 +329,28 @@ pub enum BackfillError {
     /// The schedule has no event of this name.
     #[error(transparent)]
     UnknownEvent(UnknownEvent),
-    /// It is to run too few or too many occurrences.
+    /// The limit `most` is zero, or too large.
     #[error("a backfill of {most} occurrences at most: use 1 to 10,000")]
     #[non_exhaustive]
     Most {
-        /// How many it was to run at most.
+        /// The limit that the caller passed.
         most: usize,
     },
-    /// The range has no time.
+    /// The range does not end after its start.
     #[error(
         "the range from {} until {} is empty: write the earlier time first; the end is not part of the range",
         to_the_second(*from), to_the_second(*until)
     )]
     #[non_exhaustive]
     EmptyRange {
-        /// The begin of the range.
+        /// The start of the range.
         from: DateTime<Utc>,
-        /// Its end.
+        /// The end of the range.
         until: DateTime<Utc>,
     },
     /// The range ends in the future.
     #[error(
-        "the range ends at {}, and it is {}: let it end now or earlier, because the timetable runs what is due later",
+        "the range ends at {}, but now it is {}: let it end now or earlier, because the timetable runs later occurrences",
         to_the_second(*until), to_the_second(*now)
     )]
     #[non_exhaustive]
@@ -363,15 +367,15 @@ pub enum BackfillError {
     )]
     #[non_exhaustive]
     TooManyInRange {
-        /// The begin of the range.
+        /// The start of the range.
         from: DateTime<Utc>,
-        /// Its end.
+        /// The end of the range.
         until: DateTime<Utc>,
     },
     /// The label is not a readable line, or is too long.
     #[error(transparent)]
     Label(InvalidName),
-    /// The store gave no answer.
+    /// The store did not answer.
     #[error(transparent)]
     Store(MutexError),
 }

@@ -19,15 +19,15 @@ use crate::store::event_mutex::held::Names;
 use crate::store::event_mutex::{EventMutex, warning::StoreWarning};
 
 impl Schedule {
-    /// Names the schedule after its application, with the same name on all servers. The name is for people, and for
-    /// pauses. It does not separate applications in a store: for that, give each application a prefix, a table or a
-    /// folder of its own; see [`connect`].
+    /// Gives the schedule the name of its application. Use one name on all servers. The name is shown to people, and a
+    /// pause finds the schedule by its name. The name does not separate applications in a store: for that, give each
+    /// application a prefix, a table or a folder of its own; see [`connect`].
     ///
     /// - A schedule with a name can be [paused](Self::pause), with all schedules of this name on the same store.
-    /// - The holder of its leases and claims [has it](crate::store::Holder::application).
-    /// - If another application has an event of the same name in the store, each takes the occurrences of the other.
-    ///   Between two schedules with names, the [report](crate::SkipReason::other_application) of a skipped event says
-    ///   so, and [`check`](Self::check) warns. A schedule without a name counts as the same application.
+    /// - The [holder](crate::store::Holder::application) of a lease or claim has the name.
+    /// - If another application has an event of this name in the store, each application takes occurrences of the
+    ///   other. If both schedules have names, the [report](crate::SkipReason::other_application) of a skipped event
+    ///   says so, and [`check`](Self::check) warns. A schedule without a name is not recognized as another application.
     ///
     /// # Errors
     ///
@@ -62,22 +62,23 @@ impl Schedule {
         Ok(schedule.with_label(|label| label.application = Some(name)))
     }
 
-    /// Lets pauses find the schedule by a name that is not that of an application.
+    /// Sets the name by which pauses find the schedule. This name is not the name of an application.
     pub(crate) fn paused_as(self, name: Arc<str>) -> Result<Self, PauseError> {
         let lease = MutexName::readable_up_to(Arc::clone(&name), LONGEST)
             .map_err(|error| PauseError::Name(error.of("the name of the schedule")))?;
         Ok(Self { pause_marker: Some(lease.mark(name, PAUSED)), ..self })
     }
 
-    /// Returns the name by which pauses find the schedule; empty if it has none.
+    /// Returns the name by which pauses find the schedule; empty if the schedule has no such name.
     #[cfg(feature = "cli")]
     pub(crate) fn pause_name(&self) -> &str {
         self.pause_marker.as_ref().map_or("", MutexName::mutex)
     }
 
-    /// Names this process, in addition to its host and process id, for people: if each server is a container, all of
-    /// them may be `worker, pid 1`. [Holders](crate::store::Holder::instance), the status, the log of runs and
-    /// `tracing` show the name. The default is the value of the environment variable `SOLOIST_INSTANCE`.
+    /// Gives this process an instance name, in addition to its host and process id. If each server is a container, all
+    /// of them may be `worker, pid 1` without an instance name. [Holders](crate::store::Holder::instance), the status,
+    /// the log of runs and `tracing` show the name. The default is the value of the environment variable
+    /// `SOLOIST_INSTANCE`.
     ///
     /// # Errors
     ///
@@ -110,14 +111,14 @@ impl Schedule {
         self.label.as_ref()?.application.as_ref()
     }
 
-    /// Returns the instance that is set, or that of the process.
+    /// Returns the instance name of the schedule, or else the default of the process.
     pub(crate) fn instance(&self) -> Option<Arc<str>> {
         Label::of_this_process(self.label.as_deref()).instance
     }
 
-    /// Checks the stores of the schedule and of its events: [`EventMutex::check`](crate::EventMutex::check). If the
-    /// schedule has a [name](Self::named), it also warns of each event whose lease or latest claim another application
-    /// has.
+    /// Checks the stores of the schedule and of its events by [`EventMutex::check`](crate::EventMutex::check). If the
+    /// schedule has a [name](Self::named), `check` also warns of each event whose lease or latest claim belongs to
+    /// another application.
     ///
     /// # Errors
     ///
@@ -161,8 +162,8 @@ impl Schedule {
         }
         let warning = |(event, application): (&str, &str)| {
             StoreWarning::new(format_args!(
-                "the application {} has the event {}, too, so that each takes occurrences of the other: give each application a \
-                 prefix, a table or a folder of its own",
+                "the application {} has the event {}, too, so that each application takes occurrences of the other: give \
+                 each application a prefix, a table or a folder of its own",
                 Named(application),
                 Named(event)
             ))
@@ -171,7 +172,8 @@ impl Schedule {
     }
 }
 
-/// Returns the event's own leases and its latest claim, without those of a mutex that events share on purpose.
+/// Returns the names of the event's leases and of its latest claim. If events share a mutex on purpose, its leases are
+/// left out.
 fn own_names(event: &Definition, now: DateTime<Utc>) -> impl Iterator<Item = MutexName> + use<> {
     let protection = &event.protection;
     let is_its_own = protection.mutex.mutex() == &*event.name;

@@ -1,4 +1,4 @@
-//! The events of a schedule: adding one, replacing one, removing one, and reading them.
+//! Adds, replaces, removes and reads the events of a schedule.
 
 use std::sync::Arc;
 
@@ -18,17 +18,18 @@ use crate::store::event_mutex::description::Scope;
 use crate::store::event_mutex::{EventMutex, held::Names};
 
 impl Schedule {
-    /// Adds an event at the end, if it is valid. All clones of the schedule have the event from now on, and running
-    /// loops of [`work`](Self::work) wake up. In a loop, the first occurrence of the event is the next one after now.
+    /// Adds an event at the end, if the event is valid. All clones of the schedule have the event from now on, and
+    /// running loops of [`work`](Self::work) wake up. In a loop, the event first runs for its next occurrence after
+    /// now.
     ///
     /// Warns of a protection that the store can't give: `on_one_server` or `once_per` on a store that only this process
-    /// uses. The warning goes to subscribers of `tracing`, for each such event. Without a subscriber, it goes to
-    /// standard error, for the first such event. In a test, where the schedule or its store is on a
+    /// uses. The warning goes to subscribers of `tracing`, for each such event. Without a subscriber, the warning goes
+    /// to standard error, for the first such event. In a test, where the schedule or its store is on a
     /// [`ManualClock`](crate::time::ManualClock), there is no warning.
     ///
     /// # Errors
     ///
-    /// The event is invalid; the error says why. The schedule is unchanged.
+    /// The event is invalid; the error says why. After an error, the schedule is unchanged.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -48,18 +49,20 @@ impl Schedule {
         Ok(self)
     }
 
-    /// Replaces the event of this name, in its place; or adds it, if there is none. Returns whether there was one.
+    /// Replaces the event that has the name of `event`, and puts `event` in its place. If there is no such event, adds
+    /// `event`. Returns whether an event was replaced.
     ///
-    /// - The new event keeps the history of the old one: its [status](Self::status), its log and its pause.
-    /// - An occurrence belongs to the event that the schedule had at that time. So a change in the middle of a minute
-    ///   neither repeats nor loses the occurrence of that minute.
+    /// - The new event keeps the history of the old event: its [status](Self::status), its log and its pause.
+    /// - An occurrence belongs to the event that the schedule had at the time of the occurrence. So a change in the
+    ///   middle of a minute neither repeats nor loses the occurrence of that minute.
     /// - A run of the old event continues to its end, and an occurrence that waits in its queue still runs. The lease
-    ///   of such a run keeps the new event from overlapping it, unless the new event has another `mutex_name`, store or
-    ///   number of runs in [`at_most`](Event::at_most).
+    ///   of the old run keeps the new event from overlapping that run. This does not hold if the new event has another
+    ///   `mutex_name`, store or number of runs in [`at_most`](Event::at_most).
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add), except that of the name. The schedule is unchanged.
+    /// The errors of [`add`](Self::add), except for a name that exists already. After an error, the schedule is
+    /// unchanged.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -79,7 +82,7 @@ impl Schedule {
         Ok(replaced.is_some())
     }
 
-    /// Removes an event. `false`: no event has this name. A running run continues, an occurrence that waits in the
+    /// Removes an event. `false`: no event has this name. A running run continues. An occurrence that waits in the
     /// queue still runs, and so does an occurrence whose time came before the removal. The log of the event stays in
     /// the store.
     pub fn remove(&self, name: &str) -> bool {
@@ -91,7 +94,7 @@ impl Schedule {
         is_removed
     }
 
-    /// Returns the names of the events, in the order of their registration.
+    /// Returns the names of the events, in the order in which they were added.
     pub fn names(&self) -> impl Iterator<Item = Arc<str>> + use<> {
         let registry = self.registry();
         (0..registry.events.len()).map(move |event| Arc::clone(&registry.events[event].name))
@@ -136,7 +139,7 @@ impl Schedule {
         stores
     }
 
-    /// Returns whether all leases of this event are held: no further run may start now.
+    /// Returns whether all leases of this event are held, so that no further run can start now.
     #[cfg(feature = "cli")]
     pub(crate) fn is_fully_held(&self, name: &str) -> Result<bool, MutexError> {
         let Ok(event) = self.event(name) else { return Ok(false) };
@@ -149,7 +152,7 @@ impl Schedule {
         event.store.as_ref().unwrap_or(&self.store)
     }
 
-    /// Returns the events as they are now.
+    /// Returns the present events.
     pub(in crate::schedule) fn registry(&self) -> Arc<Registry> {
         self.events.registry()
     }
@@ -172,14 +175,14 @@ impl Schedule {
         }
         if event.protection.lease.is_some_and(LeaseTerms::need_extension) {
             return Err(AddErrorKind::Store.because(
-                "its store says that it can't extend a lease (`EventMutex::describe`), so that none is renewed or held \
+                "its store says that it can't extend a lease (`EventMutex::describe`), so that no lease is renewed, or held \
                  longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
                  takes",
             ));
         }
         if event.protection.queue.is_some() {
             return Err(AddErrorKind::Store.because(
-                "its store says that it can't extend a lease (`EventMutex::describe`), so that it can't keep a place in a \
+                "its store says that it can't extend a lease (`EventMutex::describe`), so that an occurrence can't wait in a \
                  queue: leave out the `on_overlap(..)`",
             ));
         }
@@ -211,7 +214,7 @@ impl Schedule {
         let Store { mutex, scope, .. } = self.store_of(event);
         let is_in_a_test = || self.clock.is_manual() || mutex.clock().is_manual();
         if event.protection.claim.is_some() && *scope == Scope::Process && !is_in_a_test() {
-            trace::store_too_near(&event.name, scope);
+            trace::store_is_not_shared(&event.name, scope);
         }
     }
 }

@@ -9,12 +9,11 @@ use crate::event::add_error::AddError;
 use crate::lease::store_id::StoreId;
 use crate::time::clock::Clock;
 
-/// The events that the clones of a schedule share.
 pub(in crate::schedule) struct LiveEvents(Mutex<Current>);
 
 struct Current {
     registry: Arc<Registry>,
-    /// Those of the running loops.
+    /// The watches of the running loops.
     watches: Vec<Weak<ChangeWatch>>,
 }
 
@@ -23,8 +22,8 @@ impl LiveEvents {
         Self(Mutex::new(Current { registry: Arc::new(Registry::new(usual_store)), watches: Vec::new() }))
     }
 
-    /// Changes the events, and wakes the loops. A removed definition is returned, and not dropped under the lock,
-    /// because its drop may run code that uses the schedule.
+    /// Changes the events, and wakes the loops. A removed definition is returned. It must not be dropped under the
+    /// lock, because its drop can run code that uses the schedule.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Registry) -> Result<T, AddError>) -> Result<T, AddError> {
         let mut current = self.lock();
         let watches: Vec<_> = current.watches.iter().filter_map(Weak::upgrade).collect();
@@ -55,15 +54,14 @@ impl LiveEvents {
         watch
     }
 
-    /// Returns the events before each change since the last call, and those of now.
+    /// Returns the events before each change since the last call, and the present events.
     pub(in crate::schedule) fn see(&self, watch: &ChangeWatch) -> (Vec<EventsUntil>, EventsUntil) {
-        // The clock is read under the lock, so that no change comes between that time and the events.
+        // The clock is read under the lock, so that no change comes between the reads of the clock and of the events.
         let current = self.lock();
         let present = EventsUntil { until: watch.clock.now(), registry: Arc::clone(&current.registry) };
         (std::mem::take(&mut *watch.past()), present)
     }
 
-    /// Returns the events as they are now.
     pub(super) fn registry(&self) -> Arc<Registry> {
         Arc::clone(&self.lock().registry)
     }

@@ -18,7 +18,7 @@ use crate::time::due_index::DueIndex;
 /// The events of a schedule between two changes. A tick uses one registry from its beginning to its end.
 #[derive(Clone)]
 pub(crate) struct Registry {
-    /// Rises with each change.
+    /// A number that rises with each change.
     pub(in crate::schedule) version: u64,
     /// The store for events without a store of their own.
     usual_store: StoreId,
@@ -27,10 +27,10 @@ pub(crate) struct Registry {
     pub(in crate::schedule) histories: Vec<Arc<EventHistory>>,
     /// The index in `events` of each name.
     names: HashMap<Arc<str>, usize>,
-    /// How many runs may hold each mutex at a time.
+    /// The number of runs that may hold each mutex at a time.
     runs_at_a_time: HashMap<(StoreId, MutexName), usize>,
     pub(in crate::schedule) due_index: DueIndex,
-    /// The indices in `events` of those that make up for missed occurrences.
+    /// The indices of the events that make up for missed occurrences.
     pub(in crate::schedule) catch_up_events: Vec<usize>,
 }
 
@@ -48,7 +48,7 @@ impl Registry {
         }
     }
 
-    /// Adds an event at the end, if the other events allow it.
+    /// Adds an event at the end. Refuses a name that exists already, and another number of runs for a shared mutex.
     pub(super) fn add(&mut self, event: Arc<Definition>) -> Result<(), AddError> {
         if self.names.contains_key(&event.name) {
             let refusal = AddErrorKind::Duplicate.because("there is already an event of this name in the schedule: use another name, or change the event with `replace(..)`");
@@ -60,8 +60,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Replaces the event of this name in its place, keeping its history, if the other events allow that. Returns the
-    /// replaced event. `None`: there was no such event, and the new one was added.
+    /// Replaces the event of this name, and keeps its index and its history. Returns the replaced event. `None`: there
+    /// was no event of this name, so the new event was added.
     pub(super) fn replace(&mut self, event: Arc<Definition>) -> Result<Option<Arc<Definition>>, AddError> {
         let Some(at) = self.names.get(&event.name).copied() else { return self.add(event).map(|()| None) };
         self.check_runs_at_a_time(&event, Some(at))?;
@@ -79,8 +79,8 @@ impl Registry {
         Some(removed)
     }
 
-    /// Refuses an event if its number of runs at a time differs from that of the events with the same mutex. The
-    /// replaced event does not count.
+    /// Refuses an event if another event shares its mutex, but allows another number of runs at a time. The event
+    /// `replaced` does not count.
     fn check_runs_at_a_time(&self, event: &Definition, replaced: Option<usize>) -> Result<(), AddError> {
         let Some(mutex) = self.shared_mutex(event) else { return Ok(()) };
         let asked = event.protection.alternatives();
@@ -91,8 +91,8 @@ impl Registry {
             Some(known) if *known != asked && self.events.iter().enumerate().any(shares_it) => {
                 let mutex = mutex.1.mutex();
                 let refusal = AddErrorKind::Conflict.because(format_args!(
-                    "of the events that share the mutex {mutex:?}, this one allows {asked} at a time and another one {known}: \
-                     say the same `at_most(..)` for all of them"
+                    "the mutex {mutex:?} is shared, but this event allows {asked} at a time and another event {known}: use one \
+                     number in `at_most(..)` for all events that share the mutex"
                 ));
                 Err(AddError::new(&event.name, refusal))
             }
@@ -136,7 +136,7 @@ impl Registry {
     }
 }
 
-/// The schedule has no event of this name.
+/// An error: the schedule has no event of this name.
 ///
 /// ```
 /// use soloist::Schedule;
@@ -158,7 +158,7 @@ pub struct UnknownEvent {
 }
 
 impl UnknownEvent {
-    /// The most names that are shown if none is similar.
+    /// The largest number of names that are shown if no name is similar.
     const NAMED: usize = 5;
 
     fn new<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Self {

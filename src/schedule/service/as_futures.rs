@@ -1,4 +1,4 @@
-//! Calls of a schedule as futures. Each call is made on a thread of its own: it blocks no runtime, and no blocked
+//! Calls of a schedule as futures. Each call has its own thread, so it blocks no worker of the runtime, and no blocked
 //! runtime delays it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -19,25 +19,26 @@ use crate::task::runtime;
 mod lease_guard;
 pub(crate) mod operator;
 
-/// For a tokio runtime: calls as futures. The work is done on separate threads.
+/// Methods for programs with a tokio runtime. They return futures. Separate threads do the work.
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 impl Schedule {
-    /// Returns the schedule with this runtime for all [futures](crate::Event::spawn) that are added from now on,
-    /// instead of the runtime of the thread that adds them.
+    /// Returns the schedule with this runtime for all [futures](crate::Event::spawn) that are added from now on.
+    /// Without this method, a future gets the runtime of the thread that adds it.
     #[must_use = "the runtime is that of the returned schedule"]
     pub fn with_runtime(self, runtime: tokio::runtime::Handle) -> Self {
         Self { runtime: Some(runtime::of(runtime)), ..self }
     }
 
-    /// Returns [`work`](Self::work) as a future, for a program with other services: it ticks until `shutdown` begins,
-    /// and completes when all of its runs have ended.
+    /// Returns [`work`](Self::work) as a future, for a program with other services. The schedule ticks until `shutdown`
+    /// begins, and the future completes when all runs have ended.
     ///
-    /// Admissions, renewals and callbacks run on separate threads: they block no worker of the runtime, and a blocked
-    /// runtime delays no renewal. (If the system has no thread, the loop runs on this thread, and blocks it.)
+    /// Admissions, renewals and callbacks run on separate threads. So they block no worker of the runtime, and a
+    /// blocked runtime delays no renewal. (If the system has no thread, the loop runs on the thread that polls this
+    /// future, and blocks it.)
     ///
-    /// If the future is dropped early, its runs are cancelled without a drain, their futures are dropped after their
-    /// grace, and nothing new starts. The drop itself does not wait for that. If nothing drives the runtime of a task
-    /// any more, the task is not polled again, and its lease ends with its term.
+    /// If the future is dropped early, no further run starts, and running runs are cancelled without a drain. Tasks
+    /// that are futures are dropped after their grace. The drop of this future does not wait for the runs. If the
+    /// runtime of a task is no longer driven, the task is not polled again, and its lease ends with its term.
     ///
     /// ```no_run
     /// use soloist::{Event, FileMutex, Run, Schedule, Shutdown};
@@ -72,8 +73,8 @@ impl Schedule {
     }
 
     /// Returns [`run_due`](Self::run_due) as a future, for a binary that cron starts. If the future is dropped early,
-    /// its runs are cancelled, as with [`work_async`](Self::work_async). It begins when fewer than sixteen dropped
-    /// calls wait for the schedule's store.
+    /// its runs are cancelled, as with [`work_async`](Self::work_async). The call begins only while fewer than sixteen
+    /// calls whose futures were dropped still wait for the schedule's store.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -113,8 +114,8 @@ impl Schedule {
     }
 }
 
-/// Makes a call to `store` on a thread of its own. If the future is dropped, the call continues. While sixteen dropped
-/// calls wait for the store, no other call begins.
+/// Makes a call to `store` on a separate thread. If the future is dropped, the call continues. While sixteen calls
+/// whose futures were dropped wait for the store, no further call begins.
 async fn ask<T: Send + 'static>(store: &Store, call: impl FnOnce() -> T + Send + 'static) -> T {
     let renewal_thread = RenewalThread::of(store, &store.mutex.clock());
     let (_future, thread) = renewal_thread.dropped_futures.begin().await;
@@ -125,7 +126,7 @@ async fn ask<T: Send + 'static>(store: &Store, call: impl FnOnce() -> T + Send +
     .await
 }
 
-/// A guard that cancels the runs of a future when the future is dropped.
+/// A guard that begins its shutdown when a future is dropped, so that the runs of the future are cancelled.
 struct BeginOnDrop(Shutdown);
 
 impl Drop for BeginOnDrop {
@@ -134,19 +135,19 @@ impl Drop for BeginOnDrop {
     }
 }
 
-/// Makes a call on a thread of its own, or on this thread if the system has no other. If the future is dropped, the
-/// call continues.
+/// Makes a call on a separate thread, or on this thread if the system has no other. If the future is dropped, the call
+/// continues.
 pub(crate) async fn on_a_thread<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
     let (answer, answered) = oneshot::channel();
     let call = Arc::new(Mutex::new(Some(call)));
     let take = |call: &Mutex<Option<_>>| call.lock().unwrap_or_else(PoisonError::into_inner).take();
     let on_thread = {
         let call = Arc::clone(&call);
-        // The answer to a dropped call has no receiver.
+        // If the future was dropped, nothing receives the answer.
         move || drop(answer.send(catch_unwind(AssertUnwindSafe(|| take(&call).map(|call| call())))))
     };
     if let Err(error) = threads::start("soloist-call", on_thread) {
-        trace::no_thread("a call", "the runtime waits for it", &error);
+        trace::no_thread("a call", "the runtime waits for the call", &error);
         let call = take(&call).expect("no thread has taken it");
         return call();
     }

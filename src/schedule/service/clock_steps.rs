@@ -1,25 +1,25 @@
-//! Steps of the wall clock: a clock that is set back repeats no tick. A clock that is set forward, and a suspend of the machine, are
-//! logged.
+//! Steps of the wall clock. If the clock is set back, no tick is repeated. If the clock is set forward, or if the
+//! machine is suspended, the missed minutes are logged.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::observe::tell::trace;
 use crate::time::{tick::Tick, zone::Zone};
 
-/// If the clock is set back by more than this, the loop begins anew, as cronie does. After a smaller step, it waits
-/// until the clock has caught up.
+/// If the clock is set back by more than this, the loop starts again from the new time, as cronie does. After a smaller
+/// step, the loop waits until the clock has reached the earlier time again.
 const LARGEST_STEP: TimeDelta = TimeDelta::hours(3);
 
-/// The times that the loop has ticked through.
+/// The times through which the loop has ticked.
 #[derive(Clone, Debug)]
 pub(super) struct TickProgress {
-    /// The intervals that the loop has ticked through, back to [`LARGEST_STEP`] ago.
+    /// The intervals through which the loop has ticked. Intervals are dropped when they are [`LARGEST_STEP`] old.
     ticked: Vec<TickedInterval>,
     /// The last reading of the clock.
     last: DateTime<Utc>,
 }
 
-/// After `from`, up to `until`.
+/// The times after `from`, up to `until`.
 #[derive(Clone, Copy, Debug)]
 struct TickedInterval {
     from: DateTime<Utc>,
@@ -32,9 +32,9 @@ impl TickProgress {
         Self { ticked: vec![TickedInterval { from: now - TimeDelta::nanoseconds(1), until: now }], last: now }
     }
 
-    /// Returns the instant after which occurrences are due in the tick at `now`. `None`: no tick, because the clock was
-    /// set back to a time that was already ticked through. Calls `missed` with the beginning and the end of a gap
-    /// without ticks.
+    /// Returns the instant after which occurrences are due in the tick at `now`. `None`: there is no tick, because the
+    /// loop has already ticked through this time, or starts again from `now`. Calls `missed` with the beginning and the
+    /// end of a gap without ticks.
     pub(super) fn tick(
         &mut self,
         now: DateTime<Utc>,
@@ -57,7 +57,7 @@ impl TickProgress {
         let before_it = minute - TimeDelta::seconds(1);
         let earlier = self.ticked.iter_mut().filter(|interval| interval.until < now);
         match earlier.max_by_key(|interval| interval.until) {
-            // No minute was left out in between.
+            // No whole minute lies between that interval and this tick.
             Some(interval) if interval.until >= minute - TimeDelta::minutes(1) => {
                 Some(std::mem::replace(&mut interval.until, now))
             }
@@ -75,7 +75,8 @@ impl TickProgress {
         self.ticked.iter().find(|interval| interval.from < now && now <= interval.until)
     }
 
-    /// Returns the end of the interval around `now` that the loop has ticked through.
+    /// Returns the end of the interval around `now` through which the loop has ticked; `now` if there is no such
+    /// interval.
     pub(super) fn ticked_until(&self, now: DateTime<Utc>) -> DateTime<Utc> {
         self.interval_around(now).map_or(now, |interval| interval.until)
     }

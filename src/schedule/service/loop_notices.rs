@@ -1,4 +1,4 @@
-//! The thread that delivers the notices of a loop, so that the loop waits for no observer.
+//! The thread that delivers the notices of a loop, so that the loop does not wait for observers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +9,8 @@ use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::{observers::Observers, trace};
 
-/// The notices of a loop, which a thread delivers one after another. The thread starts with the loop, so that it can
-/// report ticks for which the system had no thread. The default has no thread: the caller delivers the notices.
+/// The notices of a loop. A thread delivers them one after another. The thread starts with the loop, so that it can
+/// report ticks for which the system has no thread. The default value has no thread: the caller delivers the notices.
 #[derive(Default)]
 pub(super) struct LoopNotices<'env> {
     posted: Option<Sender<Telling<'env>>>,
@@ -33,16 +33,16 @@ impl<'env> LoopNotices<'env> {
         }
     }
 
-    /// Lets the thread call this.
+    /// Calls `tell` on the thread of the notices. Without that thread, calls `tell` at once.
     pub(super) fn tell(&self, tell: impl FnOnce() + Send + 'env) {
         match &self.posted {
-            // The thread lives as long as this sender.
+            // The receiver exists, because the thread ends after this sender is dropped.
             Some(posted) => _ = posted.send(Box::new(tell)),
             None => _ = contain(tell),
         }
     }
 
-    /// Notifies the observers that the loop is awake, unless they are still busy with the last such notice.
+    /// Notifies the observers that the loop is awake, unless the last such notice is not delivered yet.
     pub(super) fn tell_alive(&self, observers: &'env Observers) {
         if observers.receive_all_steps() && !self.is_telling_alive.swap(true, Ordering::Relaxed) {
             let is_telling = Arc::clone(&self.is_telling_alive);

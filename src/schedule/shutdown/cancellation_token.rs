@@ -9,7 +9,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use super::Shutdown;
 use super::shutdown_state::ShutdownState;
 
-/// A shutdown that begins when the token is cancelled. It needs no runtime.
+/// A shutdown that begins when the token is cancelled. This needs no runtime.
 ///
 /// ```
 /// use soloist::Shutdown;
@@ -31,11 +31,11 @@ impl From<CancellationToken> for Shutdown {
     }
 }
 
-/// The waker of the token, which triggers the shutdown. It lives as long as the token, even after the last handle of
-/// the shutdown was dropped.
+/// The waker of the token, which triggers the shutdown. This waker lives as long as the token, even after the last
+/// handle of the shutdown was dropped.
 struct Watch {
     shutdown: Weak<ShutdownState>,
-    /// `None` once it is.
+    /// `None` after the token was cancelled.
     cancelled: Mutex<Option<Pin<Box<WaitForCancellationFutureOwned>>>>,
 }
 

@@ -13,48 +13,47 @@ use crate::observe::tell::{delivery::spawn_detached, trace};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::moment::Moment};
 
-/// The state that all handles of one shutdown share.
 #[derive(Default)]
 pub(super) struct ShutdownState {
     /// Whether the shutdown has begun, readable without the lock.
     pub(super) has_begun: AtomicBool,
     pub(super) progress: Mutex<Progress>,
     pub(super) changed: Condvar,
-    /// Wakes the tasks that wait for it to begin.
+    /// The signal that wakes the tasks that wait for the shutdown to begin.
     pub(super) begins: Arc<Signal>,
-    /// The shutdown that this one is a part of. The runs of the part are also runs of the whole.
+    /// The whole shutdown, if this state is only a part of it. The runs of the part are also runs of the whole.
     pub(super) whole: Option<Arc<ShutdownState>>,
-    /// The process whose signals trigger the shutdown. Zero: no signals do.
+    /// The process whose signals trigger the shutdown. Zero: no signal triggers it.
     #[cfg(all(unix, feature = "signals"))]
     pub(super) listening_process: AtomicU32,
 }
 
 #[derive(Default)]
 pub(super) struct Progress {
-    /// `None`: [`DEFAULT_DRAIN`].
+    /// The drain that was set. `None`: [`DEFAULT_DRAIN`].
     pub(super) drain: Option<Duration>,
-    /// `None`: [`DEFAULT_GRACE`].
+    /// The grace that was set. `None`: [`DEFAULT_GRACE`].
     pub(super) grace: Option<Duration>,
     /// `None` until the shutdown begins.
     pub(super) deadlines: Option<Deadlines>,
-    /// The signal that triggered it.
+    /// The signal that triggered the shutdown.
     pub(super) signal: Option<i32>,
     /// Whether subscribers of `tracing` were notified of the beginning, or are being notified.
     pub(super) announced: bool,
     pub(super) ticks: usize,
     pub(super) running: Vec<Run>,
-    /// Those that begin when this begins.
+    /// The parts of this shutdown that have not begun yet.
     pub(super) parts: Vec<Weak<ShutdownState>>,
-    /// Whether the application knows that the shutdown has begun, and ends by itself.
+    /// Whether the application has noticed the shutdown, and ends by itself.
     pub(super) seen_by_application: bool,
 }
 
-/// Until when a shutdown that has begun waits.
+/// The deadlines of a shutdown that has begun.
 #[derive(Clone, Copy)]
 pub(super) struct Deadlines {
     /// The end of the drain, when runs that are still running are cancelled.
     drained_by: Moment,
-    /// When the grace is over, too.
+    /// The end of the grace.
     pub(super) exit_by: Moment,
 }
 
@@ -68,7 +67,7 @@ impl Deadlines {
         self.exit_by.since(self.drained_by)
     }
 
-    /// Sets the deadlines of a run, and the signal that ends it.
+    /// Passes the deadlines to a run, with the signal that triggered the shutdown.
     pub(super) fn tell(self, run: &Run, signal: Option<i32>) {
         let now = Clock::system().moment();
         run.held().shut_down(self.drained_by.since(now), self.exit_by.since(now.max(self.drained_by)), signal);
@@ -90,8 +89,9 @@ impl Progress {
 }
 
 impl ShutdownState {
-    /// Returns a call that notifies subscribers of `tracing` of the beginning. The caller makes the call before any run
-    /// is cancelled, because a run may end the process. `None`: the subscribers were notified already.
+    /// Returns a function that notifies subscribers of `tracing` that the shutdown begins. The caller calls this
+    /// function before any run is cancelled, because a cancelled run may end the process. `None`: the subscribers were
+    /// already notified.
     pub(super) fn announce(&self, signal: Option<i32>) -> Option<impl FnOnce() + Send + use<>> {
         let mut progress = self.lock();
         let runs = progress.running.len();
@@ -100,7 +100,8 @@ impl ShutdownState {
         (!mem::replace(&mut progress.announced, true)).then_some(announce)
     }
 
-    /// Begins the shutdown that was requested at the moment `asked`, by a signal or not. `false`: it had begun before.
+    /// Begins the shutdown that was requested at the moment `asked`. `signal` is the signal that made the request.
+    /// `false`: the shutdown had already begun.
     pub(super) fn begin(self: &Arc<Self>, signal: Option<i32>, asked: Moment) -> bool {
         let grace = self.and_whole().find_map(|state| state.lock().grace).unwrap_or(DEFAULT_GRACE);
         let progress = self.lock();
@@ -133,8 +134,9 @@ impl ShutdownState {
         true
     }
 
-    /// Ends the drain at this moment, or begins the shutdown without a drain. The caller then cancels the runs by
-    /// [`cancel_runs`](Self::cancel_runs). `false`: the drain is over already. This calls no foreign code.
+    /// Ends the drain at the moment `now`. If the shutdown has not begun, removes its drain. Returns whether the caller
+    /// must now cancel the runs by [`cancel_runs`](Self::cancel_runs). `false`: there is no drain, or it is over. This
+    /// calls no code of users.
     pub(super) fn end_drain(&self, now: Moment) -> bool {
         let mut progress = self.lock();
         let Some(deadlines) = progress.deadlines else {
@@ -149,12 +151,12 @@ impl ShutdownState {
         is_draining
     }
 
-    /// Tells the runs that the drain was ended.
+    /// Cancels the running runs, because their drain was ended.
     pub(super) fn cancel_runs(&self) {
         self.tell_runs(self.lock());
     }
 
-    /// Tells the runs until when they may go on, once the shutdown has begun.
+    /// Passes the deadlines to the running runs, if the shutdown has begun.
     fn tell_runs(&self, progress: MutexGuard<'_, Progress>) {
         let Progress { deadlines: Some(deadlines), signal, .. } = *progress else { return };
         let running = progress.running.clone();
@@ -165,9 +167,9 @@ impl ShutdownState {
         self.changed.notify_all();
     }
 
-    /// Starts a thread that waits for the end of the drain, and reports it if runs are still running. Runs are
-    /// cancelled by their own clocks, even without that thread. The thread wakes the tasks that wait for their
-    /// cancellation without a timer.
+    /// Starts a thread that waits for the end of the drain. If runs are still running then, the thread logs this, and
+    /// wakes the tasks that wait for their cancellation without a timer. Runs are cancelled by their own clocks, so
+    /// they do not need this thread.
     fn watch_drain(self: &Arc<Self>, deadlines: Deadlines) {
         let Some(clock) = self.lock().running.first().map(|run| run.held().clock.clone()) else { return };
         let drain = deadlines.drained_by.since(Clock::system().moment());
@@ -193,12 +195,12 @@ impl ShutdownState {
         });
     }
 
-    /// Returns this state, and the shutdowns that it is a part of.
+    /// Returns this state, and the states of the shutdowns that it is a part of.
     pub(super) fn and_whole(&self) -> impl Iterator<Item = &Self> {
         iter::successors(Some(self), |state| state.whole.as_deref())
     }
 
-    /// Returns the shutdown that has all of these parts.
+    /// Returns the state of the whole shutdown: this state, if it is no part.
     #[cfg(all(unix, feature = "signals"))]
     pub(super) fn outermost(&self) -> &Self {
         self.and_whole().last().unwrap_or(self)
@@ -218,7 +220,8 @@ impl ShutdownState {
         self.wait_for(done, |progress| waiting.patience(exit_by(progress).min(enough)))
     }
 
-    /// Waits until `done` returns `true`, for the time that `patience` returns. Each wake-up calls `patience` again.
+    /// Waits until `done` returns `true`, but not longer than the time that `patience` returns. Each wake-up calls
+    /// `patience` again. Returns whether `done` returned `true`.
     pub(super) fn wait_for(&self, done: impl Fn(&Progress) -> bool, patience: impl Fn(&Progress) -> Duration) -> bool {
         let mut progress = self.lock();
         while !done(&progress) {

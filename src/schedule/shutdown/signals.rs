@@ -26,13 +26,13 @@ const SAME_REQUEST: Duration = Duration::from_millis(100);
 /// How long `main` may take to notice the shutdown after the last tick has ended.
 const MAIN_NOTICES: Duration = Duration::from_secs(1);
 
-/// How long the end waits for commands that a second signal kills.
+/// The longest wait for commands that are killed because of a further signal.
 const KILLING: Duration = Duration::from_millis(500);
 
-/// How long the end waits for standard error and subscribers of `tracing`.
+/// The longest wait for standard error and for subscribers of `tracing` when the process ends.
 const TELLING: Duration = Duration::from_millis(500);
 
-/// Returns the only shutdown that the signals of this process trigger.
+/// Returns the shutdown that the signals of this process trigger. A process has only one.
 pub(super) fn shutdown_of_this_process() -> io::Result<Arc<ShutdownState>> {
     static PROCESS: Mutex<Option<Arc<ShutdownState>>> = Mutex::new(None);
 
@@ -42,7 +42,8 @@ pub(super) fn shutdown_of_this_process() -> io::Result<Arc<ShutdownState>> {
     Ok(process.insert(shutdown).clone())
 }
 
-/// Starts the thread that reads the signals, in a child of a `fork`: the child inherits only the handlers.
+/// Starts the thread that reads the signals, if this process is the child of a `fork`. The child inherits the handlers,
+/// but not the thread of its parent.
 pub(super) fn listen_after_fork(shutdown: &Arc<ShutdownState>) {
     if ![0, process_id::current()].contains(&shutdown.listening_process.load(Ordering::Relaxed))
         && let Err(error) = shutdown.listen()
@@ -52,7 +53,7 @@ pub(super) fn listen_after_fork(shutdown: &Arc<ShutdownState>) {
 }
 
 impl ShutdownState {
-    /// Listens to the signals of this process from now on, on a thread of its own, unless there is one.
+    /// Starts the thread that reads the signals of this process, unless there is such a thread.
     fn listen(self: &Arc<Self>) -> io::Result<()> {
         let mut progress = self.lock();
         let listening_process = self.listening_process.load(Ordering::Relaxed);
@@ -63,16 +64,15 @@ impl ShutdownState {
             // The ticks and runs of the parent process continue in the parent.
             (progress.ticks, progress.running) = (0, Vec::new());
         }
-        // If another thread sees this value, it still waits for the lock, and then finds the complete state.
+        // Another thread may read this value now, but then waits for the lock. So it finds the complete state.
         self.listening_process.store(process_id::current(), Ordering::Relaxed);
         drop(progress);
         self.start_listener().inspect_err(|_| self.listening_process.store(0, Ordering::Relaxed))
     }
 
     fn start_listener(self: &Arc<Self>) -> io::Result<()> {
-        let seen_by_application =
-            [SIGTERM, SIGINT, SIGQUIT, SIGHUP].into_iter().filter(|signal| !system::is_ignored(*signal));
-        let mut signals = Signals::new(seen_by_application)?;
+        let not_ignored = [SIGTERM, SIGINT, SIGQUIT, SIGHUP].into_iter().filter(|signal| !system::is_ignored(*signal));
+        let mut signals = Signals::new(not_ignored)?;
         let shutdown = Arc::clone(self);
         let listen = move || {
             let mut first = None;
@@ -83,7 +83,7 @@ impl ShutdownState {
         threads::start("soloist-signals", listen)
     }
 
-    /// Handles one signal without blocking, because a second signal must be handled even if everything else hangs.
+    /// Handles one signal without blocking, so that a second signal can be handled even if everything else hangs.
     fn handle(self: &Arc<Self>, signal: i32, first: &mut Option<Moment>) {
         let now = Clock::system().moment();
         match first {
@@ -106,7 +106,7 @@ impl ShutdownState {
         }
     }
 
-    /// Kills all commands, then ends the process. Another signal after the drain means that nothing may continue.
+    /// Kills all commands, then ends the process. A further signal after the drain asks for this.
     fn end_at_once(&self, signal: i32) {
         let running = self.lock().running.clone();
         for run in &running {
@@ -127,7 +127,7 @@ impl ShutdownState {
             tell_with_timeout(tell);
         }
         if !self.begin(Some(signal), came) {
-            // `trigger` began the shutdown. The signal adds that the process must end.
+            // `trigger` has already begun the shutdown. Because of the signal, the process must end, too.
             self.lock().signal = Some(signal);
         }
         if self.wait_for_exit(Moment::NEVER, |progress| progress.ticks == 0) {
@@ -146,7 +146,7 @@ impl ShutdownState {
     }
 }
 
-/// Names the runs that no report will mention.
+/// Reports the runs that are left behind, because no report will have them.
 fn report_left_behind(left_behind: &[Run]) {
     for run in left_behind {
         print_line(format_args!("{}: left behind: still running when the shutdown's grace ended", Named(run.name())));
@@ -156,7 +156,8 @@ fn report_left_behind(left_behind: &[Run]) {
     }
 }
 
-/// Calls `tell` on another thread, and waits a short time for its end, because standard error and subscribers may hang.
+/// Calls `tell` on another thread. Waits for its end only a short time, because standard error and subscribers may
+/// hang.
 fn tell_with_timeout(tell: impl FnOnce() + Send + 'static) {
     let (telling, is_written) = mpsc::channel::<()>();
     spawn_detached(move || {
@@ -168,14 +169,14 @@ fn tell_with_timeout(tell: impl FnOnce() + Send + 'static) {
 
 /// Ends the process by this signal, at the end of `main`.
 pub(crate) fn end_by(signal: i32) {
-    // Text that was printed without an end of line is still in the buffer.
+    // The buffer of standard output may still have text after the last line break.
     let _ = io::stdout().flush();
     leave(None);
     die_of(signal);
 }
 
 fn die_of(signal: i32) {
-    // For process 1, the kernel ignores the default action of a signal.
+    // For process 1, the kernel ignores the default action of a signal. So process 1 exits with a code instead.
     if process_id::current() != 1 {
         let _ = low_level::emulate_default_handler(signal);
     }

@@ -1,4 +1,4 @@
-//! The outages that a tick has met. A store that did not answer is not asked again for a minute.
+//! The outages during a tick. A store that did not answer is not asked again for a minute.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,8 +15,8 @@ use crate::time::{clock::Clock, clock::moment::Moment};
 /// meanwhile.
 const NOT_ASKED_FOR: Duration = Duration::from_secs(60);
 
-/// The outages of one tick. The first request to a store is sent alone, and the others wait for its answer. So an
-/// outage costs all requests together only one timeout.
+/// The outages of one tick. The first request to a store is sent alone, and the other requests wait for its answer. So
+/// an outage costs all requests together only one timeout.
 pub(crate) struct Outages<'a> {
     schedule: &'a Schedule,
     known: Mutex<BTreeMap<StoreId, StoreState>>,
@@ -24,7 +24,7 @@ pub(crate) struct Outages<'a> {
 }
 
 enum StoreState {
-    /// The first request is under way.
+    /// The first request has no answer yet.
     Awaited,
     Answers,
     Out {
@@ -38,8 +38,8 @@ impl<'a> Outages<'a> {
         Self { schedule, known: Mutex::default(), heard: Condvar::new() }
     }
 
-    /// Sends a batch to a store. If the store was unavailable a moment ago, only the releases are sent. The store
-    /// carries them out now, or when it is available again.
+    /// Sends a batch to a store. If the store was unavailable a moment ago, the admissions are refused, and only the
+    /// releases are sent. The store carries out the releases now, or when it is available again.
     pub(crate) fn carry_out(&self, store: &Store, clock: &Clock, batch: &mut Batch) {
         let admits = !batch.admissions().is_empty();
         match if admits { self.may_ask(store.id, clock) } else { Ok(()) } {
@@ -55,8 +55,8 @@ impl<'a> Outages<'a> {
         }
     }
 
-    /// Sends another request than an admission to a store, unless the store was unavailable a moment ago. A panic
-    /// becomes an error with the text of `attempted`.
+    /// Sends a request other than an admission to a store, unless the store was unavailable a moment ago. A panic of
+    /// the store becomes an error with the text of `attempted`.
     pub(crate) fn ask<A>(
         &self,
         store: &Store,
@@ -71,8 +71,8 @@ impl<'a> Outages<'a> {
         answer
     }
 
-    /// Returns the error of a store that may not be asked. After `Ok` the caller asks the store, and passes the result to
-    /// [`record`](Self::record) in any case.
+    /// Returns an error if the store was unavailable a moment ago. After `Ok`, the caller must ask the store, and pass
+    /// the result to [`record`](Self::record), because other threads may wait for this result.
     fn may_ask(&self, store: StoreId, clock: &Clock) -> Result<(), MutexError> {
         let mut known = self.known();
         loop {
@@ -90,8 +90,8 @@ impl<'a> Outages<'a> {
         }
     }
 
-    /// Records whether a request met an outage. If a store fails one event and answers another, it stays unavailable
-    /// until the outage expires.
+    /// Records whether a request failed because of an outage. After an outage, the store counts as unavailable until
+    /// [`NOT_ASKED_FOR`] is over, even if it answers another request.
     fn record(&self, store: StoreId, clock: &Clock, outage: Option<&MutexError>) {
         let mut known = self.known();
         let state = match outage {

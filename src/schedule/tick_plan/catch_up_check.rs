@@ -1,4 +1,4 @@
-//! Checks for `catch_up` whether the whole fleet missed an occurrence, and writes the markers that show since when a
+//! Checks for `catch_up` whether the whole fleet missed an occurrence. Also writes the markers that show since when a
 //! store knows an event.
 
 use chrono::{DateTime, Utc};
@@ -17,9 +17,9 @@ use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::Names;
 
-/// Returns the occurrences of one event that were missed and are to run. Calls the filters, and then asks the store
-/// which occurrences were claimed. If some were not claimed, asks the store since when it knows the event. An
-/// occurrence that the filters refuse may run later, when they allow it.
+/// Returns the missed occurrences of one event that are to run now. Calls the filters first. If the filters refuse an
+/// occurrence, it can run later, when the filters allow it. Then asks the store which occurrences were claimed. If some
+/// were not claimed, asks the store since when it knows the event.
 pub(crate) fn check_missed(candidates: Vec<PlannedRun<'_>>) -> Vec<PlannedRun<'_>> {
     let (mut missed, mut asked) = (Vec::new(), Vec::new());
     for planned in candidates {
@@ -35,7 +35,7 @@ pub(crate) fn check_missed(candidates: Vec<PlannedRun<'_>>) -> Vec<PlannedRun<'_
     for (at, planned) in asked.into_iter().enumerate() {
         let finding = match &are_missed {
             Ok(are_missed) => are_missed[at].then_some(Missed::Confirmed),
-            // Only one entry reports that the store is unavailable.
+            // The report needs only one entry about the unavailable store.
             Err(error) => (at == latest).then(|| Missed::Unknown(SkipReason::StoreUnavailable(error.clone()))),
         };
         if finding.is_none() {
@@ -47,8 +47,9 @@ pub(crate) fn check_missed(candidates: Vec<PlannedRun<'_>>) -> Vec<PlannedRun<'_
     missed
 }
 
-/// Asks the store whether these occurrences of one event were missed, in one request, and in a second one if any of them may have been.
-/// An occurrence that waits in a queue need not be made up for yet; any other that was not missed is settled.
+/// Asks the store in one request which of these occurrences of one event were missed. If some may have been missed, a
+/// second request follows. An occurrence that waits in a queue does not count as missed. Other occurrences that were
+/// not missed are not checked again.
 fn find_missed(candidates: &[PlannedRun<'_>]) -> Result<Vec<bool>, MutexError> {
     let Some((first, catch_up)) = candidates.first().and_then(|first| Some((first, first.event.catch_up.as_ref()?)))
     else {
@@ -90,13 +91,13 @@ impl PlannedRun<'_> {
         self.event.catch_up.iter().for_each(|catch_up| catch_up.end(self.tick.occurrence()));
     }
 
-    /// Returns since when the store knows the event. If there is no marker yet, writes it, and returns the present
-    /// time.
+    /// Returns since when the store knows the event. If the store has no marker of the event, writes the marker, and
+    /// returns the latest possible time, so that no occurrence counts as missed.
     fn known_since(&self, marker: &MutexName) -> Result<DateTime<Utc>, MutexError> {
         let note = || format!("note {marker}");
         match self.context.outages.ask(self.store, self.clock, note, |mutex| self.marker(marker).ask(mutex))? {
             Admitted::ClaimTaken(Some(holder)) => match holder.clock_set_back_by() {
-                // The time of the marker is useless: the store's clock was ahead when the marker was written.
+                // The time of the marker is useless, because the store's clock was ahead when the marker was written.
                 Some(by) if holder.since() > self.start() => {
                     trace::marker_from_the_future(&self.event.name, by);
                     Ok(DateTime::<Utc>::MIN_UTC)
@@ -104,7 +105,7 @@ impl PlannedRun<'_> {
                 _ => Ok(holder.since()),
             },
             Admitted::Granted(_) => Ok(DateTime::<Utc>::MAX_UTC),
-            _ => Err(MutexError::unsupported("tell since when it has held a mark, which `catch_up` needs")),
+            _ => Err(MutexError::unsupported("tell since when it has held a marker, which `catch_up` needs")),
         }
     }
 
@@ -112,8 +113,9 @@ impl PlannedRun<'_> {
         Admission::claim_only(self.request(mark.clone(), Term::MAX))
     }
 
-    /// Claims a due occurrence that met a run of its event, if the event has `catch_up_all`: such an occurrence was
-    /// refused, and not missed. But if that run makes up for an earlier occurrence, this one counts as missed.
+    /// Claims a due occurrence that was skipped because a run of its event is running, if the event has `catch_up_all`.
+    /// So the occurrence does not count as missed later. But if that run itself makes up for an earlier occurrence,
+    /// this occurrence is not claimed, and counts as missed.
     pub(crate) fn settle_overlapped(&self, run: Option<&Holder>) {
         let is_due = self.missed.is_none() && !self.is_backlog && self.claims_for_timetable();
         let all = self.event.catch_up.as_ref().filter(|catch_up| is_due && catch_up.most > 1);
@@ -127,8 +129,8 @@ impl PlannedRun<'_> {
         }
     }
 
-    /// Remembers that the occurrence was run, or waits on another server. The claim of another server is not enough,
-    /// because a claim is released if the lease is lost before the task starts.
+    /// Remembers that the occurrence was run, or waits on another server. A claim of another server is not enough,
+    /// because that server releases the claim if it loses the lease before the task starts.
     pub(crate) fn settle_occurrence(&self, verdict: &Verdict) {
         let Some(catch_up) = self.event.catch_up.as_ref().filter(|_| self.claims_for_timetable()) else { return };
         if matches!(verdict, Verdict::Skipped(SkipReason::Queued(_))) {
@@ -141,8 +143,8 @@ impl PlannedRun<'_> {
     }
 }
 
-/// Writes the markers of these events to their stores in batches, unless they are known to be there. Errors are
-/// ignored, because the following admissions report them, and the next tick tries again.
+/// Writes the markers of these events to their stores in batches. Markers that the stores are known to have are left
+/// out. Errors are ignored: the admissions that follow report them, and the next tick tries again.
 pub(crate) fn write_markers(planned_runs: &[PlannedRun<'_>]) {
     let all = planned_runs.iter().filter_map(|planned| {
         let catch_up = planned.event.catch_up.as_ref()?;

@@ -1,4 +1,4 @@
-//! The due times of a schedule: the events that are due now, the next and the last due time, and those in a range of time.
+//! The due times of a schedule: the events that are due now, the next due time, the last, and all in a range of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,8 +14,8 @@ use crate::schedule::schedule::Schedule;
 use crate::schedule::schedule::registry::{Registry, UnknownEvent};
 
 impl Schedule {
-    /// Returns the names of the events that [`run_due`](Self::run_due) starts at `now`, in the order of their registration. Asks
-    /// neither filters nor stores.
+    /// Returns the names of the events that [`run_due`](Self::run_due) starts at `now`, in the order in which they were
+    /// added. Calls no filters, and asks no store.
     pub fn due(&self, now: DateTime<Utc>) -> impl Iterator<Item = Arc<str>> + use<> {
         let registry = self.registry();
         let mut due = registry.due_index.due(now, DateTime::<Utc>::MIN_UTC);
@@ -23,9 +23,9 @@ impl Schedule {
         due.into_iter().map(move |(event, _)| Arc::clone(&registry.events[event].name))
     }
 
-    /// Returns when the first event starts after `after`, within its windows and in this environment: at its
-    /// [next](crate::Event::next) occurrence, or after its [`jitter`](crate::Event::jitter). `None`: no event starts
-    /// again before the year 2100.
+    /// Returns the time of the first start of any event after `after`, within its windows and in this environment. An
+    /// event starts at its [next](crate::Event::next) occurrence, or later by its [`jitter`](crate::Event::jitter).
+    /// `None`: no event starts again before the year 2100.
     ///
     /// Each call searches the timetables of all events; a search takes some nanoseconds.
     pub fn next_due(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
@@ -35,8 +35,8 @@ impl Schedule {
         singles.map(|start| start.at).chain(due_index.next_of_groups(after)).min()
     }
 
-    /// Returns the occurrences of one event after `after`: see [`Event::upcoming`](crate::Event::upcoming). There are none for an event that is not for
-    /// this [environment](Self::with_environment).
+    /// Returns the occurrences of one event after `after`; see [`Event::upcoming`](crate::Event::upcoming). An event
+    /// for another [environment](Self::with_environment) has none.
     ///
     /// # Errors
     ///
@@ -49,14 +49,14 @@ impl Schedule {
         Ok(self.event(name)?.upcoming(after))
     }
 
-    /// Returns when an event was due last, if that was at most [`CLAIM_MARGIN`] before `now`. The claim on an earlier
+    /// Returns the last due time of an event, if it was at most [`CLAIM_MARGIN`] before `now`. The claim on an earlier
     /// time may have expired.
     #[cfg(feature = "cli")]
     pub(crate) fn last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, UnknownEvent> {
         self.last_due_within(name, now, TimeDelta::from_std(CLAIM_MARGIN).unwrap_or_default())
     }
 
-    /// Returns when an event was due last, if that was at most this long before `now`.
+    /// Returns the last due time of an event, if it was at most `window` before `now`.
     #[cfg(feature = "cli")]
     pub(crate) fn last_due_within(
         &self,
@@ -68,9 +68,9 @@ impl Schedule {
     }
 
     /// Returns the starts in this range, with their events, in the order of time. The range includes its start, but not
-    /// its end. Events that start at the same time come in the order of their registration. Windows count, but filters
-    /// and stores are not asked. An event starts at its occurrences, or after its [`jitter`](crate::Event::jitter). A
-    /// range whose end comes first is empty, as in Rust.
+    /// its end. If events start at the same time, they come in the order in which they were added. Windows count, but
+    /// filters are not called, and stores are not asked. An event starts at its occurrences, or later by its
+    /// [`jitter`](crate::Event::jitter). A range that ends before its start is empty, as in Rust.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -89,7 +89,7 @@ impl Schedule {
         self.starts_between(time).map(|(start, event)| (start.at, Arc::clone(&event.name)))
     }
 
-    /// Returns the starts in this time, in the order of time, and the event of each.
+    /// Returns the starts in the range `time`, in the order of time, and the event of each start.
     pub(crate) fn starts_between(
         &self,
         time: Range<DateTime<Utc>>,
@@ -117,7 +117,7 @@ mod tests {
     use crate::store::memory::MemoryMutex;
     use crate::time::clock::manual::ManualClock;
 
-    // The claim is kept only until the next occurrence starts.
+    // `run_last_due` runs an occurrence before its jittered start. The claim must prevent a second run at that start.
     #[test]
     fn what_ran_before_its_start_does_not_run_again() {
         const MINUTE: Duration = Duration::from_secs(60);

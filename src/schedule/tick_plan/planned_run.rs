@@ -21,7 +21,8 @@ use crate::store::described_store::Store;
 use crate::store::event_mutex::admission::Admission;
 use crate::time::{clock::Clock, tick::Tick};
 
-/// How long one answer about pauses counts for all runs of a tick that wait for their next attempt.
+/// The largest age of an answer about pauses for a run that waits for its next attempt. All such runs of a tick share
+/// the answer.
 const SHARED_FOR: Duration = Duration::from_millis(500);
 
 /// A run that a tick, a backfill or a caller has planned, with everything that it needs.
@@ -30,9 +31,9 @@ pub(crate) struct PlannedRun<'a> {
     pub(crate) event: &'a Definition,
     pub(crate) history: &'a EventHistory,
     pub(crate) tick: Tick,
-    /// Set if the event is not due in this tick, but makes up for a missed occurrence.
+    /// The result of the check for a missed occurrence. `None`: the event is due in this tick.
     pub(crate) missed: Option<Missed>,
-    /// Whether this is one of several occurrences of its event in this tick. They run one after another.
+    /// Whether this is one of several occurrences of its event in this tick. These occurrences run one after another.
     pub(crate) is_backlog: bool,
     pub(crate) context: &'a TickContext<'a>,
     pub(crate) store: &'a Store,
@@ -44,7 +45,7 @@ pub(crate) struct PlannedRun<'a> {
 }
 
 impl<'a> PlannedRun<'a> {
-    /// Plans the run of the event at this place of its schedule.
+    /// Plans a run of the event with the index `event` in the registry.
     pub(in crate::schedule) fn new(event: usize, tick: Tick, context: &'a TickContext<'a>) -> Self {
         let TickContext { schedule, registry, .. } = context;
         let (event, history) = (&*registry.events[event], &*registry.histories[event]);
@@ -72,23 +73,22 @@ impl<'a> PlannedRun<'a> {
         self.context.schedule.observers.tell(About::from(&self.id), step);
     }
 
-    /// Returns the observers of the run with this owner.
+    /// Returns the observers for this run, which has the id `owner`.
     pub(crate) fn observers(&self, owner: Owner) -> RunObservers {
         RunObservers { observers: self.context.schedule.observers.clone(), run: self.id.clone(), owner }
     }
 
-    /// Returns the thread that renews the leases of its store.
     pub(crate) fn renewal_thread(&self) -> Arc<RenewalThread> {
         RenewalThread::of(self.store, self.clock)
     }
 
-    /// Returns a request for its store.
+    /// Returns a request to the run's store, for a lease, a claim or a marker of this name.
     pub(crate) fn request(&self, name: MutexName, term: Term) -> LeaseRequest {
         LeaseRequest::new(name, term, self.clock).labelled(self.label().as_ref())
     }
 
-    /// Returns the label of the requests. If the run makes a claim, the label has the timetable, which other servers
-    /// compare with theirs.
+    /// Returns the label of the run's requests. If the run makes a claim, the label has the timetable, so that other
+    /// servers can compare it with their own.
     pub(crate) fn label(&self) -> Option<Arc<Label>> {
         let of_tick = self.context.label.as_ref();
         match &self.event.claimed_timetable {
@@ -100,8 +100,8 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns this reason for a skip, with the note whether another application uses the name. Leases of a mutex that
-    /// events share on purpose are not checked.
+    /// Returns `reason`, with a note if another application holds the name. If events share a mutex on purpose, its
+    /// leases are not checked.
     pub(crate) fn note_other_application(&self, reason: SkipReason) -> SkipReason {
         let Definition { name, protection, .. } = self.event;
         let is_its_own = matches!(reason, SkipReason::RanElsewhere(_)) || protection.mutex.mutex() == &**name;
@@ -109,8 +109,8 @@ impl<'a> PlannedRun<'a> {
         reason.met_by(application.filter(|_| is_its_own))
     }
 
-    /// Compares the timetable with that of the server that claimed the occurrence, and reports a difference that has
-    /// lasted for an hour.
+    /// Compares the timetable of the event with that of the server that claimed the occurrence. Reports a difference
+    /// that has lasted for an hour.
     pub(crate) fn compare_timetables(&self, verdict: &Verdict) {
         let Some(own) = self.event.claimed_timetable.as_ref().filter(|_| self.claims_for_timetable()) else { return };
         let claimed_by = match verdict {
@@ -124,7 +124,7 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns whether a caller runs it by hand.
+    /// Returns whether the run was started by hand.
     #[inline]
     pub(crate) fn is_by_hand(&self) -> bool {
         matches!(self.context.started_by, StartedBy::Caller)
@@ -142,8 +142,8 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns how long after the beginning of its tick the run may request its claim: as long as no claim of another
-    /// server can have expired.
+    /// Returns for how long after the beginning of its tick the run may request its claim. Later, the claim of another
+    /// server may have expired.
     #[inline]
     pub(crate) fn claim_window(&self) -> Duration {
         self.event.claim_window(self.tick.occurrence())
@@ -155,14 +155,15 @@ impl<'a> PlannedRun<'a> {
         self.event.protection.lease.is_some() || self.claims()
     }
 
-    /// Returns the markers that pause the run: that of the schedule, and that of the event.
+    /// Returns the markers that pause the run: the marker of the schedule, and the marker of the event.
     fn pause_markers(&self) -> impl Iterator<Item = &MutexName> {
         let of_schedule = self.context.pauses.as_ref().map(|pauses| &pauses.of_schedule);
         of_schedule.into_iter().chain(&self.own_pause).filter(|_| !self.event.even_when_paused)
     }
 
-    /// Returns whether the store refuses the admission during a pause. It does not if the event uses no store or
-    /// another store. It also does not if the event has filters, because these are called before the store is asked.
+    /// Returns whether the store refuses the admission during a pause. The event must be protected in the store of the
+    /// pauses, and must have no filters. (Filters are called before the store is asked, so the pauses are read even
+    /// earlier.)
     #[inline]
     fn is_refused_while_paused(&self) -> bool {
         let is_store_of_pauses = |pauses: &PauseCheck<'_>| pauses.store.id == self.store.id;
@@ -171,13 +172,13 @@ impl<'a> PlannedRun<'a> {
             && self.context.pauses.as_ref().is_some_and(is_store_of_pauses)
     }
 
-    /// Returns the marker that pauses the event alone, if the admission does not check that marker, or if a retry
-    /// checks it again.
+    /// Returns the marker that pauses the event alone, if this process must read it. The reason is that the admission
+    /// does not check the marker, or that a retry checks it again.
     pub(crate) fn own_pause_to_read(&self) -> Option<&MutexName> {
         self.own_pause.as_ref().filter(|_| self.event.retry.is_some() || !self.is_refused_while_paused())
     }
 
-    /// Returns the admission with the condition that the store refuses it during a pause.
+    /// Returns `admission`, with the condition that no pause exists, if the store can check that.
     #[inline]
     pub(crate) fn unless_paused(&self, admission: Admission) -> Admission {
         if self.is_refused_while_paused() {
@@ -187,7 +188,7 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns whether this name, which excluded the admission, is that of a pause.
+    /// Returns whether `name`, because of which the store refused the admission, is the marker of a pause.
     pub(crate) fn is_pause(&self, name: &MutexName) -> bool {
         self.pause_markers().any(|mark| mark == name)
     }
@@ -202,13 +203,13 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Checks for all pauses, even those that the admission checks, because the admission had no answer.
+    /// Checks for all pauses, even those that the admission checks, because the store did not answer the admission.
     pub(crate) fn look_for_each_pause(&self) -> Result<(), SkipReason> {
         let TickContext { outages, pauses: Some(pauses), .. } = self.context else { return Ok(()) };
         self.pause_markers().try_for_each(|mark| pauses.allows(mark, RECHECK_AFTER, Some(outages), self.clock))
     }
 
-    /// Returns whether a pause stops it.
+    /// Returns whether a pause can stop the run.
     pub(crate) fn can_be_paused(&self) -> bool {
         self.pause_markers().next().is_some()
     }
@@ -221,7 +222,7 @@ impl<'a> PlannedRun<'a> {
         self.pause_markers().try_for_each(|mark| pauses.allows(mark, max_age, None, self.clock))
     }
 
-    /// Returns the queue where the run waits if it meets a run of its event. A run by hand does not wait.
+    /// Returns the queue where the run waits if it overlaps a run of its event. A run by hand does not wait.
     #[inline]
     pub(crate) fn queue(&self) -> Option<&Queue> {
         self.event.protection.queue.as_ref().filter(|_| matches!(self.context.started_by, StartedBy::Timetable))
@@ -234,14 +235,15 @@ impl<'a> PlannedRun<'a> {
         queue.filter(|_| !self.is_by_hand()).map_or(&[], |queue| &queue.places)
     }
 
-    /// Returns whether the store is asked first, because there is no filter and no separate check for a pause.
+    /// Returns whether the run needs no check before its admission: it has no filter, and the admission checks its
+    /// pauses.
     #[inline]
     pub(crate) fn asks_store_first(&self) -> bool {
         let needs_no_look = || self.is_refused_while_paused() || self.pause_markers().next().is_none();
         self.asks_store() && self.event.filters.is_empty() && needs_no_look()
     }
 
-    /// Returns whether the run makes a claim: on its occurrence or period, or that of a backfill.
+    /// Returns whether the run makes a claim: on its occurrence, on its period, or for a backfill.
     pub(crate) fn claims(&self) -> bool {
         match self.context.started_by {
             StartedBy::Timetable => self.event.protection.claim.is_some(),
@@ -250,18 +252,17 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns whether the run makes a claim that tells other servers that its occurrence was run by the timetable.
+    /// Returns whether the run makes a claim that shows other servers that the timetable ran its occurrence.
     pub(crate) fn claims_for_timetable(&self) -> bool {
         self.claims() && !self.id.is_backfill
     }
 
-    /// Returns the name of the claim that the run makes.
     pub(crate) fn claim_name(&self) -> Option<MutexName> {
         self.claim().map(|(name, _)| name)
     }
 
-    /// Claims the occurrence without running it. If this fails, a late server may still run the occurrence. Periods are
-    /// not claimed, because a later occurrence may use them.
+    /// Claims the occurrence without running it. If the claim fails, another server that is late may still run the
+    /// occurrence. A period is not claimed, because a later occurrence may use it.
     pub(crate) fn claim_without_running(&self) {
         if let Some((claim, term)) = self.claim().filter(|(claim, _)| claim.occurrence().is_some()) {
             let admission = Admission::claim_only(self.request(claim, term));
@@ -270,13 +271,13 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns how long after the start of its occurrence the tick came.
+    /// Returns the time from the occurrence to the tick.
     #[inline]
     pub(crate) fn lateness(&self) -> Duration {
         (self.tick.now() - self.id.occurrence).to_std().unwrap_or_default()
     }
 
-    /// Returns the lateness of a missed occurrence; zero for a due one.
+    /// Returns the time from a missed occurrence to the tick; zero for a due occurrence.
     pub(crate) fn missed_by(&self) -> Duration {
         if self.missed.is_some() { self.lateness() } else { Duration::ZERO }
     }

@@ -194,7 +194,7 @@ fn a_gap_is_one_line_with_the_number_of_occurrences() {
         assert!(output.status.success(), "{said}");
         let gaps: Vec<_> = said.lines().filter(|line| line.contains("no tick after")).collect();
         assert_eq!(gaps.len(), 1, "{said}");
-        assert!(gaps[0].contains("until 2026-03-01 12:15:00 UTC, with 10 occurrences"), "{said}");
+        assert!(gaps[0].contains("until 2026-03-01 12:15:00 UTC: 10 occurrences"), "{said}");
         return;
     }
     let host = Host::at("12:20");

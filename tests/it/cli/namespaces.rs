@@ -88,7 +88,7 @@ fn another_application_with_the_name_is_told_of() {
     run("").exits_with(CONFLICT).is_silent();
 
     // The schedule of the example is `shop`.
-    let said = "the application billing has the event carts:remind, too, so that each takes occurrences of the other";
+    let said = "the application billing has the event carts:remind, too, so that each application takes occurrences of the other";
     answer(&mut place.schedule("check")).exits_with(1).says(said);
     answer(&mut place.schedule("status")).exits_with(0).says(", instance web-1, application billing, for ");
 }

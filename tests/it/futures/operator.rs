@@ -108,7 +108,7 @@ fn calls_that_hang_are_not_without_number() {
     let errors: Vec<String> =
         (0..20).map(|_| runtime.block_on(operator.ask(Schedule::check)).unwrap_err().to_string()).collect();
     assert_eq!(errors.iter().filter(|error| error.ends_with("no answer within 1ms")).count(), 16, "{errors:?}");
-    assert_eq!(errors[19], "could not get an answer: 16 calls before it are still under way");
+    assert_eq!(errors[19], "could not get an answer: 16 earlier calls are still running");
     store.let_go();
     let patient = operator.within(PATIENCE);
     until(|| runtime.block_on(patient.ask(Schedule::check)).unwrap_err().to_string().ends_with("it hung"))

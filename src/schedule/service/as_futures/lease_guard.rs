@@ -1,4 +1,4 @@
-//! The calls of a lease guard that block, as futures.
+//! The blocking calls of a lease guard, as futures.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::time::clock::{Clock, moment::Moment};
 
 impl LeaseGuard {
     /// Acquires like [`acquire_within`](Self::acquire_within), as a future: a separate thread waits, and no worker of
-    /// the runtime. If the future is dropped, that thread makes no further attempt; if a running attempt gets the
-    /// lease, the thread releases it. While sixteen dropped calls wait for this store, the first attempt waits until
-    /// one of them has ended.
+    /// the runtime. If the future is dropped, that thread makes no further attempt. If a running attempt then gets the
+    /// lease, the thread releases it. While sixteen calls whose futures were dropped wait for this store, the first
+    /// attempt waits until one of these calls has ended.
     ///
     /// # Errors
     ///
-    /// Those of [`acquire_within`](Self::acquire_within).
+    /// The errors of [`acquire_within`](Self::acquire_within).
     ///
     /// ```
     /// use std::time::Duration;
@@ -62,7 +62,7 @@ impl LeaseGuard {
     ///
     /// # Errors
     ///
-    /// Those of [`release`](Self::release).
+    /// The errors of [`release`](Self::release).
     ///
     /// ```
     /// use soloist::{LeaseGuard, MemoryMutex, MutexName, Term};

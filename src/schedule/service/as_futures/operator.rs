@@ -1,4 +1,4 @@
-//! Calls of a schedule for the handlers of a service, as futures with a time limit.
+//! Calls of a schedule for the request handlers of a service, as futures with a time limit.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -11,13 +11,13 @@ use crate::schedule::history::status::Status;
 use crate::schedule::schedule::Schedule;
 use crate::time::clock::shown::ExactDuration;
 
-/// The limit of an answer, unless [`Operator::within`] sets one.
+/// The time limit for an answer, unless [`Operator::within`] sets another.
 const USUAL_LIMIT: Duration = Duration::from_secs(2);
 
-/// A handle that calls a schedule for the handlers of a service: each call is a future with a limit. The calls block no
-/// worker of the runtime, and an unavailable store delays no answer for longer than the limit.
+/// A handle that calls a schedule from the request handlers of a service. Each call is a future with a time limit, and
+/// blocks no worker of the runtime. If a store is unavailable, the call ends when its limit is over.
 ///
-/// A cheap handle, for the shared state of a service.
+/// An operator is cheap to clone, so it can be a part of the service's shared state.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,7 +46,7 @@ pub struct Operator {
 }
 
 impl Schedule {
-    /// Returns a handle that calls this schedule for the handlers of a service.
+    /// Returns a handle that calls this schedule from the request handlers of a service.
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn operator(&self) -> Operator {
         Operator { schedule: Arc::new(self.clone()), limit: USUAL_LIMIT }
@@ -54,21 +54,22 @@ impl Schedule {
 }
 
 impl Operator {
-    /// Returns a handle with this limit for each answer, instead of two seconds. If a call has no answer by then, it
-    /// returns an error, although the store may still carry the call out. The error names the server and the failure of
-    /// the last attempt.
+    /// Returns a handle with this time limit for each answer, instead of two seconds. If a call has no answer by then,
+    /// the call returns an error. The store may still carry out the call later. The error names the server and the
+    /// failure of the last attempt.
     #[must_use = "the limit is that of the returned handle"]
     pub fn within(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }
 
-    /// Calls the schedule, or a store that `call` owns, and waits for the answer until the limit: to pause and to
-    /// resume, to [`check`](Schedule::check), or to [break a lease](crate::EventMutex::break_lease).
+    /// Runs `call` on a separate thread, and waits for its answer until the time limit. `call` can pause or resume the
+    /// schedule, [`check`](Schedule::check) it, or, with a store of its own, [break a
+    /// lease](crate::EventMutex::break_lease).
     ///
     /// # Errors
     ///
-    /// The errors of the call. An error is [unavailable](MutexError::is_unavailable) if there was no answer in time, if
-    /// 16 earlier calls are still running, or if the call panicked.
+    /// The errors of `call`. There is also an [unavailable](MutexError::is_unavailable) error: if no answer came in
+    /// time, if 16 earlier calls are still running, or if `call` panicked.
     pub async fn ask<T, E>(&self, call: impl FnOnce(&Schedule) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
@@ -77,7 +78,7 @@ impl Operator {
         let (schedule, limit) = (Arc::clone(&self.schedule), self.limit);
         let unavailable = |why: String| E::from(MutexError::unavailable("get an answer", why));
         let Some(under_way) = self.schedule.calls.try_take() else {
-            return Err(unavailable(format!("{MOST_CALLS} calls before it are still under way")));
+            return Err(unavailable(format!("{MOST_CALLS} earlier calls are still running")));
         };
         let within_limit = move || {
             let (answer, answered) = channel();
@@ -95,15 +96,15 @@ impl Operator {
                         let who = progress.last().map_or_else(String::new, |who| format!(" from {who}"));
                         format!("no answer within {}{who}", ExactDuration(limit))
                     }
-                    RecvTimeoutError::Disconnected => "the store panicked".to_owned(),
+                    RecvTimeoutError::Disconnected => "the call panicked".to_owned(),
                 }))
             })
         };
         on_a_thread(within_limit).await
     }
 
-    /// Returns [`Schedule::status`]. If the stores did not answer in time, the status has only the knowledge of this
-    /// process, and the reason is in its [`store_errors`](Status::store_errors).
+    /// Returns [`Schedule::status`]. If the stores did not answer in time, the status has only the data of this
+    /// process, and [`store_errors`](Status::store_errors) has the reason.
     pub async fn status(&self) -> Status {
         let status = self.ask(|schedule| Ok(schedule.status())).await;
         status.unwrap_or_else(|error: MutexError| Status { store_errors: vec![error], ..self.schedule.status_here() })
