@@ -16,7 +16,7 @@ fn schedule() -> Result<Schedule, Box<dyn Error>> {
     schedule
         .add(Event::exec("carts:remind", "sleep 3").every_minute().without_overlapping().on_one_server())?
         .add(Event::exec("db:backup", "sleep 20").daily_at("02:30").timezone("Europe/Berlin").without_overlapping())?
-        .add(Event::call("prices:import", |_| Err("the supplier does not answer".into())).every_five_minutes().weekdays())?;
+        .add(Event::call("prices:import", |_| Err("the supplier is out".into())).every_five_minutes().weekdays())?;
     Ok(schedule)
 }
 
