@@ -1,3 +1,3 @@
-//! The least that a process costs: the floor of `cron_program`.
+//! An empty program: the least cost of a process, with which `cron_program` is compared.
 
 fn main() {}
