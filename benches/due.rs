@@ -1,8 +1,8 @@
-//! Measures ticks on the store in memory: a hundred due events with and without metrics, a thousand events in the background and one
-//! after another, and ticks without a due event, for each kind of timetable.
+//! Measures ticks on the store in memory: a hundred due events with and without metrics, a thousand events in the
+//! background and one after another, and ticks without a due event, for each kind of timetable.
 //!
-//! Each pair is measured in turns, tick by tick, because the speed of a machine changes within a second. The schedules use the
-//! system's clock, as in production.
+//! Each pair is measured in turns, tick by tick, because the speed of a machine changes within a second. The schedules
+//! use the system's clock, as in production.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -14,8 +14,9 @@ use soloist::{Event, MemoryMutex, Report, Schedule};
 const EVENTS: u64 = 100;
 const MANY: u64 = 1_000;
 
-/// The number of ticks after which a schedule and its store are replaced. In production, a store has the claims of 15 ticks at most,
-/// because a claim lives for a quarter of an hour. In a benchmark, ticks follow each other at once, so no claim would end.
+/// The number of ticks after which a schedule and its store are replaced. In production, a store has the claims of 15
+/// ticks at most, because a claim lives for a quarter of an hour. In a benchmark, ticks follow each other at once, so
+/// no claim would end.
 const TICKS: u32 = 15;
 
 struct Soloist {

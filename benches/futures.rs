@@ -1,5 +1,5 @@
-//! Measures ten thousand futures that are due at once: the time from the tick until all futures are running, and the memory of the
-//! process at that time. Each contender has a process of its own:
+//! Measures ten thousand futures that are due at once: the time from the tick until all futures are running, and the
+//! memory of the process at that time. Each contender has a process of its own:
 //!
 //! - soloist on one Redis, with a lease and a claim for each future;
 //! - tokio-cron-scheduler, without protection; it ticks by itself, so its time begins with the start of the first future;
@@ -72,7 +72,7 @@ struct Occurrence {
 
 impl Occurrence {
     fn begins(&self) {
-        *self.began.lock().expect("nobody panics") = Some(Instant::now());
+        *self.began.lock().expect("no thread panics") = Some(Instant::now());
     }
 
     /// Runs one future: waits until all futures are running.
@@ -80,14 +80,14 @@ impl Occurrence {
         let full = self.is_full.notified();
         let before = self.at_work.fetch_add(1, Ordering::SeqCst);
         if before == 0 {
-            self.began.lock().expect("nobody panics").get_or_insert_with(Instant::now);
+            self.began.lock().expect("no thread panics").get_or_insert_with(Instant::now);
         }
         if before + 1 < MANY {
             let patience = tokio::time::timeout(PATIENCE, full).await;
             return patience.unwrap_or_else(|_| panic!("only {} began", self.at_work.load(Ordering::SeqCst)));
         }
-        let began = self.began.lock().expect("nobody panics").take().expect("it has begun");
-        let mut took = self.took.lock().expect("nobody panics");
+        let began = self.began.lock().expect("no thread panics").take().expect("it has begun");
+        let mut took = self.took.lock().expect("no thread panics");
         took.push(began.elapsed());
         if took.len() == times() as usize {
             report(&mut took);
@@ -97,7 +97,7 @@ impl Occurrence {
     }
 
     fn so_far(&self) -> usize {
-        self.took.lock().expect("nobody panics").len()
+        self.took.lock().expect("no thread panics").len()
     }
 }
 

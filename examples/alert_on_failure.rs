@@ -28,7 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     if report.is_failure() { Ok(()) } else { Err("the command of this example fails".into()) }
 }
 
-/// Starts `command`, and writes the failure to its standard input. The report shows an error of `send` as an error of the hook.
+/// Starts `command`, and writes the failure to its standard input. The report shows an error of `send` as an error of
+/// the hook.
 fn send(command: &str, run: &Run, outcome: &RunOutcome) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut child = Command::new("sh").args(["-c", command]).stdin(Stdio::piped()).spawn()?;
     if let Some(mut stdin) = child.stdin.take() {

@@ -1,5 +1,5 @@
-//! Shows a store of your own on an async driver, such as the connection pool of your application. The program tests whether the
-//! store keeps the contract: `cargo run --example async_store`.
+//! Shows a store of your own on an async driver, such as the connection pool of your application. The program tests
+//! whether the store keeps the contract: `cargo run --example async_store`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::Mutex;
 use tokio::task::yield_now;
 
-/// The queries. This example has a map behind an async lock instead of a table. In your store, each method is one statement on the
-/// pool, and the server's clock decides when a lease ends.
+/// The queries. This example has a map behind an async lock instead of a table. In your store, each method is one
+/// statement on the pool, and the server's clock decides when a lease ends.
 #[derive(Debug)]
 struct Table {
     clock: Clock,
@@ -76,11 +76,12 @@ impl Table {
     }
 }
 
-/// The store. Each call is a task of the runtime; the calling thread waits for the answer of the task, with a time limit.
+/// The store. Each call is a task of the runtime; the calling thread waits for the answer of the task, with a time
+/// limit.
 ///
-/// Renewals are tasks of the runtime, too: if the runtime stalls for longer than a term, leases are lost, and their runs are
-/// cancelled. A separate runtime for the store is safer. A call from a task of this runtime, if it has only one thread, blocks the
-/// runtime, so it gets no answer before its time limit.
+/// Renewals are tasks of the runtime, too: if the runtime stalls for longer than a term, leases are lost, and their
+/// runs are cancelled. A separate runtime for the store is safer. A call from a task of this runtime, if it has only
+/// one thread, blocks the runtime, so it gets no answer before its time limit.
 #[derive(Clone, Debug)]
 pub(crate) struct AsyncStore {
     table: Arc<Table>,

@@ -1,16 +1,17 @@
-//! Shows an audit: a store that wraps any other store, and writes each admission, granted or refused, to an SQL table. The example
-//! needs a PostgreSQL or MariaDB.
+//! Shows an audit: a store that wraps any other store, and writes each admission, granted or refused, to an SQL table.
+//! The example needs a PostgreSQL or MariaDB.
 //!
 //! ```text
 //! cargo run --example audit -- postgres://app:secret@127.0.0.1/app
 //! cargo run --example audit --features redis -- mysql://app:secret@127.0.0.1/app redis://127.0.0.1
 //! ```
 //!
-//! The first URL is the database of the audit. The second URL is the wrapped store; its default is `memory:`. Three servers ask
-//! for one occurrence: one row says that the occurrence was granted, and two rows name the server that has it.
+//! The first URL is the database of the audit. The second URL is the wrapped store; its default is `memory:`. Three
+//! servers ask for one occurrence: one row says that the occurrence was granted, and two rows name the server that has
+//! it.
 //!
-//! A separate thread writes the rows. So no admission waits for the database of the audit, or fails because of it. If the process
-//! is killed, rows that are not written yet are lost.
+//! A separate thread writes the rows. So no admission waits for the database of the audit, or fails because of it. If
+//! the process is killed, rows that are not written yet are lost.
 
 use std::error::Error;
 use std::fmt;
@@ -68,7 +69,8 @@ impl<M: EventMutex> EventMutex for Audited<M> {
 pub(crate) struct Row {
     pub(crate) at: DateTime<Utc>,
     pub(crate) server: String,
-    /// The name of the event. If the admission has no claim, the name of the lease: the event's name, or its `mutex_name`.
+    /// The name of the event. If the admission has no claim, the name of the lease: the event's name, or its
+    /// `mutex_name`.
     pub(crate) event: String,
     /// The occurrence or the period that was claimed.
     pub(crate) occurrence: Option<String>,
@@ -87,7 +89,8 @@ pub(crate) struct Audit {
     written: Mutex<Receiver<()>>,
 }
 
-/// The number of rows that can wait for a database that does not answer. Further rows are lost, and reported on standard error.
+/// The number of rows that can wait for a database that does not answer. Further rows are lost, and reported on
+/// standard error.
 const WAITING: usize = 1_000;
 
 /// The time that the drop of an audit waits until all rows are written.
@@ -103,7 +106,8 @@ impl Audit {
         let (all_written, written) = mpsc::channel();
         thread::spawn(move || {
             for row in to_write {
-                // Tries twice, because an idle connection can be broken. A row can then be written twice, but is not lost.
+                // Tries twice, because an idle connection can be broken. A row can then be written twice, but is not
+                // lost.
                 if let Err(error) = write(&row).or_else(|_| write(&row)) {
                     complain(format_args!("not written: {row:?}: {error}"));
                 }
@@ -161,7 +165,8 @@ impl Drop for Audit {
     }
 }
 
-/// Writes `why` to standard error. `eprintln!` is not used, because it panics if it can't write, and a panic would fail an admission.
+/// Writes `why` to standard error. `eprintln!` is not used, because it panics if it can't write, and a panic would fail
+/// an admission.
 fn complain(why: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "audit: {why}");
 }

@@ -1,4 +1,5 @@
-//! Shows how a missed occurrence is caught up: no server ticks at 02:30 on 2 March, so the next tick runs the occurrence, once.
+//! Shows how a missed occurrence is caught up: no server ticks at 02:30 on 2 March, so the next tick runs the
+//! occurrence, once.
 //!
 //! ```text
 //! cargo run --example catch_up

@@ -1,5 +1,5 @@
-//! Runs the contract tests on the store at a URL, for example on a database version that the tests of the project don't use. A database
-//! needs its table first: `soloist create-table --store URL`.
+//! Runs the contract tests on the store at a URL, for example on a database version that the tests of the project don't
+//! use. A database needs its table first: `soloist create-table --store URL`.
 //!
 //! `cargo run --all-features --example check_store -- redis://127.0.0.1/9`
 

@@ -10,13 +10,14 @@ use soloist::time::Clock;
 use soloist::{EventMutex, FencingToken, MutexError, MutexName};
 use uuid::Uuid;
 
-/// A folder with a file for each held name. The file has the owner, the end of the lease in microseconds since 1970, and the name.
+/// A folder with a file for each held name. The file has the owner, the end of the lease in microseconds since 1970,
+/// and the name.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// Calls `work` with the file of a name and its present owner. The file `turn` is locked meanwhile, so that only one process
-    /// works at a time. If the process is killed, the system unlocks the file.
+    /// Calls `work` with the file of a name and its present owner. The file `turn` is locked meanwhile, so that only
+    /// one process works at a time. If the process is killed, the system unlocks the file.
     fn locked<T>(
         &self,
         name: &MutexName,
@@ -59,8 +60,8 @@ impl EventMutex for Folder {
     }
 }
 
-/// Returns the owner in an entry, if the lease has not ended. A half-written entry of a killed process has no owner, because its lease
-/// was never granted.
+/// Returns the owner in an entry, if the lease has not ended. A half-written entry of a killed process has no owner,
+/// because its lease was never granted.
 fn owner(entry: &str) -> Option<Owner> {
     let (owner, rest) = entry.split_once(' ')?;
     let until: i64 = rest.split_once(' ')?.0.parse().ok()?;

@@ -1,11 +1,12 @@
-//! Shows a fencing token in SQL: a row has the token of its last writer, and a write with a lower token changes nothing.
+//! Shows a fencing token in SQL: a row has the token of its last writer, and a write with a lower token changes
+//! nothing.
 //!
 //! ```text
 //! cargo run --example fencing -- postgres://app:secret@127.0.0.1/app
 //! ```
 //!
-//! The first run is suspended until its lease has ended, and a second run writes meanwhile. When the first run continues, its write
-//! changes nothing. The example needs a PostgreSQL, and creates the table `soloist_totals`.
+//! The first run is suspended until its lease has ended, and a second run writes meanwhile. When the first run
+//! continues, its write changes nothing. The example needs a PostgreSQL, and creates the table `soloist_totals`.
 
 use std::error::Error;
 use std::process::ExitCode;

@@ -25,7 +25,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let store = soloist::connect(&std::env::args().nth(1).unwrap_or(usual))?;
     let name = MutexName::lease("report")?;
 
-    // The guard renews the lease while the job runs. If this process is killed, the job is blocked for at most a minute.
+    // The guard renews the lease while the job runs. If this process is killed, the job is blocked for at most a
+    // minute.
     let Some(guard) = LeaseGuard::acquire(&store, name.clone(), Term::DEFAULT)? else {
         match store.held(Names::of(&name))?.first().and_then(Held::holder) {
             Some(holder) => println!("report: already running: {holder}"),
@@ -35,7 +36,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     };
     for page in 1..=3 {
         println!("report: page {page}, under token {}", guard.lease().token());
-        // Replace this wait by the work, and check `is_lost` meanwhile. If the lease is lost, another server can run the job.
+        // Replace this wait by the work, and check `is_lost` meanwhile. If the lease is lost, another server can run
+        // the job.
         if guard.wait_lost(Duration::from_millis(500)) {
             return Err(format!("the lease was lost: stopped after page {page}").into());
         }

@@ -1,5 +1,5 @@
-//! Pauses and resumes every schedule with a name, or one event of these schedules. The program `soloist` can do the same:
-//! `soloist pause`.
+//! Pauses and resumes every schedule with a name, or one event of these schedules. The program `soloist` can do the
+//! same: `soloist pause`.
 //!
 //! ```text
 //! cargo run --example pause -- file:/tmp/fleet shop 90 "the orders are migrated"   # 90 minutes, or until it is resumed

@@ -1,4 +1,5 @@
-//! Shows a queue: a task takes longer than its interval. So one occurrence waits for the end of the run, and the others are skipped.
+//! Shows a queue: a task takes longer than its interval. So one occurrence waits for the end of the run, and the others
+//! are skipped.
 //!
 //! ```text
 //! cargo run --example queue

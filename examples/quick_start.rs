@@ -4,8 +4,8 @@
 //! cargo run --example quick_start
 //! ```
 //!
-//! The first event takes 5 s. Meanwhile, start the example again in a second terminal: the report of the second copy names the
-//! holders.
+//! The first event takes 5 s. Meanwhile, start the example again in a second terminal: the report of the second copy
+//! names the holders.
 
 use std::error::Error;
 use std::io::{self, Write};

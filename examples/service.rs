@@ -1,5 +1,5 @@
-//! Shows a service that runs a schedule and answers HTTP requests. On SIGTERM or SIGINT, it lets runs and requests end before it
-//! exits. For Unix.
+//! Shows a service that runs a schedule and answers HTTP requests. On SIGTERM or SIGINT, it lets runs and requests end
+//! before it exits. For Unix.
 //!
 //! ```text
 //! cargo run --example service -- 127.0.0.1:8080
@@ -80,7 +80,8 @@ fn serve_until_a_signal(address: SocketAddr, schedule: &Schedule, on_signal: imp
 
 fn answer(connection: &TcpStream, schedule: &Schedule) -> io::Result<()> {
     connection.set_read_timeout(Some(Duration::from_secs(5)))?;
-    // Reads the request up to the empty line. If a connection is closed with unread data, it is reset, and the answer is lost.
+    // Reads the request up to the empty line. If a connection is closed with unread data, it is reset, and the answer
+    // is lost.
     let head: io::Result<Vec<String>> = BufReader::new(connection.take(8 * 1024))
         .lines()
         .take_while(|line| line.as_ref().is_ok_and(|line| !line.is_empty()))

@@ -1,4 +1,5 @@
-//! Measures several contenders with one kind of work, in turns, so that a change in the speed of the machine affects all contenders.
+//! Measures several contenders with one kind of work, in turns, so that a change in the speed of the machine affects
+//! all contenders.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ pub(crate) enum Unit {
     Bytes,
 }
 
-/// A kind of work and its contenders. The first contender is the one with which all others are compared.
+/// A kind of work and its contenders. All contenders are compared with the first contender.
 pub(crate) struct Work<'a> {
     title: String,
     unit: Unit,
@@ -56,7 +57,8 @@ impl<'a> Work<'a> {
         Self { title: title.into(), unit, contenders: Vec::new() }
     }
 
-    /// Adds a contender. A call of `turn` does the work, asserts that the work was done, and returns the value of one event in the unit.
+    /// Adds a contender. A call of `turn` does the work, asserts that the work was done, and returns the value of one
+    /// event in the unit.
     pub(crate) fn by(
         mut self,
         name: impl Into<String>,
@@ -67,8 +69,8 @@ impl<'a> Work<'a> {
         self
     }
 
-    /// Measures all contenders in turns: six rounds at least, and up to 300 rounds until `effort` is over. The first round is a warm-up, and
-    /// is not counted. If `effort` is zero, there is only one round, which is counted.
+    /// Measures all contenders in turns: six rounds at least, and up to 300 rounds until `effort` is over. The first
+    /// round is a warm-up, and is not counted. If `effort` is zero, there is only one round, which is counted.
     pub(crate) fn measure(mut self, effort: Duration) -> Measured {
         const LEAST: usize = 6;
         const MOST: usize = 300;
@@ -79,7 +81,8 @@ impl<'a> Work<'a> {
         {
             let mut round = vec![0.0; self.contenders.len()];
             let mut turns: Vec<_> = self.contenders.iter_mut().zip(&mut round).collect();
-            // Every second round is in reverse order, because a contender can find the caches as its predecessor left them.
+            // Every second round is in reverse order, because a contender can find the caches as its predecessor left
+            // them.
             if rounds.len() % 2 == 1 {
                 turns.reverse();
             }

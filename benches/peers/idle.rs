@@ -20,8 +20,8 @@ pub(crate) fn race(race: &mut Race) {
     expressions(race);
 }
 
-/// Measures a tick without a due event. The events are random daily, hourly and five-minute events that are not due at the weekend. On a
-/// Saturday, the minute and the hour match as often as on a weekday, but no event is due.
+/// Measures a tick without a due event. The events are random daily, hourly and five-minute events that are not due at
+/// the weekend. On a Saturday, the minute and the hour match as often as on a weekday, but no event is due.
 fn idle(race: &mut Race, count: usize) {
     let mut random = fastrand::Rng::with_seed(1);
     let schedule = Schedule::in_process();

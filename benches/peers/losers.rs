@@ -1,5 +1,5 @@
-//! A fleet whose processes tick at the same moment. Each event runs in one process, and all other processes are refused. Measures how
-//! much processor time of Redis each grant or refusal costs.
+//! A fleet whose processes tick at the same moment. Each event runs in one process, and all other processes are
+//! refused. Measures how much processor time of Redis each grant or refusal costs.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
@@ -38,7 +38,8 @@ struct Fleet {
     minute: i64,
 }
 
-/// A process of the fleet. Each line on its standard input is a tick. It answers with the numbers of events that it ran and lost.
+/// A process of the fleet. Each line on its standard input is a tick. It answers with the numbers of events that it ran
+/// and lost.
 struct Member {
     process: Child,
     answers: Box<dyn Iterator<Item = String>>,

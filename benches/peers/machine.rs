@@ -9,7 +9,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::race::Race;
 
 impl Race {
-    /// Adds the versions of the system, the compiler and the crates. Returns the machine and all versions as one paragraph.
+    /// Adds the versions of the system, the compiler and the crates. Returns the machine and all versions as one
+    /// paragraph.
     pub(crate) fn describe(&mut self) -> String {
         self.version("Linux", &said_by("uname", &["-r"]));
         self.version("rustc", &said_by("rustc", &["--version"]));
@@ -32,9 +33,9 @@ impl Race {
     }
 }
 
-/// Starts a server on one half of the processors, and moves this thread and its children to the other half. So client and server never
-/// share a processor, as on two machines. Otherwise the system would choose their processors, and a client that shares a processor with
-/// its server needs only a third of the time.
+/// Starts a server on one half of the processors, and moves this thread and its children to the other half. So client
+/// and server never share a processor, as on two machines. Otherwise the system would choose their processors, and a
+/// client that shares a processor with its server needs only a third of the time.
 pub(crate) fn apart<S>(start: impl FnOnce() -> S) -> S {
     let all = processors();
     let (clients, servers) = all.split_at(all.len() / 2);

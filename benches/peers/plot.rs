@@ -1,7 +1,8 @@
-//! The ratios of the table as a picture with a logarithmic scale. A contender that takes less than the first contender of its kind has a
-//! bar to the left of the line at 1.
+//! The ratios of the table as a picture with a logarithmic scale. A contender that takes less than the first contender
+//! of its kind has a bar to the left of the line at 1.
 //!
-//! Inside an HTML page, the picture has the text colour of the page. As a separate file, it has colours for light and for dark viewers.
+//! Inside an HTML page, the picture has the text colour of the page. As a separate file, it has colours for light and
+//! for dark viewers.
 
 use std::fmt::Write;
 

@@ -22,7 +22,8 @@ impl Race {
         if self.is_full { full } else { small }
     }
 
-    /// Measures `work` for about `seconds`, and prints the result. In a test, the result has no meaning, so only the title is printed.
+    /// Measures `work` for about `seconds`, and prints the result. In a test, the result has no meaning, so only the
+    /// title is printed.
     pub(crate) fn run(&mut self, seconds: u64, work: Work) {
         let measured = work.measure(if self.is_full { Duration::from_secs(seconds) } else { Duration::ZERO });
         if self.is_full {

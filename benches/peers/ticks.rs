@@ -1,5 +1,5 @@
-//! A schedule whose events are all due once a minute. Each tick is for the next minute, but the ticks follow each other without a wait.
-//! The schedule and its store use the system's clock.
+//! A schedule whose events are all due once a minute. Each tick is for the next minute, but the ticks follow each other
+//! without a wait. The schedule and its store use the system's clock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -80,7 +80,8 @@ impl Ticks {
         took
     }
 
-    /// Ticks while other processes tick in this minute, too. Returns how many events ran here, and how many ran in another process.
+    /// Ticks while other processes tick in this minute, too. Returns how many events ran here, and how many ran in
+    /// another process.
     pub(crate) fn compete(&mut self, minute: DateTime<Utc>) -> [usize; 2] {
         self.kept = Some(self.schedule.run_due(minute));
         self.counts()
@@ -93,7 +94,8 @@ impl Ticks {
         })
     }
 
-    /// Counts the events of the last tick that succeeded here, and the events that another process has run or is running.
+    /// Counts the events of the last tick that succeeded here, and the events that another process has run or is
+    /// running.
     fn counts(&self) -> [usize; 2] {
         let mut counts = [0, 0];
         for entry in self.kept.iter().flat_map(Report::entries) {

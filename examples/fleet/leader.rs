@@ -17,8 +17,8 @@ use crate::jobs::{JOBS, VICTIM};
 use crate::pace::{At, Pace};
 use crate::story::{AfterAKill, Kill, Reason, Run, Story};
 
-/// Checks that workers can use the store, and returns when the store frees the leases of a killed process. An error is reported here
-/// once, before the start of the workers, and not by each worker.
+/// Checks that workers can use the store, and returns when the store frees the leases of a killed process. An error is
+/// reported here once, before the start of the workers, and not by each worker.
 pub(crate) fn look_at(url: &str) -> Result<AfterAKill, Box<dyn Error>> {
     let mutex = soloist::connect(url)?;
     let after_a_kill = match mutex.describe().scope() {
@@ -65,9 +65,9 @@ struct Leader {
     servers: Vec<Option<Server>>,
     tell: Sender<(usize, News)>,
     told: Receiver<(usize, News)>,
-    /// The minute from which on the next run of the event [`VICTIM`] is killed.
+    /// The earliest minute of the kill. The next run of the event [`VICTIM`] that starts then or later is killed.
     kill_from: u32,
-    /// The time between the start of that run and the kill, in thousandths of a minute.
+    /// The time from the start of the killed run to the kill, in thousandths of a minute.
     kill_after: u32,
     /// The number of minutes that are printed.
     shown: u32,
@@ -181,7 +181,8 @@ fn head(when: impl Display) -> String {
     format!("{:<12}", format!("minute {when}"))
 }
 
-/// Returns which worker runs the event in this minute, or why none does. A skip is known only when the tick of its worker has ended.
+/// Returns which worker runs the event in this minute, or why none does. A skip is known only when the tick of its
+/// worker has ended.
 fn who(story: &Story, job: usize, minute: u32) -> String {
     let start = At::minute(minute);
     let is_in_the_way = |run: &Run| job == VICTIM && run.job == job && run.from < start && run.to() > start;

@@ -1,5 +1,5 @@
-//! Shows a fleet on one store, in ten seconds: several workers tick one schedule, and one worker is killed during a run. A timeline in
-//! the terminal, and in an SVG file, shows each run with its worker, and each skip with its reason.
+//! Shows a fleet on one store, in ten seconds: several workers tick one schedule, and one worker is killed during a
+//! run. A timeline in the terminal, and in an SVG file, shows each run with its worker, and each skip with its reason.
 //!
 //! ```text
 //! cargo run --example fleet
@@ -75,7 +75,8 @@ fn lead(options: &Options) -> Result<(), Box<dyn Error>> {
         None => format!("file:{}", directory.path().display()),
         Some(url) => url.clone(),
     };
-    // The store and the file are opened first, so that an error in either is reported at once, and not after ten seconds.
+    // The store and the file are opened first, so that an error in either is reported at once, and not after ten
+    // seconds.
     let story = Story::new(options.workers, options.minutes, options.seed, leader::look_at(&url)?);
     let mut picture = File::create(&options.svg).map_err(|error| format!("{}: {error}", options.svg.display()))?;
     println!(
@@ -122,8 +123,8 @@ impl Options {
         let mut arguments = lexopt::Parser::from_env();
         while let Some(argument) = arguments.next()? {
             match argument {
-                // With fewer minutes, there is no time for the kill, the next run and the restart. With more workers or minutes, the
-                // picture is too large.
+                // With fewer minutes, there is no time for the kill, the next run and the restart. With more workers or
+                // minutes, the picture is too large.
                 Long("workers") => {
                     options.workers = number(&mut arguments, 2..=20, "--workers is a whole number from 2 to 20")?;
                 }

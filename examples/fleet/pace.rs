@@ -17,7 +17,8 @@ impl At {
         Self(minute * Self::MINUTE)
     }
 
-    /// Returns the time from `earlier` to this time. Both are first cut to tenths of a minute, so that the difference fits the shown times.
+    /// Returns the time from `earlier` to this time. Both are first cut to tenths of a minute, so that the difference
+    /// fits the shown times.
     pub(crate) fn after(self, earlier: Self) -> Self {
         Self((self.0 / 100).saturating_sub(earlier.0 / 100) * 100)
     }
@@ -60,8 +61,8 @@ impl Pace {
         thread::sleep((self.began + Duration::from_millis(at.0.into())).saturating_sub(since_1970()));
     }
 
-    /// Returns the instant that the schedule gets as the time of a minute. Each fleet has other instants, because the store still has
-    /// the claims of earlier fleets.
+    /// Returns the instant that the schedule gets as the time of a minute. Each fleet has other instants, because the
+    /// store still has the claims of earlier fleets.
     pub(crate) fn instant(self, minute: u32) -> DateTime<Utc> {
         DateTime::UNIX_EPOCH + TimeDelta::minutes(i64::from(minute) + self.first())
     }

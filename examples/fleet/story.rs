@@ -1,4 +1,5 @@
-//! The history of a fleet, from the reports of its workers: each run with its worker and time, each skip with its reason, and the kill.
+//! The history of a fleet, from the reports of its workers: each run with its worker and time, each skip with its
+//! reason, and the kill.
 
 use std::collections::BTreeMap;
 
@@ -111,8 +112,8 @@ impl Story {
         Some(())
     }
 
-    /// Returns the reason of a skip, and its text, which names the worker instead of the process. A report from a store on a server
-    /// can't say whether the holder is running or was killed, but the history knows the kill.
+    /// Returns the reason of a skip, and its text, which names the worker instead of the process. A report from a store
+    /// on a server can't say whether the holder is running or was killed, but the history knows the kill.
     fn why_skipped(&self, keyword: &str, holder: &str, text: &str) -> (Reason, String) {
         let (reason, words) = match keyword {
             "ran_elsewhere" => (Reason::Taken, "taken by"),

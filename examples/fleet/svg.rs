@@ -1,4 +1,5 @@
-//! The timeline as an SVG file without references to other files. Each worker has a lane, and each event has a row in the lane.
+//! The timeline as an SVG file without references to other files. Each worker has a lane, and each event has a row in
+//! the lane.
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
@@ -11,7 +12,8 @@ use crate::story::{End, Kill, Reason, Run, Skip, Story};
 const LEFT: u32 = 208;
 const TOP: u32 = 128;
 const ROW: u32 = 17;
-/// The height of a lane. There are four rows for three events, because the runs of the last event overlap, and need two rows.
+/// The height of a lane. There are four rows for three events, because the runs of the last event overlap, and need two
+/// rows.
 const LANE: u32 = 4 * ROW + 14;
 const LEGEND: u32 = 144;
 /// The least width of the picture. With few minutes, the texts at the top and at the bottom need this width.
@@ -248,8 +250,8 @@ fn top(worker: usize) -> u32 {
     TOP + u32::try_from(worker).unwrap_or(0) * LANE
 }
 
-/// Returns the last nine digits of a token. The first digits are left out, because they are equal for all tokens of a picture: the
-/// built-in stores count microseconds.
+/// Returns the last nine digits of a token. The first digits are left out, because they are equal for all tokens of a
+/// picture: the built-in stores count microseconds.
 fn shortened(token: &str) -> String {
     match token.len().checked_sub(9).and_then(|more| token.get(more..)) {
         Some(end) if end.len() < token.len() => format!("…{end}"),

@@ -84,7 +84,8 @@ impl Chart<'_> {
         }
     }
 
-    /// Returns the column of a time. On a busy machine, a run can end after the last column; its end is then in the last column.
+    /// Returns the column of a time. On a busy machine, a run can end after the last column; its end is then in the
+    /// last column.
     fn cell(&self, at: At) -> usize {
         let cell = usize::try_from(at.0 / (At::MINUTE / self.cells)).unwrap_or(usize::MAX);
         cell.min(self.columns() - 1)

@@ -19,7 +19,8 @@ pub(crate) fn work(store: &str, pace: Pace, minutes: u32) -> Result<(), Box<dyn 
         for minute in next..minutes {
             let schedule = &schedule;
             pace.wait_for(At::minute(minute));
-            // Each tick has a thread of its own, as in `schedule.work()`, so that a slow tick does not delay the next tick.
+            // Each tick has a thread of its own, as in `schedule.work()`, so that a slow tick does not delay the next
+            // tick.
             scope.spawn(move || {
                 // The servers of a real fleet do not tick at the same moment, either.
                 pace.wait_for(At(At::minute(minute).0 + fastrand::u32(..100)));
@@ -37,7 +38,8 @@ fn end_with_the_leader() {
     std::process::exit(1);
 }
 
-/// Reports a skip to the leader. A worker calls this at the end of a tick, so the skips of a tick that is killed are not known.
+/// Reports a skip to the leader. A worker calls this at the end of a tick, so the skips of a tick that is killed are
+/// not known.
 fn tell_of_skips(pace: Pace, entry: &Entry) -> TaskResult {
     let Verdict::Skipped(reason) = entry.verdict() else { return Ok(()) };
     let holder = reason.holder().map_or_else(String::new, |holder| holder.pid().to_string());

@@ -47,8 +47,7 @@ fn a_kill_is_told_and_no_minute_runs_twice() {
     assert!(!text.contains('\x1b'), "colours are for terminals: {text:?}");
     assert!(text.contains("seed 7"), "{text}");
 
-    let kills: Vec<&str> =
-        text.lines().filter(|line| line.contains(" is killed during reports:generate")).collect();
+    let kills: Vec<&str> = text.lines().filter(|line| line.contains(" is killed during reports:generate")).collect();
     assert_eq!(kills.len(), 1, "{text}");
     let ["minute", at, "worker", victim, ..] = kills[0].split_whitespace().collect::<Vec<_>>()[..] else {
         panic!("{kills:?}")
@@ -64,8 +63,7 @@ fn a_kill_is_told_and_no_minute_runs_twice() {
     assert_eq!(picture.matches(&format!(">killed at {at}<")).count(), 1, "{picture}");
     assert_eq!(picture.matches(", when its worker was killed,").count(), died_in(&text), "{picture}");
     assert!(
-        picture
-            .contains(&format!(">worker {victim} was killed at minute {at}, during reports:generate of minute "))
+        picture.contains(&format!(">worker {victim} was killed at minute {at}, during reports:generate of minute "))
     );
     let starts = starts_in(&picture);
     let different: BTreeSet<&(String, String)> = starts.iter().collect();

@@ -1,5 +1,5 @@
-//! A program as cron would start it every minute: `cron_program DIRECTORY due|idle`. It has one event on the file store in DIRECTORY. The
-//! event is due now, or only once a year. The exit code is the number of events that ran.
+//! A program as cron would start it every minute: `cron_program DIRECTORY due|idle`. It has one event on the file store
+//! in DIRECTORY. The event is due now, or only once a year. The exit code is the number of events that ran.
 
 use std::process::ExitCode;
 

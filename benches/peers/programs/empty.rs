@@ -1,3 +1,3 @@
-//! An empty program: the least cost of a process, with which `cron_program` is compared.
+//! An empty program. Its time is the least cost of a process: `cron_program` is compared with it.
 
 fn main() {}
