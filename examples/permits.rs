@@ -85,5 +85,5 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     println!("{} of {} due occurrences have run", permits.len(), 2 * SERVERS.len() * TICKS.len());
-    if permits.len() == 6 { Ok(()) } else { Err("two days and four hours have six permits".into()) }
+    if permits.len() == 6 { Ok(()) } else { Err("expected 6 runs, for 2 days and 4 hours".into()) }
 }

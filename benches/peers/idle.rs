@@ -47,7 +47,7 @@ fn idle(race: &mut Race, count: usize) {
     }
     let saturday = Utc.with_ymd_and_hms(2026, 3, 7, 13, 37, 0).single().expect("UTC has every minute");
     let now = Masks { minute: 1 << 37, hour: 1 << 13, day: 1 << 7, month: 1 << 3, weekday: 1 << 6 };
-    // A turn has the more ticks the fewer events there are, so that all turns take about equally long.
+    // The fewer events there are, the more ticks a turn has, so that all turns take about equally long.
     let ticks = race.size(1_000_000, 1_000).div_ceil(count);
     let in_turn = |tick: &dyn Fn()| each(timed(0, || (0..ticks).for_each(|_| tick())), ticks * count);
     let work = Work::new(format!("not due, each of 10^{} events", count.ilog10()), Unit::Seconds)

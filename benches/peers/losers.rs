@@ -38,8 +38,8 @@ struct Fleet {
     minute: i64,
 }
 
-/// A process of the fleet. Each line on its standard input is a tick. It answers with the numbers of events that it ran
-/// and lost.
+/// A process of the fleet. It ticks for each line on its standard input, and answers with the numbers of events that it
+/// ran and lost.
 struct Member {
     process: Child,
     answers: Box<dyn Iterator<Item = String>>,

@@ -67,7 +67,7 @@ pub(crate) fn race(race: &mut Race) {
         )
         .by(
             "pipelines of `SET` and `DEL`",
-            "a lease and a claim, not together and not by owner",
+            "a lease and a claim, not atomically, for any owner",
             floor(events, RawRedis::pipelined),
         )
         .by("soloist", BOTH, || each(ticks.run(), events));

@@ -17,8 +17,8 @@ use crate::jobs::{JOBS, VICTIM};
 use crate::pace::{At, Pace};
 use crate::story::{AfterAKill, Kill, Reason, Run, Story};
 
-/// Checks that workers can use the store, and returns when the store frees the leases of a killed process. An error is
-/// reported here once, before the start of the workers, and not by each worker.
+/// Checks that workers can use the store, so that an error is reported once, and not by each worker. Returns whether
+/// the store frees the leases of a killed process at once or when their terms are over.
 pub(crate) fn look_at(url: &str) -> Result<AfterAKill, Box<dyn Error>> {
     let mutex = soloist::connect(url)?;
     let after_a_kill = match mutex.describe().scope() {
@@ -61,7 +61,7 @@ struct Leader {
     url: String,
     pace: Pace,
     story: Story,
-    /// The processes of the workers; `None` for a worker that has ended. Their drop kills those that are running.
+    /// The processes of the workers; `None` for a worker that has ended. Dropping a process kills it.
     servers: Vec<Option<Server>>,
     tell: Sender<(usize, News)>,
     told: Receiver<(usize, News)>,
@@ -195,7 +195,7 @@ fn who(story: &Story, job: usize, minute: u32) -> String {
     }
 }
 
-/// The process of a worker. The drop kills it if it is running.
+/// The process of a worker. Dropping it kills the process, if the process is running.
 struct Server(Child);
 
 impl Drop for Server {

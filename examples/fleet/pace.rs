@@ -17,8 +17,8 @@ impl At {
         Self(minute * Self::MINUTE)
     }
 
-    /// Returns the time from `earlier` to this time. Both are first cut to tenths of a minute, so that the difference
-    /// fits the shown times.
+    /// Returns the time from `earlier` to this time. Both times are first cut to tenths of a minute, so that the
+    /// difference agrees with the two times as they are printed.
     pub(crate) fn after(self, earlier: Self) -> Self {
         Self((self.0 / 100).saturating_sub(earlier.0 / 100) * 100)
     }

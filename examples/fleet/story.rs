@@ -11,7 +11,7 @@ pub(crate) struct Story {
     pub(crate) workers: usize,
     pub(crate) minutes: u32,
     pub(crate) seed: u64,
-    /// The runs. Those of one worker are in the order of their starts.
+    /// The runs. The runs of one worker are in the order of their starts.
     pub(crate) runs: Vec<Run>,
     pub(crate) skips: Vec<Skip>,
     pub(crate) kill: Option<Kill>,

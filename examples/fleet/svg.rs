@@ -269,7 +269,7 @@ fn escape(text: &str) -> String {
     for char in text.chars() {
         match char {
             '<' | '>' | '&' | '"' | '\'' => write!(escaped, "&#{};", u32::from(char)).unwrap_or_default(),
-            // XML does not allow control characters, not even escaped.
+            // XML has no escape for most control characters, so each becomes a space.
             _ if char.is_control() => escaped.push(' '),
             _ => escaped.push(char),
         }
